@@ -1,0 +1,144 @@
+"""The one module that knows which array library it is talking to.
+
+Arrays of numpy, torch, cupy, jax and any array-API library enter here. Host arrays (numpy, torch on the CPU,
+concrete jax arrays on the CPU) are viewed as numpy without a copy and take the fast road; arrays on a device
+stay there and take the generic road. A framework is only looked at if the user has imported it already.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = Any
+Namespace = Any
+
+
+def _module(name: str) -> Any:
+    return sys.modules.get(name)
+
+
+def is_torch(x: Array) -> bool:
+    """Is `x` a torch tensor? (False without importing torch.)"""
+    torch = _module("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_jax(x: Array) -> bool:
+    """Is `x` a jax array or tracer? (False without importing jax.)"""
+    jax = _module("jax")
+    return jax is not None and isinstance(x, jax.Array)
+
+
+def is_cupy(x: Array) -> bool:
+    """Is `x` a cupy array? (False without importing cupy.)"""
+    cupy = _module("cupy")
+    return cupy is not None and isinstance(x, cupy.ndarray)
+
+
+def is_array(x: Array) -> bool:
+    """Is `x` an array of some library, rather than a list or a number?"""
+    return isinstance(x, np.ndarray) or hasattr(x, "__array_namespace__") or is_torch(x) or is_cupy(x)
+
+
+def is_concrete(x: Array) -> bool:
+    """Can the values of `x` be read? False for the tracers inside jax.jit and friends."""
+    return not (is_jax(x) and isinstance(x, sys.modules["jax"].core.Tracer))
+
+
+def _lives_on_host(x: Array) -> bool:
+    if is_torch(x):
+        tracked = x.requires_grad and sys.modules["torch"].is_grad_enabled()
+        return x.device.type == "cpu" and not tracked
+    if is_jax(x):
+        return is_concrete(x) and all(d.platform == "cpu" for d in x.devices())
+    return False
+
+
+def host_view(x: Array) -> np.ndarray | None:
+    """`x` as numpy without copying off a device, or None when it lives elsewhere."""
+    if isinstance(x, np.ndarray):
+        return x
+    if is_torch(x) or is_jax(x):
+        if not _lives_on_host(x):
+            return None
+        if is_torch(x):
+            x = x.detach()
+            if x.dtype is sys.modules["torch"].bfloat16:  # numpy has no bfloat16; float32 holds it exactly
+                x = x.float()
+            return np.asarray(x.numpy())
+        view = np.asarray(x)
+        return view.astype(np.float32) if view.dtype.name == "bfloat16" else view
+    if is_array(x):
+        return None
+    return np.asarray(x)
+
+
+class Road(NamedTuple):
+    """Which library computes (`xp`), and how a result goes back to where the input lives."""
+
+    xp: Namespace
+    deliver: Callable[[Array], Any]
+    host: bool
+
+
+def _to_python(value: Array) -> Any:
+    value = np.asarray(value)
+    return value.item() if value.ndim == 0 else value
+
+
+def road_for(*arrays: Array) -> Road:
+    """Choose the road for these inputs: numpy for anything on the host, its own library otherwise."""
+    foreign = [a for a in arrays if a is not None and is_array(a) and not isinstance(a, np.ndarray)]
+    if not foreign:
+        return Road(np, _to_python, True)
+    if all(host_view(a) is not None for a in foreign):
+        return Road(np, _deliver_like(foreign[0]), True)
+    import array_api_compat
+
+    return Road(array_api_compat.array_namespace(*foreign), lambda value: value, False)
+
+
+def _deliver_like(example: Array) -> Callable[[Array], Any]:
+    if is_torch(example):
+        torch = sys.modules["torch"]
+        return lambda value: torch.from_numpy(np.array(value))  # a fresh array: results are never views of inputs
+    jnp = sys.modules["jax"].numpy
+    return lambda value: jnp.asarray(value)
+
+
+def bring(road: Road, x: Array, like: Array = None) -> Array:
+    """Put `x` on the road: a numpy view on the host, or an array of the road's library beside `like`."""
+    if road.host:
+        view = host_view(x)
+        return np.asarray(x) if view is None else view
+    if is_array(x) and not isinstance(x, np.ndarray):
+        return x
+    if is_torch(like):
+        return sys.modules["torch"].as_tensor(x, device=like.device)
+    return road.xp.asarray(x)
+
+
+def float_dtype(xp: Namespace) -> Any:
+    """The widest float of a library: float64 everywhere but jax without x64."""
+    if getattr(xp, "__name__", "").startswith("jax") and not sys.modules["jax"].config.jax_enable_x64:
+        return xp.float32
+    return xp.float64
+
+
+def running_max(xp: Namespace, x: Array) -> Array:
+    """Cumulative maximum along the last axis (the array API has none)."""
+    if xp is np:
+        return np.maximum.accumulate(x, axis=-1)
+    if is_torch(x):
+        return sys.modules["torch"].cummax(x, dim=-1).values
+    if is_jax(x):
+        return sys.modules["jax"].lax.cummax(x, axis=x.ndim - 1)
+    reach = 1
+    while reach < x.shape[-1]:  # doubling: after step k every entry has seen 2^k neighbours
+        x = xp.concat([x[..., :reach], xp.maximum(x[..., reach:], x[..., :-reach])], axis=-1)
+        reach *= 2
+    return x

@@ -1,0 +1,258 @@
+"""Areas under the risk-coverage curve and its relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from abstain._arrays import Array, bring, road_for
+from abstain._check import check_choice, check_pair
+from abstain.core import fast
+from abstain.core.estimators import ESTIMATORS, TIES, area, needs_whole_weights
+from abstain.core.oracle import asymptotic_oracle, oracle_area, zero_one_oracle_rows
+from abstain.errors import InputError, ShapeError
+from abstain.metrics._sample import Sample, prepare
+from abstain.metrics.groups import by_group
+
+
+def _area_sample(
+    name: str, loss: Array, confidence: Array, estimator: str, ties: str, weight: Array | None, abstained: Array | None
+) -> Sample:
+    check_choice(name, "estimator", estimator, ESTIMATORS)
+    check_choice(name, "ties", ties, TIES)
+    return prepare(name, loss, confidence, weight, abstained, needs_whole_weights(estimator, ties))
+
+
+def _area(sample: Sample, estimator: str, ties: str) -> Array:
+    if sample.road.host:
+        return fast.area(sample.loss, sample.confidence, sample.weight, estimator, ties)
+    return area(sample.rows(), estimator, ties)
+
+
+@by_group(lower_is_better=True)
+def aurc(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    estimator: str = "harmonic",
+    ties: str = "threshold",
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Any:
+    r"""Area under the risk-coverage curve; lower is better.
+
+    .. math:: \widehat{\mathrm{AURC}} = \frac{1}{n}\sum_i \hat\alpha_i\,\ell_i
+
+    Parameters
+    ----------
+    loss, confidence : array, shape (..., n)
+        One loss and one confidence (higher = surer) per sample along the last axis; leading axes are batches.
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights. "harmonic" is the classical empirical AURC, "loo" the least biased.
+    ties : {"threshold", "expected"}
+        "threshold": equal confidences are accepted together. "expected": mean over random orders of equals.
+    sample_weight : array, optional
+        Non-negative. "log", "loo" and ties="expected" take whole numbers (repetitions) only.
+    abstained : bool array, optional
+        Samples never accepted; the area is over the coverage that can be attained.
+    groups : array, optional
+        One label per sample: answers with a `Grouped` result.
+
+    Returns
+    -------
+    float for numpy vectors; an array of the input's library, where the input lives, otherwise.
+
+    References
+    ----------
+    Zhou, Van Landeghem, Popordanoska, Blaschko (ICML 2025), empirical AURC and its plug-in form.
+
+    Examples
+    --------
+    >>> aurc([0, 0, 1], [0.9, 0.8, 0.1])  # selective risks 0, 0, 1/3
+    0.1111111111111111
+    >>> aurc([1, 0, 0, 0, 1], [0.9, 0.9, 0.9, 0.5, 0.5])  # ties are accepted together: 1/3 and 2/5
+    0.36
+    """
+    sample = _area_sample("aurc", loss, confidence, estimator, ties, sample_weight, abstained)
+    return sample.deliver(_area(sample, estimator, ties))
+
+
+@by_group(lower_is_better=True)
+def augrc(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    ties: str = "threshold",
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Any:
+    r"""Area under the generalised risk-coverage curve, by the mean rule; lower is better.
+
+    .. math:: \mathrm{AUGRC} = \frac{1}{n}\sum_j \frac{1}{n}\sum_i \ell_i\,1(g_i \ge g_j)
+
+    The generalised risk is the loss accepted per sample *of the whole set*; this is what SELE computes.
+
+    >>> augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
+    0.2
+    """
+    sample = _area_sample("augrc", loss, confidence, "sele", ties, sample_weight, abstained)
+    value = _area(sample, "sele", ties)
+    if abstained is not None:  # the loss accepted is per sample of the whole set, abstentions included
+        kept = sample.rows().W[..., 0] if sample.loss.ndim > 1 or not sample.road.host else _kept_mass(sample)
+        value = value * kept / sample.total
+    return sample.deliver(value)
+
+
+def _kept_mass(sample: Sample) -> float:
+    return float(len(sample.loss) if sample.weight is None else sample.weight.sum())
+
+
+def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tuple[Array, Array, Array]:
+    """AURC, oracle AURC and risk of one sample."""
+    xp = np if sample.road.host else sample.road.xp
+    if sample.road.host and sample.weight is None and sample.loss.ndim == 1 and fast.is_zero_one(sample.loss):
+        n, errors = float(len(sample.loss)), float(np.count_nonzero(sample.loss))
+        risk: Array = np.asarray(errors / n)
+        best: Array = area(zero_one_oracle_rows(errors, n), estimator, "expected")
+    else:
+        rows = sample.rows()
+        risk = rows.S[..., -1] / rows.W[..., 0]
+        best = _best(sample, estimator)
+    if oracle == "asymptotic":
+        _zero_one_only(sample)
+        best = asymptotic_oracle(xp, risk)
+    return _area(sample, estimator, ties), best, risk
+
+
+def _best(sample: Sample, estimator: str) -> Array:
+    if not sample.road.host:
+        return oracle_area(sample.road.xp, sample.loss, sample.weight, estimator)
+    import array_api_compat.numpy as xp
+
+    return oracle_area(xp, sample.loss, sample.weight, estimator)
+
+
+def _zero_one_only(sample: Sample) -> None:
+    xp = sample.road.xp
+    if not bool(xp.all((sample.loss == 0) | (sample.loss == 1))):
+        raise InputError(
+            f'{sample.name}: oracle="asymptotic" is R + (1-R) ln(1-R), which holds for 0/1 loss only. '
+            f'Use oracle="empirical".'
+        )
+
+
+@by_group(lower_is_better=True)
+def oracle_aurc(
+    loss: Array,
+    confidence: Array | None = None,
+    /,
+    *,
+    estimator: str = "harmonic",
+    oracle: str = "empirical",
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Any:
+    r"""AURC of the best possible ordering of these losses (smallest on top); `confidence` is not read.
+
+    .. math:: \mathrm{AURC}^* = \frac1n\sum_{k=1}^n \frac1k \sum_{j\le k} \ell_{(j)}
+
+    >>> round(oracle_aurc([0, 0, 1]), 6)
+    0.111111
+    """
+    same = loss if confidence is None else confidence
+    check_choice("oracle_aurc", "oracle", oracle, ("empirical", "asymptotic"))
+    sample = _area_sample("oracle_aurc", loss, same, estimator, "threshold", sample_weight, abstained)
+    return sample.deliver(_excess_parts(sample, estimator, "threshold", oracle)[1])
+
+
+@by_group(lower_is_better=True)
+def e_aurc(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    estimator: str = "harmonic",
+    ties: str = "threshold",
+    oracle: str = "empirical",
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Any:
+    r"""Excess AURC over the best ordering of the same losses; lower is better, 0 is perfect ranking.
+
+    .. math:: \mathrm{E\text{-}AURC} = \mathrm{AURC} - \mathrm{AURC}^*
+
+    `oracle="asymptotic"` takes the population value for 0/1 loss, R + (1-R) ln(1-R), instead of the empirical one.
+
+    >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
+    0.0
+    """
+    check_choice("e_aurc", "oracle", oracle, ("empirical", "asymptotic"))
+    sample = _area_sample("e_aurc", loss, confidence, estimator, ties, sample_weight, abstained)
+    value, best, _ = _excess_parts(sample, estimator, ties, oracle)
+    return sample.deliver(value - best)
+
+
+@by_group(lower_is_better=True)
+def naurc(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    estimator: str = "harmonic",
+    ties: str = "threshold",
+    oracle: str = "empirical",
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Any:
+    r"""Normalised AURC: 0 for the best ordering, 1 for a useless confidence; lower is better.
+
+    .. math:: \mathrm{NAURC} = \frac{\mathrm{AURC} - \mathrm{AURC}^*}{R - \mathrm{AURC}^*}
+
+    When every loss is the same (all right, all wrong) no ordering can do better or worse: the value is 0.
+
+    >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
+    0.0
+    """
+    check_choice("naurc", "oracle", oracle, ("empirical", "asymptotic"))
+    sample = _area_sample("naurc", loss, confidence, estimator, ties, sample_weight, abstained)
+    value, best, risk = _excess_parts(sample, estimator, ties, oracle)
+    xp = np if sample.road.host else sample.road.xp
+    room = risk - best
+    some = room > 1e-14 * xp.abs(risk)
+    return sample.deliver(xp.where(some, value - best, 0.0) / xp.where(some, room, 1.0))
+
+
+def aurc_given_cdf(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    cdf: Callable[[Array], Array] | Array | None = None,
+    sample_weight: Array | None = None,
+) -> Any:
+    r"""The form AURC_a: losses weighted by :math:`-\ln(1 - G)`; lower is better.
+
+    `cdf` is the CDF of the confidence, as a function of it or as its values at the samples. Without it G is
+    estimated by r/(n+1), ties sharing the mean weight of their ranks, which is `aurc(estimator="log")`.
+
+    >>> round(aurc_given_cdf([1, 0], [0.25, 0.75], cdf=lambda g: g), 6)  # -ln(0.75) / 2
+    0.143841
+    """
+    if cdf is None:
+        return aurc(loss, confidence, estimator="log", sample_weight=sample_weight)
+    road = road_for(loss, confidence, sample_weight)
+    loss, confidence = check_pair("aurc_given_cdf", road, loss, confidence)
+    sample = prepare("aurc_given_cdf", loss, confidence, sample_weight)
+    xp = road.xp
+    values = bring(road, cdf(confidence) if callable(cdf) else cdf, loss)
+    if tuple(values.shape) != tuple(loss.shape):
+        raise ShapeError(f"aurc_given_cdf: `cdf` must give one value per sample, got shape {tuple(values.shape)}.")
+    if bool(xp.any((values < 0) | (values >= 1))):
+        raise InputError("aurc_given_cdf: `cdf` must lie in [0, 1): at 1 the weight is infinite. Use r/(n+1).")
+    weights = -xp.log1p(-values)
+    mass = xp.ones_like(weights) if sample_weight is None else bring(road, sample_weight, loss)
+    return road.deliver(xp.sum(mass * weights * loss, axis=-1) / sample.total)

@@ -1,0 +1,157 @@
+"""Numbers at one operating point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from abstain._arrays import Array
+from abstain._check import check_fraction, check_nonnegative
+from abstain.core import points
+from abstain.errors import InfeasibleError
+from abstain.metrics._sample import prepare
+from abstain.metrics.curve import risk_coverage_curve
+from abstain.metrics.groups import by_group
+
+
+@by_group(lower_is_better=True)
+def risk(
+    loss: Array,
+    confidence: Array | None = None,
+    /,
+    *,
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Any:
+    """Mean loss over all answered samples (coverage 1 unless some abstained); lower is better.
+
+    >>> risk([0, 1, 0, 0, 1])
+    0.4
+    """
+    sample = prepare("risk", loss, loss if confidence is None else confidence, sample_weight, abstained)
+    xp = sample.road.xp
+    if sample.weight is None:
+        return sample.deliver(xp.mean(xp.astype(sample.loss, xp.float64), axis=-1))
+    return sample.deliver(xp.sum(sample.weight * sample.loss, axis=-1) / xp.sum(sample.weight, axis=-1))
+
+
+@by_group(lower_is_better=True)
+def risk_at_coverage(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    coverage: float,
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Any:
+    r"""Selective risk at the least attainable coverage that is at least `coverage`; lower is better.
+
+    .. math:: R(t) = \frac{\sum_i \ell_i 1(g_i \ge t)}{\sum_i 1(g_i \ge t)}
+
+    Ties are accepted together, so the coverage reached may be larger than the one asked for.
+
+    >>> risk_at_coverage([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5], coverage=0.6)
+    0.3333333333333333
+    """
+    asked = check_fraction("risk_at_coverage", "coverage", coverage)
+    sample = prepare("risk_at_coverage", loss, confidence, sample_weight, abstained)
+    value, found = points.risk_at_coverage(sample.rows(), sample.total, asked)
+    if not bool(sample.road.xp.all(found)):
+        raise InfeasibleError(
+            f"risk_at_coverage: coverage {asked:g} cannot be reached, since abstained samples are never accepted. "
+            f"Ask for at most the share that was answered."
+        )
+    return sample.deliver(value)
+
+
+@by_group(lower_is_better=False)
+def coverage_at_risk(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    risk: float,
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Any:
+    """Largest coverage whose selective risk is at most `risk`, 0 when no threshold does it; higher is better.
+
+    This is the empirical figure and promises nothing about new data: see `select_threshold` for a guarantee.
+
+    >>> coverage_at_risk([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5], risk=0.25)
+    0.8
+    """
+    most = check_nonnegative("coverage_at_risk", "risk", risk)
+    sample = prepare("coverage_at_risk", loss, confidence, sample_weight, abstained)
+    return sample.deliver(points.coverage_at_risk(sample.rows(), sample.total, most))
+
+
+@by_group(lower_is_better=True)
+def rejection_cost(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    cost: float,
+    threshold: float | None = None,
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Any:
+    r"""Chow's cost per sample, at `threshold` or (default) at the best one; lower is better.
+
+    .. math:: C(t) = E[\ell\,1(g \ge t)] + d\,P(g < t)
+
+    Rejecting everything is always among the choices, so the best cost is at most `cost`.
+
+    >>> rejection_cost([0, 0, 1], [0.9, 0.8, 0.1], cost=0.3)  # reject the last: 0.3 / 3
+    0.09999999999999999
+    """
+    d = check_nonnegative("rejection_cost", "cost", cost)
+    sample = prepare("rejection_cost", loss, confidence, sample_weight, abstained)
+    xp = sample.road.xp
+    if threshold is not None:
+        kept = xp.astype(sample.confidence >= threshold, xp.float64)
+        mass = kept if sample.weight is None else kept * sample.weight
+        paid = xp.sum(mass * sample.loss, axis=-1) + d * (sample.total - xp.sum(mass, axis=-1))
+        return sample.deliver(paid / sample.total)
+    costs = points.rejection_costs(sample.rows(), sample.total, d)
+    least = xp.min(costs, axis=-1)
+    return sample.deliver(xp.minimum(least, xp.full_like(least, d)))
+
+
+@dataclass(frozen=True)
+class RejectionPoint:
+    """The cheapest threshold: accept when `confidence >= threshold`; None rejects everything."""
+
+    threshold: float | None
+    cost: float
+    coverage: float
+    risk: float | None
+
+
+def best_rejection(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    cost: float,
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> RejectionPoint:
+    """The threshold of least Chow cost on this sample (the largest coverage among equals).
+
+    >>> best_rejection([0, 0, 1], [0.9, 0.8, 0.1], cost=0.3).threshold
+    0.8
+    """
+    d = check_nonnegative("best_rejection", "cost", cost)
+    curve = risk_coverage_curve(loss, confidence, sample_weight=sample_weight, abstained=abstained)
+    costs = curve.generalised_risk + d * (1 - curve.coverage)
+    place = len(costs) - 1 - int(np.argmin(costs[::-1]))
+    if costs[place] > d:
+        return RejectionPoint(None, d, 0.0, None)
+    return RejectionPoint(
+        float(curve.threshold[place]), float(costs[place]), float(curve.coverage[place]), float(curve.risk[place])
+    )
