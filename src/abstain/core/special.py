@@ -14,7 +14,7 @@ import numpy as np
 Array = Any
 Namespace = Any
 
-_SMALL = 16  # from here on, three terms of the asymptotic series are exact to double precision
+_SMALL = 32  # from here on, the first terms of the asymptotic series are exact to double precision
 
 
 @functools.lru_cache(maxsize=1)
@@ -27,7 +27,7 @@ def _look_up(xp: Namespace, table: np.ndarray, index: Array) -> Array:
     if xp is np:
         return table[index.astype(np.int64)]
     values = xp.zeros_like(index)
-    for k, value in enumerate(table):  # 17 selects: no gather, so it also traces and compiles
+    for k, value in enumerate(table):  # 33 selects: no gather, so it also traces and compiles
         values = xp.where(index == k, float(value), values)
     return values
 

@@ -1,0 +1,59 @@
+# `make demo` and `make test` need nothing before them: each sets up what it uses.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check
+INSTALL := $(PIP) install --quiet --constraint constraints.txt
+WORKERS ?= 2
+
+.PHONY: demo test test-slow lint format bench clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo ## A real model's outputs: a table here, an interactive report on disk
+	$(BIN)/abstain demo
+
+test: $(VENV)/.test ## Everything but the long simulations
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
+
+test-slow: $(VENV)/.test ## The long simulations
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
+
+lint: $(VENV)/.lint ## Style, types, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.lint ## Let ruff lay out the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.test ## Speed of the core beside what it beats (BENCH="--full" for 1e8)
+	$(BIN)/python benchmarks/core.py $(BENCH)
+
+clean: ## Remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+# Environments: one folder, a stamp for each set of packages.
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) --editable '.[files,report,sklearn]'
+	@touch $@
+
+$(VENV)/.lint: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) --editable . --group lint
+	@touch $@
+
+# torch is asked for by its exact version first, so that a CPU build found on the machine is taken.
+$(VENV)/.test: pyproject.toml constraints.txt tools/debian.sh | $(VENV)/bin/python
+	$(INSTALL) "$$(grep '^torch==' constraints.txt)"
+	$(INSTALL) --editable '.[all]' --group test
+	sh tools/debian.sh
+	@touch $@

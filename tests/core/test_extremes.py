@@ -1,0 +1,135 @@
+"""Edges: one sample, all tied, all right, all wrong, extreme floats, a hundred million rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.core import packed
+from abstain.core.estimators import ESTIMATORS
+from abstain.core.special import harmonic_difference, log_factorial_difference
+
+
+@pytest.mark.parametrize(("estimator", "value"), [("harmonic", 0.7), ("log", 0.7 * math.log(2)), ("loo", 0.0), ("sele", 0.7), ("2sele", 1.4)])
+def test_one_sample(estimator, value):
+    assert abstain.aurc([0.7], [0.3], estimator=estimator) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("estimator", ["harmonic", "loo"])
+def test_all_tied_is_the_risk(estimator):
+    loss = np.array([0.0, 1, 1, 0, 0, 1, 0])
+    assert abstain.aurc(loss, np.full(7, 0.5), estimator=estimator) == pytest.approx(loss.mean())
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_all_right_and_all_wrong(wrong):
+    loss, confidence = np.full(9, wrong), np.arange(9.0)
+    assert abstain.aurc(loss, confidence) == pytest.approx(wrong)
+    assert abstain.naurc(loss, confidence) == 0
+    assert abstain.e_aurc(loss, confidence) == pytest.approx(0, abs=1e-15)
+    assert abstain.prediction_rejection_ratio(loss, confidence) == 0
+    for metric in (abstain.auroc, abstain.aupr_error, abstain.aupr_success, abstain.fpr_at_tpr):
+        with pytest.raises(abstain.errors.InfeasibleError, match="both right and wrong"):
+            metric(loss, confidence)
+
+
+def test_all_wrong_log_value_of_three():
+    assert abstain.aurc([1, 1, 1], [3, 2, 1], estimator="log") == pytest.approx(0.789, abs=5e-4)
+
+
+def test_signed_zeros_are_one_confidence():
+    assert abstain.aurc([1, 0], np.array([0.0, -0.0])) == 0.5
+    assert abstain.aurc([1, 0, 0], np.array([0.0, -0.0, -1.0], np.float32)) == pytest.approx((0.5 + 0.5 + 1 / 3) / 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extreme_floats_keep_their_order(dtype):
+    info = np.finfo(dtype)
+    values = np.array([info.min, -1, -info.tiny, -info.smallest_subnormal, 0, info.smallest_subnormal, info.tiny, 1, info.max], dtype)
+    loss = np.arange(9.0)  # the more confident, the larger the loss: value known from the ranks
+    exact = np.mean([np.mean(loss[k:]) for k in range(9)])
+    assert abstain.aurc(loss, values) == pytest.approx(exact, rel=1e-14)
+    assert abstain.aurc(loss.astype(np.float32), values) == pytest.approx(exact, rel=1e-7)
+    assert abstain.aurc(loss > 4, values) == pytest.approx(np.mean([np.mean(loss[k:] > 4) for k in range(9)]))
+
+
+def test_float64_confidences_that_agree_in_their_leading_bits():
+    rng = np.random.default_rng(0)
+    confidence = 1 - rng.permutation(70_000) * 2.0**-53  # neighbours in float64: leading bits alike
+    confidence[0] = -1.0  # both signs: no room for the index below the key
+    order = packed.order_of(confidence)
+    assert np.array_equal(order, np.argsort(-confidence, kind="stable"))
+
+
+def test_order_is_stable_and_descending_for_both_widths():
+    rng = np.random.default_rng(1)
+    for dtype in (np.float32, np.float64):
+        confidence = rng.integers(-50, 50, 10_000).astype(dtype)
+        assert np.array_equal(packed.order_of(confidence), np.argsort(-confidence, kind="stable"))
+
+
+def test_sort_in_threads_sorts():
+    keys = np.random.default_rng(0).integers(0, 1000, 3_000_000).astype(np.uint32)
+    assert np.array_equal(packed.sort_in_place(keys.copy()), np.sort(keys))
+    assert np.array_equal(packed.sort_in_place(np.full(3_000_000, 7, np.uint32)), np.full(3_000_000, 7))
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 1), (0, 10), (3, 15), (5, 40), (16, 17), (1000, 1001), (10**7, 10**7 + 3), (10**9, 10**9 + 1)])
+def test_differences_of_harmonic_numbers_and_log_factorials(low, high):
+    a, b = np.array([float(low)]), np.array([float(high)])
+    terms = range(low + 1, high + 1)
+    assert harmonic_difference(np, a, b)[0] == pytest.approx(math.fsum(1 / k for k in terms), rel=4e-16, abs=1e-300)
+    assert log_factorial_difference(np, a, b)[0] == pytest.approx(math.fsum(math.log(k) for k in terms), rel=1e-14, abs=1e-300)
+
+
+def test_harmonic_difference_over_a_wide_gap():
+    exact = math.fsum(1 / np.arange(1, 10**6 + 1))
+    assert harmonic_difference(np, np.zeros(1), np.full(1, 1e6))[0] == pytest.approx(exact, rel=1e-15)
+
+
+def test_counts_above_the_integers_of_float32():
+    """2^24 + some: float32 counters would stop counting."""
+    n = (1 << 24) + 1000
+    confidence = np.arange(n, dtype=np.float64)
+    loss = np.zeros(n, dtype=bool)
+    loss[0] = True  # only the least confident is wrong: one threshold, risk 1/n
+    assert abstain.aurc(loss, confidence) == pytest.approx(1 / n**2, rel=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_hundred_million_samples_against_an_independent_accumulation(estimator):
+    n = 10**8
+    rng = np.random.default_rng(0)
+    rank_of_error = np.sort(rng.choice(n, 4_000_000, replace=False)) + 1  # rank 1: least confident
+    loss = np.zeros(n, dtype=bool)
+    loss[rank_of_error - 1] = True
+    # distinct float64 confidences in a scrambled order: a bijection of 0 ... n-1
+    place = np.arange(n, dtype=np.int64) * 61_803_399 % n
+    confidence = place.astype(np.float64)
+    value = abstain.aurc(loss[place], confidence, estimator=estimator)
+    assert value == pytest.approx(_weights_by_longdouble(n, rank_of_error, estimator), rel=1e-12)
+
+
+def _weights_by_longdouble(n, ranks, estimator):
+    """Sum of the weights of the errors' ranks, accumulated in extended precision from the defining sums."""
+    if estimator in ("sele", "2sele"):
+        return float(ranks.astype(np.longdouble).sum() / np.longdouble(n) ** 2 * (2 if estimator == "2sele" else 1))
+    if estimator == "log":
+        return float(-np.log((n + 1 - ranks.astype(np.longdouble)) / (n + 1)).sum() / n)
+    total, harmonic, done = np.longdouble(0), np.longdouble(0), 0
+    step = 10**7
+    above = (n - ranks)[::-1]  # ascending numbers of more confident samples
+    for start in range(0, n + 1, step):
+        k = np.arange(max(start, 1), min(start + step, n + 1), dtype=np.longdouble)
+        table = harmonic + np.cumsum(1 / k)
+        first = int(k[0])
+        stop = np.searchsorted(above, first + len(k))
+        here = above[done:stop]
+        total += table[here[here >= first] - first].sum() + harmonic * np.count_nonzero(here < first)
+        harmonic, done = table[-1], stop
+    top = harmonic - (np.longdouble(1) / n if estimator == "loo" else 0)
+    return float((top * len(ranks) - total) / n)
