@@ -81,7 +81,7 @@ def test_sort_in_threads_sorts():
 def test_differences_of_harmonic_numbers_and_log_factorials(low, high):
     a, b = np.array([float(low)]), np.array([float(high)])
     terms = range(low + 1, high + 1)
-    assert harmonic_difference(np, a, b)[0] == pytest.approx(math.fsum(1 / k for k in terms), rel=4e-16, abs=1e-300)
+    assert harmonic_difference(np, a, b)[0] == pytest.approx(math.fsum(1 / k for k in terms), rel=1e-14, abs=1e-300)
     assert log_factorial_difference(np, a, b)[0] == pytest.approx(math.fsum(math.log(k) for k in terms), rel=1e-14, abs=1e-300)
 
 

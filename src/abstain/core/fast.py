@@ -219,7 +219,7 @@ def _rows_of_keys(keys: np.ndarray, below: int, unpack: Callable[[np.ndarray], n
     np.not_equal(heads[..., 1:], heads[..., :-1], out=ends[..., :-1])
     import array_api_compat.numpy as xp
 
-    return rows_of_sorted(xp, unpack(keys), ends)
+    return rows_of_sorted(xp, unpack(keys).astype(np.float64), ends)
 
 
 def _generic_rows(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Rows:

@@ -40,4 +40,5 @@ def coverage_at_risk(rows: Rows, total: Array, most: float) -> Array:
 def rejection_costs(rows: Rows, total: Array, cost: float) -> Array:
     """Chow's cost at each row's threshold: loss of the accepted plus `cost` for each rejected, per sample."""
     whole = total[..., None] if getattr(total, "ndim", 0) else total
-    return (rows.S + cost * (whole - rows.N)) / whole
+    costs = (rows.S + cost * (whole - rows.N)) / whole
+    return rows.xp.where(rows.m > 0, costs, rows.xp.full_like(costs, float("inf")))  # no threshold inside a tie

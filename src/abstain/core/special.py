@@ -33,7 +33,7 @@ def _look_up(xp: Namespace, table: np.ndarray, index: Array) -> Array:
 
 
 def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
-    """`H_high - H_low` for whole numbers `0 <= low <= high` held as floats; relative error near 1e-16."""
+    """`H_high - H_low` for whole numbers `0 <= low <= high` held as floats, to a few units in the last digit."""
     a, b = xp.maximum(low, xp.asarray(_SMALL, dtype=low.dtype)), xp.maximum(high, xp.asarray(_SMALL, dtype=low.dtype))
     gap = b - a
     # H_k = ln k + gamma + 1/(2k) - 1/(12k^2) + 1/(120k^4) - 1/(252k^6) + 1/(240k^8) - ...; differences taken exactly

@@ -72,7 +72,8 @@ def _threshold_weights(rows: Rows, estimator: str) -> Array:
     share = xp.where(accepted > 0, rows.m, 0.0) / xp.where(accepted > 0, accepted, 1.0)
     from_below = xp.flip(xp.cumulative_sum(xp.flip(share, axis=-1), axis=-1), axis=-1)
     if estimator == "loo":
-        from_below = from_below - xp.where(accepted > 0, 1.0, 0.0) / xp.where(accepted > 0, accepted, 1.0)
+        some = accepted > 0
+        from_below = from_below - xp.astype(some, accepted.dtype) / xp.where(some, accepted, 1.0)
     return from_below
 
 

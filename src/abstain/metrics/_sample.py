@@ -29,6 +29,15 @@ class Sample(NamedTuple):
             return fast.rows_of(self.loss, self.confidence, self.weight)
         return rows_of_samples(self.road.xp, self.loss, self.confidence, self.weight)
 
+    def is_zero_one(self) -> bool:
+        """Are all losses 0 or 1? (Reads the values.)"""
+        if self.road.host:
+            return fast.is_zero_one(self.loss)
+        xp = self.road.xp
+        if xp.isdtype(self.loss.dtype, "bool"):
+            return True
+        return bool(xp.all((self.loss == 0) | (self.loss == 1)))
+
     def deliver(self, value: Array) -> Any:
         """A result, where the input lives."""
         return self.road.deliver(value)

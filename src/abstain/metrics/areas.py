@@ -114,7 +114,7 @@ def _kept_mass(sample: Sample) -> float:
 def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tuple[Array, Array, Array]:
     """AURC, oracle AURC and risk of one sample."""
     xp = np if sample.road.host else sample.road.xp
-    if sample.road.host and sample.weight is None and sample.loss.ndim == 1 and fast.is_zero_one(sample.loss):
+    if sample.road.host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
         n, errors = float(len(sample.loss)), float(np.count_nonzero(sample.loss))
         risk: Array = np.asarray(errors / n)
         best: Array = area(zero_one_oracle_rows(errors, n), estimator, "expected")
@@ -137,8 +137,7 @@ def _best(sample: Sample, estimator: str) -> Array:
 
 
 def _zero_one_only(sample: Sample) -> None:
-    xp = sample.road.xp
-    if not bool(xp.all((sample.loss == 0) | (sample.loss == 1))):
+    if not sample.is_zero_one():
         raise InputError(
             f'{sample.name}: oracle="asymptotic" is R + (1-R) ln(1-R), which holds for 0/1 loss only. '
             f'Use oracle="empirical".'

@@ -21,7 +21,7 @@ def _zero_one_rows(
     xp = sample.road.xp
     rows = sample.rows()
     if is_concrete(sample.loss):
-        if not bool(xp.all((sample.loss == 0) | (sample.loss == 1))):
+        if not sample.is_zero_one():
             raise InputError(f"{name}: `loss` must be 0 (right) or 1 (wrong) for failure detection, got other values.")
         errors = rows.S[..., -1]
         if bool(xp.any((errors == 0) | (errors == rows.W[..., 0]))):

@@ -51,7 +51,7 @@ def by_group(lower_is_better: bool) -> Callable[[Callable[..., Any]], Callable[.
 
     def wrap(metric: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(metric)
-        def grouped(loss: Array, confidence: Array, /, *, groups: Array | None = None, **options: Any) -> Any:
+        def grouped(loss: Array, confidence: Array = None, /, *, groups: Array | None = None, **options: Any) -> Any:
             if groups is None:
                 return metric(loss, confidence, **options)
             return _per_group(metric, loss, confidence, groups, options, lower_is_better)

@@ -1,0 +1,85 @@
+"""Each bad input is a domain error that names function, argument, value and remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.errors import DtypeError, InputError, ShapeError
+
+GOOD = ([0.0, 1.0, 0.0], [0.1, 0.2, 0.3])
+CASES = {
+    "empty": (([], []), {}, InputError, r"aurc: needs at least one sample, got shape \(0,\)"),
+    "lengths": (([0, 1, 0], [0.1, 0.2]), {}, ShapeError, r"one length .*got shapes \(3,\) and \(2,\)"),
+    "class scores": (([0, 1, 0], np.zeros((3, 2))), {}, ShapeError, r"Reduce class scores .*max_softmax"),
+    "scalar": ((0.0, 1.0), {}, ShapeError, r"got shapes \(\) and \(\)"),
+    "nan confidence": (([0, 1, 0], [0.1, np.nan, 0.3]), {}, InputError, "`confidence` must be finite, got nan at index 1"),
+    "inf confidence": (([0, 1], [0.1, np.inf]), {}, InputError, "got inf at index 1 .*negate an uncertainty"),
+    "nan in a batch": (([[0, 1], [0, 1]], [[1, 2], [3, np.nan]]), {}, InputError, r"at index \(1, 1\)"),
+    "nan loss": (([0, np.nan, 0], [0.1, 0.2, 0.3]), {}, InputError, "`loss` must be finite, got nan at index 1"),
+    "inf loss": (([0, np.inf], [0.1, 0.2]), {}, InputError, "`loss` must be finite, got inf"),
+    "objects": ((np.array([0, None, 1], object), [1, 2, 3]), {}, DtypeError, "`loss` must hold real numbers, got dtype object"),
+    "strings": (([0, 1], ["a", "b"]), {}, DtypeError, "`confidence` must hold real numbers"),
+    "complex": (([0, 1], [1j, 2]), {}, DtypeError, "complex128"),
+    "negative weight": (GOOD, {"sample_weight": [1, -1, 1]}, InputError, "must not be negative, got -1"),
+    "no weight at all": (GOOD, {"sample_weight": [0, 0, 0]}, InputError, "some mass, got all zeros"),
+    "nan weight": (GOOD, {"sample_weight": [1, np.nan, 0]}, InputError, "`sample_weight` must be finite"),
+    "weight shape": (GOOD, {"sample_weight": [1, 1]}, ShapeError, r"got \(2,\) and \(3,\)"),
+    "fractional for loo": (GOOD, {"sample_weight": [0.5, 1, 1], "estimator": "loo"}, InputError, "whole-number weights only"),
+    "fractional for expected": (GOOD, {"sample_weight": [0.5, 1, 1], "ties": "expected"}, InputError, "whole-number"),
+    "unknown estimator": (GOOD, {"estimator": "best"}, InputError, '`estimator` must be one of "harmonic"'),
+    "unknown ties": (GOOD, {"ties": "random"}, InputError, '`ties` must be one of "threshold", "expected", got \'random\''),
+    "mask shape": (GOOD, {"abstained": [True]}, ShapeError, "`abstained` must have the shape of `loss`"),
+    "mask dtype": (GOOD, {"abstained": [0.1, 0.2, 0.3]}, DtypeError, "`abstained` must be boolean"),
+    "groups shape": (GOOD, {"groups": ["a"]}, ShapeError, "one label per sample"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_clear_error(case):
+    arguments, options, error, message = CASES[case]
+    with pytest.raises(error, match=message) as caught:
+        abstain.aurc(*arguments, **options)
+    assert str(caught.value).startswith("aurc: ")
+    assert isinstance(caught.value, (ValueError, abstain.errors.AbstainError))
+
+
+@pytest.mark.parametrize(
+    ("metric", "options", "message"),
+    [
+        (abstain.risk_at_coverage, {"coverage": 0}, r"`coverage` must lie in \(0, 1\], got 0"),
+        (abstain.risk_at_coverage, {"coverage": 80}, "not in percent"),
+        (abstain.risk_at_coverage, {"coverage": "all"}, "must be a number between 0 and 1"),
+        (abstain.coverage_at_risk, {"risk": -0.1}, "at least 0, got -0.1"),
+        (abstain.rejection_cost, {"cost": float("nan")}, "finite number"),
+        (abstain.fpr_at_tpr, {"tpr": 1.5}, r"`tpr` must lie in \(0, 1\]"),
+        (abstain.auroc, {}, "must be 0 .right. or 1 .wrong."),
+    ],
+)
+def test_clear_error_of_options(metric, options, message):
+    with pytest.raises(InputError, match=message):
+        metric([0.0, 0.5, 1.0], [1, 2, 3], **options)
+
+
+def test_device_arrays_are_checked_too():
+    torch = pytest.importorskip("torch")
+    strict = pytest.importorskip("array_api_strict")
+    with pytest.raises(InputError, match="must be finite"):
+        abstain.aurc(torch.tensor([0.0, 1.0]), torch.tensor([float("nan"), 1.0]))
+    with pytest.raises(InputError, match="must be finite"):
+        abstain.aurc(strict.asarray([0.0, 1.0]), strict.asarray([float("nan"), 1.0]))
+
+
+@pytest.mark.parametrize("n", [0, -3, 2.5])
+def test_rank_weights_need_a_whole_number(n):
+    with pytest.raises(InputError, match="whole number, at least 1"):
+        abstain.rank_weights(n)
+
+
+def test_every_error_is_in_the_tree():
+    for name in abstain.errors.__all__:
+        kind = getattr(abstain.errors, name)
+        assert issubclass(kind, (abstain.errors.AbstainError, abstain.errors.AbstainWarning))
+    missing = abstain.errors.MissingDependencyError("plot()", "matplotlib", "plot")
+    assert "pip install 'abstain[plot]'" in str(missing)

@@ -1,0 +1,145 @@
+"""Laws that hold for every metric, run over all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.core.blocks import Blocks
+from abstain.core.estimators import ESTIMATORS, area
+
+METRICS = {
+    **{f"aurc_{e}": (abstain.aurc, {"estimator": e}) for e in ESTIMATORS},
+    **{f"aurc_{e}_expected": (abstain.aurc, {"estimator": e, "ties": "expected"}) for e in ESTIMATORS},
+    "augrc": (abstain.augrc, {}),
+    "e_aurc": (abstain.e_aurc, {}),
+    "e_aurc_asymptotic": (abstain.e_aurc, {"oracle": "asymptotic"}),
+    "naurc": (abstain.naurc, {}),
+    "oracle_aurc": (abstain.oracle_aurc, {}),
+    "risk": (abstain.risk, {}),
+    "risk_at_coverage": (abstain.risk_at_coverage, {"coverage": 0.3}),
+    "coverage_at_risk": (abstain.coverage_at_risk, {"risk": 0.2}),
+    "rejection_cost": (abstain.rejection_cost, {"cost": 0.2}),
+    "auroc": (abstain.auroc, {}),
+    "aupr_error": (abstain.aupr_error, {}),
+    "aupr_success": (abstain.aupr_success, {}),
+    "fpr_at_tpr": (abstain.fpr_at_tpr, {}),
+    "prediction_rejection_ratio": (abstain.prediction_rejection_ratio, {}),
+}
+every_metric = pytest.mark.parametrize(("metric", "options"), METRICS.values(), ids=METRICS)
+
+
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(7)
+    confidence = rng.integers(0, 40, 200) / 40
+    return rng.random(200) < 0.5 * (1 - confidence), confidence
+
+
+def test_every_public_metric_is_under_the_laws():
+    covered = {metric.__name__ for metric, _ in METRICS.values()}
+    public = {name for name in abstain.metrics.__all__ if hasattr(getattr(abstain, name), "__wrapped__")}
+    assert public == covered
+
+
+@every_metric
+def test_order_of_rows_does_not_matter(metric, options, sample):
+    loss, confidence = sample
+    p = np.random.default_rng(0).permutation(len(loss))
+    assert metric(loss[p], confidence[p], **options) == metric(loss, confidence, **options)
+
+
+@every_metric
+def test_increasing_maps_of_confidence_change_nothing(metric, options, sample):
+    loss, confidence = sample
+    for mapped in (np.exp(3 * confidence), confidence * 1e6 - 5, np.float32(confidence)):
+        assert metric(loss, mapped, **options) == metric(loss, confidence, **options)
+
+
+@every_metric
+def test_whole_weights_are_repetitions(metric, options, sample):
+    loss, confidence = sample
+    w = np.random.default_rng(1).integers(0, 4, len(loss))
+    repeated = metric(np.repeat(loss, w), np.repeat(confidence, w), **options)
+    assert metric(loss, confidence, sample_weight=w, **options) == pytest.approx(repeated, rel=1e-12)
+
+
+@every_metric
+def test_scaling_the_weights_changes_nothing_where_any_weight_is_taken(metric, options, sample):
+    loss, confidence = sample
+    if abstain.core.estimators.needs_whole_weights(options.get("estimator", ""), options.get("ties", "")):
+        with pytest.raises(abstain.errors.InputError, match="whole-number"):
+            metric(loss, confidence, sample_weight=np.full(len(loss), 0.5), **options)
+        return
+    w = np.random.default_rng(1).exponential(size=len(loss))
+    value = metric(loss, confidence, sample_weight=w, **options)
+    assert metric(loss, confidence, sample_weight=w * 0.125, **options) == pytest.approx(value, rel=1e-12)
+
+
+@every_metric
+def test_a_batch_is_a_loop(metric, options):
+    rng = np.random.default_rng(3)
+    confidence = rng.integers(0, 25, (4, 3, 60)) / 25
+    loss = rng.random((4, 3, 60)) < 0.4
+    values = metric(loss, confidence, **options)
+    assert values.shape == (4, 3)
+    looped = [[metric(loss[i, j], confidence[i, j], **options) for j in range(3)] for i in range(4)]
+    assert values == pytest.approx(np.asarray(looped), rel=1e-12)
+
+
+@every_metric
+def test_mask_equals_subset_for_a_batch_and_a_vector(metric, options):
+    rng = np.random.default_rng(4)
+    confidence, loss = rng.integers(0, 25, (3, 60)) / 25, rng.random((3, 60)) < 0.4
+    out = rng.random((3, 60)) < 0.2
+    vectors = [metric(loss[i], confidence[i], abstained=out[i], **options) for i in range(3)]
+    assert metric(loss, confidence, abstained=out, **options) == pytest.approx(vectors, rel=1e-12)
+    if metric not in (abstain.coverage_at_risk, abstain.risk_at_coverage, abstain.rejection_cost, abstain.augrc):
+        subsets = [metric(loss[i][~out[i]], confidence[i][~out[i]], **options) for i in range(3)]
+        assert vectors == pytest.approx(subsets, rel=1e-12)
+
+
+@every_metric
+def test_groups_are_subsets(metric, options, sample):
+    loss, confidence = sample
+    groups = np.arange(len(loss)) % 3
+    result = metric(loss, confidence, groups=groups, **options)
+    for g in range(3):
+        assert result.values[g] == metric(loss[groups == g], confidence[groups == g], **options)
+
+
+@every_metric
+def test_read_only_and_lists_and_integers_are_taken(metric, options, sample):
+    loss, confidence = sample
+    value = metric(loss, confidence, **options)
+    frozen = confidence.copy()
+    frozen.flags.writeable = False
+    assert metric(loss.astype(int).tolist(), frozen.tolist(), **options) == pytest.approx(value, rel=1e-13)
+    before = (loss.copy(), confidence.copy())
+    metric(loss, frozen, **options)
+    assert np.array_equal(before[0], loss)
+    assert np.array_equal(before[1], confidence)
+
+
+@pytest.mark.parametrize("constant", [0.3, 2.0])
+@pytest.mark.parametrize("estimator", ["harmonic", "loo"])
+def test_constant_loss_gives_the_mean_weight_times_it(constant, estimator):
+    n = 50
+    value = abstain.aurc(np.full(n, constant), np.arange(n), estimator=estimator)
+    assert value == pytest.approx(constant * abstain.rank_weights(n, estimator=estimator).mean())
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_blocks_merge_by_addition_in_any_order(estimator):
+    rng = np.random.default_rng(5)
+    confidence, loss = rng.integers(0, 30, 500) / 30, rng.random(500)
+    parts = np.array_split(rng.permutation(500), 7)
+    tables = [Blocks.from_samples(loss[p], confidence[p]) for p in parts]
+    whole = Blocks.from_samples(loss, confidence)
+    merged = tables[3].merge(tables[6].merge(tables[0], tables[1]), tables[2], tables[5].merge(tables[4]))
+    assert np.array_equal(merged.confidence, whole.confidence)
+    for column in ("mass", "loss_sum", "w2", "w2l", "w2ll", "count"):
+        assert getattr(merged, column) == pytest.approx(getattr(whole, column), rel=1e-12)
+    value = abstain.aurc(loss, confidence, estimator=estimator)
+    assert area(merged.rows(), estimator) == pytest.approx(value, rel=1e-12)
