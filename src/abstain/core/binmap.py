@@ -77,9 +77,10 @@ class BinMap:
             return self._offset, self._cells
         where = str(getattr(x, "device", ""))
         if where not in self._beside:
-            tables = (xp.asarray(self._offset), xp.asarray(self._cells))
-            self._beside[where] = tuple(t.to(x.device) for t in tables) if is_torch(x) else tables  # type:
-            ignore
+            offset, cells = xp.asarray(self._offset), xp.asarray(self._cells)
+            self._beside[where] = (
+                (offset.to(x.device), cells.to(x.device)) if is_torch(x) else (offset, cells)
+            )
         return self._beside[where]
 
 

@@ -70,7 +70,7 @@ def total(bins: Bins) -> tuple[Array, Array]:
 
 
 def aurc(bins: Bins, most: float | None = 1.0) -> Certified:
-    """AURC (harmonic, threshold ties) of binned samples. `most`: largest possible loss; None proves nothing."""
+    """AURC (harmonic, threshold ties) of binned samples. `most`: largest possible loss; None: no proof."""
     W, _ = total(bins)
     mass = bins.xp.sum(bins.c, axis=-1)
     estimate = bins.xp.sum(_estimate_terms(bins, W, "harmonic"), axis=-1) / mass
