@@ -1,0 +1,239 @@
+"""Per-sample losses: what it costs that the model was followed on this sample. All: lower is better.
+
+Logits are the first argument, probabilities come as `probs=`; classes lie along the last axis, leading axes
+are free. Labels are class indices 0 ... K-1 or one-hot rows. The prediction is the largest entry, the first
+of equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from abstain._arrays import Array, Namespace, float_dtype, is_concrete
+from abstain._check import check_choice, check_finite
+from abstain._check_classes import Classes, check_classes, check_labels, check_positive, check_same_shape
+from abstain.core import simplex
+from abstain.errors import InputError
+
+__all__ = [
+    "NAMES",
+    "REGRESSION_NAMES",
+    "Loss",
+    "absolute_error",
+    "brier",
+    "by_name",
+    "cross_entropy",
+    "squared_error",
+    "top_k",
+    "zero_one",
+]
+
+
+def _classes_and_labels(
+    name: str, logits: Array | None, labels: Array | None, probs: Array | None
+) -> tuple[Classes, Array]:
+    classes = check_classes(name, logits, probs)
+    return classes, check_labels(name, classes, labels)
+
+
+def zero_one(logits: Array | None = None, labels: Array | None = None, *, probs: Array | None = None) -> Any:
+    r"""Is the prediction wrong? One boolean for each sample.
+
+    .. math:: 1[\arg\max_k z_k \ne y]
+
+    Booleans are what `abstain.aurc` ranks fastest; they count as 0 and 1. Among equal entries the first is
+    the prediction, so the answer does not depend on the order of the samples.
+
+    >>> zero_one([[2.0, 1.0], [0.5, 0.5], [0.0, 3.0]], [0, 1, 1]).tolist()
+    [False, True, False]
+    """
+    classes, labels = _classes_and_labels("zero_one", logits, labels, probs)
+    return classes.road.deliver(classes.road.xp.argmax(classes.values, axis=-1) != labels)
+
+
+def top_k(
+    logits: Array | None = None, labels: Array | None = None, *, probs: Array | None = None, k: int = 5
+) -> Any:
+    """Is the label missing from the k largest entries? One boolean for each sample; equal entries in class
+    order.
+
+    >>> top_k([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]], [1, 2], k=2).tolist()
+    [False, True]
+    """
+    classes, labels = _classes_and_labels("top_k", logits, labels, probs)
+    count = classes.values.shape[-1]
+    if not (isinstance(k, (int, np.integer)) and 1 <= k < count):
+        raise InputError(
+            f"top_k: `k` must be a whole number from 1 to {count - 1} (one less than the classes), got {k!r}."
+        )
+    xp, values = classes.road.xp, classes.values
+    own = xp.take_along_axis(values, labels[..., None], axis=-1)
+    index = simplex.places(xp, values)
+    ahead = (values > own) | ((values == own) & (index < labels[..., None]))
+    return classes.road.deliver(xp.sum(xp.astype(ahead, xp.int64), axis=-1) >= k)
+
+
+def cross_entropy(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    temperature: float = 1.0,
+    clip: float | None = None,
+) -> Any:
+    r"""Negative log-likelihood of the label, in nats.
+
+    .. math:: -\ln p_y = \ln \sum_k e^{z_k} - z_y
+
+    From logits nothing is lost, however small or large the result. A label of probability 0 has an infinite
+    loss, which no mean survives: that is an error, unless `clip` gives the least probability to reckon with.
+
+    >>> [f"{v:.4g}" for v in cross_entropy([[0.0, 0.0], [50.0, 0.0]], [0, 0])]  # ln 2 and e^-50
+    ['0.6931', '1.929e-22']
+    """
+    classes, labels = _classes_and_labels("cross_entropy", logits, labels, probs)
+    temperature = check_positive("cross_entropy", "temperature", temperature)
+    values = _by_row(classes, labels, temperature, simplex.cross_entropy)
+    if clip is not None:
+        most = float(-np.log(check_positive("cross_entropy", "clip", clip)))
+        values = classes.road.xp.where(values > most, most, values)
+    if is_concrete(values) and not bool(classes.road.xp.all(classes.road.xp.isfinite(values))):
+        remedy = "Pass the logits, in which a tiny probability is not yet 0, or state `clip=1e-12`."
+        raise InputError(
+            f"cross_entropy: the label's probability must not be 0, got 0, an infinite loss. {remedy}"
+        )
+    return classes.deliver(values)
+
+
+def brier(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    temperature: float = 1.0,
+) -> Any:
+    r"""Brier score, summed over classes: from 0 to 2 (Brier's own form; half of it is the binary one).
+
+    .. math:: \sum_k (p_k - 1[k = y])^2
+
+    >>> brier(probs=[[0.5, 0.5], [1.0, 0.0]], labels=[0, 1]).tolist()
+    [0.5, 2.0]
+    """
+    classes, labels = _classes_and_labels("brier", logits, labels, probs)
+    temperature = check_positive("brier", "temperature", temperature)
+    return classes.deliver(_by_row(classes, labels, temperature, simplex.brier))
+
+
+def _by_row(classes: Classes, labels: Array, temperature: float, loss: Callable[..., Array]) -> Array:
+    read = simplex.odds_of_logits if classes.kind == "logits" else simplex.odds_of_probs
+    place = [0]  # rows come in order, piece by piece
+    flat = labels.reshape(-1) if classes.road.host else labels
+
+    def work(xp: Namespace, rows: Array) -> Array:
+        own = flat
+        if classes.road.host:
+            own = flat[place[0] : place[0] + len(rows)]
+            place[0] += len(rows)
+        return loss(read(xp, rows, temperature), own)
+
+    return classes.by_row(work)
+
+
+def squared_error(prediction: Array, target: Array) -> Any:
+    """(prediction - target) squared, element by element, for regression.
+
+    >>> squared_error([1.0, 2.0], [0.0, 4.0]).tolist()
+    [1.0, 4.0]
+    """
+    return _difference("squared_error", prediction, target, lambda xp, d: d * d)
+
+
+def absolute_error(prediction: Array, target: Array) -> Any:
+    """Distance between prediction and target, element by element, for regression.
+
+    >>> absolute_error([1.0, 2.0], [0.0, 4.0]).tolist()
+    [1.0, 2.0]
+    """
+    return _difference("absolute_error", prediction, target, lambda xp, d: xp.abs(d))
+
+
+def _difference(
+    name: str, prediction: Array, target: Array, finish: Callable[[Namespace, Array], Array]
+) -> Any:
+    road, prediction, target = check_same_shape(name, prediction, target)
+    for argument, x in (("prediction", prediction), ("target", target)):
+        if 0 not in tuple(x.shape):
+            check_finite(name, argument, road, x, "Drop the sample.")
+    wide = float_dtype(road.xp)
+    return road.deliver(finish(road.xp, road.xp.astype(prediction, wide) - road.xp.astype(target, wide)))
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss: call it with logits (or `probs=`) and labels. upper: its largest possible value, None if there
+    is none.
+    """
+
+    name: str
+    label: str
+    function: Callable[..., Any]
+    upper: float | None
+
+    def __call__(
+        self,
+        logits: Array | None = None,
+        labels: Array | None = None,
+        *,
+        probs: Array | None = None,
+        **options: Any,
+    ) -> Any:
+        """One loss for each sample."""
+        if probs is None:
+            return self.function(logits, labels, **options)
+        return self.function(logits, labels, probs=probs, **options)
+
+    def __repr__(self) -> str:
+        bound = "no upper bound" if self.upper is None else f"at most {self.upper:g}"
+        return f"Loss({self.name!r}, {self.label}, {bound})"
+
+
+_CLASSIFICATION = (
+    Loss("zero_one", "0/1 loss", zero_one, 1.0),
+    Loss("top_k", "Top-k error", top_k, 1.0),
+    Loss("cross_entropy", "Cross-entropy", cross_entropy, None),
+    Loss("brier", "Brier score", brier, 2.0),
+)
+_REGRESSION = (
+    Loss("squared_error", "Squared error", squared_error, None),
+    Loss("absolute_error", "Absolute error", absolute_error, None),
+)
+_BY_NAME = {loss.name: loss for loss in (*_CLASSIFICATION, *_REGRESSION)}
+
+NAMES = tuple(loss.name for loss in _CLASSIFICATION)
+REGRESSION_NAMES = tuple(loss.name for loss in _REGRESSION)
+
+
+def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
+    """The loss of that name; a function of your own, `f(logits or probs, labels)`, is taken as one.
+
+    >>> by_name("brier")
+    Loss('brier', Brier score, at most 2)
+    """
+    if isinstance(loss, Loss):
+        return loss
+    if callable(loss):
+        name = getattr(loss, "__name__", "custom loss")
+        return Loss("custom loss" if name == "<lambda>" else name, name, _own(loss), None)
+    check_choice("losses.by_name", "loss", loss, tuple(_BY_NAME))
+    return _BY_NAME[loss]
+
+
+def _own(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(logits: Array | None, labels: Array, *, probs: Array | None = None, **options: Any) -> Any:
+        return function(probs if logits is None else logits, labels, **options)
+
+    return call

@@ -1,0 +1,61 @@
+"""Confidence scores: one number for each sample from its logits or probabilities, higher = surer.
+
+Input is stated, never guessed: logits are the first argument, probabilities come as `probs=`. Classes lie
+along the last axis, leading axes are free (samples, pixels). Scores on the softmax return exact rank keys
+that do not saturate; `display` gives the number people know.
+"""
+
+from abstain.scores.ensemble import (
+    mean_max_softmax,
+    mutual_information,
+    pooled_log_probs,
+    predictive_entropy,
+    vote_share,
+)
+from abstain.scores.logits import (
+    clamped_logit_entropy,
+    energy,
+    logit_margin,
+    logit_norm,
+    max_logit,
+    normalised_max_logit,
+)
+from abstain.scores.registry import ENSEMBLE_NAMES, NAMES, READING_NAMES, Score, by_name, display
+from abstain.scores.saturation import Saturation, saturation
+from abstain.scores.softmax import (
+    max_softmax,
+    negative_entropy,
+    negative_gini,
+    probability_norm,
+    softmax_margin,
+)
+from abstain.scores.tuning import Tuning, tune
+
+__all__ = [
+    "ENSEMBLE_NAMES",
+    "NAMES",
+    "READING_NAMES",
+    "Saturation",
+    "Score",
+    "Tuning",
+    "by_name",
+    "clamped_logit_entropy",
+    "display",
+    "energy",
+    "logit_margin",
+    "logit_norm",
+    "max_logit",
+    "max_softmax",
+    "mean_max_softmax",
+    "mutual_information",
+    "negative_entropy",
+    "negative_gini",
+    "normalised_max_logit",
+    "pooled_log_probs",
+    "predictive_entropy",
+    "probability_norm",
+    "saturation",
+    "softmax_margin",
+    "tune",
+    "vote_share",
+]

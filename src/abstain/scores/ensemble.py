@@ -1,0 +1,135 @@
+"""Scores of an ensemble or of Monte-Carlo dropout: members along the first axis, classes along the last.
+
+Each is a confidence (higher = surer) and, where it reads probabilities, a rank key that never saturates,
+made the same way as for one model. `pooled_log_probs` gives the averaged prediction, which every other score
+and loss takes as logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from abstain._arrays import Array, Namespace, float_dtype
+from abstain._check_classes import Classes, check_classes
+from abstain.core import simplex
+
+_CHUNK = 1 << 17
+
+
+def _odds(classes: Classes, xp: Namespace, rows: Array) -> simplex.Odds:
+    read = simplex.odds_of_logits if classes.kind == "logits" else simplex.odds_of_probs
+    return read(xp, rows)
+
+
+def _by_sample(classes: Classes, work: Callable[[Namespace, Array], Array]) -> Array:
+    """Apply `work(xp, members x samples x classes)`, on the host a piece of the samples at a time."""
+    x = classes.values
+    if not classes.road.host:
+        return work(classes.road.xp, classes.road.xp.astype(x, float_dtype(classes.road.xp)))
+    flat = x.reshape(x.shape[0], -1, x.shape[-1])
+    step = max(1, _CHUNK // (x.shape[0] * x.shape[-1]))
+    with np.errstate(all="ignore"):
+        pieces = [
+            work(np, np.array(flat[:, a : a + step], dtype=np.float64, order="C"))
+            for a in range(0, flat.shape[1], step)
+        ]
+    whole = np.concatenate(pieces)
+    return whole.reshape(x.shape[1:-1] + whole.shape[1:])
+
+
+def pooled_log_probs(logits: Array | None = None, /, *, probs: Array | None = None) -> Any:
+    r"""Log-probabilities of the averaged prediction; give them to any score or loss as logits.
+
+    .. math:: \ln \bar p_k, \qquad \bar p = \frac1M \sum_m p_m
+
+    Shape (M, ..., K) to (..., K). A class no member thinks possible gets -inf.
+
+    >>> pooled_log_probs(probs=[[[1.0, 0.0]], [[0.0, 1.0]]]).round(4).tolist()
+    [[-0.6931, -0.6931]]
+    """
+    classes = check_classes("pooled_log_probs", logits, probs, members=True)
+    return classes.road.deliver(_by_sample(classes, lambda xp, x: _pooled(classes, xp, x)))
+
+
+def _pooled(classes: Classes, xp: Namespace, x: Array) -> Array:
+    return simplex.log_mean(xp, simplex.log_softmax(_odds(classes, xp, x)))
+
+
+def predictive_entropy(logits: Array | None = None, /, *, probs: Array | None = None) -> Any:
+    r"""Rank key of the negative entropy of the averaged prediction; higher is surer.
+
+    .. math:: -\ln H(\bar p), \qquad \bar p = \frac1M \sum_m p_m
+
+    Parameters
+    ----------
+    logits, probs : array, shape (M, ..., K)
+        Members first, classes last; one of the two.
+
+    >>> float(predictive_entropy(probs=[[[1.0, 0.0]], [[0.0, 1.0]]])[0].round(4))  # entropy ln 2
+    0.3665
+    """
+    classes = check_classes("predictive_entropy", logits, probs, members=True)
+
+    def key(xp: Namespace, x: Array) -> Array:
+        odds = simplex.odds_of_logits(xp, _pooled(classes, xp, x))
+        return simplex.finite(xp, -simplex.log_entropy(odds))
+
+    return classes.deliver(_by_sample(classes, key))
+
+
+def mutual_information(logits: Array | None = None, /, *, probs: Array | None = None) -> Any:
+    r"""Rank key of minus the mutual information between label and member (BALD); higher is surer.
+
+    .. math:: -\ln\Bigl(H(\bar p) - \frac1M \sum_m H(p_m)\Bigr)
+
+    Computed as a mean of divergences without a negative term. Members in full agreement get the largest
+    finite number and tie on top.
+
+    >>> float(mutual_information(probs=[[[1.0, 0.0]], [[0.0, 1.0]]])[0].round(4))  # information ln 2
+    0.3665
+    """
+    classes = check_classes("mutual_information", logits, probs, members=True)
+
+    def key(xp: Namespace, x: Array) -> Array:
+        logs = simplex.log_softmax(_odds(classes, xp, x))
+        return simplex.finite(xp, -simplex.log_information(xp, logs))
+
+    return classes.deliver(_by_sample(classes, key))
+
+
+def mean_max_softmax(logits: Array | None = None, /, *, probs: Array | None = None) -> Any:
+    r"""Rank key of the mean over members of each one's maximum softmax probability; higher is surer.
+
+    .. math:: -\ln\Bigl(1 - \frac1M \sum_m \max_k p_{mk}\Bigr)
+
+    The MSP of the averaged prediction is `max_softmax(pooled_log_probs(logits))`.
+
+    >>> float(mean_max_softmax(probs=[[[0.5, 0.5]], [[0.0, 1.0]]])[0].round(4))  # mean 3/4
+    1.3863
+    """
+    classes = check_classes("mean_max_softmax", logits, probs, members=True)
+
+    def key(xp: Namespace, x: Array) -> Array:
+        return simplex.finite(xp, -simplex.log_mean(xp, simplex.log_complement(_odds(classes, xp, x))))
+
+    return classes.deliver(_by_sample(classes, key))
+
+
+def vote_share(logits: Array | None = None, /, *, probs: Array | None = None) -> Any:
+    """Share of the members that vote for the most voted class; higher is surer.
+
+    A member votes for its largest entry, the first of equals. There are only M values, so ties are real.
+
+    >>> vote_share([[[1.0, 0.0]], [[2.0, 0.0]], [[0.0, 1.0]]]).round(4).tolist()
+    [0.6667]
+    """
+    classes = check_classes("vote_share", logits, probs, members=True)
+
+    def share(xp: Namespace, x: Array) -> Array:
+        votes = simplex.wide(xp, simplex.winners(xp, x))
+        return xp.max(xp.mean(votes, axis=0), axis=-1)
+
+    return classes.deliver(_by_sample(classes, share))

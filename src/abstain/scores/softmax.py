@@ -1,0 +1,130 @@
+"""Scores that read the softmax, as rank keys that never saturate.
+
+The number people know (a probability, a margin, an entropy) rounds to its end of the scale for a confident
+row: in float32 a third of a good network's samples get 1.0 and tie. What is returned here is minus the
+logarithm of the distance to that end, computed in the log domain in float64; it orders samples exactly as
+the number itself would with unlimited digits. `display` turns a key back into that number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from abstain._arrays import Array, Namespace
+from abstain._check_classes import check_classes, check_positive
+from abstain.core import simplex
+
+
+def softmax_key(
+    name: str,
+    logits: Array | None,
+    probs: Array | None,
+    temperature: float,
+    log_distance: Callable[..., Array],
+) -> Any:
+    """Minus a logarithm of the odds of each row."""
+    classes = check_classes(name, logits, probs)
+    temperature = check_positive(name, "temperature", temperature)
+    read = simplex.odds_of_logits if classes.kind == "logits" else simplex.odds_of_probs
+
+    def key(xp: Namespace, rows: Array) -> Array:
+        return simplex.finite(xp, -log_distance(read(xp, rows, temperature)))
+
+    return classes.deliver(classes.by_row(key))
+
+
+def max_softmax(
+    logits: Array | None = None, /, *, probs: Array | None = None, temperature: float = 1.0
+) -> Any:
+    r"""Rank key of the maximum softmax probability (MSP); higher is surer.
+
+    .. math:: -\ln(1 - \max_k p_k), \qquad p = \mathrm{softmax}(z / T)
+
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : array, shape (..., K)
+        Probabilities instead of logits. `1 - p_max` is read off the *other* entries, which keep their digits
+        where the largest has rounded to 1; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
+
+    Returns
+    -------
+    array of shape (...), float64 where the library has it, always finite: rows without any doubt (one-hot)
+    get the largest finite number and tie on top. `display("max_softmax", key)` is the probability.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> key = max_softmax(np.array([[0.0, 0.0], [40.0, 0.0], [41.0, 0.0]]))
+    >>> key.round(3).tolist()  # 1 - p is 1/2, e^-40, e^-41: float64 probabilities would tie at 1.0
+    [0.693, 40.0, 41.0]
+    """
+    return softmax_key("max_softmax", logits, probs, temperature, simplex.log_complement)
+
+
+def softmax_margin(
+    logits: Array | None = None, /, *, probs: Array | None = None, temperature: float = 1.0
+) -> Any:
+    r"""Rank key of the margin between the two largest probabilities; higher is surer.
+
+    .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
+
+    Arguments and result as for `max_softmax`. Two equal winners give 0.
+
+    >>> softmax_margin(probs=[[0.5, 0.5, 0.0]]).tolist()
+    [0.0]
+    """
+    return softmax_key("softmax_margin", logits, probs, temperature, simplex.log_margin_complement)
+
+
+def negative_entropy(
+    logits: Array | None = None, /, *, probs: Array | None = None, temperature: float = 1.0
+) -> Any:
+    r"""Rank key of the negative entropy :math:`\sum_k p_k \ln p_k`; higher is surer.
+
+    .. math:: -\ln\Bigl(-\sum_k p_k \ln p_k\Bigr)
+
+    Arguments and result as for `max_softmax`.
+
+    >>> float(negative_entropy(probs=[[0.5, 0.5]])[0].round(4))  # entropy ln 2 = 0.6931
+    0.3665
+    """
+    return softmax_key("negative_entropy", logits, probs, temperature, simplex.log_entropy)
+
+
+def negative_gini(
+    logits: Array | None = None, /, *, probs: Array | None = None, temperature: float = 1.0
+) -> Any:
+    r"""Rank key of the negative Gini impurity :math:`-1 + \sum_k p_k^2`; higher is surer.
+
+    .. math:: -\ln\Bigl(1 - \sum_k p_k^2\Bigr)
+
+    Arguments and result as for `max_softmax`.
+
+    >>> float(negative_gini(probs=[[0.5, 0.5]])[0].round(4))  # impurity 1/2
+    0.6931
+    """
+    return softmax_key("negative_gini", logits, probs, temperature, simplex.log_gini)
+
+
+def probability_norm(
+    logits: Array | None = None, /, *, probs: Array | None = None, p: float = 2.0, temperature: float = 1.0
+) -> Any:
+    r"""Rank key of the p-norm of the softmax *probabilities*; higher is surer.
+
+    .. math:: -\ln\bigl(1 - \lVert \mathrm{softmax}(z) \rVert_p\bigr), \qquad p > 1
+
+    The second reading of the "logit norm" score: the published code of the population-AURC paper takes the
+    norm after the softmax, its table before (`logit_norm`). For p = 2 the ranking is that of `negative_gini`.
+
+    >>> float(probability_norm(probs=[[0.6, 0.4]], p=2)[0].round(4))  # -ln(1 - sqrt(0.52))
+    1.2769
+    """
+    order = check_positive("probability_norm", "p", p, above=1.0, infinite=True)
+    return softmax_key(
+        "probability_norm", logits, probs, temperature, lambda odds: simplex.log_norm_complement(odds, order)
+    )
