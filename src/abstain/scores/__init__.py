@@ -21,7 +21,7 @@ from abstain.scores.logits import (
     normalised_max_logit,
 )
 from abstain.scores.registry import ENSEMBLE_NAMES, NAMES, READING_NAMES, Score, by_name, display
-from abstain.scores.saturation import Saturation, saturation
+from abstain.scores.top_ties import Saturation, saturation
 from abstain.scores.softmax import (
     max_softmax,
     negative_entropy,
