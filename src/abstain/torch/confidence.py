@@ -1,0 +1,58 @@
+"""How sure a row of logits is: a number that orders samples without saturating, whatever the precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import array_api_compat.torch as xp
+
+from abstain._arrays import Array
+from abstain._check import check_choice
+from abstain.core import simplex
+from abstain.errors import ShapeError
+from abstain.torch.ranking import wide_dtype
+
+Score = str | Callable[[Array], Array]
+LOGIT_SCORES = ("max_softmax", "max_logit", "softmax_margin", "negative_entropy", "negative_gini")
+
+
+def rank_key(logits: Array, score: Score, differentiable: bool = False) -> Array:
+    """One number per sample, higher = surer; logits (N, C, ...) give a vector over samples and positions."""
+    if score == "max_softmax" and not differentiable:
+        return _minus_odds_against(logits).reshape(-1)
+    rows = logits.movedim(1, -1).reshape(-1, logits.shape[1])
+    return _of_rows(rows, score)
+
+
+def _minus_odds_against(logits: Array) -> Array:
+    """-(1 - p_max)/p_max in wide floats: the order of max softmax in seven kernels.
+
+    A sum over the *other* classes, so it does not round to 0 where p_max rounds to 1. Exponentials vanish only
+    beyond a logit gap of 745, where samples tie on top.
+    """
+    z = logits.to(wide_dtype(logits))
+    top, winner = z.max(dim=1, keepdim=True)
+    return -(z - top).exp_().scatter_(1, winner, 0.0).sum(dim=1)
+
+
+def _of_rows(rows: Array, score: Score) -> Array:
+    if callable(score):
+        key = score(rows)
+        if key.shape != rows.shape[:1]:
+            raise ShapeError(
+                f"aurc_loss: `score` must return one confidence per row of logits, shape {tuple(rows.shape[:1])}, "
+                f"got {tuple(key.shape)}. It is given (samples, classes)."
+            )
+        return key
+    check_choice("aurc_loss", "score", score, LOGIT_SCORES)
+    z = rows.to(wide_dtype(rows))
+    if score == "max_logit":
+        return z.amax(dim=-1)
+    odds = simplex.odds_of_logits(xp, z)
+    by_name = {
+        "max_softmax": simplex.log_complement,
+        "softmax_margin": simplex.log_margin_complement,
+        "negative_entropy": simplex.log_entropy,
+        "negative_gini": simplex.log_gini,
+    }
+    return -by_name[score](odds)
