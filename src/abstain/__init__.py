@@ -38,7 +38,7 @@ _HOME = {
     "risk_coverage_curve": "metrics",
     "weights": "metrics",
 }
-_MODULES = ("compat", "core", "errors", "losses", "metrics", "scores")
+_MODULES = ("compat", "core", "errors", "inference", "losses", "metrics", "scores")
 
 __all__ = [*sorted(_HOME), *_MODULES]  # noqa: PLE0604
 

@@ -1,0 +1,158 @@
+"""Resampling after one sort: counts are drawn in sorted order, so no replicate is sorted again.
+
+A replicate is a table of rows whose masses are the counts drawn; every metric that reads rows reads
+replicates, many at a time. When few pairs of confidence and loss are distinct, the pairs are drawn instead of
+the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from abstain.core import packed
+from abstain.core.rows import Rows
+
+_AT_ONCE = 1 << 17  # numbers in one table of counts: it stays in cache
+_CELLS_PAY = 8  # samples per distinct pair from which drawing the pairs is faster
+
+
+class Draw(NamedTuple):
+    """Replicates as rows by confidence, by loss on demand, and their whole mass, abstained included."""
+
+    rows: Rows
+    total: np.ndarray
+    by_loss: Callable[[], Rows]
+
+
+class Resampler:
+    """Sorted samples, ready to be drawn from again and again.
+
+    The last `idle` units have abstained: they are drawn, count in the total, and carry no row.
+    """
+
+    def __init__(
+        self,
+        loss: np.ndarray,
+        confidence: np.ndarray,
+        weight: np.ndarray | None = None,
+        idle_weight: np.ndarray | None = None,
+        clusters: np.ndarray | None = None,
+        strata: np.ndarray | None = None,
+    ) -> None:
+        order = packed.order_of(confidence)
+        self.loss = loss[order].astype(np.float64)
+        self.key = confidence[order]
+        idle = 0 if idle_weight is None else len(idle_weight)
+        self.weight = None if weight is None else weight[order].astype(np.float64)
+        self.idle_weight = idle_weight if weight is not None else None
+        arranged = np.concatenate([order, np.arange(len(order), len(order) + idle)])
+        self.clusters = None if clusters is None else clusters[arranged]
+        self.strata = None if strata is None else strata[arranged]
+        self.n = len(arranged)
+        self.repeats: np.ndarray | None = None
+        if weight is None and clusters is None and strata is None:
+            self._draw_cells_if_few(idle)
+        self.starts = _starts(self.key)
+        self._loss_order: np.ndarray | None = None
+
+    def _draw_cells_if_few(self, idle: int) -> None:
+        """Replace samples by distinct (confidence, loss) pairs with the number of their repeats."""
+        within = np.lexsort((self.loss, _runs(self.key)))
+        key, loss = self.key[within], self.loss[within]
+        new = np.concatenate([[True], (key[1:] != key[:-1]) | (loss[1:] != loss[:-1])])
+        if np.count_nonzero(new) * _CELLS_PAY > len(key):
+            return
+        first = np.flatnonzero(new)
+        self.key, self.loss = key[first], loss[first]
+        repeats = np.diff(np.append(first, len(key)))
+        self.repeats = np.append(repeats, idle) if idle else repeats
+
+    @property
+    def width(self) -> int:
+        """Numbers drawn per replicate."""
+        return self.n if self.repeats is None else len(self.repeats)
+
+    def batches(self, replicates: int) -> list[int]:
+        """Sizes of the tables to draw, one after the other."""
+        step = max(1, _AT_ONCE // self.width)
+        return [min(step, replicates - a) for a in range(0, replicates, step)]
+
+    def draw(self, rng: np.random.Generator, size: int) -> Draw:
+        """`size` replicates."""
+        return self.tabulate(self.counts(rng, size))
+
+    def tabulate(self, counts: np.ndarray) -> Draw:
+        """Replicates from how often each unit was drawn."""
+        seen = counts[:, : len(self.loss)]
+        mass = seen.astype(np.float64) if self.weight is None else seen * self.weight
+        total = mass.sum(axis=1)
+        rest = counts[:, len(self.loss) :]
+        if rest.shape[1]:
+            total = total + (rest.sum(axis=1) if self.idle_weight is None else rest @ self.idle_weight)
+        rows = _rows(mass, self.loss, self.starts)
+        return Draw(rows, total, lambda: self._by_loss(mass))
+
+    def counts(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """How often each unit is drawn, in sorted order, shape (size, width)."""
+        if self.repeats is not None:
+            return rng.multinomial(self.n, self.repeats / self.n, size=size)
+        if self.clusters is None:
+            return (
+                _uniform_counts(rng, self.n, size)
+                if self.strata is None
+                else _in_strata(rng, self.strata, size)
+            )
+        if self.strata is None:
+            drawn = _uniform_counts(rng, int(self.clusters.max()) + 1, size)
+        else:
+            stratum = np.zeros(int(self.clusters.max()) + 1, dtype=np.int64)
+            stratum[self.clusters] = self.strata
+            drawn = _in_strata(rng, stratum, size)
+        return drawn[:, self.clusters]
+
+    def _by_loss(self, mass: np.ndarray) -> Rows:
+        if self._loss_order is None:
+            self._loss_order = np.argsort(self.loss, kind="stable")
+        loss = self.loss[self._loss_order]
+        whole = self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
+        starts = (
+            _starts(loss) if whole else np.arange(len(loss))
+        )  # as the oracle groups: copies, never neighbours
+        return _rows(mass[:, self._loss_order], loss, starts)
+
+
+def _runs(ranked: np.ndarray) -> np.ndarray:
+    return np.cumsum(np.concatenate([[False], ranked[1:] != ranked[:-1]]))
+
+
+def _starts(ranked: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
+
+
+def _rows(mass: np.ndarray, loss: np.ndarray, starts: np.ndarray) -> Rows:
+    own = mass * loss
+    if len(starts) < len(loss):
+        mass, own = np.add.reduceat(mass, starts, axis=1), np.add.reduceat(own, starts, axis=1)
+    N, S = np.cumsum(mass, axis=1), np.cumsum(own, axis=1)
+    W = N[:, -1:].copy()
+    if not N[:, 0].all():
+        N[N == 0] = 1.0  # rows above the first drawn: no mass, no loss, and now no 0/0
+    return Rows(mass, own, N, S, W, np, False)
+
+
+def _uniform_counts(rng: np.random.Generator, n: int, size: int) -> np.ndarray:
+    if n > 2048:
+        return np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(size)])
+    places = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
+    return np.bincount(places.reshape(-1), minlength=size * n).reshape(size, n)
+
+
+def _in_strata(rng: np.random.Generator, strata: np.ndarray, size: int) -> np.ndarray:
+    counts = np.zeros((size, len(strata)), dtype=np.int64)
+    for stratum in range(int(strata.max()) + 1):
+        members = np.flatnonzero(strata == stratum)
+        counts[:, members] = _uniform_counts(rng, len(members), size)
+    return counts

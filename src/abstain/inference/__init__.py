@@ -1,0 +1,25 @@
+"""How sure one can be of a metric: standard errors, intervals, paired tests, bands.
+
+Samples are taken as independent draws unless `clusters` says which belong together.
+"""
+
+from abstain.inference.bands import curve_band
+from abstain.inference.differences import paired_difference, unpaired_difference
+from abstain.inference.influence import influence, standard_error
+from abstain.inference.intervals import interval, interval_from_blocks
+from abstain.inference.results import CurveBand, Difference, GroupedIntervals, Influences, Interval
+
+__all__ = [
+    "CurveBand",
+    "Difference",
+    "GroupedIntervals",
+    "Influences",
+    "Interval",
+    "curve_band",
+    "influence",
+    "interval",
+    "interval_from_blocks",
+    "paired_difference",
+    "standard_error",
+    "unpaired_difference",
+]
