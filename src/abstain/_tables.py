@@ -1,0 +1,138 @@
+"""Tables for people: columns as a data frame, aligned text, Markdown, LaTeX or HTML. Knows nothing of
+metrics."""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from abstain.errors import InputError, MissingDependencyError
+
+Columns = Mapping[str, Sequence[Any]]
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "_": r"\_",
+    "%": r"\%",
+    "&": r"\&",
+    "#": r"\#",
+    "$": r"\$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+
+
+def frame(columns: Columns, library: str | None = None) -> Any:
+    """A pandas or polars frame, or a dict of lists.
+
+    Without `library`: the one the program has imported already, else one that is installed (pandas first),
+    else the dict. Nothing is imported before this call.
+    """
+    if library not in (None, "pandas", "polars", "dict"):
+        raise InputError(f'frame: `library` must be "pandas", "polars" or "dict", got {library!r}.')
+    chosen = library or _available()
+    if chosen == "dict":
+        return {name: list(values) for name, values in columns.items()}
+    if importlib.util.find_spec(chosen) is None:
+        raise MissingDependencyError(f"frame(library={chosen!r})", chosen, "all")
+    if chosen == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame({name: list(values) for name, values in columns.items()})
+    import polars as pl
+
+    return pl.DataFrame({name: list(values) for name, values in columns.items()}, strict=False)
+
+
+def _available() -> str:
+    for name in ("pandas", "polars"):
+        if name in sys.modules:
+            return name
+    for name in ("pandas", "polars"):
+        if importlib.util.find_spec(name) is not None:
+            return name
+    return "dict"
+
+
+def text(columns: Mapping[str, Sequence[str]], indent: str = "  ") -> str:
+    """Aligned columns: words to the left, numbers to the right."""
+    lines = _aligned(columns, " ")
+    return "\n".join(indent + "  ".join(line).rstrip() for line in lines)
+
+
+def markdown(columns: Mapping[str, Sequence[str]]) -> str:
+    """A Markdown table; vertical bars in the text are escaped."""
+    safe = {_bar(k): [_bar(v) for v in values] for k, values in columns.items()}
+    head, *body = _aligned(safe, " ")
+    rule = [
+        ("-" * (len(cell) - 1) + ":") if _is_numeric(safe[k]) else "-" * len(cell)
+        for k, cell in zip(safe, head)
+    ]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *body]) + "\n"
+
+
+def latex(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:
+    """A LaTeX `tabular` with booktabs rules, inside a `table` when there is a caption."""
+    sides = "".join("r" if _is_numeric(values) else "l" for values in columns.values())
+    rows = [" & ".join(_tex(cell) for cell in line) + r" \\" for line in zip(*columns.values())]
+    head = " & ".join(_tex(name) for name in columns) + r" \\"
+    body = [
+        rf"\begin{{tabular}}{{{sides}}}",
+        r"\toprule",
+        head,
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    if caption:
+        body = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(caption)}}}", *body, r"\end{table}"]
+    return "\n".join(body) + "\n"
+
+
+def html_table(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:
+    """An HTML table; every cell is escaped, since names come from the user."""
+    side = {name: "right" if _is_numeric(values) else "left" for name, values in columns.items()}
+    head = "".join(f'<th style="text-align:{side[name]}">{html.escape(name)}</th>' for name in columns)
+    rows = []
+    for line in zip(*columns.values()):
+        cells = (
+            f'<td style="text-align:{side[k]}">{html.escape(str(v))}</td>' for k, v in zip(columns, line)
+        )
+        rows.append("<tr>" + "".join(cells) + "</tr>")
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number for a table; a dash for one that is absent."""
+    return "-" if value is None else f"{value:.{digits}g}"
+
+
+def _aligned(columns: Mapping[str, Sequence[str]], pad: str) -> list[list[str]]:
+    filled = []
+    for name, values in columns.items():
+        cells = [name, *map(str, values)]
+        width = max(map(len, cells))
+        right = _is_numeric(values)
+        filled.append([cell.rjust(width, pad) if right else cell.ljust(width, pad) for cell in cells])
+    return [list(line) for line in zip(*filled)]
+
+
+def _is_numeric(values: Sequence[str]) -> bool:
+    return bool(values) and all(str(v)[:1] in "0123456789+-.<[" for v in values)
+
+
+def _bar(value: str) -> str:
+    return str(value).replace("|", "\\|")
+
+
+def _tex(value: str) -> str:
+    return "".join(_LATEX.get(c, c) for c in str(value))

@@ -1,0 +1,212 @@
+"""Bias and mean squared error of the rank weights, as the paper's propositions state them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from abstain._arrays import Array
+from abstain._check import check_choice
+from abstain.core.estimators import ESTIMATORS
+from abstain.core.rows import Rows
+from abstain.core.special import harmonic_difference
+from abstain.core.weights import row_weights
+from abstain.errors import InputError
+from abstain.theory._series import inverse_square_difference, mean_log_gap, power_tail
+
+
+def check_size(name: str, n: Any) -> np.ndarray:
+    """Sample sizes: whole numbers, at least 1."""
+    size = np.asarray(n, dtype=np.float64)
+    if not np.all((size >= 1) & (np.floor(size) == size)):
+        raise InputError(f"{name}: `n` must be a whole number, at least 1, got {n!r}.")
+    return size
+
+
+def _check_beta(name: str, beta: Array, *, closed: bool) -> np.ndarray:
+    value = np.asarray(beta, dtype=np.float64)
+    if not np.all((value >= 0) & ((value <= 1) if closed else (value < 1))):
+        why = "" if closed else " At 1 the population weight -ln(1-beta) is infinite."
+        raise InputError(f"{name}: `beta` must lie in [0, 1{']' if closed else ')'}, got {beta!r}.{why}")
+    return value
+
+
+def _plain(value: np.ndarray) -> Any:
+    return value.item() if np.ndim(value) == 0 else value
+
+
+def population_weight(beta: Array, /) -> Any:
+    r"""Weight of the population's rank percentile: :math:`\alpha(\beta) = -\ln(1-\beta)` (Proposition 1).
+
+    >>> round(population_weight(0.5), 6)
+    0.693147
+    """
+    return _plain(-np.log1p(-_check_beta("population_weight", beta, closed=False)))
+
+
+def weight_bias(beta: Array, n: Array, /, *, estimator: str = "harmonic") -> Any:
+    r"""Bias of a sample's weight given its population rank percentile beta; near 0 is better.
+
+    .. math:: E[\hat\alpha \mid \beta] + \ln(1-\beta)
+
+    harmonic :math:`1/n - \sum_{k\ge n}\beta^k/k`; loo :math:`-\sum_{k\ge n}\beta^k/k`; sele
+    :math:`\beta + (1-\beta)/n + \ln(1-\beta)`; log is harmonic less :math:`E[c(K+1)] - c(n+1)`, K ~ Bin(n-1,
+    1-beta),
+    :math:`c(z) = \ln z - \psi(z)`. These equal the paper's binomial sums, at a cost that does not grow with
+    n.
+
+    Parameters
+    ----------
+    beta : array in [0, 1)
+    n : whole number(s), at least 1; broadcast against `beta`
+
+    Examples
+    --------
+    >>> weight_bias(0.0, 8), weight_bias(0.0, 8, estimator="loo")  # it gets 1/8, or nothing
+    (0.125, -0.0)
+    >>> bool(abs(weight_bias(0.999999, 10_000_000) - 1e-7) < 1e-5)
+    True
+    """
+    check_choice("weight_bias", "estimator", estimator, ESTIMATORS)
+    beta, n = _check_beta("weight_bias", beta, closed=False), check_size("weight_bias", n)
+    return _plain(bias_given(beta, 1 - beta, n, estimator))
+
+
+def bias_given(beta: np.ndarray, above: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
+    """The bias, from beta and `above` = 1 - beta (given apart, so that it may be smaller than rounding
+    allows)."""
+    if estimator in ("sele", "2sele"):
+        mean = (beta + above / n) * (2 if estimator == "2sele" else 1)
+        return np.asarray(mean + np.log(above))
+    bias = -power_tail(beta, above, n)
+    if estimator == "loo":
+        return bias
+    if estimator == "log":
+        bias = bias - (mean_log_gap(above, n - 1) - mean_log_gap(np.ones(()), n))
+    return np.asarray(bias + 1 / n)
+
+
+def expected_weight(beta: Array, n: Array, /, *, estimator: str = "harmonic") -> Any:
+    r"""Mean weight of a sample given beta, :math:`E[\hat\alpha \mid \beta]`, for beta in [0, 1].
+
+    >>> round(expected_weight(1.0, 3), 6)  # always on top: 1 + 1/2 + 1/3
+    1.833333
+    """
+    check_choice("expected_weight", "estimator", estimator, ESTIMATORS)
+    beta, n = _check_beta("expected_weight", beta, closed=True), check_size("expected_weight", n)
+    inside = np.where(beta < 1, beta, 0.0)
+    value = bias_given(inside, 1 - inside, n, estimator) - np.log1p(-inside)
+    return _plain(np.where(beta < 1, value, _weight_of(n, n, estimator)))
+
+
+def _weight_of(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
+    """The weights of `core` at these ranks: each rank a block of one, with n - rank samples above it."""
+    rank, n = np.broadcast_arrays(rank, n)
+    one, none = np.ones_like(rank), np.zeros_like(rank)
+    return np.asarray(row_weights(Rows(one, none, n - rank + 1, none, n), estimator, "expected"))
+
+
+def weight_mse(rank: Array, n: Array, /, *, estimator: str = "harmonic") -> Any:
+    r"""Mean squared error of the weight of rank r (1 least confident), over beta ~ Beta(r, n+1-r); lower is
+    better.
+
+    .. math:: \psi'(n+1-r) - \psi'(n+1) + (\hat\alpha_r - (H_n - H_{n-r}))^2
+
+    The first part is the variance of -ln(1-beta), the second the squared bias, which is 0 for "harmonic".
+
+    >>> round(weight_mse(1, 2), 6)  # 1/2^2
+    0.25
+    """
+    check_choice("weight_mse", "estimator", estimator, ESTIMATORS)
+    n = check_size("weight_mse", n)
+    rank = np.asarray(rank, dtype=np.float64)
+    if not np.all((rank >= 1) & (rank <= n) & (np.floor(rank) == rank)):
+        raise InputError("weight_mse: `rank` must be a whole number from 1 (least confident) to n.")
+    variance = inverse_square_difference(n - rank, n)
+    if estimator == "harmonic":
+        return _plain(variance)
+    return _plain(variance + (_weight_of(rank, n, estimator) - _weight_of(rank, n, "harmonic")) ** 2)
+
+
+def mse_order(beta: Array, n: Array, /) -> Any:
+    r"""The order of both MSEs, :math:`\beta / (n(1-\beta) + 1)`: harmonic and log stay within constants of
+    it.
+
+    >>> mse_order(0.5, 2)
+    0.25
+    """
+    beta, n = _check_beta("mse_order", beta, closed=True), check_size("mse_order", n)
+    return _plain(beta / (n * (1 - beta) + 1))
+
+
+def mean_mse_order(n: Array, /) -> Any:
+    r"""Average of `mse_order` over beta: :math:`(n+1)\ln(n+1)/n^2 - 1/n`, which is O(ln n / n).
+
+    >>> round(mean_mse_order(1), 6)  # 2 ln 2 - 1
+    0.386294
+    """
+    n = check_size("mean_mse_order", n)
+    # (n+1) ln(n+1) / n^2 - 1/n loses nothing to cancellation: the first part is at least 1.38 times the
+    # second
+    return _plain((n + 1) * np.log1p(n) / n**2 - 1 / n)
+
+
+def mean_weight_mse(n: int, /, *, estimator: str = "harmonic") -> float:
+    r"""Average over ranks of the weights' mean squared error; exactly :math:`H_n/n` for "harmonic".
+
+    >>> mean_weight_mse(2)  # (1 + 1/2) / 2
+    0.75
+    """
+    check_choice("mean_weight_mse", "estimator", estimator, ESTIMATORS)
+    size = float(check_size("mean_weight_mse", n))
+    total = float(harmonic_difference(np, np.asarray(0.0), np.asarray(size)))
+    if estimator != "harmonic":
+        for at in range(1, int(size) + 1, 1 << 20):
+            rank = np.arange(at, min(at + (1 << 20), int(size) + 1), dtype=np.float64)
+            total += float(
+                np.sum((_weight_of(rank, np.asarray(size), estimator) - _harmonic(rank, size)) ** 2)
+            )
+    return total / size
+
+
+def _harmonic(rank: np.ndarray, n: float) -> np.ndarray:
+    return _weight_of(rank, np.asarray(n), "harmonic")
+
+
+@dataclass(frozen=True)
+class MonteCarloWeights:
+    """Weights of ranks 1 ... n averaged over `draws` draws, and the standard error of each average."""
+
+    mean: np.ndarray
+    standard_error: np.ndarray
+    draws: int
+
+    def __repr__(self) -> str:
+        return (
+            f"MonteCarloWeights(n = {len(self.mean)}, {self.draws} draws, "
+            f"top weight {self.mean[-1]:.4g} +- {self.standard_error[-1]:.2g})"
+        )
+
+
+def monte_carlo_weights(n: int, /, *, draws: int, rng: int | np.random.Generator) -> MonteCarloWeights:
+    r"""The paper's Monte-Carlo route: draw n uniforms, sort, take :math:`-\ln(1-\beta_{(r)})`, average.
+
+    The average tends to the harmonic weights :math:`H_n - H_{n-r}`, since the r-th uniform is Beta(r, n+1-r).
+
+    >>> monte_carlo_weights(3, draws=20_000, rng=0).mean.round(1).tolist()
+    [0.3, 0.8, 1.8]
+    """
+    check_size("monte_carlo_weights", [n, draws])
+    generator = np.random.default_rng(rng)
+    total, squares = np.zeros(n), np.zeros(n)
+    batch = max(1, (1 << 22) // n)
+    for at in range(0, draws, batch):
+        beta = np.sort(generator.random((min(batch, draws - at), n)), axis=-1)
+        alpha = -np.log1p(-beta)
+        total += alpha.sum(axis=0)
+        squares += (alpha * alpha).sum(axis=0)
+    mean = total / draws
+    spread = np.maximum(squares / draws - mean * mean, 0.0)
+    return MonteCarloWeights(mean, np.sqrt(spread / max(draws - 1, 1)), draws)
