@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain._arrays import Array, bring, road_for
 from abstain._check import check_choice, check_pair
-from abstain.core import fast
+from abstain.core import device, fast
 from abstain.core.estimators import ESTIMATORS, TIES, area, needs_whole_weights
 from abstain.core.oracle import asymptotic_oracle, oracle_area, zero_one_oracle_rows
 from abstain.errors import InputError, ShapeError
@@ -28,6 +28,8 @@ def _area_sample(
 def _area(sample: Sample, estimator: str, ties: str) -> Array:
     if sample.road.host:
         return fast.area(sample.loss, sample.confidence, sample.weight, estimator, ties)
+    if device.takes(sample.loss, sample.confidence, sample.weight, sample.is_zero_one):
+        return device.area(sample.road.xp, sample.loss, sample.confidence, estimator, ties)
     return area(sample.rows(), estimator, ties)
 
 

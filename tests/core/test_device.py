@@ -1,0 +1,55 @@
+"""The GPU road, run on the CPU: the same code on CPU tensors, held against the numpy road."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.core import device
+from abstain.core.estimators import ESTIMATORS, TIES
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def xp():
+    import array_api_compat.torch
+
+    return array_api_compat.torch
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("chunk", [7, 64, 1 << 20])
+def test_equals_the_numpy_road(xp, estimator, ties, chunk, monkeypatch):
+    monkeypatch.setattr(device, "CHUNK", chunk)
+    rng = np.random.default_rng(0)
+    for confidence in (
+        rng.random(300, dtype=np.float32),
+        rng.integers(0, 9, 300).astype(np.float32) / 8,
+        rng.normal(size=300).astype(np.float32) * 1e20,  # both signs: all 32 bits and the error bit need 64
+        np.float32([-0.0, 0.0] * 150),
+        np.float32(-rng.random(300)),
+        np.float32(rng.normal(size=300) * 1e-3),
+    ):
+        loss = rng.random(300) < 0.3
+        found = device.area(xp, torch.from_numpy(loss), torch.from_numpy(confidence), estimator, ties)
+        assert float(found) == pytest.approx(abstain.aurc(loss, confidence, estimator=estimator, ties=ties), rel=1e-12)
+
+
+def test_half_precision_and_all_wrong(xp):
+    confidence = torch.rand(50).half()
+    loss = torch.ones(50, dtype=torch.bool)
+    assert float(device.area(xp, loss, confidence, "harmonic", "threshold")) == pytest.approx(1)
+
+
+def test_takes_only_what_it_can_do():
+    yes = (torch.ones(3, dtype=torch.bool), torch.rand(3))
+    assert device.takes(*yes, None, lambda: True)
+    assert not device.takes(*yes, None, lambda: False)
+    assert not device.takes(*yes, torch.ones(3), lambda: True)
+    assert not device.takes(yes[0], yes[1].double(), None, lambda: True)
+    assert not device.takes(yes[0].float().requires_grad_(), yes[1], None, lambda: True)
+    assert not device.takes(torch.ones(2, 3, dtype=torch.bool), torch.rand(2, 3), None, lambda: True)
+    assert not device.takes(np.ones(3, bool), np.ones(3, np.float32), None, lambda: True)
