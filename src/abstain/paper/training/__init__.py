@@ -1,0 +1,1 @@
+"""Training selective classifiers: the paper's fine-tuning table."""

@@ -1,0 +1,134 @@
+"""Pre-training and fine-tuning as commands: which runs, in which order, resumable."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+import traceback
+from collections.abc import Sequence
+
+import numpy as np
+
+from abstain.paper.datasets.images import ImageSet
+from abstain.paper.training.feed import Pixels
+from abstain.paper.training.loop import Report, Setting, train
+from abstain.paper.training.recipe import OBJECTIVES, Recipe, RunSpec, pretraining
+from abstain.paper.training.store import Store
+
+Wave = list[RunSpec]
+
+
+def pretrain_spec(model: str, dataset: str, seed: int = 0, epochs: int = 50) -> RunSpec:
+    """The run that fine-tuning starts from (seed 0), or one of several networks of one architecture."""
+    return RunSpec(model, dataset, "ce", seed, pretraining(epochs))
+
+
+def finetune_specs(
+    model: str, dataset: str, objectives: Sequence[str], seeds: Sequence[int], epochs: int = 30
+) -> list[RunSpec]:
+    """Fine-tuning runs, all objectives of a seed before the next seed; all start from the same network."""
+    start = pretrain_spec(model, dataset).name
+    recipe = Recipe(epochs=epochs)
+    return [RunSpec(model, dataset, name, seed, recipe, start) for seed in seeds for name in objectives]
+
+
+def waves(specs: Sequence[RunSpec], together: int) -> list[Wave]:
+    """Cut a list of runs into lots that are trained side by side."""
+    return [list(specs[i : i + together]) for i in range(0, len(specs), together)]
+
+
+def h200_plan(pretrain_epochs: int = 50, epochs: int = 30) -> list[Wave]:
+    """What an H200 is asked to do, most wanted first; stops wherever the time is up."""
+
+    def tune(model: str, seeds: Sequence[int], objectives: Sequence[str] = OBJECTIVES) -> list[Wave]:
+        return waves(finetune_specs(model, "cifar10", objectives, seeds, epochs), len(objectives))
+
+    def pretrain(model: str, seeds: Sequence[int], count: int) -> list[RunSpec]:
+        return [pretrain_spec(model, "cifar10", seed, count) for seed in seeds]
+
+    first = [*pretrain("resnet18", [0], pretrain_epochs), *pretrain("vgg16_bn", [0], pretrain_epochs)]
+    mae = [*pretrain("vgg16_bn", range(1, 5), 30), *pretrain("preresnet20", range(5), 30)]
+    rest = ("ce", "harmonic", "log")
+    plan = [first, *tune("resnet18", range(3)), *tune("vgg16_bn", range(3)), mae]
+    plan += [*tune("resnet18", range(3, 5)), *tune("vgg16_bn", range(3, 5))]
+    for model in ("vgg19_bn", "resnet34", "resnet50", "wideresnet28_10"):
+        plan += [pretrain(model, [0], 30), *tune(model, range(2), rest)]
+    return plan
+
+
+def open_session(
+    images: ImageSet, folder: str, *, device: str = "cpu", mode: str = "plain", compiled: bool = False,
+    checkpoint_every: int = 1, deadline: float = float("inf"), report: Report = print,
+) -> Setting:  # fmt: skip
+    """Put the images on the device and get the folder ready."""
+    if device == "cuda":
+        import torch
+
+        torch.backends.cudnn.benchmark = True
+        torch.set_float32_matmul_precision("high")
+    pixels = Pixels(images.train_images, images.train_labels, images.test_images, device)
+    return Setting(
+        pixels, np.asarray(images.test_labels), images.classes, images.digest(), Store(folder), mode, compiled,
+        checkpoint_every, deadline, report,
+    )  # fmt: skip
+
+
+def run_plan(plan: Sequence[Wave], setting: Setting, fallback: Sequence[str] = ()) -> bool:
+    """Train wave after wave; True when everything is finished.
+
+    A wave that would not end before the deadline is passed over, so that what is begun gets finished. A wave that
+    fails is reported and tried again in each `fallback` mode, uncompiled; the next waves go on in what worked.
+    """
+    everything = True
+    for wave in plan:
+        seconds = projected_seconds(wave, setting.store)
+        if time.monotonic() + seconds > setting.deadline:
+            setting.report(f"not run, projected {seconds / 60:.1f} min: {', '.join(s.name for s in wave)}")
+            everything = False
+            continue
+        setting, done = _train_somehow(wave, setting, fallback)
+        everything = everything and done
+    return everything
+
+
+def _train_somehow(wave: Wave, setting: Setting, fallback: Sequence[str]) -> tuple[Setting, bool]:
+    for mode in fallback:
+        try:
+            return setting, train(wave, setting)
+        except Exception:  # whatever a driver or compiler may raise: the next mode asks less of both
+            setting.report(f"mode {setting.mode} failed; trying {mode}\n{traceback.format_exc()}")
+            setting = dataclasses.replace(setting, mode=mode, compiled=False)
+    return setting, train(wave, setting)
+
+
+# multiply-adds of one 32x32 image, in units of 1e9: how the networks' costs compare before any was timed
+COST = {
+    "resnet18": 0.56, "resnet34": 1.16, "resnet50": 1.7, "vgg13_bn": 0.23, "vgg16_bn": 0.31, "vgg19_bn": 0.40,
+    "preresnet20": 0.1, "wideresnet28_10": 5.2,
+}  # fmt: skip
+
+
+def projected_seconds(wave: Wave, store: Store) -> float:
+    """How long a wave will take, from the epochs timed so far (of its own network, or scaled by cost)."""
+    return sum(
+        _epoch_seconds(spec.model, store) * spec.recipe.epochs for spec in wave if not _done(spec, store)
+    )
+
+
+def _done(spec: RunSpec, store: Store) -> bool:
+    result = store.load_result(spec.name)
+    return result is not None and bool(result["finished"])
+
+
+def _epoch_seconds(model: str, store: Store) -> float:
+    timed: dict[str, list[float]] = {}
+    for path in (store.root / "results").glob("*.json"):
+        result = json.loads(path.read_text())
+        timed.setdefault(result["model"], []).extend(entry["seconds"] for entry in result["log"][1:])
+    known = {name: float(np.median(values)) for name, values in timed.items() if values}
+    if model in known:
+        return known[model]
+    return max(
+        (seconds * COST.get(model, 1.0) / COST.get(name, 1.0) for name, seconds in known.items()), default=0.0
+    )
