@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array, Namespace, Road, bring, float_dtype, is_concrete, is_jax, road_for
+from abstain._arrays import (
+    Array,
+    Namespace,
+    Road,
+    bring,
+    float_dtype,
+    is_concrete,
+    is_jax,
+    is_torch,
+    road_for,
+)
 from abstain._check import as_real
 from abstain.errors import DtypeError, InputError, ShapeError
 
@@ -34,11 +44,11 @@ class Classes(NamedTuple):
         Every row is worked on alone and in one memory layout, so its result does not depend on where it
         stands.
         """
-        if not self.road.host:
-            return work(self.road.xp, self.road.xp.astype(self.values, float_dtype(self.road.xp)))
-        flat = self.values.reshape(-1, self.values.shape[-1])
-        step = max(1, _CHUNK // flat.shape[-1])
         with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
+            if not self.road.host:
+                return work(self.road.xp, self.road.xp.astype(self.values, float_dtype(self.road.xp)))
+            flat = self.values.reshape(-1, self.values.shape[-1])
+            step = max(1, _CHUNK // flat.shape[-1])
             pieces = [
                 work(np, np.array(flat[a : a + step], dtype=np.float64, order="C"))
                 for a in range(0, len(flat), step)
@@ -82,9 +92,11 @@ def check_classes(
             f"got shape {tuple(values.shape)}. A binary model's single column p becomes two: 1 - p and p."
         )
     if is_concrete(values):
-        _check_logits(name, road, values, masked) if kind == "logits" else _check_probs(
-            name, road, values, given
-        )
+        seen = values.detach() if is_torch(values) else values  # looking at values is no part of a gradient
+        if kind == "logits":
+            _check_logits(name, road, seen, masked)
+        else:
+            _check_probs(name, road, seen, given)
     return Classes(road, values, kind)
 
 

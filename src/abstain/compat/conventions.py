@@ -24,6 +24,7 @@ class _Curve(NamedTuple):
 
 
 def vectors(name: str, loss: Array, confidence: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Checked loss and confidence as numpy vectors."""
     sample = prepare(name, loss, confidence)
     if not sample.road.host:
         raise DtypeError(

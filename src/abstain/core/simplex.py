@@ -40,18 +40,22 @@ class Odds(NamedTuple):
     xp: Namespace
 
 
+def _at(xp: Namespace, x: Array, index: Array) -> Array:
+    return xp.take_along_axis(x, index[..., None], axis=-1)[..., 0]
+
+
 def odds_of_logits(xp: Namespace, logits: Array, temperature: float = 1.0) -> Odds:
     """Odds of logits in wide floats; -inf marks a class that cannot occur."""
-    top = xp.max(logits, axis=-1)
     winner = xp.argmax(logits, axis=-1)
+    top = _at(xp, logits, winner)  # not max(), whose gradient is shared out among equals
     d = (top[..., None] - logits) / temperature
     return _odds(xp, top, winner, d, None)
 
 
 def odds_of_probs(xp: Namespace, probs: Array, temperature: float = 1.0) -> Odds:
     """Odds of probabilities in wide floats. Each row counts relative to its own sum."""
-    top = xp.max(probs, axis=-1)
     winner = xp.argmax(probs, axis=-1)
+    top = _at(xp, probs, winner)
     some = probs > 0
     far = xp.full_like(probs, float("inf"))
     d = xp.where(some, xp.log(top[..., None] / xp.where(some, probs, xp.ones_like(probs))), far)
@@ -109,7 +113,7 @@ def _own_distance(odds: Odds, labels: Array) -> tuple[Array, Array]:
     """Distance of each row's label to the winner, and whether it is the winner."""
     xp = odds.xp
     won = labels == odds.winner
-    d = xp.take_along_axis(odds.d, labels[..., None], axis=-1)[..., 0]
+    d = _at(xp, odds.d, labels)
     return xp.where(won, xp.zeros_like(d), d), won
 
 

@@ -21,7 +21,6 @@ from abstain.scores.logits import (
     normalised_max_logit,
 )
 from abstain.scores.registry import ENSEMBLE_NAMES, NAMES, READING_NAMES, Score, by_name, display
-from abstain.scores.top_ties import Saturation, saturation
 from abstain.scores.softmax import (
     max_softmax,
     negative_entropy,
@@ -29,6 +28,7 @@ from abstain.scores.softmax import (
     probability_norm,
     softmax_margin,
 )
+from abstain.scores.top_ties import Saturation, saturation
 from abstain.scores.tuning import Tuning, tune
 
 __all__ = [

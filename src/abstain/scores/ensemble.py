@@ -27,11 +27,11 @@ def _odds(classes: Classes, xp: Namespace, rows: Array) -> simplex.Odds:
 def _by_sample(classes: Classes, work: Callable[[Namespace, Array], Array]) -> Array:
     """Apply `work(xp, members x samples x classes)`, on the host a piece of the samples at a time."""
     x = classes.values
-    if not classes.road.host:
-        return work(classes.road.xp, classes.road.xp.astype(x, float_dtype(classes.road.xp)))
-    flat = x.reshape(x.shape[0], -1, x.shape[-1])
-    step = max(1, _CHUNK // (x.shape[0] * x.shape[-1]))
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
+        if not classes.road.host:
+            return work(classes.road.xp, classes.road.xp.astype(x, float_dtype(classes.road.xp)))
+        flat = x.reshape(x.shape[0], -1, x.shape[-1])
+        step = max(1, _CHUNK // (x.shape[0] * x.shape[-1]))
         pieces = [
             work(np, np.array(flat[:, a : a + step], dtype=np.float64, order="C"))
             for a in range(0, flat.shape[1], step)

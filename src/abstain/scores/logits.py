@@ -111,6 +111,7 @@ def _norm(xp: Namespace, rows: Array, p: float) -> Array:
         return most
     scale = xp.where(most > 0, most, xp.ones_like(most))
     total = xp.sum((size / scale[..., None]) ** p, axis=-1)
+    total = xp.where(most > 0, total, xp.ones_like(total))  # keeps the gradient of a zero row finite
     return most * (xp.sqrt(total) if p == 2 else total ** (1 / p))
 
 

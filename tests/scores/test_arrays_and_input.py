@@ -1,0 +1,223 @@
+"""Every array library, every wrong input, names, tuning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain import scores
+from abstain.errors import DtypeError, InputError, ShapeError
+
+ALL = (*scores.NAMES, *scores.READING_NAMES)
+LOGITS_ONLY = [n for n in ALL if scores.by_name(n).takes == ("logits",)]
+
+
+def make(library, values):
+    import importlib.util
+    from pathlib import Path
+
+    spec = importlib.util.spec_from_file_location("arrays", Path(__file__).with_name("conftest.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.make(library, values)
+
+
+def as_numpy(x):
+    return np.asarray(x.detach() if hasattr(x, "detach") else x)
+
+
+@pytest.mark.parametrize("name", [*ALL, *scores.ENSEMBLE_NAMES])
+def test_every_library_gives_the_numpy_answer(library, name):
+    score = scores.by_name(name)
+    shape = (3, 8, 5) if score.ensemble else (2, 9, 5)
+    logits = np.random.default_rng(1).normal(0, 6, shape).astype(np.float32)
+    expected = score(logits)
+    given = make(library, logits)
+    found = score(given)
+    tolerance = {"rtol": 3e-6, "atol": 3e-6} if library == "jax" else {"rtol": 1e-13, "atol": 1e-13}
+    np.testing.assert_allclose(as_numpy(found), expected, **tolerance)
+    assert isinstance(found, np.ndarray if library in ("list", "numpy", "read-only numpy") else type(given))
+    if "probs" in score.takes:
+        exps = np.exp(logits.astype(float))
+        probs = exps / exps.sum(-1, keepdims=True)
+        found = score(probs=make(library, probs))
+        np.testing.assert_allclose(as_numpy(found), score(probs=probs), **tolerance)
+
+
+def test_jax_under_jit_and_one_hot_stay_finite(library):
+    probs = make(library, np.array([[1.0, 0.0], [0.25, 0.75]]))
+    assert np.isfinite(as_numpy(scores.max_softmax(probs=probs))).all()
+    if library == "jax":
+        import jax
+
+        logits = jax.numpy.asarray([[3.0, 1.0, 0.0], [40.0, 0.0, 0.0]])
+        for name in ALL:
+            score = scores.by_name(name)
+            np.testing.assert_allclose(jax.jit(lambda z, s=score: s(z))(logits), score(logits), rtol=2e-6)
+
+
+def test_float16_and_bfloat16_are_read_exactly():
+    import torch
+
+    half = torch.randn(20, 4, generator=torch.Generator().manual_seed(0)) * 9
+    for dtype in (torch.float16, torch.bfloat16):
+        narrow = half.to(dtype)
+        assert torch.equal(scores.max_softmax(narrow), scores.max_softmax(narrow.double()))
+    scores.max_softmax(probs=torch.softmax(half, -1).to(torch.bfloat16))
+
+
+def test_one_row_gives_a_number():
+    assert scores.max_softmax([0.0, 0.0]) == pytest.approx(np.log(2))
+
+
+@pytest.mark.parametrize("name", LOGITS_ONLY)
+def test_scores_of_logits_refuse_probabilities(name):
+    with pytest.raises(DtypeError, match=f"{name}: needs logits, got `probs=`.*pass the logits"):
+        scores.by_name(name)(probs=[[0.5, 0.5]])
+
+
+@pytest.mark.parametrize("name", [*ALL, *scores.ENSEMBLE_NAMES])
+def test_both_and_neither_are_errors(name):
+    score = scores.by_name(name)
+    with pytest.raises(InputError, match="got neither"):
+        score()
+    with pytest.raises(InputError, match="got both"):
+        score([[1.0, 2.0]], probs=[[0.5, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("logits", "error", "message"),
+    [
+        ([[1.0, np.nan]], InputError, r"got nan at index \(0, 1\)"),
+        ([[1.0, 2.0], [np.inf, 0.0]], InputError, r"got inf at index \(1, 0\)"),
+        ([[-np.inf, -np.inf]], InputError, "possible class"),
+        ([[1.0], [2.0]], ShapeError, r"at least 2 classes.*\(2, 1\)"),
+        (np.zeros((0, 3)), ShapeError, "one sample"),
+        (3.0, ShapeError, "shape"),
+        (np.array([["a", "b"]]), DtypeError, "real numbers"),
+        (np.array([[1.0, None]], dtype=object), DtypeError, "object"),
+        (np.array([[1j, 2]]), DtypeError, "complex"),
+    ],
+)
+def test_bad_logits(logits, error, message):
+    with pytest.raises(error, match=f"max_softmax.*{message}"):
+        scores.max_softmax(logits)
+
+
+@pytest.mark.parametrize(
+    ("probs", "message"),
+    [
+        ([[0.5, 0.5], [0.5, 0.6]], "sum to one.*got 1.1 at index 1, the worst row"),
+        ([[0.5, 0.52], [0.5, 0.6], [0.2, 0.2]], "got 0.4 at index 2"),
+        ([[1.5, -0.5]], r"negative.*-0.5 at index \(0, 1\).*logits"),
+        ([[np.nan, 0.5]], "NaN"),
+        ([[np.inf, 0.5]], "sum to one"),
+    ],
+)
+def test_bad_probabilities(probs, message):
+    with pytest.raises(InputError, match=message):
+        scores.max_softmax(probs=probs)
+
+
+def test_sum_tolerance_goes_by_dtype():
+    near = np.array([[0.5, 0.50005]])
+    scores.max_softmax(probs=near.astype(np.float32))
+    scores.max_softmax(probs=np.array([[0.5, 0.51]], dtype=np.float16))
+    with pytest.raises(InputError, match="within 1e-05"):
+        scores.max_softmax(probs=near)
+    with pytest.raises(InputError, match=r"within 0\.0001"):
+        scores.max_softmax(probs=np.array([[0.5, 0.51]], dtype=np.float32))
+
+
+@pytest.mark.parametrize("name", ["logit_norm", "normalised_max_logit"])
+def test_norms_have_no_masked_classes(name):
+    with pytest.raises(InputError, match="needs finite ones"):
+        scores.by_name(name)([[1.0, -np.inf]])
+
+
+def test_bad_options():
+    for temperature in (0, -1, np.nan, np.inf, "warm"):
+        with pytest.raises(InputError, match="temperature"):
+            scores.max_softmax([[1.0, 2.0]], temperature=temperature)
+    with pytest.raises(InputError, match="`p` must be a number above 1"):
+        scores.probability_norm([[1.0, 2.0]], p=1)
+    with pytest.raises(InputError, match="`p` must be a number above 0"):
+        scores.logit_norm([[1.0, 2.0]], p=0)
+    with pytest.raises(ShapeError, match="members, samples, classes"):
+        scores.mutual_information([[1.0, 2.0]])
+    with pytest.raises(InputError, match='"max_softmax"'):
+        scores.by_name("msp")
+
+
+def test_names_are_all_public_and_callables_are_scores():
+    for name in (*ALL, *scores.ENSEMBLE_NAMES):
+        assert getattr(scores, name) is scores.by_name(name).function
+        assert scores.by_name(scores.by_name(name)).name == name
+    own = scores.by_name(lambda z: np.asarray(z)[..., 0])
+    assert own([[3.0, 1.0]]).tolist() == [3.0]
+    assert own(probs=[[0.4, 0.6]]).tolist() == [0.4]
+
+
+def test_saturation_counts_the_top():
+    result = scores.saturation([1.0, 0.5, 1.0, 0.1])
+    assert (result.n, result.tied, result.top, result.share) == (4, 2, 1.0, 0.5)
+    assert "2 of 4 samples (50.0%)" in result.sentence
+    assert "No tie" in scores.saturation([0.1, 0.2]).sentence
+    by_probs = scores.saturation(probs=np.array([[1, 1e-9], [1, 1e-8], [0.5, 0.5]], dtype=np.float32))
+    assert (by_probs.tied, by_probs.repaired) == (2, 1)
+    with pytest.raises(InputError, match="finite"):
+        scores.saturation([1.0, np.inf])
+    with pytest.raises(InputError, match="one of them"):
+        scores.saturation()
+
+
+def test_tune_finds_the_best_of_its_grid():
+    rng = np.random.default_rng(4)
+    labels = rng.integers(0, 5, 400)
+    logits = rng.normal(0, 1, (400, 5)) + 2 * np.eye(5)[labels] * rng.random((400, 1))
+    wrong = logits.argmax(-1) != labels
+    for name, grid in (
+        ("normalised_max_logit", (1, 2, 5)),
+        ("max_softmax", (0.3, 1, 4)),
+        ("energy", (0.2, 1)),
+    ):
+        result = scores.tune(name, logits, labels, grid=grid)
+        score = scores.by_name(name)
+        expected = [abstain.aurc(wrong, score(logits, **{score.parameter: v})) for v in grid]
+        assert [row[1] for row in result.table] == pytest.approx(expected, rel=1e-14)
+        assert result.value == min(expected)
+        assert result.best == grid[int(np.argmin(expected))]
+        np.testing.assert_array_equal(result.score(logits), score(logits, **{score.parameter: result.best}))
+    by_augrc = scores.tune("energy", logits, labels, grid=[1], metric="augrc")
+    assert by_augrc.value == pytest.approx(abstain.augrc(wrong, scores.energy(logits)))
+    own = scores.tune("energy", logits, labels, loss="brier", metric=abstain.aurc, grid=[1.0, 2.0])
+    brier = abstain.losses.brier(logits, labels)
+    assert own.table[1][1] == abstain.aurc(brier, scores.energy(logits, temperature=2.0))
+
+
+def test_tune_on_a_generic_array_and_wrong_calls():
+    import array_api_strict as strict
+
+    logits, labels = np.array([[2.0, 0.0], [1.9, 1.8], [0.0, 1.0]]), np.array([0, 1, 1])
+    generic = scores.tune("energy", strict.asarray(logits), strict.asarray(labels), grid=[0.1, 1.0])
+    on_host = scores.tune("energy", logits, labels, grid=[0.1, 1.0])
+    np.testing.assert_allclose(generic.table, on_host.table, rtol=1e-14)
+    with pytest.raises(InputError, match="has none"):
+        scores.tune("max_logit", logits, labels)
+    with pytest.raises(InputError, match="grid"):
+        scores.tune("energy", logits, labels, grid=[])
+    assert len(scores.tune("probability_norm", logits, labels).table) > 5
+
+
+def test_gradients_reach_the_logits_and_stay_finite():
+    import torch
+
+    rows = [[3.0, 1.0, 0.0], [40.0, 0.0, -2.0], [5.0, 5.0, 1.0], [800.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    z = torch.tensor(rows, dtype=torch.float64, requires_grad=True)
+    for name in ALL:
+        (gradient,) = torch.autograd.grad(scores.by_name(name)(z).sum(), z)
+        assert torch.isfinite(gradient).all(), name
+    smooth = torch.tensor([[2.0, 0.7, -0.5], [0.3, 1.1, 0.2]], dtype=torch.float64, requires_grad=True)
+    for name in ALL:
+        assert torch.autograd.gradcheck(scores.by_name(name), (smooth,)), name
