@@ -54,9 +54,10 @@ def ratio(a: Influence, b: Influence, least: Array) -> Influence:
 
 
 def second_moment(influence: Influence, w2: Array, w2l: Array, w2ll: Array) -> Array:
-    """Sum of (w IF)^2 from the rows' sums of w^2, w^2 l and w^2 l^2."""
-    c, s = influence.const, influence.slope
-    return np.sum(c * c * w2 + 2 * c * s * w2l + s * s * w2ll, axis=-1)
+    """Sum of (w IF)^2 from the rows' sums of w^2, w^2 l and w^2 l^2: at the row's mean loss, and around it."""
+    mean = w2l / _some(w2)
+    middle = influence.const + influence.slope * mean
+    return np.sum(w2 * middle**2 + influence.slope**2 * np.maximum(w2ll - mean * w2l, 0.0), axis=-1)
 
 
 # areas ------------------------------------------------------------------------------------------------------

@@ -81,8 +81,8 @@ def unpaired_difference(
     level = check_fraction(name, "level", level, open_high=True)
     a = gather(name, metric, loss_a, confidence_a, sample_weight_a, abstained_a, clusters_a, None, options)
     b = gather(name, metric, loss_b, confidence_b, sample_weight_b, abstained_b, clusters_b, None, options)
-    value_a, error_a, _ = measure(name, a)
-    value_b, error_b, _ = measure(name, b)
+    value_a, error_a = measure(name, a)[:2]
+    value_b, error_b = measure(name, b)[:2]
     error = math.hypot(error_a, error_b)
     spread = error_a**4 / max(1, a.sampled - 1) + error_b**4 / max(1, b.sampled - 1)
     freedom = error**4 / spread if spread > 0 else 1.0

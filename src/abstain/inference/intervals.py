@@ -125,8 +125,8 @@ def _analytic(units: Units, level: float, method: str, loss_bound: float | None)
     if method == "jackknife":
         estimate, error, around = jackknife(units)
         return _finish(units, estimate, error, (around, "jackknife"), level, method, loss_bound)
-    estimate, error, moments = measure("interval", units)
-    centre = _centre(units, estimate, moments) if method == "log" else (estimate, "estimate")
+    estimate, error, loo = measure("interval", units)
+    centre = _centre(units, estimate, loo) if method == "log" else (estimate, "estimate")
     return _finish(units, estimate, error, centre, level, method, loss_bound)
 
 
@@ -141,7 +141,7 @@ def _finish(
 ) -> Interval:
     """The interval around `centre` on the method's scale, or the limits that hold when there is no spread."""
     scale = Scale(method) if method in ("log", "normal") else default_scale(units)
-    if error <= 1e-12 * abs(estimate):
+    if error <= 1e-12 * max(abs(estimate), float(np.mean(np.abs(units.loss)))):
         limits = bounds.limits(units, estimate, level, loss_bound)
         if limits is not None:
             return Interval(units.metric, estimate, error, *limits, level, method, units.n, "bound")
@@ -155,7 +155,7 @@ def _finish(
     return Interval(units.metric, estimate, error, low, high, level, method, units.n, centre[1])
 
 
-def _centre(units: Units, estimate: float, moments: spread.Moments | None) -> tuple[float, str]:
+def _centre(units: Units, estimate: float, loo: float | None) -> tuple[float, str]:
     """What the log interval is built around: for AURC the leave-one-out estimate, where its weights allow."""
     whole = units.weight is None or bool(np.all(units.weight == np.floor(units.weight)))
     options = units.area
@@ -163,9 +163,9 @@ def _centre(units: Units, estimate: float, moments: spread.Moments | None) -> tu
         return estimate, "estimate"
     if options.estimator == "loo":
         return estimate, "loo"
-    if moments is not None:
-        return float(area(moments.rows, "loo", options.ties)), "loo"
-    return float(fast.area(units.loss, units.confidence, units.weight, "loo", options.ties)), "loo"
+    if loo is None:
+        loo = float(fast.area(units.loss, units.confidence, units.weight, "loo", options.ties))
+    return loo, "loo"
 
 
 def interval_from_blocks(
@@ -176,8 +176,9 @@ def interval_from_blocks(
     AURC, AUGRC and risk of any loss; the other metrics of `interval` with an influence function for 0/1
     losses.
 
-    >>> interval_from_blocks("risk", Blocks.from_samples(np.asarray([0, 0, 1, 1]), np.arange(4.0)),
-    method="normal") risk 0.5, 95% interval [-0.2956, 1.296], standard error 0.25 (normal, n = 4)
+    >>> table = Blocks.from_samples(np.asarray([0, 0, 1, 1]), np.arange(4.0))
+    >>> interval_from_blocks("risk", table, method="normal")
+    risk 0.5, 95% interval [-0.2956, 1.296], standard error 0.25 (normal, n = 4)
     """
     check_choice("interval_from_blocks", "metric", metric, NAMES)
     level = check_fraction("interval_from_blocks", "level", level, open_high=True)
@@ -194,7 +195,8 @@ def interval_from_blocks(
         raise InputError(
             f'interval_from_blocks: `method="{method}"` needs the samples themselves. Use `interval`.'
         )
-    centre = _centre(units, found.estimate, moments) if method == "log" else (found.estimate, "estimate")
+    loo = float(area(moments.rows, "loo", options.get("ties", "threshold")))
+    centre = _centre(units, found.estimate, loo) if method == "log" else (found.estimate, "estimate")
     return _finish(units, found.estimate, found.standard_error, centre, level, method)
 
 
