@@ -115,7 +115,7 @@ def _stated(name: str, logits: Array | None, probs: Array | None, takes: tuple[s
 
 def _first(xp: Namespace, bad: Array) -> tuple[int, ...]:
     """Where the first True stands."""
-    at = int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int64)))
+    at = int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int32)))
     return tuple(int(i) for i in np.unravel_index(at, tuple(bad.shape)))
 
 
@@ -187,7 +187,7 @@ def check_labels(name: str, classes: Classes, labels: Array | None) -> Array:
 def _from_one_hot(name: str, xp: Namespace, labels: Array) -> Array:
     if is_concrete(labels):
         numbers = xp.astype(labels, float_dtype(xp))
-        wrong = (xp.max(numbers, axis=-1) != 1) | (xp.sum(xp.astype(numbers != 0, xp.int64), axis=-1) != 1)
+        wrong = (xp.max(numbers, axis=-1) != 1) | (xp.sum(xp.astype(numbers != 0, xp.int32), axis=-1) != 1)
         if bool(xp.any(wrong)):
             raise InputError(
                 f"{name}: one-hot `labels` must hold one 1 and else 0 in each row, which fails at index "

@@ -74,7 +74,7 @@ def top_k(
     own = xp.take_along_axis(values, labels[..., None], axis=-1)
     index = simplex.places(xp, values)
     ahead = (values > own) | ((values == own) & (index < labels[..., None]))
-    return classes.road.deliver(xp.sum(xp.astype(ahead, xp.int64), axis=-1) >= k)
+    return classes.road.deliver(xp.sum(xp.astype(ahead, xp.int32), axis=-1) >= k)
 
 
 def cross_entropy(

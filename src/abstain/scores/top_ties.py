@@ -79,4 +79,4 @@ def _at_top(values: Array) -> tuple[int, int, float]:
     xp = road_for(values).xp
     values = xp.reshape(xp.asarray(values), (-1,))
     top = xp.max(values)
-    return int(values.shape[0]), int(xp.sum(xp.astype(values == top, xp.int64))), float(top)
+    return int(values.shape[0]), int(xp.sum(xp.astype(values == top, xp.int32))), float(top)
