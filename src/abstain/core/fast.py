@@ -5,6 +5,7 @@ Whatever the road, the rows are those of `rows.rows_of_samples`; the tests hold 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -27,8 +28,12 @@ def area(
     if loss.ndim > 1:
         return _batched_area(loss, confidence, weight, estimator, ties)
     samples = _stream(loss, confidence, weight)
-    pieces = _pieces(samples, reads_block_loss(estimator, ties))
-    return math.fsum(float(np.sum(area_terms(rows, estimator, ties))) for rows in pieces) / samples.total
+
+    def span(start: int, stop: int) -> list[float]:
+        pieces = _pieces(samples, reads_block_loss(estimator, ties), start, stop)
+        return [float(np.sum(area_terms(rows, estimator, ties))) for rows in pieces]
+
+    return math.fsum(x for sums in _in_spans(samples, span) for x in sums) / samples.total
 
 
 def rows_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:
@@ -63,6 +68,7 @@ class _Sorted(NamedTuple):
     loss: Piece
     weight: Piece | None
     total: float
+    exact: bool = False  # are sums of losses exact (0/1), so that they may be begun anywhere?
 
 
 def _stream(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> _Sorted:
@@ -72,7 +78,12 @@ def _stream(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None)
         below, unpack = keys[1:]
         ranked = packed.sort_in_place(keys[0])
         return _Sorted(
-            n, lambda a, b: packed.run_ends(ranked, below, a, b), lambda a, b: unpack(ranked[a:b]), None, float(n)
+            n,
+            lambda a, b: packed.run_ends(ranked, below, a, b),
+            lambda a, b: unpack(ranked[a:b]),
+            None,
+            float(n),
+            exact=below == 1,
         )
     order = packed.order_of(confidence)
     ends = packed.run_ends(confidence[order], 0, 0, n)
@@ -89,13 +100,33 @@ def _stream(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None)
     )
 
 
-def _pieces(samples: _Sorted, with_loss: bool = True) -> Iterator[Rows]:
+def _in_spans(samples: _Sorted, work: Callable[[int, int], list[float]]) -> list[list[float]]:
+    """`work(start, stop)` over spans that begin where a block begins, in threads when sums may begin anywhere."""
+    parts = packed.threads() if samples.exact and samples.n >= packed.PARALLEL_FROM else 1
+    cuts = [0, *(_block_start(samples, samples.n * part // parts) for part in range(1, parts)), samples.n]
+    spans = [(start, stop) for start, stop in itertools.pairwise(cuts) if start < stop]
+    return packed.in_threads(lambda i, _: work(*spans[i]), len(spans), 1, samples.n)
+
+
+def _block_start(samples: _Sorted, place: int) -> int:
+    """The first place, from `place` on, where a block begins."""
+    for a in range(place - 1, samples.n, packed.CHUNK):
+        ends = samples.ends(a, min(a + packed.CHUNK, samples.n))
+        if ends.any():
+            return a + int(np.argmax(ends)) + 1
+    return samples.n
+
+
+def _pieces(
+    samples: _Sorted, with_loss: bool = True, start: int = 0, stop: int | None = None
+) -> Iterator[Rows]:
     """The blocks that end in each piece, with what is accepted at each. Without `with_loss`, `L` is left empty."""
     W = np.asarray([samples.total])
-    N_done = S_done = 0.0  # at the end of the last block
-    N_seen = S_seen = 0.0  # at the last sample
-    for a in range(0, samples.n, packed.CHUNK):
-        b = min(a + packed.CHUNK, samples.n)
+    stop = samples.n if stop is None else stop
+    N_done, S_done = float(start), _loss_before(samples, start)  # at the end of the last block
+    N_seen, S_seen = N_done, S_done  # at the last sample
+    for a in range(start, stop, packed.CHUNK):
+        b = min(a + packed.CHUNK, stop)
         own, mass = samples.loss(a, b), samples.weight and samples.weight(a, b)
         if mass is not None:
             own = own * mass
@@ -109,17 +140,19 @@ def _pieces(samples: _Sorted, with_loss: bool = True) -> Iterator[Rows]:
         S_next = float(S[-1]) + S_seen
         S = S.take(places) + S_seen
         if len(places):
-            m = np.diff(N, prepend=N_done)
-            L = None
-            if with_loss:  # a difference of sums rounds; a block of one needs none
+            m, L = np.diff(N, prepend=N_done), None
+            if with_loss or mass is not None:  # a difference of sums rounds; a block of one needs none
                 lone = np.diff(places, prepend=-1 if N_done == N_seen else -2) == 1
                 L = np.where(lone, own.take(places), np.diff(S, prepend=S_done))
-            if mass is not None:
-                lone = np.diff(places, prepend=-1 if N_done == N_seen else -2) == 1
-                m = np.where(lone, mass.take(places), m)
+                m = m if mass is None else np.where(lone, mass.take(places), m)
             N_done, S_done = float(N[-1]), float(S[-1])
             yield Rows(m, L, N, S, W, np, False)
         N_seen, S_seen = N_next, S_next
+
+
+def _loss_before(samples: _Sorted, stop: int) -> float:
+    step = _BATCH_CHUNK
+    return math.fsum(float(np.sum(samples.loss(a, min(a + step, stop)))) for a in range(0, stop, step))
 
 
 def _ordered_within_ties(values: np.ndarray, ends: np.ndarray) -> np.ndarray:

@@ -15,8 +15,10 @@ from typing import TypeVar
 
 import numpy as np
 
-CHUNK = 1 << 13  # elements handled at a time: temporaries stay in cache, and below the size malloc maps afresh
-_PARALLEL_FROM = 1 << 20
+CHUNK = (
+    1 << 13
+)  # elements handled at a time: temporaries stay in cache, and below the size malloc maps afresh
+PARALLEL_FROM = 1 << 20  # below this many elements threads cost more than they save
 _MAX_THREADS = 8
 
 Result = TypeVar("Result")
@@ -24,13 +26,16 @@ Result = TypeVar("Result")
 
 def threads() -> int:
     """Cores this process may use, at most eight (memory bandwidth is spent by then)."""
-    return min(_MAX_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return min(
+        _MAX_THREADS,
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    )
 
 
 def in_threads(work: Callable[[int, int], Result], n: int, step: int, width: int = 1) -> list[Result]:
     """`work(start, stop)` over pieces of `step`, in order; in threads when there is enough of it (n * width)."""
     pieces = [(start, min(start + step, n)) for start in range(0, n, step)]
-    if n * width < _PARALLEL_FROM or threads() == 1 or len(pieces) == 1:
+    if n * width < PARALLEL_FROM or threads() == 1 or len(pieces) == 1:
         return [work(*piece) for piece in pieces]
     with ThreadPoolExecutor(threads()) as pool:
         return list(pool.map(lambda piece: work(*piece), pieces))
@@ -44,7 +49,7 @@ def sort_in_place(keys: np.ndarray) -> np.ndarray:
         step = -(-len(rows) // (4 * parts))
         in_threads(lambda a, b: rows[a:b].sort(axis=-1), len(rows), max(1, step), rows.shape[-1])
         return keys
-    if len(keys) < _PARALLEL_FROM or parts == 1:
+    if len(keys) < PARALLEL_FROM or parts == 1:
         keys.sort()
         return keys
     return _sort_by_ranges(keys, parts)
@@ -86,7 +91,9 @@ def falling_bits(confidence: np.ndarray, top: int, negative: bool) -> np.ndarray
 def ordered_bits(confidence: np.ndarray, negative: bool) -> np.ndarray:
     """Unsigned integers in the order of the floats; -0 and +0 alike. `negative`: some value is below zero."""
     unsigned: type[np.unsignedinteger] = np.uint32 if confidence.dtype == np.float32 else np.uint64
-    bits: np.ndarray = (confidence + confidence.dtype.type(0)).view(unsigned)  # a fresh array; turns -0 into +0
+    bits: np.ndarray = (confidence + confidence.dtype.type(0)).view(
+        unsigned
+    )  # a fresh array; turns -0 into +0
     if negative:
         sign = unsigned(8 * confidence.dtype.itemsize - 1)
         bits ^= np.where(bits >> sign, ~unsigned(0), unsigned(1) << sign)
@@ -113,7 +120,13 @@ class Packing:
         return keys.reshape(self.confidence.shape)
 
     def _pack_piece(
-        self, flat: np.ndarray, keys: np.ndarray, below: int, payload: Callable[[int, int], np.ndarray], a: int, b: int
+        self,
+        flat: np.ndarray,
+        keys: np.ndarray,
+        below: int,
+        payload: Callable[[int, int], np.ndarray],
+        a: int,
+        b: int,
     ) -> None:
         for start in range(a, b, CHUNK):
             stop = min(start + CHUNK, b)
