@@ -68,7 +68,9 @@ def line(what, ours, other, against, *, at_most=None, at_least=None):
     if not ok:
         FAILED.append(what)
     sense = "x the time of" if at_most else "x faster than"
-    print(f"{what:<44} {ours * 1e3:10.3f} ms {ratio:7.2f} {sense} {against:<26} {bound:<8} {'ok' if ok else 'MISSED'}")
+    print(
+        f"{what:<44} {ours * 1e3:10.3f} ms {ratio:7.2f} {sense} {against:<26} {bound:<8} {'ok' if ok else 'MISSED'}"
+    )
 
 
 def data(n, rng, tied=False, dtype=np.float32):
@@ -81,13 +83,20 @@ def data(n, rng, tied=False, dtype=np.float32):
 
 def sizes(largest, rng):
     """Time and memory against n."""
-    print(f"\n{'n':>12} {'ours ms':>10} {'argsort-cumsum ms':>18} {'ratio':>6} {'ours MB':>9} {'theirs MB':>10}")
+    print(
+        f"\n{'n':>12} {'ours ms':>10} {'argsort-cumsum ms':>18} {'ratio':>6} {'ours MB':>9} {'theirs MB':>10}"
+    )
     n = 1000
     while n <= largest:
         loss, confidence = data(n, rng)
         ours, other = turns(lambda: abstain.aurc(loss, confidence), lambda: argsort_cumsum(loss, confidence))
-        memory = peak_mb(lambda: abstain.aurc(loss, confidence)), peak_mb(lambda: argsort_cumsum(loss, confidence))
-        print(f"{n:>12,} {ours * 1e3:10.3f} {other * 1e3:18.3f} {other / ours:6.1f} {memory[0]:9.1f} {memory[1]:10.1f}")
+        memory = (
+            peak_mb(lambda: abstain.aurc(loss, confidence)),
+            peak_mb(lambda: argsort_cumsum(loss, confidence)),
+        )
+        print(
+            f"{n:>12,} {ours * 1e3:10.3f} {other * 1e3:18.3f} {other / ours:6.1f} {memory[0]:9.1f} {memory[1]:10.1f}"
+        )
         n *= 10
 
 
@@ -97,7 +106,9 @@ def vectors(rng):
     loss, confidence = data(n, rng)
     tied_loss, tied = data(n, rng, tied=True)
     ours, sort, usual = turns(
-        lambda: abstain.aurc(loss, confidence), lambda: np.sort(confidence), lambda: argsort_cumsum(loss, confidence)
+        lambda: abstain.aurc(loss, confidence),
+        lambda: np.sort(confidence),
+        lambda: argsort_cumsum(loss, confidence),
     )
     line("0/1 loss, float32, distinct, 1e7", ours, sort, "np.sort", at_most=2.5)
     line("0/1 loss, float32, distinct, 1e7", ours, usual, "argsort-cumsum in numpy", at_least=4)

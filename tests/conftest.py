@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
+
+# For runs that are expected to fail (test_mutants): a counterexample is enough, it need not be a small one.
+settings.register_profile("mutants", phases=[Phase.explicit, Phase.generate], database=None)
 
 NO_SKIP = os.environ.get("ABSTAIN_NO_SKIP") == "1"
 
@@ -15,7 +19,9 @@ def data_dir() -> Path:
     """Folder of real model outputs (logits/, images/, checkpoints/, text/)."""
     folder = os.environ.get("ABSTAIN_DATA")
     if not folder or not Path(folder).is_dir():
-        pytest.skip("real data not found: set ABSTAIN_DATA to a folder with logits/, images/, checkpoints/, text/")
+        pytest.skip(
+            "real data not found: set ABSTAIN_DATA to a folder with logits/, images/, checkpoints/, text/"
+        )
     return Path(folder)
 
 

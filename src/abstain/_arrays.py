@@ -102,10 +102,21 @@ def road_for(*arrays: Array) -> Road:
     return Road(array_api_compat.array_namespace(*foreign), lambda value: value, False)
 
 
+def full_namespace(road: Road) -> Namespace:
+    """The road's library with every array-API function (plain numpy lacks a few options)."""
+    if not road.host:
+        return road.xp
+    import array_api_compat.numpy
+
+    return array_api_compat.numpy
+
+
 def _deliver_like(example: Array) -> Callable[[Array], Any]:
     if is_torch(example):
         torch = sys.modules["torch"]
-        return lambda value: torch.from_numpy(np.array(value))  # a fresh array: results are never views of inputs
+        return lambda value: torch.from_numpy(
+            np.array(value)
+        )  # a fresh array: results are never views of inputs
     jnp = sys.modules["jax"].numpy
     return lambda value: jnp.asarray(value)
 

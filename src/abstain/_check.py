@@ -24,7 +24,9 @@ def check_choice(name: str, argument: str, value: Any, choices: Sequence[str]) -
         raise InputError(f"{name}: `{argument}` must be one of {listed}, got {value!r}.")
 
 
-def check_fraction(name: str, argument: str, value: Any, *, open_low: bool = True, open_high: bool = False) -> float:
+def check_fraction(
+    name: str, argument: str, value: Any, *, open_low: bool = True, open_high: bool = False
+) -> float:
     """A number between 0 and 1."""
     try:
         number = float(value)
@@ -93,7 +95,9 @@ def check_pair(name: str, road: Road, loss: Array, confidence: Array) -> tuple[A
         )
     if 0 in tuple(loss.shape):
         raise InputError(f"{name}: needs at least one sample, got shape {tuple(loss.shape)}.")
-    check_finite(name, "confidence", road, confidence, f"A sample without a confidence cannot be ranked. {_SIGN}")
+    check_finite(
+        name, "confidence", road, confidence, f"A sample without a confidence cannot be ranked. {_SIGN}"
+    )
     check_finite(name, "loss", road, loss, "Drop the sample or mark it with `abstained=`.")
     return loss, confidence
 

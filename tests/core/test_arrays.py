@@ -98,7 +98,9 @@ def test_weighted_and_masked_in_every_library(library):
     confidence, loss = rng.integers(0, 9, 40).astype(np.float32), rng.random(40).astype(np.float32)
     w, out = rng.integers(1, 4, 40).astype(np.float32), rng.random(40) < 0.2
     make = library.make
-    found = abstain.aurc(make(loss), make(confidence), sample_weight=make(w), abstained=make(out) if library.masks else out)
+    found = abstain.aurc(
+        make(loss), make(confidence), sample_weight=make(w), abstained=make(out) if library.masks else out
+    )
     found = found.detach() if hasattr(found, "detach") else found
     expected = abstain.aurc(loss, confidence, sample_weight=w, abstained=out)
     assert float(found) == pytest.approx(expected, rel=library.rel)
@@ -125,5 +127,9 @@ def test_jax_traces_under_jit_and_grad():
 def test_half_precision_confidences_are_ranked_exactly():
     torch = pytest.importorskip("torch")
     values = torch.tensor([0.99609375, 0.98828125, 1.0, 0.5], dtype=torch.bfloat16)
-    assert float(abstain.aurc(torch.tensor([1, 0, 0, 0]), values)) == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
-    assert abstain.aurc([1, 0, 0, 0], np.float16([0.9, 0.8, 1.0, 0.5])) == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+    assert float(abstain.aurc(torch.tensor([1, 0, 0, 0]), values)) == pytest.approx(
+        (0 + 1 / 2 + 1 / 3 + 1 / 4) / 4
+    )
+    assert abstain.aurc([1, 0, 0, 0], np.float16([0.9, 0.8, 1.0, 0.5])) == pytest.approx(
+        (0 + 1 / 2 + 1 / 3 + 1 / 4) / 4
+    )

@@ -7,8 +7,8 @@ import itertools
 import array_api_compat.torch as torch_xp
 import numpy as np
 import pytest
-
 import torch
+
 from abstain.core import binning
 from abstain.core.binmap import BinMap
 

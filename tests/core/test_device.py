@@ -35,7 +35,9 @@ def test_equals_the_numpy_road(xp, estimator, ties, chunk, monkeypatch):
     ):
         loss = rng.random(300) < 0.3
         found = device.area(xp, torch.from_numpy(loss), torch.from_numpy(confidence), estimator, ties)
-        assert float(found) == pytest.approx(abstain.aurc(loss, confidence, estimator=estimator, ties=ties), rel=1e-12)
+        assert float(found) == pytest.approx(
+            abstain.aurc(loss, confidence, estimator=estimator, ties=ties), rel=1e-12
+        )
 
 
 def test_half_precision_and_all_wrong(xp):

@@ -20,6 +20,74 @@ EVERY = list(itertools.product(ESTIMATORS, TIES))
 levels = st.integers(-3, 3)
 
 
+# The quickest and sharpest first: the planted bugs of test_mutants stop here.
+
+
+def test_numbers_of_the_five_points():
+    loss, confidence = [0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]
+    expected = {"harmonic": 0.29667, "log": 0.25619, "sele": 0.2, "2sele": 0.4, "loo": 0.21667}
+    for estimator, value in expected.items():
+        assert abstain.aurc(loss, confidence, estimator=estimator) == pytest.approx(value, abs=5e-6)
+    for row_order in ([1, 0, 0, 0, 1], [0, 0, 1, 1, 0]):
+        tied = [0.9, 0.9, 0.9, 0.5, 0.5]
+        assert abstain.aurc(row_order, tied) == pytest.approx(0.36, abs=1e-15)
+        assert abstain.aurc(row_order, tied, ties="expected") == pytest.approx(0.355, abs=1e-15)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("n", [1, 2, 17, 64])
+def test_rank_weights_equal_their_defining_sums(estimator, n):
+    exact = [float(oracles.untied_weight(r, n, estimator)) for r in range(1, n + 1)]
+    assert abstain.rank_weights(n, estimator=estimator) == pytest.approx(exact, rel=1e-14, abs=1e-16)
+
+
+def test_weights_of_samples_follow_the_pairwise_definition():
+    rng = np.random.default_rng(5)
+    confidence = rng.integers(0, 5, 40).astype(float)
+    exact = [
+        sum(1 / sum(g >= t for g in confidence) for t in confidence if t <= g_i) for g_i in confidence
+    ]  # alpha_i = sum_j 1(g_i >= g_j) / #{k: g_k >= g_j}
+    assert abstain.weights(confidence) == pytest.approx(exact, rel=1e-13)
+    assert np.mean(abstain.weights(confidence)) == pytest.approx(1, rel=1e-14)
+
+
+@pytest.mark.parametrize(("estimator", "ties"), EVERY)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_all_roads_agree(estimator, ties, dtype):
+    """Packed bits, packed floats, gathered indices, generic arrays and batches are one computation."""
+    import array_api_compat.numpy as xp
+
+    rng = np.random.default_rng(0)
+    for n, distinct in [(1, 1), (50, 7), (3000, 900), (20000, 10**9)]:
+        confidence = rng.integers(-distinct, distinct, n).astype(dtype)
+        for loss in (rng.random(n) < 0.4, rng.random(n).astype(np.float32), rng.random(n)):
+            value = abstain.aurc(loss, confidence, estimator=estimator, ties=ties)
+            generic = float(area(rows_of_samples(xp, loss, confidence), estimator, ties))
+            table = float(area(fast.rows_of(loss, confidence), estimator, ties))
+            batch = abstain.aurc(
+                np.stack([loss, loss[::-1]]),
+                np.stack([confidence, confidence[::-1]]),
+                estimator=estimator,
+                ties=ties,
+            )
+            ones = abstain.aurc(loss, confidence, estimator=estimator, ties=ties, sample_weight=np.ones(n))
+            alpha = abstain.weights(confidence, estimator=estimator, ties=ties)
+            dual = float(np.mean(alpha * loss))
+            assert [generic, table, *batch, ones, dual] == pytest.approx([value] * 6, rel=1e-11, abs=1e-15)
+
+
+@pytest.mark.parametrize(("estimator", "ties"), EVERY)
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_equals_fractions_for_every_small_tie_pattern(estimator, ties, n):
+    for confidence in itertools.product(range(n), repeat=n):
+        for loss in itertools.product([0, 1], repeat=n):
+            exact = float(oracles.definition([Fraction(x) for x in loss], confidence, estimator, ties))
+            found = abstain.aurc(
+                np.array(loss, bool), np.array(confidence, np.float32), estimator=estimator, ties=ties
+            )
+            assert found == pytest.approx(exact, abs=1e-12), (loss, confidence)
+
+
 @st.composite
 def small_samples(draw, most=6):
     n = draw(st.integers(1, most))
@@ -38,22 +106,14 @@ def test_equals_its_definition_over_pairs_or_over_all_orders(estimator, ties, sa
     assert found == pytest.approx(exact, abs=1e-12)
 
 
-@pytest.mark.parametrize(("estimator", "ties"), EVERY)
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_equals_fractions_for_every_small_tie_pattern(estimator, ties, n):
-    for confidence in itertools.product(range(n), repeat=n):
-        for loss in itertools.product([0, 1], repeat=n):
-            exact = float(oracles.definition([Fraction(x) for x in loss], confidence, estimator, ties))
-            found = abstain.aurc(np.array(loss, bool), np.array(confidence, np.float32), estimator=estimator, ties=ties)
-            assert found == pytest.approx(exact, abs=1e-12), (loss, confidence)
-
-
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_equals_fractions_over_all_permutations_of_six(estimator):
     loss = [Fraction(x) for x in (1, 0, 0, 1, 0, 1)]
     for order in itertools.permutations(range(6)):
         exact = sum(oracles.untied_weight(r + 1, 6, estimator) * x for r, x in zip(order, loss)) / 6
-        assert abstain.aurc([float(x) for x in loss], order, estimator=estimator) == pytest.approx(float(exact), abs=1e-12)
+        assert abstain.aurc([float(x) for x in loss], order, estimator=estimator) == pytest.approx(
+            float(exact), abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -65,26 +125,6 @@ def test_equals_the_sum_over_all_pairs_on_every_fast_road(dtype, kind, distinct)
     loss = rng.random(300) < 0.3 if kind == "zero_one" else rng.exponential(size=300).astype(kind)
     exact = oracles.pairwise_aurc(loss.astype(float).tolist(), confidence.tolist())
     assert abstain.aurc(loss, confidence) == pytest.approx(exact, rel=1e-12)
-
-
-@pytest.mark.parametrize(("estimator", "ties"), EVERY)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_all_roads_agree(estimator, ties, dtype):
-    """Packed bits, packed floats, gathered indices, generic arrays and batches are one computation."""
-    import array_api_compat.numpy as xp
-
-    rng = np.random.default_rng(0)
-    for n, distinct in [(1, 1), (50, 7), (3000, 900), (20000, 10**9)]:
-        confidence = rng.integers(-distinct, distinct, n).astype(dtype)
-        for loss in (rng.random(n) < 0.4, rng.random(n).astype(np.float32), rng.random(n)):
-            value = abstain.aurc(loss, confidence, estimator=estimator, ties=ties)
-            generic = float(area(rows_of_samples(xp, loss, confidence), estimator, ties))
-            table = float(area(fast.rows_of(loss, confidence), estimator, ties))
-            batch = abstain.aurc(np.stack([loss, loss[::-1]]), np.stack([confidence, confidence[::-1]]), estimator=estimator, ties=ties)
-            ones = abstain.aurc(loss, confidence, estimator=estimator, ties=ties, sample_weight=np.ones(n))
-            alpha = abstain.weights(confidence, estimator=estimator, ties=ties)
-            dual = float(np.mean(alpha * loss))
-            assert [generic, table, *batch, ones, dual] == pytest.approx([value] * 6, rel=1e-11, abs=1e-15)
 
 
 @given(small_samples(6), st.data())
@@ -111,23 +151,6 @@ def test_any_weights_against_the_sum_over_all_pairs(estimator):
         assert found == pytest.approx(oracle(loss.tolist(), confidence.tolist(), weight.tolist()), rel=1e-12)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("n", [1, 2, 17, 64])
-def test_rank_weights_equal_their_defining_sums(estimator, n):
-    exact = [float(oracles.untied_weight(r, n, estimator)) for r in range(1, n + 1)]
-    assert abstain.rank_weights(n, estimator=estimator) == pytest.approx(exact, rel=1e-14, abs=1e-16)
-
-
-def test_weights_of_samples_follow_the_pairwise_definition():
-    rng = np.random.default_rng(5)
-    confidence = rng.integers(0, 5, 40).astype(float)
-    exact = [
-        sum(1 / sum(g >= t for g in confidence) for t in confidence if t <= g_i) for g_i in confidence
-    ]  # alpha_i = sum_j 1(g_i >= g_j) / #{k: g_k >= g_j}
-    assert abstain.weights(confidence) == pytest.approx(exact, rel=1e-13)
-    assert np.mean(abstain.weights(confidence)) == pytest.approx(1, rel=1e-14)
-
-
 @pytest.mark.parametrize("n", [10, 1000, 10**6])
 def test_mean_weights(n):
     mean = {e: abstain.rank_weights(n, estimator=e).mean() for e in ESTIMATORS}
@@ -137,28 +160,21 @@ def test_mean_weights(n):
     assert mean["log"] < 1
 
 
-def test_numbers_of_the_five_points():
-    loss, confidence = [0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]
-    expected = {"harmonic": 0.29667, "log": 0.25619, "sele": 0.2, "2sele": 0.4, "loo": 0.21667}
-    for estimator, value in expected.items():
-        assert abstain.aurc(loss, confidence, estimator=estimator) == pytest.approx(value, abs=5e-6)
-    for row_order in ([1, 0, 0, 0, 1], [0, 0, 1, 1, 0]):
-        tied = [0.9, 0.9, 0.9, 0.5, 0.5]
-        assert abstain.aurc(row_order, tied) == pytest.approx(0.36, abs=1e-15)
-        assert abstain.aurc(row_order, tied, ties="expected") == pytest.approx(0.355, abs=1e-15)
-
-
 def test_given_cdf_is_the_logarithmic_form():
     rng = np.random.default_rng(0)
     g, loss = rng.random(100), rng.random(100)
-    assert abstain.aurc_given_cdf(loss, g, cdf=lambda x: x) == pytest.approx(np.mean(-np.log(1 - g) * loss), rel=1e-13)
+    assert abstain.aurc_given_cdf(loss, g, cdf=lambda x: x) == pytest.approx(
+        np.mean(-np.log(1 - g) * loss), rel=1e-13
+    )
     assert abstain.aurc_given_cdf(loss, g, cdf=g) == abstain.aurc_given_cdf(loss, g, cdf=lambda x: x)
     assert abstain.aurc_given_cdf(loss, g) == abstain.aurc(loss, g, estimator="log")
     with pytest.raises(abstain.errors.InputError, match=r"\[0, 1\)"):
         abstain.aurc_given_cdf(loss, g, cdf=np.ones(100))
 
 
-@given(st.permutations(range(40)), st.sampled_from(["bool", "float32"]), st.sampled_from(["float32", "float64"]))
+@given(
+    st.permutations(range(40)), st.sampled_from(["bool", "float32"]), st.sampled_from(["float32", "float64"])
+)
 @settings(max_examples=60, deadline=None)
 def test_bit_identical_under_permutation(order, loss_dtype, confidence_dtype):
     rng = np.random.default_rng(1)

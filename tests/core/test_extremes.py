@@ -13,7 +13,10 @@ from abstain.core.estimators import ESTIMATORS
 from abstain.core.special import harmonic_difference, log_factorial_difference
 
 
-@pytest.mark.parametrize(("estimator", "value"), [("harmonic", 0.7), ("log", 0.7 * math.log(2)), ("loo", 0.0), ("sele", 0.7), ("2sele", 1.4)])
+@pytest.mark.parametrize(
+    ("estimator", "value"),
+    [("harmonic", 0.7), ("log", 0.7 * math.log(2)), ("loo", 0.0), ("sele", 0.7), ("2sele", 1.4)],
+)
 def test_one_sample(estimator, value):
     assert abstain.aurc([0.7], [0.3], estimator=estimator) == pytest.approx(value)
 
@@ -42,13 +45,28 @@ def test_all_wrong_log_value_of_three():
 
 def test_signed_zeros_are_one_confidence():
     assert abstain.aurc([1, 0], np.array([0.0, -0.0])) == 0.5
-    assert abstain.aurc([1, 0, 0], np.array([0.0, -0.0, -1.0], np.float32)) == pytest.approx((0.5 + 0.5 + 1 / 3) / 3)
+    assert abstain.aurc([1, 0, 0], np.array([0.0, -0.0, -1.0], np.float32)) == pytest.approx(
+        (0.5 + 0.5 + 1 / 3) / 3
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_extreme_floats_keep_their_order(dtype):
     info = np.finfo(dtype)
-    values = np.array([info.min, -1, -info.tiny, -info.smallest_subnormal, 0, info.smallest_subnormal, info.tiny, 1, info.max], dtype)
+    values = np.array(
+        [
+            info.min,
+            -1,
+            -info.tiny,
+            -info.smallest_subnormal,
+            0,
+            info.smallest_subnormal,
+            info.tiny,
+            1,
+            info.max,
+        ],
+        dtype,
+    )
     loss = np.arange(9.0)  # the more confident, the larger the loss: value known from the ranks
     exact = np.mean([np.mean(loss[k:]) for k in range(9)])
     assert abstain.aurc(loss, values) == pytest.approx(exact, rel=1e-14)
@@ -77,12 +95,29 @@ def test_sort_in_threads_sorts():
     assert np.array_equal(packed.sort_in_place(np.full(3_000_000, 7, np.uint32)), np.full(3_000_000, 7))
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 1), (0, 10), (3, 15), (5, 40), (16, 17), (1000, 1001), (10**7, 10**7 + 3), (10**9, 10**9 + 1)])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (0, 0),
+        (0, 1),
+        (0, 10),
+        (3, 15),
+        (5, 40),
+        (16, 17),
+        (1000, 1001),
+        (10**7, 10**7 + 3),
+        (10**9, 10**9 + 1),
+    ],
+)
 def test_differences_of_harmonic_numbers_and_log_factorials(low, high):
     a, b = np.array([float(low)]), np.array([float(high)])
     terms = range(low + 1, high + 1)
-    assert harmonic_difference(np, a, b)[0] == pytest.approx(math.fsum(1 / k for k in terms), rel=1e-14, abs=1e-300)
-    assert log_factorial_difference(np, a, b)[0] == pytest.approx(math.fsum(math.log(k) for k in terms), rel=1e-14, abs=1e-300)
+    assert harmonic_difference(np, a, b)[0] == pytest.approx(
+        math.fsum(1 / k for k in terms), rel=1e-14, abs=1e-300
+    )
+    assert log_factorial_difference(np, a, b)[0] == pytest.approx(
+        math.fsum(math.log(k) for k in terms), rel=1e-14, abs=1e-300
+    )
 
 
 def test_harmonic_difference_over_a_wide_gap():
@@ -117,7 +152,9 @@ def test_hundred_million_samples_against_an_independent_accumulation(estimator):
 def _weights_by_longdouble(n, ranks, estimator):
     """Sum of the weights of the errors' ranks, accumulated in extended precision from the defining sums."""
     if estimator in ("sele", "2sele"):
-        return float(ranks.astype(np.longdouble).sum() / np.longdouble(n) ** 2 * (2 if estimator == "2sele" else 1))
+        return float(
+            ranks.astype(np.longdouble).sum() / np.longdouble(n) ** 2 * (2 if estimator == "2sele" else 1)
+        )
     if estimator == "log":
         return float(-np.log((n + 1 - ranks.astype(np.longdouble)) / (n + 1)).sum() / n)
     total, harmonic, done = np.longdouble(0), np.longdouble(0), 0

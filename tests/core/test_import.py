@@ -11,7 +11,9 @@ import abstain
 
 
 def _fresh(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def test_import_and_first_number_load_numpy_only():

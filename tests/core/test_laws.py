@@ -95,7 +95,12 @@ def test_mask_equals_subset_for_a_batch_and_a_vector(metric, options):
     out = rng.random((3, 60)) < 0.2
     vectors = [metric(loss[i], confidence[i], abstained=out[i], **options) for i in range(3)]
     assert metric(loss, confidence, abstained=out, **options) == pytest.approx(vectors, rel=1e-12)
-    if metric not in (abstain.coverage_at_risk, abstain.risk_at_coverage, abstain.rejection_cost, abstain.augrc):
+    if metric not in (
+        abstain.coverage_at_risk,
+        abstain.risk_at_coverage,
+        abstain.rejection_cost,
+        abstain.augrc,
+    ):
         subsets = [metric(loss[i][~out[i]], confidence[i][~out[i]], **options) for i in range(3)]
         assert vectors == pytest.approx(subsets, rel=1e-12)
 

@@ -25,13 +25,21 @@ def mixed_samples(draw):
 @settings(max_examples=150, deadline=None)
 def test_detection_equals_sums_over_pairs_and_thresholds(sample, data):
     loss, confidence = sample
-    weight = data.draw(st.one_of(st.none(), st.lists(st.integers(1, 3), min_size=len(loss), max_size=len(loss))))
+    weight = data.draw(
+        st.one_of(st.none(), st.lists(st.integers(1, 3), min_size=len(loss), max_size=len(loss)))
+    )
     options = {"sample_weight": weight}
     right = [1 - x for x in loss]
     unsure = [-g for g in confidence]
-    assert abstain.auroc(loss, confidence, **options) == pytest.approx(oracles.auroc(loss, confidence, weight))
-    assert abstain.aupr_error(loss, confidence, **options) == pytest.approx(oracles.average_precision(loss, unsure, weight))
-    assert abstain.aupr_success(loss, confidence, **options) == pytest.approx(oracles.average_precision(right, confidence, weight))
+    assert abstain.auroc(loss, confidence, **options) == pytest.approx(
+        oracles.auroc(loss, confidence, weight)
+    )
+    assert abstain.aupr_error(loss, confidence, **options) == pytest.approx(
+        oracles.average_precision(loss, unsure, weight)
+    )
+    assert abstain.aupr_success(loss, confidence, **options) == pytest.approx(
+        oracles.average_precision(right, confidence, weight)
+    )
     ratio = abstain.prediction_rejection_ratio(loss, confidence, **options)
     assert ratio == pytest.approx(2 * oracles.auroc(loss, confidence, weight) - 1, abs=1e-12)
 
@@ -40,7 +48,9 @@ def test_detection_equals_sums_over_pairs_and_thresholds(sample, data):
 @settings(max_examples=80, deadline=None)
 def test_fpr_at_tpr_takes_the_least_over_all_thresholds(sample, tpr):
     loss, confidence = sample
-    assert abstain.fpr_at_tpr(loss, confidence, tpr=tpr) == pytest.approx(oracles.fpr_at_tpr(loss, confidence, tpr))
+    assert abstain.fpr_at_tpr(loss, confidence, tpr=tpr) == pytest.approx(
+        oracles.fpr_at_tpr(loss, confidence, tpr)
+    )
 
 
 def test_rejection_ratio_of_any_loss_against_all_positions():
@@ -154,7 +164,9 @@ def test_rejection_cost_is_the_least_over_all_thresholds(cost):
         assert best.cost == pytest.approx(min(by_threshold.values()))
         if best.threshold is not None:
             assert by_threshold[best.threshold] == pytest.approx(best.cost)
-            assert abstain.rejection_cost(loss, g, cost=cost, threshold=best.threshold) == pytest.approx(best.cost)
+            assert abstain.rejection_cost(loss, g, cost=cost, threshold=best.threshold) == pytest.approx(
+                best.cost
+            )
 
 
 def test_augrc_is_sele_and_its_reference_number():
@@ -186,9 +198,13 @@ def test_balanced_weights_give_every_class_equal_mass():
     masses = [w[labels == c].sum() for c in "abc"]
     assert masses == pytest.approx([3, 3, 3])
     loss, g = (np.arange(9) % 3 == 0), np.arange(9.0)
-    assert abstain.risk(loss, sample_weight=w) == pytest.approx(np.mean([loss[labels == c].mean() for c in "abc"]))
+    assert abstain.risk(loss, sample_weight=w) == pytest.approx(
+        np.mean([loss[labels == c].mean() for c in "abc"])
+    )
     grouped = abstain.aurc(loss, g, groups=labels)
-    assert grouped.values == pytest.approx({c: abstain.aurc(loss[labels == c], g[labels == c]) for c in "abc"})
+    assert grouped.values == pytest.approx(
+        {c: abstain.aurc(loss[labels == c], g[labels == c]) for c in "abc"}
+    )
     assert grouped.macro == pytest.approx(np.mean(list(grouped.values.values())))
     assert grouped.worst == max(grouped.values.values())
     assert abstain.auroc([0, 1, 0, 1], [2, 1, 3, 4], groups=[0, 0, 1, 1]).worst == 0.0

@@ -19,33 +19,83 @@ MUTANTS = {  # name: (file, right, wrong)
     "rank one too low": ("core/weights.py", "rank = np.arange(1.0, n + 1)", "rank = np.arange(0.0, n)"),
     "rank one too high": ("core/weights.py", "above = n - rank ", "above = np.maximum(n - rank - 1, 0) "),
     "position one too low": ("core/fast.py", "N = places + (a + 1.0)", "N = places + (a + 0.5)"),
-    "n for n + 1 in the log weight of a rank": ("core/weights.py", "(above + 1) / (n + 1))", "(above + 1) / n)"),
-    "n for n + 1 in the log estimator": ("core/estimators.py", "log_n1 = r.xp.log(r.W + 1)", "log_n1 = r.xp.log(r.W)"),
+    "n for n + 1 in the log weight of a rank": (
+        "core/weights.py",
+        "(above + 1) / (n + 1))",
+        "(above + 1) / n)",
+    ),
+    "n for n + 1 in the log estimator": (
+        "core/estimators.py",
+        "log_n1 = r.xp.log(r.W + 1)",
+        "log_n1 = r.xp.log(r.W)",
+    ),
     "reversed order": ("core/packed.py", "np.subtract(bits.dtype.type(top), bits, out=bits)", "bits"),
     "reversed order, generic": ("core/rows.py", "descending=True", "descending=False"),
-    "cumulation inside ties": ("core/packed.py", "np.not_equal(heads[1:], heads[:-1], out=ends[: len(heads) - 1])", "ends[:] = True"),
-    "cumulation inside ties, generic": ("core/rows.py", "confidence[..., 1:] != confidence[..., :-1], last", "xp.ones_like(confidence[..., 1:], dtype=xp.bool), last"),
+    "cumulation inside ties": (
+        "core/packed.py",
+        "np.not_equal(heads[1:], heads[:-1], out=ends[: len(heads) - 1])",
+        "ends[:] = True",
+    ),
+    "cumulation inside ties, generic": (
+        "core/rows.py",
+        "confidence[..., 1:] != confidence[..., :-1], last",
+        "xp.ones_like(confidence[..., 1:], dtype=xp.bool), last",
+    ),
     "ties of a batch ignored": ("core/fast.py", "if goes_on.any():", "if False:"),
     "dropped top block": ("core/fast.py", "for r in pieces)))", "for r in list(pieces)[1:])))"),
-    "dropped top block of the area": ("core/fast.py", "samples = _stream(loss, confidence, weight)\n", "samples = _stream(loss, confidence, weight)\n    samples = samples._replace(loss=lambda a, b: samples_loss(a, b))\n    samples_loss = lambda a, b, f=_stream(loss, confidence, weight).loss: f(a, b) * (np.arange(a, b) > 0)\n"),
-    "harmonic weight": ("core/weights.py", "harmonic_difference(np, above, np.full(n, float(n)))", "harmonic_difference(np, above, np.full(n, n + 1.0))"),
+    "dropped top block of the area": (
+        "core/fast.py",
+        "samples = _stream(loss, confidence, weight)\n",
+        "samples = _stream(loss, confidence, weight)\n    samples = samples._replace(loss=lambda a, b: samples_loss(a, b))\n    samples_loss = lambda a, b, f=_stream(loss, confidence, weight).loss: f(a, b) * (np.arange(a, b) > 0)\n",
+    ),
+    "harmonic weight": (
+        "core/weights.py",
+        "harmonic_difference(np, above, np.full(n, float(n)))",
+        "harmonic_difference(np, above, np.full(n, n + 1.0))",
+    ),
     "harmonic area": ("core/estimators.py", "return r.m * r.risk", "return r.risk"),
     "loo weight": ("core/weights.py", "np.full(n, n - 1.0)", "np.full(n, float(n))"),
     "loo area": ("core/estimators.py", "r.m * r.S - r.L, 0.0", "r.m * r.S, 0.0"),
-    "log area": ("core/estimators.py", "log_factorial_difference(r.xp, r.N - r.m, r.N)", "log_factorial_difference(r.xp, r.N - 1, r.N)"),
+    "log area": (
+        "core/estimators.py",
+        "log_factorial_difference(r.xp, r.N - r.m, r.N)",
+        "log_factorial_difference(r.xp, r.N - 1, r.N)",
+    ),
     "sele weight": ("core/weights.py", "return rank / n * (2", "return (rank - 1) / n * (2"),
     "sele area": ("core/estimators.py", "return r.m * r.S / r.W", "return r.m * (r.S - r.L) / r.W"),
     "2sele area": ("core/estimators.py", "return 2 * _TERMS", "return 1 * _TERMS"),
     "expected harmonic area": ("core/estimators.py", "r.m - above * gain)", "r.m - r.N * gain)"),
     "expected sele area": ("core/estimators.py", "(r.m + 1) / 2", "r.m / 2"),
-    "weights of samples": ("core/weights.py", "accepted = rows.N - one_out", "accepted = rows.N - one_out + 1"),
+    "weights of samples": (
+        "core/weights.py",
+        "accepted = rows.N - one_out",
+        "accepted = rows.N - one_out + 1",
+    ),
 }
 
 
 def _suite_passes(package_parent: Path) -> bool:
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "tests/core/test_estimators.py"]
-    environment = {**os.environ, "PYTHONPATH": str(package_parent), "HYPOTHESIS_STORAGE_DIRECTORY": str(package_parent)}
-    done = subprocess.run([*command, "-k", "not threads"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        "--hypothesis-profile=mutants",
+        "tests/core/test_estimators.py",
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(package_parent),
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(package_parent),
+    }
+    done = subprocess.run(
+        [*command, "-k", "not threads"], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return done.returncode == 0
 

@@ -49,7 +49,12 @@ class Blocks:
 
     @classmethod
     def _from_columns(
-        cls, confidence: np.ndarray, starts: np.ndarray, count: np.ndarray, l: np.ndarray, w: np.ndarray | None
+        cls,
+        confidence: np.ndarray,
+        starts: np.ndarray,
+        count: np.ndarray,
+        l: np.ndarray,
+        w: np.ndarray | None,
     ) -> Blocks:
         def total(x: np.ndarray) -> np.ndarray:
             return np.add.reduceat(x, starts)

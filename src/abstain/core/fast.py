@@ -235,8 +235,8 @@ def _tie_correction(own: np.ndarray, goes_on: np.ndarray, estimator: str, ties: 
     m = np.diff(last, prepend=-1)
     line, N = place // n, place % n + 1.0
     l = own.reshape(-1).take(place).astype(np.float64)
-    S = np.cumsum(own, axis=-1, dtype=np.uint32 if own.dtype == np.uint8 else np.float64)
-    S = S.reshape(-1).take(place).astype(np.float64)
+    sums = np.cumsum(own, axis=-1, dtype=np.uint32 if own.dtype == np.uint8 else np.float64)
+    S = sums.reshape(-1).take(place).astype(np.float64)
     first = last - m + 1
     L = S[last] - S[first] + l[first]
     W = np.asarray([float(n)])

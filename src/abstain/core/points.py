@@ -41,4 +41,6 @@ def rejection_costs(rows: Rows, total: Array, cost: float) -> Array:
     """Chow's cost at each row's threshold: loss of the accepted plus `cost` for each rejected, per sample."""
     whole = total[..., None] if getattr(total, "ndim", 0) else total
     costs = (rows.S + cost * (whole - rows.N)) / whole
-    return rows.xp.where(rows.m > 0, costs, rows.xp.full_like(costs, float("inf")))  # no threshold inside a tie
+    return rows.xp.where(
+        rows.m > 0, costs, rows.xp.full_like(costs, float("inf"))
+    )  # no threshold inside a tie

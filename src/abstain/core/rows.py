@@ -65,7 +65,9 @@ def rows_of_sorted(xp: Namespace, loss: Array, ends: Array, weight: Array | None
     N = xp.astype(index, loss.dtype) if weight is None else xp.cumulative_sum(weight, axis=-1)
     S = xp.cumulative_sum(own, axis=-1)
     closed = running_max(xp, xp.where(ends, index, xp.zeros_like(index)))
-    before = xp.concat([xp.zeros_like(closed[..., :1]), closed[..., :-1]], axis=-1)  # where the block above ended
+    before = xp.concat(
+        [xp.zeros_like(closed[..., :1]), closed[..., :-1]], axis=-1
+    )  # where the block above ended
     zero = xp.zeros_like(loss[..., :1])
     m = N - xp.take_along_axis(xp.concat([zero, N], axis=-1), before, axis=-1)
     L = S - xp.take_along_axis(xp.concat([zero, S], axis=-1), before, axis=-1)
@@ -89,7 +91,9 @@ def sort_samples(
     wide = float_dtype(xp)
     for column in ("weight", "loss"):
         values = weight if column == "weight" else loss
-        if values is None or xp.isdtype(values.dtype, ("bool", "integral")):  # whole numbers add up exactly anyhow
+        if values is None or xp.isdtype(
+            values.dtype, ("bool", "integral")
+        ):  # whole numbers add up exactly anyhow
             continue
         order = xp.argsort(values, axis=-1, stable=True)
         loss, confidence = _take(xp, loss, order), _take(xp, confidence, order)

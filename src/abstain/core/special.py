@@ -34,7 +34,10 @@ def _look_up(xp: Namespace, table: np.ndarray, index: Array) -> Array:
 
 def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
     """`H_high - H_low` for whole numbers `0 <= low <= high` held as floats, to a few units in the last digit."""
-    a, b = xp.maximum(low, xp.asarray(_SMALL, dtype=low.dtype)), xp.maximum(high, xp.asarray(_SMALL, dtype=low.dtype))
+    a, b = (
+        xp.maximum(low, xp.asarray(_SMALL, dtype=low.dtype)),
+        xp.maximum(high, xp.asarray(_SMALL, dtype=low.dtype)),
+    )
     gap = b - a
     # H_k = ln k + gamma + 1/(2k) - 1/(12k^2) + 1/(120k^4) - 1/(252k^6) + 1/(240k^8) - ...; differences taken exactly
     u, v = 1 / a, 1 / b
@@ -46,7 +49,9 @@ def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
     large = xp.log1p(gap * u) + inverse / 2 - squares / 12 + fourth / 120 - sixth / 252 + eighth / 240
     table, _ = _small_tables()
     small = xp.asarray(_SMALL, dtype=low.dtype)
-    return large + (_look_up(xp, table, xp.minimum(high, small)) - _look_up(xp, table, xp.minimum(low, small)))
+    return large + (
+        _look_up(xp, table, xp.minimum(high, small)) - _look_up(xp, table, xp.minimum(low, small))
+    )
 
 
 def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
@@ -63,4 +68,6 @@ def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
     large = (a + 0.5) * xp.log1p(gap * u) + gap * (xp.log(b) - 1)
     large = large + inverse / 12 - cubes / 360 + fifth / 1260 - seventh / 1680
     _, table = _small_tables()
-    return large + (_look_up(xp, table, xp.minimum(high, small)) - _look_up(xp, table, xp.minimum(low, small)))
+    return large + (
+        _look_up(xp, table, xp.minimum(high, small)) - _look_up(xp, table, xp.minimum(low, small))
+    )

@@ -77,7 +77,9 @@ def _threshold_weights(rows: Rows, estimator: str) -> Array:
     return from_below
 
 
-def sample_weights(xp: Namespace, confidence: Array, weight: Array | None, estimator: str, ties: str) -> Array:
+def sample_weights(
+    xp: Namespace, confidence: Array, weight: Array | None, estimator: str, ties: str
+) -> Array:
     """The weight of each sample along the last axis, in the order given."""
     order = xp.argsort(confidence, axis=-1, descending=True, stable=True)
     ranked = xp.take_along_axis(confidence, order, axis=-1)
@@ -90,6 +92,8 @@ def sample_weights(xp: Namespace, confidence: Array, weight: Array | None, estim
     by_row = row_weights(rows, estimator, ties)
     # members read their weight where their block's row stands: at the next end of a run
     from_last = xp.flip(xp.broadcast_to(xp.arange(ranked.shape[-1], **beside(ranked)), ranked.shape), axis=-1)
-    nearest = xp.flip(running_max(xp, xp.flip(xp.where(ends, from_last, xp.zeros_like(from_last)), axis=-1)), axis=-1)
+    nearest = xp.flip(
+        running_max(xp, xp.flip(xp.where(ends, from_last, xp.zeros_like(from_last)), axis=-1)), axis=-1
+    )
     values = xp.take_along_axis(by_row, ranked.shape[-1] - 1 - nearest, axis=-1)
     return xp.take_along_axis(values, xp.argsort(order, axis=-1), axis=-1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array, bring, road_for
+from abstain._arrays import Array, bring, full_namespace, road_for
 from abstain._check import check_choice, check_pair
 from abstain.core import device, fast
 from abstain.core.estimators import ESTIMATORS, TIES, area, needs_whole_weights
@@ -18,7 +18,13 @@ from abstain.metrics.groups import by_group
 
 
 def _area_sample(
-    name: str, loss: Array, confidence: Array, estimator: str, ties: str, weight: Array | None, abstained: Array | None
+    name: str,
+    loss: Array,
+    confidence: Array,
+    estimator: str,
+    ties: str,
+    weight: Array | None,
+    abstained: Array | None,
 ) -> Sample:
     check_choice(name, "estimator", estimator, ESTIMATORS)
     check_choice(name, "ties", ties, TIES)
@@ -131,11 +137,7 @@ def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tup
 
 
 def _best(sample: Sample, estimator: str) -> Array:
-    if not sample.road.host:
-        return oracle_area(sample.road.xp, sample.loss, sample.weight, estimator)
-    import array_api_compat.numpy as xp
-
-    return oracle_area(xp, sample.loss, sample.weight, estimator)
+    return oracle_area(full_namespace(sample.road), sample.loss, sample.weight, estimator)
 
 
 def _zero_one_only(sample: Sample) -> None:
@@ -251,9 +253,13 @@ def aurc_given_cdf(
     xp = road.xp
     values = bring(road, cdf(confidence) if callable(cdf) else cdf, loss)
     if tuple(values.shape) != tuple(loss.shape):
-        raise ShapeError(f"aurc_given_cdf: `cdf` must give one value per sample, got shape {tuple(values.shape)}.")
+        raise ShapeError(
+            f"aurc_given_cdf: `cdf` must give one value per sample, got shape {tuple(values.shape)}."
+        )
     if bool(xp.any((values < 0) | (values >= 1))):
-        raise InputError("aurc_given_cdf: `cdf` must lie in [0, 1): at 1 the weight is infinite. Use r/(n+1).")
+        raise InputError(
+            "aurc_given_cdf: `cdf` must lie in [0, 1): at 1 the weight is infinite. Use r/(n+1)."
+        )
     weights = -xp.log1p(-values)
     mass = xp.ones_like(weights) if sample_weight is None else bring(road, sample_weight, loss)
     return road.deliver(xp.sum(mass * weights * loss, axis=-1) / sample.total)

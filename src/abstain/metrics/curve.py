@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from abstain._arrays import Array, host_view
-from abstain._check import check_mask
 from abstain.core.blocks import Blocks
 from abstain.errors import ShapeError
 from abstain.metrics._sample import prepare
@@ -58,9 +57,13 @@ def risk_coverage_curve(
     >>> curve.coverage.round(3).tolist(), curve.risk.round(3).tolist(), curve.threshold.tolist()
     ([0.333, 1.0], [0.0, 0.333], [0.9, 0.8])
     """
-    sample = prepare("risk_coverage_curve", _host(loss), _host(confidence), _host(sample_weight), _host(abstained))
+    sample = prepare(
+        "risk_coverage_curve", _host(loss), _host(confidence), _host(sample_weight), _host(abstained)
+    )
     if sample.loss.ndim != 1:
-        raise ShapeError(f"risk_coverage_curve: takes one vector, got shape {sample.loss.shape}. Loop over the batch.")
+        raise ShapeError(
+            f"risk_coverage_curve: takes one vector, got shape {sample.loss.shape}. Loop over the batch."
+        )
     blocks = Blocks.from_samples(sample.loss, sample.confidence, sample.weight)
     rows = blocks.rows()
     total = float(sample.total)
@@ -79,4 +82,6 @@ def _host(x: Array) -> Array:
     if x is None:
         return None
     view = host_view(x)
-    return x.get() if view is None and hasattr(x, "get") else x.detach().cpu().numpy() if view is None else view
+    return (
+        x.get() if view is None and hasattr(x, "get") else x.detach().cpu().numpy() if view is None else view
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from abstain._arrays import Array, is_concrete
+from abstain._arrays import Array, full_namespace, is_concrete
 from abstain._check import check_fraction
 from abstain.core import detection
 from abstain.core.oracle import oracle_rows
@@ -22,7 +22,9 @@ def _zero_one_rows(
     rows = sample.rows()
     if is_concrete(sample.loss):
         if not sample.is_zero_one():
-            raise InputError(f"{name}: `loss` must be 0 (right) or 1 (wrong) for failure detection, got other values.")
+            raise InputError(
+                f"{name}: `loss` must be 0 (right) or 1 (wrong) for failure detection, got other values."
+            )
         errors = rows.S[..., -1]
         if bool(xp.any((errors == 0) | (errors == rows.W[..., 0]))):
             raise InfeasibleError(
@@ -130,8 +132,5 @@ def prediction_rejection_ratio(
     0.75
     """
     sample = prepare("prediction_rejection_ratio", loss, confidence, sample_weight, abstained)
-    xp = sample.road.xp
-    if sample.road.host:
-        import array_api_compat.numpy as xp
-    best = oracle_rows(xp, sample.loss, sample.weight)
+    best = oracle_rows(full_namespace(sample.road), sample.loss, sample.weight)
     return sample.deliver(detection.rejection_ratio(sample.rows(), best))

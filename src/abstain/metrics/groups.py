@@ -51,7 +51,9 @@ def by_group(lower_is_better: bool) -> Callable[[Callable[..., Any]], Callable[.
 
     def wrap(metric: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(metric)
-        def grouped(loss: Array, confidence: Array = None, /, *, groups: Array | None = None, **options: Any) -> Any:
+        def grouped(
+            loss: Array, confidence: Array = None, /, *, groups: Array | None = None, **options: Any
+        ) -> Any:
             if groups is None:
                 return metric(loss, confidence, **options)
             return _per_group(metric, loss, confidence, groups, options, lower_is_better)
@@ -62,7 +64,12 @@ def by_group(lower_is_better: bool) -> Callable[[Callable[..., Any]], Callable[.
 
 
 def _per_group(
-    metric: Callable[..., Any], loss: Array, confidence: Array, groups: Array, options: dict[str, Any], lower: bool
+    metric: Callable[..., Any],
+    loss: Array,
+    confidence: Array,
+    groups: Array,
+    options: dict[str, Any],
+    lower: bool,
 ) -> Grouped:
     name = metric.__name__
     view = host_view(groups)
@@ -78,7 +85,10 @@ def _per_group(
     values, counts = {}, {}
     for label in np.unique(labels):
         mask = labels == label
-        part = {k: np.asarray(v)[mask] if k in _SAMPLE_ALIGNED and v is not None else v for k, v in options.items()}
+        part = {
+            k: np.asarray(v)[mask] if k in _SAMPLE_ALIGNED and v is not None else v
+            for k, v in options.items()
+        }
         key = label.item()
         values[key] = float(metric(_subset(loss, mask), _subset(confidence, mask), **part))
         counts[key] = int(mask.sum())

@@ -153,5 +153,8 @@ def best_rejection(
     if costs[place] > d:
         return RejectionPoint(None, d, 0.0, None)
     return RejectionPoint(
-        float(curve.threshold[place]), float(costs[place]), float(curve.coverage[place]), float(curve.risk[place])
+        float(curve.threshold[place]),
+        float(costs[place]),
+        float(curve.coverage[place]),
+        float(curve.risk[place]),
     )

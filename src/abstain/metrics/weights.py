@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array, road_for
+from abstain._arrays import Array, full_namespace, road_for
 from abstain._check import check_choice, check_pair, check_weight
 from abstain.core import weights as core
 from abstain.core.estimators import ESTIMATORS, TIES, needs_whole_weights
@@ -47,7 +47,5 @@ def weights(
     w = None
     if sample_weight is not None:
         w = check_weight("weights", road, sample_weight, g, needs_whole_weights(estimator, ties))
-    xp = road.xp
-    if road.host:
-        import array_api_compat.numpy as xp
+    xp = full_namespace(road)
     return road.deliver(core.sample_weights(xp, g, w, estimator, ties))
