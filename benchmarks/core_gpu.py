@@ -108,9 +108,8 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--n", type=int, default=10**9)
     n = options.parse_args().n
-    print(
-        f"{torch.cuda.get_device_name()}, {datetime.date.today()}, torch {torch.__version__}, abstain {abstain.__version__}"
-    )
+    card, today = torch.cuda.get_device_name(), datetime.date.today()
+    print(f"{card}, {today}, torch {torch.__version__}, abstain {abstain.__version__}")
     check()
     print("\n| what | n | ms | torch.sort ms | ratio | bound |\n| --- | --- | --- | --- | --- | --- |")
     torch_lines(n)
