@@ -14,9 +14,14 @@ __version__ = "0.1.0"
 
 # public name -> module that defines it
 _HOME = {
+    "Check": "thresholds",
+    "ClinicalTable": "thresholds",
+    "CostCurve": "thresholds",
+    "GroupThresholds": "thresholds",
     "Grouped": "metrics",
     "RejectionPoint": "metrics",
     "RiskCoverageCurve": "metrics",
+    "Threshold": "thresholds",
     "augrc": "metrics",
     "aupr_error": "metrics",
     "aupr_success": "metrics",
@@ -25,6 +30,9 @@ _HOME = {
     "auroc": "metrics",
     "balanced_weights": "metrics",
     "best_rejection": "metrics",
+    "class_costs": "thresholds",
+    "clinical_table": "thresholds",
+    "cost_curve": "thresholds",
     "coverage_at_risk": "metrics",
     "e_aurc": "metrics",
     "fpr_at_tpr": "metrics",
@@ -36,11 +44,12 @@ _HOME = {
     "risk": "metrics",
     "risk_at_coverage": "metrics",
     "risk_coverage_curve": "metrics",
+    "select_threshold": "thresholds",
     "weights": "metrics",
 }
-_MODULES = ("compat", "core", "errors", "inference", "losses", "metrics", "scores")
+_MODULES = ("compat", "core", "errors", "inference", "losses", "metrics", "scores", "sklearn", "thresholds")
 
-__all__ = [*sorted(_HOME), *_MODULES]  # noqa: PLE0604
+__all__ = [*sorted(_HOME), *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

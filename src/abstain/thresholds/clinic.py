@@ -1,0 +1,151 @@
+"""What a clinic reads: how good the answers are among the accepted, threshold by threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from abstain._arrays import Array
+from abstain._check import check_fraction
+from abstain._tables import frame
+from abstain.errors import InputError, ShapeError
+from abstain.thresholds._calibration import to_host
+from abstain.thresholds.intervals import clopper_pearson
+
+_NAME = "clinical_table"
+_RATES = ("sensitivity", "specificity", "ppv", "npv", "prevalence")
+
+
+@dataclass(frozen=True, eq=False)
+class Rate:
+    """A proportion with its exact interval, one row per threshold; NaN where there is nothing to divide by."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    of: np.ndarray  # how many samples the proportion is taken of
+
+
+@dataclass(frozen=True, eq=False)
+class ClinicalTable:
+    """Among the accepted, one row per threshold: rates for the positive class, and the mix of true classes.
+
+    sensitivity and specificity speak of the accepted only: a positive case that was handed over is neither found nor
+    missed by the model. `positives_accepted` says what share of the positive cases the model answers at all.
+    """
+
+    threshold: np.ndarray
+    accepted: np.ndarray
+    coverage: np.ndarray
+    sensitivity: Rate
+    specificity: Rate
+    ppv: Rate
+    npv: Rate
+    prevalence: Rate
+    positives_accepted: Rate
+    class_mix: dict[Any, np.ndarray]
+    positive: Any
+    level: float
+    n: int
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Plain lists by name."""
+        result: dict[str, list[Any]] = {
+            "threshold": self.threshold.tolist(),
+            "accepted": self.accepted.tolist(),
+            "coverage": self.coverage.tolist(),
+        }
+        for name in (*_RATES, "positives_accepted"):
+            rate: Rate = getattr(self, name)
+            result |= {
+                name: rate.value.tolist(),
+                f"{name}_low": rate.low.tolist(),
+                f"{name}_high": rate.high.tolist(),
+            }
+        return result | {f"share of {label}": share.tolist() for label, share in self.class_mix.items()}
+
+    def frame(self, library: str | None = None) -> Any:
+        """A data frame with one row per threshold."""
+        return frame(self.columns(), library)
+
+    def __repr__(self) -> str:
+        head = f"{'threshold':>10} {'coverage':>8} " + " ".join(f"{name:>22}" for name in _RATES)
+        rows = [f"Among the accepted, positive = {self.positive!r}, n = {self.n}, level {self.level:g}", head]
+        for i in range(len(self.threshold)):
+            cells = []
+            for name in _RATES:
+                rate: Rate = getattr(self, name)
+                text = (
+                    "-" if not rate.of[i] else f"{rate.value[i]:.3f} [{rate.low[i]:.3f}, {rate.high[i]:.3f}]"
+                )
+                cells.append(f"{text:>22}")
+            rows.append(f"{self.threshold[i]:>10.4g} {self.coverage[i]:>8.3f} " + " ".join(cells))
+        return "\n".join(rows)
+
+
+def clinical_table(
+    labels: Array,
+    predictions: Array,
+    confidence: Array,
+    /,
+    *,
+    positive: Any = 1,
+    thresholds: Array | None = None,
+    level: float = 0.95,
+) -> ClinicalTable:
+    """Sensitivity, specificity, PPV, NPV and class mix among the accepted, with exact (Clopper-Pearson) intervals.
+
+    A sample is accepted when its confidence is at least the threshold. Without `thresholds`: those of coverage 100%,
+    90%, ..., 10%. More than two classes are read as `positive` against the rest. Each interval holds on its own at
+    `level`; they are not joint.
+
+    >>> t = clinical_table([1, 1, 0, 0], [1, 0, 0, 0], [0.9, 0.2, 0.8, 0.7], thresholds=[0.0, 0.5])
+    >>> t.sensitivity.value.tolist(), t.npv.value.round(3).tolist(), t.coverage.tolist()
+    ([0.5, 1.0], [0.667, 1.0], [1.0, 0.75])
+    """
+    y, p, g = (np.asarray(to_host(x)) for x in (labels, predictions, confidence))
+    if y.ndim != 1 or y.shape != p.shape or y.shape != g.shape or not len(y):
+        raise ShapeError(
+            f"{_NAME}: needs one label, prediction and confidence each, got {y.shape}, {p.shape}, {g.shape}."
+        )
+    if not np.isfinite(g.astype(np.float64)).all():
+        raise InputError(f"{_NAME}: `confidence` must be finite.")
+    classes = np.unique(y)
+    if not np.isin(positive, np.concatenate([classes, np.unique(p)])):
+        raise InputError(
+            f"{_NAME}: `positive` must be one of the classes {classes.tolist()}, got {positive!r}."
+        )
+    level = check_fraction(_NAME, "level", level, open_high=True)
+    at = _thresholds(g, thresholds)
+    order = np.argsort(g.astype(np.float64), kind="stable")[::-1]
+    accepted = len(g) - np.searchsorted(g[order][::-1].astype(np.float64), at, side="left")
+
+    def count(mask: np.ndarray) -> np.ndarray:
+        return np.append(0, np.cumsum(mask[order]))[accepted]
+
+    is_pos, says_pos = y == positive, p == positive
+    tp, fp = count(is_pos & says_pos), count(~is_pos & says_pos)
+    fn, tn = count(is_pos & ~says_pos), count(~is_pos & ~says_pos)
+    mix = {c.item(): count(y == c) / np.maximum(accepted, 1) for c in classes}
+    return ClinicalTable(
+        at, accepted, accepted / len(g),
+        _rate(tp, tp + fn, level), _rate(tn, tn + fp, level), _rate(tp, tp + fp, level), _rate(tn, tn + fn, level),
+        _rate(tp + fn, accepted, level), _rate(tp + fn, np.full(len(at), int(is_pos.sum())), level),
+        mix, positive, level, len(g),
+    )  # fmt: skip
+
+
+def _thresholds(g: np.ndarray, given: Array | None) -> np.ndarray:
+    if given is not None:
+        return np.atleast_1d(np.asarray(to_host(given), dtype=np.float64))
+    falling = np.sort(g.astype(np.float64))[::-1]
+    ranks = [-(-len(g) * tenth // 10) - 1 for tenth in range(10, 0, -1)]
+    return np.unique(falling[ranks])
+
+
+def _rate(hits: np.ndarray, of: np.ndarray, level: float) -> Rate:
+    low, high = clopper_pearson(hits, of, level)
+    some = of > 0
+    return Rate(np.where(some, hits / np.where(some, of, 1), np.nan), low, high, of)

@@ -1,0 +1,161 @@
+"""Chow's rule with real costs: errors of different price, rejected cases that a human answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from abstain._arrays import Array
+from abstain._check import check_nonnegative
+from abstain._tables import frame
+from abstain.core.blocks import Blocks
+from abstain.errors import InputError, ShapeError
+from abstain.metrics._sample import Sample, prepare
+from abstain.thresholds._calibration import to_host
+
+_NAME = "cost_curve"
+
+
+@dataclass(frozen=True, eq=False)
+class CostCurve:
+    """Cost per sample against the threshold, from "reject everything" (value +infinity) to "accept everything".
+
+    cost = model_cost + reject_cost: the loss of the accepted, and what the rejected cost. With a human, human_loss
+    is the part of reject_cost that is the human's own errors, and system_loss = model_cost + human_loss is the loss
+    of the whole system. Lower is better for each.
+    """
+
+    value: np.ndarray
+    coverage: np.ndarray
+    model_cost: np.ndarray
+    reject_cost: np.ndarray
+    human_loss: np.ndarray
+    n: int
+
+    @property
+    def cost(self) -> np.ndarray:
+        """What a sample costs on average."""
+        return self.model_cost + self.reject_cost
+
+    @property
+    def system_loss(self) -> np.ndarray:
+        """Loss of the answers given, by the model or by the human."""
+        return self.model_cost + self.human_loss
+
+    @property
+    def best(self) -> int:
+        """Row of the least cost; the largest coverage among equals."""
+        return len(self.value) - 1 - int(np.argmin(self.cost[::-1]))
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Plain lists by name."""
+        names = ("value", "coverage", "model_cost", "reject_cost", "human_loss", "system_loss", "cost")
+        return {name: getattr(self, name).tolist() for name in names}
+
+    def frame(self, library: str | None = None) -> Any:
+        """A data frame with one row per threshold."""
+        return frame(self.columns(), library)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Cost against coverage; returns the axes."""
+        from abstain.thresholds.drawing import plot_costs
+
+        return plot_costs(self, ax)
+
+    def __repr__(self) -> str:
+        b = self.best
+        return (
+            f"CostCurve({len(self.value)} thresholds, n = {self.n}): least cost {self.cost[b]:.4g} per sample at "
+            f"confidence >= {self.value[b]:.6g}, coverage {self.coverage[b]:.4f} "
+            f"(all rejected {self.cost[0]:.4g}, all accepted {self.cost[-1]:.4g})"
+        )
+
+
+def cost_curve(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    cost: float | Array = 0.0,
+    human_loss: float | Array = 0.0,
+    sample_weight: Array | None = None,
+) -> CostCurve:
+    r"""What each threshold costs; lower is better.
+
+    .. math:: C(t) = E[\ell\,1(g \ge t)] + E[(d + h)\,1(g < t)]
+
+    with the loss :math:`\ell` of the model's answer, `cost` d of handing a case over and `human_loss` h, the expected
+    loss of who answers it then (0 for a mere rejection; 1 - accuracy for a human under 0/1 loss). Both may be one
+    number or one per sample (`class_costs` makes them from a cost matrix).
+
+    >>> curve = cost_curve([0, 0, 1], [0.9, 0.8, 0.1], cost=0.1, human_loss=0.05)
+    >>> curve.cost.round(4).tolist()
+    [0.15, 0.1, 0.05, 0.3333]
+    >>> curve.value[curve.best].item()
+    0.8
+    """
+    sample = prepare(_NAME, to_host(loss), to_host(confidence), to_host(sample_weight))
+    kept = None if sample_weight is None else np.asarray(to_host(sample_weight)) > 0
+    d = _per_sample("cost", cost, sample, kept)
+    h = _per_sample("human_loss", human_loss, sample, kept)
+    blocks = [Blocks.from_samples(x, sample.confidence, sample.weight) for x in (sample.loss, d + h, h)]
+    total = float(sample.total)
+    accepted, handed, human = (np.append(0.0, b.rows().S) / total for b in blocks)
+    return CostCurve(
+        value=np.append(np.inf, blocks[0].confidence[::-1].astype(np.float64)),
+        coverage=np.append(0.0, blocks[0].rows().N) / total,
+        model_cost=accepted,
+        reject_cost=handed[-1] - handed,
+        human_loss=human[-1] - human,
+        n=len(sample.loss),
+    )
+
+
+def _per_sample(argument: str, x: float | Array, sample: Sample, kept: np.ndarray | None) -> np.ndarray:
+    values = np.asarray(to_host(x), dtype=np.float64)
+    if values.ndim == 0:
+        return np.full(len(sample.loss), check_nonnegative(_NAME, argument, values))
+    if kept is not None and values.shape == kept.shape:
+        values = values[kept]
+    if values.shape != sample.loss.shape:
+        raise ShapeError(
+            f"{_NAME}: `{argument}` must be a number or one per sample, got shape {values.shape}."
+        )
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise InputError(f"{_NAME}: `{argument}` must be finite and at least 0 throughout.")
+    return values
+
+
+def class_costs(
+    labels: Array, predictions: Array, /, *, errors: Array, rejections: Array | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Loss of each answer and cost of each rejection, from costs by class: what `cost_curve` takes.
+
+    errors[y, p] is the cost of answering p where y is true; rejections[y] that of handing over a case of class y
+    (one number for all classes will do; 0 when left out). Classes are 0 ... K-1.
+
+    >>> class_costs([0, 1, 1], [0, 0, 1], errors=[[0, 1], [10, 0]], rejections=[0.1, 0.5])
+    (array([ 0., 10.,  0.]), array([0.1, 0.5, 0.5]))
+    """
+    matrix = np.asarray(errors, dtype=np.float64)
+    y, p = np.asarray(to_host(labels)), np.asarray(to_host(predictions))
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ShapeError(f"class_costs: `errors` must be a square matrix, got shape {matrix.shape}.")
+    if y.shape != p.shape or y.ndim != 1:
+        raise ShapeError(
+            f"class_costs: needs one label and one prediction each, got {y.shape} and {p.shape}."
+        )
+    if y.dtype.kind not in "iu" or p.dtype.kind not in "iu":
+        raise InputError(
+            f"class_costs: classes must be whole numbers 0 ... K-1, got {y.dtype} and {p.dtype}."
+        )
+    if y.size and (min(y.min(), p.min()) < 0 or max(y.max(), p.max()) >= len(matrix)):
+        raise InputError(f"class_costs: classes must lie in 0 ... {len(matrix) - 1}.")
+    if not (np.isfinite(matrix).all() and (matrix >= 0).all()):
+        raise InputError("class_costs: `errors` must be finite and at least 0 throughout.")
+    by_class = np.broadcast_to(
+        np.asarray(0.0 if rejections is None else rejections, dtype=np.float64), len(matrix)
+    )
+    return matrix[y, p], by_class[y].copy()

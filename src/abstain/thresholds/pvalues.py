@@ -1,0 +1,95 @@
+r"""p-values for "the mean loss of the accepted is above r": small when the losses seen are too low for that.
+
+Losses are scaled to [0, 1]. Counts and sums come as arrays; a count of 0 proves nothing and has p-value 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from abstain.core.ranked import Ranked
+
+_ROUNDING = 1e-9  # a sum of floats that should be a whole number may lie this far (relatively) above it
+
+
+def binomial(errors: np.ndarray, count: np.ndarray, risk: float) -> np.ndarray:
+    r"""Exact for a 0/1 loss on whole counts: :math:`P(\mathrm{Bin}(N, r) \le \text{errors})`.
+
+    >>> binomial(np.asarray([0, 1]), np.asarray([2, 2]), 0.5).tolist()
+    [0.25, 0.75]
+    """
+    from scipy.special import bdtr
+
+    some = count > 0
+    return np.where(
+        some, bdtr(errors.astype(np.float64), np.where(some, count, 1).astype(np.int64), risk), 1.0
+    )
+
+
+def hoeffding_bentkus(loss_sum: np.ndarray, count: np.ndarray, risk: float) -> np.ndarray:
+    r"""For any loss in [0, 1]: the smaller of two tail bounds, each valid on its own for every data set at once.
+
+    .. math:: \min\{ e^{-N\,\mathrm{kl}(\hat R, r)},\; e\,P(\mathrm{Bin}(N, r) \le \lceil N \hat R \rceil) \}
+
+    Both are bounds on one tail probability of the same sum, so taking the smaller costs nothing.
+    """
+    some = count > 0
+    k = np.where(some, count, 1)
+    mean = np.minimum(loss_sum / k, risk)
+    inside = np.where(mean > 0, mean, 1.0)
+    kl = np.where(mean > 0, mean * np.log(inside / risk), 0.0) + (1 - mean) * np.log((1 - mean) / (1 - risk))
+    whole = np.ceil(loss_sum * (1 - _ROUNDING))
+    bentkus = np.e * binomial(whole, k, risk)
+    return np.where(some, np.minimum(1.0, np.minimum(np.exp(-k * kl), bentkus)), 1.0)
+
+
+def betting(ranked: Ranked, count: np.ndarray, risk: float, top_weight: float = 1.0) -> np.ndarray:
+    r"""1 / wealth of a gambler who bets on low losses at fixed odds: sharper where the losses vary little.
+
+    .. math:: p_N = 1 \Big/ \frac{1}{|\Lambda|}\sum_{\lambda\in\Lambda}\prod_{i \le N}(1 + \lambda w_i(r - \ell_i))
+
+    The product has mean at most 1 when the (weighted) mean loss is r or more, whatever the law of the losses. The
+    stakes are fixed by the rank alone. With importance weights this stays true as long as no weight of the whole
+    population is above `top_weight`.
+    """
+    scale = np.sqrt(risk * (1 - risk))
+    largest = 0.95 / ((1 - risk) * top_weight)
+    stakes = _stakes(2.5 / (np.sqrt(max(int(count[-1]), 1)) * scale * top_weight), largest)
+    logs = _log_wealth(ranked, count, risk, stakes)
+    smallest = 1.75 / (np.sqrt(np.maximum(count, 1)) * scale * top_weight)
+    first = np.minimum(np.searchsorted(stakes, smallest), len(stakes) - 1)
+    picked = np.minimum(first[:, None] + np.arange(4), len(stakes) - 1)  # repeated at the end: still a mean
+    wealth = np.exp(np.minimum(np.take_along_axis(logs, picked, axis=1), 700.0)).mean(axis=1)
+    return np.where(count > 0, np.minimum(1.0, 1.0 / np.maximum(wealth, 1e-300)), 1.0)
+
+
+def _stakes(smallest: float, largest: float) -> np.ndarray:
+    steps = max(0, int(np.floor(np.log2(largest / smallest)))) if smallest < largest else 0
+    return (
+        np.append(smallest * 2.0 ** np.arange(steps), largest)
+        if smallest < largest
+        else np.asarray([largest])
+    )
+
+
+def _log_wealth(ranked: Ranked, count: np.ndarray, risk: float, stakes: np.ndarray) -> np.ndarray:
+    """Sum of log(1 + stake * w (r - l)) over the first `count` samples, for rising counts; (counts, stakes)."""
+    total = np.zeros((len(count), len(stakes)))
+    done, so_far = 0, np.zeros(len(stakes))
+    for row, stop in enumerate(count):
+        for a in range(done, int(stop), 1 << 15):  # pieces that stay in cache
+            piece = slice(a, min(a + (1 << 15), int(stop)))
+            gain = risk - ranked.loss[piece].astype(np.float64)
+            if ranked.weight is not None:
+                gain *= ranked.weight[piece]
+            so_far = so_far + np.asarray([np.log1p(stake * gain).sum() for stake in stakes])
+        done = max(done, int(stop))
+        total[row] = so_far
+    return total
+
+
+def bounded(ranked: Ranked, count: np.ndarray, risk: float) -> np.ndarray:
+    """Twice the smaller of Hoeffding-Bentkus and betting: which is sharper depends on the variance."""
+    sums = ranked.cum_loss[count]
+    both = np.minimum(hoeffding_bentkus(sums, count, risk), betting(ranked, count, risk))
+    return np.minimum(1.0, 2 * both)

@@ -1,0 +1,203 @@
+"""`select_threshold`: which threshold to ship, and what it promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from abstain._arrays import Array
+from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain.errors import InputError, ShapeError
+from abstain.thresholds import methods
+from abstain.thresholds._calibration import Calibration, calibrate, to_host
+from abstain.thresholds.advice import advise
+from abstain.thresholds.grouped import GroupThresholds
+from abstain.thresholds.intervals import coverage_band, upper_limit
+from abstain.thresholds.promises import guarantee, note
+from abstain.thresholds.threshold import Reference, Threshold
+
+METHODS = ("ltt", "sgr", "crc", "empirical")
+_REFERENCE_POINTS = 512
+_NAME = "select_threshold"
+
+
+def select_threshold(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    risk: float | None = None,
+    coverage: float | None = None,
+    cost: float | None = None,
+    delta: float = 0.05,
+    method: str = "ltt",
+    bounded: tuple[float, float] = (0, 1),
+    groups: Array | None = None,
+    sample_weight: Array | None = None,
+) -> Any:
+    r"""The threshold with the largest coverage that keeps a promise; `value` is None when none does.
+
+    Give exactly one of `risk`, `coverage`, `cost`:
+
+    - `risk=r`: :math:`P(E[\ell \mid g \ge t] > r) \le \delta` over calibration sets, by `method`:
+      "ltt" (default) sequential exact tests, no assumption but independent draws from one population;
+      "sgr" Geifman & El-Yaniv's binary search, put right, which needs a risk that never falls with coverage;
+      "crc" conformal risk control: bounds :math:`E[\ell\,1(g \ge t)]`, the loss of the accepted per sample of *all*,
+      on average over calibration sets (no delta); "empirical" no guarantee.
+    - `coverage=c`: the least threshold-step that accepts a share c of the population with probability 1 - delta
+      ("ltt"), or of these samples ("empirical").
+    - `cost=d`: least loss of the accepted plus d for each rejected (Chow) on these samples; no guarantee.
+
+    Losses must lie in `bounded` = (low, high), known beforehand. A loss that takes only these two values is tested
+    exactly (binomial), any other by Hoeffding-Bentkus and betting bounds. `groups` gives a threshold per group, each
+    at delta / groups. `sample_weight` are importance weights (density of later data over calibration data, up to a
+    factor); what is left of the guarantee then is said in `guarantee`.
+
+    The data must not have been used to train or tune the model or its confidence.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> g = rng.random(2000)
+    >>> t = select_threshold(rng.random(2000) < 0.2 * (1 - g), g, risk=0.05)
+    >>> t.feasible, t.risk < 0.05, 0.2 < t.coverage < 0.5
+    (True, True, True)
+    >>> select_threshold([0, 0, 0], [0.9, 0.8, 0.7], risk=0.05).value is None  # 3 samples prove nothing
+    True
+    """
+    form, target = _form(risk, coverage, cost)
+    level = check_fraction(_NAME, "delta", delta, open_high=True)
+    check_choice(_NAME, "method", method, METHODS)
+    _check_combination(form, method, sample_weight)
+    if groups is not None:
+        return _by_group(loss, confidence, groups, sample_weight, form, target, level, method, bounded)
+    cal = calibrate(_NAME, loss, confidence, sample_weight, _known(form, loss, bounded))
+    return _select(cal, form, target, level, method)
+
+
+def _form(risk: float | None, coverage: float | None, cost: float | None) -> tuple[str, float]:
+    given = [
+        (name, x) for name, x in (("risk", risk), ("coverage", coverage), ("cost", cost)) if x is not None
+    ]
+    if len(given) != 1:
+        names = ", ".join(name for name, _ in given) or "none"
+        raise InputError(f"{_NAME}: give exactly one of `risk`, `coverage`, `cost`, got {names}.")
+    name, value = given[0]
+    if name == "coverage":
+        return name, check_fraction(_NAME, name, value)
+    number = float(value)
+    if name == "risk" and not np.isfinite(number):
+        raise InputError(f"{_NAME}: `risk` must be a finite number, got {number:g}.")
+    return (name, number) if name == "risk" else (name, check_nonnegative(_NAME, name, value))
+
+
+def _check_combination(form: str, method: str, sample_weight: Array | None) -> None:
+    if form == "coverage" and method not in ("ltt", "empirical"):
+        raise InputError(f'{_NAME}: `coverage` takes method "ltt" or "empirical", got {method!r}.')
+    if sample_weight is not None and method in ("sgr", "crc"):
+        raise InputError(f'{_NAME}: method {method!r} takes no `sample_weight`. Use "ltt" or "empirical".')
+
+
+def _known(form: str, loss: Array, bounded: tuple[float, float]) -> tuple[float, float]:
+    """A cost promises nothing, so it needs no bound on the loss: take what the data show."""
+    if form != "cost" or tuple(bounded) != (0, 1):
+        return bounded
+    values = np.asarray(to_host(loss), dtype=np.float64)
+    finite = values[np.isfinite(values)]
+    return (min(0.0, float(finite.min())), max(1.0, float(finite.max()))) if finite.size else bounded
+
+
+def _choose(cal: Calibration, form: str, target: float, delta: float, method: str) -> methods.Choice:
+    if form == "coverage":
+        certain = method == "ltt" and cal.ranked.weight is None
+        return methods.at_coverage(cal, target, delta if certain else None)
+    if form == "cost":
+        return methods.cheapest(cal, cal.scaled(target))
+    risk = cal.scaled(target)
+    if method == "ltt":
+        return methods.learn_then_test(cal, risk, delta)
+    if method == "sgr":
+        return methods.sgr(cal, risk, delta)
+    return methods.conformal(cal, risk) if method == "crc" else methods.empirical(cal, risk)
+
+
+def _select(cal: Calibration, form: str, target: float, delta: float, method: str) -> Threshold:
+    choice = _choose(cal, form, target, delta, method)
+    count = np.asarray([choice.accepted or 0])
+    share = float(cal.coverage(count)[0])
+    found = choice.accepted is not None
+    tested = form == "risk" and method in ("ltt", "sgr")
+    weight = cal.ranked.weight
+    size = float(cal.n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
+    return Threshold(
+        value=choice.value,
+        form=form,
+        target=target,
+        method=method,
+        delta=delta,
+        n=cal.n,
+        coverage=share,
+        coverage_interval=coverage_band(share, size, delta) if found else (0.0, 0.0),
+        risk=float(cal.risk(count)[0]) if found else None,
+        risk_upper=_risk_upper(cal, choice, target, delta, tested),
+        guarantee=guarantee(cal, form, target, delta, method) if found else None,
+        note=note(cal, form, method, found),
+        bounded=(cal.low, cal.high),
+        table=choice.table,
+        reference=_reference(cal),
+        advice=advise(cal, cal.scaled(target), delta, method) if tested and not found else None,
+    )
+
+
+def _risk_upper(
+    cal: Calibration, choice: methods.Choice, target: float, delta: float, tested: bool
+) -> float | None:
+    if choice.accepted is None:
+        return None
+    if tested:
+        return target
+    if cal.ranked.weight is not None:
+        return None
+    total = float(cal.ranked.cum_loss[choice.accepted])
+    if cal.ranked.zero_one:
+        return cal.unscaled(upper_limit(total, choice.accepted, delta))
+    low, high = total / choice.accepted, 1.0
+    count = np.asarray([choice.accepted])
+    while high - low > 1e-6:  # the p-value falls as the risk it speaks against rises
+        middle = (low + high) / 2
+        low, high = (low, middle) if cal.p_values(count, middle)[0] <= delta else (middle, high)
+    return cal.unscaled(high)
+
+
+def _reference(cal: Calibration) -> Reference:
+    """Some hundred confidences with the number of samples at or above each (ties included)."""
+    ends = cal.ranked.block_ends()
+    shown = np.unique(np.linspace(0, len(ends) - 1, _REFERENCE_POINTS).astype(np.int64))
+    return Reference(cal.ranked.values_at(ends[shown]), ends[shown].astype(np.int64), cal.n)
+
+
+def _by_group(
+    loss: Array,
+    confidence: Array,
+    groups: Array,
+    sample_weight: Array | None,
+    form: str,
+    target: float,
+    delta: float,
+    method: str,
+    bounded: tuple[float, float],
+) -> GroupThresholds:
+    l, g, labels = np.asarray(to_host(loss)), np.asarray(to_host(confidence)), np.asarray(to_host(groups))
+    w = None if sample_weight is None else np.asarray(to_host(sample_weight))
+    if labels.ndim != 1 or l.shape != labels.shape or g.shape != labels.shape:
+        raise ShapeError(
+            f"{_NAME}: `groups` must hold one label per sample, got {labels.shape} for {l.shape}."
+        )
+    names = np.unique(labels)
+    result = {}
+    for label in names:
+        mine = labels == label
+        weight = None if w is None else w[mine]
+        cal = calibrate(_NAME, l[mine], g[mine], weight, _known(form, l, bounded))
+        result[label.item()] = _select(cal, form, target, delta / len(names), method)
+    return GroupThresholds(result, delta)
