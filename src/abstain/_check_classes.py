@@ -22,7 +22,9 @@ from abstain._arrays import (
 from abstain._check import as_real
 from abstain.errors import DtypeError, InputError, ShapeError
 
-_CHUNK = 1 << 17  # entries handled at a time on the host: the temporaries stay in the cache
+_CHUNK = (
+    1 << 14
+)  # entries handled at a time on the host: temporaries stay in the cache and off fresh memory pages
 _SUM_TOLERANCE = {
     "float16": 2e-2,
     "bfloat16": 2e-2,

@@ -36,7 +36,7 @@ __all__ = [
 def _classes_and_labels(
     name: str, logits: Array | None, labels: Array | None, probs: Array | None
 ) -> tuple[Classes, Array]:
-    classes = check_classes(name, logits, probs)
+    classes = check_classes(name, logits, probs, beside=labels)
     return classes, check_labels(name, classes, labels)
 
 
@@ -74,7 +74,7 @@ def top_k(
     own = xp.take_along_axis(values, labels[..., None], axis=-1)
     index = simplex.places(xp, values)
     ahead = (values > own) | ((values == own) & (index < labels[..., None]))
-    return classes.road.deliver(xp.sum(xp.astype(ahead, xp.int32), axis=-1) >= k)
+    return classes.road.deliver(xp.count_nonzero(ahead, axis=-1) >= k)
 
 
 def cross_entropy(

@@ -209,3 +209,27 @@ def test_upper_bounds_hold(name):
     loss = losses.by_name(name)
     worst = np.max(np.asarray(loss([[1e4] + [0.0] * 6, [0.0] * 6 + [1e4]], [6, 0])))
     assert loss.upper is None or worst == loss.upper
+
+
+def test_mixed_libraries_meet_where_the_tensor_is():
+    import torch
+
+    logits, labels = np.array([[2.0, 1.0], [0.0, 3.0]]), np.array([0, 0])
+    for z, y in ((logits, torch.from_numpy(labels)), (torch.from_numpy(logits), labels)):
+        for name in losses.NAMES:
+            options = {"k": 1} if name == "top_k" else {}
+            found = losses.by_name(name)(z, y, **options)
+            assert isinstance(found, torch.Tensor), name
+            np.testing.assert_array_equal(found, losses.by_name(name)(logits, labels, **options))
+
+
+def test_a_sample_is_its_own_business():
+    """Chunks, batches and memory layout change nothing, to the last bit."""
+    rng = np.random.default_rng(3)
+    logits, labels = rng.normal(0, 5, (4000, 7)), rng.integers(0, 7, 4000)
+    order = rng.permutation(4000)
+    for name in losses.NAMES:
+        loss = losses.by_name(name)
+        whole = loss(logits, labels)
+        np.testing.assert_array_equal(loss(logits[order], labels[order]), whole[order], err_msg=name)
+        np.testing.assert_array_equal(loss(np.asfortranarray(logits), labels), whole, err_msg=name)

@@ -16,7 +16,7 @@ from abstain._arrays import Array, Namespace, float_dtype
 from abstain._check_classes import Classes, check_classes
 from abstain.core import simplex
 
-_CHUNK = 1 << 17
+_CHUNK = 1 << 14
 
 
 def _odds(classes: Classes, xp: Namespace, rows: Array) -> simplex.Odds:
