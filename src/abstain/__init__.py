@@ -16,11 +16,15 @@ __version__ = "0.1.0"
 _HOME = {
     "Check": "thresholds",
     "ClinicalTable": "thresholds",
+    "Comparison": "evaluation",
     "CostCurve": "thresholds",
+    "Evaluation": "evaluation",
+    "ExpectedAURC": "evaluation",
     "GroupThresholds": "thresholds",
     "Grouped": "metrics",
     "RejectionPoint": "metrics",
     "RiskCoverageCurve": "metrics",
+    "RiskCoverageDisplay": "display",
     "Threshold": "thresholds",
     "augrc": "metrics",
     "aupr_error": "metrics",
@@ -32,9 +36,12 @@ _HOME = {
     "best_rejection": "metrics",
     "class_costs": "thresholds",
     "clinical_table": "thresholds",
+    "compare": "evaluation",
     "cost_curve": "thresholds",
     "coverage_at_risk": "metrics",
     "e_aurc": "metrics",
+    "evaluate": "evaluation",
+    "expected_aurc": "evaluation",
     "fpr_at_tpr": "metrics",
     "naurc": "metrics",
     "oracle_aurc": "metrics",
@@ -47,7 +54,20 @@ _HOME = {
     "select_threshold": "thresholds",
     "weights": "metrics",
 }
-_MODULES = ("compat", "core", "errors", "inference", "losses", "metrics", "scores", "sklearn", "thresholds")
+_MODULES = (
+    "compat",
+    "core",
+    "display",
+    "errors",
+    "evaluation",
+    "inference",
+    "losses",
+    "metrics",
+    "scores",
+    "sklearn",
+    "theory",
+    "thresholds",
+)
 
 __all__ = [*sorted(_HOME), *_MODULES]
 

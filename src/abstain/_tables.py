@@ -127,7 +127,8 @@ def _aligned(columns: Mapping[str, Sequence[str]], pad: str) -> list[list[str]]:
 
 
 def _is_numeric(values: Sequence[str]) -> bool:
-    return bool(values) and all(str(v)[:1] in "0123456789+-.<[" for v in values)
+    """Plain numbers only: a number with its interval reads better from the left."""
+    return bool(values) and all(str(v)[:1] in "0123456789+-.<" and " " not in str(v) for v in values)
 
 
 def _bar(value: str) -> str:

@@ -1,0 +1,258 @@
+"""Ensembles and posterior samples: the members' mean AURC, the averaged predictor beside it, and the gain."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from abstain import _tables
+from abstain._arrays import Array
+from abstain._check import check_fraction
+from abstain.display import CurveLine, RiskCoverageDisplay, thinned
+from abstain.errors import InputError, ShapeError
+from abstain.evaluation.inputs import loss_vectors, score_vectors
+from abstain.evaluation.results import line_from
+from abstain.inference import influence
+from abstain.inference._units import on_host
+from abstain.metrics.curve import risk_coverage_curve
+from abstain.metrics.registry import Metric, by_name
+from abstain.scores import pooled_log_probs
+
+_FORMAT = "abstain.ExpectedAURC/1"
+_GRID = 100
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """An estimate with its standard error and interval."""
+
+    estimate: float
+    standard_error: float
+    low: float
+    high: float
+
+    def __repr__(self) -> str:
+        return f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+@dataclass(frozen=True, repr=False)
+class ExpectedAURC:
+    """The mean over members, and what averaging their predictions gains.
+
+    `mean` carries both errors: `error_members` (other members could have been drawn) and `error_data` (other
+    samples could have been). `averaged` and `gain` (mean less averaged, positive when ensembling helps) carry the
+    error over data, for these members.
+    """
+
+    metric: str
+    label: str
+    loss: str
+    level: float
+    n: int
+    members: tuple[float, ...]
+    mean: Quantity
+    error_members: float
+    error_data: float
+    averaged: Quantity | None
+    gain: Quantity | None
+    curves: tuple[CurveLine, ...]
+
+    def __repr__(self) -> str:
+        head = (
+            f"Expected {self.label} of {len(self.members)} members, {self.n} samples ({self.loss})\n"
+            f"  members   {self.mean!r}, standard error {self.error_members:.2g} over members, "
+            f"{self.error_data:.2g} over data"
+        )
+        if self.averaged is None:
+            return head + "\n  averaged  not given"
+        return f"{head}\n  averaged  {self.averaged!r}\n  gain      {self.gain!r}"
+
+    def frame(self, library: str | None = None) -> Any:
+        """One row per member, then the mean, the averaged predictor and the gain."""
+        rows: list[tuple[str, float, float | None, float | None, float | None]] = [
+            (f"member {k}", value, None, None, None) for k, value in enumerate(self.members)
+        ]
+        for name, q in (("mean", self.mean), ("averaged", self.averaged), ("gain", self.gain)):
+            if q is not None:
+                rows.append((name, q.estimate, q.standard_error, q.low, q.high))
+        names = ("name", "estimate", "standard_error", "low", "high")
+        return _tables.frame({name: [row[i] for row in rows] for i, name in enumerate(names)}, library)
+
+    def display(self) -> RiskCoverageDisplay:
+        """The curves behind `plot`: the members' mean selective risk at each coverage, and the averaged one."""
+        return RiskCoverageDisplay(self.curves, f"selective risk ({self.loss})")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the members' mean curve and the averaged predictor's; returns the axes."""
+        return self.display().plot(ax)
+
+    def to_json(self) -> str:
+        """As JSON; `from_json` gives it back."""
+        return json.dumps({"format": _FORMAT, **asdict(self)}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> ExpectedAURC:
+        """What `to_json` wrote."""
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.pop("format", None) != _FORMAT:
+            raise InputError(f"ExpectedAURC.from_json: not written by `to_json` ({_FORMAT}).")
+        for name in ("mean", "averaged", "gain"):
+            data[name] = None if data[name] is None else Quantity(**data[name])
+        data["members"] = tuple(data["members"])
+        data["curves"] = tuple(line_from(c) for c in data["curves"])
+        return cls(**data)
+
+
+def expected_aurc(
+    probs: Array | None = None,
+    labels: Array | None = None,
+    *,
+    logits: Array | None = None,
+    loss: Any = "zero_one",
+    confidence: Array | None = None,
+    averaged: tuple[Array, Array] | None = None,
+    score: Any = "max_softmax",
+    metric: Any = "aurc",
+    level: float = 0.95,
+) -> ExpectedAURC:
+    r"""Mean AURC over the members of an ensemble (or posterior samples), beside that of their averaged prediction.
+
+    .. math:: E_f[\mathrm{AURC}(f)] \approx \frac1M \sum_m \mathrm{AURC}(f_m)
+
+    By Fubini it is also the mean over ranks of the members' mean selective risk, members sharing thresholds by rank.
+
+    Parameters
+    ----------
+    probs : array, shape (M, n, K)
+        Probabilities, members first; or `logits=` of that shape.
+    labels : array, shape (n,)
+    loss : name or function, or array of shape (M, n)
+        With `confidence` of shape (M, n) the members' own losses; no probabilities are needed then.
+    averaged : (loss, confidence), optional
+        Of the averaged predictor, where the members come as losses and confidences.
+    metric : str
+        Any with an influence function: "aurc", "aurc:loo", "augrc", "naurc" ...
+
+    Returns
+    -------
+    ExpectedAURC
+        Errors of the mean: over members :math:`s/\sqrt M`, over data from the mean of the influence functions;
+        its interval adds the two squares. Lower is better; a positive gain means that averaging helps.
+
+    Examples
+    --------
+    >>> loss = [[0, 0, 1, 1], [0, 1, 0, 1]]
+    >>> sure = [[4, 3, 2, 1], [4, 3, 2, 1]]
+    >>> expected_aurc(loss=loss, confidence=sure).members  # prefix risks 0 0 1/3 1/2 and 0 1/2 1/3 1/2
+    (0.20833333333333331, 0.3333333333333333)
+    """
+    level = check_fraction("expected_aurc", "level", level, open_high=True)
+    chosen = by_name(metric)
+    if not chosen.smooth:
+        raise InputError(f"expected_aurc: {chosen.name} has no influence function.")
+    if confidence is not None:
+        pairs, pooled, name = _own(loss, confidence, averaged)
+    else:
+        pairs, pooled, name = _from_model(probs, labels, logits, loss, score)
+    return _measure(pairs, pooled, chosen, name, level)
+
+
+Vectors = tuple[np.ndarray, np.ndarray]
+
+
+def _own(loss: Any, confidence: Array, averaged: Any) -> tuple[list[Vectors], Vectors | None, str]:
+    l, g = (np.asarray(on_host(x)) for x in (loss, confidence))
+    if l.ndim != 2 or l.shape != g.shape or l.dtype.kind not in "biuf":
+        raise ShapeError(
+            f"expected_aurc: `loss` and `confidence` must be of shape (members, samples), got {l.shape} and {g.shape}."
+        )
+    pooled = None
+    if averaged is not None:
+        pooled = (np.asarray(on_host(averaged[0])), np.asarray(on_host(averaged[1])))
+    return list(zip(l, g)), pooled, "own losses"
+
+
+def _from_model(
+    probs: Array | None, labels: Array | None, logits: Array | None, loss: Any, score: Any
+) -> tuple[list[Vectors], Vectors, str]:
+    if (probs is None) == (logits is None) or labels is None:
+        raise InputError(
+            "expected_aurc: takes probabilities or `logits=` of shape (members, samples, classes) with `labels`, or "
+            "`loss=` and `confidence=` of shape (members, samples)."
+        )
+    pooled_logits = pooled_log_probs(logits, probs=probs)
+    stack: Any = probs if logits is None else logits
+    pairs = []
+    name = ""
+    for member in stack:
+        given: tuple[Any, Any] = (None, member) if logits is None else (member, None)
+        name, vectors = _one(given, labels, loss, score)
+        pairs.append(vectors)
+    return pairs, _one((pooled_logits, None), labels, loss, score)[1], name
+
+
+def _one(given: tuple[Any, Any], labels: Array, loss: Any, score: Any) -> tuple[str, Vectors]:
+    name, l = next(iter(loss_vectors(*given, labels, [loss], []).items()))
+    return name, (l, next(iter(score_vectors(*given, [score]).values())))
+
+
+def _measure(
+    pairs: list[Vectors], pooled: Vectors | None, metric: Metric, loss: str, level: float
+) -> ExpectedAURC:
+    from scipy.special import stdtrit
+
+    options = dict(metric.options)
+    found = [influence(metric.name, l, g, **options) for l, g in pairs]
+    values = np.array([f.estimate for f in found])
+    pull = np.mean([f.values for f in found], axis=0)
+    n, count = len(pull), len(values)
+    over_data = _norm(pull) / n
+    over_members = float(np.std(values, ddof=1) / np.sqrt(count)) if count > 1 else 0.0
+    reach = float(stdtrit(max(n - 1, 1), (1 + level) / 2))
+    both = _combined(over_members, over_data, count, n)
+    mean = _quantity(float(values.mean()), both[0], float(stdtrit(both[1], (1 + level) / 2)))
+    averaged = gain = None
+    curves = [_mean_curve(pairs)]
+    if pooled is not None:
+        if len(pooled[0]) != n:
+            raise ShapeError(
+                f"expected_aurc: `averaged` must have the members' {n} samples, got {len(pooled[0])}."
+            )
+        own = influence(metric.name, *pooled, **options)
+        averaged = _quantity(own.estimate, _norm(own.values) / n, reach)
+        gain = _quantity(float(values.mean()) - own.estimate, _norm(pull - own.values) / n, reach)
+        curve = risk_coverage_curve(*pooled)
+        curves.append(thinned("averaged prediction", curve.coverage, curve.risk))
+    return ExpectedAURC(
+        metric.key, metric.label, loss, level, n, tuple(values.tolist()), mean, over_members, over_data,
+        averaged, gain, tuple(curves),
+    )  # fmt: skip
+
+
+def _norm(values: np.ndarray) -> float:
+    return float(np.sqrt(values @ values))
+
+
+def _combined(members: float, data: float, count: int, n: int) -> tuple[float, float]:
+    """Both errors together, and the degrees of freedom of that (Welch)."""
+    error = float(np.hypot(members, data))
+    spread = members**4 / max(count - 1, 1) + data**4 / max(n - 1, 1)
+    return error, error**4 / spread if spread > 0 else 1.0
+
+
+def _quantity(value: float, error: float, reach: float) -> Quantity:
+    return Quantity(value, error, value - reach * error, value + reach * error)
+
+
+def _mean_curve(pairs: list[Vectors]) -> CurveLine:
+    """Mean over members of the selective risk at each coverage (the least attainable one, where ties coarsen it)."""
+    grid = np.arange(1, _GRID + 1) / _GRID
+    total = np.zeros(_GRID)
+    for l, g in pairs:
+        curve = risk_coverage_curve(l, g)
+        place = np.searchsorted(curve.coverage, grid * (1 - 1e-12))
+        total += curve.risk[np.minimum(place, len(curve.risk) - 1)]
+    return CurveLine("mean of members", tuple(grid.tolist()), tuple((total / len(pairs)).tolist()))
