@@ -19,25 +19,20 @@ try:
 except ImportError as problem:  # pragma: no cover - torch is present wherever the tests run
     raise MissingDependencyError("abstain.torch", "torch", "torch") from problem
 
-# public name -> file that defines it; metrics need torchmetrics, callbacks their trainer, so each is loaded on use
+# public name -> file that defines it, loaded on use: the metrics need torchmetrics.
+# For trainers: `abstain.torch.lightning` and `abstain.torch.huggingface`.
 _HOME = {
     "AUGRC": "metrics",
     "AURC": "metrics",
-    "AURCCheckpoint": "lightning",
-    "AURCEarlyStopping": "lightning",
     "AURCLoss": "modules",
-    "AURCTrainerCallback": "huggingface",
     "CoverageAtRisk": "metrics",
     "EAURC": "metrics",
     "FailureAUROC": "metrics",
     "LinearWarmup": "schedule",
     "NAURC": "metrics",
-    "PatienceWithError": "stopping",
     "RiskAtCoverage": "metrics",
     "aurc_loss": "losses",
     "smooth_zero_one": "criteria",
-    "trainer_loss": "huggingface",
-    "trainer_metrics": "huggingface",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605
