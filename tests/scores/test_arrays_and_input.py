@@ -166,6 +166,7 @@ def test_saturation_counts_the_top():
     assert "No tie" in scores.saturation([0.1, 0.2]).sentence
     by_probs = scores.saturation(probs=np.array([[1, 1e-9], [1, 1e-8], [0.5, 0.5]], dtype=np.float32))
     assert (by_probs.tied, by_probs.repaired) == (2, 1)
+    assert by_probs.sentence.endswith("no two tie at the top.")
     with pytest.raises(InputError, match="finite"):
         scores.saturation([1.0, np.inf])
     with pytest.raises(InputError, match="one of them"):

@@ -38,10 +38,9 @@ class Saturation:
                 text
                 + " If it is a rounded probability, rank by the logits: `abstain.scores.max_softmax(logits)`."
             )
-        return text + (
-            f" Ranked by the sum of the other probabilities, `abstain.scores.max_softmax(probs=probs)`, "
-            f"{self.repaired if self.repaired > 1 else 'none'} of them tie{'' if self.repaired > 1 else 's'}."
-        )
+        left = f"{self.repaired:,} still tie" if self.repaired > 1 else "no two tie"
+        remedy = "`abstain.scores.max_softmax(probs=probs)`"
+        return f"{text} Ranked by the sum of the other probabilities, {remedy}, {left} at the top."
 
     def __repr__(self) -> str:
         return f"Saturation({self.sentence})"
