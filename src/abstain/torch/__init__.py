@@ -15,7 +15,7 @@ from typing import Any
 from abstain.errors import MissingDependencyError
 
 try:
-    import torch as _torch
+    import torch as _torch  # noqa: F401
 except ImportError as problem:  # pragma: no cover - torch is present wherever the tests run
     raise MissingDependencyError("abstain.torch", "torch", "torch") from problem
 
@@ -35,7 +35,7 @@ _HOME = {
     "smooth_zero_one": "criteria",
 }
 
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -46,7 +46,9 @@ def add(state: BinState, binmap: BinMap, loss: Array, confidence: Array, place: 
             return
     for a in range(0, confidence.shape[0], _AT_ONCE):
         part = slice(a, a + _AT_ONCE)
-        _add_plainly(state, binmap, loss[part], confidence[part], (confidence if place is None else place)[part])
+        _add_plainly(
+            state, binmap, loss[part], confidence[part], (confidence if place is None else place)[part]
+        )
 
 
 def _add_plainly(state: BinState, binmap: BinMap, loss: Array, confidence: Array, place: Array) -> None:

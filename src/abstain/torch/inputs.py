@@ -1,4 +1,4 @@
-"""Boundary checks of the loss. What can be read without waiting for a GPU is always checked; values on a GPU are not."""
+"""Boundary checks of the loss. Shapes and dtypes always; values where looking at them does not make a GPU wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ REDUCTIONS = ("mean", "sum", "none")
 RANKS = ("hard", "soft")
 
 
-def check_options(estimator: str, reduction: str, rank: str, temperature: float, label_smoothing: float) -> None:
+def check_options(
+    estimator: str, reduction: str, rank: str, temperature: float, label_smoothing: float
+) -> None:
     """Words and numbers, before any tensor is looked at."""
     check_choice(_NAME, "estimator", estimator, ESTIMATORS)
     check_choice(_NAME, "reduction", reduction, REDUCTIONS)
@@ -27,10 +29,14 @@ def check_options(estimator: str, reduction: str, rank: str, temperature: float,
         raise InputError(f"{_NAME}: `label_smoothing` must lie in [0, 1], got {label_smoothing!r}.")
 
 
-def check_together(estimator: str, criterion: Any, label_smoothing: float, weight: Array | None, **flags: bool) -> None:
+def check_together(
+    estimator: str, criterion: Any, label_smoothing: float, weight: Array | None, **flags: bool
+) -> None:
     """Options that exclude each other."""
     if criterion is not None and label_smoothing:
-        raise InputError(f"{_NAME}: `label_smoothing` belongs to the cross-entropy; put it into your `criterion`.")
+        raise InputError(
+            f"{_NAME}: `label_smoothing` belongs to the cross-entropy; put it into your `criterion`."
+        )
     if weight is not None and estimator in WHOLE_WEIGHTS_ONLY:
         raise InputError(
             f'{_NAME}: estimator="{estimator}" counts samples and takes no class weights. '
@@ -49,7 +55,9 @@ def check_shapes(logits: Array, target: Array, empty_allowed: bool) -> bool:
         if not isinstance(value, torch.Tensor):
             raise DtypeError(f"{_NAME}: `{argument}` must be a torch tensor, got {type(value).__name__}.")
     if not logits.is_floating_point():
-        raise DtypeError(f"{_NAME}: `logits` must be floating point, got {logits.dtype}. Pass the model's raw output.")
+        raise DtypeError(
+            f"{_NAME}: `logits` must be floating point, got {logits.dtype}. Pass the model's raw output."
+        )
     if logits.ndim < 2 or logits.shape[1] < 2:
         raise ShapeError(
             f"{_NAME}: `logits` must have shape (N, C, ...) with C >= 2 classes, got {tuple(logits.shape)}. "
@@ -60,7 +68,7 @@ def check_shapes(logits: Array, target: Array, empty_allowed: bool) -> bool:
     if not soft and target.shape != expected:
         raise ShapeError(
             f"{_NAME}: `target` must have shape {tuple(expected)} for logits of shape {tuple(logits.shape)}, "
-            f"got {tuple(target.shape)}. Classes are axis 1 of the logits: use `logits.movedim(-1, 1)` if they are last."
+            f"got {tuple(target.shape)}. Classes are axis 1: use `logits.movedim(-1, 1)` if yours are last."
         )
     if not soft and (target.is_floating_point() or target.is_complex() or target.dtype is torch.bool):
         raise DtypeError(

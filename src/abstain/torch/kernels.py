@@ -45,7 +45,7 @@ def add_generally(state: Any, binmap: BinMap, loss: Array, confidence: Array, pl
     _triton.general[((n + block - 1) // block,)](
         confidence,
         place.contiguous(),
-        loss.contiguous(),
+        (loss.view(torch.uint8) if loss.dtype is torch.bool else loss).contiguous(),
         offset,
         cells,
         state.count,
@@ -86,7 +86,9 @@ def add_lean(state: Any, binmap: BinMap, loss: Array, confidence: Array) -> None
 
 def _is_lean(loss: Array, confidence: Array, binmap: BinMap) -> bool:
     small = loss.dtype in (torch.bool, torch.uint8)
-    return small and confidence.dtype is torch.float32 and binmap.size <= LEAN_BINS and binmap._cells.max() < 512
+    return (
+        small and confidence.dtype is torch.float32 and binmap.size <= LEAN_BINS and binmap._cells.max() < 512
+    )
 
 
 @functools.lru_cache(maxsize=8)

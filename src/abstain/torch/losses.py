@@ -93,10 +93,14 @@ def aurc_loss(
     mass = None if mass is None else mass.reshape(-1)
     with torch.set_grad_enabled(rank == "soft" and torch.is_grad_enabled()):
         key = torch.where(valid.reshape(-1), rank_key(logits, score, rank == "soft"), torch.nan)
-        weights, total, replicas = _rank(key, valid.reshape(-1), mass, estimator, rank, temperature, gather, group)
+        weights, total, replicas = _rank(
+            key, valid.reshape(-1), mass, estimator, rank, temperature, gather, group
+        )
         weights = weights if isinstance(mix, float) and mix == 0 else _mixed(weights, valid.reshape(-1), mix)
         weights = weights if mass is None else weights * mass
-    return _reduce(losses, weights, total, replicas, reduction, target.shape if not soft_target else valid.shape)
+    return _reduce(
+        losses, weights, total, replicas, reduction, target.shape if not soft_target else valid.shape
+    )
 
 
 def _per_sample(

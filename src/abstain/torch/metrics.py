@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import abstain.metrics as functional
@@ -14,22 +15,6 @@ from abstain.core.estimators import ESTIMATORS, TIES, area
 from abstain.core.oracle import zero_one_oracle_rows
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.torch.state import SelectiveMetric
-
-_SHARED = """
-    Parameters
-    ----------
-    loss : str or callable
-        Per-sample loss: "zero_one" (default), "cross_entropy", "brier", or a function of (preds, target).
-    score : str
-        Confidence computed from `preds`; see `abstain.scores`. Overridden by `update(..., confidence=...)`.
-    input : {"logits", "probs"}
-        What `preds` are. Stated, never guessed.
-    thresholds : int, optional
-        None: every sample is kept and the value is exact. A number: that many bins, constant memory, and
-        `compute_bounds()` certifies the value for losses with a largest value (0/1, Brier).
-    ignore_index : int, optional
-        Targets to leave out.
-"""
 
 
 class _Area(SelectiveMetric):
@@ -48,13 +33,19 @@ class _Area(SelectiveMetric):
         self.estimator, self.ties = estimator, ties
 
     def options(self) -> dict[str, Any]:
+        """Arguments of the function."""
         return {"estimator": self.estimator, "ties": self.ties}
 
 
 class AURC(_Area):
-    __doc__ = f"""Area under the risk-coverage curve; lower is better. See `abstain.aurc`.
-{_SHARED}    estimator : {{"harmonic", "log", "loo", "sele", "2sele"}}
-    ties : {{"threshold", "expected"}}
+    """Area under the risk-coverage curve; lower is better. See `abstain.aurc`.
+
+    Options as in `SelectiveMetric`, and
+
+    Parameters
+    ----------
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+    ties : {"threshold", "expected"}
 
     Examples
     --------
@@ -77,8 +68,10 @@ class AURC(_Area):
 
 
 class EAURC(_Area):
-    __doc__ = f"""Excess AURC over the best ordering of the same losses; lower is better. See `abstain.e_aurc`.
-{_SHARED}    With `thresholds`, 0/1 loss only: other losses would need a second pass ordered by loss.
+    """Excess AURC over the best ordering of the same losses; lower is better. See `abstain.e_aurc`.
+
+    Options as in `SelectiveMetric`, `estimator` and `ties` as in `AURC`. With `thresholds`, 0/1 loss only: other
+    losses would need a second pass ordered by loss.
     """
 
     function = "e_aurc"
@@ -90,7 +83,7 @@ class EAURC(_Area):
     def binned(self, table: Bins) -> Certified:
         """E-AURC of bins: the oracle of a 0/1 loss needs the counts alone."""
         best = self._oracle(table)
-        return Certified(*(x - best for x in binning.aurc(table, 1.0)))
+        return _each(binning.aurc(table, 1.0), lambda x: x - best)
 
     def _oracle(self, table: Bins) -> float:
         if not self.reader.zero_one:
@@ -102,8 +95,9 @@ class EAURC(_Area):
 
 
 class NAURC(EAURC):
-    __doc__ = f"""Normalised AURC, 0 for the best ordering, 1 for a useless one; lower is better. See `abstain.naurc`.
-{_SHARED}    With `thresholds`, 0/1 loss only.
+    """Normalised AURC, 0 for the best ordering, 1 for a useless one; lower is better. See `abstain.naurc`.
+
+    Options as in `SelectiveMetric`, `estimator` and `ties` as in `AURC`. With `thresholds`, 0/1 loss only.
     """
 
     function = "naurc"
@@ -117,14 +111,16 @@ class NAURC(EAURC):
         best = self._oracle(table)
         mass, errors = (float(x) for x in binning.total(table))
         room = errors / mass - best
-        if room <= 1e-14 * errors / mass:
-            return Certified(*(0 * x for x in binning.aurc(table, 1.0)))
-        return Certified(*((x - best) / room for x in binning.aurc(table, 1.0)))
+        if room <= 1e-14 * errors / mass:  # all right or all wrong: no ordering is better than another
+            return _each(binning.aurc(table, 1.0), lambda x: 0 * x)
+        return _each(binning.aurc(table, 1.0), lambda x: (x - best) / room)
 
 
 class AUGRC(SelectiveMetric):
-    __doc__ = f"""Area under the generalised risk-coverage curve; lower is better. See `abstain.augrc`.
-{_SHARED}"""
+    """Area under the generalised risk-coverage curve; lower is better. See `abstain.augrc`.
+
+    Options as in `SelectiveMetric`.
+    """
 
     function = "augrc"
 
@@ -138,8 +134,13 @@ class AUGRC(SelectiveMetric):
 
 
 class RiskAtCoverage(SelectiveMetric):
-    __doc__ = f"""Selective risk at a coverage; lower is better. See `abstain.risk_at_coverage`.
-{_SHARED}    coverage : float
+    """Selective risk at a coverage; lower is better. See `abstain.risk_at_coverage`.
+
+    Options as in `SelectiveMetric`, and
+
+    Parameters
+    ----------
+    coverage : float
         The share of samples to accept at least.
     """
 
@@ -150,6 +151,7 @@ class RiskAtCoverage(SelectiveMetric):
         super().__init__(**kwargs)
 
     def options(self) -> dict[str, Any]:
+        """Arguments of the function."""
         return {"coverage": self.coverage}
 
     def exact(self, loss: Array, confidence: Array) -> Array:
@@ -162,8 +164,13 @@ class RiskAtCoverage(SelectiveMetric):
 
 
 class CoverageAtRisk(SelectiveMetric):
-    __doc__ = f"""Largest coverage within a risk; higher is better. See `abstain.coverage_at_risk`.
-{_SHARED}    risk : float
+    """Largest coverage within a risk; higher is better. See `abstain.coverage_at_risk`.
+
+    Options as in `SelectiveMetric`, and
+
+    Parameters
+    ----------
+    risk : float
         The selective risk to stay within, on the samples seen: no promise about new data.
     """
 
@@ -176,6 +183,7 @@ class CoverageAtRisk(SelectiveMetric):
         super().__init__(**kwargs)
 
     def options(self) -> dict[str, Any]:
+        """Arguments of the function."""
         return {"risk": self.risk}
 
     def exact(self, loss: Array, confidence: Array) -> Array:
@@ -188,11 +196,13 @@ class CoverageAtRisk(SelectiveMetric):
 
 
 class FailureAUROC(SelectiveMetric):
-    __doc__ = f"""Chance that a right sample is surer than a wrong one; higher is better. See `abstain.auroc`.
+    """Chance that a right sample is surer than a wrong one; higher is better. See `abstain.auroc`.
 
     While only right or only wrong samples have been seen it is undefined: nan, with a warning, so that a batch
     without errors does not end a run.
-{_SHARED}"""
+
+    Options as in `SelectiveMetric`.
+    """
 
     function = "auroc"
     higher_is_better = True
@@ -201,7 +211,9 @@ class FailureAUROC(SelectiveMetric):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not self.reader.zero_one:
-            raise InputError(f'FailureAUROC: `loss` must be 0/1, got "{self.reader.loss.name}". Use loss="zero_one".')
+            raise InputError(
+                f'FailureAUROC: `loss` must be 0/1, got "{self.reader.loss.name}". Use loss="zero_one".'
+            )
 
     def exact(self, loss: Array, confidence: Array) -> Array:
         """AUROC of all samples."""
@@ -216,6 +228,11 @@ class FailureAUROC(SelectiveMetric):
             value = _undefined(mass)
             return Certified(value, value, value)
         return bin_points.auroc(table)
+
+
+def _each(value: Certified, work: Callable[[Array], Array]) -> Certified:
+    """An increasing function of a certified number."""
+    return Certified(*(None if x is None else work(x) for x in value))
 
 
 def _undefined(like: Array) -> Array:

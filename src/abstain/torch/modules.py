@@ -63,7 +63,9 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         inputs.check_options(estimator, reduction, rank, temperature, label_smoothing)
-        inputs.check_together(estimator, criterion, label_smoothing, weight, soft=rank == "soft", gather=gather)
+        inputs.check_together(
+            estimator, criterion, label_smoothing, weight, soft=rank == "soft", gather=gather
+        )
         self.options: dict[str, Any] = {
             "estimator": estimator,
             "score": score,

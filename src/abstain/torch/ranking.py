@@ -62,18 +62,20 @@ def _sorted_weights(key: Array, mass: Array | None, estimator: str) -> Array:
     return torch.where(valid, weights, 0)
 
 
-@torch.library.custom_op("abstain::sorted_weights", mutates_args=())
+@torch.library.custom_op("abstain::sorted_weights", mutates_args=())  # type: ignore[untyped-decorator]
 def _sorted_weights_op(key: torch.Tensor, mass: torch.Tensor | None, estimator: str) -> torch.Tensor:
     """The same, opaque to the compiler: a sort gains nothing from fusion."""
     return _sorted_weights(key, mass, estimator)
 
 
-@_sorted_weights_op.register_fake
+@_sorted_weights_op.register_fake  # type: ignore[untyped-decorator]
 def _(key: torch.Tensor, mass: torch.Tensor | None, estimator: str) -> torch.Tensor:
     return torch.empty_like(key)
 
 
-def gathered_weights(key: Array, mass: Array | None, estimator: str, group: Array) -> tuple[Array, Array, int]:
+def gathered_weights(
+    key: Array, mass: Array | None, estimator: str, group: Array
+) -> tuple[Array, Array, int]:
     """Weights by the ranks over all replicas, the mass of all, and the number of replicas."""
     if not (dist.is_available() and dist.is_initialized()):
         raise InputError(
@@ -87,7 +89,7 @@ def gathered_weights(key: Array, mass: Array | None, estimator: str, group: Arra
     return weights, total, dist.get_world_size(group)
 
 
-@torch.library.custom_op("abstain::gathered_weights", mutates_args=())
+@torch.library.custom_op("abstain::gathered_weights", mutates_args=())  # type: ignore[untyped-decorator]
 def _gathered_weights_op(
     key: torch.Tensor, mass: torch.Tensor | None, estimator: str, group_name: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -99,7 +101,7 @@ def _gathered_weights_op(
     return weights[start : start + key.shape[0]].clone(), total
 
 
-@_gathered_weights_op.register_fake
+@_gathered_weights_op.register_fake  # type: ignore[untyped-decorator]
 def _(
     key: torch.Tensor, mass: torch.Tensor | None, estimator: str, group_name: str
 ) -> tuple[torch.Tensor, torch.Tensor]:

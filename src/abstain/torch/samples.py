@@ -43,7 +43,10 @@ class Reader:
         if not labels:
             preds = preds.detach().movedim(1, -1).flatten(0, -2)
         preds = preds.reshape(-1) if labels else preds
-        target, confidence = target.reshape(-1), None if confidence is None else confidence.detach().reshape(-1)
+        target, confidence = (
+            target.reshape(-1),
+            None if confidence is None else confidence.detach().reshape(-1),
+        )
         step = max(1, _AT_ONCE // classes)
         for a in range(0, target.shape[0], step):
             part = slice(a, a + step)
@@ -103,5 +106,3 @@ def _rankable(confidence: Array | None) -> Array:
     if confidence.dtype in (torch.float32, torch.float64):
         return confidence
     return confidence.float() if confidence.is_floating_point() else confidence.double()
-
-

@@ -32,7 +32,24 @@ def bin_map(thresholds: int, domain: str) -> BinMap:
 
 
 class SelectiveMetric(Metric):  # type: ignore[misc]
-    """Shared by all metrics: reading predictions, holding state, syncing, intervals and certified bounds."""
+    """Shared by all metrics: reading predictions, holding state, syncing, intervals and certified bounds.
+
+    Parameters
+    ----------
+    loss : str or callable
+        Per-sample loss: "zero_one" (default), "cross_entropy", "brier", or a function of (preds, target) rows.
+    score : str
+        Confidence computed from `preds`; see `abstain.scores`. Overridden by `update(..., confidence=...)`.
+    input : {"logits", "probs"}
+        What `preds` are. Stated, never guessed.
+    thresholds : int, optional
+        None: every sample is kept and the value is exact. A number: that many bins, constant memory, and
+        `compute_bounds()` certifies the value for losses with a largest value (0/1, Brier).
+    ignore_index : int, optional
+        Targets to leave out.
+    **kwargs
+        Of `torchmetrics.Metric`.
+    """
 
     is_differentiable = False
     higher_is_better = False
@@ -68,8 +85,9 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
             self.add_state(f"bin_{name}", default=value, dist_reduce_fx=merge)
 
     def update(self, preds: Array, target: Array, confidence: Array | None = None) -> None:
-        """Add a batch: `preds` (N, C, ...) as stated by `input`, or class numbers with `confidence=`; `target` (N, ...).
+        """Add a batch.
 
+        `preds` (N, C, ...) are what `input` states, or class numbers (N, ...) with `confidence=`; `target` is (N, ...).
         `confidence` (higher = surer), where given, ranks the samples instead of the score.
         """
         for loss, key in self.reader.pieces(preds, target, confidence):
@@ -140,9 +158,13 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
             return work()
 
     def _samples(self) -> tuple[Array, Array]:
-        loss, confidence = (torch.cat(x) if isinstance(x, list) and x else x for x in (self.loss, self.confidence))
+        loss, confidence = (
+            torch.cat(x) if isinstance(x, list) and x else x for x in (self.loss, self.confidence)
+        )
         if len(loss) == 0:
-            raise InputError(f"{type(self).__name__}: needs at least one sample, got none. Call `update` first.")
+            raise InputError(
+                f"{type(self).__name__}: needs at least one sample, got none. Call `update` first."
+            )
         return (loss.bool() if loss.dtype is torch.uint8 else loss), confidence
 
     def _bin_state(self) -> bins.BinState:
@@ -151,7 +173,9 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
     def _table(self) -> Bins:
         state = self._bin_state()
         if not bool(state.count.any()):
-            raise InputError(f"{type(self).__name__}: needs at least one sample, got none. Call `update` first.")
+            raise InputError(
+                f"{type(self).__name__}: needs at least one sample, got none. Call `update` first."
+            )
         return bins.certified(state)
 
     def _sync_dist(self, dist_sync_fn: Any, process_group: Any = None) -> None:
@@ -160,7 +184,9 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
             parts = getattr(self, name)
             own = _DTYPES.index(torch.cat(parts).dtype) if parts else 0
             code = torch.tensor(own, device=self.device)
-            widest = int(torch.stack(list(dist_sync_fn(code, group=process_group or self.process_group))).max())
+            widest = int(
+                torch.stack(list(dist_sync_fn(code, group=process_group or self.process_group))).max()
+            )
             joined = torch.cat(parts) if parts else torch.zeros(0, device=self.device)
             setattr(self, name, [joined.to(_DTYPES[widest])])
         super()._sync_dist(dist_sync_fn, process_group)
