@@ -89,7 +89,7 @@ def check_finite(name: str, argument: str, road: Road, x: Array, remedy: str) ->
 
 def check_pair(name: str, road: Road, loss: Array, confidence: Array) -> tuple[Array, Array]:
     """A loss and a confidence for each sample, along the last axis."""
-    like = loss if hasattr(loss, "shape") else confidence
+    like = confidence if loss is None or isinstance(loss, (np.ndarray, list, tuple)) else loss
     loss = as_real(name, "loss", road, loss, like)
     confidence = as_real(name, "confidence", road, confidence, like)
     if loss.ndim == 0 or tuple(loss.shape) != tuple(confidence.shape):

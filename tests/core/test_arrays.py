@@ -133,3 +133,15 @@ def test_half_precision_confidences_are_ranked_exactly():
     assert abstain.aurc([1, 0, 0, 0], np.float16([0.9, 0.8, 1.0, 0.5])) == pytest.approx(
         (0 + 1 / 2 + 1 / 3 + 1 / 4) / 4
     )
+
+
+def test_curve_lives_where_the_input_lives(library):
+    rng = np.random.default_rng(4)
+    loss, confidence = rng.random(30) < 0.4, rng.integers(0, 7, 30).astype(np.float32)
+    found = abstain.risk_coverage_curve(library.make(loss), library.make(confidence))
+    expected = abstain.risk_coverage_curve(loss, confidence)
+    for name in ("coverage", "risk", "generalised_risk", "threshold", "count"):
+        column = getattr(found, name)
+        assert isinstance(column, library.kind)
+        column = column.detach() if hasattr(column, "detach") else column
+        assert np.asarray(column, dtype=float) == pytest.approx(getattr(expected, name), rel=library.rel)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abstain._arrays import Array, host_view
+from abstain._arrays import Array
 from abstain.core.blocks import Blocks
+from abstain.core.rows import Rows, rows_of_sorted, sort_samples
 from abstain.errors import ShapeError
-from abstain.metrics._sample import prepare
+from abstain.metrics._sample import Sample, prepare
 
 
 @dataclass(frozen=True)
@@ -20,16 +21,16 @@ class RiskCoverageCurve:
     set. count: samples accepted. `abstained` is the share that can never be accepted.
     """
 
-    coverage: np.ndarray
-    risk: np.ndarray
-    generalised_risk: np.ndarray
-    threshold: np.ndarray
-    count: np.ndarray
+    coverage: Array
+    risk: Array
+    generalised_risk: Array
+    threshold: Array
+    count: Array
     n: int
     abstained: float
 
     @property
-    def accuracy(self) -> np.ndarray:
+    def accuracy(self) -> Array:
         """1 - risk: the accuracy-coverage curve when the loss is 0/1."""
         return 1 - self.risk
 
@@ -51,37 +52,40 @@ def risk_coverage_curve(
 ) -> RiskCoverageCurve:
     """Coverage, risk, generalised risk, threshold and count at every distinct confidence.
 
-    The points are numbers for people and plots, so they are numpy arrays whatever came in.
+    The arrays of the curve live where the input lives.
 
     >>> curve = risk_coverage_curve([0, 1, 0], [0.9, 0.8, 0.8])
     >>> curve.coverage.round(3).tolist(), curve.risk.round(3).tolist(), curve.threshold.tolist()
     ([0.333, 1.0], [0.0, 0.333], [0.9, 0.8])
     """
-    sample = prepare(
-        "risk_coverage_curve", _host(loss), _host(confidence), _host(sample_weight), _host(abstained)
-    )
+    sample = prepare("risk_coverage_curve", loss, confidence, sample_weight, abstained)
     if sample.loss.ndim != 1:
-        raise ShapeError(
-            f"risk_coverage_curve: takes one vector, got shape {sample.loss.shape}. Loop over the batch."
-        )
-    blocks = Blocks.from_samples(sample.loss, sample.confidence, sample.weight)
-    rows = blocks.rows()
+        shape = tuple(sample.loss.shape)
+        raise ShapeError(f"risk_coverage_curve: takes one vector, got shape {shape}. Loop over the batch.")
+    rows, threshold, count = _on_host(sample) if sample.road.host else _on_device(sample)
     total = float(sample.total)
+    deliver = sample.deliver
     return RiskCoverageCurve(
-        coverage=rows.N / total,
-        risk=rows.risk,
-        generalised_risk=rows.S / total,
-        threshold=blocks.confidence[::-1],
-        count=np.cumsum(blocks.count[::-1]),
-        n=int(np.asarray(loss).shape[-1]) if not hasattr(loss, "shape") else int(loss.shape[-1]),
+        coverage=deliver(rows.N / total),
+        risk=deliver(rows.risk),
+        generalised_risk=deliver(rows.S / total),
+        threshold=deliver(threshold),
+        count=deliver(count),
+        n=len(loss) if isinstance(loss, (list, tuple)) else int(loss.shape[0]),
         abstained=1 - float(rows.W[0]) / total,
     )
 
 
-def _host(x: Array) -> Array:
-    if x is None:
-        return None
-    view = host_view(x)
-    return (
-        x.get() if view is None and hasattr(x, "get") else x.detach().cpu().numpy() if view is None else view
-    )
+def _on_host(sample: Sample) -> tuple[Rows, Array, Array]:
+    blocks = Blocks.from_samples(sample.loss, sample.confidence, sample.weight)
+    return blocks.rows(), blocks.confidence[::-1], np.cumsum(blocks.count[::-1])
+
+
+def _on_device(sample: Sample) -> tuple[Rows, Array, Array]:
+    xp = sample.road.xp
+    loss, ranked, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
+    ends = xp.concat([ranked[1:] != ranked[:-1], xp.ones_like(ranked[:1], dtype=xp.bool)])
+    rows = rows_of_sorted(xp, loss, ends, weight)
+    kept = xp.nonzero(rows.m > 0)[0]
+    m, L, N, S = (xp.take(column, kept) for column in (rows.m, rows.L, rows.N, rows.S))
+    return Rows(m, L, N, S, rows.W, xp, False), xp.take(ranked, kept), kept + 1

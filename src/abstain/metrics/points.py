@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from abstain._arrays import Array
+from abstain._arrays import Array, road_for
 from abstain._check import check_fraction, check_nonnegative
 from abstain.core import points
 from abstain.errors import InfeasibleError
@@ -149,8 +147,9 @@ def best_rejection(
     d = check_nonnegative("best_rejection", "cost", cost)
     curve = risk_coverage_curve(loss, confidence, sample_weight=sample_weight, abstained=abstained)
     costs = curve.generalised_risk + d * (1 - curve.coverage)
-    place = len(costs) - 1 - int(np.argmin(costs[::-1]))
-    if costs[place] > d:
+    xp = road_for(costs).xp
+    place = costs.shape[0] - 1 - int(xp.argmin(xp.flip(costs)))
+    if float(costs[place]) > d:
         return RejectionPoint(None, d, 0.0, None)
     return RejectionPoint(
         float(curve.threshold[place]),
