@@ -16,8 +16,9 @@ from abstain.errors import InputError, ShapeError
 from abstain.inference._units import on_host
 
 LOGIT_SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")
+_MAY_BE_RULED_OUT = ("cross_entropy", "top_k")  # a label of probability 0; fewer than k classes
 DEFAULT_LOSSES = ("zero_one", "cross_entropy")
-_ROUNDS_TO_ONE = 25 * np.log(2)  # above this key a float32 probability is exactly 1
+_ROUNDS_TO_ONE = 24 * np.log(2)  # above this key 1 + s is 1 in float32, and so is the softmax
 
 
 class Vectors(NamedTuple):
@@ -96,16 +97,17 @@ def score_vectors(logits: Array | None, probs: Array | None, scores: Any) -> dic
 def loss_vectors(
     logits: Array | None, probs: Array | None, labels: Array, losses: Any, notes: list[str]
 ) -> dict[str, np.ndarray]:
-    """Losses of one model, by name. A default that is infinite on this data is left out, with a note."""
+    """Losses of one model, by name. One not asked for by name that this data rules out is noted and left out."""
+    by_choice = losses is not None and losses != "all"
     found = {}
     for wanted in listed(losses, DEFAULT_LOSSES, loss_module.NAMES):
         loss = loss_module.by_name(wanted)
         try:
             values = loss(logits, labels, probs=probs)
         except InputError as problem:
-            if losses is not None or loss.name != "cross_entropy" or "infinite" not in str(problem):
+            if by_choice or loss.name not in _MAY_BE_RULED_OUT or not found:
                 raise
-            notes.append(f"cross_entropy left out: {problem}")
+            notes.append(f"{loss.name} left out: {problem}")
             continue
         found[loss.name] = np.asarray(on_host(values)).reshape(-1)
     return found

@@ -1,0 +1,397 @@
+"""evaluate: the table holds what the single functions say, for every kind of input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+
+import abstain
+from abstain.core.blocks import Blocks
+from abstain.evaluation import Evaluation, evaluate, evaluate_blocks, register_engine
+from abstain.metrics.registry import by_name
+
+matplotlib.use("Agg")
+FAST = {"replicates": 100}
+
+
+def model(n=300, k=5, seed=0, scale=2.0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, k, n)
+    logits = rng.normal(size=(n, k))
+    logits[np.arange(n), labels] += rng.exponential(scale, n)
+    return logits, labels
+
+
+LOGITS, LABELS = model()
+
+
+def test_every_number_is_the_one_of_the_single_functions():
+    table = evaluate(LOGITS, LABELS, **FAST)
+    losses = {"zero_one": abstain.losses.zero_one(LOGITS, LABELS).astype(float)}
+    losses["cross_entropy"] = abstain.losses.cross_entropy(LOGITS, LABELS)
+    assert table.losses == tuple(losses)
+    assert table.scores == ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")
+    assert len(table.entries) == 4 * (8 + 5)
+    for e in table.entries:
+        metric, loss = by_name(e.metric), losses[e.loss]
+        confidence = getattr(abstain.scores, e.score)(LOGITS)
+        assert e.estimate == metric(loss, confidence)
+        assert e.lower_is_better == metric.lower_is_better
+        more = {} if metric.smooth else {"replicates": 100, "rng": 0}
+        found = abstain.inference.interval(metric.name, loss, confidence, **more, **dict(metric.options))
+        assert (e.low, e.high, e.standard_error, e.method) == (
+            found.low,
+            found.high,
+            found.standard_error,
+            found.method,
+        )
+        assert e.reason is None
+        assert e.low <= e.high
+
+
+def test_probabilities_say_the_same_as_their_logits():
+    probs = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+    a, b = (
+        evaluate(LOGITS, LABELS, metrics=["aurc", "augrc"]),
+        evaluate(probs=probs, labels=LABELS, metrics=["aurc", "augrc"]),
+    )
+    assert "max_logit" not in b.scores
+    for e in b.entries:
+        assert e.estimate == pytest.approx(a[e.score, e.loss, e.metric].estimate, rel=1e-9)
+
+
+def test_own_losses_and_confidences():
+    loss, confidence = {"a": LABELS % 2, "b": LABELS * 1.5}, {"x": LOGITS[:, 0], "y": LOGITS[:, 1]}
+    table = evaluate(loss=loss, confidence=confidence, metrics=["aurc", "auroc"])
+    assert table.scores == ("x", "y")
+    assert table["y", "a", "auroc"].estimate == abstain.auroc(loss["a"], confidence["y"])
+    absent = table["y", "b", "auroc"]
+    assert absent.estimate is None
+    assert absent.reason == "needs a 0/1 loss"
+    beside = evaluate(LOGITS, LABELS, confidence={"mine": LOGITS[:, 0]}, metrics=["aurc"])
+    assert "mine" in beside.scores
+    assert "max_softmax" in beside.scores
+
+
+def test_chosen_scores_losses_and_metrics():
+    table = evaluate(
+        LOGITS, LABELS, scores=["energy", lambda z: z[:, 0]], losses="brier", metrics=["aurc:loo", "risk_at_coverage@0.5"], **FAST
+    )  # fmt: skip
+    assert table.scores == ("energy", "custom score")
+    assert table.losses == ("brier",)
+    assert table.metrics == ("aurc:loo", "risk_at_coverage@0.5")
+    every = evaluate(LOGITS, LABELS, scores="all", losses="all", metrics="all", **FAST)
+    assert set(every.scores) == set(abstain.scores.NAMES)
+    assert set(every.losses) == set(abstain.losses.NAMES) - {"top_k"}  # five classes have no top five
+    assert any("top_k left out" in note for note in every.notes)
+    assert {by_name(m).name for m in every.metrics} == set(abstain.metrics.registry.METRICS)
+
+
+def test_undefined_numbers_are_absent_with_a_reason_and_never_nan():
+    loss = np.zeros(50)
+    table = evaluate(loss=loss, confidence=np.arange(50.0), **FAST)
+    auroc = table["confidence", "loss", "auroc"]
+    assert auroc.estimate is None
+    assert "both right and wrong" in auroc.reason
+    naurc = table["confidence", "loss", "naurc"]
+    assert naurc.estimate == 0
+    assert naurc.low is None
+    assert "no spread" in naurc.reason
+    area = table["confidence", "loss", "aurc"]
+    assert (area.low, area.estimate) == (0, 0)
+    assert area.high > 0.1  # the valid bound, not [0, 0]
+    for text in (repr(table), table.to_json(), table.to_markdown(), table.to_latex(), table._repr_html_()):
+        assert "nan" not in text.lower()
+        assert "infinity" not in text.lower()
+    assert "both right and wrong" in repr(table)
+    with pytest.raises(abstain.errors.InfeasibleError, match="both right and wrong"):
+        table.best("auroc")
+
+
+def test_one_sample_has_a_value_and_no_interval():
+    table = evaluate(loss=[1.0], confidence=[0.5], metrics=["aurc", "risk"])
+    entry = table["confidence", "loss", "aurc"]
+    assert entry.estimate == 1
+    assert entry.low is None
+    assert "two samples" in entry.reason
+
+
+def test_a_third_of_the_samples_saturated_is_told():
+    logits, labels = model(400, scale=20.0)
+    logits = logits.astype(np.float32)
+    table = evaluate(logits, labels, metrics=["aurc"])
+    assert any("exactly 1.0 in float32" in note for note in table.notes)
+    rounded = np.exp(logits - logits.max(axis=1, keepdims=True))
+    rounded /= rounded.sum(axis=1, keepdims=True)
+    plain = int(np.count_nonzero(rounded.max(axis=1) == 1))
+    noted = int(next(n for n in table.notes if "float32" in n).split()[0])
+    assert noted == pytest.approx(plain, abs=0.02 * plain)
+    probs = evaluate(probs=rounded, labels=labels, metrics=["aurc"], losses="zero_one")
+    assert any(f"{plain} of 400 samples" in note for note in probs.notes)
+    bare = evaluate(loss=(labels == 0), confidence=rounded.max(axis=1), metrics=["aurc"])
+    assert bare.top_ties[0].tied == plain
+    assert any("tie at the top" in note for note in bare.notes)
+
+
+def test_labels_of_no_probability_leave_cross_entropy_out_by_default():
+    probs = np.eye(3)[[0, 1, 2, 0]]
+    table = evaluate(probs=probs, labels=[0, 1, 2, 1], metrics=["aurc"])
+    assert table.losses == ("zero_one",)
+    assert any("cross_entropy left out" in note for note in table.notes)
+    with pytest.raises(abstain.errors.InputError, match="infinite"):
+        evaluate(probs=probs, labels=[0, 1, 2, 1], losses="cross_entropy")
+
+
+def test_groups_are_the_subsets():
+    groups = np.where(LABELS < 2, "few", "many")
+    table = evaluate(LOGITS, LABELS, groups=groups, scores="max_softmax", **FAST)
+    assert table.groups == ("few", "many")
+    alone = evaluate(LOGITS[LABELS < 2], LABELS[LABELS < 2], scores="max_softmax", **FAST)
+    for e in alone.entries:
+        twin = table.select(score=e.score, loss=e.loss, metric=e.metric, group="few")[0]
+        assert (twin.estimate, twin.low, twin.high, twin.n) == (e.estimate, e.low, e.high, e.n)
+    worst = table.worst_group("aurc")
+    assert worst.estimate == max(
+        table.select(metric="aurc", loss="zero_one", group=g)[0].estimate for g in table.groups
+    )
+    assert "group" in table.frame("dict")
+    with pytest.raises(abstain.errors.InputError, match="groups"):
+        alone.worst_group()
+
+
+def test_weights_repeat_and_abstentions_stay_in_the_coverage():
+    rng = np.random.default_rng(1)
+    loss, confidence, weight = rng.integers(0, 2, 60), rng.random(60), rng.integers(1, 4, 60)
+    weighted = evaluate(loss=loss, confidence=confidence, sample_weight=weight, **FAST)
+    repeated = evaluate(loss=np.repeat(loss, weight), confidence=np.repeat(confidence, weight), **FAST)
+    for a, b in zip(weighted.entries, repeated.entries):
+        assert a.estimate == pytest.approx(b.estimate, rel=1e-12)
+    away = confidence < 0.3
+    table = evaluate(loss=loss, confidence=confidence, abstained=away, **FAST)
+    assert table.abstained == pytest.approx(np.mean(away))
+    assert "abstained" in repr(table)
+    assert table["confidence", "loss", "augrc"].estimate == abstain.augrc(loss, confidence, abstained=away)
+    assert "cannot be reached" in table["confidence", "loss", "risk_at_coverage@0.8"].reason
+    heavy = evaluate(loss=loss, confidence=confidence, abstained=away, sample_weight=weight, **FAST)
+    assert heavy.abstained == pytest.approx(np.sum(weight[away]) / np.sum(weight))
+
+
+def test_clusters_widen_the_interval():
+    loss, confidence = (
+        np.repeat(np.random.default_rng(0).integers(0, 2, 40), 10),
+        np.random.default_rng(1).random(400),
+    )
+    naive = evaluate(loss=loss, confidence=confidence, metrics=["risk"])["confidence", "loss", "risk"]
+    clustered = evaluate(
+        loss=loss, confidence=confidence, metrics=["risk"], clusters=np.repeat(np.arange(40), 10)
+    )
+    assert clustered["confidence", "loss", "risk"].standard_error > 2.5 * naive.standard_error
+
+
+def test_many_samples_skip_the_bootstrap_unless_asked(monkeypatch):
+    monkeypatch.setattr("abstain.evaluation.table._BOOTSTRAP_UP_TO", 100, raising=True)
+    table = evaluate(LOGITS, LABELS, scores="max_softmax", losses="zero_one")
+    entry = table["max_softmax", "zero_one", "risk_at_coverage@0.8"]
+    assert entry.estimate is not None
+    assert entry.low is None
+    assert "replicates" in entry.reason
+    asked = evaluate(LOGITS, LABELS, scores="max_softmax", losses="zero_one", replicates=100)
+    assert asked["max_softmax", "zero_one", "risk_at_coverage@0.8"].low is not None
+
+
+def test_pixels_are_samples():
+    a = evaluate(LOGITS.reshape(30, 10, 5), LABELS.reshape(30, 10), metrics=["aurc"])
+    b = evaluate(LOGITS, LABELS, metrics=["aurc"])
+    assert a.entries == b.entries
+
+
+def test_torch_tensors_give_the_same_table():
+    torch = pytest.importorskip("torch")
+    a = evaluate(torch.from_numpy(LOGITS), torch.from_numpy(LABELS), metrics=["aurc", "naurc"])
+    b = evaluate(LOGITS, LABELS, metrics=["aurc", "naurc"])
+    assert a.entries == b.entries
+
+
+# the object -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table():
+    return evaluate(LOGITS, LABELS, groups=LABELS % 2, abstained=LOGITS[:, 0] > 2, **FAST)
+
+
+def test_json_round_trip(table):
+    again = Evaluation.from_json(table.to_json())
+    assert again == table
+    assert repr(again) == repr(table)
+    json.loads(table.to_json(), parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+    for text in ('{"format": "else"}', "[]"):
+        with pytest.raises(abstain.errors.InputError, match="not an evaluation"):
+            Evaluation.from_json(text)
+
+
+def test_frame_has_a_row_for_every_entry(table):
+    frame = table.frame("pandas")
+    assert len(frame) == len(table.entries)
+    assert set(frame["metric"]) == set(table.metrics)
+    assert table.frame("polars").height == len(table.entries)
+    row = frame[
+        (frame.score == "max_logit")
+        & (frame.metric == "aurc")
+        & (frame.loss == "zero_one")
+        & frame.group.isna()
+    ]
+    assert float(row.estimate.iloc[0]) == table["max_logit", "zero_one", "aurc"].estimate
+
+
+def test_best_and_stars(table):
+    for metric in ("aurc", "auroc"):
+        values = [e.estimate for e in table.select(metric=metric, loss="zero_one")]
+        assert table.best(metric).estimate == (max(values) if metric == "auroc" else min(values))
+    lines = repr(table).split("\n")
+    row = next(line for line in lines if line.strip().startswith("AURC "))
+    assert row.count("*") == 1
+    risk = next(line for line in lines if line.strip().startswith("risk "))
+    assert "*" not in risk  # the same for every score
+
+
+def test_unknown_places_are_refused_with_the_known_ones(table):
+    with pytest.raises(abstain.errors.InputError, match="max_softmax"):
+        table["nothing", "zero_one", "aurc"]
+    with pytest.raises(abstain.errors.InputError, match="kind"):
+        table.plot(kind="pie")
+
+
+def test_markdown_latex_and_html(table):
+    assert table.to_markdown().count("| AURC") == 2
+    assert table.to_latex().count(r"\begin{tabular}") == 2
+    assert r"max\_softmax" in table.to_latex()
+    nasty = evaluate(loss={"<b>|": [0, 1, 0]}, confidence={"<script>": [1, 2, 3]}, metrics=["aurc"])
+    assert "<script>" not in nasty._repr_html_()
+    assert "<b>" not in nasty._repr_html_()
+
+
+def test_plots_draw_the_numbers(table):
+    import matplotlib.pyplot as plt
+
+    ax = table.plot()
+    assert len(ax.lines) == 4
+    display = table.display()
+    x, y = ax.lines[0].get_data()
+    assert tuple(y) == display.lines[0].risk
+    curve = abstain.risk_coverage_curve(
+        abstain.losses.zero_one(LOGITS, LABELS),
+        abstain.scores.max_softmax(LOGITS),
+        abstained=LOGITS[:, 0] > 2,
+    )
+    assert x[-1] == curve.coverage[-1] < 1
+    assert y[-1] == curve.risk[-1]
+    assert len(display.frame("dict")["risk"]) == sum(len(line.risk) for line in display.lines)
+    bars = table.plot(kind="intervals", metric="augrc", loss="cross_entropy")
+    assert [t.get_text() for t in bars.get_yticklabels()] == list(table.scores)
+    assert table.display("intervals").frame("dict")["name"] == list(table.scores)
+    given = plt.figure().add_subplot()
+    assert table.plot(given) is given
+    plt.close("all")
+
+
+def test_repr_breaks_wide_tables():
+    table = evaluate(LOGITS, LABELS, scores="all", losses="zero_one", metrics=["aurc", "risk"])
+    assert repr(table).count("metric") == 3
+    assert max(len(line) for line in repr(table).split("\n")) < 160
+
+
+# engines --------------------------------------------------------------------------------------------------
+
+
+def test_an_engine_yields_block_tables_and_gives_the_same_numbers():
+    loss, confidence = abstain.losses.zero_one(LOGITS, LABELS).astype(float), LOGITS[:, 0].round(1)
+    seen = {}
+
+    def engine(**given):
+        seen.update(given)
+        pieces = np.array_split(np.arange(300), 7)
+        tables = [Blocks.from_samples(loss[p], confidence[p]) for p in pieces]
+        return {("confidence", "loss"): tables[0].merge(*tables[1:])}
+
+    register_engine("pieces", engine)
+    table = evaluate(loss="column l", confidence="column g", engine="pieces")
+    assert seen == {"loss": "column l", "confidence": "column g"}
+    memory = evaluate(loss=loss, confidence=confidence, **FAST)
+    assert table.metrics == memory.metrics
+    for a, b in zip(table.entries, memory.entries):
+        assert a.estimate == pytest.approx(b.estimate, rel=1e-12)
+        if by_name(a.metric).smooth:
+            assert (a.low, a.high) == pytest.approx((b.low, b.high), rel=1e-9)
+        else:
+            assert "bootstrap needs the samples" in a.reason
+    assert table.top_ties == memory.top_ties
+    assert table.curves[0][2].coverage == pytest.approx(memory.curves[0][2].coverage)
+    assert table.curves[0][2].risk == pytest.approx(memory.curves[0][2].risk)
+
+
+def test_engine_tables_of_other_losses_say_what_they_cannot_tell():
+    blocks = Blocks.from_samples(LOGITS[:, 1] ** 2, LOGITS[:, 0])
+    table = evaluate_blocks({("s", "l"): blocks}, metrics=["aurc", "e_aurc", "auroc", "aupr_error"])
+    assert table["s", "l", "aurc"].estimate == pytest.approx(
+        abstain.aurc(LOGITS[:, 1] ** 2, LOGITS[:, 0]), rel=1e-12
+    )
+    assert "samples themselves" in table["s", "l", "e_aurc"].reason
+    assert table["s", "l", "auroc"].reason == "needs a 0/1 loss"
+    assert table["s", "l", "aupr_error"].estimate is None
+
+
+def test_unknown_engines_are_refused():
+    with pytest.raises(abstain.errors.InputError, match="unknown engine"):
+        evaluate(loss=[0], confidence=[1], engine="no_such_engine")
+    with pytest.raises(abstain.errors.InputError, match="plain word"):
+        register_engine("two words", lambda **given: {})
+
+
+# bad input ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "needs logits and labels"),
+        ({"logits": LOGITS}, "needs `labels`"),
+        ({"logits": LOGITS, "probs": LOGITS, "labels": LABELS}, "one of them"),
+        ({"loss": [0, 1]}, "needs logits and labels"),
+        ({"loss": [0, 1], "confidence": [1, 2], "scores": "energy"}, "read logits"),
+        ({"loss": [0, 1], "confidence": [1, 2, 3]}, "one length"),
+        ({"loss": [], "confidence": []}, "at least one sample"),
+        ({"loss": [0, 1], "confidence": [1, np.nan]}, "finite"),
+        ({"loss": [0, 1], "confidence": [1, 2], "level": 95}, "fraction"),
+        ({"loss": [0, 1], "confidence": [1, 2], "groups": [1]}, "groups"),
+        ({"loss": [0, 1], "confidence": [1, 2], "metrics": ["nonsense"]}, "unknown metric"),
+    ],
+)
+def test_bad_input_is_refused(given, words):
+    with pytest.raises(abstain.errors.InputError, match=words):
+        evaluate(**given)
+
+
+def test_light_import_and_no_plotting_library_before_plot():
+    code = (
+        "import sys, abstain\n"
+        "t = abstain.evaluate(loss=[0, 1, 0, 1], confidence=[4, 3, 2, 1], metrics=['aurc'])\n"
+        "repr(t), t.to_json(), t.to_markdown(), t.to_latex(), t._repr_html_()\n"
+        "print([m for m in ('pandas', 'polars', 'matplotlib', 'torch') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.data
+def test_real_logits_agree_with_the_published_accuracy(data_dir):
+    stored = np.load(data_dir / "logits" / "cifar10__resnet20__akamaster.npz")
+    table = evaluate(stored["logits"], stored["labels"], metrics=["aurc", "risk"], losses="zero_one")
+    assert table["max_softmax", "zero_one", "risk"].estimate == pytest.approx(1 - 0.9173, abs=1e-9)
+    assert table["max_softmax", "zero_one", "aurc"].estimate == pytest.approx(0.01057, abs=6e-6)
+    assert any("exactly 1.0 in float32" in note for note in table.notes)

@@ -1,0 +1,92 @@
+"""The registry of metrics against the functions themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.metrics.registry import METRICS, Metric, by_name
+
+LOSS = np.array([0, 1, 0, 0, 1, 1, 0, 0, 0, 1.0])
+
+
+def test_every_entry_is_the_public_function_of_its_name():
+    for name, metric in METRICS.items():
+        assert metric.name == name
+        assert metric.function is getattr(abstain, name)
+
+
+def test_every_metric_of_loss_and_confidence_is_there():
+    left_out = {
+        "aurc_given_cdf",
+        "rejection_cost",
+        "best_rejection",
+        "risk_coverage_curve",
+    }  # take more than that
+    others = {"weights", "rank_weights", "balanced_weights"}
+    functions = {name for name in abstain.metrics.__all__ if name.islower()}
+    assert functions - left_out - others == set(METRICS)
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+def test_directions(name):
+    """Errors at the bottom are better than errors on top, or as good where the ranking plays no part."""
+    metric = by_name(name)
+    good, bad = metric(LOSS, -LOSS + np.arange(10) / 100), metric(LOSS, LOSS + np.arange(10) / 100)
+    if name in ("risk", "oracle_aurc"):
+        assert good == bad
+    else:
+        assert (good < bad) == metric.lower_is_better
+        assert good != bad
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+def test_stated_needs(name):
+    metric = by_name(name)
+    confidence = np.arange(10.0)
+    if metric.needs_zero_one:
+        with pytest.raises(abstain.errors.InputError):
+            metric(LOSS * 2.5, confidence)
+    else:
+        assert np.isfinite(metric(LOSS * 2.5, confidence))
+    if metric.needs_both:
+        with pytest.raises(abstain.errors.InfeasibleError):
+            metric(LOSS * 0, confidence)
+    else:
+        assert np.isfinite(metric(LOSS * 0, confidence))
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+def test_smooth_metrics_have_a_standard_error(name):
+    metric = by_name(name)
+    confidence = np.random.default_rng(0).random(10)
+    if metric.smooth:
+        assert abstain.inference.standard_error(name, LOSS, confidence, **dict(metric.options)) > 0
+    else:
+        with pytest.raises(abstain.errors.InputError, match="influence"):
+            abstain.inference.standard_error(name, LOSS, confidence, **dict(metric.options))
+
+
+@pytest.mark.parametrize("key", ["aurc", "aurc:loo", "e_aurc:log", "risk_at_coverage@0.9", "fpr_at_tpr@0.8"])
+def test_keys_read_back(key):
+    metric = by_name(key)
+    assert isinstance(metric, Metric)
+    assert metric.key == key
+    assert by_name(metric.key) == metric
+    assert by_name(metric) is metric
+
+
+def test_options_reach_the_function():
+    confidence = np.arange(10.0)
+    assert by_name("aurc:loo")(LOSS, confidence) == abstain.aurc(LOSS, confidence, estimator="loo")
+    at = by_name("risk_at_coverage@0.3")
+    assert at(LOSS, confidence) == abstain.risk_at_coverage(LOSS, confidence, coverage=0.3)
+    assert at.label == "risk at coverage 0.3"
+    assert by_name(abstain.auroc).name == "auroc"
+
+
+@pytest.mark.parametrize("key", ["auroc@0.5", "nothing", "risk_at_coverage@much", "risk:loo"])
+def test_bad_names_are_refused(key):
+    with pytest.raises(abstain.errors.InputError, match="metrics\\.by_name"):
+        by_name(key)
