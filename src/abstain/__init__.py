@@ -58,6 +58,7 @@ _MODULES = (
     "compat",
     "core",
     "display",
+    "engines",
     "errors",
     "evaluation",
     "inference",

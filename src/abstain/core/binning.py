@@ -113,11 +113,11 @@ def _estimate_terms(bins: Bins, W: Array, estimator: str) -> Array:
     elif estimator == "sele":
         spread = bins.c * (S - bins.L / 2) / W
     else:
-        spread = _harmonic_spread(rows)
+        spread = harmonic_spread(rows)
     return xp.where(bins.c > 0, xp.where(bins.tie, tied, spread), 0.0)
 
 
-def _harmonic_spread(r: Rows) -> Array:
+def harmonic_spread(r: Rows) -> Array:
     """The even spread with masses of any size: sums over positions become integrals."""
     xp = r.xp
     above, S = r.N - r.m, r.S - r.L

@@ -1,0 +1,54 @@
+"""How many samples fit: a memory budget for the whole process, obeyed by the size of the ranges."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from abstain.engines.finish import Ask
+from abstain.errors import InputError
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_READING = 120 * 10**6  # decoded batches, their copies in the order of the ranges, the reader's own buffers
+_LEAST = 48 * 10**6
+
+
+def bytes_of(name: str, memory: str | float) -> int:
+    """A size such as "1GB", "512 MiB" or a number of bytes.
+
+    >>> bytes_of("f", "1GB"), bytes_of("f", "2 MiB")
+    (1000000000, 2097152)
+    """
+    if isinstance(memory, (int, float)):
+        return int(memory)
+    found = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)(i?)B?\s*", memory, re.IGNORECASE)
+    if not found:
+        raise InputError(f'{name}: `memory` must be a size such as "1GB", got {memory!r}.')
+    unit = found[2].upper()
+    scale = 1024 ** " KMGT".index(unit or " ") if found[3] else _UNITS[unit]
+    return int(float(found[1]) * scale)
+
+
+def resident() -> int:
+    """Bytes this process occupies now (0 where the system does not say)."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+def per_sample(ask: Ask, zero_one: bool, wide: bool) -> int:
+    """Bytes at the peak of finishing a range, for each of its samples."""
+    stored = (8 if wide else 4) + (1 if zero_one else 8)
+    if ask.area_only and zero_one:
+        return 2 * stored + (20 if wide else 12)
+    if ask.area_only:
+        return 2 * stored + 72
+    return 2 * stored + (170 if zero_one and not ask.points else 260)
+
+
+def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool) -> int:
+    """Samples a range may hold."""
+    room = max(memory - resident() - _READING, _LEAST)
+    return max(1 << 14, int(0.9 * room) // per_sample(ask, zero_one, wide))

@@ -1,0 +1,193 @@
+"""Exact metrics of prediction files larger than memory: Parquet, Arrow and CSV.
+
+Two passes over the data (a histogram of the confidences, then every sample to the range it belongs to) and
+one over the ranges, none of which needs more memory than allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack
+
+from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain.core.estimators import ESTIMATORS, TIES
+from abstain.engines.filerun import run_files
+from abstain.engines.finish import Ask
+from abstain.engines.sources import Fields
+from abstain.engines.summary import Summary
+from abstain.errors import InputError
+from abstain.metrics.curve import RiskCoverageCurve
+from abstain.metrics.groups import Grouped
+
+__all__ = [
+    "augrc",
+    "aurc",
+    "coverage_at_risk",
+    "e_aurc",
+    "evaluate",
+    "naurc",
+    "risk",
+    "risk_at_coverage",
+    "risk_coverage_curve",
+]
+
+
+class Reading(TypedDict, total=False):
+    """Options every function here takes: which columns to read, and with what means; see `evaluate`."""
+
+    confidence: str
+    loss: str
+    logits: str | Sequence[str]
+    label: str | None
+    score: str
+    loss_name: str
+    sample_weight: str | None
+    groups: str | None
+    memory: str | float
+    spill: str | None
+    resume: str | None
+    progress: bool | None
+
+
+def evaluate(
+    path: Any,
+    /,
+    *,
+    estimator: str = "harmonic",
+    ties: str = "threshold",
+    coverages: Sequence[float] = (),
+    risks: Sequence[float] = (),
+    points: int = 0,
+    **reading: Unpack[Reading],
+) -> Summary | dict[Any, Summary]:
+    """Every area with its standard error, and points of the curve, exactly, of files larger than memory.
+
+    Parameters
+    ----------
+    path : str, path or list of them
+        A file, a folder or a glob of Parquet, Arrow (feather, ipc) and CSV files.
+    estimator, ties : str
+        As in `abstain.aurc`.
+    coverages, risks : sequences of float
+        Where to read off risks at coverages and coverages at risks.
+    points : int
+        About how many points of the risk-coverage curve to keep (exact ones, evenly spaced in coverage).
+    confidence, loss, sample_weight, groups : str
+        Names of columns ("confidence" and "loss" unless said). Instead of these two: `logits` (columns, or
+        one column of lists) and `label`, with `score` (a name of `abstain.scores`, "max_softmax") and
+        `loss_name` (of `abstain.losses`, "zero_one").
+    memory : str or number
+        Budget of this process, "1GB" unless said.
+    spill : str, optional
+        Folder for intermediate data (as large as the columns read); removed afterwards, also after an error.
+    resume : str, optional
+        Folder that keeps intermediate data when the work is interrupted; the same call takes it up again.
+    progress : bool, optional
+        Show a progress bar; by default when the terminal can and the work is long.
+
+    Returns
+    -------
+    Summary, or a dict of them by group.
+    """
+    ask = _ask("files.evaluate", estimator, ties, True, coverages, risks, points)
+    result: Summary | dict[Any, Summary] = _answer("files.evaluate", path, ask, reading)
+    return result
+
+
+def aurc(
+    path: Any, /, *, estimator: str = "harmonic", ties: str = "threshold", **reading: Unpack[Reading]
+) -> float | Grouped:
+    """Area under the risk-coverage curve; lower is better. Options as in `evaluate`."""
+    ask = _ask("files.aurc", estimator, ties, spread=False)
+    return _value("aurc", _answer("files.aurc", path, ask, reading))
+
+
+def augrc(path: Any, /, *, ties: str = "threshold", **reading: Unpack[Reading]) -> float | Grouped:
+    """Area under the generalised risk-coverage curve, by the mean rule; lower is better."""
+    ask = _ask("files.augrc", "sele", ties, spread=False)
+    return _value("aurc", _answer("files.augrc", path, ask, reading), "augrc")
+
+
+def risk(path: Any, /, **reading: Unpack[Reading]) -> float | Grouped:
+    """Mean loss; lower is better."""
+    return _value("risk", _answer("files.risk", path, Ask(), reading))
+
+
+def e_aurc(path: Any, /, *, estimator: str = "harmonic", **reading: Unpack[Reading]) -> float | Grouped:
+    """Excess AURC over the best ordering of the same losses; lower is better."""
+    return _value("e_aurc", _answer("files.e_aurc", path, Ask(estimator), reading))
+
+
+def naurc(path: Any, /, *, estimator: str = "harmonic", **reading: Unpack[Reading]) -> float | Grouped:
+    """Normalised AURC: 0 for the best ordering, 1 for a useless confidence; lower is better."""
+    return _value("naurc", _answer("files.naurc", path, Ask(estimator), reading))
+
+
+def risk_at_coverage(path: Any, /, *, coverage: float, **reading: Unpack[Reading]) -> float | Grouped:
+    """Selective risk at the least attainable coverage that is at least `coverage`; lower is better."""
+    ask = _ask("files.risk_at_coverage", "harmonic", "threshold", False, coverages=(coverage,))
+    answer = _answer("files.risk_at_coverage", path, ask, reading)
+    return _picked("risk_at_coverage", answer, lambda s: s.risk_at_coverage[ask.coverages[0]], True)
+
+
+def coverage_at_risk(path: Any, /, *, risk: float, **reading: Unpack[Reading]) -> float | Grouped:
+    """Largest coverage whose selective risk is at most `risk`, 0 when no threshold does it; higher is
+    better."""
+    ask = _ask("files.coverage_at_risk", "harmonic", "threshold", False, risks=(risk,))
+    answer = _answer("files.coverage_at_risk", path, ask, reading)
+    return _picked("coverage_at_risk", answer, lambda s: s.coverage_at_risk[ask.risks[0]], False)
+
+
+def risk_coverage_curve(path: Any, /, *, points: int = 1000, **reading: Unpack[Reading]) -> Any:
+    """About `points` exact points of the risk-coverage curve, evenly spaced in coverage (a dict by group)."""
+    answer = _answer("files.risk_coverage_curve", path, Ask(spread=False, points=int(points)), reading)
+    if isinstance(answer, dict):
+        return {group: summary.curve for group, summary in answer.items()}
+    curve: RiskCoverageCurve = answer.curve
+    return curve
+
+
+def _ask(
+    name: str,
+    estimator: str,
+    ties: str,
+    spread: bool,
+    coverages: Sequence[float] = (),
+    risks: Sequence[float] = (),
+    points: int = 0,
+) -> Ask:
+    check_choice(name, "estimator", estimator, ESTIMATORS)
+    check_choice(name, "ties", ties, TIES)
+    shares = tuple(check_fraction(name, "coverages", c) for c in coverages)
+    limits = tuple(check_nonnegative(name, "risks", r) for r in risks)
+    return Ask(estimator, ties, spread, shares, limits, int(points))
+
+
+def _answer(name: str, path: Any, ask: Ask, reading: Reading) -> Any:
+    options: dict[str, Any] = dict(reading)
+    unknown = sorted(set(options) - set(Reading.__annotations__))
+    if unknown:
+        raise TypeError(f"{name}() got an unexpected keyword argument {unknown[0]!r}")
+    means = {key: options.pop(key, None) for key in ("spill", "resume", "progress")}
+    memory = options.pop("memory", "1GB")
+    return run_files(name, path, _fields(options), ask, memory, **means)
+
+
+def _fields(options: dict[str, Any]) -> Fields:
+    logits = options.pop("logits", ())
+    columns = (logits,) if isinstance(logits, str) else tuple(logits)
+    if bool(columns) != bool(options.get("label")):
+        raise InputError("files: `logits` and `label` must be given together.")
+    names = {"sample_weight": "weight", "groups": "group"}
+    return Fields(logits=columns, **{names.get(key, key): value for key, value in options.items()})
+
+
+def _value(metric: str, answer: Any, name: str = "") -> float | Grouped:
+    return _picked(name or metric, answer, lambda summary: summary[metric].estimate, True)
+
+
+def _picked(name: str, answer: Any, pick: Any, lower: bool) -> float | Grouped:
+    if not isinstance(answer, dict):
+        return float(pick(answer))
+    values = {group: float(pick(summary)) for group, summary in answer.items()}
+    return Grouped(name, values, {group: summary.n for group, summary in answer.items()}, lower)

@@ -1,0 +1,218 @@
+"""The plan on one machine: survey the confidences, spill samples by range, finish range by range."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from abstain.engines.budget import samples_that_fit
+from abstain.engines.finish import Ask, Part, Place, finish, finish_tie
+from abstain.engines.grouping import items_of
+from abstain.engines.items import Items, joined, nothing
+from abstain.engines.ranges import Columns, RangeSums, cuts_for, no_sums, split
+from abstain.engines.sources import Batch
+from abstain.engines.spill import Spill
+
+_SURVEYED = 1 << 20  # samples the histogram is made of
+_RESOLUTION = 1 << 13
+_MOST_RANGES = 512
+
+Reader = Callable[[str], Iterator[Batch]]
+Tick = Callable[[str, int], None]
+
+
+@dataclass
+class Survey:
+    """What the first pass learns: how confidences are spread, per group; whether losses are 0/1, weights
+    whole."""
+
+    rows: dict[Any, int] = field(default_factory=dict)
+    histogram: dict[Any, Items] = field(default_factory=dict)
+    zero_one: bool = True
+    wide: bool = False
+    whole: bool = True
+    weighted: bool = False
+
+    def add(self, columns: Columns, group: Any, stride: int, rng: np.random.Generator) -> None:
+        """Take every `stride`-th sample into the histogram, from a random start."""
+        self.rows[group] = self.rows.get(group, 0) + len(columns)
+        self.zero_one &= columns.loss.dtype == bool
+        self.wide |= columns.confidence.dtype != np.float32
+        if columns.weight is not None:
+            self.weighted = True
+            self.whole &= bool(np.all(columns.weight == np.floor(columns.weight)))
+        some = columns.confidence[int(rng.integers(stride)) :: stride]
+        if len(some):
+            fresh = items_of(np.zeros(len(some), dtype=bool), np.ascontiguousarray(some), None, _RESOLUTION)
+            known = self.histogram.get(group, nothing())
+            self.histogram[group] = joined([known, fresh], _RESOLUTION)
+
+
+@dataclass
+class Layout:
+    """Where the ranges of each group start, and the number of each group's first range."""
+
+    cuts: dict[Any, np.ndarray]
+    first: dict[Any, int]
+    total: int
+
+    @classmethod
+    def of(cls, survey: Survey, fit: int) -> Layout:
+        """Ranges of at most about three quarters of what fits, so that few turn out too full."""
+        cuts, first, total = {}, {}, 0
+        for group, rows in survey.rows.items():
+            ranges = min(_MOST_RANGES, -(-4 * rows // (3 * fit)))
+            histogram = survey.histogram.get(group, nothing())
+            cuts[group] = cuts_for(histogram, ranges) if ranges > 1 and len(histogram) else np.empty(0)
+            first[group] = total
+            total += len(cuts[group]) + 1
+        return cls(cuts, first, total)
+
+
+def by_group(batch: Batch) -> Iterator[tuple[Any, Columns]]:
+    """The samples of each group in a batch."""
+    if batch.group is None:
+        yield None, batch.columns
+        return
+    for label in dict.fromkeys(batch.group.tolist()):
+        yield label, batch.columns.take(np.flatnonzero(batch.group == label))
+
+
+class Run:
+    """One execution of the plan over a list of files."""
+
+    def __init__(
+        self, files: list[str], read: Reader, rows: int | None, ask: Ask, memory: int, tick: Tick
+    ) -> None:
+        self.files, self.read, self.rows, self.ask, self.memory, self.tick = (
+            files,
+            read,
+            rows,
+            ask,
+            memory,
+            tick,
+        )
+
+    def survey(self) -> Survey:
+        """First pass: a histogram of keys."""
+        survey, rng = Survey(), np.random.default_rng(0)
+        known = self.rows if self.rows is not None else 50_000_000
+        stride = max(1, known // _SURVEYED)
+        for file in self.files:
+            for batch in self.read(file):
+                for group, columns in by_group(batch):
+                    survey.add(columns, group, stride, rng)
+                self.tick("survey", len(batch.columns))
+        return survey
+
+    def layout(self, survey: Survey) -> Layout:
+        """Ranges that fit the budget."""
+        return Layout.of(survey, self._fit(survey))
+
+    def _fit(self, survey: Survey) -> int:
+        return samples_that_fit(self.memory, self.ask, survey.zero_one, survey.wide)
+
+    def scatter(self, layout: Layout, spill: Spill, key: str | None) -> dict[Any, RangeSums]:
+        """Second pass: every sample to the file of its range, sums on the way."""
+        sums = {group: no_sums(len(cuts) + 1) for group, cuts in layout.cuts.items()}
+        done = _take_up(spill, key, sums) if key else 0
+        for number, file in enumerate(self.files):
+            for batch in self.read(file) if number >= done else ():
+                for group, columns in by_group(batch):
+                    parts, more = split(columns, layout.cuts[group])
+                    sums[group] = sums[group].plus(more)
+                    for place, part in enumerate(parts):
+                        spill.append(layout.first[group] + place, part)
+                self.tick("partition", len(batch.columns))
+            if key:
+                _note(spill, key, number + 1, sums)
+        spill.flush()
+        spill.close()
+        return sums
+
+    def finish(self, spill: Spill, first: int, sums: RangeSums, survey: Survey) -> list[Part]:
+        """The parts of one group, most confident range first."""
+        above, W = sums.above(), float(sums.sums[0].sum())
+        parts: list[Part] = []
+        for number in range(len(sums.count) - 1, -1, -1):
+            if not sums.count[number]:
+                continue
+            place = Place(float(above[0, number]), float(above[1, number]), W)
+            if sums.tied[number]:
+                parts.append(finish_tie(sums.sums[:, number], float(sums.low[number]), place, self.ask))
+            else:
+                parts += self._finish_range(spill, first + number, int(sums.count[number]), place, survey)
+            self.tick("finish", int(sums.count[number]))
+        return parts
+
+    def _finish_range(
+        self, spill: Spill, number: int, count: int, place: Place, survey: Survey
+    ) -> list[Part]:
+        fit = self._fit(survey)
+        if count <= fit:
+            return [finish(spill.read(number), place, self.ask)]
+        return self._refine(spill, number, count, place, survey, fit)
+
+    def _refine(
+        self, spill: Spill, number: int, count: int, place: Place, survey: Survey, fit: int
+    ) -> list[Part]:
+        """A range that turned out too full: the same plan over its own file, one level down."""
+        inner, rng = Survey(zero_one=survey.zero_one, wide=survey.wide), np.random.default_rng(1)
+        for piece in spill.pieces(number):
+            inner.add(piece, None, max(1, count // _SURVEYED), rng)
+        ranges = max(2, -(-4 * count // (3 * fit)))
+        cuts = cuts_for(inner.histogram[None], ranges)
+        with Spill(parent=str(spill.folder)) as lower:
+            sums = no_sums(len(cuts) + 1)
+            for piece in spill.pieces(number):
+                parts, more = split(piece, cuts)
+                sums = sums.plus(more)
+                for at, part in enumerate(parts):
+                    lower.append(at, part)
+            lower.flush()
+            lower.close()
+            return self._finish_inner(lower, sums, place, survey)
+
+    def _finish_inner(self, spill: Spill, sums: RangeSums, outer: Place, survey: Survey) -> list[Part]:
+        above = sums.above()
+        parts: list[Part] = []
+        for number in range(len(sums.count) - 1, -1, -1):
+            place = Place(outer.N + float(above[0, number]), outer.S + float(above[1, number]), outer.W)
+            if not sums.count[number]:
+                continue
+            if sums.tied[number]:
+                parts.append(finish_tie(sums.sums[:, number], float(sums.low[number]), place, self.ask))
+            else:
+                parts += self._finish_range(spill, number, int(sums.count[number]), place, survey)
+        return parts
+
+
+def _note(spill: Spill, key: str, done: int, sums: dict[Any, RangeSums]) -> None:
+    """Remember how far the second pass has come."""
+    state = {
+        "key": key,
+        "done": done,
+        "sizes": spill.flush(),
+        "sums": [[s.sums.tolist(), s.low.tolist(), s.high.tolist()] for s in sums.values()],
+    }
+    target = spill.folder / "progress.json"
+    fresh = target.with_suffix(".new")
+    fresh.write_text(json.dumps(state))
+    fresh.replace(target)
+
+
+def _take_up(spill: Spill, key: str, sums: dict[Any, RangeSums]) -> int:
+    """Files already done by an earlier, interrupted run over the same data; its sums are put into `sums`."""
+    target = spill.folder / "progress.json"
+    state: dict[str, Any] = json.loads(target.read_text()) if target.exists() else {"key": ""}
+    if state["key"] != key:
+        spill.rewind({})
+        return 0
+    spill.rewind({int(number): size for number, size in state["sizes"].items()})
+    for group, stored in zip(list(sums), state["sums"]):
+        sums[group] = RangeSums(*(np.asarray(x, dtype=np.float64) for x in stored))
+    return int(state["done"])

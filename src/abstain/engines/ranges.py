@@ -1,0 +1,140 @@
+"""The plan all exact engines share: cut the confidence axis into ranges, add up each range, finish it on its
+own.
+
+A range is finished from its own samples and two numbers, the mass and loss above it. So whoever holds a range
+(this process, a Dask worker, a Spark task) needs nothing from the others but sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from abstain.engines.items import Items, bits_of, float_of
+
+SUMS = ("mass", "loss", "w2", "w2l", "w2ll", "count")
+
+
+class Columns(NamedTuple):
+    """Samples as vectors of one length."""
+
+    loss: np.ndarray
+    confidence: np.ndarray
+    weight: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+    def take(self, index: np.ndarray | slice) -> Columns:
+        """Some of the samples."""
+        return Columns(
+            self.loss[index], self.confidence[index], None if self.weight is None else self.weight[index]
+        )
+
+
+def together(parts: list[Columns]) -> Columns:
+    """Samples of all parts."""
+    weight = (
+        None if parts[0].weight is None else np.concatenate([p.weight for p in parts if p.weight is not None])
+    )
+    return Columns(
+        np.concatenate([p.loss for p in parts]), np.concatenate([p.confidence for p in parts]), weight
+    )
+
+
+@dataclass(frozen=True)
+class RangeSums:
+    """Sums over each range (ascending): a row of `sums` per column of SUMS, and the confidences found
+    there."""
+
+    sums: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def plus(self, other: RangeSums) -> RangeSums:
+        """Of both sets of samples."""
+        return RangeSums(
+            self.sums + other.sums, np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        )
+
+    @property
+    def count(self) -> np.ndarray:
+        """Samples in each range."""
+        return self.sums[5].astype(np.int64)
+
+    def above(self) -> np.ndarray:
+        """Mass and loss strictly above each range, shape (2, ranges)."""
+        first = self.sums[:2]
+        return np.asarray(np.cumsum(first[:, ::-1], axis=1)[:, ::-1] - first)
+
+    @property
+    def tied(self) -> np.ndarray:
+        """Ranges that hold one confidence: their sums say it all."""
+        return np.asarray(self.low >= self.high)
+
+
+def no_sums(ranges: int) -> RangeSums:
+    """Sums over nothing."""
+    return RangeSums(np.zeros((len(SUMS), ranges)), np.full(ranges, np.inf), np.full(ranges, -np.inf))
+
+
+def cuts_for(histogram: Items, ranges: int) -> np.ndarray:
+    """Ascending thresholds, a range starts at each, so that about `ranges` ranges have equal mass.
+
+    A confidence that alone outweighs a range becomes a range of its own.
+    """
+    mass = histogram.mass
+    step = mass.sum() / max(1, ranges)
+    heavy = histogram.low[(histogram.low == histogram.high) & (mass >= step)]
+    after = float_of(bits_of(heavy) + np.uint64(1))
+    start = np.cumsum(mass) - mass
+    turns = np.flatnonzero(np.diff(np.floor(start / step), prepend=0) > 0)
+    cuts = np.unique(np.concatenate([histogram.low[turns], heavy, after]))
+    return np.asarray(cuts[np.isfinite(cuts)])
+
+
+def split(columns: Columns, cuts: np.ndarray) -> tuple[list[Columns], RangeSums]:
+    """The samples of each range and their sums."""
+    number = len(cuts) + 1
+    if not len(columns):
+        return [columns] * number, no_sums(number)
+    place = np.searchsorted(_comparable(cuts, columns.confidence.dtype), columns.confidence, "right")
+    order = np.argsort(place.astype(np.uint8 if number <= 256 else np.uint16), kind="stable")
+    columns = columns.take(order)
+    sizes = np.bincount(place, minlength=number)
+    ends = np.cumsum(sizes)
+    parts = [columns.take(slice(end - size, end)) for end, size in zip(ends, sizes)]
+    return parts, _sums(columns, ends - sizes, sizes)
+
+
+def _comparable(cuts: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Cuts in the samples' own type (rounded up), so that the search does not widen every sample."""
+    if dtype != np.float32:
+        return cuts
+    with np.errstate(over="ignore"):
+        near = cuts.astype(np.float32)
+    return np.where(near < cuts, np.nextafter(near, np.float32(np.inf)), near)
+
+
+def _sums(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
+    some = sizes > 0
+    result = no_sums(len(sizes))
+    first = starts[some]
+    result.low[some] = np.minimum.reduceat(columns.confidence, first)
+    result.high[some] = np.maximum.reduceat(columns.confidence, first)
+    result.sums[5] = sizes
+    plain = columns.loss.dtype == bool
+    l = columns.loss.view(np.uint8) if plain else columns.loss.astype(np.float64, copy=False)
+    w = columns.weight
+    if w is None:
+        loss = np.add.reduceat(l, first, dtype=np.int64 if plain else np.float64)
+        square = loss if plain else np.add.reduceat(l * l, first)
+        rows = [sizes[some], loss, sizes[some], loss, square]
+    else:
+        w = w.astype(np.float64, copy=False)
+        rows = [np.add.reduceat(x, first) for x in (w, w * l, w * w, w * w * l, w * w * l * l)]
+    for row, values in enumerate(rows):
+        result.sums[row, some] = values
+    return result

@@ -1,0 +1,241 @@
+"""A stream of predictions in at most a megabyte, with bounds that hold for certain."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from abstain._arrays import Array, is_torch
+from abstain._check import check_choice, check_fraction
+from abstain.core import binning
+from abstain.core.pieces import combined, piece_of
+from abstain.core.rows import rows_of_blocks
+from abstain.engines.grouping import items_of, items_of_tensor
+from abstain.engines.items import Items, as_bins, joined, nothing
+from abstain.engines.ranges import Columns
+from abstain.engines.readings import certified, curve, least_mass, risk_at
+from abstain.engines.results import Certified, CertifiedCurve
+from abstain.errors import DataError, InputError
+from abstain.metrics._sample import prepare
+
+_CHUNK = 1 << 22  # samples sorted at a time
+_BUFFER = 1 << 15  # small updates wait until they are worth a sort
+_MAGIC = b"abstain.Sketch.1\n"
+
+
+class Sketch:
+    """Constant-size summary of a stream: feed it, merge it, ask it; lower areas are better.
+
+    Parameters
+    ----------
+    size : int
+        Largest size in bytes when stored. While the confidences seen have few distinct values (some 30,000 in
+        the default megabyte) every answer is exact; beyond that, stretches of the confidence axis are joined
+        where it costs the bounds least, and each answer comes with the bounds that remain.
+
+    Sketches of parts merge, in any order and any shape of tree, into the sketch of the whole.
+
+    Examples
+    --------
+    >>> sketch = Sketch()
+    >>> sketch.update([0, 0, 1], [0.9, 0.8, 0.1])
+    >>> sketch.aurc()
+    0.111111 (for certain between 0.111111 and 0.111111)
+    """
+
+    def __init__(self, size: int = 1_000_000) -> None:
+        if int(size) < 4096:
+            raise InputError(f"Sketch: `size` must be at least 4096 bytes, got {size}.")
+        self.size = int(size)
+        self._items = nothing()
+        self._waiting: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+        self._waits = 0
+        self.n = 0
+        self._whole = True
+        self._least, self._most = np.inf, -np.inf
+
+    # feeding ------------------------------------------------------------------------------------------------
+
+    def update(self, loss: Array, confidence: Array, /, *, sample_weight: Array | None = None) -> None:
+        """Add samples: one loss and one confidence each (higher = surer), arrays of any one shape.
+
+        Tensors on a device are sorted there; only a table of at most `size` bytes comes to the host.
+        """
+        loss, confidence, sample_weight = (_flat(x) for x in (loss, confidence, sample_weight))
+        if getattr(loss, "shape", None) == (0,) and getattr(confidence, "shape", None) == (0,):
+            return
+        sample = prepare("Sketch.update", loss, confidence, sample_weight)
+        self._note(sample.loss, sample.weight, sample.road.xp)
+        columns = (sample.loss, sample.confidence, sample.weight)
+        if not sample.road.host:
+            self._take(
+                items_of_tensor(*columns, self._limit(False)) if is_torch(sample.loss) else _foreign(columns)
+            )
+        elif len(sample.loss) + self._waits < _BUFFER:
+            self._waiting.append(tuple(None if c is None else c.copy() for c in columns))  # type: ignore[arg-type]
+            self._waits += len(sample.loss)
+        else:
+            self._flush()
+            for a in range(0, len(sample.loss), _CHUNK):
+                part = Columns(*columns).take(slice(a, a + _CHUNK))
+                self._take(items_of(*part, self._limit(False)))
+
+    def merge(self, *others: Sketch) -> Sketch:
+        """The sketch of all samples together (of the size of this one); neither input changes."""
+        result = Sketch(self.size)
+        parts = [self, *others]
+        for part in parts:
+            part._flush()
+        wide = any(len(part._items.sums) == 5 for part in parts)
+        result._items = joined([part._items for part in parts], result._limit(wide))
+        result.n = sum(part.n for part in parts)
+        result._whole = all(part._whole for part in parts)
+        result._least, result._most = min(p._least for p in parts), max(p._most for p in parts)
+        return result
+
+    def _note(self, loss: Array, weight: Array | None, xp: Any) -> None:
+        self.n += int(loss.shape[0])
+        self._least = min(self._least, float(loss.min()))
+        self._most = max(self._most, float(loss.max()))
+        if weight is not None and self._whole:
+            self._whole = bool(xp.all(xp.floor(weight) == weight))
+
+    def _limit(self, wide: bool) -> int:
+        return (self.size - 512) // (8 * (7 if wide else 4))
+
+    def _take(self, items: Items) -> None:
+        wide = len(items.sums) == 5 or len(self._items.sums) == 5
+        self._items = joined([self._items, items], self._limit(wide))
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        waiting, self._waiting, self._waits = self._waiting, [], 0
+        loss = np.concatenate([w[0].astype(np.float64) for w in waiting])
+        confidence = np.concatenate([w[1].astype(np.float64) for w in waiting])
+        weight = None
+        if any(w[2] is not None for w in waiting):
+            weight = np.concatenate([np.ones(len(w[0])) if w[2] is None else w[2] for w in waiting])
+        self._take(items_of(loss, confidence, weight, self._limit(False)))
+
+    # asking -------------------------------------------------------------------------------------------------
+
+    @property
+    def exact(self) -> bool:
+        """Does every item hold one confidence only, so that all answers are exact?"""
+        return bool(np.all(self._table("exact").low == self._items.high))
+
+    def _table(self, name: str) -> Items:
+        self._flush()
+        if not len(self._items):
+            raise InputError(f"Sketch.{name}: needs at least one sample, got none. Call `update` first.")
+        return self._items
+
+    def _largest(self) -> float | None:
+        """The largest loss seen, which bounds all of them; None when some are negative."""
+        if self._least < 0:
+            return None
+        return max(self._most, 1.0) if self._most in (0.0, 1.0) else self._most
+
+    def _bins(self, name: str) -> binning.Bins:
+        return as_bins(self._table(name), self._largest(), self._whole)
+
+    def aurc(self) -> Certified:
+        """Area under the risk-coverage curve (harmonic, threshold ties); lower is better."""
+        return certified(binning.aurc(self._bins("aurc"), self._largest()))
+
+    def augrc(self) -> Certified:
+        """Area under the generalised risk-coverage curve (mean rule); lower is better."""
+        return certified(binning.augrc(self._bins("augrc"), self._largest()))
+
+    def risk(self) -> Certified:
+        """Mean loss of all samples: always exact; lower is better."""
+        items = self._table("risk")
+        value = float(items.loss.sum() / items.mass.sum())
+        return Certified(value, value, value)
+
+    def risk_at_coverage(self, coverage: float) -> Certified:
+        """Selective risk at the least attainable coverage of at least `coverage`; lower is better."""
+        asked = check_fraction("Sketch.risk_at_coverage", "coverage", coverage)
+        items = self._table("risk_at_coverage")
+        position = least_mass(asked, float(items.mass.sum()), self._whole)
+        return risk_at(items, position, self._largest())
+
+    def curve(self) -> CertifiedCurve:
+        """The risk-coverage curve at the lower end of every item."""
+        return curve(self._table("curve"), self._largest())
+
+    def standard_error(self, metric: str = "aurc") -> float:
+        """Standard error of "aurc" or "augrc", members of an item taken as equals: no certificate."""
+        check_choice("Sketch.standard_error", "metric", metric, ("aurc", "augrc"))
+        items = self._table("standard_error").widened()
+        m, L, w2, w2l, w2ll = items.sums[:, np.argsort(items.low + items.high)]
+        moments = (x[::-1] for x in (w2, w2l, w2ll))
+        piece = piece_of(rows_of_blocks(m, L), *moments, "harmonic" if metric == "aurc" else "sele")
+        return combined([piece])[1]
+
+    # storing ------------------------------------------------------------------------------------------------
+
+    def _meta(self) -> dict[str, Any]:
+        self._flush()
+        span = None if self.n == 0 else [self._least, self._most]
+        return {"size": self.size, "n": self.n, "whole": self._whole, "losses": span}
+
+    def to_bytes(self) -> bytes:
+        """At most `size` bytes; `Sketch.from_bytes` reads them on any machine."""
+        meta = json.dumps(self._meta() | {"columns": len(self._items.sums)}).encode()
+        columns = [self._items.low, self._items.high, *self._items.sums]
+        body = b"".join(np.ascontiguousarray(c, dtype="<f8").tobytes() for c in columns)
+        return _MAGIC + len(meta).to_bytes(4, "little") + meta + body
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> Sketch:
+        """The inverse of `to_bytes`."""
+        if not stored.startswith(_MAGIC):
+            raise DataError("Sketch.from_bytes: these bytes were not written by `Sketch.to_bytes`.")
+        at = len(_MAGIC) + 4
+        end = at + int.from_bytes(stored[at - 4 : at], "little")
+        meta = json.loads(stored[at:end])
+        table = (
+            np.frombuffer(stored, dtype="<f8", offset=end).reshape(meta["columns"] + 2, -1).astype(np.float64)
+        )
+        return cls._from(meta, Items(table[0], table[1], table[2:]))
+
+    def to_json(self) -> str:
+        """The same as text, numbers in full."""
+        meta = self._meta()
+        low, high, sums = (x.tolist() for x in self._items)
+        return json.dumps(meta | {"low": low, "high": high, "sums": sums})
+
+    @classmethod
+    def from_json(cls, stored: str) -> Sketch:
+        """The inverse of `to_json`."""
+        meta = json.loads(stored)
+        return cls._from(
+            meta, Items(*(np.asarray(meta[k], dtype=np.float64) for k in ("low", "high", "sums")))
+        )
+
+    @classmethod
+    def _from(cls, meta: dict[str, Any], items: Items) -> Sketch:
+        sketch = cls(meta["size"])
+        sketch._items, sketch.n, sketch._whole = items, meta["n"], meta["whole"]
+        if meta["losses"] is not None:
+            sketch._least, sketch._most = meta["losses"]
+        return sketch
+
+    def __repr__(self) -> str:
+        waiting = f" and {self._waits} samples waiting" if self._waits else ""
+        return f"Sketch(n = {self.n}, {len(self._items)} items{waiting})"
+
+
+def _flat(x: Array) -> Array:
+    """Images and batches are samples too."""
+    return x.reshape(-1) if getattr(x, "ndim", 1) > 1 else x
+
+
+def _foreign(columns: tuple[Array, Array, Array | None]) -> Items:
+    raise InputError(
+        "Sketch.update: takes numpy arrays and torch tensors (and what lives on the host), got another."
+    )

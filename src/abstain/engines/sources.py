@@ -1,0 +1,232 @@
+"""Reading predictions batch by batch from Parquet, Arrow and CSV files; every value knows its file and
+row."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from abstain.engines.ranges import Columns
+from abstain.errors import DataError, MissingDependencyError
+
+BATCH = 1 << 20
+_KINDS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".csv": "csv",
+    ".gz": "csv",
+}
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Which columns hold what: confidence and loss, or logits (several columns, or one of lists) and
+    label."""
+
+    confidence: str = "confidence"
+    loss: str = "loss"
+    weight: str | None = None
+    group: str | None = None
+    logits: tuple[str, ...] = ()
+    label: str | None = None
+    score: str = "max_softmax"
+    loss_name: str = "zero_one"
+
+    @property
+    def names(self) -> list[str]:
+        """Columns to read."""
+        own = [*self.logits, self.label] if self.logits else [self.confidence, self.loss]
+        return [name for name in dict.fromkeys([*own, self.weight, self.group]) if name]
+
+
+class Batch(NamedTuple):
+    """Samples of one file from row `start` on."""
+
+    file: str
+    start: int
+    columns: Columns
+    group: np.ndarray | None
+
+
+def find_files(name: str, path: Any) -> list[str]:
+    """Files of a path, a folder, a glob or a list of them, in the order of their names."""
+    if not isinstance(path, (str, os.PathLike)):
+        return [file for part in path for file in find_files(name, part)]
+    text = os.fspath(path)
+    if os.path.isdir(text):
+        found = sorted(
+            str(p) for p in Path(text).rglob("*") if p.suffix in _KINDS and not p.name.startswith(("_", "."))
+        )
+    elif os.path.exists(text):
+        found = [text]
+    else:
+        found = sorted(glob.glob(text, recursive=True))
+    if not found:
+        kinds = ", ".join(k for k in _KINDS if k != ".gz")
+        raise DataError(
+            f"{name}: found no files at {text!r}. Give a file, a folder or a glob of {kinds} files."
+        )
+    return found
+
+
+def rows_in(file: str) -> int | None:
+    """Rows by the file's own account, without reading them; None when it does not say (CSV)."""
+    kind = _kind(file)
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        return int(pq.read_metadata(file).num_rows)
+    return None
+
+
+def _kind(file: str) -> str:
+    kind = _KINDS.get(Path(file).suffix.lower())
+    if kind is None:
+        raise DataError(f"files: cannot tell what {file!r} is. Known: Parquet, Arrow (feather, ipc) and CSV.")
+    return kind
+
+
+def batches(name: str, file: str, fields: Fields, size: int = BATCH) -> Iterator[Batch]:
+    """The samples of one file, checked; at most `size` at a time."""
+    start = 0
+    for table in _tables(name, file, fields, size):
+        for at in range(0, table.num_rows, size):
+            part = table.slice(at, size)
+            yield _batch(name, file, start, part, fields)
+            start += part.num_rows
+
+
+def _tables(name: str, file: str, fields: Fields, size: int) -> Iterator[Any]:
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MissingDependencyError("reading prediction files", "pyarrow", "files") from None
+    try:
+        yield from _open(pa, file, fields.names, size)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{name}: cannot read {file}: {error}") from error
+    except KeyError as error:
+        raise DataError(
+            f"{name}: {file} has no column {error}. Name the columns, e.g. confidence='score'."
+        ) from None
+
+
+def _open(pa: Any, file: str, names: list[str], size: int) -> Iterator[Any]:
+    kind = _kind(file)
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(file, pre_buffer=False) as opened:
+            _need(names, opened.schema_arrow.names)
+            yield from opened.iter_batches(size, columns=names)
+    elif kind == "arrow":
+        with pa.memory_map(file) as source:
+            try:
+                reader = pa.ipc.open_file(source)
+            except pa.ArrowInvalid:
+                source.seek(0)
+                stream = pa.ipc.open_stream(source)
+                _need(names, stream.schema.names)
+                yield from (batch.select(names) for batch in stream)
+                return
+            _need(names, reader.schema.names)
+            yield from (reader.get_batch(i).select(names) for i in range(reader.num_record_batches))
+    else:
+        from pyarrow import csv
+
+        with csv.open_csv(file, read_options=csv.ReadOptions(block_size=16 << 20)) as reader:
+            _need(names, reader.schema.names)
+            yield from (batch.select(names) for batch in reader)
+
+
+def _need(names: Sequence[str], present: Sequence[str]) -> None:
+    for wanted in names:
+        if wanted not in present:
+            raise KeyError(f"{wanted!r}; it has {', '.join(present)}")
+
+
+def _batch(name: str, file: str, start: int, table: Any, fields: Fields) -> Batch:
+    def column(field: str) -> np.ndarray:
+        return as_numpy(name, file, start, field, table.column(field))
+
+    if fields.logits and fields.label:
+        logits = _logits(name, file, start, fields, table)
+        confidence, loss = scored(logits, column(fields.label), fields)
+    else:
+        confidence, loss = column(fields.confidence), column(fields.loss)
+        check_finite(name, file, start, fields.confidence, confidence)
+    check_finite(name, file, start, fields.loss, loss)
+    weight = None
+    if fields.weight:
+        weight = column(fields.weight).astype(np.float64)
+        check_finite(name, file, start, fields.weight, weight)
+        if weight.min(initial=0.0) < 0:
+            raise DataError(f"{name}: `{fields.weight}` must not be negative, in {file}.")
+    group = None if not fields.group else np.asarray(table.column(fields.group).to_pylist(), dtype=object)
+    return Batch(file, start, ready(loss, confidence, weight), group)
+
+
+def ready(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Columns:
+    """Vectors in the few types the plan works with; 0/1 losses as booleans."""
+    if confidence.dtype not in (np.float32, np.float64):
+        confidence = confidence.astype(np.float32 if confidence.dtype == np.float16 else np.float64)
+    if loss.dtype != bool:
+        if loss.dtype.kind in "iu" or loss.dtype == np.float16:
+            loss = loss.astype(np.float64)
+        if bool(np.all((loss == 0) | (loss == 1))):
+            loss = loss != 0
+    return Columns(loss, confidence, weight)
+
+
+def scored(logits: np.ndarray, label: np.ndarray, fields: Fields) -> tuple[np.ndarray, np.ndarray]:
+    """Confidence (an exact rank key) and loss of logits."""
+    from abstain import losses, scores
+
+    confidence = scores.by_name(fields.score)(logits)
+    return np.asarray(confidence), np.asarray(losses.by_name(fields.loss_name)(logits, label))
+
+
+def _logits(name: str, file: str, start: int, fields: Fields, table: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    first = table.column(fields.logits[0])
+    if len(fields.logits) == 1 and pa.types.is_nested(first.type):
+        flat = first.combine_chunks() if hasattr(first, "combine_chunks") else first
+        values = np.asarray(flat.flatten().to_numpy(zero_copy_only=False))
+        return values.reshape(table.num_rows, -1)
+    return np.stack([as_numpy(name, file, start, f, table.column(f)) for f in fields.logits], axis=1)
+
+
+def as_numpy(name: str, file: str, start: int, field: str, column: Any) -> np.ndarray:
+    """One column as numbers; a missing value is an error that names its row."""
+    if column.null_count:
+        row = start + int(np.flatnonzero(np.asarray(column.is_null()))[0])
+        raise DataError(
+            f"{name}: `{field}` has a missing value in {file}, row {row}. Drop the row or fill it in."
+        )
+    values = np.asarray(column.to_numpy(zero_copy_only=False))
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"{name}: `{field}` must hold numbers, got {column.type} in {file}.")
+    return values
+
+
+def check_finite(name: str, file: str, start: int, field: str, values: np.ndarray) -> None:
+    """No NaN, no infinity; the message names file and row (the first data row is row 0)."""
+    if not len(values) or values.dtype.kind != "f":
+        return
+    if np.isfinite(values.min()) and np.isfinite(values.max()):
+        return
+    at = int(np.flatnonzero(~np.isfinite(values))[0])
+    raise DataError(
+        f"{name}: `{field}` must be finite, got {values[at]} in {file}, row {start + at}. "
+        f"A sample without it cannot be ranked: drop the row."
+    )

@@ -1,0 +1,134 @@
+"""Samples on disk, range by range: written in turn, read back whole, and gone afterwards whatever happens."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import numpy as np
+
+from abstain.engines.ranges import Columns, together
+from abstain.errors import AbstainError
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_TYPES = ("?", "<f4", "<f8")
+
+
+class SpillError(AbstainError, OSError):
+    """The folder for intermediate data cannot take any more."""
+
+
+class Spill:
+    """A folder with one file per range. A temporary folder is removed on leaving, also by an error or Ctrl-C.
+
+    A folder named by the user is kept when the work is interrupted, so that it can be taken up again.
+    """
+
+    def __init__(self, parent: str | None = None, keep_at: str | None = None) -> None:
+        self._keep_at, self._parent = keep_at, parent
+        self._files: dict[int, BinaryIO] = {}
+        self.folder = Path()
+
+    def __enter__(self) -> Spill:
+        if self._keep_at is not None:
+            self.folder = Path(self._keep_at)
+            self.folder.mkdir(parents=True, exist_ok=True)
+        else:
+            self.folder = Path(tempfile.mkdtemp(prefix="abstain-", dir=self._parent))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        interrupted = kind is not None and not (error is not None and isinstance(error, AbstainError))
+        if self._keep_at is None or not interrupted:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, number: int) -> Path:
+        """Where a range lies."""
+        return self.folder / f"range-{number:05d}"
+
+    def append(self, number: int, columns: Columns) -> None:
+        """Add samples to a range."""
+        if not len(columns):
+            return
+        try:
+            if number not in self._files:
+                self._files[number] = open(self.path(number), "ab")  # noqa: SIM115
+            _write(self._files[number], columns)
+        except OSError as error:
+            raise self._full(error) from error
+
+    def _full(self, error: OSError) -> OSError:
+        if error.errno not in _NO_ROOM:
+            return error
+        return SpillError(
+            error.errno,
+            f"files: no room left for intermediate data in {self.folder}. Everything written there is removed. "
+            f"Name a larger disk with `spill=`, or allow more memory",
+        )
+
+    def flush(self) -> dict[int, int]:
+        """Make what was written last; sizes of the files so far."""
+        try:
+            for file in self._files.values():
+                file.flush()
+        except OSError as error:
+            raise self._full(error) from error
+        return {int(p.name[6:]): p.stat().st_size for p in self.folder.glob("range-*")}
+
+    def rewind(self, sizes: dict[int, int]) -> None:
+        """Forget what was written after `flush` gave these sizes."""
+        self.close()
+        for path in self.folder.glob("range-*"):
+            size = sizes.get(int(path.name[6:]), 0)
+            with open(path, "r+b") as file:
+                file.truncate(size)
+
+    def close(self) -> None:
+        """Close the files; they stay."""
+        for file in self._files.values():
+            try:
+                file.close()
+            except OSError as error:
+                if error.errno not in _NO_ROOM:
+                    raise
+        self._files = {}
+
+    def read(self, number: int) -> Columns:
+        """All samples of a range."""
+        return together(list(self.pieces(number)))
+
+    def pieces(self, number: int):  # type: ignore[no-untyped-def]
+        """The samples of a range as they were written."""
+        with open(self.path(number), "rb") as file:
+            while head := file.read(16):
+                yield _read(file, np.frombuffer(head, dtype="<i8"))
+
+    def drop(self, number: int) -> None:
+        """Remove a range that is done with."""
+        self.path(number).unlink(missing_ok=True)
+
+
+def _write(file: BinaryIO, columns: Columns) -> None:
+    arrays = [a for a in columns if a is not None]
+    kinds = [_TYPES.index("?" if a.dtype == bool else f"<f{a.dtype.itemsize}") for a in arrays]
+    code = sum((kind + 1) << (4 * i) for i, kind in enumerate(kinds))
+    file.write(np.asarray([len(columns), code], dtype="<i8").tobytes())
+    for array in arrays:
+        np.ascontiguousarray(array).tofile(file)
+
+
+def _read(file: BinaryIO, head: np.ndarray) -> Columns:
+    rows, code = (int(x) for x in head)
+    arrays = []
+    while code:
+        dtype = np.dtype(_TYPES[(code & 15) - 1])
+        arrays.append(np.fromfile(file, dtype=dtype, count=rows))
+        code >>= 4
+    return Columns(*arrays)
