@@ -54,10 +54,16 @@ def ratio(a: Influence, b: Influence, least: Array) -> Influence:
 
 
 def second_moment(influence: Influence, w2: Array, w2l: Array, w2ll: Array) -> Array:
-    """Sum of (w IF)^2 from the rows' sums of w^2, w^2 l and w^2 l^2: at the row's mean loss, and around it."""
+    """Sum of (w IF)^2 from the rows' sums of w^2, w^2 l, w^2 l^2: at the row's mean loss, and around it."""
     mean = w2l / _some(w2)
     middle = influence.const + influence.slope * mean
     return np.sum(w2 * middle**2 + influence.slope**2 * np.maximum(w2ll - mean * w2l, 0.0), axis=-1)
+
+
+def zero_one_fourth_moment(influence: Influence, rows: Rows) -> Array:
+    """Sum of IF^4 over unweighted 0/1 losses."""
+    right, wrong = influence.const, influence.const + influence.slope
+    return np.sum((rows.m - rows.L) * right**4 + rows.L * wrong**4, axis=-1)
 
 
 # areas ------------------------------------------------------------------------------------------------------

@@ -46,11 +46,11 @@ class Moments(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """An estimate, its standard error, and the rows both came from."""
+    """An estimate, and sums of the squares and fourth powers of its influences (None where rows do not tell)."""
 
     estimate: float
-    standard_error: float
-    moments: Moments
+    second: float
+    fourth: float | None
 
 
 def moments_of_blocks(blocks: Blocks) -> Moments:
@@ -80,10 +80,12 @@ def has_row_form(metric: str, zero_one: bool) -> bool:
 
 
 def of_moments(metric: str, moments: Moments, options: Options = DEFAULT) -> Spread:
-    """Estimate and standard error from sums over rows; see `has_row_form`."""
+    """Estimate and sums of influences from rows; see `has_row_form`."""
     line = of_rows(metric, moments.rows, options)
-    square = of.second_moment(line, moments.w2, moments.w2l, moments.w2ll)
-    return Spread(float(line.estimate), float(np.sqrt(square) / moments.rows.W[0]), moments)
+    second = float(of.second_moment(line, moments.w2, moments.w2l, moments.w2ll))
+    single = moments.zero_one and np.array_equal(moments.w2, moments.rows.m)
+    fourth = float(of.zero_one_fourth_moment(line, moments.rows)) if single else None
+    return Spread(float(line.estimate), second, fourth)
 
 
 def of_rows(metric: str, rows: Rows, options: Options = DEFAULT) -> Influence:

@@ -4,8 +4,9 @@ The influence of a sample in row k is `(p_k - c) + (A - q_k) l` with running sum
 
 .. math:: p_k = R_k + \sum_{j<k} m_j R_j / N_j, \qquad q_k = \sum_{j<k} m_j / N_j,
 
-and constants known at the end, `c = T + sum m R / N` and `A = sum m / N`. So the sum of squares is a quadratic in
-`c` and `A` whose coefficients are gathered on the way. The tests hold it against `influence`.
+and constants known at the end, `c = T + sum m R / N` and `A = sum m / N`. So the sum of squares (and, for 0/1
+losses, of fourth powers) is a polynomial in `c` and `A` whose coefficients are gathered on the way. The tests hold
+it against `influence`.
 """
 
 from __future__ import annotations
@@ -19,61 +20,77 @@ import numpy as np
 from abstain.core import fast
 from abstain.core.estimators import area_terms
 from abstain.core.rows import Rows
-from abstain.core.spread import moments_of_samples, of_moments
+
+_LEAST = 1e-8  # smaller than this beside its terms, a difference of sums has too few digits left
 
 
 class AreaSpread(NamedTuple):
-    """AURC with its standard error, and the leave-one-out estimate from the same rows."""
+    """AURC, sums of the squares and fourth powers of its influences, and the leave-one-out estimate."""
 
     estimate: float
-    standard_error: float
+    second: float
+    fourth: float | None  # None for losses other than 0/1
     loo: float
 
 
-def area_spread(loss: np.ndarray, confidence: np.ndarray) -> AreaSpread:
-    """Of an unweighted vector: estimator "harmonic", ties "threshold"."""
+def area_spread(loss: np.ndarray, confidence: np.ndarray, zero_one: bool) -> AreaSpread | None:
+    """Of an unweighted vector, estimator "harmonic", ties "threshold"; None where next to no spread is left."""
     n = len(loss)
-    B = A = 0.0  # sum m R / N and sum m / N over the rows above
+    B = A = area = loo = 0.0  # B = sum m R / N and A = sum m / N over the rows above
     gathered = []
-    for rows, squares in _row_pieces(loss, confidence):
-        m, L, risk = rows.m, rows.L, rows.risk
-        share = m / rows.N
-        below_B, below_A = np.cumsum(share * risk), np.cumsum(share)
-        p, q = risk + B, np.full(len(m), A)
-        p[1:] += below_B[:-1]
-        q[1:] += below_A[:-1]
-        mp, Lp, Qq = m * p, L * p, squares * q
-        loo = float(np.sum(area_terms(rows, "loo", "threshold")))
-        sums = (
-            m @ risk,
-            mp @ p,
-            mp.sum(),
-            Lp.sum(),
-            Lp @ q,
-            L @ q,
-            L.sum(),
-            squares.sum(),
-            Qq.sum(),
-            Qq @ q,
-            loo,
-        )
-        gathered.append(sums)
-        B, A = B + float(below_B[-1]), A + float(below_A[-1])
-    area, mpp, mp_, Lp_, Lpq, Lq, L_, Q_, Qq_, Qqq, loo = (math.fsum(map(float, c)) for c in zip(*gathered))
-    c = area / n + B
-    square = mpp - 2 * c * mp_ + c * c * n
-    square += 2 * (A * Lp_ - Lpq - c * A * L_ + c * Lq)
-    square += A * A * Q_ - 2 * A * Qq_ + Qqq
-    if square <= 1e-9 * (mpp + c * c * n):  # next to no spread: too little left of a difference of large sums
-        exact = of_moments("aurc", moments_of_samples(loss, confidence))
-        return AreaSpread(exact.estimate, exact.standard_error, loo / n)
-    return AreaSpread(area / n, math.sqrt(square) / n, loo / n)
+    for rows, squares in _row_pieces(loss, confidence, zero_one):
+        share, risk = rows.m / rows.N, rows.risk
+        grown_B, grown_A = np.cumsum(share * risk), np.cumsum(share)
+        p, q = risk + B, np.full(len(share), A)
+        p[1:] += grown_B[:-1]
+        q[1:] += grown_A[:-1]
+        gathered.append(_powers(rows, p, q) if zero_one else _squares(rows, p, q, squares))
+        area += float(rows.m @ risk)
+        loo += float(np.sum(area_terms(rows, "loo", "threshold")))
+        B, A = B + float(grown_B[-1]), A + float(grown_A[-1])
+    sums = [math.fsum(map(float, column)) for column in zip(*gathered)]
+    finish = _finish_powers if zero_one else _finish_squares
+    found = finish(sums, area / n + B, A, n)
+    return None if found is None else AreaSpread(area / n, found[0], found[1], loo / n)
 
 
-def _row_pieces(loss: np.ndarray, confidence: np.ndarray) -> Iterator[tuple[Rows, np.ndarray]]:
+def _powers(rows: Rows, p: np.ndarray, q: np.ndarray) -> tuple[float, ...]:
+    """Moments of p over what is right and of p - q over errors, orders 0 to 4."""
+    sums: tuple[float, ...] = ()
+    for mass, x in ((rows.m - rows.L, p), (rows.L, p - q)):
+        first, square = mass * x, x * x
+        sums += (mass.sum(), first.sum(), first @ x, first @ square, (first * x) @ square)
+    return sums
+
+
+def _finish_powers(sums: list[float], c: float, A: float, n: int) -> tuple[float, float] | None:
+    second = fourth = size = 0.0
+    for (s0, s1, s2, s3, s4), at in ((sums[:5], c), (sums[5:], c - A)):
+        second += s2 - 2 * at * s1 + at**2 * s0
+        fourth += s4 - 4 * at * s3 + 6 * at**2 * s2 - 4 * at**3 * s1 + at**4 * s0
+        size += s4 + at**4 * s0
+    return None if fourth <= _LEAST * size else (second, fourth)
+
+
+def _squares(rows: Rows, p: np.ndarray, q: np.ndarray, squares: np.ndarray) -> tuple[float, ...]:
+    mp, Lp, Qq = rows.m * p, rows.L * p, squares * q
+    return (mp @ p, mp.sum(), Lp.sum(), Lp @ q, rows.L @ q, rows.L.sum(), squares.sum(), Qq.sum(), Qq @ q)
+
+
+def _finish_squares(sums: list[float], c: float, A: float, n: int) -> tuple[float, None] | None:
+    mpp, mp, Lp, Lpq, Lq, L, Q, Qq, Qqq = sums
+    second = mpp - 2 * c * mp + c * c * n
+    second += 2 * (A * Lp - Lpq - c * A * L + c * Lq)
+    second += A * A * Q - 2 * A * Qq + Qqq
+    return None if second <= _LEAST * (mpp + c * c * n) else (second, None)
+
+
+def _row_pieces(
+    loss: np.ndarray, confidence: np.ndarray, zero_one: bool
+) -> Iterator[tuple[Rows, np.ndarray]]:
     """Rows a cacheful at a time, from the top, each with its sum of squared losses."""
     samples = fast._stream(loss, confidence, None)
-    if fast.is_zero_one(loss):
+    if zero_one:
         for rows in fast._pieces(samples):
             yield rows, rows.L
         return

@@ -58,8 +58,8 @@ def within(units: Units, low: float, high: float) -> tuple[float, float]:
     return low, high
 
 
-def quantile(units: int, level: float) -> float:
-    """Two-sided Student quantile for a spread estimated from `units` independent draws."""
+def quantile(freedom: float, level: float) -> float:
+    """Two-sided Student quantile."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(max(1, units - 1), (1 + level) / 2))
+    return float(stdtrit(freedom, (1 + level) / 2))

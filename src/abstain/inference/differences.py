@@ -51,8 +51,8 @@ def paired_difference(
         )
     value_a, pull_a = values_of(name, a)
     value_b, pull_b = values_of(name, b)
-    error = error_of(pull_a - pull_b, a.whole_weight, a.clusters, a.total, a.strata)
-    return _difference(a, (value_a, value_b), error, level, a.sampled - 1.0, a.n, True)
+    error, freedom = error_of(pull_a - pull_b, a)
+    return _difference(a, (value_a, value_b), error, level, freedom, a.n, True)
 
 
 def unpaired_difference(
@@ -81,10 +81,10 @@ def unpaired_difference(
     level = check_fraction(name, "level", level, open_high=True)
     a = gather(name, metric, loss_a, confidence_a, sample_weight_a, abstained_a, clusters_a, None, options)
     b = gather(name, metric, loss_b, confidence_b, sample_weight_b, abstained_b, clusters_b, None, options)
-    value_a, error_a = measure(name, a)[:2]
-    value_b, error_b = measure(name, b)[:2]
+    value_a, error_a, freedom_a, _ = measure(name, a)
+    value_b, error_b, freedom_b, _ = measure(name, b)
     error = math.hypot(error_a, error_b)
-    spread = error_a**4 / max(1, a.sampled - 1) + error_b**4 / max(1, b.sampled - 1)
+    spread = error_a**4 / freedom_a + error_b**4 / freedom_b
     freedom = error**4 / spread if spread > 0 else 1.0
     return _difference(a, (value_a, value_b), error, level, freedom, a.n + b.n, False)
 
@@ -101,7 +101,6 @@ def _difference(
     from scipy.special import stdtr, stdtrit
 
     gap = values[0] - values[1]
-    freedom = max(1.0, freedom)
     scale = abs(values[0]) + abs(values[1])
     if error > 1e-13 * scale:
         p = float(2 * stdtr(freedom, -abs(gap) / error))

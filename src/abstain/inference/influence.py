@@ -14,6 +14,8 @@ from abstain.errors import InputError
 from abstain.inference._units import BOOTSTRAP_ONLY, Units, gather
 from abstain.inference.results import Influences
 
+_MANY = 1 << 17  # samples from which sums over rows replace single influences for losses other than 0/1
+
 
 def influence(
     metric: Any,
@@ -68,25 +70,44 @@ def standard_error(
 
 
 class Measured(NamedTuple):
-    """Estimate and standard error; the leave-one-out estimate where it came for free."""
+    """Estimate, standard error and its degrees of freedom; the leave-one-out estimate where it came for free."""
 
     estimate: float
     standard_error: float
+    freedom: float
     loo: float | None = None
 
 
 def measure(function: str, units: Units) -> Measured:
     """Estimate and standard error by the fastest road."""
     needs_influence(function, units.metric)
-    direct = units.clusters is None and units.strata is None and units.kept is None
-    if direct and units.weight is None and units.metric == "aurc" and units.area == spread.DEFAULT:
-        return Measured(*area_spread(units.loss, units.confidence))
-    if direct and spread.has_row_form(units.metric, units.zero_one):
-        moments = spread.moments_of_samples(units.loss, units.confidence, units.weight)
+    single = units.clusters is None and units.strata is None and units.kept is None and units.weight is None
+    by_rows = units.zero_one or (units.n > _MANY and spread.has_row_form(units.metric, False))
+    if not (single and by_rows):
+        estimate, values = values_of(function, units)
+        return Measured(estimate, *error_of(values, units))
+    loo = None
+    found: Any = None
+    if units.metric == "aurc" and units.area == spread.DEFAULT:
+        found = area_spread(units.loss, units.confidence, units.zero_one)
+        loo = None if found is None else found.loo
+    if found is None:
+        moments = spread.moments_of_samples(units.loss, units.confidence)
         found = spread.of_moments(units.metric, moments, units.area)
-        return Measured(found.estimate, found.standard_error)
-    estimate, values = values_of(function, units)
-    return Measured(estimate, error_of(values, units.whole_weight, units.clusters, units.total, units.strata))
+    error = math.sqrt(found.second) / units.n
+    return Measured(found.estimate, error, freedom_of(units.n, found.second, found.fourth), loo)
+
+
+def freedom_of(count: int, second: float, fourth: float | None) -> float:
+    r"""Degrees of freedom of a spread estimated from `count` draws, by Satterthwaite's rule.
+
+    A sum of squares of draws of kurtosis :math:`\kappa` varies like one of :math:`2n/(\kappa - 1)` normal ones: when
+    a few samples (confident errors, say) make most of the spread, it is known no better than from those few.
+    """
+    if fourth is None or second <= 0:
+        return max(1.0, count - 1.0)
+    kurtosis = count * fourth / second**2
+    return max(1.0, min(count - 1.0, 2 * count / (kurtosis - 1) if kurtosis > 1 else math.inf))
 
 
 def needs_influence(function: str, metric: str) -> None:
@@ -114,25 +135,23 @@ def values_of(function: str, units: Units) -> tuple[float, np.ndarray]:
     return estimate, values
 
 
-def error_of(
-    values: np.ndarray,
-    weight: np.ndarray | None,
-    clusters: np.ndarray | None,
-    total: float,
-    strata: np.ndarray | None = None,
-) -> float:
-    """Standard error from influences: added up within clusters first, their mean taken off within strata."""
-    pulls = values if weight is None else values * weight
-    if clusters is not None:
-        count = int(clusters.max()) + 1
-        if count < 2:
+def error_of(values: np.ndarray, units: Units) -> tuple[float, float]:
+    """Standard error and its degrees of freedom from influences.
+
+    They are added up within clusters first, and their mean is taken off within strata.
+    """
+    pulls = values if units.whole_weight is None else values * units.whole_weight
+    strata = units.strata
+    if units.clusters is not None:
+        if units.sampled < 2:
             raise InputError("standard_error: `clusters` must name at least two clusters, got one.")
-        pulls = np.bincount(clusters, pulls)
+        pulls = np.bincount(units.clusters, pulls)
         if strata is not None:
-            stratum = np.zeros(count, dtype=np.int64)
-            stratum[clusters] = strata
-            strata = stratum
+            strata = np.zeros(units.sampled, dtype=np.int64)
+            strata[units.clusters] = units.strata
     if strata is not None:
         pulls = pulls - (np.bincount(strata, pulls) / np.bincount(strata))[strata]
-    grown = 1.0 if clusters is None else len(pulls) / (len(pulls) - 1)
-    return math.sqrt(float(pulls @ pulls) * grown) / total
+    count, squares = len(pulls), np.square(pulls)
+    second = float(np.sum(squares))
+    grown = 1.0 if units.clusters is None else count / (count - 1)
+    return math.sqrt(second * grown) / units.total, freedom_of(count, second, float(squares @ squares))

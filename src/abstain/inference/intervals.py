@@ -16,7 +16,7 @@ from abstain.errors import InputError, ShapeError
 from abstain.inference import bounds, resampling
 from abstain.inference._scales import Scale, default_scale, fits, quantile, within
 from abstain.inference._units import BOOTSTRAP_ONLY, NAMES, Units, gather, on_host
-from abstain.inference.influence import measure
+from abstain.inference.influence import Measured, freedom_of, measure
 from abstain.inference.leave_one_out import jackknife
 from abstain.inference.results import GroupedIntervals, Interval
 
@@ -123,23 +123,24 @@ def _method(units: Units, method: str | None) -> str:
 
 def _analytic(units: Units, level: float, method: str, loss_bound: float | None) -> Interval:
     if method == "jackknife":
-        estimate, error, around = jackknife(units)
-        return _finish(units, estimate, error, (around, "jackknife"), level, method, loss_bound)
-    estimate, error, loo = measure("interval", units)
-    centre = _centre(units, estimate, loo) if method == "log" else (estimate, "estimate")
-    return _finish(units, estimate, error, centre, level, method, loss_bound)
+        estimate, error, freedom, around = jackknife(units)
+        return _finish(
+            units, Measured(estimate, error, freedom), (around, "jackknife"), level, method, loss_bound
+        )
+    found = measure("interval", units)
+    return _finish(units, found, _centre(units, found, method), level, method, loss_bound)
 
 
 def _finish(
     units: Units,
-    estimate: float,
-    error: float,
+    found: Measured,
     centre: tuple[float, str],
     level: float,
     method: str,
     loss_bound: float | None = None,
 ) -> Interval:
     """The interval around `centre` on the method's scale, or the limits that hold when there is no spread."""
+    estimate, error = found.estimate, found.standard_error
     scale = Scale(method) if method in ("log", "normal") else default_scale(units)
     if error <= 1e-12 * max(abs(estimate), float(np.mean(np.abs(units.loss)))):
         limits = bounds.limits(units, estimate, level, loss_bound)
@@ -149,23 +150,23 @@ def _finish(
         centre = (estimate, "estimate")
     if not fits(scale, centre[0]):
         scale = Scale("normal")
-    low, high = scale.around(centre[0], error, quantile(units.sampled, level))
+    low, high = scale.around(centre[0], error, quantile(found.freedom, level))
     if method != "normal":
         low, high = within(units, low, high)
     return Interval(units.metric, estimate, error, low, high, level, method, units.n, centre[1])
 
 
-def _centre(units: Units, estimate: float, loo: float | None) -> tuple[float, str]:
+def _centre(units: Units, found: Measured, method: str) -> tuple[float, str]:
     """What the log interval is built around: for AURC the leave-one-out estimate, where its weights allow."""
     whole = units.weight is None or bool(np.all(units.weight == np.floor(units.weight)))
     options = units.area
-    if units.metric != "aurc" or options.estimator in ("sele", "2sele") or not whole:
-        return estimate, "estimate"
+    if method != "log" or units.metric != "aurc" or options.estimator in ("sele", "2sele") or not whole:
+        return found.estimate, "estimate"
     if options.estimator == "loo":
-        return estimate, "loo"
-    if loo is None:
-        loo = float(fast.area(units.loss, units.confidence, units.weight, "loo", options.ties))
-    return loo, "loo"
+        return found.estimate, "loo"
+    if found.loo is not None:
+        return found.loo, "loo"
+    return float(fast.area(units.loss, units.confidence, units.weight, "loo", options.ties)), "loo"
 
 
 def interval_from_blocks(
@@ -195,9 +196,10 @@ def interval_from_blocks(
         raise InputError(
             f'interval_from_blocks: `method="{method}"` needs the samples themselves. Use `interval`.'
         )
-    loo = float(area(moments.rows, "loo", options.get("ties", "threshold")))
-    centre = _centre(units, found.estimate, loo) if method == "log" else (found.estimate, "estimate")
-    return _finish(units, found.estimate, found.standard_error, centre, level, method)
+    n, loo = units.n, float(area(moments.rows, "loo", options.get("ties", "threshold")))
+    error, freedom = math.sqrt(found.second) / units.total, freedom_of(n, found.second, found.fourth)
+    measured = Measured(found.estimate, error, freedom, loo)
+    return _finish(units, measured, _centre(units, measured, method), level, method)
 
 
 def _units_of(metric: str, moments: spread.Moments, n: int, options: dict[str, Any]) -> Units:
@@ -229,7 +231,7 @@ def _by_group(
     parts = list(found.values())
     value = float(np.mean([p.estimate for p in parts]))
     error = math.sqrt(sum(p.standard_error**2 for p in parts)) / len(parts)
-    reach = quantile(min(p.n for p in parts), parts[0].level) * error
+    reach = quantile(math.inf, parts[0].level) * error
     macro = Interval(
         parts[0].metric,
         value,

@@ -9,7 +9,7 @@ import numpy as np
 from abstain.core import fast
 from abstain.core.jackknife import leave_one_out_areas
 from abstain.inference._units import Units
-from abstain.inference.influence import error_of, values_of
+from abstain.inference.influence import error_of, freedom_of, values_of
 
 
 def left_out(units: Units) -> tuple[float, np.ndarray] | None:
@@ -28,8 +28,8 @@ def left_out(units: Units) -> tuple[float, np.ndarray] | None:
     return whole, leave_one_out_areas(units.loss, units.confidence, estimator, options.ties)
 
 
-def jackknife(units: Units) -> tuple[float, float, float]:
-    """Estimate, standard error and bias-corrected estimate.
+def jackknife(units: Units) -> tuple[float, float, float, float]:
+    """Estimate, standard error, its degrees of freedom, and the bias-corrected estimate.
 
     Exact deletion for AURC, AUGRC and risk of unweighted independent samples; otherwise the infinitesimal
     jackknife (the influence function), which corrects no bias.
@@ -37,13 +37,14 @@ def jackknife(units: Units) -> tuple[float, float, float]:
     exact = left_out(units) if units.clusters is None and units.strata is None else None
     if exact is None:
         estimate, values = values_of("interval", units)
-        error = error_of(values, units.whole_weight, units.clusters, units.total, units.strata)
-        return estimate, error, estimate
+        return estimate, *error_of(values, units), estimate
     estimate, without = exact
     mean = float(np.mean(without))
-    spread = without - mean
     n = units.n
-    return estimate, math.sqrt(float(spread @ spread) * (n - 1) / n), estimate - (n - 1) * (mean - estimate)
+    squares = np.square(without - mean)
+    second = float(np.sum(squares))
+    freedom = freedom_of(n, second, float(squares @ squares))
+    return estimate, math.sqrt(second * (n - 1) / n), freedom, estimate - (n - 1) * (mean - estimate)
 
 
 def acceleration(units: Units) -> float:
