@@ -130,7 +130,11 @@ def test_a_third_of_the_samples_saturated_is_told():
     rounded /= rounded.sum(axis=1, keepdims=True)
     plain = int(np.count_nonzero(rounded.max(axis=1) == 1))
     noted = int(next(n for n in table.notes if "float32" in n).split()[0])
-    assert noted == pytest.approx(plain, abs=0.02 * plain)
+    others = np.sort(np.exp(logits.astype(float) - logits.max(axis=1, keepdims=True)), axis=1)[:, :-1].sum(
+        axis=1
+    )
+    assert noted == np.count_nonzero(np.float32(1) + others.astype(np.float32) == 1)
+    assert noted == pytest.approx(plain, rel=0.05)  # the sum's own rounding, term by term, ties a few more
     probs = evaluate(probs=rounded, labels=labels, metrics=["aurc"], losses="zero_one")
     assert any(f"{plain} of 400 samples" in note for note in probs.notes)
     bare = evaluate(loss=(labels == 0), confidence=rounded.max(axis=1), metrics=["aurc"])

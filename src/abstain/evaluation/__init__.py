@@ -1,11 +1,11 @@
 """Whole answers: one model's table, many models compared, an ensemble beside its members."""
 
-from abstain.evaluation.ranking import compare
 from abstain.evaluation.comparison import Comparison, Contestant, Pair
 from abstain.evaluation.engines import register_engine
 from abstain.evaluation.ensembles import ExpectedAURC, Quantity, expected_aurc
-from abstain.evaluation.table import evaluate, evaluate_blocks
+from abstain.evaluation.ranking import compare
 from abstain.evaluation.results import Entry, Evaluation, TopTies
+from abstain.evaluation.table import evaluate, evaluate_blocks
 
 __all__ = [
     "Comparison",

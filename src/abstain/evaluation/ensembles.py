@@ -17,6 +17,7 @@ from abstain.evaluation.inputs import loss_vectors, score_vectors
 from abstain.evaluation.results import line_from
 from abstain.inference import influence
 from abstain.inference._units import on_host
+from abstain.inference.influence import freedom_of
 from abstain.metrics.curve import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
 from abstain.scores import pooled_log_probs
@@ -202,18 +203,14 @@ def _one(given: tuple[Any, Any], labels: Array, loss: Any, score: Any) -> tuple[
 def _measure(
     pairs: list[Vectors], pooled: Vectors | None, metric: Metric, loss: str, level: float
 ) -> ExpectedAURC:
-    from scipy.special import stdtrit
-
     options = dict(metric.options)
     found = [influence(metric.name, l, g, **options) for l, g in pairs]
     values = np.array([f.estimate for f in found])
     pull = np.mean([f.values for f in found], axis=0)
     n, count = len(pull), len(values)
-    over_data = _norm(pull) / n
+    over_data, freedom = _spread(pull)
     over_members = float(np.std(values, ddof=1) / np.sqrt(count)) if count > 1 else 0.0
-    reach = float(stdtrit(max(n - 1, 1), (1 + level) / 2))
-    both = _combined(over_members, over_data, count, n)
-    mean = _quantity(float(values.mean()), both[0], float(stdtrit(both[1], (1 + level) / 2)))
+    mean = _quantity(float(values.mean()), *_combined(over_members, over_data, count, freedom), level)
     averaged = gain = None
     curves = [_mean_curve(pairs)]
     if pooled is not None:
@@ -222,8 +219,8 @@ def _measure(
                 f"expected_aurc: `averaged` must have the members' {n} samples, got {len(pooled[0])}."
             )
         own = influence(metric.name, *pooled, **options)
-        averaged = _quantity(own.estimate, _norm(own.values) / n, reach)
-        gain = _quantity(float(values.mean()) - own.estimate, _norm(pull - own.values) / n, reach)
+        averaged = _quantity(own.estimate, *_spread(own.values), level)
+        gain = _quantity(float(values.mean()) - own.estimate, *_spread(pull - own.values), level)
         curve = risk_coverage_curve(*pooled)
         curves.append(thinned("averaged prediction", curve.coverage, curve.risk))
     return ExpectedAURC(
@@ -232,19 +229,25 @@ def _measure(
     )  # fmt: skip
 
 
-def _norm(values: np.ndarray) -> float:
-    return float(np.sqrt(values @ values))
+def _spread(values: np.ndarray) -> tuple[float, float]:
+    """Standard error of a mean of influences, and its degrees of freedom."""
+    squares = np.square(values)
+    second = float(squares.sum())
+    return float(np.sqrt(second)) / len(values), freedom_of(len(values), second, float(squares @ squares))
 
 
-def _combined(members: float, data: float, count: int, n: int) -> tuple[float, float]:
+def _combined(members: float, data: float, count: int, freedom: float) -> tuple[float, float]:
     """Both errors together, and the degrees of freedom of that (Welch)."""
     error = float(np.hypot(members, data))
-    spread = members**4 / max(count - 1, 1) + data**4 / max(n - 1, 1)
+    spread = members**4 / max(count - 1, 1) + data**4 / freedom
     return error, error**4 / spread if spread > 0 else 1.0
 
 
-def _quantity(value: float, error: float, reach: float) -> Quantity:
-    return Quantity(value, error, value - reach * error, value + reach * error)
+def _quantity(value: float, error: float, freedom: float, level: float) -> Quantity:
+    from scipy.special import stdtrit
+
+    reach = float(stdtrit(freedom, (1 + level) / 2)) * error
+    return Quantity(value, error, value - reach, value + reach)
 
 
 def _mean_curve(pairs: list[Vectors]) -> CurveLine:

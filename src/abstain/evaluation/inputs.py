@@ -87,7 +87,7 @@ def score_vectors(logits: Array | None, probs: Array | None, scores: Any) -> dic
     """Confidences of one model, by name."""
     kind = "probs" if logits is None else "logits"
     allowed = [s for s in score_module.NAMES if kind in score_module.by_name(s).takes]
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for wanted in listed(scores, [s for s in LOGIT_SCORES if s in allowed], allowed):
         score = score_module.by_name(wanted)
         found[score.name] = np.asarray(on_host(score(logits, probs=probs))).reshape(-1)
@@ -99,7 +99,7 @@ def loss_vectors(
 ) -> dict[str, np.ndarray]:
     """Losses of one model, by name. One not asked for by name that this data rules out is noted and left out."""
     by_choice = losses is not None and losses != "all"
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for wanted in listed(losses, DEFAULT_LOSSES, loss_module.NAMES):
         loss = loss_module.by_name(wanted)
         try:

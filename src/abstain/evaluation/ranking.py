@@ -15,6 +15,7 @@ from abstain.evaluation.comparison import Comparison, Contestant, Pair
 from abstain.evaluation.inputs import listed, loss_vectors, score_vectors
 from abstain.inference import influence, interval
 from abstain.inference._units import codes, on_host
+from abstain.inference.influence import freedom_of
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.registry import Metric, by_name
 from abstain.theory import samples_to_tell_apart
@@ -163,13 +164,9 @@ def _compare(entries: dict[str, _Entry], metric: Metric, loss: str, level: float
     value = np.array([found[k].estimate for k in names])
     pulls = [_pull(entries[k], found[k].values) for k in names]
     a, b = np.triu_indices(len(names), 1)
-    if paired:
-        error = telling_apart.difference_errors(np.stack(pulls))[a, b]
-        freedom = np.full(len(a), len(pulls[0]) - 1.0)
-    else:
-        error, freedom = _welch([float(np.sqrt(p @ p)) for p in pulls], [len(p) for p in pulls], a, b)
+    error, freedom = _paired(np.stack(pulls), a, b) if paired else _welch(pulls, a, b)
     scale = np.abs(value[a]) + np.abs(value[b])
-    test = telling_apart.test_pairs(value[a] - value[b], error, scale, freedom, level)
+    test = telling_apart.student_tests(value[a] - value[b], error, scale, freedom, level)
     sizes = [len(entries[k].loss) for k in names]
     pairs = tuple(
         _pair(names[i], names[j], test, k, level, max(sizes[i], sizes[j]))
@@ -194,17 +191,24 @@ def _pull(entry: _Entry, values: np.ndarray) -> np.ndarray:
     return np.asarray(summed / total * np.sqrt(len(summed) / (len(summed) - 1)))
 
 
-def _welch(
-    errors: list[float], units: list[int], a: np.ndarray, b: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _paired(pulls: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of differences on the same units, and their degrees of freedom."""
+    second, fourth = (moment[a, b] for moment in telling_apart.difference_moments(pulls))
+    count = pulls.shape[1]
+    freedom = [freedom_of(count, float(s), float(f)) for s, f in zip(second, fourth)]
+    return np.sqrt(second), np.array(freedom)
+
+
+def _welch(pulls: list[np.ndarray], a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Errors of differences of independent estimates, and Welch's degrees of freedom."""
-    e, less = np.array(errors), np.maximum(np.array(units) - 1, 1)
-    error = np.hypot(e[a], e[b])
-    spread = e[a] ** 4 / less[a] + e[b] ** 4 / less[b]
-    return error, np.where(spread > 0, error**4 / np.where(spread > 0, spread, 1.0), 1.0)
+    second = np.array([float(p @ p) for p in pulls])
+    own = np.array([freedom_of(len(p), s, float(np.square(p) @ np.square(p))) for p, s in zip(pulls, second)])
+    spread = second[a] ** 2 / own[a] + second[b] ** 2 / own[b]
+    square = second[a] + second[b]
+    return np.sqrt(square), np.where(spread > 0, square**2 / np.where(spread > 0, spread, 1.0), 1.0)
 
 
-def _pair(a: str, b: str, test: telling_apart.Test, k: int, level: float, n: int) -> Pair:
+def _pair(a: str, b: str, test: telling_apart.PairTests, k: int, level: float, n: int) -> Pair:
     gap, error, reach = (float(x[k]) for x in (test.difference, test.error, test.reach))
     equal = test.p_adjusted >= 1 - level
     needed = None

@@ -1,4 +1,4 @@
-"""All pairs at once: errors of differences by one Gram matrix, p-values corrected after Holm, groups of equals."""
+"""All pairs at once: moments of differences by Gram matrices, p-values after Holm, groups of equals."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_RELATIVE = 1e-6  # below this share of the variances, a difference's variance is computed from the difference
+_RELATIVE = 1e-3  # below this share of the variances, a difference's moments are computed from the difference
 
 
-def difference_errors(pulls: np.ndarray) -> np.ndarray:
-    r"""Norms of all differences of rows: :math:`\|v_a - v_b\|^2 = G_{aa} + G_{bb} - 2 G_{ab}`, one product for all."""
-    gram = pulls @ pulls.T
-    own = np.diag(gram)
-    square = own[:, None] + own[None, :] - 2 * gram
-    close = np.argwhere(np.triu(square < _RELATIVE * (own[:, None] + own[None, :]), 1))
-    for a, b in close:  # twins: the subtraction above has no digits left
-        gap = pulls[a] - pulls[b]
-        square[a, b] = square[b, a] = gap @ gap
-    np.fill_diagonal(square, 0.0)
-    return np.sqrt(np.maximum(square, 0.0))
+def difference_moments(pulls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""Sums of squares and of fourth powers of all differences of rows.
+
+    :math:`\sum (a-b)^2 = G_{aa} + G_{bb} - 2 G_{ab}` and its like for the fourth power: three products of
+    matrices for all pairs.
+    """
+    squares = pulls * pulls
+    gram, mixed, cubed = pulls @ pulls.T, squares @ squares.T, (squares * pulls) @ pulls.T
+    own, fourth_own = np.diag(gram), np.diag(mixed)
+    second = own[:, None] + own[None, :] - 2 * gram
+    fourth = fourth_own[:, None] + fourth_own[None, :] + 6 * mixed - 4 * (cubed + cubed.T)
+    close = np.argwhere(np.triu(second < _RELATIVE * (own[:, None] + own[None, :]), 1))
+    for a, b in close:  # near twins: the subtractions above have few digits left
+        gap = np.square(pulls[a] - pulls[b])
+        second[a, b] = second[b, a] = gap.sum()
+        fourth[a, b] = fourth[b, a] = gap @ gap
+    for moment in (second, fourth):
+        np.fill_diagonal(moment, 0.0)
+    return np.maximum(second, 0.0), np.maximum(fourth, 0.0)
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
@@ -56,7 +64,7 @@ def groups_of_equals(different: np.ndarray) -> list[list[int]]:
 
 
 @dataclass(frozen=True)
-class Test:
+class PairTests:
     """Differences of all pairs a < b, and what the tests say."""
 
     difference: np.ndarray
@@ -66,9 +74,9 @@ class Test:
     p_adjusted: np.ndarray
 
 
-def test_pairs(
+def student_tests(
     gap: np.ndarray, error: np.ndarray, scale: np.ndarray, freedom: np.ndarray, level: float
-) -> Test:
+) -> PairTests:
     """Two-sided Student tests of the given differences; without any spread see `paired_difference`."""
     from scipy.special import stdtr, stdtrit
 
@@ -78,4 +86,4 @@ def test_pairs(
     tail = 2 * stdtr(freedom, -np.abs(gap) / np.where(flat, 1.0, error))
     certain = np.where(gap == 0, 1.0, np.minimum(1.0, 2.0 ** (1 - np.minimum(1000, freedom + 1))))
     p = np.where(flat, certain, tail)
-    return Test(gap, error, stdtrit(freedom, (1 + level) / 2) * error, p, holm(p))
+    return PairTests(gap, error, stdtrit(freedom, (1 + level) / 2) * error, p, holm(p))

@@ -1,0 +1,298 @@
+"""compare: all pairs equal the paired test, the correction keeps its promise, the groups are the largest cliques."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import matplotlib
+import numpy as np
+import pytest
+
+import abstain
+from abstain.evaluation import Comparison, compare, telling_apart
+from abstain.inference import paired_difference, unpaired_difference
+
+matplotlib.use("Agg")
+
+
+def contestants(n=400, seed=0, noise=(0.1, 0.3, 1.0, 3.0)):
+    """The same samples seen through more and more noise."""
+    rng = np.random.default_rng(seed)
+    beta = rng.random(n)
+    loss = (rng.random(n) < 0.6 * (1 - beta) ** 2).astype(float)
+    return {f"noise {s}": (loss, beta + s * rng.normal(size=n)) for s in noise}
+
+
+@pytest.mark.parametrize("metric", ["aurc", "aurc:loo", "augrc", "e_aurc", "naurc", "auroc", "risk"])
+@pytest.mark.parametrize("extra", ["plain", "weights", "clusters"])
+def test_all_pairs_equal_the_paired_test(metric, extra):
+    models = contestants()
+    if metric == "risk":  # losses must differ for a risk to differ
+        rng = np.random.default_rng(1)
+        models = {k: (np.where(rng.random(400) < 0.1, 1 - l, l), g) for k, (l, g) in models.items()}
+    columns = {
+        "plain": {},
+        "weights": {"sample_weight": np.random.default_rng(2).integers(1, 4, 400)},
+        "clusters": {"clusters": np.repeat(np.arange(40), 10)},
+    }[extra]
+    found = compare(models, metric=metric, **columns)
+    name, _, estimator = metric.partition(":")
+    options = {"estimator": estimator} if estimator else {}
+    assert len(found.pairs) == 6
+    for a, b in combinations(models, 2):
+        truth = paired_difference(*models[a], *models[b], metric=name, **columns, **options)
+        pair = found.pair(a, b)
+        assert pair.difference == pytest.approx(truth.difference, rel=1e-9, abs=1e-14)
+        assert pair.standard_error == pytest.approx(truth.standard_error, rel=1e-8)
+        assert (pair.low, pair.high) == pytest.approx((truth.low, truth.high), rel=1e-7)
+        assert pair.p_value == pytest.approx(truth.p_value, rel=1e-6)
+    for c in found.contestants:
+        own = abstain.inference.interval(name, *models[c.name], **columns, **options)
+        assert (c.low, c.high, c.estimate) == (own.low, own.high, pytest.approx(own.estimate, rel=1e-12))
+        assert c.standard_error == pytest.approx(own.standard_error, rel=1e-9)
+
+
+def test_unpaired_pairs_equal_welch():
+    models = {
+        k: (l[: 400 - 50 * i], g[: 400 - 50 * i]) for i, (k, (l, g)) in enumerate(contestants().items())
+    }
+    found = compare(models, paired=False)
+    assert not found.paired
+    for a, b in combinations(models, 2):
+        truth = unpaired_difference(*models[a], *models[b])
+        pair = found.pair(a, b)
+        assert pair.standard_error == pytest.approx(truth.standard_error, rel=1e-9)
+        assert pair.p_value == pytest.approx(truth.p_value, rel=1e-7)
+        assert (pair.low, pair.high) == pytest.approx((truth.low, truth.high), rel=1e-7)
+    with pytest.raises(abstain.errors.ShapeError, match="paired=False"):
+        compare(models)
+
+
+def test_unpaired_logits_take_labels_by_name():
+    rng = np.random.default_rng(3)
+    logits = {"a": rng.normal(size=(50, 3)), "b": rng.normal(size=(70, 3))}
+    labels = {"a": rng.integers(0, 3, 50), "b": rng.integers(0, 3, 70)}
+    found = compare(logits, labels, paired=False)
+    for k in logits:
+        own = abstain.aurc(
+            abstain.losses.zero_one(logits[k], labels[k]), abstain.scores.max_softmax(logits[k])
+        )
+        assert found[k].estimate == pytest.approx(own)
+        assert found[k].n == len(labels[k])
+    with pytest.raises(abstain.errors.InputError, match="nothing for 'b'"):
+        compare(logits, {"a": labels["a"]}, paired=False)
+    with pytest.raises(abstain.errors.InputError, match="dict by contestant"):
+        compare(logits, labels, paired=False, sample_weight=np.ones(50))
+
+
+def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
+    loss, confidence = contestants()["noise 0.1"]
+    found = compare({"a": (loss, confidence), "twin": (loss, confidence * 2)})
+    pair = found.pair("a", "twin")
+    assert pair.p_value == 1
+    assert pair.samples_needed is None
+    assert found.winners == ("a", "twin")
+    assert found["a"].group == found["twin"].group == "a"
+    nudged = confidence.copy()
+    order = np.argsort(confidence)
+    right, wrong = order[loss[order] == 0][50], order[loss[order] == 1][20]
+    nudged[right], nudged[wrong] = confidence[wrong], confidence[right]
+    near = compare({"a": (loss, confidence), "near": (loss, nudged)}).pair("a", "near")
+    truth = paired_difference(loss, confidence, loss, nudged)
+    assert near.standard_error == pytest.approx(truth.standard_error, rel=1e-9)
+    rows = np.random.default_rng(0).normal(size=(3, 1000))
+    rows[1] = rows[0] + 1e-9 * rows[2]
+    second, fourth = telling_apart.difference_moments(rows)
+    for a, b in combinations(range(3), 2):
+        assert second[a, b] == pytest.approx(np.sum((rows[a] - rows[b]) ** 2), rel=1e-9)
+        assert fourth[b, a] == pytest.approx(np.sum((rows[a] - rows[b]) ** 4), rel=1e-9)
+
+
+# Holm -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_holm_against_its_definition(seed):
+    p = np.random.default_rng(seed).random(7) ** 3
+    p[3] = p[1]
+    corrected = telling_apart.holm(p)
+    for level in np.linspace(0.001, 0.999, 400):
+        rejected = set()
+        for k, i in enumerate(np.argsort(p, kind="stable")):  # step down until the first failure
+            if p[i] > level / (len(p) - k):
+                break
+            rejected.add(int(i))
+        sure = {i for i in range(7) if corrected[i] < level - 1e-9}
+        maybe = {i for i in range(7) if corrected[i] <= level + 1e-9}
+        assert sure <= rejected <= maybe
+
+
+def test_family_of_equals_is_rarely_split():
+    """Four equal models: the chance of any false difference stays at or below 5%."""
+    rng = np.random.default_rng(7)
+    runs, n, false = 600, 300, 0
+    for _ in range(runs):
+        beta = rng.random(n)
+        loss = (rng.random(n) < 0.5 * (1 - beta)).astype(float)
+        models = {str(k): (loss, beta + 0.3 * rng.normal(size=n)) for k in range(4)}
+        false += any(p.different for p in compare(models).pairs)
+    assert false / runs < 0.05 + 3 * np.sqrt(0.05 * 0.95 / runs)
+    assert false > 0  # it is a test, not a constant
+
+
+def test_a_real_difference_is_found_and_ranked():
+    found = compare(contestants(4000, noise=(3.0, 0.1, 0.1001)))
+    assert found.names[-1] == "noise 3.0"
+    assert found.pair("noise 0.1", "noise 3.0").different
+    assert not found.pair("noise 0.1", "noise 0.1001").different
+    assert set(found.winners) == {"noise 0.1", "noise 0.1001"}
+    assert [c.group for c in found.contestants] == ["a", "a", "b"]
+    assert [(c.rank_low, c.rank_high) for c in found.contestants] == [(1, 2), (1, 2), (3, 3)]
+    higher = compare(contestants(4000, noise=(3.0, 0.1)), metric="auroc")
+    assert higher.names == ("noise 0.1", "noise 3.0")
+    assert not higher.lower_is_better
+
+
+def test_the_samples_said_to_be_needed_do_tell_them_apart():
+    """Draw that many: the difference is then found in most cases."""
+    small = compare(contestants(200, seed=4, noise=(0.1, 0.11)))
+    pair = small.pairs[0]
+    assert not pair.different
+    assert "cannot be told apart" in repr(small)
+    sigma = pair.standard_error * np.sqrt(200)
+    z = pair.difference / (sigma / np.sqrt(pair.samples_needed))
+    assert abs(z) == pytest.approx(1.96 + 0.8416, abs=0.01)
+
+
+# groups ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_groups_are_the_largest_sets_without_a_difference(seed):
+    rng = np.random.default_rng(seed)
+    m = 6
+    different = np.triu(rng.random((m, m)) < 0.4, 1)
+    different |= different.T
+    fine = [
+        set(s)
+        for size in range(1, m + 1)
+        for s in combinations(range(m), size)
+        if not any(different[a, b] for a, b in combinations(s, 2))
+    ]
+    largest = [s for s in fine if not any(s < other for other in fine)]
+    found = [set(s) for s in telling_apart.groups_of_equals(different)]
+    assert sorted(map(sorted, found)) == sorted(map(sorted, largest))
+
+
+def test_letters_are_shared_exactly_by_those_that_cannot_be_told_apart():
+    found = compare(contestants(3000, noise=(0.1, 0.2, 0.4, 0.6, 1.0, 2.0)))
+    for p in found.pairs:
+        shared = set(found[p.a].group) & set(found[p.b].group)
+        assert bool(shared) != p.different
+
+
+# inputs ---------------------------------------------------------------------------------------------------
+
+
+def logits_of(seed=0, n=200, k=4):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, k, n)
+    return {name: rng.normal(size=(n, k)) + 2 * np.eye(k)[labels] for name in "AB"}, labels
+
+
+def test_models_scores_and_losses():
+    models, labels = logits_of()
+    found = compare(models, labels, loss="cross_entropy", metric="augrc")
+    truth = abstain.augrc(
+        abstain.losses.cross_entropy(models["A"], labels), abstain.scores.max_softmax(models["A"])
+    )
+    assert found["A"].estimate == pytest.approx(truth)
+    assert found.loss == "cross_entropy"
+    scores = compare(models["A"], labels, scores=["max_softmax", "energy", "max_logit"])
+    assert set(scores.names) == {"max_softmax", "energy", "max_logit"}
+    both = compare(models, labels, scores=["max_softmax", "energy"])
+    assert set(both.names) == {f"{m} / {s}" for m in "AB" for s in ("max_softmax", "energy")}
+    probs = {k: np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for k, z in models.items()}
+    same = compare(probs, labels, probs=True)
+    assert same["B"].estimate == pytest.approx(compare(models, labels)["B"].estimate, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m, y: compare({"A": m["A"]}, y), "at least two"),
+        (lambda m, y: compare(m), "must be"),
+        (lambda m, y: compare(m["A"]), "dict of models"),
+        (lambda m, y: compare(m, y, metric="risk_at_coverage"), "influence"),
+        (lambda m, y: compare(m, y, metric="auroc", loss="brier"), "0/1 loss"),
+        (lambda m, y: compare(m, y, level=95), "fraction"),
+        (lambda m, y: compare(m, y, clusters=np.zeros(200)), "two clusters"),
+    ],
+)
+def test_bad_input_is_refused(call, words):
+    with pytest.raises(abstain.errors.InputError, match=words):
+        call(*logits_of())
+
+
+# the object -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compare(contestants())
+
+
+def test_json_round_trip(found):
+    assert Comparison.from_json(found.to_json()) == found
+    with pytest.raises(abstain.errors.InputError, match="not a comparison"):
+        Comparison.from_json("{}")
+
+
+def test_frames(found):
+    assert found.frame("dict")["name"] == list(found.names)
+    assert len(found.pairs_frame("pandas")) == 6
+    assert found.frame("polars").height == 4
+
+
+def test_pair_may_be_asked_either_way(found):
+    a, b = found.names[:2]
+    forward, back = found.pair(a, b), found.pair(b, a)
+    assert forward.difference == -back.difference
+    assert (forward.low, forward.high) == (-back.high, -back.low)
+    assert forward.p_value == back.p_value
+    for bad in ((a, a), (a, "nobody")):
+        with pytest.raises(abstain.errors.InputError):
+            found.pair(*bad)
+
+
+def test_texts(found):
+    assert all(name in repr(found) for name in found.names)
+    assert found.to_markdown().count("\n| ") == 6
+    assert found.to_latex().count(r" \\") == 5
+    nasty = compare({"<script>": contestants()["noise 0.1"], "b": contestants()["noise 1.0"]})
+    assert "<script>" not in nasty._repr_html_()
+
+
+def test_plot(found):
+    import matplotlib.pyplot as plt
+
+    ax = found.plot()
+    labels = [t.get_text() for t in ax.get_yticklabels()]
+    assert labels[0].startswith(found.names[0])
+    assert ax.get_yticks()[0] > ax.get_yticks()[-1]  # best on top
+    assert found.display().frame("dict")["estimate"] == [c.estimate for c in found.contestants]
+    plt.close("all")
+
+
+@pytest.mark.data
+def test_real_models(data_dir):
+    """The ResNets of one author on CIFAR-10: deeper is better, and neighbours are hard to tell apart."""
+    stored = {
+        d: np.load(data_dir / "logits" / f"cifar10__resnet{d}__akamaster.npz") for d in (20, 32, 44, 56)
+    }
+    labels = stored[20]["labels"]
+    found = compare({str(d): z["logits"] for d, z in stored.items()}, labels)
+    assert found.names == ("56", "44", "32", "20")
+    assert found.pair("56", "20").different
+    assert not found.pair("56", "44").different
+    assert found.pair("56", "44").samples_needed > 10_000
