@@ -15,7 +15,8 @@ import torch
 
 from abstain._arrays import Array
 from abstain.core.binmap import BinMap
-from abstain.torch import _triton
+from abstain.torch import _triton_bins
+from abstain.torch._triton_compat import AVAILABLE
 
 LEAN_BINS = 2900  # 16 bytes of shared memory each, in 46 KB
 _ONES = 0x7FFFFFFFFFFFFFFF
@@ -23,12 +24,12 @@ _ONES = 0x7FFFFFFFFFFFFFFF
 
 def available() -> bool:
     """Is there a Triton to compile with?"""
-    return _triton.AVAILABLE
+    return AVAILABLE
 
 
 def add(state: Any, binmap: BinMap, loss: Array, confidence: Array, place: Array | None) -> bool:
     """Add samples to the state on their GPU; False where that is left to plain torch."""
-    if not _triton.AVAILABLE or not confidence.is_contiguous() or confidence.shape[0] == 0:
+    if not AVAILABLE or not confidence.is_contiguous() or confidence.shape[0] == 0:
         return False
     if place is None and _is_lean(loss, confidence, binmap) and _lean_works(str(confidence.device), binmap):
         add_lean(state, binmap, loss, confidence)
@@ -42,7 +43,7 @@ def add_generally(state: Any, binmap: BinMap, loss: Array, confidence: Array, pl
     offset, cells = tables(binmap, confidence.device)
     low, high = to_ordered(state.low), to_ordered(state.high)
     n, block = confidence.shape[0], 1024
-    _triton.general[((n + block - 1) // block,)](
+    _triton_bins.general[((n + block - 1) // block,)](
         confidence,
         place.contiguous(),
         (loss.view(torch.uint8) if loss.dtype is torch.bool else loss).contiguous(),
@@ -64,7 +65,7 @@ def add_lean(state: Any, binmap: BinMap, loss: Array, confidence: Array) -> None
     low, high = to_ordered(state.low), to_ordered(state.high)
     errors = torch.zeros_like(state.count)
     programs = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
-    _triton.lean[(programs,)](
+    _triton_bins.lean[(programs,)](
         confidence,
         loss.contiguous().view(torch.uint8),
         short_table(binmap, confidence.device),

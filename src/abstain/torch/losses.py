@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from abstain._arrays import Array
-from abstain.torch import criteria, inputs, ranking
+from abstain.torch import batch_kernels, criteria, inputs, ranking
 from abstain.torch.confidence import Score, rank_key
 
 
@@ -87,20 +87,42 @@ def aurc_loss(
     inputs.check_soft_target(soft_target, weight)
     inputs.check_values(logits, None if soft_target else target, ignore_index, check_finite)
 
+    if _is_plain(logits, target, estimator, score, criterion, weight, rank, gather, mix, soft_target):
+        losses = criteria.cross_entropy(logits, target, ignore_index, label_smoothing)
+        scale = batch_kernels.weights(
+            logits.detach(), target, estimator, ignore_index, reduction == "mean", losses.dtype
+        )
+        return losses * scale if reduction == "none" else torch.dot(scale, losses)
+
     valid = torch.ones_like(target[:, 0], dtype=torch.bool) if soft_target else target != ignore_index
     losses = _per_sample(logits, target, valid, criterion, ignore_index, label_smoothing).reshape(-1)
     mass = inputs.class_masses(weight, target, valid, ranking.wide_dtype(logits))
     mass = None if mass is None else mass.reshape(-1)
+    shape, valid = valid.shape, valid.reshape(-1)
     with torch.set_grad_enabled(rank == "soft" and torch.is_grad_enabled()):
-        key = torch.where(valid.reshape(-1), rank_key(logits, score, rank == "soft"), torch.nan)
-        weights, total, replicas = _rank(
-            key, valid.reshape(-1), mass, estimator, rank, temperature, gather, group
-        )
-        weights = weights if isinstance(mix, float) and mix == 0 else _mixed(weights, valid.reshape(-1), mix)
+        key = torch.where(valid, rank_key(logits, score, rank == "soft"), torch.nan)
+        weights, total, replicas = _rank(key, valid, mass, estimator, rank, temperature, gather, group)
+        weights = weights if isinstance(mix, float) and mix == 0 else _mixed(weights, valid, mix)
         weights = weights if mass is None else weights * mass
-    return _reduce(
-        losses, weights, total, replicas, reduction, target.shape if not soft_target else valid.shape
-    )
+    return _reduce(losses, weights, total, replicas, reduction, shape)
+
+
+def _is_plain(
+    logits: Array,
+    target: Array,
+    estimator: str,
+    score: Score,
+    criterion: criteria.Criterion | None,
+    weight: Array | None,
+    rank: str,
+    gather: bool,
+    mix: float | Array,
+    soft_target: bool,
+) -> bool:
+    """May the three kernels for the usual case do it?"""
+    usual = criterion is None and weight is None and rank == "hard" and not gather and not soft_target
+    unmixed = isinstance(mix, float) and mix == 0
+    return usual and unmixed and batch_kernels.takes(logits, target, estimator, score)
 
 
 def _per_sample(

@@ -3,18 +3,7 @@
 
 from __future__ import annotations
 
-try:
-    import triton
-    import triton.language as tl
-
-    AVAILABLE, jit = True, triton.jit
-except ImportError:  # importable without, so that nothing else need know
-
-    def jit(function):
-        """Without Triton nothing is compiled."""
-        return function
-
-    AVAILABLE, tl = False, None
+from abstain.torch._triton_compat import jit, tl
 
 
 @jit
