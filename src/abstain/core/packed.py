@@ -25,11 +25,13 @@ Result = TypeVar("Result")
 
 
 def threads() -> int:
-    """Cores this process may use, at most eight (memory bandwidth is spent by then)."""
-    return min(
-        _MAX_THREADS,
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-    )
+    """Cores this process may use, at most eight (memory bandwidth is spent by then).
+
+    OMP_NUM_THREADS is obeyed, as cluster engines set it for each of their workers.
+    """
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    return min(_MAX_THREADS, own, int(told) if told.isdecimal() and int(told) else own)
 
 
 def in_threads(work: Callable[[int, int], Result], n: int, step: int, width: int = 1) -> list[Result]:

@@ -61,25 +61,41 @@ def _own_share(rows: Rows, estimator: str) -> float:
 
 
 class Line(NamedTuple):
-    """Influences of the form `times * (area's influence) + const + slope * loss`: an area less its oracle,
-    say."""
+    """Influences of the form `times * (area's influence) + const + slope * loss`: an area less its oracle."""
 
     times: float = 1.0
     const: float = 0.0
     slope: float = 0.0
 
 
+def offsets(pieces: Sequence[Piece]) -> tuple[np.ndarray, np.ndarray]:
+    """What each stretch's members add to their own `const` and `slope`; the mean influence is taken off."""
+    a, b = (_from_below([getattr(p, name) for p in pieces]) for name in ("const_up", "slope_up"))
+    mass, loss = np.asarray([p.mass for p in pieces]), np.asarray([p.loss for p in pieces])
+    centre = np.sum([p.centre for p in pieces]) + np.sum(a * mass + b * loss)
+    return a - centre / mass.sum(), b
+
+
 def combined(pieces: Sequence[Piece], line: Line = Line()) -> tuple[float, float]:  # noqa: B008
     """Area of all stretches, most confident first, and the standard error of the line."""
     W = sum(p.mass for p in pieces)
-    a, b = (_from_below([getattr(p, name) for p in pieces]) for name in ("const_up", "slope_up"))
-    mass, loss = np.asarray([p.mass for p in pieces]), np.asarray([p.loss for p in pieces])
-    a = a - (np.sum([p.centre for p in pieces]) + np.sum(a * mass + b * loss)) / W
     k = line.times
+    a, b = offsets(pieces)
     a, b = k * a + line.const, k * b + line.slope
     uu, u, ul, w2, w2l, w2ll = np.stack([p.squares for p in pieces], axis=1)
     total = np.sum(k * k * uu + 2 * k * (a * u + b * ul) + a * a * w2 + 2 * a * b * w2l + b * b * w2ll)
     return float(np.sum([p.terms for p in pieces]) / W), float(np.sqrt(max(total, 0.0)) / W)
+
+
+def member_influences(
+    rows: Rows, row: np.ndarray, loss: np.ndarray, const: float, slope: float, estimator: str, ties: str
+) -> np.ndarray:
+    """The influence of each member of a stretch: `row` says where it stands, the offsets what lies below."""
+    own_slope = row_weights(rows, estimator, ties)
+    below, own = _mass_terms(rows, estimator, ties)
+    if below is not None:
+        own = own + np.cumsum(below[::-1])[::-1]
+    return np.asarray(own[row] + const + (own_slope[row] + slope) * loss)
 
 
 def _from_below(values: list[float]) -> np.ndarray:

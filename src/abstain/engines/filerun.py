@@ -12,11 +12,12 @@ from abstain.engines import sources
 from abstain.engines.budget import bytes_of, per_sample, samples_that_fit
 from abstain.engines.finish import Ask, Part
 from abstain.engines.local import check_whole, keyed_by_loss, needs_oracle_pass, oracle_ask, summary_of
-from abstain.engines.outofcore import Run, Survey, Tick
+from abstain.engines.outofcore import Run, Tick
 from abstain.engines.ranges import RangeSums
 from abstain.engines.sources import Batch, Fields
 from abstain.engines.spill import Spill
 from abstain.engines.summary import Summary, summarise
+from abstain.engines.survey import Survey
 from abstain.errors import InputError
 
 _LONG = 20_000_000  # samples from which on a progress bar is worth showing
@@ -68,7 +69,7 @@ def _fits(rows: int, memory: int, ask: Ask) -> bool:
 
 def _in_memory(name: str, run: Run, ask: Ask) -> Summary:
     """Little data: read it all, finish it as one range."""
-    parts = [batch.columns for file in run.files for batch in run.read(file) if len(batch.columns)]
+    parts = [batch.columns for file in run.files for batch in run.read(file) if batch.columns.rows]
     if not parts:
         raise InputError(f"{name}: needs at least one sample, the files hold none.")
     return summary_of(name, parts, ask)

@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
-from abstain._check import check_choice, check_fraction, check_nonnegative
-from abstain.core.estimators import ESTIMATORS, TIES
+from abstain.engines.asking import ask_for, fields_for
 from abstain.engines.filerun import run_files
 from abstain.engines.finish import Ask
-from abstain.engines.sources import Fields
 from abstain.engines.summary import Summary
-from abstain.errors import InputError
 from abstain.metrics.curve import RiskCoverageCurve
 from abstain.metrics.groups import Grouped
 
@@ -89,7 +86,7 @@ def evaluate(
     -------
     Summary, or a dict of them by group.
     """
-    ask = _ask("files.evaluate", estimator, ties, True, coverages, risks, points)
+    ask = ask_for("files.evaluate", estimator, ties, True, coverages, risks, points)
     result: Summary | dict[Any, Summary] = _answer("files.evaluate", path, ask, reading)
     return result
 
@@ -98,13 +95,13 @@ def aurc(
     path: Any, /, *, estimator: str = "harmonic", ties: str = "threshold", **reading: Unpack[Reading]
 ) -> float | Grouped:
     """Area under the risk-coverage curve; lower is better. Options as in `evaluate`."""
-    ask = _ask("files.aurc", estimator, ties, spread=False)
+    ask = ask_for("files.aurc", estimator, ties, spread=False)
     return _value("aurc", _answer("files.aurc", path, ask, reading))
 
 
 def augrc(path: Any, /, *, ties: str = "threshold", **reading: Unpack[Reading]) -> float | Grouped:
     """Area under the generalised risk-coverage curve, by the mean rule; lower is better."""
-    ask = _ask("files.augrc", "sele", ties, spread=False)
+    ask = ask_for("files.augrc", "sele", ties, spread=False)
     return _value("aurc", _answer("files.augrc", path, ask, reading), "augrc")
 
 
@@ -125,7 +122,7 @@ def naurc(path: Any, /, *, estimator: str = "harmonic", **reading: Unpack[Readin
 
 def risk_at_coverage(path: Any, /, *, coverage: float, **reading: Unpack[Reading]) -> float | Grouped:
     """Selective risk at the least attainable coverage that is at least `coverage`; lower is better."""
-    ask = _ask("files.risk_at_coverage", "harmonic", "threshold", False, coverages=(coverage,))
+    ask = ask_for("files.risk_at_coverage", "harmonic", "threshold", False, coverages=(coverage,))
     answer = _answer("files.risk_at_coverage", path, ask, reading)
     return _picked("risk_at_coverage", answer, lambda s: s.risk_at_coverage[ask.coverages[0]], True)
 
@@ -133,7 +130,7 @@ def risk_at_coverage(path: Any, /, *, coverage: float, **reading: Unpack[Reading
 def coverage_at_risk(path: Any, /, *, risk: float, **reading: Unpack[Reading]) -> float | Grouped:
     """Largest coverage whose selective risk is at most `risk`, 0 when no threshold does it; higher is
     better."""
-    ask = _ask("files.coverage_at_risk", "harmonic", "threshold", False, risks=(risk,))
+    ask = ask_for("files.coverage_at_risk", "harmonic", "threshold", False, risks=(risk,))
     answer = _answer("files.coverage_at_risk", path, ask, reading)
     return _picked("coverage_at_risk", answer, lambda s: s.coverage_at_risk[ask.risks[0]], False)
 
@@ -147,39 +144,11 @@ def risk_coverage_curve(path: Any, /, *, points: int = 1000, **reading: Unpack[R
     return curve
 
 
-def _ask(
-    name: str,
-    estimator: str,
-    ties: str,
-    spread: bool,
-    coverages: Sequence[float] = (),
-    risks: Sequence[float] = (),
-    points: int = 0,
-) -> Ask:
-    check_choice(name, "estimator", estimator, ESTIMATORS)
-    check_choice(name, "ties", ties, TIES)
-    shares = tuple(check_fraction(name, "coverages", c) for c in coverages)
-    limits = tuple(check_nonnegative(name, "risks", r) for r in risks)
-    return Ask(estimator, ties, spread, shares, limits, int(points))
-
-
 def _answer(name: str, path: Any, ask: Ask, reading: Reading) -> Any:
     options: dict[str, Any] = dict(reading)
-    unknown = sorted(set(options) - set(Reading.__annotations__))
-    if unknown:
-        raise TypeError(f"{name}() got an unexpected keyword argument {unknown[0]!r}")
     means = {key: options.pop(key, None) for key in ("spill", "resume", "progress")}
     memory = options.pop("memory", "1GB")
-    return run_files(name, path, _fields(options), ask, memory, **means)
-
-
-def _fields(options: dict[str, Any]) -> Fields:
-    logits = options.pop("logits", ())
-    columns = (logits,) if isinstance(logits, str) else tuple(logits)
-    if bool(columns) != bool(options.get("label")):
-        raise InputError("files: `logits` and `label` must be given together.")
-    names = {"sample_weight": "weight", "groups": "group"}
-    return Fields(logits=columns, **{names.get(key, key): value for key, value in options.items()})
+    return run_files(name, path, fields_for(name, options), ask, memory, **means)
 
 
 def _value(metric: str, answer: Any, name: str = "") -> float | Grouped:

@@ -65,9 +65,9 @@ def finish(columns: Columns, place: Place, ask: Ask) -> Part:
     if ask.area_only:
         return Part(_area(columns, place, ask))
     if ask.points:
-        blocks = Blocks.from_samples(*columns)
+        blocks = Blocks.from_samples(*columns.samples)
         return _part(moments_of_blocks(blocks), blocks.confidence[::-1], blocks.count[::-1], place, ask)
-    return _part(moments_of_samples(*columns), None, None, place, ask)
+    return _part(moments_of_samples(*columns.samples), None, None, place, ask)
 
 
 def finish_tie(sums: np.ndarray, confidence: float, place: Place, ask: Ask) -> Part:
@@ -85,7 +85,7 @@ def _placed(rows: Rows, place: Place) -> Rows:
 
 def _area(columns: Columns, place: Place, ask: Ask) -> float:
     """A sum over pieces that stay in cache."""
-    stream = fast._stream(*columns)
+    stream = fast._stream(*columns.samples)
     pieces = fast._pieces(stream, reads_block_loss(ask.estimator, ask.ties))
     return math.fsum(
         float(np.sum(area_terms(_placed(rows, place), ask.estimator, ask.ties))) for rows in pieces

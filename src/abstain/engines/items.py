@@ -8,14 +8,15 @@ whatever order they are merged. An item of one confidence is a tie and stays exa
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from abstain.core import binning, packed
 
 
-class Items(NamedTuple):
+@dataclass(frozen=True)
+class Items:
     """Least confident first (by `low`). Columns of sums: mass, loss, and for weights or real losses w2, w2l,
     w2ll."""
 
@@ -41,7 +42,7 @@ class Items(NamedTuple):
         if len(self.sums) == 5:
             return self
         mass, loss = self.sums
-        return self._replace(sums=np.stack([mass, loss, mass, loss, loss]))
+        return replace(self, sums=np.stack([mass, loss, mass, loss, loss]))
 
 
 def nothing() -> Items:

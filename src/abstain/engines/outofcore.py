@@ -4,52 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from abstain.engines.budget import samples_that_fit
 from abstain.engines.finish import Ask, Part, Place, finish, finish_tie
-from abstain.engines.grouping import items_of
-from abstain.engines.items import Items, joined, nothing
+from abstain.engines.items import nothing
 from abstain.engines.ranges import Columns, RangeSums, cuts_for, no_sums, split
 from abstain.engines.sources import Batch
 from abstain.engines.spill import Spill
+from abstain.engines.survey import SURVEYED, Survey
 
-_SURVEYED = 1 << 20  # samples the histogram is made of
-_RESOLUTION = 1 << 13
 _MOST_RANGES = 512
 
 Reader = Callable[[str], Iterator[Batch]]
 Tick = Callable[[str, int], None]
-
-
-@dataclass
-class Survey:
-    """What the first pass learns: how confidences are spread, per group; whether losses are 0/1, weights
-    whole."""
-
-    rows: dict[Any, int] = field(default_factory=dict)
-    histogram: dict[Any, Items] = field(default_factory=dict)
-    zero_one: bool = True
-    wide: bool = False
-    whole: bool = True
-    weighted: bool = False
-
-    def add(self, columns: Columns, group: Any, stride: int, rng: np.random.Generator) -> None:
-        """Take every `stride`-th sample into the histogram, from a random start."""
-        self.rows[group] = self.rows.get(group, 0) + len(columns)
-        self.zero_one &= columns.loss.dtype == bool
-        self.wide |= columns.confidence.dtype != np.float32
-        if columns.weight is not None:
-            self.weighted = True
-            self.whole &= bool(np.all(columns.weight == np.floor(columns.weight)))
-        some = columns.confidence[int(rng.integers(stride)) :: stride]
-        if len(some):
-            fresh = items_of(np.zeros(len(some), dtype=bool), np.ascontiguousarray(some), None, _RESOLUTION)
-            known = self.histogram.get(group, nothing())
-            self.histogram[group] = joined([known, fresh], _RESOLUTION)
 
 
 @dataclass
@@ -101,12 +72,12 @@ class Run:
         """First pass: a histogram of keys."""
         survey, rng = Survey(), np.random.default_rng(0)
         known = self.rows if self.rows is not None else 50_000_000
-        stride = max(1, known // _SURVEYED)
+        stride = max(1, known // SURVEYED)
         for file in self.files:
             for batch in self.read(file):
                 for group, columns in by_group(batch):
                     survey.add(columns, group, stride, rng)
-                self.tick("survey", len(batch.columns))
+                self.tick("survey", batch.columns.rows)
         return survey
 
     def layout(self, survey: Survey) -> Layout:
@@ -127,7 +98,7 @@ class Run:
                     sums[group] = sums[group].plus(more)
                     for place, part in enumerate(parts):
                         spill.append(layout.first[group] + place, part)
-                self.tick("partition", len(batch.columns))
+                self.tick("partition", batch.columns.rows)
             if key:
                 _note(spill, key, number + 1, sums)
         spill.flush()
@@ -163,7 +134,7 @@ class Run:
         """A range that turned out too full: the same plan over its own file, one level down."""
         inner, rng = Survey(zero_one=survey.zero_one, wide=survey.wide), np.random.default_rng(1)
         for piece in spill.pieces(number):
-            inner.add(piece, None, max(1, count // _SURVEYED), rng)
+            inner.add(piece, None, max(1, count // SURVEYED), rng)
         ranges = max(2, -(-4 * count // (3 * fit)))
         cuts = cuts_for(inner.histogram[None], ranges)
         with Spill(parent=str(spill.folder)) as lower:

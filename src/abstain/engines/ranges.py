@@ -18,30 +18,32 @@ SUMS = ("mass", "loss", "w2", "w2l", "w2ll", "count")
 
 
 class Columns(NamedTuple):
-    """Samples as vectors of one length."""
+    """Samples as vectors of one length; `extra` (columns down, samples across) only travels along."""
 
     loss: np.ndarray
     confidence: np.ndarray
     weight: np.ndarray | None = None
+    extra: np.ndarray | None = None
 
-    def __len__(self) -> int:
+    @property
+    def rows(self) -> int:
+        """Number of samples."""
         return len(self.loss)
 
     def take(self, index: np.ndarray | slice) -> Columns:
         """Some of the samples."""
-        return Columns(
-            self.loss[index], self.confidence[index], None if self.weight is None else self.weight[index]
-        )
+        return Columns(*(None if c is None else c[..., index] for c in self))  # type: ignore[arg-type]
+
+    @property
+    def samples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Loss, confidence and weight: what core functions take."""
+        return self.loss, self.confidence, self.weight
 
 
 def together(parts: list[Columns]) -> Columns:
     """Samples of all parts."""
-    weight = (
-        None if parts[0].weight is None else np.concatenate([p.weight for p in parts if p.weight is not None])
-    )
-    return Columns(
-        np.concatenate([p.loss for p in parts]), np.concatenate([p.confidence for p in parts]), weight
-    )
+    columns = zip(*parts)
+    return Columns(*(None if c[0] is None else np.concatenate(c, axis=-1) for c in columns))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -96,17 +98,26 @@ def cuts_for(histogram: Items, ranges: int) -> np.ndarray:
 
 
 def split(columns: Columns, cuts: np.ndarray) -> tuple[list[Columns], RangeSums]:
-    """The samples of each range and their sums."""
+    """The samples of each range and their sums. A range of one confidence is told by its sums: its samples stay."""
     number = len(cuts) + 1
-    if not len(columns):
+    if not columns.rows:
         return [columns] * number, no_sums(number)
     place = np.searchsorted(_comparable(cuts, columns.confidence.dtype), columns.confidence, "right")
     order = np.argsort(place.astype(np.uint8 if number <= 256 else np.uint16), kind="stable")
     columns = columns.take(order)
     sizes = np.bincount(place, minlength=number)
     ends = np.cumsum(sizes)
-    parts = [columns.take(slice(end - size, end)) for end, size in zip(ends, sizes)]
+    sizes_kept = np.where(lone(cuts), 0, sizes)
+    parts = [
+        columns.take(slice(end - size, end - size + kept)) for end, size, kept in zip(ends, sizes, sizes_kept)
+    ]
     return parts, _sums(columns, ends - sizes, sizes)
+
+
+def lone(cuts: np.ndarray) -> np.ndarray:
+    """Which ranges have room for one confidence only."""
+    inner = bits_of(cuts[1:]) - bits_of(cuts[:-1]) == 1
+    return np.concatenate([[False], inner, [False]]) if len(cuts) else np.zeros(1, dtype=bool)
 
 
 def _comparable(cuts: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -80,7 +80,7 @@ class Sketch:
             self._flush()
             for a in range(0, len(sample.loss), _CHUNK):
                 part = Columns(*columns).take(slice(a, a + _CHUNK))
-                self._take(items_of(*part, self._limit(False)))
+                self._take(items_of(*part.samples, self._limit(False)))
 
     def merge(self, *others: Sketch) -> Sketch:
         """The sketch of all samples together (of the size of this one); neither input changes."""
@@ -172,8 +172,8 @@ class Sketch:
         check_choice("Sketch.standard_error", "metric", metric, ("aurc", "augrc"))
         items = self._table("standard_error").widened()
         m, L, w2, w2l, w2ll = items.sums[:, np.argsort(items.low + items.high)]
-        moments = (x[::-1] for x in (w2, w2l, w2ll))
-        piece = piece_of(rows_of_blocks(m, L), *moments, "harmonic" if metric == "aurc" else "sele")
+        estimator = "harmonic" if metric == "aurc" else "sele"
+        piece = piece_of(rows_of_blocks(m, L), w2[::-1], w2l[::-1], w2ll[::-1], estimator)
         return combined([piece])[1]
 
     # storing ------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class Sketch:
     def to_json(self) -> str:
         """The same as text, numbers in full."""
         meta = self._meta()
-        low, high, sums = (x.tolist() for x in self._items)
+        low, high, sums = (getattr(self._items, k).tolist() for k in ("low", "high", "sums"))
         return json.dumps(meta | {"low": low, "high": high, "sums": sums})
 
     @classmethod

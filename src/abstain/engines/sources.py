@@ -95,23 +95,56 @@ def _kind(file: str) -> str:
     return kind
 
 
-def batches(name: str, file: str, fields: Fields, size: int = BATCH) -> Iterator[Batch]:
-    """The samples of one file, checked; at most `size` at a time."""
-    start = 0
-    for table in _tables(name, file, fields, size):
+class Stretch(NamedTuple):
+    """Part of a file: some row groups of a Parquet file, the first of them at row `start`; or all of it."""
+
+    file: str
+    start: int = 0
+    groups: tuple[int, ...] | None = None
+
+
+def stretches(files: Sequence[str], rows: int) -> list[Stretch]:
+    """Parts of about `rows` samples each, found without reading the data."""
+    found = []
+    for file in files:
+        if _kind(file) != "parquet":
+            found.append(Stretch(file))
+            continue
+        import pyarrow.parquet as pq
+
+        meta = pq.read_metadata(file)
+        sizes = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
+        start = at = held = 0
+        groups: list[int] = []
+        for i, size in enumerate(sizes):
+            if groups and held + size > rows:
+                found.append(Stretch(file, start, tuple(groups)))
+                start, groups, held = at, [], 0
+            groups.append(i)
+            held, at = held + size, at + size
+        found.append(Stretch(file, start, tuple(groups)))
+    return found
+
+
+def batches(
+    name: str, file: str, fields: Fields, size: int = BATCH, stretch: Stretch | None = None
+) -> Iterator[Batch]:
+    """The samples of one file (or of a stretch of it), checked; at most `size` at a time."""
+    start = 0 if stretch is None else stretch.start
+    for table in _tables(name, file, fields, size, None if stretch is None else stretch.groups):
         for at in range(0, table.num_rows, size):
             part = table.slice(at, size)
             yield _batch(name, file, start, part, fields)
             start += part.num_rows
 
 
-def _tables(name: str, file: str, fields: Fields, size: int) -> Iterator[Any]:
+def _tables(name: str, file: str, fields: Fields, size: int, groups: tuple[int, ...] | None) -> Iterator[Any]:
     try:
         import pyarrow as pa
     except ImportError:
         raise MissingDependencyError("reading prediction files", "pyarrow", "files") from None
     try:
-        yield from _open(pa, file, fields.names, size)
+        yield from _open(pa, file, fields.names, size, groups)
     except pa.ArrowInvalid as error:
         raise DataError(f"{name}: cannot read {file}: {error}") from error
     except KeyError as error:
@@ -120,14 +153,14 @@ def _tables(name: str, file: str, fields: Fields, size: int) -> Iterator[Any]:
         ) from None
 
 
-def _open(pa: Any, file: str, names: list[str], size: int) -> Iterator[Any]:
+def _open(pa: Any, file: str, names: list[str], size: int, groups: tuple[int, ...] | None) -> Iterator[Any]:
     kind = _kind(file)
     if kind == "parquet":
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(file, pre_buffer=False) as opened:
             _need(names, opened.schema_arrow.names)
-            yield from opened.iter_batches(size, columns=names)
+            yield from opened.iter_batches(size, row_groups=groups, columns=names)
     elif kind == "arrow":
         with pa.memory_map(file) as source:
             try:

@@ -55,7 +55,7 @@ class Spill:
 
     def append(self, number: int, columns: Columns) -> None:
         """Add samples to a range."""
-        if not len(columns):
+        if not columns.rows:
             return
         try:
             if number not in self._files:
@@ -119,7 +119,7 @@ def _write(file: BinaryIO, columns: Columns) -> None:
     arrays = [a for a in columns if a is not None]
     kinds = [_TYPES.index("?" if a.dtype == bool else f"<f{a.dtype.itemsize}") for a in arrays]
     code = sum((kind + 1) << (4 * i) for i, kind in enumerate(kinds))
-    file.write(np.asarray([len(columns), code], dtype="<i8").tobytes())
+    file.write(np.asarray([columns.rows, code], dtype="<i8").tobytes())
     for array in arrays:
         np.ascontiguousarray(array).tofile(file)
 
