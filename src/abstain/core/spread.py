@@ -98,8 +98,14 @@ def of_rows(metric: str, rows: Rows, options: Options = DEFAULT) -> Influence:
         "auroc": lambda: of.of_auroc(rows),
     }
     if metric == "prediction_rejection_ratio":  # 0/1 loss: 2 AUROC - 1
-        twice = parts["auroc"]().scaled(2.0)
-        return twice._replace(estimate=twice.estimate - 1)
+        errors = rows.S[..., -1:]
+        both = (errors > 0) & (errors < rows.W)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            twice = parts["auroc"]().scaled(2.0)
+        estimate = np.where(
+            both[..., 0], twice.estimate - 1, 0.0
+        )  # one kind only: nothing to gain, by convention 0
+        return Influence(estimate, np.where(both, twice.const, 0.0), np.where(both, twice.slope, 0.0))
     return _combine(metric, parts)
 
 

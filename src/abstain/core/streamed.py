@@ -36,8 +36,8 @@ class AreaSpread(NamedTuple):
 def area_spread(loss: np.ndarray, confidence: np.ndarray, zero_one: bool) -> AreaSpread | None:
     """Of an unweighted vector, estimator "harmonic", ties "threshold"; None where next to no spread is left."""
     n = len(loss)
-    B = A = area = loo = 0.0  # B = sum m R / N and A = sum m / N over the rows above
-    gathered = []
+    B = A = 0.0  # sum m R / N and sum m / N over the rows above
+    areas, loos, gathered = [], [], []
     for rows, squares in _row_pieces(loss, confidence, zero_one):
         share, risk = rows.m / rows.N, rows.risk
         grown_B, grown_A = np.cumsum(share * risk), np.cumsum(share)
@@ -45,13 +45,14 @@ def area_spread(loss: np.ndarray, confidence: np.ndarray, zero_one: bool) -> Are
         p[1:] += grown_B[:-1]
         q[1:] += grown_A[:-1]
         gathered.append(_powers(rows, p, q) if zero_one else _squares(rows, p, q, squares))
-        area += float(rows.m @ risk)
-        loo += float(np.sum(area_terms(rows, "loo", "threshold")))
+        areas.append(float(np.sum(area_terms(rows, "harmonic", "threshold"))))
+        loos.append(float(np.sum(area_terms(rows, "loo", "threshold"))))
         B, A = B + float(grown_B[-1]), A + float(grown_A[-1])
     sums = [math.fsum(map(float, column)) for column in zip(*gathered)]
     finish = _finish_powers if zero_one else _finish_squares
-    found = finish(sums, area / n + B, A, n)
-    return None if found is None else AreaSpread(area / n, found[0], found[1], loo / n)
+    area, loo = math.fsum(areas) / n, math.fsum(loos) / n
+    found = finish(sums, area + B, A, n)
+    return None if found is None else AreaSpread(area, found[0], found[1], loo)
 
 
 def _powers(rows: Rows, p: np.ndarray, q: np.ndarray) -> tuple[float, ...]:

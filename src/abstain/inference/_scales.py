@@ -52,9 +52,9 @@ def fits(scale: Scale, centre: float) -> bool:
 
 def within(units: Units, low: float, high: float) -> tuple[float, float]:
     """The part of an interval that a metric of 0/1 losses can reach."""
-    reach = {"aurc": 1.0, "augrc": 0.5, "risk": 1.0, "oracle_aurc": 1.0, "e_aurc": 1.0}
-    if units.zero_one and units.metric in reach and units.options.get("estimator") != "2sele":
-        return max(0.0, low), min(reach[units.metric], high)
+    a_mean = units.metric in ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc")
+    if units.zero_one and a_mean and units.options.get("estimator") != "2sele":
+        return max(0.0, low), min(1.0, high)
     return low, high
 
 

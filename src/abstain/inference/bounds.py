@@ -9,7 +9,6 @@ it.)
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from abstain.inference._units import Units
 
@@ -60,26 +59,33 @@ def oracle_value(p: float) -> float:
     return p + (1 - p) * math.log1p(-p) if p < 1 else 1.0
 
 
+_UNKNOWN = {
+    "naurc": (0.0, math.inf),
+    "prediction_rejection_ratio": (-1.0, 1.0),
+}  # one kind says nothing of these
+
+
 def _none_wrong(metric: str, p: float, most: float) -> Limits:
-    high: dict[str, Any] = {
+    high = {
         "risk": p,
         "aurc": area_limit(p),
         "e_aurc": area_limit(p),
-        "augrc": p - p * p / 2,
+        "augrc": p,  # reached by one block of ties
         "oracle_aurc": oracle_value(p),
     }
-    return (0.0, most * high[metric]) if metric in high else None
+    return (0.0, most * high[metric]) if metric in high else _UNKNOWN.get(metric)
 
 
 def _all_wrong(metric: str, p: float) -> Limits:
-    low = {
-        "risk": 1 - p,
-        "aurc": oracle_value(1 - p),
-        "oracle_aurc": oracle_value(1 - p),
-        "augrc": (1 - p) ** 2 / 2,
+    risk = 1 - p
+    found = {
+        "risk": (risk, 1.0),
+        "aurc": (oracle_value(risk), 1.0),
+        "oracle_aurc": (oracle_value(risk), 1.0),
+        "augrc": (risk**2 / 2, 1.0),
+        "e_aurc": (0.0, area_limit(risk) - oracle_value(risk)),
     }
-    high = {"augrc": 0.5}
-    return (low[metric], high.get(metric, 1.0)) if metric in low else None
+    return found.get(metric, _UNKNOWN.get(metric))
 
 
 def _perfect_ranking(units: Units, estimate: float, level: float) -> Limits:
@@ -98,8 +104,8 @@ def _perfect_ranking(units: Units, estimate: float, level: float) -> Limits:
     if units.metric == "prediction_rejection_ratio":
         return (2 * worst - 1, 1.0) if estimate > 0 else (-1.0, 1 - 2 * worst)
     risk = errors / len(units.loss)
-    if units.metric == "e_aurc" and estimate <= 0:
+    if units.metric == "e_aurc" and estimate <= 1e-12 * risk:
         return 0.0, area_limit((1 - worst) * risk)
-    if units.metric == "naurc" and estimate <= 0:
+    if units.metric == "naurc" and estimate <= 1e-12:
         return 0.0, area_limit((1 - worst) * risk) / (risk - oracle_value(risk))
     return None

@@ -142,12 +142,17 @@ def _finish(
     """The interval around `centre` on the method's scale, or the limits that hold when there is no spread."""
     estimate, error = found.estimate, found.standard_error
     scale = Scale(method) if method in ("log", "normal") else default_scale(units)
-    if error <= 1e-12 * max(abs(estimate), float(np.mean(np.abs(units.loss)))):
+    tiny = 1e-12 * max(abs(estimate), float(np.mean(np.abs(units.loss))))
+    perfect = (
+        units.metric in ("e_aurc", "naurc") and abs(estimate) <= tiny
+    )  # nothing to gain: the ranking is ideal
+    if error <= tiny or perfect:
         limits = bounds.limits(units, estimate, level, loss_bound)
         if limits is not None:
             return Interval(units.metric, estimate, error, *limits, level, method, units.n, "bound")
+        centre = (0.0 if perfect else estimate, "estimate")
     if not fits(scale, centre[0]):
-        centre = (estimate, "estimate")
+        centre = (0.0 if perfect else estimate, "estimate")
     if not fits(scale, centre[0]):
         scale = Scale("normal")
     low, high = scale.around(centre[0], error, quantile(found.freedom, level))

@@ -1,0 +1,145 @@
+"""Paired and unpaired differences, and the band around a curve."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import stdtr
+
+import abstain
+from abstain.errors import InputError, ShapeError
+from abstain.inference import curve_band, influence, paired_difference, unpaired_difference
+
+
+def models(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    b = rng.random(n)
+    wrong = rng.random(n) < 0.6 * (1 - b) ** 2
+    return wrong, b, wrong ^ (rng.random(n) < 0.05), b + 0.3 * rng.random(n)
+
+
+@pytest.mark.parametrize(
+    "metric", ["aurc", "augrc", "risk", "e_aurc", "naurc", "auroc", "prediction_rejection_ratio"]
+)
+def test_identical_inputs_have_no_difference(metric):
+    la, ga, _, _ = models()
+    found = paired_difference(la, ga, la, ga, metric=metric)
+    assert (found.difference, found.p_value, found.standard_error) == (0.0, 1.0, 0.0)
+    assert (found.low, found.high) == (0.0, 0.0)
+    monotone = paired_difference(la, ga, la, np.exp(ga), metric=metric)  # the same ranking
+    assert (monotone.difference, monotone.p_value) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("metric", ["aurc", "naurc", "auroc"])
+def test_paired_by_hand(metric):
+    data = models()
+    found = paired_difference(*data, metric=metric)
+    a, b = influence(metric, *data[:2]), influence(metric, *data[2:])
+    D = a.values - b.values
+    error = math.sqrt(np.sum(D**2)) / 400
+    freedom = min(399, 2 * 400 / (400 * np.sum(D**4) / np.sum(D**2) ** 2 - 1))
+    assert found.difference == pytest.approx(a.estimate - b.estimate, rel=1e-12)
+    assert found.standard_error == pytest.approx(error, rel=1e-12)
+    assert found.p_value == pytest.approx(2 * stdtr(freedom, -abs(found.difference) / error), rel=1e-9)
+    assert found.significant == (not found.low <= 0 <= found.high)
+    assert found.significant == (found.p_value < 0.05)
+
+
+def test_swapping_changes_the_sign_only():
+    la, ga, lb, gb = models(seed=1)
+    one, other = paired_difference(la, ga, lb, gb), paired_difference(lb, gb, la, ga)
+    assert other.difference == -one.difference
+    assert (other.low, other.high, other.p_value) == (-one.high, -one.low, one.p_value)
+
+
+def test_pairing_pays_when_models_agree():
+    data = models(seed=2)
+    assert paired_difference(*data).standard_error < 0.7 * unpaired_difference(*data).standard_error
+
+
+def test_unpaired_by_hand():
+    data = models(seed=3)
+    found = unpaired_difference(*data)
+    errors = [
+        abstain.inference.standard_error("aurc", *data[:2]),
+        abstain.inference.standard_error("aurc", *data[2:]),
+    ]
+    assert found.standard_error == pytest.approx(math.hypot(*errors), rel=1e-9)
+    assert found.n == 800
+    small = unpaired_difference(data[0], data[1], data[2][:50], data[3][:50])
+    assert small.n == 450
+
+
+def test_clusters_and_weights_in_pairs():
+    data = models(seed=4)
+    clusters, w = np.arange(400) // 8, np.random.default_rng(0).random(400) + 0.5
+    found = paired_difference(*data, clusters=clusters, sample_weight=w)
+    D = (
+        influence("aurc", *data[:2], sample_weight=w).values
+        - influence("aurc", *data[2:], sample_weight=w).values
+    )
+    sums = np.asarray([np.sum((w * D)[clusters == c]) for c in range(50)])
+    assert found.standard_error == pytest.approx(math.sqrt(np.sum(sums**2) * 50 / 49) / w.sum(), rel=1e-10)
+
+
+def test_right_everywhere_against_wrong_everywhere():
+    g = np.arange(10.0)
+    found = paired_difference(np.zeros(10), g, np.ones(10), g)
+    assert found.difference == -1
+    assert found.p_value == pytest.approx(2 * 0.5**10)
+
+
+def test_one_side_may_abstain():
+    data = models(seed=5)
+    out = np.random.default_rng(1).random(400) < 0.2
+    found = paired_difference(*data, abstained_b=out)
+    assert found.estimate_b == pytest.approx(abstain.aurc(*data[2:], abstained=out))
+    assert found.standard_error > 0
+
+
+def test_different_lengths_point_to_the_unpaired_test():
+    la, ga, lb, gb = models()
+    with pytest.raises(ShapeError, match="unpaired_difference"):
+        paired_difference(la, ga, lb[:-1], gb[:-1])
+
+
+# bands --------------------------------------------------------------------------------------------------
+
+
+def test_band_holds_the_empirical_curve_and_narrows():
+    l, g, _, _ = models(2000, 6)
+    band = curve_band(l, g, replicates=400, rng=1)
+    curve = abstain.risk_coverage_curve(l, g)
+    at = np.searchsorted(curve.coverage, band.coverage - 1e-12)
+    np.testing.assert_allclose(band.risk, curve.risk[at], rtol=1e-12)
+    assert ((band.low <= band.risk) & (band.risk <= band.high)).all()
+    assert (band.low >= 0).all()
+    wider = curve_band(l, g, level=0.99, replicates=400, rng=1)
+    assert (wider.high >= band.high).all()
+    few = curve_band(l[:200], g[:200], replicates=400, rng=1)
+    assert (few.high - few.low).mean() > 2 * (band.high - band.low).mean()
+    assert repr(band).startswith("CurveBand(95% simultaneous")
+
+
+def test_band_is_wider_than_a_pointwise_interval():
+    l, g, _, _ = models(1000, 7)
+    band = curve_band(l, g, coverage=[0.3, 0.5, 1.0], replicates=500, rng=1)
+    point = abstain.inference.interval("risk", l, g)
+    assert band.high[-1] > point.high
+    assert band.low[-1] < point.low
+
+
+def test_band_with_ties_losses_weights_and_clusters():
+    rng = np.random.default_rng(8)
+    l, g = rng.exponential(1, 300), rng.integers(0, 5, 300) / 5
+    band = curve_band(
+        l, g, clusters=np.arange(300) // 3, sample_weight=rng.integers(1, 3, 300), replicates=300
+    )
+    assert np.isfinite(band.low).all()
+    assert ((band.low <= band.risk) & (band.risk <= band.high)).all()
+    with pytest.raises(InputError, match="negative"):
+        curve_band(l - 5, g)
+    with pytest.raises(InputError, match="coverage"):
+        curve_band(l, g, coverage=[0.5, 1.5])

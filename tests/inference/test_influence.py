@@ -1,0 +1,282 @@
+"""Influence functions against numerical derivatives of definitions written out here, weight by weight."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import digamma, gammaln
+
+import abstain
+from abstain.core import influence as of
+from abstain.core import spread
+from abstain.core.blocks import Blocks
+from abstain.core.spread import Options
+from abstain.core.streamed import area_spread
+from abstain.inference import influence, standard_error
+
+ESTIMATORS = ("harmonic", "log", "loo", "sele", "2sele")
+
+
+# definitions, with real weights --------------------------------------------------------------------------
+
+
+def blocks_of(w, l, key):
+    """(mass, loss, accepted mass, accepted loss) of each distinct key, highest first."""
+    N = S = 0.0
+    for k in sorted(set(key.tolist()), reverse=True):
+        m, L = w[key == k].sum(), (w * l)[key == k].sum()
+        N, S = N + m, S + L
+        yield m, L, N, S
+
+
+def area_by_definition(w, l, key, estimator="harmonic", ties="threshold"):
+    total, W = 0.0, w.sum()
+    for m, L, N, S in blocks_of(w, l, key):
+        above = N - m
+        if estimator in ("sele", "2sele"):
+            term = (m * S if ties == "threshold" else m * (S - L) + L * (m + 1) / 2) / W
+            total += term * (2 if estimator == "2sele" else 1)
+        elif estimator == "log":
+            total += L * (np.log(W + 1) - (gammaln(N + 1) - gammaln(above + 1)) / m)
+        elif ties == "expected":
+            gain = digamma(N + 1) - digamma(above + 1)
+            total += (S - L) * gain + L * (1 - above * gain / m) - (L / W if estimator == "loo" else 0)
+        elif estimator == "loo":
+            total += (m * S - L) / (N - 1)
+        else:
+            total += m * S / N
+    return total / W
+
+
+def auroc_by_pairs(w, l, g):
+    right, wrong = l == 0, l == 1
+    wins = (g[right][:, None] > g[wrong]) + 0.5 * (g[right][:, None] == g[wrong])
+    pairs = w[right][:, None] * w[wrong]
+    return (wins * pairs).sum() / pairs.sum()
+
+
+def half_area(w, l, key):
+    below = ((key[None, :] < key[:, None]) + 0.5 * (key[None, :] == key[:, None])) @ w
+    return (w * l * below).sum() / w.sum() ** 2
+
+
+def value(metric, w, l, g, estimator="harmonic", ties="threshold", oracle="empirical"):
+    risk = (w * l).sum() / w.sum()
+    if oracle == "asymptotic":
+        best = risk + (1 - risk) * np.log(1 - risk)
+    else:
+        best = area_by_definition(w, l, -l, estimator, "expected")
+    if metric == "prediction_rejection_ratio":
+        return (risk / 2 - half_area(w, l, g)) / (risk / 2 - half_area(w, l, -l))
+    if metric == "auroc":
+        return auroc_by_pairs(w, l, g)
+    area = area_by_definition(w, l, g, "sele" if metric == "augrc" else estimator, ties)
+    return {
+        "aurc": area,
+        "augrc": area,
+        "risk": risk,
+        "oracle_aurc": best,
+        "e_aurc": area - best,
+        "naurc": (area - best) / (risk - best),
+    }[metric]
+
+
+def derivative(function, w, step=1e-6):
+    """Central difference along "a little mass from all to sample i", for each i."""
+    found = []
+    for i in range(len(w)):
+        move = -w.copy()
+        move[i] += w.sum()
+        found.append((function(w + step * move) - function(w - step * move)) / (2 * step))
+    return np.asarray(found)
+
+
+def draw(seed, n=24, zero_one=True, levels=6, weights=True):
+    rng = np.random.default_rng(seed)
+    g = rng.integers(0, levels, n) / levels
+    g[:2] = g.max() + 1  # two on top, so that leaving one out leaves one
+    l = (rng.random(n) < 0.4).astype(float) if zero_one else rng.integers(0, 9, n) / 4.0
+    l[:3] = 1, 0, 1
+    w = rng.integers(1, 4, n).astype(float) if weights else np.ones(n)
+    return w, l, g
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("weights", [True, False])
+@pytest.mark.parametrize("ties", ["threshold", "expected"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("zero_one", [True, False])
+def test_area_influence_is_the_derivative(estimator, ties, zero_one, weights, seed):
+    w, l, g = draw(seed, zero_one=zero_one, weights=weights)
+    estimate, values = spread.values("aurc", l, g, w if weights else None, Options(estimator, ties))
+    assert estimate == pytest.approx(value("aurc", w, l, g, estimator, ties), rel=1e-12)
+    expected = derivative(lambda v: value("aurc", v, l, g, estimator, ties), w)
+    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
+    assert w @ values == pytest.approx(0, abs=1e-12 * w.sum())
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("weights", [True, False])
+@pytest.mark.parametrize("zero_one", [True, False])
+@pytest.mark.parametrize("metric", spread.METRICS)
+def test_every_metric_influence_is_the_derivative(metric, zero_one, weights, seed):
+    zero_one = zero_one or metric == "auroc"  # which is of right and wrong only
+    w, l, g = draw(seed + 10, zero_one=zero_one, weights=weights)
+    estimate, values = spread.values(metric, l, g, w if weights else None)
+    assert estimate == pytest.approx(value(metric, w, l, g), rel=1e-12)
+    np.testing.assert_allclose(values, derivative(lambda v: value(metric, v, l, g), w), rtol=1e-6, atol=1e-7)
+    assert w @ values == pytest.approx(0, abs=1e-11 * w.sum())
+
+
+@pytest.mark.parametrize("metric", ["oracle_aurc", "e_aurc", "naurc"])
+@pytest.mark.parametrize("estimator", ["harmonic", "loo", "log"])
+@pytest.mark.parametrize("oracle", ["empirical", "asymptotic"])
+def test_oracle_metrics_by_estimator_and_oracle(metric, estimator, oracle):
+    w, l, g = draw(5)
+    estimate, values = spread.values(metric, l, g, w, Options(estimator, "threshold", oracle))
+    expected = derivative(lambda v: value(metric, v, l, g, estimator, "threshold", oracle), w)
+    assert estimate == pytest.approx(value(metric, w, l, g, estimator, "threshold", oracle), rel=1e-12)
+    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_estimates_are_those_of_the_metrics():
+    w, l, g = draw(3)
+    for metric in spread.METRICS:
+        assert spread.values(metric, l, g, w)[0] == pytest.approx(
+            getattr(abstain, metric)(l, g, sample_weight=w), rel=1e-12
+        )
+
+
+def test_fractional_weights():
+    rng = np.random.default_rng(8)
+    _, l, g = draw(8, zero_one=False)
+    w = rng.random(len(l)) + 0.1
+    for metric in ("aurc", "augrc", "risk", "prediction_rejection_ratio"):
+        _, values = spread.values(metric, l, g, w)
+        np.testing.assert_allclose(
+            values, derivative(lambda v, m=metric: value(m, v, l, g), w), rtol=1e-6, atol=1e-7
+        )
+
+
+# roads agree -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [3, 50, 20_000])
+@pytest.mark.parametrize("levels", [None, 7])
+@pytest.mark.parametrize("dtype", [bool, np.float32, np.float64])
+def test_sweep_rows_and_samples_agree(n, levels, dtype):
+    rng = np.random.default_rng(n)
+    g = rng.random(n) if levels is None else rng.integers(0, levels, n) / levels
+    l = rng.random(n) < 0.3 if dtype is bool else rng.exponential(1.0, n).astype(dtype)
+    l[0] = 1
+    estimate, values = spread.values("aurc", l, g)
+    by_rows = spread.of_moments("aurc", spread.moments_of_samples(l, g))
+    assert by_rows.estimate == pytest.approx(estimate, rel=1e-12)
+    assert by_rows.second == pytest.approx(values @ values, rel=1e-9)
+    if dtype is bool:
+        assert by_rows.fourth == pytest.approx(np.sum(values**4), rel=1e-9)
+    swept = area_spread(l, g, dtype is bool)
+    if swept is not None:
+        assert swept.estimate == pytest.approx(estimate, rel=1e-12)
+        assert swept.second == pytest.approx(values @ values, rel=1e-6)
+        assert swept.fourth is None or swept.fourth == pytest.approx(np.sum(values**4), rel=1e-6)
+        assert swept.loo == pytest.approx(abstain.aurc(l, g, estimator="loo"), rel=1e-12)
+    else:
+        assert n == 3
+
+
+def test_weighted_rows_agree_with_samples_and_merge():
+    rng = np.random.default_rng(4)
+    n = 400
+    g, l, w = rng.integers(0, 30, n) / 30, rng.exponential(1, n), rng.random(n) + 0.2
+    for metric in ("aurc", "augrc", "risk"):
+        _, values = spread.values(metric, l, g, w)
+        whole = Blocks.from_samples(l[:150], g[:150], w[:150]).merge(
+            Blocks.from_samples(l[150:], g[150:], w[150:])
+        )
+        found = spread.of_moments(metric, spread.moments_of_blocks(whole))
+        assert found.second == pytest.approx(np.sum((w * values) ** 2), rel=1e-10)
+
+
+def test_batches_of_rows_give_the_lines_of_each():
+    rng = np.random.default_rng(0)
+    g, l = rng.integers(0, 40, (3, 300)) / 40, rng.random((3, 300)) < 0.3
+    from abstain.core import fast
+
+    rows = fast.rows_of(l, g)
+    for metric in spread.METRICS:
+        line = spread.of_rows(metric, rows)
+        squares = of.second_moment(line, rows.m, rows.L, rows.L)
+        for i in range(3):
+            estimate, values = spread.values(metric, l[i], g[i])
+            assert line.estimate[i] == pytest.approx(estimate, rel=1e-12)
+            assert squares[i] == pytest.approx(values @ values, rel=1e-10)
+
+
+def test_batched_rows_count_beyond_a_byte():
+    """Bytes hold the sorted errors; counts must not."""
+    rng = np.random.default_rng(0)
+    g, l = rng.random((2, 700)), rng.random((2, 700)) < 0.5
+    both = abstain.risk_at_coverage(l, g, coverage=0.9)
+    assert both.tolist() == [abstain.risk_at_coverage(l[i], g[i], coverage=0.9) for i in range(2)]
+
+
+# public functions --------------------------------------------------------------------------------------
+
+
+def test_order_of_entry_only_permutes():
+    w, l, g = draw(2)
+    shuffle = np.random.default_rng(0).permutation(len(l))
+    for metric in spread.METRICS:
+        whole = influence(metric, l, g, sample_weight=w).values
+        np.testing.assert_allclose(
+            influence(metric, l[shuffle], g[shuffle], sample_weight=w[shuffle]).values,
+            whole[shuffle],
+            atol=1e-12,
+        )
+
+
+def test_abstained_samples_keep_the_error_of_the_rest_except_for_augrc():
+    rng = np.random.default_rng(1)
+    n = 300
+    g, l, out = rng.random(n), rng.random(n) < 0.3, rng.random(n) < 0.2
+    for metric in ("aurc", "naurc", "auroc", "risk"):
+        alone = standard_error(metric, l[~out], g[~out])
+        assert standard_error(metric, l, g, abstained=out) == pytest.approx(alone, rel=1e-9)
+        assert influence(metric, l, g, abstained=out).values[out].tolist() == [0.0] * int(out.sum())
+    # AUGRC is a mean over all of what a threshold accepts: the derivative of its definition, abstentions at the bottom
+    found = influence("augrc", l, g, abstained=out)
+
+    def augrc(w):
+        kept = w * ~out
+        return sum(m * S for m, _, _, S in blocks_of(kept[~out], l[~out] * 1.0, g[~out])) / (
+            kept.sum() * w.sum()
+        )
+
+    assert found.estimate == pytest.approx(abstain.augrc(l, g, abstained=out), rel=1e-12)
+    np.testing.assert_allclose(found.values, derivative(augrc, np.ones(n)), rtol=1e-5, atol=1e-7)
+
+
+def test_standard_error_adds_up_clusters_first():
+    w, l, g = draw(6)
+    clusters = np.arange(len(l)) // 4
+    values = influence("aurc", l, g, sample_weight=w).values
+    sums = [sum((w * values)[clusters == c]) for c in range(6)]
+    by_hand = np.sqrt(np.sum(np.square(sums)) * 6 / 5) / w.sum()
+    assert standard_error("aurc", l, g, sample_weight=w, clusters=clusters) == pytest.approx(
+        by_hand, rel=1e-12
+    )
+
+
+def test_singleton_clusters_change_nothing_but_the_small_sample_factor():
+    _, l, g = draw(6)
+    n = len(l)
+    alone = standard_error("aurc", l, g, clusters=np.arange(n))
+    assert alone == pytest.approx(standard_error("aurc", l, g) * np.sqrt(n / (n - 1)), rel=1e-10)
+
+
+@pytest.mark.parametrize("metric", ["risk_at_coverage", "coverage_at_risk", "fpr_at_tpr"])
+def test_no_influence_for_quantile_like_metrics(metric):
+    option = {"risk_at_coverage": {"coverage": 0.5}, "coverage_at_risk": {"risk": 0.1}}.get(metric, {})
+    with pytest.raises(abstain.errors.InputError, match="bootstrap"):
+        standard_error(metric, [0, 1, 0], [3, 2, 1], **option)

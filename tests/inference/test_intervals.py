@@ -1,0 +1,269 @@
+"""Intervals: by hand, at the edges, by group, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy.special import stdtrit
+
+import abstain
+from abstain.core.blocks import Blocks
+from abstain.errors import InfeasibleError, InputError, ShapeError
+from abstain.inference import influence, interval, interval_from_blocks, standard_error
+
+
+def sample(n=500, seed=0, levels=None):
+    rng = np.random.default_rng(seed)
+    b = rng.random(n)
+    return rng.random(n) < 0.6 * (1 - b) ** 2, b if levels is None else np.floor(b * levels) / levels
+
+
+@pytest.mark.parametrize("levels", [None, 10])
+@pytest.mark.parametrize("estimator", ["harmonic", "log", "loo"])
+def test_log_interval_is_centred_at_loo_whatever_is_printed(estimator, levels):
+    l, g = sample(300, 1, levels)
+    found = interval("aurc", l, g, estimator=estimator)
+    values = influence("aurc", l, g, estimator=estimator).values
+    error = math.sqrt(np.sum(values**2)) / 300
+    kurtosis = 300 * np.sum(values**4) / np.sum(values**2) ** 2
+    reach = stdtrit(2 * 300 / (kurtosis - 1), 0.975) * error
+    loo = abstain.aurc(l, g, estimator="loo")
+    assert (found.estimate, found.centre, found.method) == (
+        abstain.aurc(l, g, estimator=estimator),
+        "loo",
+        "log",
+    )
+    assert found.standard_error == pytest.approx(error, rel=1e-9)
+    assert [found.low, found.high] == pytest.approx(
+        [loo * math.exp(-reach / loo), loo * math.exp(reach / loo)], rel=1e-7
+    )
+
+
+def test_normal_interval_by_hand():
+    values = [0.5, 2.0, 1.0, 4.0]  # mean 1.875, squares of the deviations 7.1875
+    found = interval("risk", values, range(4), method="normal")
+    error = math.sqrt(7.1875) / 4
+    assert found.standard_error == pytest.approx(error)
+    assert found.estimate == 1.875
+    fourth = sum((v - 1.875) ** 4 for v in values)
+    freedom = min(3, 8 / (4 * fourth / 7.1875**2 - 1))
+    assert found.high - 1.875 == pytest.approx(stdtrit(freedom, 0.975) * error, rel=1e-9)
+    assert found.high + found.low == pytest.approx(3.75)
+
+
+@pytest.mark.parametrize(
+    ("metric", "method"),
+    [
+        ("aurc", "log"),
+        ("augrc", "log"),
+        ("e_aurc", "log"),
+        ("naurc", "log"),
+        ("oracle_aurc", "log"),
+        ("risk", "logit"),
+        ("auroc", "logit"),
+        ("prediction_rejection_ratio", "logit"),
+    ],
+)
+def test_default_scales(metric, method):
+    found = interval(metric, *sample())
+    assert found.method == method
+    assert found.low < found.estimate < found.high
+    assert found.estimate == pytest.approx(getattr(abstain, metric)(*sample()), rel=1e-12)
+    wider = interval(metric, *sample(), level=0.99)
+    assert wider.low < found.low
+    assert wider.high > found.high
+
+
+def test_logit_interval_keeps_to_the_range_and_mirrors():
+    l, g = sample(60, 3)
+    up, down = interval("auroc", l, g), interval("auroc", l, -g)
+    assert 0 < up.low < up.high < 1
+    assert [1 - down.high, 1 - down.low] == pytest.approx([up.low, up.high], rel=1e-9)
+    twice = interval("prediction_rejection_ratio", l, g)
+    assert [twice.low, twice.high] == pytest.approx([2 * up.low - 1, 2 * up.high - 1], abs=1e-9)
+
+
+def test_losses_of_any_sign_take_the_normal_interval():
+    l, g = sample(100, 4)
+    shifted = l - 0.5
+    assert interval("aurc", shifted, g).method == "normal"
+    with pytest.raises(InputError, match="negative"):
+        interval("aurc", shifted, g, method="log")
+
+
+# without spread ----------------------------------------------------------------------------------------
+
+
+def test_no_loss_at_all_gives_the_valid_bound():
+    found = interval("aurc", np.zeros(100), np.arange(100.0))
+    p = 1 - 0.05 ** (1 / 100)
+    assert (found.low, found.estimate, found.centre) == (0.0, 0.0, "bound")
+    assert found.high == pytest.approx(p * (1 - math.log(p)), rel=1e-12)
+    assert interval("risk", np.zeros(100), np.arange(100.0)).high == pytest.approx(p, rel=1e-12)
+    assert interval("aurc", np.zeros(100), np.arange(100.0), loss_bound=3).high == pytest.approx(
+        3 * found.high
+    )
+    # the bound is attained by a population with risk p, all of it on top: P(no error) = 5%
+    c = (np.arange(1_000_000) + 0.5) / 1_000_000
+    assert np.mean(np.minimum(1, p / c)) == pytest.approx(found.high, rel=1e-5)
+    assert (1 - p) ** 100 == pytest.approx(0.05)
+
+
+def test_all_wrong_gives_the_mirror_bound():
+    found = interval("aurc", np.ones(50), np.arange(50.0))
+    r = 0.05 ** (1 / 50)
+    assert (found.high, found.centre) == (1.0, "bound")
+    assert found.low == pytest.approx(r + (1 - r) * math.log(1 - r))
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "metric", ["aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio"]
+)
+def test_one_kind_of_sample_never_gives_an_interval_without_width(metric, wrong):
+    found = interval(metric, np.full(30, wrong), np.arange(30.0))
+    assert found.centre == "bound"
+    assert found.low < found.high
+    assert found.low <= found.estimate <= found.high
+
+
+def test_perfect_ranking_bounds_auroc_by_disjoint_pairs():
+    l = np.repeat([1, 0], [5, 45])
+    found = interval("auroc", l, np.arange(50.0))
+    assert (found.estimate, found.high, found.centre) == (1.0, 1.0, "bound")
+    assert found.low == pytest.approx(0.05 ** (1 / 5))
+    excess = interval("e_aurc", l, np.arange(50.0))
+    assert excess.estimate == pytest.approx(0, abs=1e-12)
+    q = (1 - 0.05 ** (1 / 5)) * 0.1
+    assert excess.high == pytest.approx(q * (1 - math.log(q)), rel=1e-9)
+
+
+def test_clusters_weaken_the_bound():
+    clusters = np.arange(100) // 10
+    p = 1 - 0.05 ** (1 / 10)
+    found = interval("risk", np.zeros(100), np.arange(100.0), clusters=clusters)
+    assert found.high == pytest.approx(p)
+
+
+def test_one_error_at_the_bottom_leaves_loo_at_zero():
+    l = np.zeros(50)
+    l[0] = 1
+    found = interval("aurc", l, np.arange(50.0))
+    assert abstain.aurc(l, np.arange(50.0), estimator="loo") == 0
+    assert found.centre == "estimate"
+    assert 0 < found.low < found.estimate < found.high <= 1
+
+
+def test_equal_losses_other_than_zero_one_have_no_width():
+    found = interval("aurc", np.full(10, 0.5), np.arange(10.0))
+    assert found.low == pytest.approx(0.5)
+    assert found.high == pytest.approx(0.5)
+
+
+# block tables, groups, arrays ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["aurc", "augrc", "risk", "naurc", "e_aurc", "auroc"])
+@pytest.mark.parametrize("levels", [None, 12])
+def test_block_tables_give_the_same_interval(metric, levels):
+    l, g = sample(400, 5, levels)
+    table = Blocks.from_samples(l[:100], g[:100]).merge(Blocks.from_samples(l[100:], g[100:]))
+    ours, theirs = interval_from_blocks(metric, table), interval(metric, l, g)
+    for field in ("estimate", "standard_error", "low", "high"):
+        assert getattr(ours, field) == pytest.approx(getattr(theirs, field), rel=1e-9)
+    assert (ours.n, ours.method, ours.centre) == (theirs.n, theirs.method, theirs.centre)
+
+
+def test_block_tables_refuse_what_they_cannot_know():
+    table = Blocks.from_samples(np.asarray([0.2, 0.4, 0.9]), np.arange(3.0))
+    with pytest.raises(InputError, match="samples themselves"):
+        interval_from_blocks("naurc", table)
+    with pytest.raises(InputError, match="samples themselves"):
+        interval_from_blocks("aurc", table, method="bca")
+
+
+def test_groups():
+    l, g = sample(600, 6)
+    groups = np.where(np.arange(600) < 200, "a", "b")
+    found = interval("aurc", l, g, groups=groups)
+    assert found["a"] == interval("aurc", l[:200], g[:200])
+    assert found["b"] == interval("aurc", l[200:], g[200:])
+    assert found.macro.estimate == pytest.approx((found["a"].estimate + found["b"].estimate) / 2)
+    both = math.hypot(found["a"].standard_error, found["b"].standard_error) / 2
+    assert found.macro.standard_error == pytest.approx(both)
+    assert "macro" in repr(found)
+    with pytest.raises(ShapeError, match="one label"):
+        interval("aurc", l, g, groups=groups[:-1])
+
+
+def test_other_arrays_and_functions_as_metrics():
+    torch = pytest.importorskip("torch")
+    l, g = sample(100, 7)
+    expected = interval("aurc", l, g)
+    assert interval(abstain.aurc, torch.as_tensor(l), torch.as_tensor(g)) == expected
+    assert interval("aurc", l.tolist(), g.tolist()) == expected
+    assert standard_error("aurc", l, g) == expected.standard_error
+
+
+def test_strata_take_off_what_lies_between_them():
+    l, g = sample(400, 8)
+    strata = (g > 0.5).astype(int)
+    values = influence("aurc", l, g).values
+    within = sum(np.sum((values[strata == s] - values[strata == s].mean()) ** 2) for s in (0, 1))
+    found = interval("aurc", l, g, strata=strata)
+    assert found.standard_error == pytest.approx(math.sqrt(within) / 400, rel=1e-10)
+    assert found.standard_error < interval("aurc", l, g).standard_error
+    resampled = interval("aurc", l, g, strata=strata, method="bootstrap", rng=0)
+    assert resampled.standard_error == pytest.approx(found.standard_error, rel=0.1)
+
+
+def test_quantile_metrics_take_the_bootstrap():
+    l, g = sample(500, 9)
+    found = interval("risk_at_coverage", l, g, coverage=0.7, replicates=500)
+    assert (found.method, found.estimate) == ("bootstrap", abstain.risk_at_coverage(l, g, coverage=0.7))
+    assert found.low < found.estimate < found.high
+    other = interval("coverage_at_risk", l, g, risk=0.1, replicates=500)
+    assert other.estimate == abstain.coverage_at_risk(l, g, risk=0.1)
+    assert other.low < other.estimate < other.high
+
+
+def test_results_are_frozen_and_readable():
+    found = interval("aurc", *sample(100, 10))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.low = 0.0
+    assert found.estimate in found
+    text = repr(found)
+    for part in ("aurc", "95% interval", "standard error", "log", "loo", "n = 100"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda l, g: interval("aurcc", l, g), InputError, "metric"),
+        (lambda l, g: interval("aurc", l, g, method="exact"), InputError, "method"),
+        (lambda l, g: interval("aurc", l, g, level=95), InputError, "percent"),
+        (lambda l, g: interval("aurc", l, g, coverage=0.5), InputError, "no option of aurc"),
+        (lambda l, g: interval("risk_at_coverage", l, g), InputError, "needs `coverage=`"),
+        (lambda l, g: interval("aurc", l[:1], g[:1]), InputError, "at least two"),
+        (lambda l, g: interval("aurc", l, g[:-1]), ShapeError, "one length"),
+        (lambda l, g: interval("aurc", np.stack([l, l]), np.stack([g, g])), ShapeError, "one vector"),
+        (lambda l, g: interval("auroc", np.zeros(20), g[:20]), InfeasibleError, "only one kind"),
+        (lambda l, g: interval("auroc", l * 0.5, g), InputError, "0 .right. or 1"),
+        (lambda l, g: interval("aurc", l, g, clusters=[1, 2]), ShapeError, "clusters"),
+        (lambda l, g: interval("aurc", l, g, clusters=np.zeros(len(l))), InputError, "at least two"),
+        (lambda l, g: interval("naurc", l * 0.5, g, oracle="asymptotic"), InputError, "0/1"),
+        (
+            lambda l, g: interval("aurc", l, g, estimator="loo", sample_weight=l + 0.5),
+            InputError,
+            "whole-number",
+        ),
+        (lambda l, g: interval("aurc", l, g, method="logit"), InputError, "bounded"),
+    ],
+)
+def test_refusals(call, error, words):
+    with pytest.raises(error, match=words):
+        call(*sample(30, 11))

@@ -1,0 +1,219 @@
+"""Jackknife against brute deletion; bootstrap replicates against samples written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.core.bootstrap import Resampler
+from abstain.core.jackknife import leave_one_out_areas
+from abstain.inference import interval
+from abstain.inference._units import gather
+from abstain.inference.resampling import replicate, resampler, statistic
+
+
+def sample(n=60, seed=0, levels=None, zero_one=True):
+    rng = np.random.default_rng(seed)
+    g = rng.random(n) if levels is None else rng.integers(0, levels, n) / levels
+    l = (rng.random(n) < 0.35) * 1.0 if zero_one else rng.integers(0, 12, n) / 4
+    l[:2] = 0, 1
+    return l, g
+
+
+# jackknife ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 40])
+@pytest.mark.parametrize("levels", [None, 1, 4])
+@pytest.mark.parametrize("ties", ["threshold", "expected"])
+@pytest.mark.parametrize("estimator", ["harmonic", "log", "loo", "sele", "2sele"])
+def test_leaving_one_out_equals_deletion(estimator, ties, levels, n):
+    l, g = sample(n, n, levels, zero_one=False)
+    brute = [abstain.aurc(np.delete(l, i), np.delete(g, i), estimator=estimator, ties=ties) for i in range(n)]
+    np.testing.assert_allclose(leave_one_out_areas(l, g, estimator, ties), brute, rtol=1e-11, atol=1e-14)
+
+
+def test_jackknife_interval_from_deletions():
+    l, g = sample(50, 3)
+    n = len(l)
+    without = np.asarray([abstain.aurc(np.delete(l, i), np.delete(g, i)) for i in range(n)])
+    found = interval("aurc", l, g, method="jackknife")
+    assert found.standard_error == pytest.approx(
+        np.sqrt((n - 1) ** 2 / n * np.var(without, ddof=1)), rel=1e-10
+    )
+    corrected = n * abstain.aurc(l, g) - (n - 1) * without.mean()
+    assert np.sqrt(found.low * found.high) == pytest.approx(corrected, rel=1e-9)  # middle of a log interval
+
+
+# bootstrap ----------------------------------------------------------------------------------------------
+
+METRICS = {
+    "aurc": {},
+    "augrc": {},
+    "risk": {},
+    "oracle_aurc": {},
+    "e_aurc": {},
+    "naurc": {},
+    "auroc": {},
+    "prediction_rejection_ratio": {},
+    "aupr_error": {},
+    "aupr_success": {},
+    "fpr_at_tpr": {"tpr": 0.8},
+    "risk_at_coverage": {"coverage": 0.6},
+    "coverage_at_risk": {"risk": 0.3},
+}
+
+
+def written_out(units, counts):
+    """The resample as rows of samples."""
+    order = np.argsort(-units.confidence, kind="stable")
+    take = np.repeat(order, counts)
+    return units.loss[take], units.confidence[take]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("levels", [None, 12])
+@pytest.mark.parametrize("estimator", ["harmonic", "loo"])
+def test_a_replicate_is_the_metric_of_the_resample(metric, levels, estimator):
+    options = dict(METRICS[metric])
+    if metric in ("aurc", "oracle_aurc", "e_aurc", "naurc"):
+        options["estimator"] = estimator
+    l, g = sample(60, 1, levels)
+    units = gather("interval", metric, l, g, options=options)
+    source = resampler(units)
+    counts = source.counts(np.random.default_rng(0), 20)
+    assert source.repeats is None
+    assert (counts.sum(axis=1) == 60).all()
+    ours = statistic(units)(source.tabulate(counts))
+    theirs = [getattr(abstain, metric)(*written_out(units, c), **options) for c in counts]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_drawing_cells_gives_the_metric_of_the_resample(metric):
+    l, g = sample(400, 2, levels=5)
+    units = gather("interval", metric, l, g, options=METRICS[metric])
+    source = resampler(units)
+    assert source.repeats is not None
+    assert len(source.repeats) <= 10
+    assert source.repeats.sum() == 400
+    counts = source.counts(np.random.default_rng(0), 10)
+    ours = statistic(units)(source.tabulate(counts))
+    theirs = [
+        getattr(abstain, metric)(np.repeat(source.loss, c), np.repeat(source.key, c), **METRICS[metric])
+        for c in counts
+    ]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_weights_and_abstentions_travel_with_their_samples():
+    l, g = sample(50, 4)
+    rng = np.random.default_rng(5)
+    w, out = rng.integers(1, 5, 50) * 0.5, rng.random(50) < 0.3
+    for metric in ("aurc", "augrc", "risk_at_coverage"):
+        options = {"coverage": 0.2} if metric == "risk_at_coverage" else {}
+        units = gather("interval", metric, l, g, w, out, options=options)
+        source = resampler(units)
+        counts = source.counts(np.random.default_rng(0), 8)
+        ours = statistic(units)(source.tabulate(counts))
+        kept, idle = np.flatnonzero(~out), np.flatnonzero(out)
+        arranged = np.concatenate([kept[np.argsort(-g[kept], kind="stable")], idle])
+        for value, c in zip(ours, counts):
+            take = np.repeat(arranged, c)
+            expected = getattr(abstain, metric)(
+                l[take], g[take], sample_weight=w[take], abstained=out[take], **options
+            )
+            assert value == pytest.approx(expected, rel=1e-12)
+
+
+def test_clusters_are_drawn_whole_and_strata_keep_their_size():
+    l, g = sample(60, 6)
+    clusters, strata = np.arange(60) // 5, np.arange(60) // 20
+    order = np.argsort(-g, kind="stable")
+    rng = np.random.default_rng(0)
+    whole = Resampler(l, g, clusters=clusters).counts(rng, 30)
+    for c in range(12):
+        members = whole[:, clusters[order] == c]
+        assert (members == members[:, :1]).all()
+    assert (whole.sum(axis=1) == 60).all()
+    for kept in (Resampler(l, g, strata=strata), Resampler(l, g, clusters=clusters, strata=strata)):
+        counts = kept.counts(rng, 30)
+        for s in range(3):
+            assert (counts[:, strata[order] == s].sum(axis=1) == 20).all()
+
+
+def test_every_sample_is_drawn_equally_often():
+    l, g = sample(30, 7)
+    counts = Resampler(l, g).counts(np.random.default_rng(1), 20_000)
+    # each count is Binomial(30, 1/30): mean 1, variance 29/30
+    assert np.abs(counts.mean(axis=0) - 1).max() < 4.5 * np.sqrt(29 / 30 / 20_000)
+    assert counts.var(axis=0) == pytest.approx(29 / 30, rel=0.08)
+
+
+@pytest.mark.parametrize("levels", [None, 6])
+def test_bootstrap_error_agrees_with_the_analytic_one(levels):
+    rng = np.random.default_rng(8)
+    b = rng.random(800)
+    l = rng.random(800) < 0.6 * (1 - b) ** 2
+    g = b if levels is None else np.floor(levels * b)
+    for metric in ("aurc", "augrc", "naurc", "auroc"):
+        analytic = interval(metric, l, g)
+        resampled = interval(metric, l, g, method="bootstrap", replicates=2000, rng=3)
+        assert resampled.standard_error == pytest.approx(analytic.standard_error, rel=0.1)
+        assert resampled.estimate == pytest.approx(analytic.estimate, rel=1e-12)
+
+
+def test_clustered_bootstrap_agrees_with_the_clustered_error():
+    rng = np.random.default_rng(9)
+    b = rng.random((100, 8))
+    l = (rng.random((100, 1)) < 0.6 * (1 - b) ** 2).reshape(-1)
+    clusters = np.repeat(np.arange(100), 8)
+    analytic = interval("aurc", l, b.reshape(-1), clusters=clusters)
+    resampled = interval("aurc", l, b.reshape(-1), clusters=clusters, method="bootstrap", rng=1)
+    naive = interval("aurc", l, b.reshape(-1))
+    assert resampled.standard_error == pytest.approx(analytic.standard_error, rel=0.12)
+    assert analytic.standard_error > 1.5 * naive.standard_error
+
+
+def test_same_seed_same_interval_other_seed_another():
+    l, g = sample(100, 10)
+    first = interval("aurc", l, g, method="bca", rng=5, replicates=500)
+    assert first == interval("aurc", l, g, method="bca", rng=5, replicates=500)
+    assert first == interval("aurc", l, g, method="bca", rng=np.random.default_rng(5), replicates=500)
+    assert first != interval("aurc", l, g, method="bca", rng=6, replicates=500)
+
+
+def test_bca_shifts_percentiles_by_its_formula():
+    from scipy.special import ndtr, ndtri
+
+    l, g = sample(80, 11)
+    found = interval("aurc", l, g, method="bca", rng=2, replicates=1000)
+    units = gather("interval", "aurc", l, g)
+    values = replicate(units, statistic(units), 1000, np.random.default_rng(2), False)
+    without = np.asarray([abstain.aurc(np.delete(l, i), np.delete(g, i)) for i in range(80)])
+    pull = without.mean() - without
+    a = np.sum(pull**3) / (6 * np.sum(pull**2) ** 1.5)
+    z0 = ndtri(np.mean(values < found.estimate))
+    tails = [ndtr(z0 + (z0 + z) / (1 - a * (z0 + z))) for z in ndtri([0.025, 0.975])]
+    assert [found.low, found.high] == pytest.approx(np.quantile(values, tails).tolist(), rel=1e-9)
+
+
+def test_progress_is_shown_on_standard_error_when_asked(capsys):
+    l, g = sample(50, 12)
+    interval("aurc", l, g, method="bootstrap", replicates=200, progress=True)
+    shown = capsys.readouterr()
+    assert "resampling" in shown.err
+    assert shown.out == ""
+    interval("aurc", l, g, method="bootstrap", replicates=200)
+    assert capsys.readouterr().err == ""
+
+
+def test_bad_requests_say_what_to_do():
+    l, g = sample(20, 13)
+    with pytest.raises(abstain.errors.InputError, match="at least 100"):
+        interval("aurc", l, g, method="bootstrap", replicates=10)
+    with pytest.raises(abstain.errors.InputError, match="one stratum"):
+        interval("aurc", l, g, method="bootstrap", clusters=np.arange(20) // 4, strata=np.arange(20) // 5)
+    with pytest.raises(abstain.errors.InputError, match="smooth"):
+        interval("risk_at_coverage", l, g, coverage=0.5, method="bca")
