@@ -212,6 +212,7 @@ def test_models_scores_and_losses():
     assert set(scores.names) == {"max_softmax", "energy", "max_logit"}
     both = compare(models, labels, scores=["max_softmax", "energy"])
     assert set(both.names) == {f"{m} / {s}" for m in "AB" for s in ("max_softmax", "energy")}
+    assert len(compare(models, labels, scores="all").names) == 2 * len(abstain.scores.NAMES)
     probs = {k: np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for k, z in models.items()}
     same = compare(probs, labels, probs=True)
     assert same["B"].estimate == pytest.approx(compare(models, labels)["B"].estimate, rel=1e-9)

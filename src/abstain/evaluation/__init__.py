@@ -2,9 +2,11 @@
 
 from abstain.evaluation.comparison import Comparison, Contestant, Pair
 from abstain.evaluation.engines import register_engine
-from abstain.evaluation.ensembles import ExpectedAURC, Quantity, expected_aurc
+from abstain.evaluation.ensembles import expected_aurc
+from abstain.evaluation.entries import Entry, TopTies
+from abstain.evaluation.members import ExpectedAURC, Quantity
 from abstain.evaluation.ranking import compare
-from abstain.evaluation.results import Entry, Evaluation, TopTies
+from abstain.evaluation.results import Evaluation
 from abstain.evaluation.table import evaluate, evaluate_blocks
 
 __all__ = [

@@ -10,7 +10,7 @@ from abstain.core import points
 from abstain.core.blocks import Blocks
 from abstain.core.fast import is_zero_one
 from abstain.errors import InfeasibleError, InputError
-from abstain.evaluation.results import Entry
+from abstain.evaluation.entries import Entry
 from abstain.inference import interval, interval_from_blocks
 from abstain.inference.results import Interval
 from abstain.metrics.registry import Metric

@@ -12,10 +12,9 @@ from abstain._check import check_fraction
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation import telling_apart
 from abstain.evaluation.comparison import Comparison, Contestant, Pair
-from abstain.evaluation.inputs import listed, loss_vectors, score_vectors
+from abstain.evaluation.inputs import loss_vectors, score_vectors
 from abstain.inference import influence, interval
 from abstain.inference._units import codes, on_host
-from abstain.inference.influence import freedom_of
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.registry import Metric, by_name
 from abstain.theory import samples_to_tell_apart
@@ -143,11 +142,8 @@ def _vectors(
         return [(name, l, g)]
     given: tuple[Any, Any] = (None, model) if probs else (model, None)
     l = next(iter(loss_vectors(*given, labels, [loss], []).values()))
-    several = len(listed(scores, ("max_softmax",), ())) > 1
-    return [
-        (f"{name} / {score}" if several and name else name or score, l, g)
-        for score, g in score_vectors(*given, scores).items()
-    ]
+    found = score_vectors(*given, scores)
+    return [(f"{name} / {k}" if name and len(found) > 1 else name or k, l, g) for k, g in found.items()]
 
 
 # the comparison -------------------------------------------------------------------------------------------
@@ -164,7 +160,11 @@ def _compare(entries: dict[str, _Entry], metric: Metric, loss: str, level: float
     value = np.array([found[k].estimate for k in names])
     pulls = [_pull(entries[k], found[k].values) for k in names]
     a, b = np.triu_indices(len(names), 1)
-    error, freedom = _paired(np.stack(pulls), a, b) if paired else _welch(pulls, a, b)
+    error, freedom = (
+        telling_apart.paired_errors(np.stack(pulls), a, b)
+        if paired
+        else telling_apart.welch_errors(pulls, a, b)
+    )
     scale = np.abs(value[a]) + np.abs(value[b])
     test = telling_apart.student_tests(value[a] - value[b], error, scale, freedom, level)
     sizes = [len(entries[k].loss) for k in names]
@@ -189,23 +189,6 @@ def _pull(entry: _Entry, values: np.ndarray) -> np.ndarray:
     if len(summed) < 2:
         raise InputError("compare: `clusters` must name at least two clusters, got one.")
     return np.asarray(summed / total * np.sqrt(len(summed) / (len(summed) - 1)))
-
-
-def _paired(pulls: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of differences on the same units, and their degrees of freedom."""
-    second, fourth = (moment[a, b] for moment in telling_apart.difference_moments(pulls))
-    count = pulls.shape[1]
-    freedom = [freedom_of(count, float(s), float(f)) for s, f in zip(second, fourth)]
-    return np.sqrt(second), np.array(freedom)
-
-
-def _welch(pulls: list[np.ndarray], a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of differences of independent estimates, and Welch's degrees of freedom."""
-    second = np.array([float(p @ p) for p in pulls])
-    own = np.array([freedom_of(len(p), s, float(np.square(p) @ np.square(p))) for p, s in zip(pulls, second)])
-    spread = second[a] ** 2 / own[a] + second[b] ** 2 / own[b]
-    square = second[a] + second[b]
-    return np.sqrt(square), np.where(spread > 0, square**2 / np.where(spread > 0, spread, 1.0), 1.0)
 
 
 def _pair(a: str, b: str, test: telling_apart.PairTests, k: int, level: float, n: int) -> Pair:

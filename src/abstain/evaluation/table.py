@@ -13,8 +13,9 @@ from abstain._check import check_fraction
 from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation import engines, inputs
+from abstain.evaluation.entries import Entry, TopTies
 from abstain.evaluation.measuring import Plan, entry_of_blocks, entry_of_samples
-from abstain.evaluation.results import Entry, Evaluation, TopTies
+from abstain.evaluation.results import Evaluation
 from abstain.inference._units import on_host
 from abstain.metrics.curve import risk_coverage_curve
 from abstain.metrics.registry import METRICS, Metric, by_name

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from abstain.inference.influence import freedom_of
+
 _RELATIVE = 1e-3  # below this share of the variances, a difference's moments are computed from the difference
 
 
@@ -28,6 +30,23 @@ def difference_moments(pulls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for moment in (second, fourth):
         np.fill_diagonal(moment, 0.0)
     return np.maximum(second, 0.0), np.maximum(fourth, 0.0)
+
+
+def paired_errors(pulls: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of differences on the same units, and their degrees of freedom."""
+    second, fourth = (moment[a, b] for moment in difference_moments(pulls))
+    count = pulls.shape[1]
+    freedom = [freedom_of(count, float(s), float(f)) for s, f in zip(second, fourth)]
+    return np.sqrt(second), np.array(freedom)
+
+
+def welch_errors(pulls: list[np.ndarray], a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of differences of independent estimates, and Welch's degrees of freedom."""
+    second = np.array([float(p @ p) for p in pulls])
+    own = np.array([freedom_of(len(p), s, float(np.square(p) @ np.square(p))) for p, s in zip(pulls, second)])
+    spread = second[a] ** 2 / own[a] + second[b] ** 2 / own[b]
+    square = second[a] + second[b]
+    return np.sqrt(square), np.where(spread > 0, square**2 / np.where(spread > 0, spread, 1.0), 1.0)
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
