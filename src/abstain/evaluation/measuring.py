@@ -103,7 +103,8 @@ def _finished(
     head = (score, loss, metric.key, metric.label, metric.lower_is_better, value)
     if found is None:
         return Entry(*head, n=n, group=group, reason=reason)
-    if found.standard_error == 0 and found.centre != "bound":
+    told = np.isfinite([found.low, found.high]).all()  # a limit at infinity says nothing
+    if not told or (found.standard_error == 0 and found.centre != "bound"):
         return Entry(*head, n=n, group=group, reason="no interval: the samples show no spread")
     spread = (found.standard_error, found.low, found.high, found.method)
     return Entry(*head, *spread, n=n, group=group)
