@@ -51,8 +51,9 @@ def paired_difference(
         )
     value_a, pull_a = values_of(name, a)
     value_b, pull_b = values_of(name, b)
-    error, freedom = error_of(pull_a - pull_b, a)
-    return _difference(a, (value_a, value_b), error, level, freedom, a.n, True)
+    error, _ = error_of(pull_a - pull_b, a)
+    # influences of A and B are alike, so their differences are nearly symmetric, and t needs no help with long tails
+    return _difference(a, (value_a, value_b), error, level, max(1.0, a.sampled - 1.0), a.n, True)
 
 
 def unpaired_difference(
@@ -81,10 +82,10 @@ def unpaired_difference(
     level = check_fraction(name, "level", level, open_high=True)
     a = gather(name, metric, loss_a, confidence_a, sample_weight_a, abstained_a, clusters_a, None, options)
     b = gather(name, metric, loss_b, confidence_b, sample_weight_b, abstained_b, clusters_b, None, options)
-    value_a, error_a, freedom_a, _ = measure(name, a)
-    value_b, error_b, freedom_b, _ = measure(name, b)
+    value_a, error_a = measure(name, a)[:2]
+    value_b, error_b = measure(name, b)[:2]
     error = math.hypot(error_a, error_b)
-    spread = error_a**4 / freedom_a + error_b**4 / freedom_b
+    spread = error_a**4 / max(1, a.sampled - 1) + error_b**4 / max(1, b.sampled - 1)
     freedom = error**4 / spread if spread > 0 else 1.0
     return _difference(a, (value_a, value_b), error, level, freedom, a.n + b.n, False)
 
