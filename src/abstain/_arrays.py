@@ -140,6 +140,13 @@ def float_dtype(xp: Namespace) -> Any:
     return xp.float64
 
 
+def extremes(xp: Namespace, x: Array) -> tuple[Array, Array]:
+    """Smallest and largest value (NaN if there is one), in one pass where the library has it."""
+    if is_torch(x):
+        return tuple(sys.modules["torch"].aminmax(x))
+    return xp.min(x), xp.max(x)
+
+
 def running_max(xp: Namespace, x: Array) -> Array:
     """Cumulative maximum along the last axis (the array API has none)."""
     if xp is np:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array, Road, bring, is_concrete
+from abstain._arrays import Array, Road, bring, extremes, is_concrete
 from abstain.errors import DtypeError, InputError, ShapeError
 
 _SIGN = "Confidence means higher = surer; negate an uncertainty first."

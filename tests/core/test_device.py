@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core import device
+from abstain.core import compaction, device
 from abstain.core.estimators import ESTIMATORS, TIES
 
 torch = pytest.importorskip("torch")
@@ -24,6 +24,7 @@ def xp():
 @pytest.mark.parametrize("chunk", [7, 64, 1 << 20])
 def test_equals_the_numpy_road(xp, estimator, ties, chunk, monkeypatch):
     monkeypatch.setattr(device, "CHUNK", chunk)
+    monkeypatch.setattr(compaction, "CHUNK", chunk)
     rng = np.random.default_rng(0)
     for confidence in (
         rng.random(300, dtype=np.float32),
@@ -31,6 +32,8 @@ def test_equals_the_numpy_road(xp, estimator, ties, chunk, monkeypatch):
         rng.normal(size=300).astype(np.float32) * 1e20,  # both signs: all 32 bits and the error bit need 64
         np.float32([-0.0, 0.0] * 150),
         np.float32(-rng.random(300)),
+        np.float32(rng.random(300) * 1e30),  # bits from 2^30 on: the doubled key wraps around
+        np.float32(rng.random(300) * 1e3 - 1e-3),
         np.float32(rng.normal(size=300) * 1e-3),
     ):
         loss = rng.random(300) < 0.3
@@ -38,6 +41,15 @@ def test_equals_the_numpy_road(xp, estimator, ties, chunk, monkeypatch):
         assert float(found) == pytest.approx(
             abstain.aurc(loss, confidence, estimator=estimator, ties=ties), rel=1e-12
         )
+
+
+def test_block_ends_of_sorted_keys(xp, monkeypatch):
+    monkeypatch.setattr(compaction, "CHUNK", 16)
+    keys = np.sort(np.random.default_rng(0).integers(-40, 40, 100).astype(np.int32))
+    place, errors = compaction.block_ends(xp, torch.from_numpy(keys))
+    expected = [i for i in range(100) if i == 99 or keys[i] // 2 != keys[i + 1] // 2]
+    assert place.tolist() == expected
+    assert errors.tolist() == [int(sum(k % 2 for k in keys[: i + 1])) for i in expected]
 
 
 def test_half_precision_and_all_wrong(xp):
