@@ -140,6 +140,16 @@ def float_dtype(xp: Namespace) -> Any:
     return xp.float64
 
 
+def float64_bits(x: Array) -> Array:
+    """The bits of float64 numbers as int64, without a copy."""
+    if is_torch(x):
+        return x.view(sys.modules["torch"].int64)
+    if is_jax(x):
+        jax = sys.modules["jax"]
+        return jax.lax.bitcast_convert_type(x, jax.numpy.int64)
+    return np.asarray(x).view(np.int64)
+
+
 def extremes(xp: Namespace, x: Array) -> tuple[Array, Array]:
     """Smallest and largest value (NaN if there is one), in one pass where the library has it."""
     if is_torch(x):

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from abstain._arrays import Array, Namespace, is_jax, is_torch
+from abstain._arrays import Array, Namespace, float64_bits, is_torch
 
 _BIAS = 1023  # exponent of 1.0 in the bits of a float64
 _MANTISSA = 52
@@ -60,7 +60,7 @@ class BinMap:
         top = (x > 0.5) & (x <= 1)
         region = xp.where(x > 1, 3, xp.where(top, 2, xp.where(low, 1, 0)))
         distance = xp.where(top, 1 - x, xp.abs(x))  # exact: x is within a factor of two of 1
-        bits = _bits(distance)
+        bits = float64_bits(distance)
         octave = bits >> _MANTISSA
         fraction = bits & ((1 << _MANTISSA) - 1)
         offset, cells = self._tables_beside(xp, x)
@@ -82,19 +82,6 @@ class BinMap:
                 (offset.to(x.device), cells.to(x.device)) if is_torch(x) else (offset, cells)
             )
         return self._beside[where]
-
-
-def _bits(x: Array) -> Array:
-    """The bits of non-negative float64s as int64."""
-    if is_torch(x):
-        import torch
-
-        return x.view(torch.int64)
-    if is_jax(x):
-        import jax
-
-        return jax.lax.bitcast_convert_type(x, jax.numpy.int64)
-    return np.asarray(x).view(np.int64)
 
 
 @lru_cache(maxsize=16)
