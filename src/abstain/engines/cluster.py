@@ -60,7 +60,12 @@ class Loader(NamedTuple):
 
 def survey_part(part: Any, load: Loader) -> Survey:
     """First pass over one partition."""
-    columns, survey = load(part), Survey()
+    return survey_columns(load(part))
+
+
+def survey_columns(columns: Columns) -> Survey:
+    """A histogram of some of the samples, scaled to all of them."""
+    survey = Survey()
     survey.add(columns, None, max(1, columns.rows // _PER_TASK), np.random.default_rng(columns.rows))
     # one in so many: a partition counts by its samples, however many of them were looked at
     for group, items in survey.histogram.items():
