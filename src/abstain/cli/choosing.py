@@ -1,0 +1,113 @@
+"""Behind `abstain threshold`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from abstain.cli.delivery import as_csv, deliver
+from abstain.cli.options import Output, Reading
+from abstain.cli.screen import working
+from abstain.cli.vectors import Pair, pair_of
+from abstain.formats.limits import shown
+
+
+def _pair(file: str, how: Reading, options: dict[str, Any]) -> tuple[Pair, str]:
+    with working(f"reading {shown(file)}"):
+        read = how.read(file)
+    pair = pair_of(read, options["score"][0], options["loss"][0])
+    note = (
+        f"{pair.left_out:,} abstained samples left out: coverage is a share of the answered."
+        if pair.left_out
+        else ""
+    )
+    return pair, note
+
+
+def chosen(file: str, how: Reading, options: dict[str, Any]) -> tuple[Any, str]:
+    """The threshold (one per group when asked for), and what to know besides."""
+    from abstain import select_threshold
+
+    pair, note = _pair(file, how, options)
+    if options["per_group"] and pair.groups is None:
+        raise click.UsageError("--per-group needs a column of groups; name it with --column group=NAME.")
+    form = {name: options[name] for name in ("risk", "coverage", "cost") if options[name] is not None}
+    with working(f"choosing among {len(pair.loss):,} samples"):
+        result = select_threshold(
+            pair.loss, pair.confidence, **form, delta=options["delta"], method=options["method"],
+            groups=pair.groups if options["per_group"] else None, sample_weight=pair.weight,
+        )  # fmt: skip
+    return result, note
+
+
+def forms_of(result: Any) -> dict[str, Callable[[], str]]:
+    """The result as text."""
+    rows = _rows(result)
+    return {
+        "json": result.to_json,
+        "csv": lambda: as_csv({name: [row[name] for row in rows] for name in rows[0]}),
+        "latex": lambda: _latex(rows),
+        "quiet": lambda: "\n".join("none" if row["value"] is None else repr(row["value"]) for row in rows),
+    }
+
+
+def _rows(result: Any) -> list[dict[str, Any]]:
+    parts = getattr(result, "thresholds", {"all": result})
+    names = ("value", "form", "target", "method", "delta", "n", "coverage", "risk", "risk_upper", "guarantee")
+    return [{"group": str(g), **{name: getattr(t, name) for name in names}} for g, t in parts.items()]
+
+
+def _latex(rows: list[dict[str, Any]]) -> str:
+    from abstain import _tables
+
+    shown_columns = ("group", "value", "coverage", "risk", "risk_upper", "n")
+    columns = {c.replace("_", " "): [_text(row[c]) for row in rows] for c in shown_columns}
+    return _tables.latex(columns)
+
+
+def _text(value: Any) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def draw_facts(on: Console, result: Any, note: str) -> None:
+    """What was chosen and what it promises."""
+    for label, threshold in getattr(result, "thresholds", {"": result}).items():
+        title = "Threshold" if threshold.feasible else "No feasible threshold"
+        on.print(Text(title + (f" for group {shown(label)}" if label != "" else ""), style="bold"))
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column()
+        for name, text in threshold.facts():
+            grid.add_row(Text(name), Text(text))
+        on.print(grid)
+    if hasattr(result, "thresholds"):
+        on.print(Text(f"together: {result.guarantee or 'no guarantee'}"))
+    if note:
+        on.print(Text(f"- {note}"))
+
+
+def checked(file: str, how: Reading, options: dict[str, Any], out: Output) -> None:
+    """Hold later data against a saved rule."""
+    from dataclasses import asdict
+    from pathlib import Path
+
+    from abstain import Threshold
+
+    rule = Threshold.from_json(Path(options["check"]).read_text(encoding="utf-8", errors="replace"))
+    pair, note = _pair(file, how, options)
+    result = rule.check(pair.loss, pair.confidence)
+    facts = asdict(result) | {"holds": result.holds}
+    import json
+
+    forms = {
+        "json": lambda: json.dumps(facts),
+        "csv": lambda: as_csv({name: [value] for name, value in facts.items()}),
+        "latex": lambda: repr(result),
+        "quiet": lambda: "holds" if result.holds else "alarm",
+    }
+    deliver(out, forms, lambda on: on.print(Text(repr(result) + (f"\n- {note}" if note else ""))))

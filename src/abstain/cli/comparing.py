@@ -1,0 +1,112 @@
+"""Behind `abstain compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from abstain.cli.options import Reading
+from abstain.cli.screen import can_draw, estimate, plain_table, span, working
+from abstain.cli.vectors import pair_of
+from abstain.errors import DataError
+from abstain.formats.limits import shown
+
+_SENTENCES = 8
+
+
+def model_names(files: tuple[str, ...], stated: str | None) -> list[str]:
+    """Names as stated, else those of the files, made distinct where they must be."""
+    if stated:
+        names = [n.strip() for n in stated.split(",")]
+        if len(names) != len(files) or len(set(names)) < len(names):
+            raise click.UsageError(f"--names must give {len(files)} different names, got {len(names)}.")
+        return names
+    short = [Path(f).name.split(".")[0] or Path(f).name for f in files]
+    if len(set(short)) == len(short):
+        return short
+    return list(files) if len(set(files)) == len(files) else [f"{f} ({k + 1})" for k, f in enumerate(files)]
+
+
+def compared(files: tuple[str, ...], how: Reading, options: dict[str, Any]) -> Any:
+    """Read every file and compare."""
+    from abstain import compare
+
+    entries, weights, clusters, labels = {}, {}, {}, {}
+    scores = options["scores"] if isinstance(options["scores"], list) else [options["scores"]]
+    for file, name in zip(files, model_names(files, options["names"])):
+        with working(f"reading {shown(file)}"):
+            read = how.read(file, name)
+        if read.abstained is not None and read.abstained.any():
+            raise DataError(
+                f"{shown(file)}: has abstained samples, which `compare` does not take. Evaluate each file."
+            )
+        for score in scores if read.kind != "confidence" else ["confidence"]:
+            pair = pair_of(read, score, options["loss"][0])
+            title = name if len(scores) == 1 or read.kind == "confidence" else f"{name} / {score}"
+            title = score if len(files) == 1 else title
+            entries[title] = (pair.loss, pair.confidence)
+            weights[title], clusters[title], labels[title] = read.weight, read.clusters, read.labels
+    if len(entries) < 2:
+        raise click.UsageError("comparing needs at least two files, or several --scores of one.")
+    paired = not options["unpaired"]
+    if paired:
+        _check_same_samples(labels)
+    own = {"sample_weight": _shared(weights, paired), "clusters": _shared(clusters, paired)}
+    with working("comparing"):
+        return compare(entries, metric=options["metric"][0], level=options["level"], paired=paired, **own)
+
+
+def _check_same_samples(labels: dict[str, Any]) -> None:
+    """Files that hold labels must hold the same ones in the same order."""
+    known = {name: values for name, values in labels.items() if values is not None}
+    if not known:
+        return
+    first = next(iter(known))
+    for name, values in known.items():
+        same = values.shape == known[first].shape and bool((values == known[first]).all())
+        if not same:
+            raise DataError(
+                f"{shown(first)} and {shown(name)} have different labels, so they are not the same samples in the "
+                f"same order. For different test sets use --unpaired."
+            )
+
+
+def _shared(columns: dict[str, Any], paired: bool) -> Any:
+    given = {name: c for name, c in columns.items() if c is not None}
+    if not given:
+        return None
+    return next(iter(given.values())) if paired else given
+
+
+def draw_comparison(on: Console, result: Any) -> None:
+    """The ranking, and what can be said of neighbours."""
+    way = "lower" if result.lower_is_better else "higher"
+    kind = f"the same {result.n:,} samples" if result.paired else "different test sets"
+    on.print(Text(f"{result.label} on {kind}, {way} is better", style="bold"))
+    on.print(Text("models that share a letter cannot be told apart", style="dim"))
+    on.print()
+    rows = result.contestants
+    ranks = [str(c.rank_low) if c.rank_low == c.rank_high else f"{c.rank_low}-{c.rank_high}" for c in rows]
+    on.print(
+        plain_table(
+            {
+                "rank": ranks,
+                "model": [shown(c.name) for c in rows],
+                result.label: [estimate(c.estimate, c.standard_error) for c in rows],
+                f"{result.level:.0%} interval": [
+                    span(c.low, c.high, c.standard_error, can_draw(on)) for c in rows
+                ],
+                "group": [c.group for c in rows],
+            }
+        )
+    )
+    on.print()
+    told = result.sentences()
+    for sentence in told[:_SENTENCES]:
+        on.print(Text(f"- {sentence}"))
+    if len(told) > _SENTENCES:
+        on.print(Text(f"- ... and {len(told) - _SENTENCES} more such neighbours"))

@@ -1,0 +1,49 @@
+"""Losses and confidences of a file, for the commands that need one of each."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from abstain.errors import DataError
+from abstain.formats import Predictions
+from abstain.formats.limits import shown
+
+
+class Pair(NamedTuple):
+    """One loss and one confidence per answered sample, and what goes along them."""
+
+    loss: np.ndarray
+    confidence: np.ndarray
+    groups: np.ndarray | None
+    weight: np.ndarray | None
+    left_out: int
+
+
+def pair_of(read: Predictions, score: str, loss: str) -> Pair:
+    """By a score and a loss where the file has class scores, its own columns otherwise."""
+    own: Any = read.arguments()
+    if read.kind == "confidence":
+        losses, confidence = read.loss, read.confidence
+    else:
+        from abstain import losses as known
+        from abstain import scores
+
+        losses = np.asarray(known.by_name(loss)(read.logits, read.labels, probs=read.probs))
+        confidence = np.asarray(scores.by_name(score)(read.logits, probs=read.probs))
+    if losses is None or confidence is None:
+        raise DataError(f"{shown(read.path)}: has no losses or no confidences.")
+    groups, weight = own.get("groups"), read.weight
+    if read.abstained is None or not read.abstained.any():
+        return Pair(losses, confidence, groups, weight, 0)
+    kept = ~read.abstained
+    if not kept.any():
+        raise DataError(f"{shown(read.path)}: every sample has abstained; nothing is left to measure.")
+    return Pair(
+        losses[kept],
+        confidence[kept],
+        None if groups is None else groups[kept],
+        None if weight is None else weight[kept],
+        int((~kept).sum()),
+    )

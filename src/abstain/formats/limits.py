@@ -1,0 +1,144 @@
+"""What an untrusted file may cost: size limits, and one clear line for whatever goes wrong inside a reader."""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from abstain.errors import AbstainError, DataError
+
+_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_LONGEST = 400  # characters of a message
+PACKED = (".gz", ".xz", ".bz2")
+_MAGIC = (b"\x1f\x8b", b"BZ", b"\xfd7")  # how packed data begin
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes that the values of one file may take once unpacked, and columns it may have."""
+
+    memory: int = 4 * 2**30
+    columns: int = 100_000
+
+    def check(self, path: Path, needed: int, what: str = "its values") -> None:
+        """Refuse before anything of that size is allocated."""
+        if needed > self.memory:
+            raise DataError(
+                f"{shown(path)}: {what} would take {size(needed)} of memory, more than the limit of "
+                f"{size(self.memory)}. If you trust the file, raise the limit with --max-memory."
+            )
+
+
+def size(count: int) -> str:
+    """Bytes for people.
+
+    >>> size(3 * 2**30), size(10)
+    ('3 GB', '10 B')
+    """
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1024:
+            return f"{value:.3g} {unit}"
+        value /= 1024
+    return f"{value:.4g} TB"
+
+
+def parse_size(text: str) -> int:
+    """Bytes from what people write.
+
+    >>> parse_size("8GB"), parse_size("512 mb"), parse_size("1.5k")
+    (8589934592, 536870912, 1536)
+    """
+    bare = text.strip().lower().removesuffix("b")
+    unit = bare[-1:] if bare[-1:] in "kmgt" else ""
+    try:
+        value = float(bare.removesuffix(unit)) * _UNITS[unit]
+    except ValueError:
+        raise DataError(f"{text!r} is no size; write for example 512MB or 8GB.") from None
+    if not 1 <= value < 2**63:
+        raise DataError(f"{text!r} is no size; write for example 512MB or 8GB.")
+    return int(value)
+
+
+def shown(text: object) -> str:
+    """A user's string fit for one line of a terminal: no control characters, not endless.
+
+    >>> shown("a\\x1b[31m\\nb")
+    'a\\\\x1b[31m\\\\nb'
+    """
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+    return line if len(line) <= 120 else line[:80] + "..." + line[-36:]
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error on one line of bounded length."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(error)).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever a reader stumbles over into a `DataError` that names the file and the format."""
+    try:
+        yield
+    except AbstainError:
+        raise
+    except MemoryError as error:
+        raise DataError(f"{shown(path)}: needs more memory than there is to be read as {what}.") from error
+    except RecursionError as error:
+        raise DataError(f"{shown(path)}: is nested too deeply to be read as {what}.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{shown(path)}: must be UTF-8 text, got byte 0x{error.object[error.start]:02x} that is not. "
+            f"Convert it first, for example with `iconv -t utf-8`."
+        ) from error
+    except Exception as error:  # a damaged file may break a parser in any way; none of them is a traceback
+        detail = one_line(error) or type(error).__name__
+        raise DataError(
+            f"{shown(path)}: cannot be read as {what}, it seems damaged or of another kind ({detail})."
+        ) from error
+
+
+class Bounded(io.RawIOBase):
+    """A stream that refuses to give more than `limit` bytes: unpacking stops before memory is gone."""
+
+    def __init__(self, path: Path, stream: IO[bytes], limit: int) -> None:
+        self._path, self._stream, self._left, self._limit = path, stream, limit, limit
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Fill a buffer; at most one byte is read past the limit, to notice it."""
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        data = self._stream.read(min(len(view), self._left + 1))
+        self._left -= len(data)
+        if self._left < 0:
+            raise DataError(
+                f"{shown(self._path)}: unpacks to more than {size(self._limit)}, the limit. "
+                f"If you trust the file, raise the limit with --max-memory."
+            )
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Close what lies below, too."""
+        self._stream.close()
+        super().close()
+
+
+def opened(path: Path, limits: Limits) -> IO[bytes]:
+    """A file's bytes, unpacked when the name says gz, xz or bz2, and never more than the limit of them."""
+    ending = path.suffix.lower()
+    opener = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}.get(ending, "io")
+    stream: IO[bytes] = importlib.import_module(opener).open(path, "rb")
+    buffered = io.BufferedReader(Bounded(path, stream, limits.memory), 1 << 16)
+    if ending in PACKED and buffered.peek(6)[:2] in _MAGIC:
+        raise DataError(f"{shown(path)}: is packed twice ({ending} of a packed file). Unpack it once first.")
+    return cast(IO[bytes], buffered)
