@@ -8,6 +8,7 @@ Every number comes from `abstain.theory`: no simulation, no data.
 from __future__ import annotations
 
 import argparse
+import functools
 from pathlib import Path
 
 from abstain import theory
@@ -21,6 +22,11 @@ POPULATIONS = {
 }
 SIZES = (8, 32, 128, 512, 2048, 10_000)
 TEMPLATE = Path(__file__).with_name("choose_template.md")
+
+
+@functools.cache
+def expected(n: int, name: str) -> theory.ExpectedBias:
+    return theory.expected_bias(n, name)
 
 
 def row(cells: list[str]) -> str:
@@ -54,7 +60,7 @@ def bias_table(estimator: str) -> str:
     for title, name in POPULATIONS.items():
         cells = []
         for n in SIZES:
-            answer = theory.expected_bias(n, name)
+            answer = expected(n, name)
             bias = answer.bias[estimator]
             cells.append(
                 f"{_percent(bias / answer.aurc)} ({_percent(abs(bias) / answer.standard_deviation)})"

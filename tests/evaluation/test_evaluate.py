@@ -325,7 +325,7 @@ def test_an_engine_yields_block_tables_and_gives_the_same_numbers():
 
     register_engine("pieces", engine)
     table = evaluate(loss="column l", confidence="column g", engine="pieces")
-    assert seen == {"loss": "column l", "confidence": "column g"}
+    assert seen == {"loss": "column l", "confidence": "column g", "level": 0.95, "metrics": None}
     memory = evaluate(loss=loss, confidence=confidence, **FAST)
     assert table.metrics == memory.metrics
     for a, b in zip(table.entries, memory.entries):
@@ -337,6 +337,16 @@ def test_an_engine_yields_block_tables_and_gives_the_same_numbers():
     assert table.top_ties == memory.top_ties
     assert table.curves[0][2].coverage == pytest.approx(memory.curves[0][2].coverage)
     assert table.curves[0][2].risk == pytest.approx(memory.curves[0][2].risk)
+
+
+def test_an_engine_may_answer_with_the_finished_table():
+    done = evaluate(loss=[0, 1, 1], confidence=[3, 2, 1], metrics=["aurc"])
+    asked = {}
+    found = evaluate(
+        "a file", engine=lambda **given: asked.update(given) or done, metrics="aurc:loo", level=0.9
+    )
+    assert found is done
+    assert asked == {"logits": "a file", "level": 0.9, "metrics": ["aurc:loo"]}
 
 
 def test_engine_tables_of_other_losses_say_what_they_cannot_tell():

@@ -67,23 +67,20 @@ def test_deviation_of_a_power_by_hand():
 
 
 @pytest.mark.parametrize("method", ["log", "normal"])
-def test_the_planned_size_gives_the_asked_width(method):
+@pytest.mark.parametrize("metric", ["aurc", "augrc"])
+def test_the_planned_size_gives_the_asked_width(method, metric):
+    """The interval that users get, on 60 fresh samples of the planned size."""
     population = NAMED["quadratic"]
-    plan = theory.plan_sample_size(width=0.02, curve=population, method=method)
-    z = 1.959963984540054
-    loss, confidence = population.sample((400, plan.n), rng=5)
-    value = np.mean(abstain.aurc(loss, confidence, estimator="loo"))
-    se = np.std(abstain.aurc(loss, confidence, estimator="loo"))
-    low, high = (
-        (value * np.exp([-z * se / value, z * se / value]))
-        if method == "log"
-        else (value - z * se, value + z * se)
-    )
-    assert high - low == pytest.approx(0.02, rel=0.15)
+    plan = theory.plan_sample_size(width=0.02, curve=population, method=method, metric=metric)
+    rng = np.random.default_rng(5)
+    widths = []
+    for _ in range(60):
+        found = abstain.inference.interval(metric, *population.sample(plan.n, rng=rng), method=method)
+        widths.append(found.high - found.low)
+    assert np.mean(widths) == pytest.approx(0.02, rel=0.05)
     # twice as narrow needs about four times as many
-    assert theory.plan_sample_size(width=0.01, curve=population, method=method).n == pytest.approx(
-        4 * plan.n, rel=0.02
-    )
+    finer = theory.plan_sample_size(width=0.01, curve=population, method=method, metric=metric)
+    assert finer.n == pytest.approx(4 * plan.n, rel=0.02)
 
 
 def test_relative_width_levels_and_pilots():

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from abstain.core.blocks import Blocks
 from abstain.errors import InputError
 
-# an engine gets every argument of `evaluate` by name and answers with a table per (score, loss)
-Engine = Callable[..., Mapping[tuple[str, str], Blocks]]
+# an engine gets every argument of `evaluate` by name, and answers with a block table per (score, loss), or with
+# the finished Evaluation where it can do more than that
+Engine = Callable[..., Any]
 _ENGINES: dict[str, Engine] = {}
 
 
 def register_engine(name: str, engine: Engine) -> None:
-    """Make `evaluate(..., engine=name)` call this function for its block tables.
+    """Make `evaluate(..., engine=name)` call this function.
 
-    It is called with the arguments of `evaluate` that were given (logits, labels, probs, loss, confidence,
-    scores, losses, sample_weight, abstained), and answers with {(score name, loss name): Blocks}.
+    It is called with `level`, `metrics` (keys, or None for the default) and those of logits, labels, probs, loss,
+    confidence, scores, losses, sample_weight, abstained, groups and clusters that were given; the first argument of
+    `evaluate` (`logits`) may be whatever the engine reads, a file for instance. It answers with
+    {(score name, loss name): Blocks}, or with an `Evaluation`.
     """
     if not name.isidentifier():
         raise InputError(f"register_engine: `name` must be a plain word, got {name!r}.")

@@ -135,7 +135,8 @@ def _measure(
             )
         own = influence(metric.name, *pooled, **options)
         averaged = _quantity(own.estimate, *_spread(own.values), level)
-        gain = _quantity(float(values.mean()) - own.estimate, *_spread(pull - own.values), level)
+        error = _spread(pull - own.values)[0]
+        gain = _quantity(float(values.mean()) - own.estimate, error, max(1.0, n - 1.0), level)
         curve = risk_coverage_curve(*pooled)
         curves.append(thinned("averaged prediction", curve.coverage, curve.risk))
     return ExpectedAURC(

@@ -27,6 +27,7 @@ class _Entry(NamedTuple):
     confidence: np.ndarray
     weight: np.ndarray | None
     clusters: np.ndarray | None
+    abstained: np.ndarray | None
 
 
 def compare(
@@ -41,6 +42,7 @@ def compare(
     level: float = 0.95,
     sample_weight: Any = None,
     clusters: Any = None,
+    abstained: Any = None,
     paired: bool = True,
 ) -> Comparison:
     r"""Rank models (or scores) by a metric, and say which cannot be told apart.
@@ -64,6 +66,8 @@ def compare(
         prediction_rejection_ratio.
     clusters : array, optional
         One label per sample: samples of one cluster are not independent.
+    abstained : bool array, or dict of them by model, optional
+        Samples a model refused: never accepted, kept in the coverage.
     paired : bool
         False: every contestant has its own test set (Welch's test; weights and clusters by name).
 
@@ -85,7 +89,8 @@ def compare(
         raise InputError(
             f"compare: {chosen.name} has no influence function; compare by an area, AUROC or risk."
         )
-    entries = _entries(models, labels, probs, scores, loss, sample_weight, clusters, paired)
+    columns = (labels, sample_weight, clusters, abstained)
+    entries = _entries(models, columns, probs, scores, loss, paired)
     if len(entries) < 2:
         raise InputError(f"compare: needs at least two contestants, got {len(entries)}.")
     if chosen.needs_zero_one and labels is not None and loss_by_name(loss).name not in ("zero_one", "top_k"):
@@ -98,22 +103,23 @@ def compare(
 
 
 def _entries(
-    models: Any, labels: Any, probs: bool, scores: Any, loss: Any, weight: Any, clusters: Any, paired: bool
+    models: Any, columns: tuple[Any, Any, Any, Any], probs: bool, scores: Any, loss: Any, paired: bool
 ) -> dict[str, _Entry]:
     if not isinstance(models, Mapping):
-        if labels is None:
+        if columns[0] is None:
             raise InputError("compare: takes a dict of models, or the logits of one model with `labels`.")
         models = {"": models}
     if not paired:
-        for name, column in (("sample_weight", weight), ("clusters", clusters)):
+        for name, column in zip(("sample_weight", "clusters", "abstained"), columns[1:]):
             if column is not None and not isinstance(column, Mapping):
                 raise InputError(f"compare: with paired=False `{name}` must be a dict by contestant.")
     found: dict[str, _Entry] = {}
     for name, model in models.items():
-        own = [_of(labels, name), _of(weight, name), _of(clusters, name)]
-        for title, l, g in _vectors(str(name), model, own[0], probs, scores, loss):
-            w = None if own[1] is None else np.asarray(on_host(own[1]), dtype=np.float64).reshape(-1)
-            found[title] = _Entry(l, g, w, codes("compare", "clusters", own[2], len(l)))
+        labels, weight, clusters, mask = (_of(column, name) for column in columns)
+        w = None if weight is None else np.asarray(on_host(weight), dtype=np.float64).reshape(-1)
+        away = None if mask is None else np.asarray(on_host(mask)).reshape(-1)
+        for title, l, g in _vectors(str(name), model, labels, probs, scores, loss):
+            found[title] = _Entry(l, g, w, codes("compare", "clusters", clusters, len(l)), away)
     if paired and len({len(e.loss) for e in found.values()}) > 1:
         told = ", ".join(f"{k} {len(e.loss)}" for k, e in found.items())
         raise ShapeError(
@@ -152,7 +158,9 @@ def _vectors(
 def _compare(entries: dict[str, _Entry], metric: Metric, loss: str, level: float, paired: bool) -> Comparison:
     options = dict(metric.options)
     found = {
-        k: influence(metric.name, e.loss, e.confidence, sample_weight=e.weight, **options)
+        k: influence(
+            metric.name, e.loss, e.confidence, sample_weight=e.weight, abstained=e.abstained, **options
+        )
         for k, e in entries.items()
     }
     sign = 1 if metric.lower_is_better else -1
@@ -160,11 +168,8 @@ def _compare(entries: dict[str, _Entry], metric: Metric, loss: str, level: float
     value = np.array([found[k].estimate for k in names])
     pulls = [_pull(entries[k], found[k].values) for k in names]
     a, b = np.triu_indices(len(names), 1)
-    error, freedom = (
-        telling_apart.paired_errors(np.stack(pulls), a, b)
-        if paired
-        else telling_apart.welch_errors(pulls, a, b)
-    )
+    errors = telling_apart.paired_errors if paired else telling_apart.welch_errors
+    error, freedom = errors(pulls, a, b)
     scale = np.abs(value[a]) + np.abs(value[b])
     test = telling_apart.student_tests(value[a] - value[b], error, scale, freedom, level)
     sizes = [len(entries[k].loss) for k in names]
@@ -234,7 +239,11 @@ def _contestant(
     letters: str,
     estimate: float,
 ) -> Contestant:
-    columns: dict[str, Any] = {"sample_weight": entry.weight, "clusters": entry.clusters}
+    columns: dict[str, Any] = {
+        "sample_weight": entry.weight,
+        "clusters": entry.clusters,
+        "abstained": entry.abstained,
+    }
     own = interval(metric.name, entry.loss, entry.confidence, level=level, **columns, **dict(metric.options))
     better, worse = int(different[place, :place].sum()), int(different[place, place + 1 :].sum())
     ranks = (1 + better, len(different) - worse)

@@ -78,7 +78,8 @@ def evaluate(
     sample_weight, abstained, clusters : arrays, optional
         Weights; samples the model refused (never accepted, kept in the coverage); who belongs together.
     engine : str, optional
-        Where the data lives ("files", "dask", ...): see `register_engine`.
+        Who computes, where data does not fit in memory: see `register_engine`. The first argument is then whatever
+        that engine reads.
     replicates, rng
         Of the bootstrap, for metrics without an influence function: 500, or none above 200,000 samples.
 
@@ -107,7 +108,11 @@ def evaluate(
             logits=logits, labels=labels, probs=probs, loss=loss, confidence=confidence, scores=scores,
             losses=losses, sample_weight=sample_weight, abstained=abstained, groups=groups, clusters=clusters,
         )  # fmt: skip
-        return evaluate_blocks(engines.find_engine(engine)(**given), metrics=wanted, level=level)
+        keys = None if wanted is None else [m.key for m in wanted]
+        answer = engines.find_engine(engine)(**given, level=level, metrics=keys)
+        return (
+            answer if isinstance(answer, Evaluation) else evaluate_blocks(answer, metrics=wanted, level=level)
+        )
     vectors = inputs.gather("evaluate", logits, labels, probs, loss, confidence, scores, losses)
     columns = {
         "sample_weight": _column("sample_weight", sample_weight, vectors.n),

@@ -1,4 +1,4 @@
-"""All pairs at once: moments of differences by Gram matrices, p-values after Holm, groups of equals."""
+"""All pairs at once: errors of differences by one Gram matrix, p-values after Holm, groups of equals."""
 
 from __future__ import annotations
 
@@ -6,44 +6,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abstain.inference.influence import freedom_of
-
-_RELATIVE = 1e-3  # below this share of the variances, a difference's moments are computed from the difference
+_RELATIVE = 1e-6  # below this share of the variances, a difference's variance is computed from the difference
 
 
-def difference_moments(pulls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""Sums of squares and of fourth powers of all differences of rows.
-
-    :math:`\sum (a-b)^2 = G_{aa} + G_{bb} - 2 G_{ab}` and its like for the fourth power: three products of
-    matrices for all pairs.
-    """
-    squares = pulls * pulls
-    gram, mixed, cubed = pulls @ pulls.T, squares @ squares.T, (squares * pulls) @ pulls.T
-    own, fourth_own = np.diag(gram), np.diag(mixed)
-    second = own[:, None] + own[None, :] - 2 * gram
-    fourth = fourth_own[:, None] + fourth_own[None, :] + 6 * mixed - 4 * (cubed + cubed.T)
-    close = np.argwhere(np.triu(second < _RELATIVE * (own[:, None] + own[None, :]), 1))
-    for a, b in close:  # near twins: the subtractions above have few digits left
-        gap = np.square(pulls[a] - pulls[b])
-        second[a, b] = second[b, a] = gap.sum()
-        fourth[a, b] = fourth[b, a] = gap @ gap
-    for moment in (second, fourth):
-        np.fill_diagonal(moment, 0.0)
-    return np.maximum(second, 0.0), np.maximum(fourth, 0.0)
+def difference_errors(pulls: np.ndarray) -> np.ndarray:
+    r"""Norms of all differences of rows: :math:`\|v_a - v_b\|^2 = G_{aa} + G_{bb} - 2 G_{ab}`, one product for all."""
+    gram = pulls @ pulls.T
+    own = np.diag(gram)
+    square = own[:, None] + own[None, :] - 2 * gram
+    close = np.argwhere(np.triu(square < _RELATIVE * (own[:, None] + own[None, :]), 1))
+    for a, b in close:  # near twins: the subtraction above has few digits left
+        gap = pulls[a] - pulls[b]
+        square[a, b] = square[b, a] = gap @ gap
+    np.fill_diagonal(square, 0.0)
+    return np.sqrt(np.maximum(square, 0.0))
 
 
-def paired_errors(pulls: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def paired_errors(pulls: list[np.ndarray], a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Errors of differences on the same units, and their degrees of freedom."""
-    second, fourth = (moment[a, b] for moment in difference_moments(pulls))
-    count = pulls.shape[1]
-    freedom = [freedom_of(count, float(s), float(f)) for s, f in zip(second, fourth)]
-    return np.sqrt(second), np.array(freedom)
+    return difference_errors(np.stack(pulls))[a, b], np.full(len(a), len(pulls[0]) - 1.0)
 
 
 def welch_errors(pulls: list[np.ndarray], a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Errors of differences of independent estimates, and Welch's degrees of freedom."""
     second = np.array([float(p @ p) for p in pulls])
-    own = np.array([freedom_of(len(p), s, float(np.square(p) @ np.square(p))) for p, s in zip(pulls, second)])
+    own = np.array([max(1.0, len(p) - 1.0) for p in pulls])
     spread = second[a] ** 2 / own[a] + second[b] ** 2 / own[b]
     square = second[a] + second[b]
     return np.sqrt(square), np.where(spread > 0, square**2 / np.where(spread > 0, spread, 1.0), 1.0)
