@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
+from abstain.paper import commands as evaluation
 from abstain.paper.training import commands as training
 
 
@@ -15,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m abstain.paper", description="Reproduce the paper on population AURC."
     )
     commands = parser.add_subparsers(title="commands", required=True)
+    evaluation.add_to(commands)
     training.add_to(commands)
     given = parser.parse_args(arguments)
     return int(given.run(given))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from abstain._arrays import Array
 from torch import nn
+
+from abstain._arrays import Array
 
 
 class Head(nn.Linear):  # type: ignore[misc]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from abstain._arrays import Array
 from abstain.paper.models.layers import Head, conv, start_like_he
-from torch import nn
 
 
 class PreBlock(nn.Module):  # type: ignore[misc]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from abstain._arrays import Array
 from abstain._check import check_choice
@@ -11,11 +12,11 @@ from abstain.paper.models.resnet import cifar_resnet, resnet
 from abstain.paper.models.vgg import VGG
 
 MODELS: dict[str, Callable[[int], Array]] = {
-    **{f"vgg{d}_bn": (lambda k, d=d: VGG(d, k)) for d in (13, 16, 19)},
-    **{f"resnet{d}": (lambda k, d=d: resnet(d, k)) for d in (18, 34, 50)},
-    **{f"resnet{d}": (lambda k, d=d: cifar_resnet(d, k)) for d in (20, 32, 44, 56, 110, 164)},
-    **{f"preresnet{d}": (lambda k, d=d: preresnet(d, k)) for d in (20, 56, 110, 164)},
-    "wideresnet28_10": lambda k: wide_resnet(28, 10, k),
+    **{f"vgg{d}_bn": partial(VGG, d) for d in (13, 16, 19)},
+    **{f"resnet{d}": partial(resnet, d) for d in (18, 34, 50)},
+    **{f"resnet{d}": partial(cifar_resnet, d) for d in (20, 32, 44, 56, 110, 164)},
+    **{f"preresnet{d}": partial(preresnet, d) for d in (20, 56, 110, 164)},
+    "wideresnet28_10": partial(wide_resnet, 28, 10),
 }
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch import nn
+
 from abstain._arrays import Array
 from abstain.paper.models.layers import Head, ZeroPadShortcut, conv, start_like_he
-from torch import nn
 
 
 class _Block(nn.Module):  # type: ignore[misc]

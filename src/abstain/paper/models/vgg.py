@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from abstain._arrays import Array
 from abstain.paper.models.layers import Head, start_like_he
-from torch import nn
 
 # convolutions per stage; the widths are the same in all of them
 _STAGES = {13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}

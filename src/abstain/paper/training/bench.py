@@ -23,6 +23,7 @@ def seconds_per_step(
 ) -> dict[str, Any]:
     """Seconds of one step of all objectives together, and of getting ready for it."""
     import torch
+
     from abstain.paper.training.loop import _begin_epoch, _groups
 
     began = time.monotonic()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-
 import torch
+
 from abstain._arrays import Array
 from abstain.paper.training.recipe import epoch_rng
 

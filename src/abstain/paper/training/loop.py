@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from abstain.errors import InputError
 from abstain.paper.training.feed import Feed, Pixels
 from abstain.paper.training.provenance import origin

@@ -29,7 +29,6 @@ def commit() -> str:
 def origin(device: str) -> dict[str, Any]:
     """Commit, hardware and library versions; asked once per process."""
     import numpy as np
-
     import torch
 
     name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()

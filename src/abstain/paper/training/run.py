@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+
 from abstain._arrays import Array
 from abstain.paper.models import build
 from abstain.paper.training.feed import Pixels

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from abstain.paper.datasets.images import ImageSet
+from abstain.paper.training.costs import COST
 from abstain.paper.training.feed import Pixels
 from abstain.paper.training.loop import Report, Setting, train
 from abstain.paper.training.recipe import OBJECTIVES, Recipe, RunSpec, pretraining
@@ -100,13 +101,6 @@ def _train_somehow(wave: Wave, setting: Setting, fallback: Sequence[str]) -> tup
             setting.report(f"mode {setting.mode} failed; trying {mode}\n{traceback.format_exc()}")
             setting = dataclasses.replace(setting, mode=mode, compiled=False)
     return setting, train(wave, setting)
-
-
-# multiply-adds of one 32x32 image, in units of 1e9: how the networks' costs compare before any was timed
-COST = {
-    "resnet18": 0.56, "resnet34": 1.16, "resnet50": 1.7, "vgg13_bn": 0.23, "vgg16_bn": 0.31, "vgg19_bn": 0.40,
-    "preresnet20": 0.1, "wideresnet28_10": 5.2,
-}  # fmt: skip
 
 
 def projected_seconds(wave: Wave, store: Store) -> float:

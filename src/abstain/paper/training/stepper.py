@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+
 from abstain.paper.training.feed import Feed
 from abstain.paper.training.run import Run
 
@@ -73,4 +74,4 @@ def _captured(groups: Sequence[Group], body: Callable[[], None]) -> Callable[[],
         for t, old in zip(changed, before, strict=True):
             t.copy_(old)
     torch.cuda.synchronize()
-    return graph.replay  # type: ignore[no-any-return]
+    return graph.replay

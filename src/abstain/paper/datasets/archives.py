@@ -1,0 +1,112 @@
+"""CIFAR-10 and CIFAR-100 from their standard archives, python or binary version, packed or unpacked."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from abstain._check import check_choice
+from abstain.errors import DataError
+from abstain.paper.datasets.images import ImageSet
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """File names of one archive: training members, test member, and how many label bytes lead each record."""
+
+    folder: str
+    archive: str
+    train: tuple[str, ...]
+    test: str
+    labels: str = ""  # key of the labels in a python-version file
+    label_bytes: int = 0  # of a record of the binary version; the last one is the class
+
+
+_TEN = tuple(f"data_batch_{i}" for i in range(1, 6))
+LAYOUTS = {
+    "cifar10": (
+        _Layout("cifar-10-batches-py", "cifar-10-python.tar.gz", _TEN, "test_batch", labels="labels"),
+        _Layout(
+            "cifar-10-batches-bin", "cifar-10-binary.tar.gz", tuple(f"{b}.bin" for b in _TEN), "test_batch.bin",
+            label_bytes=1,
+        ),
+    ),
+    "cifar100": (
+        _Layout("cifar-100-python", "cifar-100-python.tar.gz", ("train",), "test", labels="fine_labels"),
+        _Layout("cifar-100-binary", "cifar-100-binary.tar.gz", ("train.bin",), "test.bin", label_bytes=2),
+    ),
+}  # fmt: skip
+CLASSES = {"cifar10": 10, "cifar100": 100}
+
+
+def archived_cifar(name: str, folder: Path) -> ImageSet:
+    """CIFAR from `folder`, which holds one of the standard archives or what it unpacks to."""
+    check_choice("archived_cifar", "name", name, tuple(LAYOUTS))
+    for layout in LAYOUTS[name]:
+        if (folder / layout.folder).is_dir():
+            return _from_folder(name, layout, folder / layout.folder)
+        if (folder / layout.archive).is_file():
+            return _from_tar(name, layout, folder / layout.archive)
+    wanted = ", ".join(f"{part.folder}/ or {part.archive}" for part in LAYOUTS[name])
+    raise DataError(
+        f"archived_cifar: {folder} has none of {wanted}. Download one from the dataset's own page."
+    )
+
+
+def _from_folder(name: str, layout: _Layout, folder: Path) -> ImageSet:
+    return _load(name, layout, lambda member: (folder / member).read_bytes())
+
+
+def _from_tar(name: str, layout: _Layout, path: Path) -> ImageSet:
+    with tarfile.open(path) as archive:
+
+        def read(member: str) -> bytes:
+            file = archive.extractfile(f"{layout.folder}/{member}")
+            if file is None:
+                raise DataError(f"archived_cifar: {path} has no member {layout.folder}/{member}.")
+            return file.read()
+
+        return _load(name, layout, read)
+
+
+def _load(name: str, layout: _Layout, read: Callable[[str], bytes]) -> ImageSet:
+    parts = [_decode(read(member), layout) for member in layout.train]
+    images, labels = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    return ImageSet(name, CLASSES[name], images, labels, *_decode(read(layout.test), layout))
+
+
+def _decode(content: bytes, layout: _Layout) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, 32, 32, 3) and labels of one member; both versions store planes of red, green, blue."""
+    if layout.label_bytes:
+        records = np.frombuffer(content, dtype=np.uint8).reshape(-1, layout.label_bytes + 3072)
+        labels, planes = records[:, layout.label_bytes - 1], records[:, layout.label_bytes :]
+    else:
+        table = {_text(k): v for k, v in _Unpickler(io.BytesIO(content), encoding="bytes").load().items()}
+        labels, planes = np.asarray(table[layout.labels]), np.asarray(table["data"], dtype=np.uint8)
+    images = planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(images), labels.astype(np.int64)
+
+
+def _text(key: Any) -> str:
+    return key.decode() if isinstance(key, bytes) else str(key)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads numpy arrays, lists and strings, and refuses everything else: a pickle can run any code."""
+
+    _ALLOWED = frozenset({"_reconstruct", "ndarray", "dtype", "encode", "_frombuffer", "scalar"})
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Only what numpy arrays are made of."""
+        if name in self._ALLOWED and module.split(".")[0] in ("numpy", "_codecs"):
+            return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+        raise DataError(
+            f"archived_cifar: the file asks for {module}.{name}, which no CIFAR batch needs. Not loaded."
+        )

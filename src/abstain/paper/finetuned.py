@@ -1,0 +1,150 @@
+"""The fine-tuning table, assembled from whatever runs exist: means over seeds, paired differences to CE."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from abstain.paper.published import TABLE
+
+RESULTS = Path(__file__).parent / "results"
+OBJECTIVES = ("ce", "sele", "harmonic", "log", "loo", "soft", "smooth01")
+NAMES = {
+    "ce": "CE", "sele": "SELE", "harmonic": "harmonic", "log": "log", "loo": "leave-one-out",
+    "soft": "soft ranks", "smooth01": "soft ranks, smooth 0/1 + 0.1 CE",
+}  # fmt: skip
+QUANTITIES = ("accuracy", "aurc_01", "aurc_ce")
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Mean difference to CE over the seeds both have, with a t interval; `wins` counts seeds below zero."""
+
+    mean: float
+    low: float
+    high: float
+    wins: int
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One objective on one network: means, spreads and differences by quantity."""
+
+    dataset: str
+    model: str
+    objective: str
+    seeds: tuple[int, ...]
+    mean: dict[str, float]
+    std: dict[str, float]
+    against_ce: dict[str, Paired]
+
+
+def load_runs(folder: Path | None = None) -> list[dict[str, Any]]:
+    """Results of all finished runs; by default those that come with the package."""
+    where = (folder or RESULTS) / "runs" if folder is None else folder
+    found = [json.loads(path.read_text()) for path in sorted(where.glob("*.json"))]
+    return [run for run in found if run.get("finished")]
+
+
+def final(run: dict[str, Any], quantity: str) -> float:
+    """A run's value after its last epoch."""
+    return float(run["log"][-1][quantity])
+
+
+def table_rows(runs: Sequence[dict[str, Any]]) -> list[Row]:
+    """Rows for every network and objective that has at least one finished run."""
+    tuned = [run for run in runs if run["kind"] == "finetune"]
+    networks = sorted({(run["dataset"], run["model"]) for run in tuned})
+    rows = []
+    for dataset, model in networks:
+        own = [run for run in tuned if (run["dataset"], run["model"]) == (dataset, model)]
+        for objective in OBJECTIVES:
+            by_seed = {run["seed"]: run for run in own if run["objective"] == objective}
+            base = {run["seed"]: run for run in own if run["objective"] == "ce"}
+            if by_seed:
+                rows.append(_row(dataset, model, objective, by_seed, base))
+    return rows
+
+
+def _row(
+    dataset: str, model: str, objective: str, by_seed: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]]
+) -> Row:  # fmt: skip
+    values = {q: np.array([final(run, q) for run in by_seed.values()]) for q in QUANTITIES}
+    shared = sorted(set(by_seed) & set(base)) if objective != "ce" else []
+    against = {
+        q: paired(np.array([final(by_seed[s], q) - final(base[s], q) for s in shared]))
+        for q in QUANTITIES
+        if shared
+    }
+    return Row(
+        dataset, model, objective, tuple(sorted(by_seed)),
+        {q: float(v.mean()) for q, v in values.items()},
+        {q: float(v.std(ddof=1)) if len(v) > 1 else float("nan") for q, v in values.items()}, against,
+    )  # fmt: skip
+
+
+def paired(differences: np.ndarray, level: float = 0.95) -> Paired:
+    """Mean of differences with Student's interval; one seed has no interval."""
+    from scipy.special import stdtrit
+
+    n, mean = len(differences), float(differences.mean())
+    half = float("nan")
+    if n > 1:
+        half = float(stdtrit(n - 1, (1 + level) / 2) * differences.std(ddof=1) / np.sqrt(n))
+    return Paired(mean, mean - half, mean + half, int(np.sum(differences < 0)), n)
+
+
+def best(rows: Sequence[Row], dataset: str, model: str, quantity: str) -> Row:
+    """The objective with the lowest mean."""
+    return min((r for r in rows if (r.dataset, r.model) == (dataset, model)), key=lambda r: r.mean[quantity])
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """The table: 0/1 AURC in 1e-3 and CE AURC in 1e-2, each with its paired difference to CE, beside the paper's."""
+    head = (
+        "| network | objective | seeds | accuracy % | 0/1 AURC x1e3 | minus CE-tuned [95%] | CE AURC x1e2 "
+        "| minus CE-tuned [95%] | paper |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    )
+    lines = [head]
+    for row in rows:
+        printed = TABLE.get(row.dataset, {}).get(row.model, {}).get(row.objective)
+        lines.append(
+            f"| {row.model} | {NAMES[row.objective]} | {len(row.seeds)} | {_cell(row, 'accuracy', 100, 2)} "
+            f"| {_cell(row, 'aurc_01', 1000, 3)} | {_gap(row, 'aurc_01', 1000, 3)} | {_cell(row, 'aurc_ce', 100, 3)} "
+            f"| {_gap(row, 'aurc_ce', 100, 3)} | {f'{printed.mean:.3f} ± {printed.std:.3f}' if printed else ''} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: Row, quantity: str, scale: float, digits: int) -> str:
+    mean, std = scale * row.mean[quantity], scale * row.std[quantity]
+    return f"{mean:.{digits}f}" + ("" if np.isnan(std) else f" ± {std:.{digits}f}")
+
+
+def _gap(row: Row, quantity: str, scale: float, digits: int) -> str:
+    gap = row.against_ce.get(quantity)
+    if gap is None:
+        return ""
+    if np.isnan(gap.low):
+        return f"{scale * gap.mean:+.{digits}f}"
+    return f"{scale * gap.mean:+.{digits}f} [{scale * gap.low:+.{digits}f}, {scale * gap.high:+.{digits}f}]"
+
+
+def projected_minutes(
+    runs: Sequence[dict[str, Any]], model: str, objectives: int, seeds: int, epochs: int
+) -> float:
+    """Minutes a network that was not run would take on the same machine: scaled by multiply-adds per image."""
+    from abstain.paper.training.costs import COST
+
+    timed = [
+        (r["model"], np.median([e["seconds"] for e in r["log"]])) for r in runs if r["kind"] == "finetune"
+    ]
+    rates = [seconds / COST[name] for name, seconds in timed if name in COST]
+    each = float(np.median(rates)) * COST[model] if rates else float("nan")
+    return each * (objectives * seeds * epochs + 30) / 60
