@@ -42,6 +42,7 @@ clean: ## Remove the environment and caches
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade 'pip>=25.1'
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) --editable '.[files,report,sklearn]'

@@ -10,11 +10,14 @@ from __future__ import annotations
 import argparse
 import datetime
 
-import array_api_compat.torch  # noqa: F401  (fail early if it is missing)
+import array_api_compat.torch
 import numpy as np
 import torch
 
 import abstain
+from abstain._arrays import extremes
+from abstain.core import device
+from abstain.core.compaction import block_ends
 
 
 def median_ms(call, repeats=7):
@@ -78,6 +81,7 @@ def torch_lines(n):
             f"| torch, {kind} | {n:.0e} | {ours:.1f} | {sort:.1f} | {ours / sort:.2f} | <= 1.5 |", flush=True
         )
         if kind == "uniform":
+            parts("torch", array_api_compat.torch, loss, confidence)
             usual = median_ms(lambda l=loss, g=confidence: argsort_cumsum(l, g), 3)
             print(
                 f"| torch argsort-cumsum, {kind} | {n:.0e} | {usual:.1f} | {sort:.1f} | {usual / sort:.2f} | |"
@@ -100,8 +104,24 @@ def cupy_lines(n):
     small = arrays[0][:1_000_000], arrays[1][:1_000_000]
     expected = abstain.aurc(cupy.asnumpy(small[0]), cupy.asnumpy(small[1]))
     assert abs(float(abstain.aurc(*small)) - expected) <= 1e-12 * expected
+    parts("cupy", array_api_compat.array_namespace(arrays[0]), *arrays)
     ours = median_ms(lambda: abstain.aurc(*arrays))
     print(f"| cupy, uniform | {n:.0e} | {ours:.1f} | {sort:.1f} | {ours / sort:.2f} | <= 1.5 |", flush=True)
+
+
+def parts(name, xp, loss, confidence):
+    """Where the time goes."""
+    keys = device._keys(xp, loss, confidence)
+    ranked = xp.sort(keys)
+    times = {
+        "finite": median_ms(lambda: extremes(xp, confidence), 3),
+        "keys": median_ms(lambda: device._keys(xp, loss, confidence), 3),
+        "sort": median_ms(lambda: xp.sort(keys), 3),
+        "block ends": median_ms(lambda: block_ends(xp, ranked), 3),
+    }
+    print(
+        f"| parts, {name} | | " + ", ".join(f"{k} {v:.1f}" for k, v in times.items()) + " | | | |", flush=True
+    )
 
 
 def main():
