@@ -47,7 +47,8 @@ for _ in range(3):
 a, b = (statistics.median(times[k]) for k in ("ours", "theirs"))
 import importlib.metadata
 print(f"torch-uncertainty {importlib.metadata.version('torch-uncertainty')}, {how}")
-print(f"compute at n = 1e7: theirs {b:.2f} s, ours {a:.2f} s, {b / a:.1f}x; values {float(theirs):.6f}, {float(ours):.6f}")
+print(f"compute at n = 1e7: theirs {b:.2f} s, ours {a:.2f} s, {b / a:.1f}x")
+print(f"values {float(theirs):.6f} and {float(ours):.6f}")
 print("theirs is a trapezoid on [1/n, 1] in float32, ties in row order; ours the mean of the selective risks")
 """
 
