@@ -47,7 +47,8 @@ class Ranked(NamedTuple):
         left_out = self.heads[inside]
         count = np.where(ranks >= self.n, self.n, np.searchsorted(self.heads, left_out, side="left"))
         tau = self.decode(left_out)
-        above = np.nextafter(tau, tau.dtype.type(np.inf)).astype(np.float64)
+        with np.errstate(over="ignore"):  # above the largest float there is infinity, which accepts nothing
+            above = np.nextafter(tau, tau.dtype.type(np.inf)).astype(np.float64)
         return Cut(count, np.where(ranks >= self.n, -np.inf, above))
 
     def values_at(self, count: np.ndarray) -> np.ndarray:

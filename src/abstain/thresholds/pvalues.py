@@ -9,6 +9,7 @@ import numpy as np
 
 from abstain.core.ranked import Ranked
 
+_CHUNK = 1 << 15  # samples at a time: temporaries stay in cache
 _ROUNDING = 1e-9  # a sum of floats that should be a whole number may lie this far (relatively) above it
 
 
@@ -52,6 +53,8 @@ def betting(ranked: Ranked, count: np.ndarray, risk: float, top_weight: float = 
     stakes are fixed by the rank alone. With importance weights this stays true as long as no weight of the whole
     population is above `top_weight`.
     """
+    if not len(count):
+        return np.zeros(0)
     scale = np.sqrt(risk * (1 - risk))
     largest = 0.95 / ((1 - risk) * top_weight)
     stakes = _stakes(2.5 / (np.sqrt(max(int(count[-1]), 1)) * scale * top_weight), largest)
@@ -75,16 +78,17 @@ def _stakes(smallest: float, largest: float) -> np.ndarray:
 def _log_wealth(ranked: Ranked, count: np.ndarray, risk: float, stakes: np.ndarray) -> np.ndarray:
     """Sum of log(1 + stake * w (r - l)) over the first `count` samples, for rising counts; (counts, stakes)."""
     total = np.zeros((len(count), len(stakes)))
-    done, so_far = 0, np.zeros(len(stakes))
-    for row, stop in enumerate(count):
-        for a in range(done, int(stop), 1 << 15):  # pieces that stay in cache
-            piece = slice(a, min(a + (1 << 15), int(stop)))
-            gain = risk - ranked.loss[piece].astype(np.float64)
-            if ranked.weight is not None:
-                gain *= ranked.weight[piece]
-            so_far = so_far + np.asarray([np.log1p(stake * gain).sum() for stake in stakes])
-        done = max(done, int(stop))
-        total[row] = so_far
+    so_far = np.zeros(len(stakes))
+    for a in range(0, int(count[-1]), _CHUNK):
+        b = min(a + _CHUNK, int(count[-1]))
+        rows = slice(*np.searchsorted(count, [a, b], side="right"))  # those with a < count <= b
+        gain = risk - ranked.loss[a:b].astype(np.float64)
+        if ranked.weight is not None:
+            gain *= ranked.weight[a:b]
+        for j, stake in enumerate(stakes):
+            path = np.cumsum(np.log1p(stake * gain))
+            total[rows, j] = so_far[j] + path[count[rows] - a - 1]
+            so_far[j] += path[-1]
     return total
 
 

@@ -1,0 +1,28 @@
+"""scikit-learn: a classifier and a regressor that may abstain, scorers, and the risk-coverage display."""
+
+from abstain.errors import MissingDependencyError
+
+try:
+    import sklearn as _sklearn  # noqa: F401
+except ImportError as _error:  # pragma: no cover
+    raise MissingDependencyError("abstain.sklearn", "scikit-learn", "sklearn") from _error
+
+from abstain.sklearn.classifier import SelectiveClassifier
+from abstain.sklearn.display import RiskCoverageDisplay
+from abstain.sklearn.regressor import SelectiveRegressor
+from abstain.sklearn.scorers import (
+    augrc_scorer,
+    aurc_scorer,
+    coverage_at_risk_scorer,
+    risk_at_coverage_scorer,
+)
+
+__all__ = [
+    "RiskCoverageDisplay",
+    "SelectiveClassifier",
+    "SelectiveRegressor",
+    "augrc_scorer",
+    "aurc_scorer",
+    "coverage_at_risk_scorer",
+    "risk_at_coverage_scorer",
+]
