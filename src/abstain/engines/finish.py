@@ -56,6 +56,7 @@ class Part:
     at_coverage: dict[float, tuple[float, float]] = field(default_factory=dict)
     at_risk: dict[float, float] = field(default_factory=dict)
     curve: np.ndarray | None = None
+    count: int = 0
 
 
 def finish(columns: Columns, place: Place, ask: Ask) -> Part:
@@ -114,7 +115,8 @@ def _part(
         good = rows.risk <= risk
         feasible[risk] = float(np.max(np.where(good, rows.N, 0.0)))
     area = pieces["area"].terms if pieces else float(np.sum(area_terms(rows, ask.estimator, ask.ties)))
-    return Part(area, pieces, half, found, feasible, _points(rows, threshold, count, place, ask))
+    samples = 0 if count is None else int(count.sum())
+    return Part(area, pieces, half, found, feasible, _points(rows, threshold, count, place, ask), samples)
 
 
 def _points(

@@ -149,7 +149,7 @@ def _tables(name: str, file: str, fields: Fields, size: int, groups: tuple[int, 
         raise DataError(f"{name}: cannot read {file}: {error}") from error
     except KeyError as error:
         raise DataError(
-            f"{name}: {file} has no column {error}. Name the columns, e.g. confidence='score'."
+            f"{name}: {file} has no column {error.args[0]}. Name the columns, e.g. confidence='score'."
         ) from None
 
 

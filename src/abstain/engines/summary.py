@@ -157,7 +157,7 @@ def _curve(parts: Sequence[Part], mass: float, n: int) -> RiskCoverageCurve:
         if part.curve is not None:
             points = part.curve.copy()
             points[3] += done
-            done = float(points[3, -1])
             columns.append(points)
+        done += part.count
     threshold, N, S, count = np.concatenate(columns, axis=1)
     return RiskCoverageCurve(N / mass, S / N, S / mass, threshold, count.astype(np.int64), n, 0.0)

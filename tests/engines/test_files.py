@@ -1,0 +1,282 @@
+"""Files: every format, groups, logits, budgets, and what happens when things go wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.engines import files
+from abstain.errors import DataError, InputError
+
+from .conftest import write_parts
+
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(0)
+    g = rng.normal(0, 1, 30_000)
+    return rng.random(30_000) < 0.3 / (1 + np.exp(g)), g
+
+
+@pytest.fixture
+def tiny_ranges(monkeypatch):
+    import abstain.engines.filerun as filerun
+    from abstain.engines import outofcore
+
+    monkeypatch.setattr(outofcore, "samples_that_fit", lambda *a: 2000)
+    monkeypatch.setattr(filerun, "_fits", lambda *a: False)
+
+
+def write(path, kind, l, g):
+    table = pa.table({"confidence": g, "loss": l})
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(table, path)
+    elif kind == "csv":
+        from pyarrow import csv
+
+        csv.write_csv(pa.table({"confidence": g, "loss": l.astype(int)}), path)
+    else:
+        writer = pa.ipc.new_file if kind == "arrow" else pa.ipc.new_stream
+        with writer(path, table.schema) as sink:
+            sink.write_table(table, max_chunksize=4000)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "suffix"), [("parquet", "parquet"), ("csv", "csv"), ("arrow", "feather"), ("stream", "arrow")]
+)
+def test_every_format_gives_the_same_number(kind, suffix, sample, tmp_path):
+    l, g = sample
+    write(tmp_path / f"a.{suffix}", kind, l[:10_000], g[:10_000])
+    write(tmp_path / f"b.{suffix}", kind, l[10_000:], g[10_000:])
+    truth = abstain.aurc(l, g)
+    assert files.aurc(tmp_path) == pytest.approx(truth, rel=1e-13)
+    assert files.aurc(str(tmp_path / f"*.{suffix}")) == pytest.approx(truth, rel=1e-13)
+
+
+def test_the_siblings_agree_with_the_functions_in_memory(sample, tmp_path, tiny_ranges):
+    l, g = sample
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l})
+    for estimator in ("harmonic", "loo", "log", "sele"):
+        for ties in ("threshold", "expected"):
+            truth = abstain.aurc(l, g, estimator=estimator, ties=ties)
+            assert files.aurc(path, estimator=estimator, ties=ties) == pytest.approx(truth, rel=1e-12)
+    assert files.augrc(path) == pytest.approx(abstain.augrc(l, g), rel=1e-12)
+    assert files.risk(path) == pytest.approx(l.mean(), rel=1e-12)
+    assert files.e_aurc(path) == pytest.approx(abstain.e_aurc(l, g), rel=1e-11)
+    assert files.naurc(path) == pytest.approx(abstain.naurc(l, g), rel=1e-11)
+    for coverage in (0.01, 0.3, 1.0):
+        truth = abstain.risk_at_coverage(l, g, coverage=coverage)
+        assert files.risk_at_coverage(path, coverage=coverage) == pytest.approx(truth, rel=1e-12)
+    assert files.coverage_at_risk(path, risk=0.1) == pytest.approx(abstain.coverage_at_risk(l, g, risk=0.1))
+    curve, truth = files.risk_coverage_curve(path, points=50), abstain.risk_coverage_curve(l, g)
+    assert 45 <= len(curve.coverage) <= 60
+    at = np.searchsorted(truth.count, curve.count)
+    np.testing.assert_allclose(curve.risk, truth.risk[at], rtol=1e-12)
+    np.testing.assert_array_equal(curve.threshold, truth.threshold[at])
+    assert curve.coverage[-1] == 1
+    found = files.evaluate(path)
+    assert found["auroc"].estimate == pytest.approx(abstain.auroc(l, g), rel=1e-11)
+    assert "aurc" in repr(found)
+
+
+def test_groups_are_cut_spilled_and_finished_apart(sample, tmp_path, tiny_ranges):
+    l, g = sample
+    labels = np.random.default_rng(1).choice(["cat", "dog", "owl"], len(l), p=[0.7, 0.29, 0.01])
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l, "kind": labels})
+    found, truth = files.aurc(path, groups="kind"), abstain.aurc(l, g, groups=labels)
+    assert found.values == pytest.approx(truth.values, rel=1e-12)
+    assert found.counts == truth.counts
+    assert found.worst_group == truth.worst_group
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_logits_and_labels_are_scored_without_saturation(as_list, tmp_path):
+    rng = np.random.default_rng(2)
+    z = (20 * rng.normal(0, 1, (4000, 5))).astype(np.float32)
+    y = np.where(rng.random(4000) < 0.7, z.argmax(1), rng.integers(0, 5, 4000))
+    import pyarrow.parquet as pq
+
+    columns = {"z": pa.array(list(z))} if as_list else {f"z{k}": z[:, k] for k in range(5)}
+    pq.write_table(pa.table({**columns, "label": y}), tmp_path / "p.parquet")
+    truth = abstain.aurc(z.argmax(1) != y, abstain.scores.max_softmax(z))
+    named = "z" if as_list else [f"z{k}" for k in range(5)]
+    assert files.aurc(tmp_path, logits=named, label="label") == pytest.approx(truth, rel=1e-12)
+
+
+def test_a_nan_in_the_middle_of_file_7_is_named(sample, tmp_path, dask_client, spark_session):
+    l, g = sample
+    g = g.copy()
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l})
+    import pyarrow.parquet as pq
+
+    file = tmp_path / "d" / "part-7.parquet"
+    table = pq.read_table(file)
+    values = table["confidence"].to_numpy().copy()
+    values[1234] = np.nan
+    pq.write_table(table.set_column(0, "confidence", pa.array(values)), file, row_group_size=900)
+    from abstain.engines import dask, spark
+
+    for attempt in (
+        lambda: files.aurc(path),
+        lambda: dask.aurc(path, client=dask_client),
+        lambda: spark.aurc(path, session=spark_session),
+    ):
+        with pytest.raises(DataError, match=r"must be finite, got nan in .*part-7\.parquet, row 1234\."):
+            attempt()
+    values = [None if np.isnan(v) else v for v in values]
+    pq.write_table(table.set_column(0, "confidence", pa.array(values, pa.float64())), file)
+    with pytest.raises(DataError, match=r"missing value in .*part-7\.parquet, row 1234\."):
+        files.aurc(path)
+
+
+def test_bad_questions_are_told(sample, tmp_path):
+    l, g = sample
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l, "w": g * g})
+    with pytest.raises(DataError, match="has no column 'score'; it has confidence, loss, w"):
+        files.aurc(path, confidence="score")
+    with pytest.raises(DataError, match="found no files"):
+        files.aurc(str(tmp_path / "nothing-*.parquet"))
+    with pytest.raises(InputError, match="whole-number weights"):
+        files.aurc(path, estimator="loo", sample_weight="w")
+    with pytest.raises(InputError, match='size such as "1GB"'):
+        files.aurc(path, memory="plenty")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        files.aurc(path, colour="red")
+    empty = write_parts(tmp_path / "e", {"confidence": g[:0], "loss": l[:0]})
+    with pytest.raises(InputError, match="needs at least one sample"):
+        files.aurc(empty)
+
+
+def test_fractional_weights_reach_the_same_area(sample, tmp_path, tiny_ranges):
+    l, g = sample
+    w = np.random.default_rng(3).exponential(1, len(l))
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l, "w": w})
+    found = files.evaluate(path, sample_weight="w")
+    assert found["aurc"].estimate == pytest.approx(abstain.aurc(l, g, sample_weight=w), rel=1e-12)
+    truth = abstain.e_aurc(l, g, sample_weight=w)
+    assert found["e_aurc"].estimate == pytest.approx(truth, rel=1e-3)  # equal losses: masses as if small
+
+
+# when things go wrong ----------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import resource, signal, sys, time
+import abstain.engines.filerun as filerun
+from abstain.engines import files, outofcore
+outofcore.samples_that_fit = lambda *a: 2000
+filerun._fits = lambda *a: False
+{more}
+print(repr(files.aurc({path!r}, {options})), flush=True)
+"""
+
+
+def run(path, options, more=""):
+    code = textwrap.dedent(SCRIPT).format(path=path, options=options, more=textwrap.dedent(more))
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_a_full_disk_is_told_and_nothing_is_left(sample, tmp_path):
+    """The kernel itself refuses to let any file grow beyond 4 kB."""
+    l, g = sample
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l})
+    (tmp_path / "spill").mkdir()
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))"
+    process = run(path, f"spill={str(tmp_path / 'spill')!r}", limit)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "SpillError" in errors
+    assert "no room left for intermediate data" in errors
+    assert os.listdir(tmp_path / "spill") == []
+
+
+def interrupted(path, options):
+    """Start, and send Ctrl-C once the second pass has done five files."""
+    more = """
+    original = outofcore.Run.scatter
+    def slow(self, *a):
+        read, seen = self.read, []
+        def held(file):
+            seen.append(file)
+            if len(seen) == 6:
+                print("waiting", flush=True)
+                time.sleep(60)
+            return read(file)
+        self.read = held
+        return original(self, *a)
+    outofcore.Run.scatter = slow
+    """
+    process = run(path, options, more)
+    assert process.stdout.readline().strip() == "waiting"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+
+
+def test_ctrl_c_leaves_nothing_behind(sample, tmp_path):
+    l, g = sample
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l})
+    (tmp_path / "spill").mkdir()
+    interrupted(path, f"spill={str(tmp_path / 'spill')!r}")
+    assert os.listdir(tmp_path / "spill") == []
+
+
+def test_an_interrupted_run_is_taken_up_again(sample, tmp_path, tiny_ranges, monkeypatch):
+    l, g = sample
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l})
+    keep = str(tmp_path / "keep")
+    interrupted(path, f"resume={keep!r}")
+    assert (tmp_path / "keep" / "progress.json").exists()
+    from abstain.engines import outofcore, sources
+
+    seen = []
+    original = outofcore.Run.scatter
+
+    def counted(self, *a):
+        read = self.read
+        self.read = lambda file: (seen.append(file), read(file))[1]
+        return original(self, *a)
+
+    monkeypatch.setattr(outofcore.Run, "scatter", counted)
+    assert files.aurc(path, resume=keep) == pytest.approx(abstain.aurc(l, g), rel=1e-13)
+    assert len(seen) == len(sources.find_files("test", path)) - 5  # five were done before
+    assert not os.path.exists(keep)
+
+
+def test_the_budget_is_obeyed(tmp_path):
+    """Six million samples within 20 MB above what reading takes; peak of the process by the kernel's account."""
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(4)
+    for k in range(6):
+        g = rng.random(1_000_000, dtype=np.float32)
+        pq.write_table(
+            pa.table({"confidence": g, "loss": rng.random(1_000_000) < 0.1}), tmp_path / f"{k}.parquet"
+        )
+    code = f"""
+from abstain.engines import files
+value = files.aurc({str(tmp_path)!r}, memory="350MB", progress=False)
+peak = [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")][0]
+print(value, peak)
+"""
+    started = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    value, peak = done.stdout.split()
+    assert int(peak) * 1024 < 350e6, (
+        f"peak {int(peak) / 1024:.0f} MiB after {time.perf_counter() - started:.0f} s"
+    )
+    assert 0.09 < float(value) < 0.11

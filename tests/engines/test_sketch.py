@@ -1,0 +1,231 @@
+"""The sketch: certified, mergeable in any order, storable, within its size."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.engines import Sketch
+from abstain.engines.items import Items, as_bins, joined
+from abstain.errors import DataError, InputError
+
+N = 1_000_000
+
+
+def smooth(rng):
+    g = rng.random(N)
+    return rng.random(N) < 0.6 * (1 - g) ** 2, g
+
+
+def heavily_tied(rng):
+    g = np.round(rng.beta(5, 1, N), 5)  # more distinct values than the sketch has room for
+    return rng.random(N) < 0.5 * (1 - g) + 0.01, g
+
+
+def saturated(rng):
+    z = rng.normal(12, 8, N)
+    return rng.random(N) < 0.25 * np.exp(-np.abs(z) / 4), (1 / (1 + np.exp(-z))).astype(np.float32)
+
+
+def sorted_by_loss(rng):
+    l, g = smooth(rng)
+    order = np.argsort(l, kind="stable")
+    return l[order], g[order]
+
+
+def sorted_by_confidence(rng):
+    l, g = smooth(rng)
+    order = np.argsort(g)
+    return l[order], g[order]
+
+
+def moving_away(rng):
+    """A hundredth spread wide, then everything in a place that looked like nothing."""
+    g = rng.random(N)
+    g[N // 100 :] = 0.7 + 1e-9 * g[N // 100 :]
+    rank = np.argsort(np.argsort(g)) / N
+    return rng.random(N) < 0.3 * (1 - rank) ** 4, g
+
+
+def skewed(rng):
+    g = np.exp(rng.normal(0, 15, N))
+    rank = np.argsort(np.argsort(g)) / N
+    return rng.random(N) < 0.3 * (1 - rank) ** 4, g
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [smooth, heavily_tied, saturated, sorted_by_loss, sorted_by_confidence, moving_away, skewed],
+    ids=lambda f: f.__name__,
+)
+def test_a_megabyte_certifies_three_digits_and_estimates_four(shape):
+    l, g = shape(np.random.default_rng(7))
+    sketch = Sketch()
+    for a in range(0, N, 1 << 17):
+        sketch.update(l[a : a + (1 << 17)], g[a : a + (1 << 17)])
+    truth = abstain.aurc(l, g)
+    found = sketch.aurc()
+    assert found.low <= truth <= found.high
+    assert found.gap <= 1e-3 * truth
+    assert abs(found.estimate - truth) <= (1e-5 if shape is smooth else 1e-4) * truth
+    assert len(sketch.to_bytes()) <= 1_000_000
+    found, truth = sketch.augrc(), abstain.augrc(l, g)
+    assert found.low <= truth <= found.high
+    assert found.gap <= 1e-3 * truth
+
+
+def test_merging_in_any_order_and_tree_keeps_the_bounds_true():
+    rng = np.random.default_rng(1)
+    parts = []
+    for k in range(4):
+        g = rng.beta(k + 1, 2, 60_000)
+        parts.append((rng.random(len(g)) < (1 - g) ** 2, g))
+    l, g = (np.concatenate(x) for x in zip(*parts))
+    truth = abstain.aurc(l, g)
+    sketches = []
+    for part in parts:
+        sketch = Sketch(size=60_000)
+        sketch.update(*part)
+        sketches.append(sketch)
+    seen = []
+    for order in itertools.islice(itertools.permutations(sketches), 0, 24, 5):
+        a, b, c, d = order
+        for whole in (a.merge(b).merge(c).merge(d), a.merge(b).merge(c.merge(d)), a.merge(b, c, d)):
+            found = whole.aurc()
+            assert found.low <= truth <= found.high
+            assert whole.n == len(l)
+            seen.append(found.gap)
+    assert max(seen) < 0.02 * truth
+    assert max(seen) < 2.5 * min(seen)
+
+
+def test_few_distinct_values_are_exact_however_they_come():
+    rng = np.random.default_rng(2)
+    g = rng.integers(0, 500, 50_000) / 7.0
+    l = rng.random(50_000) < 0.3
+    whole = Sketch()
+    for part in np.array_split(np.arange(50_000), 23):
+        piece = Sketch()
+        piece.update(l[part], g[part])
+        whole = whole.merge(piece)
+    assert whole.exact
+    found = whole.aurc()
+    assert found.gap == pytest.approx(0, abs=1e-15)
+    assert found.estimate == pytest.approx(abstain.aurc(l, g), rel=1e-12)
+    curve, truth = whole.curve(), abstain.risk_coverage_curve(l, g)
+    np.testing.assert_allclose(curve.coverage, truth.coverage, rtol=1e-12)
+    np.testing.assert_allclose(curve.risk, truth.risk, rtol=1e-12)
+    np.testing.assert_array_equal(curve.threshold, truth.threshold)
+
+
+def test_many_small_updates_equal_one_large():
+    rng = np.random.default_rng(3)
+    g, l = rng.random(5000), rng.random(5000) < 0.2
+    one, many = Sketch(), Sketch()
+    one.update(l, g)
+    for a in range(0, 5000, 50):
+        many.update(l[a : a + 50], g[a : a + 50])
+    many.update(np.empty(0), np.empty(0))
+    assert one.aurc() == many.aurc()
+    assert one.n == many.n == 5000
+
+
+def test_stored_and_read_back_it_answers_the_same():
+    rng = np.random.default_rng(4)
+    sketch = Sketch(size=50_000)
+    sketch.update(rng.exponential(1, 30_000), rng.normal(0, 1, 30_000), sample_weight=rng.random(30_000))
+    for again in (Sketch.from_bytes(sketch.to_bytes()), Sketch.from_json(sketch.to_json())):
+        assert again.aurc() == sketch.aurc()
+        assert again.risk_at_coverage(0.3) == sketch.risk_at_coverage(0.3)
+        assert again.n == sketch.n
+        assert again.merge(sketch).n == 60_000
+    with pytest.raises(DataError, match="from_bytes"):
+        Sketch.from_bytes(b"something else")
+
+
+def test_the_curve_is_bounded_where_it_is_not_known():
+    rng = np.random.default_rng(5)
+    sketch = Sketch(size=8192)
+    l, g = rng.random(100_000) < 0.3, rng.random(100_000)
+    for a in range(0, 100_000, 40_000):
+        sketch.update(l[a : a + 40_000], g[a : a + 40_000])
+    curve = sketch.curve()
+    for k in range(0, len(curve.threshold), 10):
+        kept = g >= curve.threshold[k]
+        if kept.any():
+            assert curve.coverage_low[k] - 1e-12 <= kept.mean() <= curve.coverage_high[k] + 1e-12
+            assert curve.risk_low[k] - 1e-12 <= l[kept].mean() <= curve.risk_high[k] + 1e-12
+
+
+def test_negative_losses_have_no_certificate_and_say_so():
+    sketch = Sketch()
+    sketch.update([-1.0, 2.0, 0.5], [0.1, 0.2, 0.3])
+    found = sketch.aurc()
+    assert found.low is None
+    assert found.high is None
+    assert found.gap is None
+    assert "no certificate" in repr(found)
+    assert found.estimate == pytest.approx(abstain.aurc([-1.0, 2.0, 0.5], [0.1, 0.2, 0.3]))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_tensors_are_sketched_where_they_live(weighted):
+    torch = pytest.importorskip("torch")
+    from abstain.engines.grouping import items_of, items_of_tensor
+
+    rng = np.random.default_rng(6)
+    l, g, w = rng.random(30_000) < 0.3, rng.random(30_000).astype(np.float32), rng.random(30_000)
+    weight = w if weighted else None
+    ours = items_of(l, g, weight, 800)
+    tensors = (torch.from_numpy(x) for x in (l, g))
+    theirs = items_of_tensor(*tensors, None if weight is None else torch.from_numpy(w), 800)
+    assert theirs.mass.sum() == pytest.approx(ours.mass.sum())
+    for items in (ours, theirs):
+        assert len(items) <= 1700
+        assert np.all(items.low[1:] > items.high[:-1])  # cut, not overlapping
+    sketch = Sketch()
+    sketch.update(torch.from_numpy(l), torch.from_numpy(g))
+    assert sketch.aurc().estimate == pytest.approx(abstain.aurc(l, g), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_overlapping_items_bound_every_arrangement(seed):
+    """Random stretches that overlap at will, filled with random samples, against the definition."""
+    rng = np.random.default_rng(seed)
+    losses, places, lows, highs, sums = [], [], [], [], []
+    for _ in range(int(rng.integers(2, 8))):
+        a, b = np.sort(rng.integers(0, 12, 2)).astype(float)
+        count = int(rng.integers(1, 6))
+        inside = rng.integers(a, b + 1, count).astype(float)
+        l = rng.choice([0.0, 1.0] if seed % 2 else [0.0, 0.4, 1.5], count)
+        losses.append(l), places.append(inside)
+        lows.append(inside.min()), highs.append(inside.max()), sums.append([count, l.sum()])
+    order = np.lexsort((highs, lows))
+    items = Items(np.array(lows)[order], np.array(highs)[order], np.array(sums, float)[order].T)
+    l, g = np.concatenate(losses), np.concatenate(places)
+    most = max(l.max(), 1.0)
+    from abstain.core import binning
+
+    for whole in (True, False):
+        bins = as_bins(items, most, whole)
+        for area, metric in ((binning.aurc, abstain.aurc), (binning.augrc, abstain.augrc)):
+            found = area(bins, most)
+            truth = metric(l, g)
+            assert found.low - 1e-12 <= truth <= found.high + 1e-12
+    fewer = joined([items], 2)
+    assert len(fewer) <= 2
+    found = binning.aurc(as_bins(fewer, most, True), most)
+    assert found.low - 1e-12 <= abstain.aurc(l, g) <= found.high + 1e-12
+
+
+def test_bad_input_is_told():
+    sketch = Sketch()
+    with pytest.raises(InputError, match=r"Sketch\.aurc: needs at least one sample"):
+        sketch.aurc()
+    with pytest.raises(InputError, match="must be finite, got nan at index 1"):
+        sketch.update([0, 1], [0.5, np.nan])
+    with pytest.raises(InputError, match="at least 4096"):
+        Sketch(size=10)
