@@ -65,7 +65,8 @@ class BinMap:
         fraction = bits & ((1 << _MANTISSA) - 1)
         offset, cells = self._tables_beside(xp, x)
         code = region * _CODES + octave
-        cell = (fraction * 1.0 / (1 << _MANTISSA)) * cells[code]
+        # astype, not `* 1.0`: torch would make float32 of it and put borderline numbers elsewhere than numpy
+        cell = (xp.astype(fraction, xp.float64) / (1 << _MANTISSA)) * cells[code]
         cell = xp.minimum(xp.floor(cell), cells[code] - 1)  # the product may round up to the next octave
         falling = (region == 0) | (region == 2)  # confidence rises as the distance falls
         rise = xp.astype(xp.where(falling, cells[code] - 1 - cell, cell), xp.int64)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import array_api_compat.torch as xp
 
+from abstain import scores
 from abstain._arrays import Array
 from abstain._check import check_choice
 from abstain.core import simplex
@@ -13,7 +14,13 @@ from abstain.errors import ShapeError
 from abstain.torch.ranking import wide_dtype
 
 Score = str | Callable[[Array], Array]
-LOGIT_SCORES = ("max_softmax", "max_logit", "softmax_margin", "negative_entropy", "negative_gini")
+# the softmax scores without the checks of `abstain.scores`, which look at values and would make a GPU wait
+_LOG_DISTANCE = {
+    "max_softmax": simplex.log_complement,
+    "softmax_margin": simplex.log_margin_complement,
+    "negative_entropy": simplex.log_entropy,
+    "negative_gini": simplex.log_gini,
+}
 
 
 def rank_key(logits: Array, score: Score, differentiable: bool = False) -> Array:
@@ -44,15 +51,7 @@ def _of_rows(rows: Array, score: Score) -> Array:
                 f"got {tuple(key.shape)}. It is given (samples, classes)."
             )
         return key
-    check_choice("aurc_loss", "score", score, LOGIT_SCORES)
-    z = rows.to(wide_dtype(rows))
-    if score == "max_logit":
-        return z.amax(dim=-1)
-    odds = simplex.odds_of_logits(xp, z)
-    by_name = {
-        "max_softmax": simplex.log_complement,
-        "softmax_margin": simplex.log_margin_complement,
-        "negative_entropy": simplex.log_entropy,
-        "negative_gini": simplex.log_gini,
-    }
-    return -by_name[score](odds)
+    check_choice("aurc_loss", "score", score, scores.NAMES)
+    if score not in _LOG_DISTANCE:
+        return scores.by_name(score)(rows)
+    return -_LOG_DISTANCE[score](simplex.odds_of_logits(xp, rows.to(wide_dtype(rows))))

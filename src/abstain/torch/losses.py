@@ -42,8 +42,9 @@ def aurc_loss(
     estimator : {"harmonic", "log", "loo", "sele", "2sele"}
         Which rank weights; see `abstain.aurc`.
     score : str or callable
-        Confidence: "max_softmax", "max_logit", "softmax_margin", "negative_entropy", "negative_gini", or a function
-        from (samples, classes) logits to one number per sample, higher = surer.
+        Confidence: a name of `abstain.scores` ("max_softmax", "softmax_margin", "negative_entropy", "negative_gini"
+        without waiting for a GPU or breaking a compiled graph), or a function from (samples, classes) logits to
+        one number per sample, higher = surer.
     criterion : callable, optional
         Per-sample loss of (logits, target), e.g. `smooth_zero_one`; cross-entropy by default. Never modified.
     reduction : {"mean", "sum", "none"}

@@ -194,3 +194,10 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
     def set_dtype(self, dst_type: Any) -> SelectiveMetric:
         """Confidences and counts keep their type: in half precision they would lose order and whole numbers."""
         return self
+
+
+def _joined(parts: Any) -> Array:
+    """A list state as one vector, copied only where there is something to join."""
+    if not isinstance(parts, list):
+        return parts
+    return parts[0] if len(parts) == 1 else torch.cat(parts) if parts else parts

@@ -1,0 +1,110 @@
+"""Every mistake gets a message that names the remedy; nothing dies on a short batch."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from abstain.errors import DtypeError, InputError, ShapeError
+from abstain.torch import AURCLoss, LinearWarmup, aurc_loss
+
+Z, Y = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])
+NAN = torch.tensor([[0.0, float("nan")], [1.0, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "says"),
+    [
+        ((Z[0], Y[0]), {}, ShapeError, r"logits\[None\]"),
+        ((Z, Y[:3]), {}, ShapeError, r"shape \(4,\) for logits"),
+        ((Z, Y[:, None]), {}, ShapeError, "movedim"),
+        ((torch.randn(2, 5, 5, 3), torch.zeros(2, 5, 5, dtype=torch.long)), {}, ShapeError, "movedim"),
+        ((torch.randn(4, 1), Y), {}, ShapeError, "C >= 2"),
+        ((Z.long(), Y), {}, DtypeError, "raw output"),
+        ((Z, Y.float()), {}, DtypeError, r"target.long\(\)"),
+        ((Z, Y > 0), {}, DtypeError, r"target.long\(\)"),
+        ((Z.tolist(), Y), {}, DtypeError, "torch tensor"),
+        ((Z, Y + 1), {}, InputError, "count from 0"),
+        ((Z, Y - 1), {}, InputError, "ignore_index"),
+        ((Z[:0], Y[:0]), {}, InputError, "Skip empty batches"),
+        ((NAN, Y[:2]), {}, InputError, "learning rate"),
+        ((NAN.nan_to_num(float("inf")), Y[:2]), {}, InputError, "first in sample 0"),
+        ((Z, Y), {"estimator": "mean"}, InputError, '"harmonic"'),
+        ((Z, Y), {"score": "msp"}, InputError, '"max_softmax"'),
+        ((Z, Y), {"reduction": "avg"}, InputError, '"mean"'),
+        ((Z, Y), {"rank": "fuzzy"}, InputError, '"soft"'),
+        ((Z, Y), {"rank": "soft", "temperature": 0}, InputError, "positive"),
+        ((Z, Y), {"label_smoothing": 2}, InputError, r"\[0, 1\]"),
+        ((Z, Y), {"label_smoothing": 0.1, "criterion": nn.CrossEntropyLoss(reduction="none")}, InputError, "criterion"),
+        ((Z, Y), {"weight": torch.ones(2)}, ShapeError, r"shape \(3,\)"),
+        ((Z, Y), {"weight": torch.ones(3), "estimator": "loo"}, InputError, "harmonic"),
+        ((Z, Z.softmax(1)), {"weight": torch.ones(3)}, InputError, "class numbers"),
+        ((Z, Y), {"gather": True}, InputError, "init_process_group"),
+        ((Z, Y), {"gather": True, "rank": "soft"}, InputError, "per replica"),
+        ((Z, Y), {"criterion": nn.CrossEntropyLoss()}, ShapeError, 'reduction="none"'),
+        ((Z, Y), {"score": lambda z: z}, ShapeError, "one confidence per row"),
+        ((torch.randn(9000, 2), torch.zeros(9000, dtype=torch.long)), {"rank": "soft"}, InputError, '"hard"'),
+    ],
+)
+def test_mistakes_are_named(arguments, options, error, says):
+    with pytest.raises(error, match=says):
+        aurc_loss(*arguments, **options)
+
+
+def test_the_callers_criterion_is_left_alone():
+    criterion = nn.CrossEntropyLoss(reduction="none", label_smoothing=0.1)
+    before = dict(vars(criterion))
+    AURCLoss(criterion=criterion)(Z, Y)
+    assert vars(criterion) == before
+
+
+def test_masked_classes_are_allowed_and_check_can_be_turned_off():
+    masked = torch.tensor([[0.0, -torch.inf, 1.0], [2.0, 0.0, 1.0]])
+    assert torch.isfinite(aurc_loss(masked, torch.tensor([0, 1])))
+    assert torch.isnan(aurc_loss(NAN, Y[:2], check_finite=False))  # for a GradScaler to see and skip
+
+
+def test_module_passes_its_options_on(batch):
+    logits, target = batch(20)
+    options = {"estimator": "loo", "score": "negative_entropy", "label_smoothing": 0.1, "mix": 0.2, "reduction": "sum"}
+    assert AURCLoss(**options)(logits, target).item() == aurc_loss(logits, target, **options).item()
+    assert "loo" in repr(AURCLoss(estimator="loo"))
+
+
+def test_module_refuses_bad_options_when_built():
+    with pytest.raises(InputError, match="estimator"):
+        AURCLoss(estimator="x")
+    with pytest.raises(InputError, match="mix"):
+        AURCLoss(mix=2.0)
+    with pytest.raises(InputError, match="steps"):
+        LinearWarmup(0)
+    with pytest.raises(InputError, match="start"):
+        LinearWarmup(3, start=2.0)
+
+
+def test_warm_up_moves_with_step_and_survives_a_checkpoint(batch):
+    logits, target = batch(20)
+    criterion = AURCLoss(mix=LinearWarmup(4))
+    values = []
+    for _ in range(6):
+        values.append(criterion(logits, target).item())
+        criterion.step()
+    expected = [aurc_loss(logits, target, mix=m).item() for m in (1.0, 0.75, 0.5, 0.25, 0.0, 0.0)]
+    assert values == pytest.approx(expected, rel=1e-9)
+    half = AURCLoss(mix=LinearWarmup(4))
+    half.step()
+    resumed = AURCLoss(mix=LinearWarmup(4))
+    resumed.load_state_dict(half.state_dict())
+    assert resumed.current_mix == half.current_mix == 0.75
+    assert AURCLoss().state_dict() == {}  # a drop-in leaves checkpoints as they were
+
+
+def test_module_can_be_pickled_and_moved(batch):
+    logits, target = batch(20)
+    criterion = AURCLoss(weight=torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    again = pickle.loads(pickle.dumps(criterion)).to(torch.float64)
+    assert again.weight.dtype is torch.float64
+    assert again(logits, target).item() == pytest.approx(criterion(logits, target).item(), rel=1e-6)
