@@ -198,6 +198,21 @@ def aurc_table(runs: int, seed: int) -> None:
     table(f"AURC, default interval, {runs:,} runs a cell", head, lines)
 
 
+def few_table(runs: int, seed: int) -> None:
+    lines = []
+    for profile in (PROFILES[0], PROFILES[3], PROFILES[4]):
+        for errors in (3, 5, 10, 20):
+            n = round(errors / float(profile.accepted(np.asarray(1.0))))
+            lines.append(
+                [f"`{profile.name}`", str(n), str(errors), percent(covered(profile, n, None, runs, seed))]
+            )
+    table(
+        f"AURC with few errors, {runs:,} runs a cell",
+        ["chance of error", "n", "errors expected", "covered (%)"],
+        lines,
+    )
+
+
 def metric_table(runs: int, seed: int) -> None:
     names = ("augrc", "risk", "oracle_aurc", "e_aurc", "naurc", "auroc", "prediction_rejection_ratio")
     lines = []
@@ -280,6 +295,7 @@ def band_table(runs: int, seed: int) -> None:
 
 TABLES: dict[str, tuple[Callable[[int, int], None], float]] = {
     "aurc": (aurc_table, 1),
+    "few": (few_table, 0.5),
     "metrics": (metric_table, 0.5),
     "methods": (method_table, 0.5),
     "clusters": (cluster_table, 1),
