@@ -13,8 +13,8 @@ from rich.text import Text
 from abstain.cli.delivery import as_csv, deliver
 from abstain.cli.options import Output, Reading
 from abstain.cli.screen import working
-from abstain.cli.vectors import Pair, pair_of
 from abstain.formats.limits import shown
+from abstain.formats.vectors import Pair, pair_of
 
 
 def _pair(file: str, how: Reading, options: dict[str, Any]) -> tuple[Pair, str]:

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from abstain.cli.options import Reading
 from abstain.cli.screen import can_draw, estimate, plain_table, span, working
-from abstain.cli.vectors import pair_of
 from abstain.errors import DataError
 from abstain.formats.limits import shown
+from abstain.formats.vectors import pair_of
 
 _SENTENCES = 8
 

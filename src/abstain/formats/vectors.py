@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.errors import DataError
-from abstain.formats import Predictions
 from abstain.formats.limits import shown
+from abstain.formats.predictions import Predictions
 
 
 class Pair(NamedTuple):

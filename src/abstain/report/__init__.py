@@ -1,0 +1,7 @@
+"""The interactive page. It shows what the library computed and computes nothing itself."""
+
+from abstain.report.content import Content, gather
+from abstain.report.page import page, save_page
+from abstain.report.versions import versions
+
+__all__ = ["Content", "gather", "page", "save_page", "versions"]
