@@ -206,6 +206,21 @@ def test_other_arrays_and_functions_as_metrics():
     assert interval(abstain.aurc, torch.as_tensor(l), torch.as_tensor(g)) == expected
     assert interval("aurc", l.tolist(), g.tolist()) == expected
     assert standard_error("aurc", l, g) == expected.standard_error
+    tracked = torch.as_tensor(l * 1.0).requires_grad_()
+    assert interval("aurc", tracked, torch.as_tensor(g)) == expected
+
+
+def test_array_api_inputs():
+    strict = pytest.importorskip("array_api_strict")
+    l, g = sample(50, 12)
+    assert interval("aurc", strict.asarray(l), strict.asarray(g)) == interval("aurc", l, g)
+
+
+def test_a_perfect_ranking_of_other_losses_says_normal():
+    l = np.arange(1.0, 21.0)
+    found = interval("e_aurc", l, -l)
+    assert found.estimate == pytest.approx(0, abs=1e-12)
+    assert found.method == "normal"
 
 
 def test_strata_take_off_what_lies_between_them():

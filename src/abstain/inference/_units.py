@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array, host_view
+from abstain._arrays import Array, host_view, is_cupy, is_torch
 from abstain._check import check_choice
 from abstain.core import fast
 from abstain.core.estimators import ESTIMATORS, TIES, needs_whole_weights
@@ -73,9 +73,11 @@ def on_host(x: Array) -> Array:
     if x is None:
         return None
     view = host_view(x)
-    return (
-        x.get() if view is None and hasattr(x, "get") else x.detach().cpu().numpy() if view is None else view
-    )
+    if view is not None:
+        return view
+    if is_torch(x):
+        return x.detach().cpu().numpy()
+    return x.get() if is_cupy(x) else np.asarray(x)
 
 
 def gather(

@@ -154,7 +154,7 @@ def _finish(
     if not fits(scale, centre[0]):
         centre = (0.0 if perfect else estimate, "estimate")
     if not fits(scale, centre[0]):
-        scale = Scale("normal")
+        scale, method = Scale("normal"), "normal"
     low, high = scale.around(centre[0], error, quantile(found.freedom, level))
     if method != "normal":
         low, high = within(units, low, high)
