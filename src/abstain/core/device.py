@@ -7,7 +7,6 @@ counts.
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Callable
 
@@ -52,21 +51,14 @@ def _rows(xp: Namespace, place: Array, errors: Array, start: int, W: Array) -> R
     return Rows(N[1:] - N[:-1], S[1:] - S[:-1], N[1:], S[1:], W, xp, False)
 
 
-def _bits(value: float) -> int:
-    """The bits of a float32 as a signed integer in the order of the floats."""
-    bits: int = struct.unpack("<i", struct.pack("<f", value + 0.0))[0]
-    return bits if bits >= 0 else bits ^ 0x7FFFFFFF
-
-
 def _keys(xp: Namespace, loss: Array, confidence: Array) -> Array:
     """Error bit minus twice the ordered bits; 32-bit wherever the range allows."""
-    least, most = (float(x) for x in extremes(xp, confidence))
-    if least < 0 or (least == 0 and bool(xp.any(xp.signbit(confidence)))):
-        bits = (confidence + 0.0).view(xp.int32)  # a -0 becomes +0
+    bits = confidence.view(xp.int32)
+    low, high = (int(x) for x in extremes(xp, bits))
+    if low < 0:  # negative numbers, or a -0: their bits run the wrong way
+        bits = (confidence + 0.0).view(xp.int32)
         bits = xp.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
-    else:
-        bits = confidence.view(xp.int32)
-    low, high = _bits(least), _bits(most)
+        low, high = (int(x) for x in extremes(xp, bits))
     if high - low >= 1 << 31:
         return _error_minus_twice(xp, loss, xp.astype(bits, xp.int64))
     keys = _error_minus_twice(xp, loss, bits)
