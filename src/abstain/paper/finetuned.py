@@ -13,11 +13,18 @@ import numpy as np
 from abstain.paper.published import TABLE
 
 RESULTS = Path(__file__).parent / "results"
+BEFORE = "before"  # the pre-trained network itself, in place of an objective
 OBJECTIVES = ("ce", "sele", "harmonic", "log", "loo", "soft", "smooth01")
 NAMES = {
-    "ce": "CE", "sele": "SELE", "harmonic": "harmonic", "log": "log", "loo": "leave-one-out",
-    "soft": "soft ranks", "smooth01": "soft ranks, smooth 0/1 + 0.1 CE",
-}  # fmt: skip
+    BEFORE: "before fine-tuning",
+    "ce": "CE",
+    "sele": "SELE",
+    "harmonic": "harmonic",
+    "log": "log",
+    "loo": "leave-one-out",
+    "soft": "soft ranks",
+    "smooth01": "soft ranks, smooth 0/1 + 0.1 CE",
+}
 QUANTITIES = ("accuracy", "aurc_01", "aurc_ce")
 
 
@@ -64,6 +71,9 @@ def table_rows(runs: Sequence[dict[str, Any]]) -> list[Row]:
     rows = []
     for dataset, model in networks:
         own = [run for run in tuned if (run["dataset"], run["model"]) == (dataset, model)]
+        start = {run["seed"]: run for run in runs if run["name"] == own[0]["start"]}
+        if start:
+            rows.append(_row(dataset, model, BEFORE, start, {}))
         for objective in OBJECTIVES:
             by_seed = {run["seed"]: run for run in own if run["objective"] == objective}
             base = {run["seed"]: run for run in own if run["objective"] == "ce"}
@@ -102,7 +112,8 @@ def paired(differences: np.ndarray, level: float = 0.95) -> Paired:
 
 def best(rows: Sequence[Row], dataset: str, model: str, quantity: str) -> Row:
     """The objective with the lowest mean."""
-    return min((r for r in rows if (r.dataset, r.model) == (dataset, model)), key=lambda r: r.mean[quantity])
+    own = [r for r in rows if (r.dataset, r.model) == (dataset, model) and r.objective != BEFORE]
+    return min(own, key=lambda r: r.mean[quantity])
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
@@ -136,15 +147,18 @@ def _gap(row: Row, quantity: str, scale: float, digits: int) -> str:
     return f"{scale * gap.mean:+.{digits}f} [{scale * gap.low:+.{digits}f}, {scale * gap.high:+.{digits}f}]"
 
 
-def projected_minutes(
-    runs: Sequence[dict[str, Any]], model: str, objectives: int, seeds: int, epochs: int
-) -> float:
-    """Minutes a network that was not run would take on the same machine: scaled by multiply-adds per image."""
+def projected_minutes(runs: Sequence[dict[str, Any]], model: str, count: int, epochs: int = 30) -> float:
+    """Minutes that `count` more runs would take on the machine of these: timed, or scaled by multiply-adds."""
     from abstain.paper.training.costs import COST
 
-    timed = [
-        (r["model"], np.median([e["seconds"] for e in r["log"]])) for r in runs if r["kind"] == "finetune"
-    ]
-    rates = [seconds / COST[name] for name, seconds in timed if name in COST]
-    each = float(np.median(rates)) * COST[model] if rates else float("nan")
-    return each * (objectives * seeds * epochs + 30) / 60
+    timed: dict[str, list[float]] = {}
+    for run in runs:
+        if run["kind"] == "finetune":
+            timed.setdefault(run["model"], []).append(float(np.median([e["seconds"] for e in run["log"]])))
+    if model in timed:
+        each = float(np.median(timed[model]))
+    else:
+        each = max(
+            (np.median(v) * COST[model] / COST[name] for name, v in timed.items()), default=float("nan")
+        )
+    return each * count * epochs / 60

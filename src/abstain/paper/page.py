@@ -11,7 +11,11 @@ from abstain.paper import claims, finetuned, manifest
 from abstain.paper.evidence import Evidence
 from abstain.paper.study.scores import SCORES
 
-_NOT_RUN = {"vgg19_bn": 2, "resnet34": 2, "resnet50": 2, "wideresnet28_10": 2}
+# what the table should hold: objectives and seeds of each network
+_WANTED = {
+    **dict.fromkeys(("resnet18", "vgg16_bn"), (finetuned.OBJECTIVES, 5)),
+    **dict.fromkeys(("vgg19_bn", "resnet34", "resnet50", "wideresnet28_10"), (("ce", "harmonic", "log"), 2)),
+}
 
 
 def page(study: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
@@ -61,22 +65,42 @@ def finetune_section(runs: Sequence[dict[str, Any]]) -> str:
         'as "1e-2" without naming the loss; it fits CE AURC in 1e-2, or 0/1 AURC in 1e-3.',
         "",
         finetuned.as_markdown(rows),
-        _starts(runs),
+        _machines(runs),
+        _beside_start(rows),
         _best(rows),
-        _missing(runs, {row.model for row in rows}),
+        _missing(runs),
     ]
     return "\n".join(text) + "\n"
 
 
-def _starts(runs: Sequence[dict[str, Any]]) -> str:
-    tuned = {run["start"] for run in runs if run["kind"] == "finetune"}
-    lines = [
-        f"Pre-trained {run['model']}: accuracy {100 * finetuned.final(run, 'accuracy'):.2f}%, 0/1 AURC "
-        f"{1000 * finetuned.final(run, 'aurc_01'):.3f}e-3, CE AURC {100 * finetuned.final(run, 'aurc_ce'):.3f}e-2 "
-        f"({run['recipe']['epochs']} epochs, {run['device']})."
-        for run in runs
-        if run["name"] in tuned
-    ]
+def _machines(runs: Sequence[dict[str, Any]]) -> str:
+    tuned = [run for run in runs if run["kind"] == "finetune"]
+    seconds = {
+        m: np.median([e["seconds"] for r in tuned if r["model"] == m for e in r["log"]])
+        for m in _models(tuned)
+    }
+    times = ", ".join(f"{model} {value:.2f} s per epoch" for model, value in seconds.items())
+    return f"{len(tuned)} runs on {', '.join(sorted({r['device'] for r in tuned}))}: {times}.\n"
+
+
+def _models(runs: Sequence[dict[str, Any]]) -> list[str]:
+    return sorted({run["model"] for run in runs})
+
+
+def _beside_start(rows: Sequence[finetuned.Row]) -> str:
+    """How much of the gain over CE is a gain over the network that all started from."""
+    lines = []
+    for start in (row for row in rows if row.objective == finetuned.BEFORE):
+        for quantity, name in (("aurc_01", "0/1 AURC"), ("aurc_ce", "CE AURC")):
+            own = {
+                r.objective: r.mean[quantity] / start.mean[quantity] - 1
+                for r in rows
+                if r.model == start.model
+            }
+            changes = ", ".join(
+                f"{finetuned.NAMES[o]} {100 * own[o]:+.1f}%" for o in ("ce", "harmonic") if o in own
+            )
+            lines.append(f"Beside the pre-trained {start.model}, {name}: {changes}.")
     return "\n".join(lines) + "\n"
 
 
@@ -89,16 +113,18 @@ def _best(rows: Sequence[finetuned.Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _missing(runs: Sequence[dict[str, Any]], done: set[str]) -> str:
+def _missing(runs: Sequence[dict[str, Any]]) -> str:
+    """What was wanted and not run, with the minutes it would take on the same machine."""
+    there = {(r["model"], r["objective"], r["seed"]) for r in runs if r["kind"] == "finetune"}
     lines = []
-    for model, seeds in _NOT_RUN.items():
-        if model not in done:
-            minutes = finetuned.projected_minutes(runs, model, 3, seeds, 30)
-            lines.append(
-                f"Not run: {model} with CE, harmonic and log, {seeds} seeds; projected {minutes:.0f} minutes "
-                f"on the same machine."
-            )
-    return "\n".join(lines)
+    for model, (objectives, seeds) in _WANTED.items():
+        lacking = [(o, s) for s in range(seeds) for o in objectives if (model, o, s) not in there]
+        if lacking:
+            minutes = finetuned.projected_minutes(runs, model, len(lacking))
+            which = ", ".join(str(s) for s in sorted({s for _, s in lacking}))
+            names = ", ".join(finetuned.NAMES[o] for o in objectives)
+            lines.append(f"Not run: {model}, seeds {which} ({names}); projected {minutes:.0f} minutes.")
+    return "\n\n".join(lines)
 
 
 def equivalence_section(study: dict[str, Any]) -> str:

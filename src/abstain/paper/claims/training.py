@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from abstain.paper.claims.ledger import Claim, Finding
 from abstain.paper.evidence import Evidence
-from abstain.paper.finetuned import NAMES, best
+from abstain.paper.finetuned import BEFORE, NAMES, best
 from abstain.paper.published import TABLE
 
 _MISSING = Finding(None, "no finished runs")
@@ -60,6 +60,23 @@ def _best_objective(model: str) -> Callable[[Evidence], Finding]:
     return check
 
 
+def _beside_start(model: str) -> Callable[[Evidence], Finding]:
+    """Is the gain a gain over the network that all runs started from, or only over CE tuning?"""
+
+    def check(evidence: Evidence) -> Finding:
+        rows = [evidence.tuned(model, name) for name in (BEFORE, "ce", "harmonic")]
+        if any(row is None for row in rows):
+            return _MISSING
+        start, ce, own = (row.mean for row in rows if row is not None)
+        parts = [
+            f"{name}: CE {100 * (ce[q] / start[q] - 1):+.1f}%, harmonic {100 * (own[q] / start[q] - 1):+.1f}%"
+            for q, name in (("aurc_01", "0/1"), ("aurc_ce", "CE"))
+        ]
+        return Finding(all(own[q] < start[q] for q in ("aurc_01", "aurc_ce")), "; ".join(parts))
+
+    return check
+
+
 _TITLE = {"resnet18": "ResNet-18", "vgg16_bn": "VGG16-BN"}
 _WORDS = {"aurc_01": "0/1 AURC (1e-3)", "aurc_ce": "CE AURC (1e-2)"}
 
@@ -77,6 +94,12 @@ CLAIMS = tuple(
     claim
     for model in _TITLE
     for claim in (
+        Claim(
+            f"start-{model}",
+            "not in the paper",
+            f"{_TITLE[model]}: harmonic tuning lowers both AURCs beside the pre-trained network, not only beside CE.",
+            _beside_start(model),
+        ),
         Claim(
             f"accuracy-{model}",
             "Table finetune",

@@ -75,7 +75,7 @@ def finite_study(
     study: dict[str, Any] = {
         kind: {"population": abstain.aurc(loss, confidence), "sizes": {}} for kind, loss in losses.items()
     }
-    for size in sizes:
+    for size in (s for s in sizes if s <= len(outputs)):
         index = batches(len(outputs), size, generator, divisions)
         picked = confidence[index]
         for kind, loss in losses.items():

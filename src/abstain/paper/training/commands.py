@@ -35,6 +35,14 @@ def add_to(commands: Any) -> None:
     packing.add_argument("--folder", required=True)
     packing.add_argument("--to", required=True)
     packing.set_defaults(run=pack_up)
+    taking: ArgumentParser = commands.add_parser(
+        "adopt", help="take packed runs into the package's own results"
+    )
+    taking.add_argument("--archives", required=True, help="folder with what `pack` wrote")
+    taking.add_argument(
+        "--data", default=None, help="data folder with the test labels; default: ABSTAIN_DATA"
+    )
+    taking.set_defaults(run=adopt_runs)
 
 
 def _shared(parser: ArgumentParser) -> None:
@@ -89,4 +97,19 @@ def pack_up(given: Namespace) -> int:
 
     for path in pack(given.folder, given.to):
         print(path, path.stat().st_size)
+    return 0
+
+
+def adopt_runs(given: Namespace) -> int:
+    """Results and kept outputs into the package, the demo's data beside them."""
+    import tempfile
+    from importlib.resources import files
+
+    from abstain.paper.datasets import load_images
+    from abstain.paper.training.adopt import adopt
+
+    labels = load_images("cifar10", given.data).test_labels
+    with tempfile.TemporaryDirectory() as scratch:
+        demo = Path(str(files("abstain"))) / "data"
+        print(adopt(Path(given.archives), labels, Path(scratch), demo=demo), "runs")
     return 0

@@ -66,11 +66,11 @@ def train(specs: Sequence[RunSpec], setting: Setting) -> bool:
                 current = active
             assert step is not None
             began = time.monotonic()
-            logits = _one_epoch(groups, epoch, step, setting)
+            _one_epoch(groups, epoch, step, setting)
+            logits = _evaluate(active, setting)
             noted += _note(active, logits, time.monotonic() - began, setting, scribe)
-            noted = [
-                n for n in noted if not n.done() or n.result()
-            ]  # result() raises what went wrong in writing
+            # with a checkpoint for every epoch an interrupt must not cost two: wait until it is on disk
+            noted = [n for n in noted if (setting.checkpoint_every > 1 and not n.done()) or n.result()]
             runs = [run for run in runs if not run.finished]
         for n in noted:
             n.result()
@@ -110,8 +110,8 @@ def _begin_epoch(groups: Sequence[Group], epoch: int) -> None:
             run.loss_sum.zero_()
 
 
-def _one_epoch(groups: Sequence[Group], epoch: int, step: Callable[[], None], setting: Setting) -> np.ndarray:
-    """Train for an epoch; test logits of every run, in order. An incomplete last batch is left out."""
+def _one_epoch(groups: Sequence[Group], epoch: int, step: Callable[[], None], setting: Setting) -> None:
+    """Train for an epoch. An incomplete last batch is left out."""
     _begin_epoch(groups, epoch)
     runs = [run for _, members in groups for run in members]
     recipe = runs[0].spec.recipe
@@ -121,7 +121,11 @@ def _one_epoch(groups: Sequence[Group], epoch: int, step: Callable[[], None], se
             for run in runs:
                 run.rate.fill_(run.spec.recipe.rate((epoch + k / steps) / recipe.epochs))
         step()
-    return np.asarray(torch.stack([run.test_logits(setting.pixels) for run in runs]).cpu().numpy())
+
+
+def _evaluate(active: Sequence[Run], setting: Setting) -> np.ndarray:
+    """Test logits of these runs, in their order."""
+    return np.asarray(torch.stack([run.test_logits(setting.pixels) for run in active]).cpu().numpy())
 
 
 def _note(

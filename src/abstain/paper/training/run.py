@@ -66,9 +66,10 @@ class Run:
         return torch.cat(parts)
 
     def state(self) -> dict[str, Any]:
-        """What a restart needs, on the host."""
-        moments = [self.optimiser.state[p]["momentum_buffer"].cpu() for p in self.model.parameters()]
-        weights = {k: v.cpu() for k, v in self.model.state_dict().items()}
+        """What a restart needs, copied to the host: training goes on while it is being written."""
+        buffers = [self.optimiser.state[p]["momentum_buffer"] for p in self.model.parameters()]
+        moments = [buffer.to("cpu", copy=True) for buffer in buffers]
+        weights = {k: v.to("cpu", copy=True) for k, v in self.model.state_dict().items()}
         return {"epoch": self.epoch, "log": list(self.log), "weights": weights, "moments": moments}
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
