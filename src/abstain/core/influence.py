@@ -171,6 +171,11 @@ def of_auroc(rows: Rows) -> Influence:
 
 def of_half_mass_area(rows: Rows) -> Influence:
     """The area behind the prediction rejection ratio: a block comes in evenly."""
+    return centred(rows, raw_half_mass_area(rows))
+
+
+def raw_half_mass_area(rows: Rows) -> Influence:
+    """Its derivatives before their mean is taken off; the rows may be a stretch of a longer table."""
     slope = (rows.W - rows.N + rows.m / 2) / rows.W
     const = (rows.S - rows.L / 2) / rows.W
-    return centred(rows, Influence(detection.half_mass_area(rows), const, slope))
+    return Influence(detection.half_mass_area(rows), const, slope)

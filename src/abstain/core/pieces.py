@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abstain.core.estimators import area_terms
-from abstain.core.influence import _mass_terms
+from abstain.core.influence import _mass_terms, raw_half_mass_area
 from abstain.core.rows import Rows
 from abstain.core.weights import row_weights
 
@@ -45,13 +45,30 @@ def piece_of(
         const_up = float(np.sum(below))
     if ties == "threshold" and estimator in ("harmonic", "loo"):
         slope_up = float(slope[0]) + _own_share(rows, estimator)
+    terms = float(np.sum(area_terms(rows, estimator, ties)))
+    return _piece(rows, (w2, w2l, w2ll), terms, const, slope)._replace(const_up=const_up, slope_up=slope_up)
+
+
+def half_mass_piece(rows: Rows, w2: np.ndarray, w2l: np.ndarray, w2ll: np.ndarray) -> Piece:
+    """The same for the area behind the rejection ratio and AUROC, whose influences read nothing from below."""
+    line = raw_half_mass_area(rows)
+    return _piece(rows, (w2, w2l, w2ll), float(line.estimate * rows.W[0]), line.const, line.slope)
+
+
+def _piece(
+    rows: Rows,
+    squares: tuple[np.ndarray, np.ndarray, np.ndarray],
+    terms: float,
+    const: np.ndarray,
+    slope: np.ndarray,
+) -> Piece:
+    w2, w2l, w2ll = squares
     square = np.sum(const * const * w2 + 2 * const * slope * w2l + slope * slope * w2ll)
     first = np.sum(const * w2 + slope * w2l)
     mixed = np.sum(const * w2l + slope * w2ll)
-    squares = np.asarray([square, first, mixed, w2.sum(), w2l.sum(), w2ll.sum()])
+    sums = np.asarray([square, first, mixed, w2.sum(), w2l.sum(), w2ll.sum()])
     centre = float(np.sum(rows.m * const + rows.L * slope))
-    terms = float(np.sum(area_terms(rows, estimator, ties)))
-    return Piece(terms, float(rows.m.sum()), float(rows.L.sum()), const_up, slope_up, centre, squares)
+    return Piece(terms, float(rows.m.sum()), float(rows.L.sum()), 0.0, 0.0, centre, sums)
 
 
 def _own_share(rows: Rows, estimator: str) -> float:

@@ -41,11 +41,11 @@ def resident() -> int:
 def per_sample(ask: Ask, zero_one: bool, wide: bool) -> int:
     """Bytes at the peak of finishing a range, for each of its samples."""
     stored = (8 if wide else 4) + (1 if zero_one else 8)
-    if ask.area_only and zero_one:
-        return 2 * stored + (20 if wide else 12)
+    if ask.area_only and zero_one:  # the keys, and once more while they are sorted in threads
+        return stored + (20 if wide else 11)
     if ask.area_only:
-        return 2 * stored + 72
-    return 2 * stored + (170 if zero_one and not ask.points else 260)
+        return stored + 72
+    return stored + (170 if zero_one and not ask.points else 260)
 
 
 def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from abstain.engines import cluster
@@ -145,3 +146,19 @@ def _piece(pieces: tuple[list[Columns], RangeSums], number: int) -> Columns:
 
 def _sums(pieces: tuple[list[Columns], RangeSums]) -> RangeSums:
     return pieces[1]
+
+
+def on(client: Any) -> Any:
+    """For `abstain.evaluate(data, engine=abstain.engines.dask.on(client))`: a client or an address."""
+    from abstain.engines.evaluating import engine
+
+    return engine(partial(evaluate, client=client))
+
+
+def _register() -> None:
+    from abstain.evaluation import register_engine
+
+    register_engine("dask", on(None))
+
+
+_register()

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from abstain.engines import sources
-from abstain.engines.budget import bytes_of, per_sample, samples_that_fit
+from abstain.engines.budget import bytes_of, samples_that_fit
 from abstain.engines.finish import Ask, Part
 from abstain.engines.local import check_whole, keyed_by_loss, needs_oracle_pass, oracle_ask, summary_of
 from abstain.engines.outofcore import Run, Tick
-from abstain.engines.ranges import RangeSums
+from abstain.engines.ranges import RangeSums, gathered
 from abstain.engines.sources import Batch, Fields
 from abstain.engines.spill import Spill
 from abstain.engines.summary import Summary, summarise
@@ -40,8 +40,9 @@ def run_files(
     budget = bytes_of(name, memory)
     with _ticker(rows, progress) as tick:
         run = Run(files, lambda file: sources.batches(name, file, fields), rows, ask, budget, tick)
-        if rows is not None and not fields.group and resume is None and _fits(rows, budget, ask):
-            return _in_memory(name, run, ask)
+        types = sources.types_in(files[0], fields)
+        if rows is not None and not fields.group and resume is None and _fits(rows, budget, ask, types):
+            return _in_memory(name, run, ask, rows)
         survey = run.survey()
         _check(name, survey, ask)
         key = None if resume is None else _key(files, fields, ask, budget)
@@ -59,20 +60,16 @@ def _check(name: str, survey: Survey, ask: Ask) -> None:
     check_whole(name, survey.whole, ask)
 
 
-def _fits(rows: int, memory: int, ask: Ask) -> bool:
-    """Would everything fit at once, whatever the types of the columns?"""
-    worst = per_sample(ask, False, True)
-    best = per_sample(ask, True, False)
-    room = samples_that_fit(memory, ask, True, False) * best
-    return rows * worst <= room
+def _fits(rows: int, memory: int, ask: Ask, types: tuple[bool, bool]) -> bool:
+    """Would everything fit at once, as far as the types of the columns tell?"""
+    return rows <= samples_that_fit(memory, ask, *types)
 
 
-def _in_memory(name: str, run: Run, ask: Ask) -> Summary:
+def _in_memory(name: str, run: Run, ask: Ask, rows: int) -> Summary:
     """Little data: read it all, finish it as one range."""
-    parts = [batch.columns for file in run.files for batch in run.read(file) if batch.columns.rows]
-    if not parts:
+    if not rows:
         raise InputError(f"{name}: needs at least one sample, the files hold none.")
-    return summary_of(name, parts, ask)
+    return summary_of(name, gathered((b.columns for file in run.files for b in run.read(file)), rows), ask)
 
 
 def _execute(

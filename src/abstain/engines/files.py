@@ -160,3 +160,13 @@ def _picked(name: str, answer: Any, pick: Any, lower: bool) -> float | Grouped:
         return float(pick(answer))
     values = {group: float(pick(summary)) for group, summary in answer.items()}
     return Grouped(name, values, {group: summary.n for group, summary in answer.items()}, lower)
+
+
+def _register() -> None:
+    from abstain.engines.evaluating import engine
+    from abstain.evaluation import register_engine
+
+    register_engine("files", engine(evaluate))
+
+
+_register()

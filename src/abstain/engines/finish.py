@@ -13,7 +13,7 @@ from abstain.core.binning import harmonic_spread
 from abstain.core.blocks import Blocks
 from abstain.core.estimators import area_terms, reads_block_loss
 from abstain.core.oracle import oracle_rows
-from abstain.core.pieces import Piece, piece_of
+from abstain.core.pieces import Piece, half_mass_piece, piece_of
 from abstain.core.rows import Rows
 from abstain.core.spread import Moments, moments_of_blocks, moments_of_samples
 from abstain.engines.ranges import Columns
@@ -57,6 +57,7 @@ class Part:
     at_risk: dict[float, float] = field(default_factory=dict)
     curve: np.ndarray | None = None
     count: int = 0
+    loo: float = 0.0  # the same area by the least biased weights: where intervals are centred
 
 
 def finish(columns: Columns, place: Place, ask: Ask) -> Part:
@@ -102,7 +103,8 @@ def _part(
     if ask.spread:
         pieces = {"area": piece_of(rows, *columns, ask.estimator, ask.ties)}
         pieces["sele"] = piece_of(rows, *columns, "sele", ask.ties)
-        half = float(detection.half_mass_area(rows))
+        pieces["half"] = half_mass_piece(rows, *columns)
+        half = pieces["half"].terms / place.W
     share = rows.N / place.W
     found = {}
     for coverage in ask.coverages:
@@ -116,7 +118,9 @@ def _part(
         feasible[risk] = float(np.max(np.where(good, rows.N, 0.0)))
     area = pieces["area"].terms if pieces else float(np.sum(area_terms(rows, ask.estimator, ask.ties)))
     samples = 0 if count is None else int(count.sum())
-    return Part(area, pieces, half, found, feasible, _points(rows, threshold, count, place, ask), samples)
+    loo = float(np.sum(area_terms(rows, "loo", ask.ties))) if ask.spread else 0.0
+    curve = _points(rows, threshold, count, place, ask)
+    return Part(area, pieces, half, found, feasible, curve, samples, loo)
 
 
 def _points(

@@ -8,7 +8,7 @@ import numpy as np
 
 from abstain.core.estimators import needs_whole_weights
 from abstain.engines.finish import Ask, Place, finish, finish_tie
-from abstain.engines.ranges import Columns, RangeSums, split, together
+from abstain.engines.ranges import Columns, RangeSums, split
 from abstain.engines.summary import Summary, summarise
 from abstain.errors import InputError
 
@@ -42,9 +42,8 @@ def keyed_by_loss(columns: Columns) -> Columns:
     return Columns(loss, -loss, columns.weight)
 
 
-def summary_of(name: str, parts: list[Columns], ask: Ask) -> Summary:
+def summary_of(name: str, columns: Columns, ask: Ask) -> Summary:
     """All answers about samples at hand."""
-    columns = together(parts)
     whole = is_whole(columns.weight)
     check_whole(name, whole, ask)
     sums = split(columns, np.empty(0))[1]

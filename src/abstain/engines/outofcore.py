@@ -125,7 +125,7 @@ class Run:
     ) -> list[Part]:
         fit = self._fit(survey)
         if count <= fit:
-            return [finish(spill.read(number), place, self.ask)]
+            return [finish(spill.read(number, count), place, self.ask)]
         return self._refine(spill, number, count, place, survey, fit)
 
     def _refine(

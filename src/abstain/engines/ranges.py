@@ -7,6 +7,7 @@ A range is finished from its own samples and two numbers, the mass and loss abov
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,6 +45,26 @@ def together(parts: list[Columns]) -> Columns:
     """Samples of all parts."""
     columns = zip(*parts)
     return Columns(*(None if c[0] is None else np.concatenate(c, axis=-1) for c in columns))  # type: ignore[arg-type]
+
+
+def gathered(parts: Iterable[Columns], rows: int) -> Columns:
+    """Samples of all parts, `rows` in all, filled in as they come: no second copy of them all is ever held."""
+    whole: Columns | None = None
+    at = 0
+    for part in parts:
+        if whole is None:
+            whole = Columns(*(None if c is None else np.empty(rows, c.dtype) for c in part))  # type: ignore[arg-type]
+        for place, (column, values) in enumerate(zip(whole, part)):
+            if column is None or values is None:
+                continue
+            if column.dtype != np.promote_types(column.dtype, values.dtype):  # losses 0/1 so far, no longer
+                column = column.astype(np.promote_types(column.dtype, values.dtype))
+                whole = whole._replace(**{Columns._fields[place]: column})
+            column[at : at + part.rows] = values
+        at += part.rows
+    if whole is None:
+        raise ValueError("gathered: no parts")
+    return whole
 
 
 @dataclass(frozen=True)
@@ -102,6 +123,8 @@ def split(columns: Columns, cuts: np.ndarray) -> tuple[list[Columns], RangeSums]
     number = len(cuts) + 1
     if not columns.rows:
         return [columns] * number, no_sums(number)
+    if number == 1:
+        return [columns], _sums(columns, np.zeros(1, dtype=np.int64), np.asarray([columns.rows]))
     place = np.searchsorted(_comparable(cuts, columns.confidence.dtype), columns.confidence, "right")
     order = np.argsort(place.astype(np.uint8 if number <= 256 else np.uint16), kind="stable")
     columns = columns.take(order)

@@ -88,6 +88,17 @@ def rows_in(file: str) -> int | None:
     return None
 
 
+def types_in(file: str, fields: Fields) -> tuple[bool, bool]:
+    """(are losses surely 0/1, may confidences be wider than float32), as far as the file's schema tells."""
+    if fields.logits or _kind(file) != "parquet":
+        return False, True
+    import pyarrow.parquet as pq
+
+    kinds = {field.name: str(field.type) for field in pq.read_schema(file)}
+    zero_one = kinds.get(fields.loss) == "bool" and fields.weight is None
+    return zero_one, kinds.get(fields.confidence) not in ("float", "halffloat")
+
+
 def _kind(file: str) -> str:
     kind = _KINDS.get(Path(file).suffix.lower())
     if kind is None:

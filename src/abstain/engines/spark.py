@@ -10,6 +10,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -216,3 +217,19 @@ def _named(name: str, frame: Any, fields: Fields, error: Exception) -> Exception
                 f"A sample without it cannot be ranked: drop the row."
             )
     return error
+
+
+def on(session: Any) -> Any:
+    """For `abstain.evaluate(path, engine=abstain.engines.spark.on(session))`; a DataFrame needs no session."""
+    from abstain.engines.evaluating import engine
+
+    return engine(partial(evaluate, session=session))
+
+
+def _register() -> None:
+    from abstain.evaluation import register_engine
+
+    register_engine("spark", on(None))
+
+
+_register()

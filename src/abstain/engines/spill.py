@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from abstain.engines.ranges import Columns, together
+from abstain.engines.ranges import Columns, gathered
 from abstain.errors import AbstainError
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -100,9 +100,9 @@ class Spill:
                     raise
         self._files = {}
 
-    def read(self, number: int) -> Columns:
+    def read(self, number: int, rows: int) -> Columns:
         """All samples of a range."""
-        return together(list(self.pieces(number)))
+        return gathered(self.pieces(number), rows)
 
     def pieces(self, number: int):  # type: ignore[no-untyped-def]
         """The samples of a range as they were written."""

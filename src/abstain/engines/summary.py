@@ -45,6 +45,7 @@ class Summary:
     coverage_at_risk: dict[float, float] = field(default_factory=dict)
     curve: RiskCoverageCurve | None = None
     ranges: int = 1
+    loo: float | None = None  # AURC by the least biased weights: where its interval is centred
 
     def __getitem__(self, metric: str) -> Value:
         return self.values[metric]
@@ -83,6 +84,7 @@ def summarise(sums: RangeSums, parts: Sequence[Part], ask: Ask, oracle: Sequence
         {r: max(p.at_risk[r] for p in parts) / mass for r in ask.risks},
         _curve(parts, float(mass), int(count)) if ask.points else None,
         len(parts),
+        math.fsum(p.loo for p in parts) / mass if ask.spread else None,
     )
 
 
@@ -120,9 +122,17 @@ def _zero_one_oracle(
     ratio = excess / room  # delta method: (excess' - ratio * (risk' - oracle')) / room
     line = Line(1 / room, (-const - ratio * (-risk - const)) / room, (-slope - ratio * (1 - slope)) / room)
     result["naurc"] = Value(ratio, combined(pieces, line)[1])
-    half = math.fsum(p.half for p in parts)
-    gain = (risk / 2 - half) / (risk / 2 - risk * risk / 2)
-    return result | {"auroc": Value((1 + gain) / 2), "prediction_rejection_ratio": Value(gain)}
+    return result | _separation(risk, parts)
+
+
+def _separation(risk: float, parts: Sequence[Part]) -> dict[str, Value]:
+    """Rejection ratio and AUROC of a 0/1 loss: (R/2 - A) / (R/2 - R^2/2), and the mean of that with 1."""
+    half = [p.pieces["half"] for p in parts]
+    most = risk * (1 - risk) / 2
+    ratio = (risk / 2 - math.fsum(p.half for p in parts)) / most
+    rate = (0.5 - ratio * (0.5 - risk)) / most  # derivative in the risk, itself of influence l - R
+    error = combined(half, Line(-1 / most, -rate * risk, rate))[1]
+    return {"auroc": Value((1 + ratio) / 2, error / 2), "prediction_rejection_ratio": Value(ratio, error)}
 
 
 def _oracle(
