@@ -81,9 +81,9 @@ def ledger(given: Namespace) -> int:
     """Verdicts."""
     from abstain.paper.claims import LEDGER, judge
     from abstain.paper.evidence import Evidence
-    from abstain.paper.finetuned import load_runs
+    from abstain.paper.finetuned import load_paired, load_runs
 
-    _print_verdicts(judge(LEDGER, Evidence(_study(given), load_runs())))
+    _print_verdicts(judge(LEDGER, Evidence(_study(given), load_runs(), load_paired())))
     return 0
 
 

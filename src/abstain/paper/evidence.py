@@ -17,6 +17,7 @@ class Evidence:
 
     study: Study
     runs: Sequence[dict[str, Any]] = ()
+    on_test: Sequence[dict[str, Any]] = ()
 
     @property
     def models(self) -> dict[str, Study]:
@@ -40,7 +41,7 @@ class Evidence:
 
     def table(self) -> list[Row]:
         """The fine-tuning table."""
-        return table_rows(self.runs)
+        return table_rows(self.runs, self.on_test)
 
     def tuned(self, model: str, objective: str) -> Row | None:
         """One row of the fine-tuning table on CIFAR-10."""

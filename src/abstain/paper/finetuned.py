@@ -50,6 +50,7 @@ class Row:
     mean: dict[str, float]
     std: dict[str, float]
     against_ce: dict[str, Paired]
+    on_test: dict[str, tuple[float, float]]  # 95% interval of the same difference over test samples
 
 
 def load_runs(folder: Path | None = None) -> list[dict[str, Any]]:
@@ -59,13 +60,23 @@ def load_runs(folder: Path | None = None) -> list[dict[str, Any]]:
     return [run for run in found if run.get("finished")]
 
 
+def load_paired(folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """Differences to CE with their intervals over test samples, from `paired_on_test`."""
+    path = folder / "paired.json"
+    return list(json.loads(path.read_text())) if path.is_file() else []
+
+
 def final(run: dict[str, Any], quantity: str) -> float:
     """A run's value after its last epoch."""
     return float(run["log"][-1][quantity])
 
 
-def table_rows(runs: Sequence[dict[str, Any]]) -> list[Row]:
-    """Rows for every network and objective that has at least one finished run."""
+def table_rows(runs: Sequence[dict[str, Any]], on_test: Sequence[dict[str, Any]] = ()) -> list[Row]:
+    """Rows for every network and objective that has at least one finished run; `on_test` as from `load_paired`."""
+    intervals = {
+        (t["dataset"], t["model"], t["objective"]): {q: (t[q][1], t[q][2]) for q in ("aurc_01", "aurc_ce")}
+        for t in on_test
+    }
     tuned = [run for run in runs if run["kind"] == "finetune"]
     networks = sorted({(run["dataset"], run["model"]) for run in tuned})
     rows = []
@@ -73,30 +84,32 @@ def table_rows(runs: Sequence[dict[str, Any]]) -> list[Row]:
         own = [run for run in tuned if (run["dataset"], run["model"]) == (dataset, model)]
         start = {run["seed"]: run for run in runs if run["name"] == own[0]["start"]}
         if start:
-            rows.append(_row(dataset, model, BEFORE, start, {}))
+            rows.append(_row((dataset, model, BEFORE), start, {}, {}))
         for objective in OBJECTIVES:
             by_seed = {run["seed"]: run for run in own if run["objective"] == objective}
             base = {run["seed"]: run for run in own if run["objective"] == "ce"}
             if by_seed:
-                rows.append(_row(dataset, model, objective, by_seed, base))
+                key = (dataset, model, objective)
+                rows.append(_row(key, by_seed, base, intervals.get(key, {})))
     return rows
 
 
 def _row(
-    dataset: str, model: str, objective: str, by_seed: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]]
-) -> Row:  # fmt: skip
+    key: tuple[str, str, str],
+    by_seed: dict[int, dict[str, Any]],
+    base: dict[int, dict[str, Any]],
+    on_test: dict[str, tuple[float, float]],
+) -> Row:
     values = {q: np.array([final(run, q) for run in by_seed.values()]) for q in QUANTITIES}
-    shared = sorted(set(by_seed) & set(base)) if objective != "ce" else []
+    shared = sorted(set(by_seed) & set(base)) if key[2] != "ce" else []
     against = {
         q: paired(np.array([final(by_seed[s], q) - final(base[s], q) for s in shared]))
         for q in QUANTITIES
         if shared
     }
-    return Row(
-        dataset, model, objective, tuple(sorted(by_seed)),
-        {q: float(v.mean()) for q, v in values.items()},
-        {q: float(v.std(ddof=1)) if len(v) > 1 else float("nan") for q, v in values.items()}, against,
-    )  # fmt: skip
+    mean = {q: float(v.mean()) for q, v in values.items()}
+    std = {q: float(v.std(ddof=1)) if len(v) > 1 else float("nan") for q, v in values.items()}
+    return Row(*key, tuple(sorted(by_seed)), mean, std, against, on_test)
 
 
 def paired(differences: np.ndarray, level: float = 0.95) -> Paired:
@@ -110,6 +123,17 @@ def paired(differences: np.ndarray, level: float = 0.95) -> Paired:
     return Paired(mean, mean - half, mean + half, int(np.sum(differences < 0)), n)
 
 
+def seed_gap(runs: Sequence[dict[str, Any]], model: str, a: str, b: str, quantity: str) -> Paired | None:
+    """Objective a minus objective b over the seeds both have, on CIFAR-10."""
+    own = {
+        (r["objective"], r["seed"]): final(r, quantity)
+        for r in runs
+        if (r["kind"], r["dataset"], r["model"]) == ("finetune", "cifar10", model)
+    }
+    seeds = [s for o, s in own if o == a and (b, s) in own]
+    return paired(np.array([own[a, s] - own[b, s] for s in seeds])) if seeds else None
+
+
 def best(rows: Sequence[Row], dataset: str, model: str, quantity: str) -> Row:
     """The objective with the lowest mean."""
     own = [r for r in rows if (r.dataset, r.model) == (dataset, model) and r.objective != BEFORE]
@@ -117,19 +141,22 @@ def best(rows: Sequence[Row], dataset: str, model: str, quantity: str) -> Row:
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
-    """The table: 0/1 AURC in 1e-3 and CE AURC in 1e-2, each with its paired difference to CE, beside the paper's."""
-    head = (
-        "| network | objective | seeds | accuracy % | 0/1 AURC x1e3 | minus CE-tuned [95%] | CE AURC x1e2 "
-        "| minus CE-tuned [95%] | paper |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-    )
-    lines = [head]
+    """The table: 0/1 AURC in 1e-3 and CE AURC in 1e-2, with differences to CE, beside the paper's numbers."""
+    titles = ["network", "objective", "seeds", "accuracy %"]
+    for name in ("0/1 AURC x1e3", "CE AURC x1e2"):
+        titles += [name, "minus CE-tuned [95%, seeds]", "[95%, test samples]"]
+    lines = [f"| {' | '.join([*titles, 'paper'])} |", "| --- " * (len(titles) + 1) + "|"]
     for row in rows:
         printed = TABLE.get(row.dataset, {}).get(row.model, {}).get(row.objective)
-        lines.append(
-            f"| {row.model} | {NAMES[row.objective]} | {len(row.seeds)} | {_cell(row, 'accuracy', 100, 2)} "
-            f"| {_cell(row, 'aurc_01', 1000, 3)} | {_gap(row, 'aurc_01', 1000, 3)} | {_cell(row, 'aurc_ce', 100, 3)} "
-            f"| {_gap(row, 'aurc_ce', 100, 3)} | {f'{printed.mean:.3f} ± {printed.std:.3f}' if printed else ''} |"
-        )
+        cells = [row.model, NAMES[row.objective], str(len(row.seeds)), _cell(row, "accuracy", 100, 2)]
+        for quantity, scale in (("aurc_01", 1000), ("aurc_ce", 100)):
+            cells += [
+                _cell(row, quantity, scale, 3),
+                _gap(row, quantity, scale),
+                _on_test(row, quantity, scale),
+            ]
+        cells.append(f"{printed.mean:.3f} ± {printed.std:.3f}" if printed else "")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -138,13 +165,17 @@ def _cell(row: Row, quantity: str, scale: float, digits: int) -> str:
     return f"{mean:.{digits}f}" + ("" if np.isnan(std) else f" ± {std:.{digits}f}")
 
 
-def _gap(row: Row, quantity: str, scale: float, digits: int) -> str:
+def _gap(row: Row, quantity: str, scale: float) -> str:
     gap = row.against_ce.get(quantity)
     if gap is None:
         return ""
-    if np.isnan(gap.low):
-        return f"{scale * gap.mean:+.{digits}f}"
-    return f"{scale * gap.mean:+.{digits}f} [{scale * gap.low:+.{digits}f}, {scale * gap.high:+.{digits}f}]"
+    text = f"{scale * gap.mean:+.3f}"
+    return text if np.isnan(gap.low) else f"{text} [{scale * gap.low:+.3f}, {scale * gap.high:+.3f}]"
+
+
+def _on_test(row: Row, quantity: str, scale: float) -> str:
+    ends = row.on_test.get(quantity)
+    return "" if ends is None else f"[{scale * ends[0]:+.3f}, {scale * ends[1]:+.3f}]"
 
 
 def projected_minutes(runs: Sequence[dict[str, Any]], model: str, count: int, epochs: int = 30) -> float:

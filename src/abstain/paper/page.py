@@ -20,7 +20,7 @@ _WANTED = {
 
 def page(study: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
     """The whole page as markdown."""
-    judged = claims.judge(claims.LEDGER, Evidence(study, runs))
+    judged = claims.judge(claims.LEDGER, Evidence(study, runs, finetuned.load_paired()))
     return "\n".join([
         "# The paper, reproduced",
         "",
@@ -53,7 +53,7 @@ def _counts(judged: Sequence[claims.Judged]) -> str:
 
 def finetune_section(runs: Sequence[dict[str, Any]]) -> str:
     """The fine-tuning table beside the paper's, which runs it rests on, and what was not run."""
-    rows = finetuned.table_rows(runs)
+    rows = finetuned.table_rows(runs, finetuned.load_paired())
     if not rows:
         return "## Fine-tuning\n\nNo runs yet.\n"
     text = [
@@ -61,7 +61,8 @@ def finetune_section(runs: Sequence[dict[str, Any]]) -> str:
         "",
         "Test AURC (MSP, harmonic) after fine-tuning on CIFAR-10: 30 epochs, learning rate 1e-3, batch 128, all from",
         "the same pre-trained network; runs of one seed see the same batches. Means ± standard deviations over seeds,",
-        "differences to the CE-tuned run of the same seed with Student's 95% interval. The paper's column is printed",
+        "differences to the CE-tuned run of the same seed with Student's 95% interval over seeds, and the interval of",
+        "their mean over test samples (influence functions, paired). The paper's column is printed",
         'as "1e-2" without naming the loss; it fits CE AURC in 1e-2, or 0/1 AURC in 1e-3.',
         "",
         finetuned.as_markdown(rows),

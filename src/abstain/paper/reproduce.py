@@ -66,4 +66,4 @@ def make_all(folder: str | Path | None, to: Path) -> list[claims.Judged]:
     make_figures(study, to)
     runs = finetuned.load_runs()
     (to / "paper.md").write_text(page(study, runs))
-    return claims.judge(claims.LEDGER, Evidence(study, runs))
+    return claims.judge(claims.LEDGER, Evidence(study, runs, finetuned.load_paired()))

@@ -98,7 +98,8 @@ def _repeated_row(_: Evidence) -> Finding:
     row = TABLE["cifar100"]["wideresnet28_10"]
     same = row["log"] == row["sele"] and row["harmonic"].std == row["ce"].std
     return Finding(
-        same, f"log {row['log']} = SELE {row['sele']}; spread of harmonic {row['harmonic'].std} = CE's"
+        same,
+        f"log and SELE both {row['log'].mean} ± {row['log'].std}; harmonic and CE both ± {row['ce'].std}",
     )
 
 

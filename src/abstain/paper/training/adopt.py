@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from abstain.paper.finetuned import RESULTS
+from abstain.paper.study.everything import shortened
 from abstain.paper.training.pack import unpack
+from abstain.paper.training.sampling_noise import paired_on_test
 from abstain.paper.training.store import Store
 
 # networks whose five seeds the MAE figures average over, and the two that the demo shows
@@ -36,6 +38,8 @@ def adopt(
             _keep(store, run["name"], labels, results / "outputs" / f"{name}.npz")
         if demo and run["finished"] and _is_demo(run):
             _keep(store, run["name"], labels, demo / f"{DEMO[run['objective']]}.npz")
+    rows = shortened(paired_on_test(store, runs, labels))
+    (results / "paired.json").write_text(json.dumps(rows, indent=1) + "\n")
     return len(runs)
 
 
