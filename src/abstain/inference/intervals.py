@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 
 from abstain._arrays import Array
-from abstain._check import check_choice, check_fraction
-from abstain.core import fast, spread
-from abstain.core.blocks import Blocks
-from abstain.core.estimators import area
+from abstain._check import check_fraction
 from abstain.errors import InputError, ShapeError
-from abstain.inference import bounds, resampling
-from abstain.inference._scales import Scale, default_scale, fits, quantile, within
-from abstain.inference._units import BOOTSTRAP_ONLY, NAMES, Units, gather, on_host
-from abstain.inference.influence import Measured, freedom_of, measure
+from abstain.inference import resampling
+from abstain.inference._analytic import centre_of, choose_method, finish
+from abstain.inference._scales import quantile
+from abstain.inference._units import Units, gather, on_host
+from abstain.inference.influence import Measured, measure
 from abstain.inference.leave_one_out import jackknife
 from abstain.inference.results import GroupedIntervals, Interval
-
-METHODS = ("log", "logit", "normal", "bootstrap", "bca", "jackknife")
 
 
 def interval(
@@ -102,119 +98,20 @@ def interval(
     units = gather("interval", metric, loss, confidence, **columns, options=options)
     if units.sampled < 2:
         raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
-    method = _method(units, method)
+    method = choose_method(units, method)
     if method in ("bootstrap", "bca"):
         return resampling.interval(units, level, method, replicates, np.random.default_rng(rng), progress)
     return _analytic(units, level, method, loss_bound)
 
 
-def _method(units: Units, method: str | None) -> str:
-    if method is None:
-        return "bootstrap" if units.metric in BOOTSTRAP_ONLY else default_scale(units).name
-    check_choice("interval", "method", method, METHODS)
-    if method == "log" and bool((units.loss < 0).any()):
-        raise InputError(
-            'interval: `method="log"` needs losses of at least 0, got negative ones. Use "normal".'
-        )
-    if method == "logit" and default_scale(units).name != "logit":
-        raise InputError(f'interval: `method="logit"` needs a metric of bounded range, got {units.metric}.')
-    return method
-
-
 def _analytic(units: Units, level: float, method: str, loss_bound: float | None) -> Interval:
     if method == "jackknife":
         estimate, error, freedom, around = jackknife(units)
-        return _finish(
+        return finish(
             units, Measured(estimate, error, freedom), (around, "jackknife"), level, method, loss_bound
         )
     found = measure("interval", units)
-    return _finish(units, found, _centre(units, found, method), level, method, loss_bound)
-
-
-def _finish(
-    units: Units,
-    found: Measured,
-    centre: tuple[float, str],
-    level: float,
-    method: str,
-    loss_bound: float | None = None,
-) -> Interval:
-    """The interval around `centre` on the method's scale, or the limits that hold when there is no spread."""
-    estimate, error = found.estimate, found.standard_error
-    scale = Scale(method) if method in ("log", "normal") else default_scale(units)
-    tiny = 1e-12 * max(abs(estimate), float(np.mean(np.abs(units.loss))))
-    perfect = (
-        units.metric in ("e_aurc", "naurc") and abs(estimate) <= tiny
-    )  # nothing to gain: the ranking is ideal
-    if error <= tiny or perfect:
-        limits = bounds.limits(units, estimate, level, loss_bound)
-        if limits is not None:
-            return Interval(units.metric, estimate, error, *limits, level, method, units.n, "bound")
-        centre = (0.0 if perfect else estimate, "estimate")
-    if not fits(scale, centre[0]):
-        centre = (0.0 if perfect else estimate, "estimate")
-    if not fits(scale, centre[0]):
-        scale, method = Scale("normal"), "normal"
-    low, high = scale.around(centre[0], error, quantile(found.freedom, level))
-    if method != "normal":
-        low, high = within(units, low, high)
-    return Interval(units.metric, estimate, error, low, high, level, method, units.n, centre[1])
-
-
-def _centre(units: Units, found: Measured, method: str) -> tuple[float, str]:
-    """What the log interval is built around: for AURC the leave-one-out estimate, where its weights allow."""
-    whole = units.weight is None or bool(np.all(units.weight == np.floor(units.weight)))
-    options = units.area
-    if method != "log" or units.metric != "aurc" or options.estimator in ("sele", "2sele") or not whole:
-        return found.estimate, "estimate"
-    if options.estimator == "loo":
-        return found.estimate, "loo"
-    if found.loo is not None:
-        return found.loo, "loo"
-    return float(fast.area(units.loss, units.confidence, units.weight, "loo", options.ties)), "loo"
-
-
-def interval_from_blocks(
-    metric: str, blocks: Blocks, /, *, level: float = 0.95, method: str | None = None, **options: Any
-) -> Interval:
-    """Interval from a mergeable block table (a stream, files, replicas); independent samples.
-
-    AURC, AUGRC and risk of any loss; the other metrics of `interval` with an influence function for 0/1
-    losses.
-
-    >>> table = Blocks.from_samples(np.asarray([0, 0, 1, 1]), np.arange(4.0))
-    >>> interval_from_blocks("risk", table, method="normal")
-    risk 0.5, 95% interval [-0.2956, 1.296], standard error 0.25 (normal, n = 4)
-    """
-    check_choice("interval_from_blocks", "metric", metric, NAMES)
-    level = check_fraction("interval_from_blocks", "level", level, open_high=True)
-    moments = spread.moments_of_blocks(blocks)
-    if metric in BOOTSTRAP_ONLY or not spread.has_row_form(metric, moments.zero_one):
-        raise InputError(
-            f"interval_from_blocks: {metric} of this loss needs the samples themselves, which a block table "
-            f"has added up. Use `interval` on the samples."
-        )
-    found = spread.of_moments(metric, moments, spread.Options(**options))
-    units = _units_of(metric, moments, int(blocks.count.sum()), options)
-    method = _method(units, method)
-    if method in ("bootstrap", "bca", "jackknife"):
-        raise InputError(
-            f'interval_from_blocks: `method="{method}"` needs the samples themselves. Use `interval`.'
-        )
-    n, loo = units.n, float(area(moments.rows, "loo", options.get("ties", "threshold")))
-    error, freedom = math.sqrt(found.second) / units.total, freedom_of(n, found.second, found.fourth)
-    measured = Measured(found.estimate, error, freedom, loo)
-    return _finish(units, measured, _centre(units, measured, method), level, method)
-
-
-def _units_of(metric: str, moments: spread.Moments, n: int, options: dict[str, Any]) -> Units:
-    """Just enough of the samples behind a table to choose a scale: its losses, block by block."""
-    rows = moments.rows
-    loss = np.repeat([0.0, 1.0], [n - int(rows.S[-1]), int(rows.S[-1])]) if moments.zero_one else rows.L
-    weight = None if bool(np.array_equal(moments.w2, rows.m)) else rows.m
-    return Units(
-        metric, loss, loss, weight, None, n, float(rows.W[0]), None, None, None, options, moments.zero_one
-    )
+    return finish(units, found, centre_of(units, found, method), level, method, loss_bound)
 
 
 def _by_group(
