@@ -86,7 +86,7 @@ def dask_client():
     dask.config.set({"distributed.admin.tick.limit": "60s", "distributed.comm.timeouts.connect": "60s"})
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

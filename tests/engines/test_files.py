@@ -241,7 +241,7 @@ def test_an_interrupted_run_is_taken_up_again(sample, tmp_path, tiny_ranges, mon
     keep = str(tmp_path / "keep")
     interrupted(path, f"resume={keep!r}")
     assert (tmp_path / "keep" / "progress.json").exists()
-    from abstain.engines import outofcore, sources
+    from abstain.engines import locating, outofcore
 
     seen = []
     original = outofcore.Run.scatter
@@ -253,7 +253,7 @@ def test_an_interrupted_run_is_taken_up_again(sample, tmp_path, tiny_ranges, mon
 
     monkeypatch.setattr(outofcore.Run, "scatter", counted)
     assert files.aurc(path, resume=keep) == pytest.approx(abstain.aurc(l, g), rel=1e-13)
-    assert len(seen) == len(sources.find_files("test", path)) - 5  # five were done before
+    assert len(seen) == len(locating.find_files("test", path)) - 5  # five were done before
     assert not os.path.exists(keep)
 
 

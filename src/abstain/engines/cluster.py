@@ -14,8 +14,9 @@ import numpy as np
 from abstain.engines.finish import Ask, Part, Place, finish, finish_tie
 from abstain.engines.items import nothing
 from abstain.engines.local import check_whole, keyed_by_loss
+from abstain.engines.locating import Stretch
 from abstain.engines.ranges import Columns, RangeSums, cuts_for, split, together
-from abstain.engines.sources import Fields, Stretch, batches, check_finite, ready, scored
+from abstain.engines.sources import Fields, batches, check_finite, ready, scored
 from abstain.engines.survey import Survey
 from abstain.errors import InputError
 
@@ -30,10 +31,14 @@ class Loader(NamedTuple):
     name: str
     fields: Fields
     by_loss: bool = False
+    other: Fields | None = None  # of a second model: its loss and confidence travel along
 
     def __call__(self, part: Any) -> Columns:
         """The samples of a stretch of a file, a pandas frame, an Arrow table or a batch of it."""
         columns = self._of_file(part) if isinstance(part, Stretch) else self._of_table(part)
+        if self.other is not None:
+            second = Loader(self.name, self.other)(part)
+            columns = columns._replace(extra=np.stack([second.loss, second.confidence]).astype(np.float64))
         return keyed_by_loss(columns) if self.by_loss else columns
 
     def _of_file(self, stretch: Stretch) -> Columns:
@@ -92,7 +97,7 @@ def plan_cuts(name: str, survey: Survey, ask: Ask, at_least: int) -> np.ndarray:
 
 def split_part(part: Any, load: Loader, cuts: np.ndarray) -> tuple[list[Columns], RangeSums]:
     """Second pass over one partition: its samples by range, and their sums."""
-    return split(load(part), cuts)
+    return split(load(part), cuts, keep=load.other is not None)
 
 
 def sums_of(parts: Sequence[RangeSums]) -> RangeSums:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from abstain.engines import sources
+from abstain.engines import locating, sources
 from abstain.engines.budget import bytes_of, samples_that_fit
 from abstain.engines.finish import Ask, Part
 from abstain.engines.local import check_whole, keyed_by_loss, needs_oracle_pass, oracle_ask, summary_of
@@ -34,13 +34,15 @@ def run_files(
     progress: bool | None,
 ) -> Any:
     """A `Summary`, or one for each group; the arguments are those of `files.evaluate`, gathered."""
-    files = sources.find_files(name, path)
-    known = [sources.rows_in(file) for file in files]
+    files = locating.find_files(name, path)
+    known = [locating.rows_in(file) for file in files]
     rows = None if None in known else sum(r for r in known if r is not None)
     budget = bytes_of(name, memory)
     with _ticker(rows, progress) as tick:
         run = Run(files, lambda file: sources.batches(name, file, fields), rows, ask, budget, tick)
-        types = sources.types_in(files[0], fields)
+        types = locating.types_in(files[0], fields.confidence, fields.loss)
+        if fields.logits or fields.weight:
+            types = (False, True)
         if rows is not None and not fields.group and resume is None and _fits(rows, budget, ask, types):
             return _in_memory(name, run, ask, rows)
         survey = run.survey()

@@ -118,8 +118,9 @@ def cuts_for(histogram: Items, ranges: int) -> np.ndarray:
     return np.asarray(cuts[np.isfinite(cuts)])
 
 
-def split(columns: Columns, cuts: np.ndarray) -> tuple[list[Columns], RangeSums]:
-    """The samples of each range and their sums. A range of one confidence is told by its sums: its samples stay."""
+def split(columns: Columns, cuts: np.ndarray, *, keep: bool = False) -> tuple[list[Columns], RangeSums]:
+    """The samples of each range and their sums. A range of one confidence is told by its sums: its samples stay
+    (unless told to `keep` them)."""
     number = len(cuts) + 1
     if not columns.rows:
         return [columns] * number, no_sums(number)
@@ -130,7 +131,7 @@ def split(columns: Columns, cuts: np.ndarray) -> tuple[list[Columns], RangeSums]
     columns = columns.take(order)
     sizes = np.bincount(place, minlength=number)
     ends = np.cumsum(sizes)
-    sizes_kept = np.where(lone(cuts), 0, sizes)
+    sizes_kept = np.where(lone(cuts) & (not keep), 0, sizes)
     parts = [
         columns.take(slice(end - size, end - size + kept)) for end, size, kept in zip(ends, sizes, sizes_kept)
     ]

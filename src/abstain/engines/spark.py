@@ -6,29 +6,25 @@ holds it. Only histograms and sums come to the driver; lost tasks are done again
 
 from __future__ import annotations
 
-import os
-import pickle
-import sys
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from abstain.engines import cluster
 from abstain.engines.asking import ask_for, fields_for
 from abstain.engines.cluster import Loader
-from abstain.engines.finish import Ask, Part
+from abstain.engines.finish import Ask
 from abstain.engines.local import needs_oracle_pass, oracle_ask
-from abstain.engines.ranges import Columns, RangeSums, no_sums, split, together
+from abstain.engines.paired import Paired, joint_square, paired, standings, turned
+from abstain.engines.ranges import Columns
 from abstain.engines.sources import Fields
+from abstain.engines.sparkrun import BLOB, RANGE, Ranged, blobs, execute, frame_of, named, placed, read
 from abstain.engines.summary import Summary, summarise
-from abstain.engines.survey import Survey
-from abstain.errors import DataError, InputError, MissingDependencyError
 
-_RANGE = "__abstain_range"
-_BLOB = "answer binary"
-_TOGETHER = 1 << 20
+_MOVED = "l double, g double, w double, influence double"
 
 
 def evaluate(
@@ -73,150 +69,79 @@ def aurc(
     return _summary("spark.aurc", data, session, fields_for("spark.aurc", columns), ask)["aurc"].estimate
 
 
+def compare(
+    data: Any,
+    /,
+    *,
+    first: tuple[str, str],
+    second: tuple[str, str],
+    session: Any = None,
+    estimator: str = "harmonic",
+    ties: str = "threshold",
+    sample_weight: str | None = None,
+) -> Paired:
+    """Is the first model's AURC lower than the second's on the same samples?
+
+    `first` and `second` name the columns (confidence, loss) of each model; the rest is as in `evaluate`.
+    """
+    name = "spark.compare"
+    ask = ask_for(name, estimator, ties, True)
+    a, b = (
+        fields_for(name, {"confidence": g, "loss": l, "sample_weight": sample_weight})
+        for g, l in (first, second)
+    )
+    whole = frame_of(name, data, session)
+    frame = whole.select(*dict.fromkeys([*a.names, *b.names]))
+    try:
+        one, two = (execute(frame, Loader(name, fields), ask) for fields in (a, b))
+        square = _joint(frame, Loader(name, a, other=b), one, two, ask)
+    except Exception as error:
+        raise named(name, whole, replace(a, also=second), error) from error
+    return paired(one.parts, two.parts, square, two.sums)
+
+
+def _joint(frame: Any, load: Loader, one: Ranged, two: Ranged, ask: Ask) -> float:
+    """Sum of squared differences of influences: samples go from the ranges of one to the ranges of two."""
+    at_one = dict(zip(one.places(), standings(one.parts, list(one.places().values()))))
+    at_two = dict(zip(two.places(), standings(two.parts, list(two.places().values()))))
+    moved_fields = Fields("g", "l", weight="w" if load.fields.weight else None)
+
+    def turn(table: Any) -> Any:
+        moved = turned([load(table)], at_one[table.column(RANGE)[0].as_py()], ask)
+        return as_table(moved)
+
+    def add(table: Any) -> Any:
+        columns = Loader(load.name, moved_fields)(table)
+        columns = columns._replace(extra=np.asarray(table.column("influence"))[None, :])
+        return blobs([joint_square([columns], at_two[table.column(RANGE)[0].as_py()], ask)])
+
+    moved = placed(frame, load._replace(other=None), one.cuts, []).groupBy(RANGE).applyInArrow(turn, _MOVED)
+    ranged = placed(moved, Loader(load.name, moved_fields), two.cuts, [])
+    return math.fsum(read(ranged.groupBy(RANGE).applyInArrow(add, BLOB)))
+
+
+def as_table(columns: Columns) -> Any:
+    """Samples of the second model with their first influence."""
+    import pyarrow as pa
+
+    weight = np.ones(columns.rows) if columns.weight is None else columns.weight
+    influence = np.empty(0) if columns.extra is None else columns.extra[0]
+    return pa.table({"l": columns.loss, "g": columns.confidence, "w": weight, "influence": influence})
+
+
 def _summary(name: str, data: Any, session: Any, fields: Fields, ask: Ask) -> Summary:
-    whole = _frame(name, data, session)
+    whole = frame_of(name, data, session)
     frame = whole.select(*fields.names)
     load = Loader(name, fields)
     try:
-        survey, sums, parts = _execute(frame, load, ask)
+        found = execute(frame, load, ask)
         oracle = None
-        if needs_oracle_pass(ask, survey.zero_one, survey.weighted):
-            oracle = _execute(frame, load._replace(by_loss=True), oracle_ask(ask, survey.whole))[2]
+        if needs_oracle_pass(ask, found.survey.zero_one, found.survey.weighted):
+            by_loss = oracle_ask(ask, found.survey.whole)
+            oracle = execute(frame, load._replace(by_loss=True), by_loss).parts
     except Exception as error:
-        raise _named(name, whole, fields, error) from error
-    return summarise(sums, parts, ask, oracle)
-
-
-def _frame(name: str, data: Any, session: Any) -> Any:
-    """A DataFrame, read by Spark if it is not one yet."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingDependencyError('engine="spark"', "pyspark", "spark") from None
-    if hasattr(data, "mapInArrow"):
-        return data
-    active = session or SparkSession.getActiveSession()
-    if active is None:
-        raise InputError(f"{name}: no Spark session is active. Pass `session=` (or a DataFrame).")
-    path = os.fspath(data)
-    if path.endswith((".csv", ".csv.gz")):
-        return active.read.csv(path, header=True, inferSchema=True)
-    return active.read.parquet(path)
-
-
-def _execute(frame: Any, load: Loader, ask: Ask) -> tuple[Survey, RangeSums, list[Part]]:
-    survey = cluster.merge_surveys(_collected(frame, lambda batches: _surveyed(batches, load)))
-    cores = frame.sparkSession.sparkContext.defaultParallelism
-    cuts = cluster.plan_cuts(load.name, survey, ask, 2 * max(1, cores))
-    sums = cluster.sums_of(
-        [no_sums(len(cuts) + 1), *_collected(frame, lambda batches: _summed(batches, load, cuts))]
-    )
-    ties = {n: cluster.tied_part(sums, n, ask) for n in cluster.downwards(sums) if sums.tied[n]}
-    placed = frame.mapInArrow(_placing(load, cuts, ties), _schema(frame, f"{_RANGE} int"))
-    places = {n: cluster.place_of(sums, n) for n in cluster.downwards(sums) if n not in ties}
-
-    def finish(table: Any) -> Any:
-        number = table.column(_RANGE)[0].as_py()
-        part = cluster.finish_range([load(table)], places[number], ask)
-        return _blobs([(number, part)])
-
-    answers = dict(_read(placed.groupBy(_RANGE).applyInArrow(finish, _BLOB)) if places else ())
-    return survey, sums, [ties[n] if n in ties else answers[n] for n in cluster.downwards(sums)]
-
-
-def _surveyed(batches: Iterator[Any], load: Loader) -> Iterator[Survey]:
-    """One histogram per task, however many batches it sees."""
-    yield cluster.merge_surveys([cluster.survey_columns(columns) for columns in _gathered(batches, load)])
-
-
-def _summed(batches: Iterator[Any], load: Loader, cuts: np.ndarray) -> Iterator[RangeSums]:
-    total = no_sums(len(cuts) + 1)
-    for columns in _gathered(batches, load):
-        total = total.plus(split(columns, cuts)[1])
-    yield total
-
-
-def _gathered(batches: Iterator[Any], load: Loader) -> Iterator[Columns]:
-    """Spark's batches are small: many together are worth the work done once for each."""
-    waiting: list[Columns] = []
-    for batch in batches:
-        waiting.append(load(batch))
-        if sum(columns.rows for columns in waiting) >= _TOGETHER:
-            yield together(waiting)
-            waiting = []
-    if waiting:
-        yield together(waiting)
-
-
-def _placing(load: Loader, cuts: np.ndarray, ties: Any) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Samples with the number of their range; those of ranges already told by their sums stay behind."""
-    done = np.asarray(sorted(ties), dtype=np.int64)
-
-    def place(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        for batch in batches:
-            number = np.searchsorted(cuts, load(batch).confidence, "right")
-            fresh = batch.append_column(_RANGE, pa.array(number.astype(np.int32)))
-            yield fresh.filter(pa.array(~np.isin(number, done))) if len(done) else fresh
-
-    return place
-
-
-def _schema(frame: Any, more: str) -> str:
-    columns = [f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields]
-    return ", ".join([*columns, more])
-
-
-def _collected(frame: Any, work: Callable[[Iterator[Any]], Iterator[Any]]) -> list[Any]:
-    """What `work` makes of the batches of each task."""
-
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
-        for answer in work(batches):
-            yield from _blobs([answer]).to_batches()
-
-    return _read(frame.mapInArrow(run, _BLOB))
-
-
-def _blobs(answers: list[Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.table({"answer": pa.array([pickle.dumps(a) for a in answers], pa.binary())})
-
-
-def _read(frame: Any) -> list[Any]:
-    """Answers of our own tasks."""
-    return [pickle.loads(bytes(row["answer"])) for row in frame.collect()]
-
-
-def _named(name: str, frame: Any, fields: Fields, error: Exception) -> Exception:
-    """A value that cannot be ranked, with the file and row it stands in; any other error as it is."""
-    if "No module named 'abstain'" in str(error):
-        return InputError(
-            f"{name}: the Python of the executors has no `abstain`. Install it there, and set PYSPARK_PYTHON to that "
-            f"Python before the session starts (on one machine: {sys.executable})."
-        )
-    if "must be finite" not in str(error) and "missing value" not in str(error):
-        return error
-    from pyspark.sql import functions as F
-
-    for field in fields.names:
-        kind = dict(frame.dtypes)[field]
-        bad = F.col(field).isNull()
-        if kind in ("float", "double"):
-            bad = bad | F.isnan(field) | (F.abs(F.col(field)) == float("inf"))
-        where = frame.where(bad)
-        try:
-            first = where.select("_metadata.file_path", "_metadata.row_index", field).first()
-        except Exception:  # not read from files, or files that do not count their rows
-            first = where.select(F.input_file_name(), F.lit(None), field).first()
-        if first is not None:
-            row = "" if first[1] is None else f", row {first[1]}"
-            return DataError(
-                f"{name}: `{field}` must be finite, got {first[2]} in {first[0] or 'the DataFrame'}{row}. "
-                f"A sample without it cannot be ranked: drop the row."
-            )
-    return error
+        raise named(name, whole, fields, error) from error
+    return summarise(found.sums, found.parts, ask, oracle)
 
 
 def on(session: Any) -> Any:

@@ -67,7 +67,7 @@ class Summary:
 def summarise(sums: RangeSums, parts: Sequence[Part], ask: Ask, oracle: Sequence[Part] | None) -> Summary:
     """`parts` and `oracle` from the most confident range (the smallest losses) down, ranges without samples
     left out."""
-    mass, loss, w2, w2l, w2ll, count = sums.sums.sum(axis=1)
+    mass, loss, w2, w2l, w2ll, count = (float(x) for x in sums.sums.sum(axis=1))
     values = {"aurc": Value(math.fsum(p.area for p in parts) / mass)}
     if ask.spread:
         values = _with_errors(np.asarray([mass, loss, w2, w2l, w2ll]), parts, ask)

@@ -1,0 +1,183 @@
+"""Clusters: lost workers, bytes that travel, paired comparison, partitions of any kind."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.engines import cluster
+from abstain.engines import dask as engine
+
+from .conftest import write_parts
+
+
+@pytest.fixture(scope="module")
+def two_models(tmp_path_factory):
+    """Two models on the same samples: the second sharper, saturated, with heavier ties."""
+    rng = np.random.default_rng(0)
+    n = 12_000
+    z = rng.normal(0, 1, n)
+    g1, g2 = z + rng.normal(0, 1, n), np.round(z + rng.normal(0, 0.7, n), 1)
+    l1, l2 = (rng.random(n) < 0.5 / (1 + np.exp(1.5 * z)) for _ in range(2))
+    w = rng.integers(1, 4, n).astype(float)
+    folder = tmp_path_factory.mktemp("two") / "data"
+    path = write_parts(folder, {"g1": g1, "l1": l1, "g2": g2, "l2": l2, "w": w})
+    return path, g1, l1.astype(float), g2, l2.astype(float), w
+
+
+def influence(l, g, w):
+    """By the definition, group by group (no code shared)."""
+    T = N = S = 0.0
+    values, at = np.unique(g, return_inverse=True)
+    R, alpha, drift = (np.zeros(len(values)) for _ in range(3))
+    m, s = np.bincount(at, w), np.bincount(at, w * l)
+    for t in range(len(values) - 1, -1, -1):
+        N, S = N + m[t], S + s[t]
+        R[t] = S / N
+        alpha[t], drift[t] = m[t] / N, m[t] / N * R[t]
+        T += m[t] * R[t]
+    T, alpha, drift = T / w.sum(), np.cumsum(alpha), np.cumsum(drift)
+    return T, R[at] - T + alpha[at] * l - drift[at]
+
+
+@pytest.mark.parametrize("engine_name", ["dask", "spark"])
+def test_paired_comparison_adds_up_joint_influences(engine_name, two_models, request):
+    path, g1, l1, g2, l2, w = two_models
+    (T1, i1), (T2, i2) = influence(l1, g1, w), influence(l2, g2, w)
+    error = np.sqrt(np.sum((w * (i1 - i2)) ** 2)) / w.sum()
+    if engine_name == "dask":
+        compare, where = engine.compare, {"client": request.getfixturevalue("dask_client")}
+    else:
+        from abstain.engines.spark import compare
+
+        where = {"session": request.getfixturevalue("spark_session")}
+    found = compare(path, first=("g1", "l1"), second=("g2", "l2"), sample_weight="w", **where)
+    assert found.first == pytest.approx(T1, rel=1e-12)
+    assert found.second == pytest.approx(T2, rel=1e-12)
+    assert found.standard_error == pytest.approx(error, rel=1e-9)
+    assert found.z == pytest.approx((T1 - T2) / error, rel=1e-9)
+    low, high = found.interval()
+    assert low < found.difference < high
+    assert found.n == len(g1)
+
+
+def test_a_model_does_not_differ_from_itself(two_models, dask_client):
+    path = two_models[0]
+    found = engine.compare(path, first=("g2", "l2"), second=("g2", "l2"), client=dask_client)
+    assert found.difference == 0
+    assert found.standard_error == pytest.approx(0, abs=1e-12)
+
+
+def test_frames_and_futures_are_partitions_too(two_models, dask_client, spark_session):
+    path, g1, l1, *_ = two_models
+    truth = abstain.aurc(l1, g1)
+    dd = pytest.importorskip("dask.dataframe")
+    frame = dd.read_parquet(path)
+    names = {"confidence": "g1", "loss": "l1"}
+    assert engine.aurc(frame, client=dask_client, **names) == pytest.approx(truth, rel=1e-12)
+    import pandas as pd
+
+    whole = pd.DataFrame({"g1": g1, "l1": l1})
+    futures = dask_client.scatter([whole[:5000], whole[5000:5000], whole[5000:]])
+    assert engine.aurc(futures, client=dask_client, **names) == pytest.approx(truth, rel=1e-12)
+    from abstain.engines import spark
+
+    for parts in (1, 7):
+        spread = spark_session.createDataFrame(whole).repartition(parts)
+        assert spark.aurc(spread, **names) == pytest.approx(truth, rel=1e-12)
+
+
+def test_a_worker_killed_in_the_second_pass_changes_nothing(two_models, tmp_path, monkeypatch):
+    """The first task to finish a range kills its own process; Dask starts another and does the work again."""
+    import distributed
+
+    path, g1, l1, *_ = two_models
+    flag = str(tmp_path / "killed")
+    original = cluster.finish_range
+
+    def deadly(pieces, place, ask):
+        if not os.path.exists(flag):
+            open(flag, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(pieces, place, ask)
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as local,
+        distributed.Client(local) as client,
+    ):
+        calm = engine.aurc(path, client=client, confidence="g1", loss="l1")
+        before = set(client.run(os.getpid).values())
+        monkeypatch.setattr(cluster, "finish_range", deadly)
+        found = engine.aurc(path, client=client, confidence="g1", loss="l1")
+        client.wait_for_workers(2, timeout=60)
+        after = set(client.run(os.getpid).values())
+    assert os.path.exists(flag)
+    assert len(before - after) == 1  # one process is gone
+    assert len(after - before) == 1  # and another has taken its place
+    assert found == calm == pytest.approx(abstain.aurc(l1, g1), rel=1e-12)
+
+
+def received(monkeypatch):
+    """Counts the bytes of all messages read in this process: those to the client and to the scheduler beside it."""
+    from distributed.comm import tcp
+
+    counted = [0]
+    original = tcp.from_frames
+
+    async def counting(frames, *more, **named):
+        counted[0] += sum(memoryview(f).nbytes for f in frames)
+        return await original(frames, *more, **named)
+
+    monkeypatch.setattr(tcp, "from_frames", counting)
+    return counted
+
+
+def traffic(rows, folder, client, monkeypatch):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(1)
+    for k in range(10):
+        g = rng.random(rows // 10, dtype=np.float32)
+        table = pa.table({"confidence": g, "loss": rng.random(rows // 10) < 0.1})
+        pq.write_table(table, folder / f"{k}.parquet", row_group_size=rows // 20)
+    monkeypatch.setattr(cluster, "SAMPLES_PER_PARTITION", rows // 20)
+    counted = received(monkeypatch)
+    summary = engine.evaluate(str(folder), client=client, points=100)
+    assert summary.n == rows
+    return counted[0]
+
+
+def test_only_histograms_and_sums_come_back(tmp_path, dask_client, monkeypatch):
+    """A million samples are five megabytes and more; what is read here stays far below."""
+    assert 0 < traffic(1_000_000, tmp_path, dask_client, monkeypatch) < 4_000_000
+
+
+@pytest.mark.slow
+def test_ten_megabytes_are_enough_for_twenty_million_samples(tmp_path, dask_client, monkeypatch):
+    assert 0 < traffic(20_000_000, tmp_path, dask_client, monkeypatch) < 10_000_000
+
+
+def test_a_stretch_of_a_file_knows_its_rows(two_models):
+    from abstain.engines.locating import find_files, stretches
+    from abstain.engines.sources import Fields, batches
+
+    path, g1, *_ = two_models
+    files = find_files("test", path)
+    seen = []
+    for stretch in stretches(files, 1000):
+        for batch in batches("test", stretch.file, Fields("g1", "l1"), stretch=stretch):
+            whole = np.concatenate(
+                [b.columns.confidence for b in batches("test", stretch.file, Fields("g1", "l1"))]
+            )
+            rows = slice(batch.start, batch.start + batch.columns.rows)
+            np.testing.assert_array_equal(batch.columns.confidence, whole[rows])
+            seen.append(batch.columns.rows)
+    assert sum(seen) == len(g1)
+    assert max(seen) <= 1000
