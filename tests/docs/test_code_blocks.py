@@ -1,0 +1,51 @@
+"""Every code block of the README and the documentation runs, and prints what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from blocks import blocks_of, run_page
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_code_of_the_page(page, reader):
+    problems = run_page(page, reader)
+    assert not problems, "\n".join(problems)
+
+
+def test_the_first_page_needs_nothing_but_a_fresh_python():
+    """Its sessions are run with no name defined."""
+    page = ROOT / "docs" / "index.md"
+    assert any(block.language == "pycon" for block in blocks_of(page))
+    assert not run_page(page, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("```pycon\n>>> 1 + 1\n3\n```\n", "Expected"),
+        ("```python\n1 + 1\n# 3\n```\n", "shows"),
+        ("```python\nprint('a')\n# b\n```\n", "shows"),
+        ("```python\nmissing\n```\n", "NameError"),
+        ("```python {no-run}\nx = 1\n```\n", "must say why"),
+        ("```\n>>> 1 + 1\n3\n```\n", "fenced as pycon"),
+        ("```pycon\n1 + 1\n```\n", "without a prompt"),
+    ],
+)
+def test_a_false_page_is_caught(tmp_path, text, complaint):
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    assert complaint in run_page(page, {})[0]
+
+
+def test_a_true_page_passes(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```pycon\n>>> x = 2\n>>> x\n2\n```\n```python\nx + 1\n# 3\n\n# a remark\ny = x\n# another\n```\n"
+        "```python {no-run}\n# needs a GPU\nx.cuda()\n```\n"
+    )
+    assert run_page(page, {}) == []
