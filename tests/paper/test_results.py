@@ -1,0 +1,188 @@
+"""Kept results: the table's arithmetic, outputs that give the numbers again, the page that is up to date."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from abstain.paper import kept
+from abstain.paper.__main__ import main
+from abstain.paper.finetuned import (
+    BEFORE,
+    RESULTS,
+    as_markdown,
+    best,
+    load_paired,
+    load_runs,
+    paired,
+    projected_minutes,
+    table_rows,
+)
+from abstain.paper.page import page
+from abstain.paper.training.adopt import adopt
+from abstain.paper.training.pack import pack
+from abstain.paper.training.sampling_noise import paired_on_test
+from abstain.paper.training.store import Store
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_paired_differences_are_student_s():
+    d = np.array([-0.1, -0.3, -0.15, 0.02])
+    found = paired(d)
+    low, high = stats.t.interval(0.95, 3, d.mean(), stats.sem(d))
+    assert (found.mean, found.low, found.high) == pytest.approx((d.mean(), low, high))
+    assert (found.wins, found.seeds) == (3, 4)
+    assert np.isnan(paired(d[:1]).low)  # one seed has no spread
+
+
+def test_the_table_uses_the_last_epoch_and_pairs_by_seed():
+    runs = load_runs()
+    rows = {(r.model, r.objective): r for r in table_rows(runs, load_paired())}
+    by = {(r["model"], r["objective"], r["seed"]): r["log"][-1] for r in runs if r["kind"] == "finetune"}
+    row = rows["resnet18", "harmonic"]
+    values = [by["resnet18", "harmonic", s]["aurc_01"] for s in row.seeds]
+    base = [by["resnet18", "ce", s]["aurc_01"] for s in row.seeds]
+    assert row.mean["aurc_01"] == pytest.approx(np.mean(values))
+    assert row.std["aurc_01"] == pytest.approx(np.std(values, ddof=1))
+    assert row.against_ce["aurc_01"].mean == pytest.approx(np.mean(np.subtract(values, base)))
+    assert rows["resnet18", BEFORE].mean["accuracy"] >= 0.95  # pre-trained to 95% or better
+    text = as_markdown(list(rows.values()))
+    assert "0/1 AURC" in text
+    assert "CE AURC" in text
+    assert "4.473 ± 0.030" in text
+    assert best(list(rows.values()), "cifar10", "resnet18", "aurc_01").objective != BEFORE
+
+
+def test_every_run_kept_is_whole_and_of_one_data_set():
+    runs = load_runs()
+    assert len(runs) >= 40
+    assert len({r["data"] for r in runs}) == 1
+    for run in runs:
+        assert [e["epoch"] for e in run["log"]] == list(range(1, run["recipe"]["epochs"] + 1))
+        assert run["commit"] not in ("", "unknown")
+        if run["kind"] == "finetune":
+            assert (run["recipe"]["epochs"], run["recipe"]["peak"], run["recipe"]["batch"]) == (30, 1e-3, 128)
+    tuned = {(r["model"], r["objective"], r["seed"]) for r in runs if r["kind"] == "finetune"}
+    assert all((m, o, s) in tuned for m, _, s in tuned for o in ("ce", "harmonic", "log", "sele"))
+
+
+def test_kept_outputs_give_their_runs_numbers_again():
+    checked = kept.verify()
+    assert len(checked) >= 12  # five seeds of two networks, and the demo's two
+    assert all(c.good for c in checked)
+    assert {"cifar10_resnet18_ce", "cifar10_resnet18_aurc"} <= {c.name for c in checked}
+    assert main(["verify"]) == 0
+
+
+def test_outputs_that_were_tampered_with_are_found(tmp_path, monkeypatch, capsys):
+    for part in ("outputs", "runs"):
+        shutil.copytree(RESULTS / part, tmp_path / part)
+    path = sorted((tmp_path / "outputs").glob("*.npz"))[0]
+    with np.load(path) as file:
+        content = dict(file)
+    content["logits"][0] = content["logits"][0][::-1]
+    np.savez_compressed(path, **content)
+    monkeypatch.setattr(kept, "RESULTS", tmp_path)
+    assert main(["verify"]) == 1
+    assert "BAD" in capsys.readouterr().out
+
+
+def test_kept_outputs_agree_with_the_architecture_they_are_named_after():
+    """Networks of one architecture err on the same images more than networks of two do."""
+    outputs = kept.kept_outputs()
+    wrong = np.array([o.loss("01") for o in outputs], dtype=float)
+    together = np.corrcoef(wrong)
+    same = np.array([[a.model == b.model for b in outputs] for a in outputs]) & ~np.eye(
+        len(outputs), dtype=bool
+    )
+    for i in range(len(outputs)):
+        other = ~same[i]
+        other[i] = False
+        assert together[i][same[i]].min() > together[i][other].max()
+
+
+def test_the_page_is_what_the_generator_writes():
+    """docs/paper.md is generated: `python -m abstain.paper page --to docs/paper.md`."""
+    assert (ROOT / "docs" / "paper.md").read_text() == page(kept.load_study(), load_runs())
+
+
+def test_a_study_survives_being_written(tmp_path):
+    study = {"a": [1, 2.5], "b": {"c": "d"}}
+    for name in ("s.json", "s.json.gz"):
+        kept.save_study(study, tmp_path / name)
+        assert kept.load_study(tmp_path / name) == study
+    assert (tmp_path / "s.json.gz").read_bytes() == _again(study, tmp_path)
+
+
+def _again(study, tmp_path):
+    kept.save_study(study, tmp_path / "t.json.gz")
+    return (tmp_path / "t.json.gz").read_bytes()
+
+
+def test_what_was_not_run_has_projected_minutes():
+    runs = load_runs()
+    wide, small = (projected_minutes(runs, m, 6) for m in ("wideresnet28_10", "vgg19_bn"))
+    assert 0.5 < small < wide < 600
+
+
+def test_adopting_packed_runs(tmp_path):
+    labels = np.arange(40) % 10
+    rng = np.random.default_rng(0)
+    store = Store(tmp_path / "runs")
+    for kind, model, objective in (
+        ("finetune", "resnet18", "ce"), ("finetune", "resnet18", "harmonic"), ("pretrain", "vgg16_bn", "ce"),
+    ):  # fmt: skip
+        name = f"{kind}-{model}-{objective}"
+        entry = {"epoch": 1, "accuracy": 1 / 3}
+        run = {
+            "name": name,
+            "kind": kind,
+            "model": model,
+            "objective": objective,
+            "seed": 0,
+            "dataset": "cifar10",
+        }
+        store.save_result(name, {**run, "finished": True, "log": [entry]})
+        store.save_output(name, rng.normal(size=(40, 10)))
+    pack(tmp_path / "runs", tmp_path / "packed")
+    count = adopt(tmp_path / "packed", labels, tmp_path / "scratch", tmp_path / "results", tmp_path / "demo")
+    assert count == 3
+    assert sorted(p.name for p in (tmp_path / "demo").iterdir()) == [
+        "cifar10_resnet18_aurc.npz",
+        "cifar10_resnet18_ce.npz",
+    ]
+    with np.load(tmp_path / "results" / "outputs" / "cifar10__vgg16_bn__trained-seed0.npz") as file:
+        assert file["labels"].tolist() == labels.tolist()
+        assert str(file["run"]) == "pretrain-vgg16_bn-ce"
+    (difference,) = json.loads((tmp_path / "results" / "paired.json").read_text())
+    assert difference["objective"] == "harmonic"
+    assert difference["aurc_01"][1] < difference["aurc_01"][0] < difference["aurc_01"][2]
+
+
+def test_the_interval_over_test_samples_is_the_paired_one_when_there_is_one_seed(tmp_path):
+    import abstain
+
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 3, 300)
+    store, runs, logits = Store(tmp_path), [], {}
+    for objective in ("ce", "log"):
+        logits[objective] = (rng.normal(size=(300, 3)) + 1.5 * np.eye(3)[labels]).astype(np.float16)
+        runs.append({"kind": "finetune", "finished": True, "dataset": "d", "model": "m", "objective": objective,
+                     "seed": 0, "name": objective})  # fmt: skip
+        store.save_output(objective, logits[objective])
+    (found,) = paired_on_test(store, runs, labels)
+    parts = []
+    for z in (logits["log"].astype(np.float32), logits["ce"].astype(np.float32)):
+        parts += [abstain.losses.zero_one(z, labels).astype(float), abstain.scores.max_softmax(z)]
+    expected = abstain.inference.paired_difference(*parts)
+    assert found["aurc_01"][0] == pytest.approx(expected.difference)
+    # Student's t with 299 degrees of freedom there, the normal here
+    assert found["aurc_01"][2] - found["aurc_01"][0] == pytest.approx(
+        1.96 * expected.standard_error, rel=1e-3
+    )
