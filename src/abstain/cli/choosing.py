@@ -13,7 +13,7 @@ from rich.text import Text
 from abstain.cli.delivery import as_csv, deliver
 from abstain.cli.options import Output, Reading
 from abstain.cli.screen import working
-from abstain.formats.limits import shown
+from abstain.formats.limits import shown, values_of
 from abstain.formats.vectors import Pair, pair_of
 
 
@@ -37,12 +37,24 @@ def chosen(file: str, how: Reading, options: dict[str, Any]) -> tuple[Any, str]:
     if options["per_group"] and pair.groups is None:
         raise click.UsageError("--per-group needs a column of groups; name it with --column group=NAME.")
     form = {name: options[name] for name in ("risk", "coverage", "cost") if options[name] is not None}
-    with working(f"choosing among {len(pair.loss):,} samples"):
+    with working(f"choosing among {len(pair.loss):,} samples"), values_of(file):
         result = select_threshold(
             pair.loss, pair.confidence, **form, delta=options["delta"], method=options["method"],
             groups=pair.groups if options["per_group"] else None, sample_weight=pair.weight,
         )  # fmt: skip
-    return result, note
+    known = None if pair.own else _in_words(result, options["score"][0])
+    return result, " ".join(filter(None, (known, note)))
+
+
+def _in_words(result: Any, score: str) -> str | None:
+    """The rule is in the score's rank key, which does not saturate; people know another number."""
+    from abstain import scores
+
+    values = [t.value for t in getattr(result, "thresholds", {"": result}).values() if t.value is not None]
+    if not scores.by_name(score).saturates or not values or min(values) == float("-inf"):
+        return None
+    shown_values = ", ".join(f"{float(scores.display(score, v)):.4g}" for v in values)
+    return f"The rule is in the rank key of {score}, which does not saturate; as a plain {score}: {shown_values}."
 
 
 def forms_of(result: Any) -> dict[str, Callable[[], str]]:
@@ -100,7 +112,8 @@ def checked(file: str, how: Reading, options: dict[str, Any], out: Output) -> No
 
     rule = Threshold.from_json(Path(options["check"]).read_text(encoding="utf-8", errors="replace"))
     pair, note = _pair(file, how, options)
-    result = rule.check(pair.loss, pair.confidence)
+    with values_of(file):
+        result = rule.check(pair.loss, pair.confidence)
     facts = asdict(result) | {"holds": result.holds}
     import json
 

@@ -9,8 +9,8 @@ import click
 
 from abstain.cli.options import Reading
 from abstain.evaluation import Entry, Evaluation, TopTies
-from abstain.formats import Predictions, open_source
-from abstain.formats.limits import Limits
+from abstain.formats import Predictions
+from abstain.formats.opening import column_names
 from abstain.formats.roles import assign
 
 
@@ -48,14 +48,13 @@ def evaluated_by(engine: str, file: str, how: Reading, options: dict[str, Any]) 
 
 
 def _columns(file: str, how: Reading) -> dict[str, Any]:
-    source = open_source(file, format=how.format, limits=Limits(memory=how.memory))
-    roles = assign(source, how.columns, how.kind)
+    roles = assign(column_names(file, format=how.format), how.columns, how.kind)
     if "logits" in roles and "labels" in roles:
         names = roles["logits"].names
         return {"logits": names[0] if len(names) == 1 else list(names), "label": roles["labels"].names[0]}
     loss = roles.get("loss") or roles.get("error")
     if loss is None or "confidence" not in roles:
-        raise click.UsageError("engines read columns of losses and confidences, or logits and labels.")
+        raise click.UsageError("an engine reads columns of losses and confidences, or of logits and labels.")
     found: dict[str, Any] = {"loss": loss.names[0], "confidence": roles["confidence"].names[0]}
     if "weight" in roles:
         found["sample_weight"] = roles["weight"].names[0]

@@ -12,10 +12,9 @@ from rich.text import Text
 from abstain.cli.options import Reading
 from abstain.cli.screen import can_draw, console, estimate, plain_table, show_preview, span, working
 from abstain.formats import Predictions, open_source
-from abstain.formats.limits import Limits, shown
+from abstain.formats.limits import Limits, shown, values_of
 
-_CELL = 18  # columns of a number with its interval and the space beside it
-_METRIC = 17
+_METRIC = 15  # columns for the names of the metrics
 _PLAIN_FROM = 1_000_000  # rows from which a bare table of losses takes the short road
 
 
@@ -30,7 +29,7 @@ def evaluated(file: str, how: Reading, options: dict[str, Any]) -> tuple[Any, Pr
 
     with working(f"reading {shown(file)}"):
         read = how.read(file)
-    with working(f"evaluating {read.n:,} samples"):
+    with working(f"evaluating {read.n:,} samples"), values_of(file):
         if _is_bare(read, options):
             from abstain.cli.engines import evaluated_bare
 
@@ -47,8 +46,8 @@ def _engine(file: str, how: Reading) -> str:
     from pathlib import Path
 
     path = Path(file)
-    large = path.suffix.lower() in (".parquet", ".arrow", ".feather") and 2 * path.stat().st_size > how.memory
-    return "files" if large else "memory"
+    times = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}.get(path.suffix.lower(), 0)
+    return "files" if times * path.stat().st_size > how.memory else "memory"
 
 
 def _is_bare(read: Predictions, options: dict[str, Any]) -> bool:
@@ -75,10 +74,10 @@ def draw_evaluation(on: Console, table: Any, read: Predictions | None) -> None:
     on.print(Text(f"estimate, {table.level:.0%} interval below it; * best of its row", style="dim"))
     for loss in table.losses:
         on.print()
-        across = max(1, (on.width - _METRIC) // _CELL)
-        scores = list(table.scores)
-        for start in range(0, len(scores), across):
-            on.print(_piece(on, table, loss, scores[start : start + across]))
+        for place, scores in enumerate(_pieces(on, table, loss)):
+            if place:
+                on.print()
+            on.print(_piece(on, table, loss, scores))
     if table.groups:
         on.print()
         on.print(_groups(on, table))
@@ -87,11 +86,27 @@ def draw_evaluation(on: Console, table: Any, read: Predictions | None) -> None:
         on.print(Text(f"- {note}"))
 
 
+def _pieces(on: Console, table: Any, loss: str) -> list[list[str]]:
+    """Scores that fit beside each other, in pieces of about one size."""
+    found = [e for e in table.entries if e.loss == loss and e.group is None]
+    spans = [span(e.low, e.high, e.standard_error, can_draw(on)) for e in found]
+    cell = 2 + max([12, *map(len, spans)])
+    fit = max(1, (on.width - _METRIC) // cell)
+    count = -(-len(table.scores) // fit)
+    size = -(-len(table.scores) // count)
+    return [list(table.scores[i : i + size]) for i in range(0, len(table.scores), size)]
+
+
+def _heading(name: str) -> Text:
+    """Long names break after an underscore."""
+    return Text(name if len(name) <= 14 else name.replace("_", "_\n", 1))
+
+
 def _piece(on: Console, table: Any, loss: str, scores: list[str]) -> Table:
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, title_justify="left")
     drawn.add_column(Text(f"{loss} loss"), max_width=_METRIC - 2)
     for score in scores:
-        drawn.add_column(Text(score), min_width=_CELL - 2)
+        drawn.add_column(_heading(score), no_wrap=True)
     for metric in table.metrics:
         found = table.select(loss=loss, metric=metric)
         if all(e.estimate is None for e in found):

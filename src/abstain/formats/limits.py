@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from abstain.errors import AbstainError, DataError
+from abstain.errors import AbstainError, DataError, InputError
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _LONGEST = 400  # characters of a message
@@ -102,6 +102,17 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise DataError(
             f"{shown(path)}: cannot be read as {what}, it seems damaged or of another kind ({detail})."
         ) from error
+
+
+@contextmanager
+def values_of(path: str | Path) -> Iterator[None]:
+    """An objection to the values of a file names the file."""
+    try:
+        yield
+    except DataError:
+        raise
+    except InputError as error:
+        raise DataError(f"{shown(path)}: {error}") from error
 
 
 class Bounded(io.RawIOBase):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from abstain.errors import DataError
-from abstain.formats.columns import Source
+from abstain.formats.columns import Column, Source, Values
 from abstain.formats.limits import PACKED, Limits, reading, shown
 
 _READERS = {
@@ -82,3 +82,30 @@ def _by_content(path: Path) -> str:
         f"{shown(path)}: neither its name nor its first bytes say what it is. "
         f"Say it with --format, one of {', '.join(FORMATS)}."
     )
+
+
+def column_names(path: str | Path, *, format: str | None = None) -> Source:  # noqa: A002
+    """Only the names of a large table's columns: nothing of its size is read, so there is no limit on it."""
+    path = Path(path)
+    chosen = format or _by_name(path) or _by_content(path)
+    with reading(path, chosen):
+        if chosen == "parquet":
+            import pyarrow.parquet as pq
+
+            names = pq.read_schema(path).names
+        elif chosen == "arrow":
+            import pyarrow as pa
+
+            with pa.memory_map(str(path)) as file:
+                is_file = file.read(6) == b"ARROW1"
+                file.seek(0)
+                names = (pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)).schema.names
+        else:
+            with path.open("rb") as stream:
+                first = stream.readline(1 << 20).decode("utf-8-sig")
+            names = [n.strip().strip('"') for n in first.strip().split("\t" if chosen == "tsv" else ",")]
+    return Source(path, chosen, {name: Column((), "?", _not_read) for name in names})
+
+
+def _not_read() -> Values:
+    raise DataError("column_names: only the names were read.")

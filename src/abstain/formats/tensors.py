@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,9 @@ def open_torch(path: Path, limits: Limits) -> Source:
 
 def _load(path: Path, torch: Any) -> Any:
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd pickle protocols, on which it fails right after
+            return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         if any(word in str(error) for word in _TORCH_HOPES):
             raise DataError(

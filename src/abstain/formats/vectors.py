@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.errors import DataError
-from abstain.formats.limits import shown
+from abstain.formats.limits import shown, values_of
 from abstain.formats.predictions import Predictions
 
 
@@ -19,6 +19,7 @@ class Pair(NamedTuple):
     groups: np.ndarray | None
     weight: np.ndarray | None
     left_out: int
+    own: bool  # is the confidence a column of the file, rather than a score's rank key?
 
 
 def pair_of(read: Predictions, score: str, loss: str) -> Pair:
@@ -30,13 +31,14 @@ def pair_of(read: Predictions, score: str, loss: str) -> Pair:
         from abstain import losses as known
         from abstain import scores
 
-        losses = np.asarray(known.by_name(loss)(read.logits, read.labels, probs=read.probs))
-        confidence = np.asarray(scores.by_name(score)(read.logits, probs=read.probs))
+        with values_of(read.path):
+            losses = np.asarray(known.by_name(loss)(read.logits, read.labels, probs=read.probs))
+            confidence = np.asarray(scores.by_name(score)(read.logits, probs=read.probs))
     if losses is None or confidence is None:
         raise DataError(f"{shown(read.path)}: has no losses or no confidences.")
     groups, weight = own.get("groups"), read.weight
     if read.abstained is None or not read.abstained.any():
-        return Pair(losses, confidence, groups, weight, 0)
+        return Pair(losses, confidence, groups, weight, 0, read.kind == "confidence")
     kept = ~read.abstained
     if not kept.any():
         raise DataError(f"{shown(read.path)}: every sample has abstained; nothing is left to measure.")
@@ -46,4 +48,5 @@ def pair_of(read: Predictions, score: str, loss: str) -> Pair:
         None if groups is None else groups[kept],
         None if weight is None else weight[kept],
         int((~kept).sum()),
+        read.kind == "confidence",
     )

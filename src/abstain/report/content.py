@@ -12,6 +12,7 @@ import abstain
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, Evaluation
 from abstain.formats import Predictions
+from abstain.formats.limits import values_of
 from abstain.formats.vectors import pair_of
 from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
@@ -65,7 +66,8 @@ def gather(
     found = []
     for read in models:
         progress(read.name)
-        found.append(_model(read, score, loss, level, seed, replicates))
+        with values_of(read.path):
+            found.append(_model(read, score, loss, level, seed, replicates))
     progress("comparing")
     return Content(tuple(found), _compared(models, found, score, loss, level), level, seed, replicates)
 

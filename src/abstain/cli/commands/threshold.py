@@ -10,12 +10,15 @@ from abstain.cli.options import Fraction, Names, known_loss, known_score, output
 
 _EPILOG = """\b
 Examples:
-  abstain threshold preds.npz --risk 0.05                 risk at most 5%, with probability 95%
+  abstain threshold preds.npz --risk 0.05
+      risk of the accepted at most 5%, with probability 95%
   abstain threshold answers.csv --risk 0.1 --delta 0.01
   abstain threshold preds.npz --coverage 0.8
-  abstain threshold preds.npz --cost 0.2                  a rejection costs 0.2, an error 1
+  abstain threshold preds.npz --cost 0.2
+      a rejection costs 0.2, an error 1
   abstain threshold preds.npz --risk 0.05 --save rule.json
-  abstain threshold later.npz --check rule.json           does the promise still hold?
+  abstain threshold later.npz --check rule.json
+      does the promise still hold?
 
 When no threshold can be certified, that is the answer: exit code 4.
 """

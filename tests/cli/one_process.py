@@ -1,0 +1,36 @@
+"""Runs `abstain evaluate` on many files in one process and says of each: exit code, output, growth of peak memory."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import resource
+import sys
+
+import pyarrow.parquet  # noqa: F401
+import torch  # noqa: F401
+
+import abstain.evaluation  # noqa: F401
+from abstain.cli import main
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def run(arguments: list[str]) -> dict[str, object]:
+    out, err = io.StringIO(), io.StringIO()
+    before = peak()
+    code: object = None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(arguments)
+        except SystemExit as stop:
+            code = stop.code
+    return {"code": code, "out": out.getvalue(), "err": err.getvalue(), "grew": peak() - before}
+
+
+if __name__ == "__main__":
+    calls = json.loads(sys.stdin.read())
+    print(json.dumps([run(call) for call in calls]))

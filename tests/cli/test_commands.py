@@ -1,0 +1,302 @@
+"""Commands: what they print in every form, exit codes, Ctrl-C, options that are wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from abstain.cli import cli
+
+
+def aurc_by_hand(loss, confidence) -> float:
+    """Mean over samples of the mean loss at or above each one's confidence, by brute force."""
+    return float(np.mean([np.mean(loss[confidence >= t]) for t in confidence]))
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str):
+        return CliRunner().invoke(cli, list(arguments), prog_name="abstain")
+
+    return call
+
+
+@pytest.fixture
+def table(tmp_path):
+    """2,000 answers, fewer errors where surer, with ties."""
+    rng = np.random.default_rng(5)
+    confidence = np.round(rng.random(2000), 2)
+    wrong = rng.random(2000) < 0.4 * (1 - confidence) ** 2
+    group = np.where(rng.random(2000) < 0.5, "law", "maths")
+    lines = [
+        "correct,confidence,group",
+        *[f"{int(not w)},{c},{g}" for w, c, g in zip(wrong, confidence, group)],
+    ]
+    (tmp_path / "answers.csv").write_text("\n".join(lines))
+    return wrong.astype(float), confidence, group
+
+
+@pytest.fixture
+def outputs(tmp_path):
+    rng = np.random.default_rng(6)
+    labels = rng.integers(0, 5, 400)
+    for name, signal_size in (("strong", 3.0), ("weak", 1.0), ("strong2", 3.0)):
+        logits = rng.normal(size=(400, 5))
+        logits[np.arange(400), labels] += signal_size
+        np.savez(tmp_path / f"{name}.npz", logits=logits, labels=labels)
+    return labels
+
+
+def test_evaluate_forms_agree_with_brute_force(run, table):
+    wrong, confidence, _ = table
+    truth = aurc_by_hand(wrong, confidence)
+    quiet = run("evaluate", "answers.csv", "--metrics", "aurc", "--quiet")
+    assert quiet.exit_code == 0
+    assert float(quiet.output) == pytest.approx(truth, rel=1e-12)
+    data = json.loads(run("evaluate", "answers.csv", "--metrics", "aurc,risk", "--json").output)
+    by = {(e["metric"], e["group"]): e["estimate"] for e in data["entries"]}
+    assert by["aurc", None] == pytest.approx(truth, rel=1e-12)
+    assert by["risk", None] == pytest.approx(wrong.mean())
+    rows = list(
+        csv.DictReader(io.StringIO(run("evaluate", "answers.csv", "--metrics", "aurc", "--csv").output))
+    )
+    assert float(rows[0]["estimate"]) == pytest.approx(truth, rel=1e-12)
+    latex = run("evaluate", "answers.csv", "--metrics", "aurc", "--latex").output
+    assert r"\toprule" in latex
+    assert f"{truth:.4g}" in latex
+    screen = run("evaluate", "answers.csv").output
+    assert f"{truth:.3f}"[:5] in screen
+
+
+def test_groups_are_shown(run, table):
+    wrong, _, group = table
+    screen = run("evaluate", "answers.csv", "--metrics", "risk").output
+    for name in ("law", "maths"):
+        line = next(x for x in screen.splitlines() if x.startswith(name))
+        assert f"{wrong[group == name].mean():.3f}"[:5] in line
+
+
+@pytest.mark.parametrize("command", [
+    ["evaluate", "strong.npz"], ["compare", "strong.npz", "weak.npz"], ["threshold", "strong.npz", "--risk", "0.1"],
+    ["--help"], ["evaluate", "--help"], ["compare", "--help"], ["threshold", "--help"], ["report", "--help"],
+    ["convert", "--help"], ["demo", "--help"],
+])  # fmt: skip
+def test_readable_at_80_columns_without_colour(run, outputs, command):
+    result = run(*command)
+    assert result.exit_code == 0, result.output
+    assert "\x1b" not in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_ascii_terminals_get_ascii(tmp_path, outputs):
+    done = subprocess.run(
+        [sys.executable, "-m", "abstain", "evaluate", "strong.npz", "--metrics", "aurc"], cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}, capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.decode("ascii").count("AURC") >= 2  # both losses
+
+
+def test_compare_ranks_and_keeps_ties(run, outputs):
+    result = run("compare", "weak.npz", "strong.npz", "strong2.npz", "--json")
+    data = json.loads(result.output)
+    names = [c["name"] for c in data["contestants"]]
+    assert names[-1] == "weak"
+    groups = {c["name"]: set(c["group"]) for c in data["contestants"]}
+    assert groups["strong"] & groups["strong2"]
+    assert not groups["strong"] & groups["weak"]
+    winners = run("compare", "weak.npz", "strong.npz", "strong2.npz", "--quiet").output.split()
+    assert sorted(winners) == ["strong", "strong2"]
+
+
+def test_compare_refuses_other_samples(run, tmp_path, outputs):
+    other = np.load(tmp_path / "weak.npz")
+    np.savez(tmp_path / "other.npz", logits=other["logits"][::-1], labels=other["labels"][::-1])
+    result = run("compare", "strong.npz", "other.npz")
+    assert result.exit_code == 3
+    assert "--unpaired" in result.output
+    assert run("compare", "strong.npz", "other.npz", "--unpaired").exit_code == 0
+
+
+def test_compare_scores_of_one_model(run, outputs):
+    result = run("compare", "strong.npz", "--scores", "max_softmax,max_logit", "--json")
+    assert sorted(c["name"] for c in json.loads(result.output)["contestants"]) == ["max_logit", "max_softmax"]
+    assert run("compare", "strong.npz").exit_code == 2
+
+
+def test_threshold_keeps_its_word(run, table, tmp_path):
+    wrong, confidence, _ = table
+    result = run("threshold", "answers.csv", "--risk", "0.1", "--json", "--save", "rule.json")
+    assert result.exit_code == 0
+    data = json.loads(result.stdout)
+    accepted = confidence >= data["value"]
+    assert data["coverage"] == pytest.approx(accepted.mean())
+    assert data["risk"] == pytest.approx(wrong[accepted].mean())
+    assert data["risk"] < 0.1
+    assert json.loads((tmp_path / "rule.json").read_text())["value"] == data["value"]
+    assert run("threshold", "answers.csv", "--check", "rule.json", "--quiet").output.strip() == "holds"
+    assert float(run("threshold", "answers.csv", "--risk", "0.1", "--quiet").output) == data["value"]
+
+
+def test_no_feasible_threshold_is_exit_code_4(run, table):
+    result = run("threshold", "answers.csv", "--risk", "0.0001")
+    assert result.exit_code == 4
+    assert "No feasible threshold" in result.output
+    assert run("threshold", "answers.csv", "--risk", "0.0001", "--quiet").output.strip() == "none"
+
+
+def test_threshold_per_group(run, table):
+    result = run("threshold", "answers.csv", "--risk", "0.15", "--per-group", "--csv")
+    assert [row["group"] for row in csv.DictReader(io.StringIO(result.output))] == ["law", "maths"]
+
+
+@pytest.mark.parametrize("arguments", [
+    ["evaluate"], ["evaluate", "nowhere.csv"], ["evaluate", "answers.csv", "--metrics", "area"],
+    ["evaluate", "answers.csv", "--level", "95"], ["evaluate", "answers.csv", "-c", "confidence"],
+    ["evaluate", "answers.csv", "-c", "colour=red"], ["evaluate", "answers.csv", "--max-memory", "lots"],
+    ["threshold", "answers.csv"], ["threshold", "answers.csv", "--risk", "0.1", "--cost", "1"], ["evaluat", "x"],
+    ["convert", "answers.csv", "answers.doc"], ["evaluate", "answers.csv", "--metrics", "aurc:best"],
+])  # fmt: skip
+def test_usage_is_exit_code_2(run, table, arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+
+
+def test_missing_package_prints_the_install_line(run, tmp_path, monkeypatch):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = run("evaluate", "a.parquet")
+    assert result.exit_code == 2
+    assert "pip install 'abstain[files]'" in result.output
+
+
+def test_convert_there_and_back(run, outputs, tmp_path):
+    assert run("convert", "strong.npz", "x.parquet").exit_code == 0
+    assert run("convert", "x.parquet", "y.npz").exit_code == 0
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "y.npz")["logits"], np.load(tmp_path / "strong.npz")["logits"]
+    )
+
+
+def test_output_file_is_whole(run, table, tmp_path):
+    result = run("evaluate", "answers.csv", "--json", "-o", "out.json")
+    assert result.exit_code == 0
+    assert json.loads((tmp_path / "out.json").read_text())["n"] == 2000
+    assert run("evaluate", "answers.csv", "--json", "-o", "no/such/out.json").exit_code == 3
+
+
+def test_preview_says_how_a_file_is_read(run, table):
+    output = run("evaluate", "answers.csv", "--preview").output
+    assert "read as confidence, 2,000 samples" in output
+    assert "correct" in output
+
+
+def test_large_bare_tables_give_the_same_number(run, tmp_path):
+    """Above a million rows a shorter road is taken: it must end at the same place."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    import abstain
+
+    rng = np.random.default_rng(0)
+    confidence, loss = rng.random(1_000_001), rng.random(1_000_001)
+    pq.write_table(pa.table({"confidence": confidence, "loss": loss}), tmp_path / "big.parquet")
+    data = json.loads(run("evaluate", "big.parquet", "--metrics", "aurc,augrc", "--json").output)
+    found = {e["metric"]: e for e in data["entries"]}
+    assert found["aurc"]["estimate"] == pytest.approx(abstain.aurc(loss, confidence), rel=1e-12)
+    assert found["augrc"]["estimate"] == pytest.approx(abstain.augrc(loss, confidence), rel=1e-12)
+    assert found["aurc"]["low"] < found["aurc"]["estimate"] < found["aurc"]["high"]
+
+
+def test_files_engine_gives_the_same_number(run, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    confidence, loss = np.round(rng.random(5000), 3), (rng.random(5000) < 0.2).astype(float)
+    pq.write_table(pa.table({"confidence": confidence, "loss": loss}), tmp_path / "t.parquet")
+    ask = ["evaluate", "t.parquet", "--metrics", "aurc", "--quiet"]
+    memory, files = run(*ask), run(*ask, "--engine", "files")
+    assert files.exit_code == 0, files.output
+    assert float(files.output) == pytest.approx(float(memory.output), rel=1e-9)
+    sketch = json.loads(run("evaluate", "t.parquet", "--engine", "sketch", "--json").output)["entries"][0]
+    assert sketch["low"] <= float(memory.output) <= sketch["high"]
+
+
+def test_interrupt_leaves_no_half_file(tmp_path):
+    """Ctrl-C while a report of many samples is being made: no page, no temporary neighbour."""
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", logits=rng.normal(size=(300_000, 10)), labels=rng.integers(0, 10, 300_000))
+    work = subprocess.Popen(
+        [sys.executable, "-m", "abstain", "report", "a.npz", "-o", "out.html"], cwd=tmp_path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    time.sleep(2.5)
+    work.send_signal(signal.SIGINT)
+    _, err = work.communicate(timeout=60)
+    assert work.returncode == 1
+    assert b"Traceback" not in err
+    assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_module_and_completion(tmp_path):
+    version = subprocess.run(
+        [sys.executable, "-m", "abstain", "--version"], capture_output=True, text=True, check=True
+    )
+    assert version.stdout.startswith("abstain")
+    script = subprocess.run(
+        [sys.executable, "-c", "from abstain.cli import main; main()"], capture_output=True, text=True,
+        env={**os.environ, "_ABSTAIN_COMPLETE": "bash_source"}, check=False,
+    )  # fmt: skip
+    assert "complete" in script.stdout
+
+
+def test_help_needs_no_numpy():
+    code = "import sys; from abstain.cli import cli; cli(['--help'], standalone_mode=False); print('numpy' in sys.modules, 'rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False False"
+
+
+def test_versions(run):
+    found = json.loads(run("version", "--json").output)
+    assert found["numpy"] == np.__version__
+
+
+def test_reproduce_forwards(run, monkeypatch):
+    import abstain.paper.__main__ as paper
+
+    seen = []
+    monkeypatch.setattr(paper, "main", lambda arguments: seen.append(arguments) or 7)
+    assert run("reproduce", "finetune", "--seeds", "1").exit_code == 7
+    assert seen == [["finetune", "--seeds", "1"]]
+
+
+def test_markup_in_names_is_text(run, tmp_path):
+    (tmp_path / "[red]x.csv").write_text(
+        "correct,confidence,group\n1,0.5,[bold]b\n0,0.25,[bold]b\n1,0.1,[/]\n0,.2,[/]\n"
+    )
+    output = run("evaluate", "[red]x.csv", "--metrics", "risk").output
+    assert "[red]x" in output
+    assert "[bold]b" in output
+    assert "[/]" in output
+
+
+def test_demo(run, tmp_path):
+    began = time.perf_counter()
+    result = run("demo")
+    assert result.exit_code == 0
+    assert "neural-network" in result.output
+    assert (tmp_path / "abstain-demo.html").stat().st_size > 4_000_000
+    assert time.perf_counter() - began < 10

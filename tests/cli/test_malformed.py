@@ -1,0 +1,82 @@
+"""Bad files: one clear line, exit code 3, no traceback, no code run, memory bounded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import malformed
+
+HERE = Path(__file__).parent
+NAMES = [*malformed.small_files(Path("mark")), "zip-bomb.npz", "gz-bomb.csv.gz", "long-line-bomb.csv.gz",
+         "arrow-bomb.arrow", "parquet-bomb.parquet", "list-bomb.json", "stride-bomb.pt", "pickle-inside.pt"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bad")
+    mark = folder / "code-was-run"
+    calls = malformed.write_all(folder, mark)
+    assert sorted(calls) == sorted(NAMES)
+    lines = [["evaluate", str(folder / name), *more] for name, more in calls.items()]
+    done = subprocess.run(
+        [sys.executable, HERE / "one_process.py"],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return dict(zip(calls, json.loads(done.stdout))), mark
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_clear_line_and_exit_code_3(answers, name):
+    answer = answers[0][name]
+    assert answer["code"] == 3, answer
+    lines = answer["err"].splitlines()
+    assert len(lines) == 1, answer["err"]
+    assert lines[0].startswith("abstain: ")
+    assert name in lines[0]
+    assert len(lines[0]) < 600
+    assert "Traceback" not in answer["err"] + answer["out"]
+    assert answer["out"] == ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_memory_is_bounded(answers, name):
+    allowed = (
+        160 * 2**20 if "bomb" in name else 100 * 2**20
+    )  # bombs may fill the 50 MB they are allowed, and copies
+    assert answers[0][name]["grew"] < allowed
+
+
+def test_no_code_was_run(answers):
+    assert not answers[1].exists()
+
+
+def test_the_bombs_would_have_gone_off(tmp_path):
+    import pickle
+
+    mark = tmp_path / "mark"
+    pickle.loads(pickle.dumps(malformed.Bomb(mark)))
+    assert mark.exists()
+
+
+def test_a_good_file_passes_the_same_harness(tmp_path):
+    (tmp_path / "good.npz").write_bytes(malformed._good_npz())
+    call = [["evaluate", str(tmp_path / "good.npz"), "--metrics", "aurc", "--quiet"]]
+    done = subprocess.run(
+        [sys.executable, HERE / "one_process.py"],
+        input=json.dumps(call),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (answer,) = json.loads(done.stdout)
+    assert answer["code"] in (0, None)
+    assert 0 <= float(answer["out"]) <= 1

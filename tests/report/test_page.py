@@ -1,0 +1,137 @@
+"""The page without a browser: what it says, for every kind of data, and that it is closed in itself."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.formats import read_predictions
+from abstain.report import gather, page, sections, words
+from abstain.report.embedded import embedded, safe_json
+
+
+@pytest.fixture
+def read(tmp_path):
+    def make(text: str, name: str = "t.csv", **options):
+        (tmp_path / name).write_text(text)
+        return read_predictions(tmp_path / name, **options)
+
+    return make
+
+
+def own_part(html: str) -> str:
+    """The page without plotly's own script."""
+    return re.sub(r"<script>/\*\*.*?</script>", "", html, count=1, flags=re.S)
+
+
+def plain_table(n: int = 80, seed: int = 0, column: str = "correct") -> str:
+    rng = np.random.default_rng(seed)
+    g = rng.random(n)
+    value = (rng.random(n) < 0.6 + 0.4 * g).astype(int) if column == "correct" else rng.random(n) * (1 - g)
+    return "\n".join([f"{column},confidence", *[f"{v},{c}" for v, c in zip(value, g)]])
+
+
+def test_nothing_is_fetched_and_versions_are_told(read):
+    html = page(gather([read(plain_table())]), command="abstain report t.csv", made="today")
+    own = own_part(html)
+    assert len(own) < 300_000 < 4_000_000 < len(html)
+    assert not re.search(r"""(?:src|href)=["'](?!data:|#)""", own)
+    assert "http" not in own.replace("http-equiv", "")
+    assert f"abstain {abstain.__version__}" in own
+    assert f"numpy {np.__version__}" in own
+    assert "abstain report t.csv" in own
+
+
+def test_losses_that_are_not_errors(read):
+    content = gather([read(plain_table(column="loss"))])
+    data = embedded(content)
+    assert data["zero_one"] is False
+    steps = data["models"][0]["steps"]
+    last = steps["high"][-1]
+    loss = content.models[0].read.loss
+    assert steps["low"][-1] < loss.mean() < last
+    assert "mean loss" in words.summary(content)[-1]
+    page(content)
+
+
+def test_weights_leave_the_limits_out(read):
+    text = "loss,confidence,weight\n" + "\n".join(f"{k % 3 == 0:d},{k / 40},{1 + k % 2}" for k in range(40))
+    steps = embedded(gather([read(text)]))["models"][0]["steps"]
+    assert steps["high"] == [None] * len(steps["high"])
+    weight = 1 + np.arange(40) % 2
+    assert steps["risk"][-1] == pytest.approx(np.sum(weight * (np.arange(40) % 3 == 0)) / weight.sum())
+
+
+def test_two_test_sets_are_compared_unpaired(read):
+    content = gather([read(plain_table(80), "a.csv"), read(plain_table(90, 1), "b.csv")])
+    assert content.comparison is not None
+    assert not content.comparison.paired
+    assert "different test sets" in sections.ranking(content)
+
+
+def test_ties_in_words(read):
+    rows = ["1,1.0"] * 30 + ["0,1.0"] * 10 + ["1,0.5"] * 10
+    content = gather([read("correct,confidence\n" + "\n".join(rows))])
+    told = " ".join(words.ties(content.models[0]))
+    assert "50 samples share 2 different confidences" in told
+    assert "40 of them (80.0%) tie at the very top" in told
+    assert "coverage starts at 80.0%" in told
+    assert "25.0%" in told
+
+
+def test_no_ties_in_words(read):
+    told = words.ties(gather([read(plain_table())]).models[0])
+    assert told[0].startswith("All 80 samples have different confidences")
+
+
+def test_many_classes_are_gathered(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 60, 500)
+    np.savez(tmp_path / "m.npz", logits=rng.normal(size=(500, 60)), labels=labels)
+    steps = gather([read_predictions(tmp_path / "m.npz")]).models[0].steps
+    assert len(steps.classes) == 25
+    assert steps.classes[-1] == "all others"
+    assert sum(steps.class_totals) == 500
+    assert np.array_equal(np.sum(steps.by_class, axis=1), steps.accepted)
+
+
+def test_one_sample_kinds_and_small_data(read):
+    """Two samples, all right: a page comes out and claims little."""
+    content = gather([read("correct,confidence\n1,0.5\n1,0.25\n")])
+    html = page(content)
+    assert "<h2>Risk against coverage</h2>" in html
+    steps = embedded(content)["models"][0]["steps"]
+    assert steps["high"][0] == pytest.approx(0.975)  # one sample, no error: 1 - 0.025
+
+
+def test_embedded_json_cannot_leave_its_element():
+    nasty = {"a": "</script><!--<script>", "b": "\u2028&amp;"}
+    text = safe_json(nasty)
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == nasty
+
+
+def test_estimators_are_those_of_the_library(read):
+    content = gather([read(plain_table())])
+    model = content.models[0]
+    for name, found in model.estimators:
+        assert found.estimate == pytest.approx(
+            abstain.aurc(model.read.loss, model.read.confidence, estimator=name)
+        )
+    assert [name for name, _ in model.estimators] == ["harmonic", "log", "loo", "sele"]
+
+
+def test_notebook_views_escape():
+    evil = "<script>x</script>"
+    loss, sure = [0, 0, 1, 0, 1, 0, 0, 1], [8, 7, 3, 6, 2, 5, 4, 1]
+    table = abstain.evaluate(loss={evil: loss}, confidence={evil: sure})
+    ranking = abstain.compare({evil: (loss, sure), "b": (loss, sure[::-1])})
+    rule = abstain.select_threshold(loss, sure, risk=0.2, method="empirical")
+    for view in (table._repr_html_(), ranking._repr_html_()):
+        assert "&lt;script&gt;" in view
+        assert "<script>" not in view
+    assert "<table" in rule._repr_html_()
