@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 import abstain
-from abstain.torch import AURC, AURCLoss, aurc_loss, bins, kernels
+from abstain.torch import AURC, AURCLoss, aurc_loss, batch_kernels, bins, kernels
 from abstain.torch.state import bin_map
 
 DEVICE = "cuda"
@@ -187,6 +187,13 @@ def time_loss(compiled: bool) -> None:
         line(f"loss {kind}, {n} samples, {classes} classes", text, f"<= {most:g}x", b / a <= most)
 
 
+def time_weights() -> None:
+    z, y = torch.randn(128, 10, device=DEVICE), torch.randint(0, 10, (128,), device=DEVICE)
+    took = seconds(lambda: batch_kernels.weights(z, y, "harmonic", -100, True, torch.float32), 7, 50)
+    used = batch_kernels.takes(z, y, "harmonic", "max_softmax")
+    line("  of which the weights, by three kernels", f"{took * 1e3:.3f} ms (used: {used})")
+
+
 def time_step(size: int, amp: bool) -> None:
     from torchvision.models import resnet18
 
@@ -286,7 +293,14 @@ def main() -> int:
     triton = __import__("triton").__version__ if kernels.available() else "none"
     print(f"{torch.cuda.get_device_name()}, {datetime.date.today()}, torch {torch.__version__}, triton {triton}, "
           f"Python {sys.version.split()[0]}, abstain {abstain.__version__}")  # fmt: skip
-    parts = [check_loss, check_graph, check_bins, check_metric, functools.partial(time_loss, False)]
+    parts = [
+        check_loss,
+        check_graph,
+        check_bins,
+        check_metric,
+        functools.partial(time_loss, False),
+        time_weights,
+    ]
     parts += [functools.partial(time_step, 224, False), functools.partial(time_step, 32, True)]
     parts += [functools.partial(part, chosen.samples) for part in (time_bins, time_exact, time_pixels)]
     parts += [] if chosen.skip_compiled else [functools.partial(time_loss, True)]

@@ -62,12 +62,14 @@ _MODULES = (
     "errors",
     "evaluation",
     "inference",
+    "jax",
     "losses",
     "metrics",
     "scores",
     "sklearn",
     "theory",
     "thresholds",
+    "torch",
 )
 
 __all__ = [*sorted(_HOME), *_MODULES]

@@ -67,7 +67,9 @@ def test_ties_are_exact(name):
     confidence = rng.choice([0.1, 0.5, 0.6, 0.9, 0.95, 1.0], 500)
     wrong = rng.random(500) > confidence
     metric = metrics(thresholds=2000)[name]
-    metric.update(torch.zeros(500, dtype=torch.long), torch.tensor(wrong).long(), confidence=torch.tensor(confidence))
+    metric.update(
+        torch.zeros(500, dtype=torch.long), torch.tensor(wrong).long(), confidence=torch.tensor(confidence)
+    )
     found = metric.compute_bounds()
     expected = getattr(abstain, name)(wrong, confidence, **ARGUMENTS.get(name, {}))
     assert found.low.item() == pytest.approx(expected, rel=1e-12)
@@ -107,18 +109,19 @@ def arrangements(groups):
     """Every order within each group, and every way to tie neighbours inside it: (loss, confidence) pairs."""
     per_group = []
     for loss in groups:
-        options = []
-        for order in set(itertools.permutations(loss)):
-            for cuts in itertools.product([0, 1], repeat=len(loss) - 1):
-                options.append((order, np.concatenate([[0], np.cumsum(cuts)])))
-        per_group.append(options)
+        orders = sorted(set(itertools.permutations(loss)))
+        cuts = itertools.product([0, 1], repeat=len(loss) - 1)
+        places = [np.concatenate([[0], np.cumsum(cut)]) for cut in cuts]
+        per_group.append(list(itertools.product(orders, places)))
     for choice in itertools.product(*per_group):
         loss = np.concatenate([order for order, _ in choice])
         confidence = np.concatenate([-(100.0 * k + place) for k, (_, place) in enumerate(choice)])
         yield loss, confidence
 
 
-@pytest.mark.parametrize("groups", [[(0, 0, 1), (1, 0)], [(1,), (0, 1, 1), (0, 0)], [(0, 0, 0, 1)], [(1, 1), (0, 1, 0)]])
+@pytest.mark.parametrize(
+    "groups", [[(0, 0, 1), (1, 0)], [(1,), (0, 1, 1), (0, 0)], [(0, 0, 0, 1)], [(1, 1), (0, 1, 0)]]
+)
 def test_points_are_bounded_over_all_arrangements(groups):
     """By brute force: no order and no ties within the bins gives a value outside; some give the ends of AUROC."""
     table = disjoint_bins(
@@ -151,13 +154,17 @@ def test_points_are_bounded_over_all_arrangements(groups):
 def test_torch_and_numpy_bin_alike(domain):
     """State made here merges with state made anywhere."""
     rng = np.random.default_rng(3)
-    g = np.concatenate([rng.random(200_000), 1 - np.exp(-rng.random(1000) * 40), rng.standard_normal(1000) * 50])
+    g = np.concatenate(
+        [rng.random(200_000), 1 - np.exp(-rng.random(1000) * 40), rng.standard_normal(1000) * 50]
+    )
     binmap = BinMap(2048, domain)
     np.testing.assert_array_equal(binmap.index(np_xp, g), binmap.index(xp, torch.tensor(g)).numpy())
 
 
 def test_order_preserving_integers_go_there_and_back():
-    x = torch.tensor([-torch.inf, -1e300, -2.5, -1e-300, 0.0, 1e-300, 0.5, 1.0, 1e300, torch.inf], dtype=torch.float64)
+    x = torch.tensor(
+        [-torch.inf, -1e300, -2.5, -1e-300, 0.0, 1e-300, 0.5, 1.0, 1e300, torch.inf], dtype=torch.float64
+    )
     keys = kernels.to_ordered(x)
     assert torch.all(keys.diff() > 0)
     assert torch.equal(kernels.from_ordered(keys), x)

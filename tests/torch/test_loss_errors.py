@@ -38,7 +38,12 @@ NAN = torch.tensor([[0.0, float("nan")], [1.0, 2.0]])
         ((Z, Y), {"rank": "fuzzy"}, InputError, '"soft"'),
         ((Z, Y), {"rank": "soft", "temperature": 0}, InputError, "positive"),
         ((Z, Y), {"label_smoothing": 2}, InputError, r"\[0, 1\]"),
-        ((Z, Y), {"label_smoothing": 0.1, "criterion": nn.CrossEntropyLoss(reduction="none")}, InputError, "criterion"),
+        (
+            (Z, Y),
+            {"label_smoothing": 0.1, "criterion": nn.CrossEntropyLoss(reduction="none")},
+            InputError,
+            "criterion",
+        ),
         ((Z, Y), {"weight": torch.ones(2)}, ShapeError, r"shape \(3,\)"),
         ((Z, Y), {"weight": torch.ones(3), "estimator": "loo"}, InputError, "harmonic"),
         ((Z, Z.softmax(1)), {"weight": torch.ones(3)}, InputError, "class numbers"),
@@ -69,7 +74,13 @@ def test_masked_classes_are_allowed_and_check_can_be_turned_off():
 
 def test_module_passes_its_options_on(batch):
     logits, target = batch(20)
-    options = {"estimator": "loo", "score": "negative_entropy", "label_smoothing": 0.1, "mix": 0.2, "reduction": "sum"}
+    options = {
+        "estimator": "loo",
+        "score": "negative_entropy",
+        "label_smoothing": 0.1,
+        "mix": 0.2,
+        "reduction": "sum",
+    }
     assert AURCLoss(**options)(logits, target).item() == aurc_loss(logits, target, **options).item()
     assert "loo" in repr(AURCLoss(estimator="loo"))
 

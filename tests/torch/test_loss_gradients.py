@@ -14,7 +14,9 @@ ESTIMATORS = ("harmonic", "log", "loo", "sele")
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("options", [{}, {"criterion": smooth_zero_one}, {"mix": 0.3}, {"label_smoothing": 0.2}])
+@pytest.mark.parametrize(
+    "options", [{}, {"criterion": smooth_zero_one}, {"mix": 0.3}, {"label_smoothing": 0.2}]
+)
 def test_gradcheck_hard(batch, estimator, options):
     logits, target = batch(6, tied=False)  # untied, so that no rank changes within the step of the check
     assert torch.autograd.gradcheck(
@@ -35,7 +37,10 @@ def test_gradcheck_soft(batch, estimator, score):
 
 def test_gradcheck_of_the_batch_by_sorting_and_of_pixels(monkeypatch):
     monkeypatch.setattr("abstain.torch.ranking.PAIRS_AT_MOST_ON_HOST", 0)
-    logits, target = torch.randn(2, 3, 2, 2, dtype=torch.float64, requires_grad=True), torch.randint(0, 3, (2, 2, 2))
+    logits, target = (
+        torch.randn(2, 3, 2, 2, dtype=torch.float64, requires_grad=True),
+        torch.randint(0, 3, (2, 2, 2)),
+    )
     assert torch.autograd.gradcheck(lambda z: aurc_loss(z, target), logits)
 
 

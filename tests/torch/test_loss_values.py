@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import abstain
-from abstain.torch import AURCLoss, aurc_loss, smooth_zero_one
-from abstain.torch import ranking
+from abstain.torch import AURCLoss, aurc_loss, ranking, smooth_zero_one
 
 ESTIMATORS = ("harmonic", "log", "loo", "sele", "2sele")
 
@@ -20,7 +19,9 @@ ESTIMATORS = ("harmonic", "log", "loo", "sele", "2sele")
 def test_equals_the_definition(batch, estimator, n):
     logits, target = batch(n)
     expected = oracles.aurc_of_logits(logits.numpy(), target.numpy(), estimator)
-    assert aurc_loss(logits, target, estimator=estimator).item() == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    assert aurc_loss(logits, target, estimator=estimator).item() == pytest.approx(
+        expected, rel=1e-12, abs=1e-15
+    )
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -30,7 +31,9 @@ def test_equals_the_numpy_core_at_any_batch_size(batch, estimator, n, tied):
     logits, target = batch(n, tied=tied)
     losses = F.cross_entropy(logits, target, reduction="none").numpy()
     expected = abstain.aurc(losses, abstain.scores.max_softmax(logits.numpy()), estimator=estimator)
-    assert aurc_loss(logits, target, estimator=estimator).item() == pytest.approx(expected, rel=1e-11, abs=1e-15)
+    assert aurc_loss(logits, target, estimator=estimator).item() == pytest.approx(
+        expected, rel=1e-11, abs=1e-15
+    )
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -67,12 +70,16 @@ def test_constant_confidence_is_the_plain_mean():
     assert aurc_loss(logits, target).item() == pytest.approx(np.log(3), rel=1e-6)
 
 
-@pytest.mark.parametrize("score", ["max_logit", "softmax_margin", "negative_entropy", "negative_gini", "energy"])
+@pytest.mark.parametrize(
+    "score", ["max_logit", "softmax_margin", "negative_entropy", "negative_gini", "energy"]
+)
 def test_scores_rank_as_the_library_ranks(batch, score):
     logits, target = batch(90, tied=False)
     confidence = getattr(abstain.scores, score)(logits.numpy())
     losses = F.cross_entropy(logits, target, reduction="none").numpy()
-    assert aurc_loss(logits, target, score=score).item() == pytest.approx(abstain.aurc(losses, confidence), rel=1e-12)
+    assert aurc_loss(logits, target, score=score).item() == pytest.approx(
+        abstain.aurc(losses, confidence), rel=1e-12
+    )
 
 
 def test_own_score_and_own_criterion(batch):
@@ -127,7 +134,9 @@ def test_pixels_are_samples():
     logits, target = torch.randn(2, 5, 6, 7, dtype=torch.float64), torch.randint(0, 5, (2, 6, 7))
     target[0, :2] = -100
     rows = logits.movedim(1, -1).reshape(-1, 5)
-    assert aurc_loss(logits, target).item() == pytest.approx(aurc_loss(rows, target.reshape(-1)).item(), rel=1e-12)
+    assert aurc_loss(logits, target).item() == pytest.approx(
+        aurc_loss(rows, target.reshape(-1)).item(), rel=1e-12
+    )
     each = aurc_loss(logits, target, reduction="none", score="negative_entropy")
     flat = aurc_loss(rows, target.reshape(-1), reduction="none", score="negative_entropy")
     assert each.shape == target.shape
@@ -142,7 +151,9 @@ def test_class_weights_are_sample_weights(batch, estimator, n):
     losses = F.cross_entropy(logits, target, reduction="none").numpy()
     key = abstain.scores.max_softmax(logits.numpy())
     expected = abstain.aurc(losses, key, estimator=estimator, sample_weight=weight[target].numpy())
-    assert aurc_loss(logits, target, estimator=estimator, weight=weight).item() == pytest.approx(expected, rel=1e-11)
+    assert aurc_loss(logits, target, estimator=estimator, weight=weight).item() == pytest.approx(
+        expected, rel=1e-11
+    )
 
 
 def test_label_smoothing_is_that_of_cross_entropy(batch):

@@ -15,7 +15,11 @@ LOSSES = {
     "even": (12, {}, False),
     "uneven": (3, {"estimator": "loo", "mix": 0.3}, False),
     "nothing in the second process": (23, {"estimator": "log"}, False),
-    "weighted": (9, {"weight": torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=torch.float64), "reduction": "sum"}, False),
+    "weighted": (
+        9,
+        {"weight": torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=torch.float64), "reduction": "sum"},
+        False,
+    ),
     "compiled": (7, {"estimator": "sele"}, True),
 }
 METRICS = {
@@ -28,7 +32,9 @@ METRICS = {
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("replicas")
-    mp.start_processes(workers.run_all, (str(folder), LOSSES, METRICS), nprocs=2, join=True, start_method="spawn")
+    mp.start_processes(
+        workers.run_all, (str(folder), LOSSES, METRICS), nprocs=2, join=True, start_method="spawn"
+    )
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in (0, 1)]
 
 

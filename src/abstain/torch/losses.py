@@ -79,7 +79,7 @@ def aurc_loss(
     --------
     >>> logits = torch.tensor([[3.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
     >>> aurc_loss(logits, torch.tensor([0, 0, 1]), estimator="sele")  # least sure first: (1*0.313+2*0.127+3*0.049)/9
-    tensor(0.0793)
+    tensor(0.0792)
     """
     inputs.check_options(estimator, reduction, rank, temperature, label_smoothing)
     inputs.check_together(estimator, criterion, label_smoothing, weight, soft=rank == "soft", gather=gather)
