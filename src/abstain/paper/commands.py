@@ -26,7 +26,7 @@ def add_to(commands: Any) -> None:
                 "--data", default=None, help="data folder; default: ABSTAIN_DATA, else digits"
             )
         if name in ("all", "figures"):
-            parser.add_argument("--out", type=Path, default=Path("paper-out"))
+            parser.add_argument("--out", type=Path, default=Path("out/paper"))
         if name in ("study", "page"):
             parser.add_argument("--to", type=Path, required=True, help="file to write")
         if name in ("figures", "claims", "page"):

@@ -47,7 +47,9 @@ def add_to(commands: Any) -> None:
 
 def _shared(parser: ArgumentParser) -> None:
     parser.add_argument("--data", default=None, help="folder of images; default: the variable ABSTAIN_DATA")
-    parser.add_argument("--folder", default="paper-runs", help="where checkpoints, results and outputs go")
+    parser.add_argument(
+        "--folder", default="out/paper-runs", help="where checkpoints, results and outputs go"
+    )
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--mode", default="plain", choices=("plain", "graph", "branches"))
     parser.add_argument("--compile", action="store_true")
