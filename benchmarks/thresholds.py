@@ -20,9 +20,8 @@ import numpy as np
 from rich.progress import track
 
 import abstain
-from abstain.core.ranked import Ranked
 from abstain.thresholds import pvalues
-from abstain.thresholds.sequence import plan, walk
+from abstain.thresholds.sequence import least_p_value, plan, walk
 
 DELTA = 0.05
 RISKS = (0.01, 0.05, 0.10)
@@ -115,16 +114,34 @@ def simulate(profile, bounded, tied, n, sims, rng):
     return Batch(share, loss, cum, level, above)
 
 
-def p_values(batch, count, risk):
-    sums = batch.sums(count)
+class Bets(NamedTuple):
+    """Log wealth of every stake after every sample, per calibration: (sims, n + 1, stakes)."""
+
+    logs: np.ndarray
+    stakes: np.ndarray
+
+
+def bets(batch, risk):
+    """Nothing for a 0/1 loss."""
     if batch.loss.dtype == bool:
+        return None
+    stakes = pvalues.ladder(batch.n, risk)
+    logs = np.zeros(
+        (len(batch.loss), batch.n + 1, len(stakes)), dtype=np.float32 if batch.n > 10**5 else np.float64
+    )
+    gain = risk - batch.loss
+    for j, stake in enumerate(stakes):
+        np.cumsum(np.log1p(stake * gain), axis=1, out=logs[:, 1:, j])
+    return Bets(logs, stakes)
+
+
+def p_values(batch, count, risk, made):
+    sums = batch.sums(count)
+    if made is None:
         return pvalues.binomial(sums, count, risk)
-    hb = pvalues.hoeffding_bentkus(sums, count, risk)
-    line = [
-        pvalues.betting(Ranked(None, None, loss, None, None, None, False), c, risk)
-        for loss, c in zip(batch.loss, count)
-    ]
-    return np.minimum(1.0, 2 * np.minimum(hb, np.stack(line)))
+    at = made.logs[np.arange(len(count))[:, None], count]
+    bet = pvalues.wealth_p(at, count, risk, made.stakes)
+    return np.minimum(1.0, 2 * np.minimum(pvalues.hoeffding_bentkus(sums, count, risk), bet))
 
 
 def largest(count, coverage, passed):
@@ -135,22 +152,24 @@ def largest(count, coverage, passed):
     return tuple(np.where(some, x, 0) for x in take)
 
 
-def ltt(batch, risk):
+def ltt(batch, risk, made):
     ranks, weights = plan(batch.n, risk, DELTA)
     if not len(ranks):
         return np.zeros(len(batch.loss), int), np.zeros(len(batch.loss))
     count, coverage = batch.cut(ranks)
-    return largest(count, coverage, walk(p_values(batch, count, risk), weights).passed)
+    return largest(
+        count, coverage, walk(p_values(batch, count, risk, made), weights, least_p_value(count, risk)).passed
+    )
 
 
-def sgr(batch, risk):
+def sgr(batch, risk, made):
     steps = max(1, math.ceil(math.log2(batch.n)))
     low, high = np.zeros(len(batch.loss), int), np.full(len(batch.loss), batch.n)
     seen = []
     for _ in range(steps):
         middle = (low + high + 1) // 2
         count, coverage = batch.cut(middle[:, None])
-        passed = p_values(batch, count, risk)[:, 0] <= DELTA / steps
+        passed = p_values(batch, count, risk, made)[:, 0] <= DELTA / steps
         seen.append((count[:, 0], coverage[:, 0], passed))
         low, high = np.where(passed, middle, low), np.where(passed, high, np.maximum(low, middle - 1))
     return largest(*(np.stack(x, axis=1) for x in zip(*seen)))
@@ -170,12 +189,12 @@ def _last(batch, good):
     return np.where(some, place + 1, 0), np.where(some, coverage, 0.0)
 
 
-def empirical(batch, risk):
+def empirical(batch, risk, made):
     k = np.arange(1, batch.n + 1)
     return _last(batch, batch.cum <= risk * k * (1 + 1e-12))
 
 
-def crc(batch, risk):
+def crc(batch, risk, made):
     return _last(batch, (batch.cum + 1) / (batch.n + 1) <= risk)
 
 
@@ -226,13 +245,14 @@ def study(sims, seed=0, sizes=SIZES, check=3):
     todo = [s for s in settings() if s[3] in sizes]
     for name, bounded, tied, n in track(todo, description="calibrations"):
         profile = Profile.of(name)
-        step = max(1, min(sims, 4_000_000 // n))
+        step = max(1, min(sims, (1_000_000 if bounded else 4_000_000) // n))
         found = {(r, m): [] for r in RISKS for m in METHODS}
         for start in range(0, sims, step):
             batch = simulate(name, bounded, tied, n, min(step, sims - start), rng)
             for r in RISKS:
+                made = bets(batch, r)
                 for m in METHODS:
-                    count, coverage = RUN[m](batch, r)
+                    count, coverage = RUN[m](batch, r, made)
                     if start == 0:
                         _agrees(batch, r, m, count, check)
                     found[r, m].append(coverage)

@@ -53,13 +53,15 @@ def advise(cal: Calibration, risk: float, delta: float, method: str) -> Advice:
 def _smallest_risk(cal: Calibration, risk: float, delta: float, method: str) -> tuple[float, Choice] | None:
     """Bisection: passing is not strictly monotone in the target, but what is returned has passed."""
     choose = sgr if method == "sgr" else learn_then_test
-    low, found = risk, None
-    high = 0.999
+    low, high = risk, min(0.999, max(2 * risk, 0.01))
     choice = choose(cal, high, delta)
-    if choice.accepted is None:
-        return None
+    while choice.accepted is None:
+        if high >= 0.999:
+            return None
+        low, high = high, min(0.999, 2 * high)
+        choice = choose(cal, high, delta)
     found = (high, choice)
-    while high - low > 1e-3 * high:
+    while high - low > 0.01 * high:
         middle = (low + high) / 2
         choice = choose(cal, middle, delta)
         if choice.accepted is None:
@@ -72,7 +74,10 @@ def _smallest_risk(cal: Calibration, risk: float, delta: float, method: str) -> 
 def _samples(cal: Calibration, risk: float, delta: float) -> int | None:
     """Least multiple of n at which the risk curve seen would pass somewhere at a sixth of delta."""
     count = np.unique(np.geomspace(min(20, cal.n), cal.n, 200).astype(np.int64))
-    mean = cal.ranked.cum_loss[count] / np.maximum(cal.ranked.cum_weight[count], 1e-300)
+    one = (
+        cal.ranked.cum_weight[-1] / cal.n
+    )  # one loss more than was seen: the best of many places looks too good
+    mean = (cal.ranked.cum_loss[count] + one) / np.maximum(cal.ranked.cum_weight[count], 1e-300)
     share, mean = count[mean < risk] / cal.n, mean[mean < risk]
     if not len(share) or risk <= 0:
         return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain.thresholds._calibration import Calibration
 from abstain.thresholds.candidates import Candidates, tabulate
-from abstain.thresholds.sequence import plan, walk
+from abstain.thresholds.sequence import least_p_value, plan, walk
 
 _SHOWN = 400  # rows of the table where nothing is tested rank by rank
 
@@ -35,7 +35,7 @@ def learn_then_test(cal: Calibration, risk: float, delta: float) -> Choice:
     ranks, weights = plan(cal.n, risk, delta)
     count, value = cal.ranked.cut(ranks)
     p = cal.p_values(count, risk)
-    level, passed = walk(p, weights)
+    level, passed = walk(p, weights, least_p_value(count, risk))
     return _largest(count, value, passed, tabulate(cal, count, value, passed, p, level))
 
 

@@ -5,6 +5,8 @@ Losses are scaled to [0, 1]. Counts and sums come as arrays; a count of 0 proves
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from abstain.core.ranked import Ranked
@@ -50,32 +52,39 @@ def betting(ranked: Ranked, count: np.ndarray, risk: float, top_weight: float = 
     .. math:: p_N = 1 \Big/ \frac{1}{|\Lambda|}\sum_{\lambda\in\Lambda}\prod_{i \le N}(1 + \lambda w_i(r - \ell_i))
 
     The product has mean at most 1 when the (weighted) mean loss is r or more, whatever the law of the losses. The
-    stakes are fixed by the rank alone. With importance weights this stays true as long as no weight of the whole
+    stakes are fixed by the counts alone. With importance weights this stays true as long as no weight of the whole
     population is above `top_weight`.
     """
     if not len(count):
         return np.zeros(0)
-    scale = np.sqrt(risk * (1 - risk))
+    stakes = ladder(ranked.n, risk, top_weight)
+    return wealth_p(log_wealth(ranked, count, risk, stakes), count, risk, stakes, top_weight)
+
+
+def ladder(n: int, risk: float, top_weight: float = 1.0) -> np.ndarray:
+    """Stakes, rising by factors of two up to nearly all that can be staked."""
     largest = 0.95 / ((1 - risk) * top_weight)
-    stakes = _stakes(2.5 / (np.sqrt(max(int(count[-1]), 1)) * scale * top_weight), largest)
-    logs = _log_wealth(ranked, count, risk, stakes)
-    smallest = 1.75 / (np.sqrt(np.maximum(count, 1)) * scale * top_weight)
-    first = np.minimum(np.searchsorted(stakes, smallest), len(stakes) - 1)
-    picked = np.minimum(first[:, None] + np.arange(4), len(stakes) - 1)  # repeated at the end: still a mean
-    wealth = np.exp(np.minimum(np.take_along_axis(logs, picked, axis=1), 700.0)).mean(axis=1)
+    smallest = float(_least_stake(n, risk, top_weight))
+    steps = math.ceil(math.log2(max(largest / smallest, 1.0)))
+    return np.asarray(largest * 2.0 ** -np.arange(steps, -1.0, -1.0))
+
+
+def _least_stake(count: np.ndarray | int, risk: float, top_weight: float) -> np.ndarray:
+    """What would be right for a loss of the largest variance; smaller variances want up to eight times as much."""
+    return np.asarray(1.75 / (np.sqrt(np.maximum(count, 1)) * np.sqrt(risk * (1 - risk)) * top_weight))
+
+
+def wealth_p(
+    logs: np.ndarray, count: np.ndarray, risk: float, stakes: np.ndarray, top_weight: float = 1.0
+) -> np.ndarray:
+    """From the log wealth of every stake, (..., counts, stakes), to p-values: four stakes that suit the count."""
+    first = np.minimum(np.searchsorted(stakes, _least_stake(count, risk, top_weight)), len(stakes) - 1)
+    picked = np.minimum(first[..., None] + np.arange(4), len(stakes) - 1)  # repeated at the end: still a mean
+    wealth = np.exp(np.minimum(np.take_along_axis(logs, picked, axis=-1), 700.0)).mean(axis=-1)
     return np.where(count > 0, np.minimum(1.0, 1.0 / np.maximum(wealth, 1e-300)), 1.0)
 
 
-def _stakes(smallest: float, largest: float) -> np.ndarray:
-    steps = max(0, int(np.floor(np.log2(largest / smallest)))) if smallest < largest else 0
-    return (
-        np.append(smallest * 2.0 ** np.arange(steps), largest)
-        if smallest < largest
-        else np.asarray([largest])
-    )
-
-
-def _log_wealth(ranked: Ranked, count: np.ndarray, risk: float, stakes: np.ndarray) -> np.ndarray:
+def log_wealth(ranked: Ranked, count: np.ndarray, risk: float, stakes: np.ndarray) -> np.ndarray:
     """Sum of log(1 + stake * w (r - l)) over the first `count` samples, for rising counts; (counts, stakes)."""
     total = np.zeros((len(count), len(stakes)))
     so_far = np.zeros(len(stakes))

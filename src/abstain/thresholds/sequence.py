@@ -25,6 +25,14 @@ stochastically at least those of independent draws of mean r*, and the p-value i
 most alpha. (Where a block of equals straddles a crossing, what is further known of the counts, that the walk did not
 meet the hypothesis earlier, only moves mass towards the riskier piece.) The levels of the first true hypotheses that
 successive walks can meet come from disjoint sets of weights, so they add up to at most delta: the union bound.
+
+**Starts inside a block.** A rank within a large block of equals accepts only what lies above the block, perhaps
+nothing. A set too small to pass even without any loss, :math:`(1-r^*)^N > \alpha_j`, is not tested but skipped, and
+its level goes on to the block itself. For the block h that is reached, :math:`P(p_h \le \alpha) \le \alpha` whatever
+lies above it; the one thing to show is that this and the chance to pass above h, when enough samples lie there, do
+not add up to more than :math:`\alpha` where both hypotheses are true. If the risk above h is high, nothing passes
+there; if it is near r*, passing at h does not depend on how many lie above. Evaluated exactly over a grid of all the
+numbers involved, the sum never exceeded :math:`\alpha` (the tests repeat this).
 """
 
 from __future__ import annotations
@@ -91,20 +99,35 @@ class Walk(NamedTuple):
     passed: np.ndarray
 
 
-def walk(p_values: np.ndarray, weights: np.ndarray) -> Walk:
-    """The fallback procedure along the last axis.
+def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None = None) -> Walk:
+    """The fallback procedure along the last axis; where `least_p`, the smallest p possible, cannot pass: skipped.
 
     >>> walk(np.asarray([0.01, 0.04, 0.2, 0.03]), np.asarray([0.03, 0.0, 0.0, 0.02])).passed.tolist()
     [True, False, False, False]
     >>> walk(np.asarray([0.01, 0.02, 0.02, 0.04]), np.asarray([0.03, 0.0, 0.0, 0.02])).level.tolist()
     [0.03, 0.03, 0.03, 0.05]
+    >>> walk(np.asarray([1.0, 0.02]), np.asarray([0.03, 0.0]), np.asarray([1.0, 0.0])).passed.tolist()
+    [False, True]
     """
-    level, passed = np.empty(p_values.shape), np.empty(p_values.shape, dtype=bool)
-    held = np.zeros(p_values.shape[:-1])
-    for j, weight in enumerate(weights):
+    least_p = np.zeros_like(p_values) if least_p is None else least_p
+    alone = p_values.ndim == 1  # then plain numbers are much faster than arrays of none
+    columns = [x.tolist() if alone else np.moveaxis(x, -1, 0) for x in (p_values, least_p)]
+    held, level, passed = 0.0, [], []
+    for weight, p, least in zip(weights.tolist(), *columns):
         held = held + weight
-        level[..., j] = held
-        passed[..., j] = p_values[..., j] <= held
-        held = np.where(passed[..., j], held, 0.0)
-    passed &= level > 0
-    return Walk(level, passed)
+        ok = (p <= held) & (held > 0)
+        level.append(held)
+        passed.append(ok)
+        held = held * (ok | (least > held))
+    if not level:
+        return Walk(np.zeros(p_values.shape), np.zeros(p_values.shape, dtype=bool))
+    wide = p_values.shape[:-1]
+    return Walk(
+        np.stack([np.broadcast_to(x, wide) for x in level], axis=-1),
+        np.stack([np.broadcast_to(x, wide) for x in passed], axis=-1),
+    )
+
+
+def least_p_value(count: np.ndarray, risk: float) -> np.ndarray:
+    """The p-value of that many samples without any loss: (1 - r)^N."""
+    return np.asarray((1 - risk) ** count) if risk < 1 else np.where(count > 0, 0.0, 1.0)

@@ -1,0 +1,141 @@
+"""Costs with and without a human, and the clinical table, against sums over samples."""
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+import abstain
+from abstain.errors import InputError, ShapeError
+from abstain.thresholds import clopper_pearson
+
+
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(0)
+    g = rng.integers(0, 12, 300) / 12
+    return rng.random(300) * (rng.random(300) < 0.5 * (1 - g)), g, rng.random(300), rng.random(300) * 0.2
+
+
+def test_cost_curve_is_the_sum_over_samples(sample):
+    loss, g, cost, human = sample
+    curve = abstain.cost_curve(loss, g, cost=cost, human_loss=human)
+    for i, t in enumerate(curve.value):
+        taken = g >= t
+        assert curve.coverage[i] == pytest.approx(taken.mean())
+        assert curve.cost[i] == pytest.approx((np.where(taken, loss, cost + human)).mean())
+        assert curve.system_loss[i] == pytest.approx((np.where(taken, loss, human)).mean())
+    assert curve.cost[curve.best] == pytest.approx(curve.cost.min())
+    assert len(curve.value) == 1 + len(np.unique(g))
+    assert curve.frame("dict")["cost"] == curve.cost.tolist()
+    assert "least cost" in repr(curve)
+
+
+def test_cost_curve_with_one_price_is_chow(sample):
+    loss, g, *_ = sample
+    curve = abstain.cost_curve(loss, g, cost=0.1)
+    assert curve.cost.min() == pytest.approx(abstain.rejection_cost(loss, g, cost=0.1))
+    best = abstain.best_rejection(loss, g, cost=0.1)
+    assert curve.value[curve.best] == best.threshold
+
+
+def test_cost_curve_with_weights_is_repetition(sample):
+    loss, g, cost, human = sample
+    times = np.random.default_rng(1).integers(0, 4, len(g))
+    a = abstain.cost_curve(loss, g, cost=cost, human_loss=human, sample_weight=times)
+    many = [np.repeat(x, times) for x in (loss, g, cost, human)]
+    b = abstain.cost_curve(many[0], many[1], cost=many[2], human_loss=many[3])
+    np.testing.assert_allclose(a.cost, b.cost)
+    np.testing.assert_array_equal(a.value, b.value)
+
+
+def test_class_costs_read_the_matrix():
+    loss, reject = abstain.class_costs(
+        [0, 1, 2, 1], [0, 0, 1, 1], errors=[[0, 1, 2], [3, 0, 4], [5, 6, 0]], rejections=[1, 2, 3]
+    )
+    assert loss.tolist() == [0, 3, 6, 0]
+    assert reject.tolist() == [1, 2, 3, 2]
+    with pytest.raises(InputError, match=r"0 \.\.\. 2"):
+        abstain.class_costs([3], [0], errors=np.ones((3, 3)))
+    with pytest.raises(ShapeError):
+        abstain.class_costs([0], [0], errors=np.ones((2, 3)))
+    with pytest.raises(InputError, match="whole numbers"):
+        abstain.class_costs(["a"], ["b"], errors=np.ones((2, 2)))
+
+
+def test_bad_costs(sample):
+    loss, g, *_ = sample
+    with pytest.raises(InputError):
+        abstain.cost_curve(loss, g, cost=-1.0)
+    with pytest.raises(ShapeError):
+        abstain.cost_curve(loss, g, cost=np.ones(3))
+    with pytest.raises(InputError):
+        abstain.cost_curve(loss, g, cost=np.full(300, np.nan))
+
+
+def test_clopper_pearson_is_the_textbook():
+    for x, n in [(0, 5), (5, 5), (3, 17), (999, 1000), (1, 1)]:
+        low, high = clopper_pearson(x, n, 0.9)
+        assert low == pytest.approx(beta.ppf(0.05, x, n - x + 1) if x else 0.0)
+        assert high == pytest.approx(beta.ppf(0.95, x + 1, n - x) if x < n else 1.0)
+    low, high = clopper_pearson(0, 0)
+    assert (low, high) == (0, 1)
+
+
+def test_clinical_table_counts_by_hand():
+    rng = np.random.default_rng(2)
+    y, p, g = rng.integers(0, 3, 400), rng.integers(0, 3, 400), rng.integers(0, 9, 400) / 8
+    t = abstain.clinical_table(y, p, g, positive=2, thresholds=[0.0, 0.5, 1.0, 2.0])
+    for i, at in enumerate([0.0, 0.5, 1.0, 2.0]):
+        taken = g >= at
+        yes, says = y[taken] == 2, p[taken] == 2
+        assert t.accepted[i] == taken.sum()
+        if not taken.any():
+            assert np.isnan(t.sensitivity.value[i])
+            assert (t.ppv.low[i], t.ppv.high[i]) == (0, 1)
+            continue
+        assert t.sensitivity.value[i] == pytest.approx(says[yes].mean())
+        assert t.specificity.value[i] == pytest.approx((~says)[~yes].mean())
+        assert t.ppv.value[i] == pytest.approx(yes[says].mean())
+        assert t.npv.value[i] == pytest.approx((~yes)[~says].mean())
+        assert t.prevalence.value[i] == pytest.approx(yes.mean())
+        assert t.positives_accepted.value[i] == pytest.approx(taken[y == 2].mean())
+        assert sum(share[i] for share in t.class_mix.values()) == pytest.approx(1)
+        assert t.class_mix[1][i] == pytest.approx((y[taken] == 1).mean())
+        assert t.sensitivity.low[i] <= t.sensitivity.value[i] <= t.sensitivity.high[i]
+        assert t.sensitivity.of[i] == yes.sum()
+    assert "positive = 2" in repr(t)
+    assert t.frame("dict")["npv"] == t.npv.value.tolist()
+
+
+def test_clinical_table_defaults_to_deciles_and_takes_words():
+    rng = np.random.default_rng(3)
+    y = np.asarray(["ill", "well"])[rng.integers(0, 2, 200)]
+    t = abstain.clinical_table(y, y, rng.random(200), positive="ill")
+    assert t.coverage.round(2).tolist() == [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
+    assert (t.sensitivity.value == 1).all()
+    with pytest.raises(InputError, match="positive"):
+        abstain.clinical_table(y, y, rng.random(200), positive="dead")
+    with pytest.raises(ShapeError):
+        abstain.clinical_table(y, y[:5], rng.random(200), positive="ill")
+
+
+@pytest.mark.data
+def test_handing_over_to_people_beats_either_alone(data_dir):
+    """CIFAR-10H: the model with people behind it errs less than the model and costs less than people alone."""
+    human = np.load(data_dir / "images" / "cifar10h_human_probs.npz")
+    probs = human[human.files[0]]
+    z = np.load(data_dir / "logits" / "cifar10__resnet20__akamaster.npz")
+    labels = z["labels"].astype(int)
+    if probs.shape != (10000, 10):
+        probs = next(human[k] for k in human.files if human[k].shape == (10000, 10))
+    wrong = z["logits"].argmax(1) != labels
+    curve = abstain.cost_curve(
+        wrong,
+        abstain.scores.max_softmax(z["logits"]),
+        cost=0.02,
+        human_loss=1 - probs[np.arange(10000), labels],
+    )
+    b = curve.best
+    assert curve.cost[b] < min(curve.cost[0], curve.cost[-1]) / 2
+    assert curve.system_loss[b] < 0.5 * wrong.mean()
+    assert curve.system_loss[b] < curve.system_loss[0]
