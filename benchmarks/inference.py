@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 
@@ -16,15 +16,15 @@ from abstain.core.estimators import area
 def interleaved(
     first: Callable[[], object], second: Callable[[], object], rounds: int
 ) -> tuple[float, float]:
-    """Median seconds of each, measured in turns so that a busy machine slows both alike."""
+    """Least CPU seconds of each, measured in turns: other work on the machine then hardly shows."""
     times: tuple[list[float], list[float]] = ([], [])
     first(), second()
     for _ in range(rounds):
         for work, kept in zip((first, second), times):
-            start = perf_counter()
+            start = process_time()
             work()
-            kept.append(perf_counter() - start)
-    return float(np.median(times[0])), float(np.median(times[1]))
+            kept.append(process_time() - start)
+    return min(times[0]), min(times[1])
 
 
 def interval_against_point(n: int, rounds: int) -> dict[str, tuple[float, float]]:
