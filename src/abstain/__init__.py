@@ -65,6 +65,7 @@ _MODULES = (
     "jax",
     "losses",
     "metrics",
+    "paper",
     "scores",
     "sklearn",
     "theory",

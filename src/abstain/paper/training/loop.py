@@ -51,22 +51,14 @@ def train(specs: Sequence[RunSpec], setting: Setting) -> bool:
             "train: runs trained together must share batch size and number of epochs. Split them."
         )
     runs = [run for spec in specs if (run := _resume(spec, setting)) is not None]
-    step, current = None, None
+    lockstep = _Lockstep(setting)
+    noted: list[Future[None]] = []
     with ThreadPoolExecutor(1) as scribe:
-        noted: list[Future[None]] = []
         while runs:
             if time.monotonic() > setting.deadline:
                 return False
-            epoch = min(run.epoch for run in runs)
-            active = [run for run in runs if run.epoch == epoch]
-            if active != current:
-                groups = _groups(active, setting.pixels)
-                _begin_epoch(groups, epoch)
-                step = make_step(groups, active[0].spec.recipe.batch, setting.mode)
-                current = active
-            assert step is not None
             began = time.monotonic()
-            _one_epoch(groups, epoch, step, setting)
+            active = lockstep.advance(runs)
             logits = _evaluate(active, setting)
             noted += _note(active, logits, time.monotonic() - began, setting, scribe)
             # with a checkpoint for every epoch an interrupt must not cost two: wait until it is on disk
@@ -75,6 +67,27 @@ def train(specs: Sequence[RunSpec], setting: Setting) -> bool:
         for n in noted:
             n.result()
     return True
+
+
+class _Lockstep:
+    """Trains those runs that are furthest behind; a captured step is kept while they stay the same."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.active: list[Run] = []
+        self.groups: list[Group] = []
+        self.step: Callable[[], None] = lambda: None
+
+    def advance(self, runs: Sequence[Run]) -> list[Run]:
+        """One epoch of the runs with the fewest finished epochs; returns them."""
+        epoch = min(run.epoch for run in runs)
+        active = [run for run in runs if run.epoch == epoch]
+        if active != self.active:
+            self.active, self.groups = active, _groups(active, self.setting.pixels)
+            _begin_epoch(self.groups, epoch)  # a captured step warms up on real batches
+            self.step = make_step(self.groups, active[0].spec.recipe.batch, self.setting.mode)
+        _one_epoch(self.groups, epoch, self.step, self.setting)
+        return active
 
 
 def _resume(spec: RunSpec, setting: Setting) -> Run | None:
