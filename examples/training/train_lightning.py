@@ -29,7 +29,7 @@ def main(folder: str = "checkpoints", epochs: int = 30) -> L.Trainer:
     data = TensorDataset(torch.randn(3, 8)[y] + torch.randn(1100, 8), y)
     train, validate = random_split(data, [603, 497])
     monitor = AURCMonitor("val_aurc", patience=3, dirpath=folder)
-    trainer = L.Trainer(max_epochs=epochs, accelerator="cpu", callbacks=[monitor], logger=False, default_root_dir=folder)
+    trainer = L.Trainer(max_epochs=epochs, callbacks=[monitor], logger=False, default_root_dir=folder)
     trainer.fit(Classifier(), DataLoader(train, 64, shuffle=True), DataLoader(validate, 256))
     print(f"best AURC {monitor.rule.best:.4f} +- {monitor.rule.best_error:.4f}, in {monitor.path}")
     return trainer

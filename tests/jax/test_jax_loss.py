@@ -12,6 +12,17 @@ import abstain
 from abstain.errors import DtypeError, InputError, ShapeError
 from abstain.jax import aurc_loss, linear_warmup, smooth_zero_one
 
+STATIC = (
+    "estimator",
+    "score",
+    "criterion",
+    "reduction",
+    "ignore_index",
+    "label_smoothing",
+    "rank",
+    "temperature",
+)
+compiled = jax.jit(aurc_loss, static_argnames=STATIC)
 ESTIMATORS = ("harmonic", "log", "loo", "sele", "2sele")
 
 
@@ -56,7 +67,7 @@ def test_gradients(estimator, options):
 def test_no_gradient_through_hard_ranks():
     logits, target = make(12)
     with jax.enable_x64(True):
-        got = jax.grad(lambda z: aurc_loss(z, target))(jnp.asarray(logits))
+        got = jax.grad(lambda z: compiled(z, target))(jnp.asarray(logits))
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     alpha = abstain.weights(abstain.scores.max_softmax(logits))
     np.testing.assert_allclose(got, alpha[:, None] * (p - np.eye(4)[target]) / 12, rtol=1e-10, atol=1e-14)
@@ -65,13 +76,13 @@ def test_no_gradient_through_hard_ranks():
 @pytest.mark.parametrize("n", [9, 600])
 def test_vmap_is_a_loop(n):
     batches = [make(n, seed=s) for s in range(3)]
-    logits, target = (np.stack(column) for column in zip(*batches))
-    together = jax.vmap(aurc_loss)(jnp.asarray(logits), jnp.asarray(target))
-    alone = [float(aurc_loss(jnp.asarray(z), jnp.asarray(y))) for z, y in zip(logits, target)]
-    np.testing.assert_allclose(together, alone, rtol=1e-6)
-    gradients = jax.vmap(jax.grad(aurc_loss))(jnp.asarray(logits), jnp.asarray(target))
-    one = jax.grad(aurc_loss)(jnp.asarray(logits[1]), jnp.asarray(target[1]))
-    np.testing.assert_allclose(gradients[1], one, rtol=1e-4, atol=1e-7)
+    logits, target = (jnp.asarray(np.stack(column)) for column in zip(*batches))
+    one_by_one = jax.jit(jax.value_and_grad(aurc_loss))
+    values, gradients = jax.jit(jax.vmap(jax.value_and_grad(aurc_loss)))(logits, target)
+    for k in range(3):
+        value, gradient = one_by_one(logits[k], target[k])
+        assert float(values[k]) == pytest.approx(float(value), rel=1e-6)
+        np.testing.assert_allclose(gradients[k], gradient, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize(("n", "estimator"), [(20, "loo"), (20, "log"), (800, "harmonic"), (800, "log")])
@@ -79,37 +90,35 @@ def test_ignored_targets_are_as_if_absent(n, estimator):
     logits, target = make(n)
     gone = np.arange(n) % 3 == 0
     with jax.enable_x64(True):
-        marked = aurc_loss(
-            jnp.asarray(logits), jnp.asarray(np.where(gone, -100, target)), estimator=estimator
-        )
+        marked = compiled(jnp.asarray(logits), jnp.asarray(np.where(gone, -100, target)), estimator=estimator)
     assert float(marked) == pytest.approx(
         reference(logits[~gone], target[~gone], estimator=estimator), rel=1e-10
     )
 
 
 def test_nothing_but_ignored_targets_is_no_loss_and_no_gradient():
-    value, gradient = jax.value_and_grad(aurc_loss)(jnp.ones((3, 2)), jnp.full(3, -100))
+    value, gradient = jax.value_and_grad(compiled)(jnp.ones((3, 2)), jnp.full(3, -100))
     assert float(value) == 0
     assert np.all(np.asarray(gradient) == 0)
 
 
 def test_options_that_scale_and_mix():
     logits, target = (jnp.asarray(x) for x in make(30))
-    each = aurc_loss(logits, target, reduction="none")
+    each = compiled(logits, target, reduction="none")
     assert each.shape == (30,)
-    assert float(aurc_loss(logits, target, reduction="sum")) == pytest.approx(float(each.sum()), rel=1e-5)
+    assert float(compiled(logits, target, reduction="sum")) == pytest.approx(float(each.sum()), rel=1e-5)
     plain = float(np.mean(abstain.losses.cross_entropy(np.asarray(logits), np.asarray(target))))
-    assert float(aurc_loss(logits, target, mix=1.0)) == pytest.approx(plain, rel=1e-5)
-    half = 0.5 * plain + 0.5 * float(aurc_loss(logits, target))
-    assert float(aurc_loss(logits, target, mix=linear_warmup(10)(5))) == pytest.approx(half, rel=1e-5)
+    assert float(compiled(logits, target, mix=1.0)) == pytest.approx(plain, rel=1e-5)
+    half = 0.5 * plain + 0.5 * float(compiled(logits, target))
+    assert float(compiled(logits, target, mix=linear_warmup(10)(5))) == pytest.approx(half, rel=1e-5)
 
 
 def test_label_smoothing_and_scores():
     logits, target = make(40, tied=False)
     with jax.enable_x64(True):
         z, y = jnp.asarray(logits), jnp.asarray(target)
-        smooth = aurc_loss(z, y, label_smoothing=0.2, score="negative_entropy")
-        own = aurc_loss(z, y, score=lambda rows: rows[:, 0])
+        smooth = compiled(z, y, label_smoothing=0.2, score="negative_entropy")
+        own = compiled(z, y, score=lambda rows: rows[:, 0])
     log_p = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     losses = -0.8 * log_p[np.arange(40), target] - 0.2 * log_p.mean(1)
     assert float(smooth) == pytest.approx(
@@ -122,14 +131,14 @@ def test_label_smoothing_and_scores():
 def test_saturated_softmax_is_still_ordered(dtype):
     gaps = jnp.linspace(20, 90, 15).astype(dtype)
     logits = jnp.stack([gaps, jnp.zeros(15, dtype)], axis=1)
-    each = aurc_loss(logits, jnp.zeros(15, int), criterion=lambda z, y: jnp.ones(len(y)), reduction="none")
+    each = compiled(logits, jnp.zeros(15, int), criterion=lambda z, y: jnp.ones(len(y)), reduction="none")
     assert np.all(np.diff(each) > 0)
 
 
 def test_samples_may_have_any_leading_axes():
     logits, target = make(24)
-    boxed = aurc_loss(jnp.asarray(logits).reshape(2, 3, 4, 4), jnp.asarray(target).reshape(2, 3, 4))
-    assert float(boxed) == pytest.approx(float(aurc_loss(jnp.asarray(logits), jnp.asarray(target))), rel=1e-6)
+    boxed = compiled(jnp.asarray(logits).reshape(2, 3, 4, 4), jnp.asarray(target).reshape(2, 3, 4))
+    assert float(boxed) == pytest.approx(float(compiled(jnp.asarray(logits), jnp.asarray(target))), rel=1e-6)
 
 
 Z, Y = jnp.ones((4, 3)), jnp.asarray([0, 1, 2, 0])

@@ -53,7 +53,7 @@ def risk_at_coverage(bins: Bins, least: float, most: float | None = 1.0) -> Cert
 
 
 def coverage_at_risk(bins: Bins, risk: float, most: float | None = 1.0) -> Certified:
-    """Largest coverage whose selective risk is at most `risk`: an edge of a bin is certain, further is possible."""
+    """Largest coverage within the risk: the edge of a bin is certain, a point inside one is possible."""
     rows = rows_of_bins(bins)
     xp = rows.xp
     low = points.coverage_at_risk(rows, rows.W[..., 0], risk)
