@@ -136,7 +136,14 @@ def write_bombs(folder: Path, mark: Path) -> dict[str, list[str]]:
     with gzip.open(folder / "long-line-bomb.csv.gz", "wb", compresslevel=1) as stream:
         for _ in range(BOMB >> 20):
             stream.write(b"a" * (1 << 20))
+    with gzip.open(folder / "blank-bomb.json.gz", "wb", compresslevel=1) as stream:
+        for _ in range(BOMB >> 20):
+            stream.write(b" " * (1 << 20))
     _arrow_bombs(folder)
+    with gzip.open(folder / "wide-bomb.csv.gz", "wb", compresslevel=1) as stream:
+        stream.write(b",".join(b"c%d" % k for k in range(50_000)) + b"\n")
+        for _ in range(300):  # 15 million cells of two bytes
+            stream.write(b"1," * 49_999 + b"1\n")
     (folder / "list-bomb.json").write_bytes(b"[" + b"[]," * (8 << 20) + b"[]]")
     import torch
 
@@ -144,8 +151,10 @@ def write_bombs(folder: Path, mark: Path) -> dict[str, list[str]]:
         {"logits": torch.zeros(1).expand(10**12, 4), "labels": torch.zeros(1)}, folder / "stride-bomb.pt"
     )
     torch.save({"logits": Bomb(mark)}, folder / "pickle-inside.pt")
-    bombs = ("zip-bomb.npz", "gz-bomb.csv.gz", "long-line-bomb.csv.gz", "arrow-bomb.arrow", "parquet-bomb.parquet",
-             "list-bomb.json")  # fmt: skip
+    bombs = (
+        "zip-bomb.npz", "gz-bomb.csv.gz", "long-line-bomb.csv.gz", "blank-bomb.json.gz", "arrow-bomb.arrow",
+        "parquet-bomb.parquet", "wide-bomb.csv.gz", "list-bomb.json",
+    )  # fmt: skip
     return dict.fromkeys(bombs, SMALL) | {"stride-bomb.pt": [], "pickle-inside.pt": []}
 
 

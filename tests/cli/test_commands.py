@@ -269,6 +269,46 @@ def test_help_needs_no_numpy():
     assert done.stdout.splitlines()[-1] == "False False"
 
 
+def test_help_is_quick():
+    """At most four times what importing click costs (best of five each: the machine may be busy)."""
+
+    def best(*command: str) -> float:
+        times = []
+        for _ in range(5):
+            began = time.perf_counter()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            times.append(time.perf_counter() - began)
+        return min(times)
+
+    assert best(sys.executable, "-m", "abstain", "--help") < 4 * best(sys.executable, "-c", "import click")
+
+
+def test_uncertain_columns_are_previewed_on_a_terminal(tmp_path):
+    import pty
+
+    (tmp_path / "t.csv").write_text("correct,confidence,conf\n1,0.5,0.21\n0,0.25,0.75\n")
+    near, far = pty.openpty()
+    work = subprocess.Popen(
+        [sys.executable, "-m", "abstain", "evaluate", "t.csv"],
+        cwd=tmp_path,
+        stdout=far,
+        stderr=far,
+        close_fds=True,
+    )
+    os.close(far)
+    seen = b""
+    try:
+        while piece := os.read(near, 4096):
+            seen += piece
+    except OSError:  # the other end is closed
+        pass
+    assert work.wait() == 3
+    told = seen.decode()
+    assert "first values" in told
+    assert "0.21, 0.75" in told
+    assert "--column confidence=confidence" in told.replace("\r\n", "")
+
+
 def test_versions(run):
     found = json.loads(run("version", "--json").output)
     assert found["numpy"] == np.__version__

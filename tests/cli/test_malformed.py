@@ -13,8 +13,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import malformed
 
 HERE = Path(__file__).parent
-NAMES = [*malformed.small_files(Path("mark")), "zip-bomb.npz", "gz-bomb.csv.gz", "long-line-bomb.csv.gz",
-         "arrow-bomb.arrow", "parquet-bomb.parquet", "list-bomb.json", "stride-bomb.pt", "pickle-inside.pt"]  # fmt: skip
+NAMES = [
+    *malformed.small_files(Path("mark")), "zip-bomb.npz", "gz-bomb.csv.gz", "long-line-bomb.csv.gz",
+    "blank-bomb.json.gz", "arrow-bomb.arrow", "parquet-bomb.parquet", "wide-bomb.csv.gz", "list-bomb.json",
+    "stride-bomb.pt", "pickle-inside.pt",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -287,3 +287,54 @@ def test_fortran_order_and_big_endian(tmp_path):
     z = np.asfortranarray(np.arange(12.0).reshape(4, 3).astype(">f8"))
     np.savez(tmp_path / "a.npz", logits=z, labels=np.zeros(4, int))
     np.testing.assert_array_equal(read_predictions(tmp_path / "a.npz").logits, np.arange(12.0).reshape(4, 3))
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
+def test_words_with_gaps_in_columnar_files(tmp_path, name):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    groups = pa.chunked_array([["x", None], ["y", "x"], pa.array([], pa.string())])
+    table = pa.table(
+        {"correct": pa.array([True, False, True, True]), "confidence": [0.5, 0.25, 1, 0], "group": groups}
+    )
+    if name == "t.parquet":
+        pq.write_table(table, tmp_path / name, row_group_size=2)
+    else:
+        with pa.OSFile(str(tmp_path / name), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    read = read_predictions(tmp_path / name)
+    assert [read.groups.row(i) for i in range(4)] == ["x", "", "y", "x"]
+    assert read.loss.tolist() == [0, 1, 0, 0]
+
+
+def test_real_outputs_in_every_format(tmp_path, data_dir):
+    """A public network's logits, through every format and back, to the last bit; and one AURC."""
+    import abstain
+    from abstain.formats import WRITABLE, write_predictions
+
+    first = read_predictions(data_dir / "logits" / "cifar10__resnet20__akamaster.npz")
+    truth = abstain.aurc(
+        abstain.losses.zero_one(first.logits, first.labels), abstain.scores.max_softmax(first.logits)
+    )
+    for ending in WRITABLE:
+        write_predictions(first, tmp_path / f"out{ending}")
+        read = read_predictions(tmp_path / f"out{ending}")
+        np.testing.assert_array_equal(read.logits.astype(np.float32), first.logits)
+        loss = abstain.losses.zero_one(read.logits, read.labels)
+        assert abstain.aurc(loss, abstain.scores.max_softmax(read.logits)) == pytest.approx(truth, rel=1e-12)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".bz2", ".txt"])
+def test_unpacking_stops_at_the_limit_and_not_before(tmp_path, ending):
+    import bz2
+
+    from abstain.formats.limits import opened
+
+    pack = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress, ".txt": bytes}[ending]
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(pack(b"x" * 10_000))
+    with opened(path, Limits(memory=10_000)) as stream:
+        assert stream.read() == b"x" * 10_000
+    with opened(path, Limits(memory=9_999)) as stream, pytest.raises(DataError, match="unpacks to more than"):
+        stream.read()

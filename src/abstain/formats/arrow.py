@@ -50,7 +50,7 @@ def _declared(metadata: Any, name: str) -> int:
     """Uncompressed bytes of one column, as the row groups state them."""
     groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
     parts = [g.column(c) for g in groups for c in range(g.num_columns)]
-    return sum(p.total_uncompressed_size for p in parts if p.path_in_schema.split(".")[0] == name)
+    return sum(p.total_uncompressed_size for p in parts if f"{p.path_in_schema}.".startswith(f"{name}."))
 
 
 def open_arrow(path: Path, limits: Limits) -> Source:

@@ -15,7 +15,8 @@ from abstain.errors import DataError
 from abstain.formats.columns import Column, Source, Values, Words
 from abstain.formats.limits import Limits, opened, reading, shown
 
-_CHUNK = 50_000
+_CHUNK = 150_000  # cells read at a time, however wide the table
+_PIECE = 128  # bytes that an array costs besides its values
 _CELL = 24  # bytes that a cell costs, about, while it is being read
 
 
@@ -80,14 +81,14 @@ def _number(text: str) -> bool:
 def _read(path: Path, lines: Iterator[list[str]], width: int, limits: Limits) -> list[list[Values]]:
     parts: list[list[Values]] = []
     done = 0
-    while rows := list(islice(lines, _CHUNK)):
+    while rows := list(islice(lines, max(1, _CHUNK // width))):
         for place, row in enumerate(rows):
             if len(row) != width:
                 raise DataError(
                     f"{shown(path)}: row {done + place + 1} has {len(row)} cells where the header has {width}."
                 )
         done += len(rows)
-        limits.check(path, done * width * _CELL)
+        limits.check(path, width * (done * _CELL + (len(parts) + 1) * _PIECE))
         parts.append([_convert(list(cells)) for cells in zip(*rows)])
     return parts
 
