@@ -18,6 +18,8 @@ def add_to(commands: Any) -> None:
         ("page", write_page, "the page with claims, table and manifest"),
         ("manifest", print_manifest, "which file shows which figure or table"),
         ("verify", verify, "recompute AURC from the outputs that come with the package"),
+        ("text", text, "outputs of a head on the packaged sentence encoder, for review texts"),
+        ("imagenet", imagenet, "outputs of a timm network on an ImageNet validation folder"),
     ):
         parser: ArgumentParser = commands.add_parser(name, help=help_)
         parser.set_defaults(run=function)
@@ -31,8 +33,32 @@ def add_to(commands: Any) -> None:
             parser.add_argument("--to", type=Path, required=True, help="file to write")
         if name in ("figures", "claims", "page"):
             parser.add_argument("--study", type=Path, default=None, help="default: the one that comes along")
+        if name == "text":
+            _text_options(parser)
+        if name == "imagenet":
+            _imagenet_options(parser)
         if name == "table":
             parser.add_argument("--runs", type=Path, default=None, help="folder of result files")
+
+
+def _text_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--train", type=Path, required=True, help="csv (or csv.xz) with stars and text")
+    parser.add_argument("--test", type=Path, required=True)
+    parser.add_argument("--head", choices=("linear", "mlp"), default="linear")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=int, default=None, help="only the first N texts of each")
+    parser.add_argument(
+        "--to", type=Path, required=True, help="npz to write, named dataset__model__source.npz"
+    )
+
+
+def _imagenet_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--model", default="ViT-Small", help="the paper's name or timm's own")
+    parser.add_argument("--images", type=Path, required=True, help="folder with one sub-folder per class")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--to", type=Path, required=True, help="npz to write, named dataset__model__source.npz"
+    )
 
 
 def _study(given: Namespace) -> Any:
@@ -123,3 +149,35 @@ def verify(given: Namespace) -> int:
             f"{c.numbers['aurc_01']:.6f}, CE AURC {c.numbers['aurc_ce']:.5f} (largest gap {c.gap:.1e})"
         )
     return 0 if checked and all(c.good for c in checked) else 1
+
+
+def text(given: Namespace) -> int:
+    """Embed reviews, fit a head, keep its outputs."""
+    from abstain.paper.datasets.text import embed, read_reviews, text_outputs
+    from abstain.paper.reproduce import progress
+
+    parts = []
+    with progress("texts") as report:
+        for path in (given.train, given.test):
+            texts, labels = read_reviews(path)
+            parts.append((embed(texts[: given.limit], report=report), labels[: given.limit]))
+    return _keep(text_outputs(*parts, head=given.head, seed=given.seed), given.to)
+
+
+def imagenet(given: Namespace) -> int:
+    """Run a network over a folder, keep its outputs."""
+    from abstain.paper.datasets.imagenet import imagenet_outputs
+    from abstain.paper.reproduce import progress
+
+    with progress("images") as report:
+        outputs = imagenet_outputs(given.model, given.images, device=given.device, report=report)
+    return _keep(outputs, given.to)
+
+
+def _keep(outputs: Any, to: Path) -> int:
+    import numpy as np
+
+    to.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(to, logits=outputs.logits, labels=outputs.labels)
+    print(f"{outputs}: accuracy {1 - outputs.loss('01').mean():.4f}, written to {to}")
+    return 0

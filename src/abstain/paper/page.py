@@ -81,7 +81,9 @@ def _machines(runs: Sequence[dict[str, Any]]) -> str:
         for m in _models(tuned)
     }
     times = ", ".join(f"{model} {value:.2f} s per epoch" for model, value in seconds.items())
-    return f"{len(tuned)} runs on {', '.join(sorted({r['device'] for r in tuned}))}: {times}.\n"
+    notes = {run["note"]: sum(r.get("note") == run["note"] for r in runs) for run in runs if "note" in run}
+    remarks = "".join(f" Note on {count} pre-trained networks: {note}." for note, count in notes.items())
+    return f"{len(tuned)} runs on {', '.join(sorted({r['device'] for r in tuned}))}: {times}.{remarks}\n"
 
 
 def _models(runs: Sequence[dict[str, Any]]) -> list[str]:
@@ -92,17 +94,15 @@ def _beside_start(rows: Sequence[finetuned.Row]) -> str:
     """How much of the gain over CE is a gain over the network that all started from."""
     lines = []
     for start in (row for row in rows if row.objective == finetuned.BEFORE):
+        by = {r.objective: r.mean for r in rows if r.model == start.model}
         for quantity, name in (("aurc_01", "0/1 AURC"), ("aurc_ce", "CE AURC")):
-            own = {
-                r.objective: r.mean[quantity] / start.mean[quantity] - 1
-                for r in rows
-                if r.model == start.model
-            }
-            changes = ", ".join(
-                f"{finetuned.NAMES[o]} {100 * own[o]:+.1f}%" for o in ("ce", "harmonic") if o in own
+            before, ce, own = (m[quantity] for m in (start.mean, by["ce"], by["harmonic"]))
+            lines.append(
+                f"Beside the pre-trained {start.model}, {name}: CE tuning {100 * (ce / before - 1):+.1f}%, harmonic "
+                f"{100 * (own / before - 1):+.1f}%; {100 * (ce - before) / (ce - own):.0f}% of the gain over CE is "
+                f"what CE tuning loses."
             )
-            lines.append(f"Beside the pre-trained {start.model}, {name}: {changes}.")
-    return "\n".join(lines) + "\n"
+    return "\n\n".join(lines) + "\n"
 
 
 def _best(rows: Sequence[finetuned.Row]) -> str:
@@ -111,7 +111,7 @@ def _best(rows: Sequence[finetuned.Row]) -> str:
         for quantity, name in (("aurc_01", "0/1 AURC"), ("aurc_ce", "CE AURC")):
             top = finetuned.best(rows, "cifar10", model, quantity)
             lines.append(f"Best {name} of {model}: {finetuned.NAMES[top.objective]}.")
-    return "\n".join(lines) + "\n"
+    return " ".join(lines) + "\n"
 
 
 def _missing(runs: Sequence[dict[str, Any]]) -> str:
