@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 WORKERS ?= 2
 
-.PHONY: demo test test-slow lint format bench clean
+.PHONY: help demo test test-slow lint format bench paper docs dist clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -35,6 +35,16 @@ format: $(VENV)/.lint ## Let ruff lay out the code
 bench: $(VENV)/.test ## Speed of the core beside what it beats (BENCH="--full" for 1e8)
 	$(BIN)/python benchmarks/core.py $(BENCH)
 
+paper: $(VENV)/.test ## The paper's figures and tables, from ABSTAIN_DATA or from scikit-learn's digits
+	$(BIN)/python -m abstain.paper all --out out/paper
+
+docs: $(VENV)/.docs ## The documentation site, offline, warnings as errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+dist: $(VENV)/bin/python ## Wheel and sdist, each tried in an empty environment
+	sh tools/check_dist.sh
+
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
@@ -50,6 +60,10 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.lint: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) --editable . --group lint
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) --editable '.[files,report,sklearn,plot]' --group docs
 	@touch $@
 
 # torch is asked for by its exact version first, so that a CPU build found on the machine is taken.
