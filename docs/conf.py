@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ autodoc_typehints = "none"  # the parameter lists say it in words
 autodoc_inherit_docstrings = False
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_param = False
 
 html_theme = "furo"
 html_title = f"abstain {version}"
@@ -39,11 +41,16 @@ templates_path: list[str] = []
 
 
 def setup(app: object) -> None:
-    """Draw the figures before the pages are read."""
+    """Draw the figures before the pages are read; leave out what scikit-learn adds to every estimator."""
     app.connect("builder-inited", lambda _: _draw())  # type: ignore[attr-defined]
+    app.connect("autodoc-skip-member", _skip)  # type: ignore[attr-defined]
 
 
 def _draw() -> None:
     import figures
 
     figures.draw_all(HERE / "_generated")
+
+
+def _skip(app: object, kind: str, name: str, value: object, skip: bool, options: object) -> bool | None:
+    return True if re.fullmatch(r"set_\w+_request", name) else None

@@ -8,11 +8,11 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
-import numpy as np  # noqa: E402
+import matplotlib.pyplot as plt
+import numpy as np
 
-import abstain  # noqa: E402
-from abstain.inference import curve_band  # noqa: E402
+import abstain
+from abstain.inference import curve_band
 
 STYLE = {
     "figure.figsize": (6.4, 3.6),

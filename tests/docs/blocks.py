@@ -43,7 +43,9 @@ def run_page(page: Path, names: dict[str, Any]) -> list[str]:
         where = f"{page.name}:{block.line}"
         if "no-run" in block.options:
             if not block.text.lstrip().startswith("#"):
-                problems.append(f"{where}: a block that is not run must say why in a comment on its first line")
+                problems.append(
+                    f"{where}: a block that is not run must say why in a comment on its first line"
+                )
         elif block.language == "pycon":
             problems += _run_session(block, names, where)
         elif block.language == "python":

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Install the wheel and the source archive, each into an empty environment, and run the demo there.
+# Usage: sh tools/check_dist.sh [folder of the two files, by default dist]
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+dist=$(cd "${1:-$root/dist}" && pwd)
+version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' "$root/src/abstain/__init__.py")
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+
+for file in "$dist/abstain-$version-py3-none-any.whl" "$dist/abstain-$version.tar.gz"; do
+    [ -f "$file" ] || { echo "missing: $file"; exit 1; }
+    env="$place/env"
+    rm -rf "$env"
+    "${PYTHON:-python3}" -m venv "$env"
+    "$env/bin/pip" --disable-pip-version-check install --quiet --constraint "$root/constraints.txt" "$file[report]"
+    cd "$place"
+    [ "$("$env/bin/python" -c 'import abstain; print(abstain.__version__)')" = "$version" ] || { echo "wrong version"; exit 1; }
+    "$env/bin/abstain" demo -o "$place/demo.html" > "$place/demo.txt"
+    grep -q AURC "$place/demo.txt" && [ -s "$place/demo.html" ] || { echo "the demo printed no table"; exit 1; }
+    "$env/bin/python" - <<'EOF'
+import abstain
+assert round(abstain.aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5) == 0.29667
+EOF
+    echo "ok: $(basename "$file") installs and runs the demo"
+done
