@@ -212,10 +212,10 @@ def interrupted(path, options):
         read, seen = self.read, []
         def held(file):
             seen.append(file)
-            if len(seen) == 6:
+            yield from read(file)
+            if len(seen) == 6:  # its samples are written, but not yet noted as done
                 print("waiting", flush=True)
                 time.sleep(60)
-            return read(file)
         self.read = held
         return original(self, *a)
     outofcore.Run.scatter = slow

@@ -30,6 +30,12 @@ def saturated(rng):
     return rng.random(N) < 0.25 * np.exp(-np.abs(z) / 4), (1 / (1 + np.exp(-z))).astype(np.float32)
 
 
+def one_heavy_value(rng):
+    """Half of all samples at one confidence in the middle, the rest all different."""
+    g = np.where(rng.random(N) < 0.5, 1 / 3, rng.random(N))
+    return rng.random(N) < 0.6 * (1 - g) ** 2, g
+
+
 def sorted_by_loss(rng):
     l, g = smooth(rng)
     order = np.argsort(l, kind="stable")
@@ -58,7 +64,16 @@ def skewed(rng):
 
 @pytest.mark.parametrize(
     "shape",
-    [smooth, heavily_tied, saturated, sorted_by_loss, sorted_by_confidence, moving_away, skewed],
+    [
+        smooth,
+        heavily_tied,
+        saturated,
+        one_heavy_value,
+        sorted_by_loss,
+        sorted_by_confidence,
+        moving_away,
+        skewed,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_a_megabyte_certifies_three_digits_and_estimates_four(shape):
@@ -119,6 +134,10 @@ def test_few_distinct_values_are_exact_however_they_come():
     np.testing.assert_allclose(curve.coverage, truth.coverage, rtol=1e-12)
     np.testing.assert_allclose(curve.risk, truth.risk, rtol=1e-12)
     np.testing.assert_array_equal(curve.threshold, truth.threshold)
+    for coverage in (0.001, 0.5, 0.77, 1.0):
+        found = whole.risk_at_coverage(coverage)
+        assert found.gap == pytest.approx(0, abs=1e-15)
+        assert found.estimate == pytest.approx(abstain.risk_at_coverage(l, g, coverage=coverage), rel=1e-12)
 
 
 def test_many_small_updates_equal_one_large():

@@ -76,8 +76,11 @@ def _sort_by_ranges(keys: np.ndarray, parts: int) -> np.ndarray:
         result = np.empty_like(keys)
 
         def fill(part: int) -> None:
-            mine = result[starts[part] : starts[part + 1]]
-            np.compress(masks[part], keys, out=mine)
+            mine, at = result[starts[part] : starts[part + 1]], 0
+            for start in range(0, len(keys), 64 * CHUNK):  # at once would need an index for every key
+                piece = keys[start : start + 64 * CHUNK][masks[part][start : start + 64 * CHUNK]]
+                mine[at : at + len(piece)] = piece
+                at += len(piece)
             mine.sort()
 
         list(pool.map(fill, range(len(masks))))

@@ -45,7 +45,7 @@ def _zero_one_items(packing: packed.Packing, loss: np.ndarray, count: int) -> It
         runs = np.unique(np.append(np.searchsorted(keys, heads, "right"), 0))
         runs = runs[runs < len(keys)]
     mass = np.diff(np.append(runs, len(keys))).astype(np.float64)
-    wrong = np.add.reduceat(errors, runs, dtype=np.int64).astype(np.float64)
+    wrong = np.add.reduceat(errors, runs).astype(np.float64)  # fewer than 2^32 at a time
     ends = np.append(runs[1:], len(keys)) - 1
     high, low = (_values(packing, keys[at]).astype(np.float64) for at in (runs, ends))
     return Items(low[::-1], high[::-1], np.stack([mass, wrong])[:, ::-1])

@@ -160,15 +160,16 @@ def _sums(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
     result.low[some] = np.minimum.reduceat(columns.confidence, first)
     result.high[some] = np.maximum.reduceat(columns.confidence, first)
     result.sums[5] = sizes
-    plain = columns.loss.dtype == bool
-    l = columns.loss.view(np.uint8) if plain else columns.loss.astype(np.float64, copy=False)
-    w = columns.weight
-    if w is None:
-        loss = np.add.reduceat(l, first, dtype=np.int64 if plain else np.float64)
-        square = loss if plain else np.add.reduceat(l * l, first)
-        rows = [sizes[some], loss, sizes[some], loss, square]
+    l, w = columns.loss, columns.weight
+    if w is None and l.dtype == bool:  # counted in place: a sum would first widen every one of them
+        wrong = [np.count_nonzero(l[a : a + n]) for a, n in zip(first, sizes[some])]
+        rows = [sizes[some], wrong, sizes[some], wrong, wrong]
+    elif w is None:
+        l = l.astype(np.float64, copy=False)
+        loss = np.add.reduceat(l, first)
+        rows = [sizes[some], loss, sizes[some], loss, np.add.reduceat(l * l, first)]
     else:
-        w = w.astype(np.float64, copy=False)
+        l, w = l.astype(np.float64, copy=False), w.astype(np.float64, copy=False)
         rows = [np.add.reduceat(x, first) for x in (w, w * l, w * w, w * w * l, w * w * l * l)]
     for row, values in enumerate(rows):
         result.sums[row, some] = values
