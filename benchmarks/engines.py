@@ -103,7 +103,8 @@ DUCKDB = """
 import duckdb, math
 connection = duckdb.connect(config={{"memory_limit": {memory!r}, "temp_directory": {spill!r}}})
 answer = connection.execute('''
-    with blocks as (select confidence g, count(*) m, sum(loss::int) l from read_parquet('{folder}/*.parquet') group by 1),
+    with blocks as
+        (select confidence g, count(*) m, sum(loss::int) l from read_parquet('{folder}/*.parquet') group by 1),
     rows as (select m, sum(m) over (order by g desc) n, sum(l) over (order by g desc) s from blocks)
     select sum(m * s / n) / sum(m) from rows
 ''').fetchone()[0]

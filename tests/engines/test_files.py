@@ -160,6 +160,16 @@ def test_bad_questions_are_told(sample, tmp_path):
         files.aurc(empty)
 
 
+def test_weight_zero_is_as_good_as_absent(sample, tmp_path, tiny_ranges):
+    l, g = sample
+    w = np.random.default_rng(5).integers(0, 3, len(l)).astype(float)
+    w[np.argmax(g)] = 0
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l, "w": w})
+    found = files.evaluate(path, sample_weight="w", points=10)
+    assert found["aurc"].estimate == pytest.approx(abstain.aurc(l, g, sample_weight=w), rel=1e-12)
+    assert found["e_aurc"].estimate == pytest.approx(abstain.e_aurc(l, g, sample_weight=w), rel=1e-9)
+
+
 def test_fractional_weights_reach_the_same_area(sample, tmp_path, tiny_ranges):
     l, g = sample
     w = np.random.default_rng(3).exponential(1, len(l))

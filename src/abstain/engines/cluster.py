@@ -18,7 +18,7 @@ from abstain.engines.locating import Stretch
 from abstain.engines.ranges import Columns, RangeSums, cuts_for, split, together
 from abstain.engines.sources import Fields, batches, check_finite, ready, scored
 from abstain.engines.survey import Survey
-from abstain.errors import InputError
+from abstain.errors import DataError, InputError
 
 SAMPLES_PER_RANGE = 4_000_000
 SAMPLES_PER_PARTITION = 4_000_000
@@ -51,7 +51,12 @@ class Loader(NamedTuple):
 
         def column(name: str) -> np.ndarray:
             values = table.column(name) if hasattr(table, "column") else table[name]
-            return np.asarray(values)
+            array = np.asarray(values)
+            if array.dtype.kind not in "biuf":  # a missing truth value makes objects of them all
+                raise DataError(
+                    f"{self.name}: `{name}` must hold numbers without a missing value, got {array.dtype}."
+                )
+            return array
 
         if fields.logits and fields.label:
             logits = np.stack([column(name) for name in fields.logits], axis=1)

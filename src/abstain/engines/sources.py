@@ -138,7 +138,10 @@ def ready(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -
             loss = loss.astype(np.float64)
         if bool(np.all((loss == 0) | (loss == 1))):
             loss = loss != 0
-    return Columns(loss, confidence, weight)
+    columns = Columns(loss, confidence, weight)
+    if weight is not None and not weight.all():
+        return columns.take(np.flatnonzero(weight))  # no mass, no block
+    return columns
 
 
 def scored(logits: np.ndarray, label: np.ndarray, fields: Fields) -> tuple[np.ndarray, np.ndarray]:
