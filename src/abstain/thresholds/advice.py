@@ -74,10 +74,11 @@ def _smallest_risk(cal: Calibration, risk: float, delta: float, method: str) -> 
 def _samples(cal: Calibration, risk: float, delta: float) -> int | None:
     """Least multiple of n at which the risk curve seen would pass somewhere at a sixth of delta."""
     count = np.unique(np.geomspace(min(20, cal.n), cal.n, 200).astype(np.int64))
-    one = (
-        cal.ranked.cum_weight[-1] / cal.n
-    )  # one loss more than was seen: the best of many places looks too good
-    mean = (cal.ranked.cum_loss[count] + one) / np.maximum(cal.ranked.cum_weight[count], 1e-300)
+    mass = np.maximum(cal.ranked.cum_weight[count], 1e-300)
+    # one loss more than was seen, since the best of many places looks too good
+    mean = (cal.ranked.cum_loss[count] + cal.ranked.cum_weight[-1] / cal.n) / mass
+    if not (mean < risk).any():
+        mean = cal.ranked.cum_loss[count] / mass
     share, mean = count[mean < risk] / cal.n, mean[mean < risk]
     if not len(share) or risk <= 0:
         return None
