@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -17,35 +16,24 @@ def main() -> None:
     """Make the report, take the pictures."""
     from abstain.cli import cli
 
-    whole = "--whole" in sys.argv
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         page_file = Path(folder) / "demo.html"
         cli(["demo", "-o", str(page_file)], standalone_mode=False)
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        page = browser.new_page(viewport={"width": 1120, "height": 820})
+        page = browser.new_page(viewport={"width": 1120, "height": 960})
         page.goto(page_file.as_uri())
         page.wait_for_selector("#curve-chart .main-svg")
         page.wait_for_timeout(500)
-        if whole:
-            page.screenshot(path="/tmp/whole.png", full_page=True)
         page.screenshot(path=IMAGES / "report-curves.png")
         page.add_style_tag(content="nav { position: static !important; }")
         page.locator("#line").scroll_into_view_if_needed()
         page.locator("#line").screenshot(path=IMAGES / "report-threshold.png")
         page.get_by_role("button", name="Switch to the dark theme").click()
         page.wait_for_timeout(500)
-        page.locator("#curves").scroll_into_view_if_needed()
-        page.evaluate("scrollTo(0, 0)")
+        page.set_viewport_size({"width": 1120, "height": 760})
+        page.evaluate("document.getElementById('scores').scrollIntoView({behavior: 'instant'})")
+        page.wait_for_timeout(500)
         page.screenshot(path=IMAGES / "report-dark.png")
-        page.locator("#scores").screenshot(path=IMAGES / "report-scores.png")
-        if whole:
-            page.screenshot(path="/tmp/whole-dark.png", full_page=True)
-            page.emulate_media(media="print")
-            page.pdf(path="/tmp/whole.pdf")
-            page.set_viewport_size({"width": 400, "height": 800})
-            page.emulate_media(media="screen")
-            page.wait_for_timeout(500)
-            page.screenshot(path="/tmp/phone.png")
         browser.close()
     for path in sorted(IMAGES.glob("report-*.png")):
         print(path.name, path.stat().st_size)

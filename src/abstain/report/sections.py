@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abstain.report import tables, words
 from abstain.report.content import REPLICATES, Content
-from abstain.report.tables import text
+from abstain.report.tables import text, with_code
 from abstain.report.versions import versions
 
 _USED = ("numpy", "scipy", "plotly", "pyarrow", "torch")
@@ -124,7 +124,7 @@ def ties(content: Content) -> str:
     """Ties and saturation in words."""
     blocks = []
     for k, model in enumerate(content.models):
-        told = "".join(f"<p>{text(s)}</p>" for s in words.ties(model))
+        told = "".join(f"<p>{with_code(s)}</p>" for s in words.ties(model))
         head = f"<h3>{_dot(k)} {text(model.read.name)}</h3>" if len(content.models) > 1 else ""
         blocks.append(f"<div>{head}{told}</div>")
     return f"""
@@ -137,7 +137,7 @@ of equal confidence are answered or rejected together; every number here respect
 
 def method(content: Content, command: str) -> str:
     """Files, method, versions and the command."""
-    found = "".join(f"<li>{text(k)} {text(v)}</li>" for k, v in versions(*_USED).items())
+    found = ", ".join(f"{text(k)} {text(v)}" for k, v in versions(*_USED).items())
     again = f"<h3>Make this page again</h3><pre>{text(command)}</pre>" if command else ""
     return f"""
 <section id="method"><h2>Data and method</h2>
@@ -153,4 +153,4 @@ The curve's band is simultaneous, from {content.replicates} replicates; seed {co
 <li>Differences are tested on the same samples where the files hold the same samples, and corrected after Holm.</li>
 </ul>
 {again}
-<h3>Versions</h3><ul class="soft">{found}</ul></div></section>"""
+<h3>Versions</h3><p class="soft">{found}</p></div></section>"""

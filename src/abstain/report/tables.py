@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 
 from abstain.evaluation import Comparison, Entry, Evaluation
@@ -13,6 +14,11 @@ from abstain.report.words import estimator_note
 def text(value: object) -> str:
     """A string that stays text in HTML, in attributes too."""
     return html.escape(str(value), quote=True)
+
+
+def with_code(value: str) -> str:
+    """The same, with what stands between backticks set as code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", text(value))
 
 
 def table(

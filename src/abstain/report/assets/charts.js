@@ -10,7 +10,7 @@ const CONFIG = { displayModeBar: false, responsive: true };
 
 function veil(hex) {
   const n = parseInt(hex.slice(1), 16);
-  return `rgba(${n >> 16}, ${(n >> 8) & 255}, ${n & 255}, 0.13)`;
+  return `rgba(${n >> 16}, ${(n >> 8) & 255}, ${n & 255}, ${DATA.models.length > 4 ? 0.09 : 0.14})`;
 }
 
 function layout(more) {
@@ -39,7 +39,7 @@ function curveTraces() {
       x: view.coverage, y: view.value, type: "scatter", name: safe(model.name),
       // few thresholds make a staircase: what is accepted together is shown together
       mode: view.value.length > 60 ? "lines" : "lines+markers", marker: { size: 5 },
-      line: { color: ink(k), width: 2, shape: view.value.length > 60 ? "linear" : "vh" },
+      line: { color: ink(k), width: 2, dash: ["solid", "dash", "dot"][Math.floor(k / 8) % 3], shape: view.value.length > 60 ? "linear" : "vh" },
       hovertemplate: `coverage %{x:.1%}<br>${STATE.view === "risk" ? "risk" : "generalised risk"} %{y:${format}}<extra>%{fullData.name}</extra>`,
     });
   });

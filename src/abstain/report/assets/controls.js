@@ -87,7 +87,11 @@ function setTheme(theme, keep) {
 }
 
 function paintDots() {
-  document.querySelectorAll(".dot").forEach((dot) => { dot.style.background = ink(Number(dot.dataset.k)); });
+  document.querySelectorAll(".dot").forEach((dot) => {
+    const k = Number(dot.dataset.k);
+    dot.style.background = k < 8 ? ink(k) : "transparent"; // colours repeat after eight: the others are rings, and dashed
+    dot.style.boxShadow = `inset 0 0 0 3px ${ink(k)}`;
+  });
 }
 
 function start() {
