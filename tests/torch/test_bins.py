@@ -154,9 +154,10 @@ def test_points_are_bounded_over_all_arrangements(groups):
 def test_torch_and_numpy_bin_alike(domain):
     """State made here merges with state made anywhere."""
     rng = np.random.default_rng(3)
-    g = np.concatenate(
-        [rng.random(200_000), 1 - np.exp(-rng.random(1000) * 40), rng.standard_normal(1000) * 50]
-    )
+    edges = np.concatenate([1 + np.arange(c) / c for c in range(1, 200)])  # where an octave may be cut
+    close = np.concatenate([edges * (1 + e) for e in (-1e-12, -1e-15, 0, 1e-15, 1e-12)])
+    wide = [close * 2.0**k for k in range(-6, 6)]
+    g = np.concatenate([rng.random(1000), 1 - np.exp(-rng.random(1000) * 40), *wide])
     binmap = BinMap(2048, domain)
     np.testing.assert_array_equal(binmap.index(np_xp, g), binmap.index(xp, torch.tensor(g)).numpy())
 

@@ -109,6 +109,16 @@ def test_saturated_softmax_is_still_ordered():
         assert torch.all(each.diff() > 0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_differences_beyond_float32_are_still_ordered(dtype):
+    """The odds against the winner are e^-1 + e^-k here: in float32 all the same, in truth falling with k."""
+    k = torch.arange(18.0, 30.0)
+    logits = torch.stack([torch.zeros(12), -torch.ones(12), -k], dim=1).to(dtype)
+    ones = lambda z, y: torch.ones(len(y))  # noqa: E731
+    each = aurc_loss(logits, torch.zeros(12, dtype=torch.int64), criterion=ones, reduction="none")
+    assert torch.all(each.diff() > 0)
+
+
 def test_autocast_gives_float32_and_the_same_ranks():
     layer, x, y = torch.nn.Linear(16, 4), torch.randn(32, 16), torch.randint(0, 4, (32,))
     with torch.autocast("cpu", torch.bfloat16):

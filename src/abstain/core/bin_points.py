@@ -62,7 +62,9 @@ def coverage_at_risk(bins: Bins, risk: float, most: float | None = 1.0) -> Certi
     S = rows.S - rows.L
     free = rows.N - rows.L / most  # positions that need not have met any of the bin's loss
     reach = xp.minimum(rows.N, (most * free - S) / (most - risk))
-    reach = xp.floor(reach) if bins.whole else reach
+    reach = (
+        xp.floor(reach * (1 + 1e-12)) if bins.whole else reach
+    )  # a quotient may round to just below a whole number
     inside = (rows.m > 0) & ~xp.flip(bins.tie, axis=-1) & (risk * free >= S) & (reach > rows.N - rows.m)
     high = xp.max(xp.where(inside, reach / rows.W, 0.0), axis=-1)
     return Certified(low, low, xp.maximum(low, high))
