@@ -81,9 +81,8 @@ def check_finite(name: str, argument: str, road: Road, x: Array, remedy: str) ->
         )
     if not (xp.isdtype(x.dtype, "real floating") and is_concrete(x)):
         return
-    if not bool(
-        xp.isfinite(xp.min(x)) & xp.isfinite(xp.max(x))
-    ):  # both pass NaN on; two reads, nothing written
+    least, most = extremes(xp, x)  # both pass NaN on, and nothing is written
+    if not bool(xp.isfinite(least) & xp.isfinite(most)):
         raise InputError(f"{name}: `{argument}` must be finite, got NaN or infinity. {remedy}")
 
 
