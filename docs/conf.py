@@ -26,6 +26,8 @@ nitpicky = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the parameter lists say it in words
 autodoc_inherit_docstrings = False
+# Heavy frameworks need not be there: what they would add to a docstring is nothing.
+autodoc_mock_imports = ["torch", "torchmetrics", "jax", "dask", "distributed", "pyspark"]
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_param = False

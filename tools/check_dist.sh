@@ -1,19 +1,30 @@
 #!/bin/sh
-# Install the wheel and the source archive, each into an empty environment, and run the demo there.
-# Usage: sh tools/check_dist.sh [folder of the two files, by default dist]
+# Build the wheel and the source archive into dist/, install each into an empty environment and run the demo there.
+# Usage: sh tools/check_dist.sh [folder]      with a folder: its two files are tried and nothing is built
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
-dist=$(cd "${1:-$root/dist}" && pwd)
 version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' "$root/src/abstain/__init__.py")
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
+
+install() { # Python, what
+    "$1" -m pip --disable-pip-version-check install --quiet --constraint "$root/constraints.txt" "$2"
+}
+
+if [ $# -eq 0 ]; then
+    "${PYTHON:-python3}" -m venv "$place/build"
+    install "$place/build/bin/python" build
+    rm -rf "$root/dist"
+    "$place/build/bin/python" -m build --outdir "$root/dist" "$root"
+fi
+dist=$(cd "${1:-$root/dist}" && pwd)
 
 for file in "$dist/abstain-$version-py3-none-any.whl" "$dist/abstain-$version.tar.gz"; do
     [ -f "$file" ] || { echo "missing: $file"; exit 1; }
     env="$place/env"
     rm -rf "$env"
     "${PYTHON:-python3}" -m venv "$env"
-    "$env/bin/pip" --disable-pip-version-check install --quiet --constraint "$root/constraints.txt" "$file[report]"
+    install "$env/bin/python" "$file[report]"
     cd "$place"
     [ "$("$env/bin/python" -c 'import abstain; print(abstain.__version__)')" = "$version" ] || { echo "wrong version"; exit 1; }
     "$env/bin/abstain" demo -o "$place/demo.html" > "$place/demo.txt"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from blocks import blocks_of, run_page
+from setups import SETUPS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -13,15 +16,19 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_code_of_the_page(page, reader):
-    problems = run_page(page, reader)
+    names = reader | SETUPS.get(page.name, dict)()
+    problems = run_page(page, names)
     assert not problems, "\n".join(problems)
 
 
-def test_the_first_page_needs_nothing_but_a_fresh_python():
-    """Its sessions are run with no name defined."""
-    page = ROOT / "docs" / "index.md"
-    assert any(block.language == "pycon" for block in blocks_of(page))
-    assert not run_page(page, {})
+def test_the_first_page_needs_nothing_but_a_fresh_python(tmp_path):
+    session = [block.text for block in blocks_of(ROOT / "docs" / "index.md") if block.language == "pycon"]
+    assert len(session) == 1
+    page = tmp_path / "page.txt"
+    page.write_text(session[0])
+    call = [sys.executable, "-m", "doctest", "-o", "NORMALIZE_WHITESPACE", str(page)]
+    done = subprocess.run(call, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(

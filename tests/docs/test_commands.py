@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+from blocks import FENCE, blocks_of
 
 from abstain.cli import cli
 
@@ -19,11 +20,10 @@ TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)
 
 def commands(page: Path) -> list[list[str]]:
     """Words of each command line in a fenced or an indented block, settings and prompts dropped."""
-    lines = []
-    for fenced, indented in re.findall(
-        r"^```(?:bash|sh|console|shell|text)?\n(.*?)^```|^ {4}(\S.*)$", page.read_text(), re.M | re.S
-    ):
-        lines += (fenced or indented).splitlines()
+    lines = re.findall(r"^ {4}(\S.*)$", FENCE.sub("", page.read_text()), re.M)
+    for block in blocks_of(page):
+        if block.language in ("", "bash", "sh", "shell", "console", "text"):
+            lines += block.text.splitlines()
     found = []
     for line in lines:
         plain = re.sub(r"\s#.*", "", line).strip().removeprefix("$ ")

@@ -1,0 +1,75 @@
+"""What a page tells its reader to have already: names for its code, beside those of every page (see conftest)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def training() -> dict[str, Any]:
+    """A small network that takes vectors and pictures, and batches of both; real digits."""
+    import torch
+    import torch.nn.functional as F
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    x, y = torch.tensor(digits.data[:256] / 16, dtype=torch.float32), torch.tensor(digits.target[:256])
+    torch.manual_seed(0)
+    by_sample, by_pixel = torch.nn.Linear(64, 10), torch.nn.Conv2d(1, 3, 3, padding=1)
+    pictures = torch.tensor(digits.images[:32, None] / 16, dtype=torch.float32)
+    masks = (pictures[:, 0] * 2.99).long()
+
+    def model(inputs: Any) -> Any:
+        return by_pixel(inputs) if inputs.ndim == 4 else by_sample(inputs)
+
+    return {
+        "torch": torch, "F": F, "model": model, "x": x[:128], "y": y[:128], "x_val": x[128:], "y_val": y[128:],
+        "parts": x[:128].split(48), "targets": y[:128].split(48), "sizes": [48, 48, 32],
+        "loader": [(pictures[:16], masks[:16]), (pictures[16:], masks[16:])],
+    }  # fmt: skip
+
+
+def billion() -> dict[str, Any]:
+    """A stream, the sketch of another worker, and folders of files (in the current folder)."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    import abstain
+    from abstain.engines import Sketch
+
+    with np.load("preds.npz") as data:
+        probs, labels = data["probs"], data["labels"]
+    loss = abstain.losses.zero_one(probs=probs, labels=labels).astype(np.float32)
+    confidence = abstain.scores.max_softmax(probs=probs)
+    country = pa.array(np.where(labels < 5, "A", "B"))
+    pq.write_table(
+        pa.table({"loss": loss, "confidence": confidence, "country": country}), "predictions/part-0.parquet"
+    )
+    from pathlib import Path
+
+    Path("outputs").mkdir()
+    logits = pa.array(np.log(probs + 1e-12).tolist(), pa.list_(pa.float32()))
+    pq.write_table(pa.table({"logits": logits, "label": labels.astype(np.int64)}), "outputs/part-0.parquet")
+    other = Sketch()
+    other.update(loss, confidence)
+    return {"batches": list(zip(np.split(loss, 4), np.split(confidence, 4))), "other": other}
+
+
+def shipping() -> dict[str, Any]:
+    """Later confidences and what came of them; another reader of the same digits in the place of people."""
+    from importlib.resources import files
+
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.ensemble import RandomForestClassifier
+
+    with np.load(str(files("abstain") / "data/demo/nearest-neighbours.npz")) as data:
+        human = data["probs"]
+    return {
+        "new_confidence": np.linspace(0, 5, 11), "more_loss": np.zeros(5), "more_confidence": np.linspace(0, 5, 5),
+        "human": human, "n": len(human), "RandomForestClassifier": RandomForestClassifier,
+        "X_new": load_breast_cancer().data[:9],
+    }  # fmt: skip
+
+
+SETUPS = {"train.md": training, "billion.md": billion, "ship.md": shipping}
