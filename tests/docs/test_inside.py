@@ -1,0 +1,48 @@
+"""The page on how it works inside names the files a call really crosses, and the layers that are really checked."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+
+import abstain
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "inside.md").read_text()
+
+
+def files_crossed(call) -> set[str]:
+    seen: set[str] = set()
+    home = str(Path(abstain.__file__).parent)
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(home):
+            seen.add(str(Path(frame.f_code.co_filename).relative_to(home)))
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def test_aurc_crosses_the_files_of_the_page_and_no_more():
+    aurc, rng = abstain.aurc, np.random.default_rng(0)
+    crossed = files_crossed(lambda: aurc(rng.random(1000) < 0.1, rng.random(1000)))
+    table = PAGE.split("## From `abstain.aurc` to a number")[1].split("## The roads")[0]
+    named = set(re.findall(r"`([\w/]+\.py)`", table)) - {"abstain/__init__.py"}
+    assert crossed == named
+    assert len(crossed) <= 11
+
+
+def test_the_layers_are_those_that_are_checked():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    checked = [re.findall(r"abstain\.(\w+)", layer) for layer in contracts[0]["layers"]]
+    text = PAGE.split("## The layers")[1].split("```text\n")[1].split("```")[0]
+    shown = [re.split(r"\s{2,}", line.strip())[0].split(" | ") for line in text.splitlines()]
+    assert shown == checked
