@@ -18,7 +18,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         page_file = Path(folder) / "demo.html"
-        cli(["demo", "-o", str(page_file)], standalone_mode=False)
+        cli(["demo", "--data", "digits", "-o", str(page_file)], standalone_mode=False)
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         page = browser.new_page(viewport={"width": 1120, "height": 960})
         page.goto(page_file.as_uri())

@@ -42,11 +42,11 @@ def chosen(file: str, how: Reading, options: dict[str, Any]) -> tuple[Any, str]:
             pair.loss, pair.confidence, **form, delta=options["delta"], method=options["method"],
             groups=pair.groups if options["per_group"] else None, sample_weight=pair.weight,
         )  # fmt: skip
-    known = None if pair.own else _in_words(result, options["score"][0])
+    known = None if pair.own else in_words(result, options["score"][0])
     return result, " ".join(filter(None, (known, note)))
 
 
-def _in_words(result: Any, score: str) -> str | None:
+def in_words(result: Any, score: str) -> str | None:
     """The rule is in the score's rank key, which does not saturate; people know another number."""
     from abstain import scores
 

@@ -104,7 +104,7 @@ def _heading(name: str) -> Text:
 
 def _piece(on: Console, table: Any, loss: str, scores: list[str]) -> Table:
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, title_justify="left")
-    drawn.add_column(Text(f"{loss} loss"), max_width=_METRIC - 2)
+    drawn.add_column(Text(loss if loss == "loss" else f"{loss} loss"), max_width=_METRIC - 2)
     for score in scores:
         drawn.add_column(_heading(score), no_wrap=True)
     for metric in table.metrics:

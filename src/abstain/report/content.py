@@ -20,7 +20,7 @@ from abstain.report.steps import Steps, steps_of
 
 ESTIMATORS = ("harmonic", "log", "loo", "sele")
 REPLICATES = 200  # of the bootstrap, for metrics without an influence function
-_WORK = 4e7  # samples times replicates that a band may cost
+_WORK = 5e6  # samples times replicates that a band may cost
 
 
 @dataclass(frozen=True)
