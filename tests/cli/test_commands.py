@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -243,7 +244,12 @@ def test_interrupt_leaves_no_half_file(tmp_path):
         [sys.executable, "-m", "abstain", "report", "a.npz", "-o", "out.html"], cwd=tmp_path,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    time.sleep(2.5)
+    maps = Path(f"/proc/{work.pid}/maps")
+    while (
+        work.poll() is None and "_ufuncs" not in maps.read_text()
+    ):  # scipy is loaded when the numbers are due
+        time.sleep(0.05)
+    time.sleep(0.3)
     work.send_signal(signal.SIGINT)
     _, err = work.communicate(timeout=60)
     assert work.returncode == 1
