@@ -18,7 +18,7 @@ PACKAGE = Path(abstain.__file__).parent
 MUTANTS = {  # name: (file, right, wrong)
     "rank one too low": ("core/weights.py", "rank = np.arange(1.0, n + 1)", "rank = np.arange(0.0, n)"),
     "rank one too high": ("core/weights.py", "above = n - rank ", "above = np.maximum(n - rank - 1, 0) "),
-    "position one too low": ("core/fast.py", "N = places + (a + 1.0)", "N = places + (a + 0.5)"),
+    "position one too low": ("core/stream.py", "N = places + (a + 1.0)", "N = places + (a + 0.5)"),
     "n for n + 1 in the log weight of a rank": (
         "core/weights.py",
         "(above + 1) / (n + 1))",
@@ -41,12 +41,12 @@ MUTANTS = {  # name: (file, right, wrong)
         "confidence[..., 1:] != confidence[..., :-1], last",
         "xp.ones_like(confidence[..., 1:], dtype=xp.bool), last",
     ),
-    "ties of a batch ignored": ("core/fast.py", "if goes_on.any():", "if False:"),
-    "dropped top block": ("core/fast.py", "for r in pieces)))", "for r in list(pieces)[1:])))"),
+    "ties of a batch ignored": ("core/batch.py", "if goes_on.any():", "if False:"),
+    "dropped top block": ("core/fast.py", "for r in parts)))", "for r in list(parts)[1:])))"),
     "dropped top block of the area": (
         "core/fast.py",
-        "samples = _stream(loss, confidence, weight)\n",
-        "samples = _stream(loss, confidence, weight)\n    samples = samples._replace(loss=lambda a, b: samples_loss(a, b))\n    samples_loss = lambda a, b, f=_stream(loss, confidence, weight).loss: f(a, b) * (np.arange(a, b) > 0)\n",
+        "area_terms(rows, estimator, ties)))",
+        "area_terms(rows, estimator, ties)[1:]))",
     ),
     "harmonic weight": (
         "core/weights.py",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain.core import fast, packed
+from abstain.core import packed, payload
 
 
 class Cut(NamedTuple):
@@ -62,7 +62,7 @@ class Ranked(NamedTuple):
 
 def rank(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Ranked:
     """Sort once. With a 0/1 loss (or a float32 one) the loss travels in the low bits of the key."""
-    keys = fast._packed(loss, confidence) if weight is None else None
+    keys = payload.pack_loss(loss, confidence) if weight is None else None
     if keys is not None:
         unsorted, below, unpack = keys
         ranked = packed.sort_in_place(unsorted)
@@ -74,7 +74,7 @@ def rank(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = N
     values = loss[order].astype(np.float64)
     mass = None if weight is None else weight[order].astype(np.float64)
     # -x rises where x falls, exactly
-    return _finish(-confidence[order], lambda h: -h, values, mass, fast.is_zero_one(loss))
+    return _finish(-confidence[order], lambda h: -h, values, mass, payload.is_zero_one(loss))
 
 
 def _confidences(packing: packed.Packing, heads: np.ndarray) -> np.ndarray:

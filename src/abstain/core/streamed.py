@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain.core import fast
+from abstain.core import stream
 from abstain.core.estimators import area_terms
 from abstain.core.rows import Rows
 
@@ -90,11 +90,11 @@ def _row_pieces(
     loss: np.ndarray, confidence: np.ndarray, zero_one: bool
 ) -> Iterator[tuple[Rows, np.ndarray]]:
     """Rows a cacheful at a time, from the top, each with its sum of squared losses."""
-    samples = fast._stream(loss, confidence, None)
+    samples = stream.sort_once(loss, confidence, None)
     if zero_one:
-        for rows in fast._pieces(samples):
+        for rows in stream.pieces(samples):
             yield rows, rows.L
         return
     squares = samples._replace(loss=lambda a, b: np.square(samples.loss(a, b)))
-    for rows, squared in zip(fast._pieces(samples), fast._pieces(squares)):
+    for rows, squared in zip(stream.pieces(samples), stream.pieces(squares)):
         yield rows, squared.L

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain.core import detection, fast
+from abstain.core import detection, stream
 from abstain.core.binning import harmonic_spread
 from abstain.core.blocks import Blocks
 from abstain.core.estimators import area_terms, reads_block_loss
@@ -87,8 +87,8 @@ def _placed(rows: Rows, place: Place) -> Rows:
 
 def _area(columns: Columns, place: Place, ask: Ask) -> float:
     """A sum over pieces that stay in cache."""
-    stream = fast._stream(*columns.samples)
-    pieces = fast._pieces(stream, reads_block_loss(ask.estimator, ask.ties))
+    samples = stream.sort_once(*columns.samples)
+    pieces = stream.pieces(samples, reads_block_loss(ask.estimator, ask.ties))
     return math.fsum(
         float(np.sum(area_terms(_placed(rows, place), ask.estimator, ask.ties))) for rows in pieces
     )
