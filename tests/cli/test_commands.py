@@ -130,6 +130,22 @@ def test_compare_refuses_other_samples(run, tmp_path, outputs):
     assert run("compare", "strong.npz", "other.npz", "--unpaired").exit_code == 0
 
 
+def test_compare_models_that_refuse(run, tmp_path):
+    """A refusal is never accepted: the area of each model is over what it answered."""
+    rng = np.random.default_rng(3)
+    truth = {}
+    for name in ("gpt", "claude"):
+        confidence, away = rng.random(500), rng.random(500) < (0.2 if name == "gpt" else 0)
+        wrong = rng.random(500) < 0.4 * (1 - confidence)
+        rows = [f"{int(not w)},{c},{int(a)}" for w, c, a in zip(wrong, confidence, away)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["correct,confidence,abstained", *rows]))
+        truth[name] = aurc_by_hand(wrong[~away], confidence[~away])
+    data = json.loads(run("compare", "gpt.csv", "claude.csv", "--json").output)
+    assert {c["name"]: c["estimate"] for c in data["contestants"]} == pytest.approx(truth, rel=1e-12)
+    assert "gpt answered" in run("compare", "gpt.csv", "claude.csv").output
+    assert run("report", "gpt.csv", "claude.csv", "-q").exit_code == 0
+
+
 def test_compare_scores_of_one_model(run, outputs):
     result = run("compare", "strong.npz", "--scores", "max_softmax,max_logit", "--json")
     assert sorted(c["name"] for c in json.loads(result.output)["contestants"]) == ["max_logit", "max_softmax"]

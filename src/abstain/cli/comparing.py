@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from rich.text import Text
 from abstain.cli.options import Reading
 from abstain.cli.screen import can_draw, estimate, plain_table, span, working
 from abstain.errors import DataError
+from abstain.formats import Predictions
 from abstain.formats.limits import shown
-from abstain.formats.vectors import pair_of
+from abstain.formats.vectors import along_samples, full_pair
 
 _SENTENCES = 8
 
@@ -31,33 +34,42 @@ def model_names(files: tuple[str, ...], stated: str | None) -> list[str]:
     return list(files) if len(set(files)) == len(files) else [f"{f} ({k + 1})" for k, f in enumerate(files)]
 
 
-def compared(files: tuple[str, ...], how: Reading, options: dict[str, Any]) -> Any:
-    """Read every file and compare."""
+def compared(files: tuple[str, ...], how: Reading, options: dict[str, Any]) -> tuple[Any, list[str]]:
+    """Read every file and compare; and what to know besides."""
     from abstain import compare
 
-    entries, weights, clusters, labels = {}, {}, {}, {}
-    scores = options["scores"] if isinstance(options["scores"], list) else [options["scores"]]
+    models = []
     for file, name in zip(files, model_names(files, options["names"])):
         with working(f"reading {shown(file)}"):
-            read = how.read(file, name)
-        if read.abstained is not None and read.abstained.any():
-            raise DataError(
-                f"{shown(file)}: has abstained samples, which `compare` does not take. Evaluate each file."
-            )
-        for score in scores if read.kind != "confidence" else ["confidence"]:
-            pair = pair_of(read, score, options["loss"][0])
-            title = name if len(scores) == 1 or read.kind == "confidence" else f"{name} / {score}"
-            title = score if len(files) == 1 else title
-            entries[title] = (pair.loss, pair.confidence)
-            weights[title], clusters[title], labels[title] = read.weight, read.clusters, read.labels
-    if len(entries) < 2:
+            models.append(how.read(file, name))
+    contestants = [c for m in models for c in _contestants(m, options["scores"], len(files) == 1)]
+    if len(contestants) < 2:
         raise click.UsageError("comparing needs at least two files, or several --scores of one.")
     paired = not options["unpaired"]
     if paired:
-        _check_same_samples(labels)
-    own = {"sample_weight": _shared(weights, paired), "clusters": _shared(clusters, paired)}
+        _check_same_samples({m.name: m.labels for m, _ in contestants})
+    entries = {m.name: full_pair(m, score, options["loss"][0]) for m, score in contestants}
+    named = [m for m, _ in contestants]
+    columns = {"sample_weight": "weight", "clusters": "clusters", "abstained": "abstained"}
+    along = {name: along_samples(named, column) for name, column in columns.items()}
     with working("comparing"):
-        return compare(entries, metric=options["metric"][0], level=options["level"], paired=paired, **own)
+        result = compare(entries, metric=options["metric"][0], level=options["level"], paired=paired, **along)
+    return result, [_answered(m) for m in models if m.abstained is not None and m.abstained.any()]
+
+
+def _contestants(read: Predictions, scores: list[str], alone: bool) -> list[tuple[Predictions, str]]:
+    """A model by each score asked for, under a name that says which."""
+    if read.kind == "confidence" or len(scores) == 1:
+        return [(read, scores[0])]
+    return [(replace(read, name=score if alone else f"{read.name} / {score}"), score) for score in scores]
+
+
+def _answered(read: Predictions) -> str:
+    assert read.abstained is not None
+    share = 1 - float(read.abstained.mean())
+    return (
+        f"{shown(read.name)} answered {share:.1%} of the samples; areas are over the coverage it can attain."
+    )
 
 
 def _check_same_samples(labels: dict[str, Any]) -> None:
@@ -75,14 +87,7 @@ def _check_same_samples(labels: dict[str, Any]) -> None:
             )
 
 
-def _shared(columns: dict[str, Any], paired: bool) -> Any:
-    given = {name: c for name, c in columns.items() if c is not None}
-    if not given:
-        return None
-    return next(iter(given.values())) if paired else given
-
-
-def draw_comparison(on: Console, result: Any) -> None:
+def draw_comparison(on: Console, result: Any, notes: Sequence[str] = ()) -> None:
     """The ranking, and what can be said of neighbours."""
     way = "lower" if result.lower_is_better else "higher"
     kind = f"the same {result.n:,} samples" if result.paired else "different test sets"
@@ -110,3 +115,5 @@ def draw_comparison(on: Console, result: Any) -> None:
         on.print(Text(f"- {sentence}"))
     if len(told) > _SENTENCES:
         on.print(Text(f"- ... and {len(told) - _SENTENCES} more such neighbours"))
+    for note in notes:
+        on.print(Text(f"- {note}"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,3 +52,23 @@ def pair_of(read: Predictions, score: str, loss: str) -> Pair:
         int((~kept).sum()),
         read.kind == "confidence",
     )
+
+
+def full_pair(read: Predictions, score: str, loss: str) -> tuple[np.ndarray, np.ndarray]:
+    """Loss and confidence of every sample, abstained ones included (to be passed on with their mask)."""
+    pair = pair_of(replace(read, abstained=None), score, loss)
+    return pair.loss, pair.confidence
+
+
+def along_samples(models: Sequence[Predictions], column: str) -> dict[str, np.ndarray] | None:
+    """A column of all models by name, as `compare` takes it; None when nobody has it."""
+    given = {m.name: getattr(m, column) for m in models}
+    if all(values is None for values in given.values()):
+        return None
+    makers: dict[str, Callable[[int], np.ndarray]] = {
+        "weight": np.ones,
+        "abstained": lambda n: np.zeros(n, dtype=bool),
+        "clusters": np.arange,
+    }
+    plain = makers[column]
+    return {m.name: plain(m.n) if given[m.name] is None else given[m.name] for m in models}

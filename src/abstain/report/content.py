@@ -13,13 +13,14 @@ from abstain.errors import InputError
 from abstain.evaluation import Comparison, Evaluation
 from abstain.formats import Predictions
 from abstain.formats.limits import values_of
-from abstain.formats.vectors import pair_of
+from abstain.formats.vectors import along_samples, full_pair
 from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
 from abstain.report.steps import Steps, steps_of
 
 ESTIMATORS = ("harmonic", "log", "loo", "sele")
 REPLICATES = 200  # of the bootstrap, for metrics without an influence function
+_FEW = 200_000  # samples above which those metrics come without an interval
 _WORK = 5e6  # samples times replicates that a band may cost
 
 
@@ -92,19 +93,15 @@ def _model(
         band=band,
         steps=steps_of(read, losses.astype(np.float64), confidence, score, level),
         evaluation=abstain.evaluate(
-            **_arguments(read, score), level=level, rng=seed, replicates=REPLICATES, progress=False
+            **_arguments(read, score),
+            level=level,
+            rng=seed,
+            replicates=REPLICATES if read.n <= _FEW else 0,
+            progress=False,
         ),
         estimators=_estimators(read, losses, confidence, level),
         distinct=len(curve.threshold),
     )
-
-
-def full_pair(read: Predictions, score: str, loss: str) -> tuple[np.ndarray, np.ndarray]:
-    """Loss and confidence of every sample, abstained ones included (they carry no weight anywhere)."""
-    from dataclasses import replace
-
-    pair = pair_of(replace(read, abstained=None), score, loss)
-    return pair.loss, pair.confidence
 
 
 def _arguments(read: Predictions, score: str) -> dict[str, Any]:
@@ -132,22 +129,19 @@ def _compared(
     models: Sequence[Predictions], found: list[ModelContent], score: str, loss: str, level: float
 ) -> Comparison | None:
     """Models with each other where there are several, the scores of one model otherwise."""
-    if any(m.abstained is not None and m.abstained.any() for m in models):
-        return None
     if len(models) == 1:
         read = models[0]
         if read.kind == "confidence":
             return None
-        scores = list(found[0].evaluation.scores)
-        entries = {name: full_pair(read, name, loss) for name in scores if name != "confidence"}
-        return abstain.compare(entries, level=level, sample_weight=read.weight, clusters=read.clusters)
+        scores = [name for name in found[0].evaluation.scores if name != "confidence"]
+        entries = {name: full_pair(read, name, loss) for name in scores}
+        own: Any = {"sample_weight": read.weight, "clusters": read.clusters, "abstained": read.abstained}
+        return abstain.compare(entries, level=level, **own)
     entries = {m.name: full_pair(m, score, loss) for m in models}
     paired = same_samples(models)
-    weights = {m.name: m.weight for m in models if m.weight is not None}
-    clusters = {m.name: m.clusters for m in models if m.clusters is not None}
-    first: Any = {"sample_weight": models[0].weight, "clusters": models[0].clusters}
-    own: Any = {"sample_weight": weights or None, "clusters": clusters or None}
-    return abstain.compare(entries, level=level, paired=paired, **(first if paired else own))
+    columns = {"sample_weight": "weight", "clusters": "clusters", "abstained": "abstained"}
+    along = {name: along_samples(models, column) for name, column in columns.items()}
+    return abstain.compare(entries, level=level, paired=paired, **along)
 
 
 def same_samples(models: Sequence[Predictions]) -> bool:

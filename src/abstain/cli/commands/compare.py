@@ -45,11 +45,11 @@ def command(files: tuple[str, ...], **options: Any) -> None:
     from abstain.cli.delivery import as_csv, deliver
 
     how, out = taken(options)
-    result = compared(files, how, options)
+    result, notes = compared(files, how, options)
     forms = {
         "json": result.to_json,
         "csv": lambda: as_csv(result.frame("dict")),
         "latex": result.to_latex,
         "quiet": lambda: "\n".join(result.winners),
     }
-    deliver(out, forms, lambda on: draw_comparison(on, result))
+    deliver(out, forms, lambda on: draw_comparison(on, result, notes))
