@@ -19,7 +19,7 @@ version = release = abstain.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "_generated/*.md"]
+exclude_patterns = ["_build", "_generated", "generate"]
 default_role = "code"  # docstrings write names in single backticks
 nitpicky = False
 

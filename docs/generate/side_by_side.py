@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import platform
 import subprocess
 import tempfile
@@ -29,7 +30,7 @@ ROOT = HERE.parents[1]
 STEPS = {
     "mapie": [["mapie"]],
     "torch-uncertainty": [
-        ["torch"], ["torchmetrics", "lightning", "einops"], ["--no-deps", "torch-uncertainty"],
+        ["torch"], ["torchmetrics", "lightning", "einops", "matplotlib", "seaborn"], ["--no-deps", "torch-uncertainty"],
     ],
     "scikit-learn": [["scikit-learn"]],
     "torchmetrics": [["torch"], ["torchmetrics"]],
@@ -81,7 +82,8 @@ def ask(package: str, folder: Path, data: Path) -> dict[str, Any] | str:
     try:
         python = environment(package, folder)
         call = [python, HERE / "side_by_side_worker.py", package, data]
-        done = subprocess.run(call, check=True, capture_output=True, text=True)
+        one_core = os.environ | {"OMP_NUM_THREADS": "1"}
+        done = subprocess.run(call, check=True, capture_output=True, text=True, env=one_core)
     except subprocess.CalledProcessError as error:
         lines = [line for line in error.stderr.splitlines() if line.startswith(("ERROR", "ModuleNotFound"))]
         return (lines or error.stderr.splitlines() or ["failed"])[-1]
@@ -123,7 +125,12 @@ def main() -> None:
     found = {package: ask(package, folder, folder / "samples.npz") for package in STEPS}
     answers = {k: v for k, v in found.items() if isinstance(v, dict)}
     notes = [f"- **{k}** {v['version']}: {v['note'] or 'as installed'}." for k, v in answers.items()]
-    notes += [f"- **{k}**: not measured ({v})." for k, v in found.items() if isinstance(v, str)]
+    notes += [
+        f"- **{k}**: did not install or run here ({v.removeprefix('ERROR: ')}), so not measured. Features from its "
+        "documentation; its rules, where it has some, are in `abstain.compat`."
+        for k, v in found.items()
+        if isinstance(v, str)
+    ]
     page = (HERE / "side_by_side_template.md").read_text()
     for key, text in {
         "VALUES": value_table(answers),
