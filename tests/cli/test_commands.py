@@ -173,6 +173,17 @@ def test_no_feasible_threshold_is_exit_code_4(run, table):
     assert run("threshold", "answers.csv", "--risk", "0.0001", "--quiet").output.strip() == "none"
 
 
+def test_threshold_for_losses_of_another_range(run, tmp_path):
+    rng = np.random.default_rng(0)
+    g = rng.random(3000)
+    loss = 10 * rng.random(3000) * (1 - g)
+    (tmp_path / "l.csv").write_text("\n".join(["loss,confidence", *[f"{a},{b}" for a, b in zip(loss, g)]]))
+    assert run("threshold", "l.csv", "--risk", "3").exit_code == 2
+    assert run("threshold", "l.csv", "--risk", "0.5").exit_code == 3
+    value = float(run("threshold", "l.csv", "--risk", "2", "--bounded", "0", "10", "--quiet").output)
+    assert loss[g >= value].mean() < 2
+
+
 def test_threshold_per_group(run, table):
     result = run("threshold", "answers.csv", "--risk", "0.15", "--per-group", "--csv")
     assert [row["group"] for row in csv.DictReader(io.StringIO(result.output))] == ["law", "maths"]
@@ -182,7 +193,7 @@ def test_threshold_per_group(run, table):
     ["evaluate"], ["evaluate", "nowhere.csv"], ["evaluate", "answers.csv", "--metrics", "area"],
     ["evaluate", "answers.csv", "--level", "95"], ["evaluate", "answers.csv", "-c", "confidence"],
     ["evaluate", "answers.csv", "-c", "colour=red"], ["evaluate", "answers.csv", "--max-memory", "lots"],
-    ["threshold", "answers.csv"], ["threshold", "answers.csv", "--risk", "0.1", "--cost", "1"], ["evaluat", "x"],
+    ["threshold", "answers.csv"], ["threshold", "answers.csv", "--risk", "5"], ["threshold", "answers.csv", "--risk", "0.1", "--cost", "1"], ["evaluat", "x"],
     ["convert", "answers.csv", "answers.doc"], ["evaluate", "answers.csv", "--metrics", "aurc:best"],
 ])  # fmt: skip
 def test_usage_is_exit_code_2(run, table, arguments):

@@ -99,6 +99,17 @@ def test_many_classes_are_gathered(tmp_path):
     assert np.array_equal(np.sum(steps.by_class, axis=1), steps.accepted)
 
 
+def test_one_hot_labels_and_overflow(tmp_path, read):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 90)
+    np.savez(tmp_path / "h.npz", logits=rng.normal(size=(90, 3)), labels=np.eye(3)[labels])
+    steps = gather([read_predictions(tmp_path / "h.npz")]).models[0].steps
+    assert steps.class_totals == np.bincount(labels).tolist()
+    text = "loss,confidence\n" + "\n".join(f"{1e300 * k},{k}" for k in range(30))
+    with np.errstate(over="ignore"):
+        page(gather([read(text)]))  # squares overflow: the limits are left out, the page is not
+
+
 def test_one_sample_kinds_and_small_data(read):
     """Two samples, all right: a page comes out and claims little."""
     content = gather([read("correct,confidence\n1,0.5\n1,0.25\n")])

@@ -40,7 +40,7 @@ def chosen(file: str, how: Reading, options: dict[str, Any]) -> tuple[Any, str]:
     with working(f"choosing among {len(pair.loss):,} samples"), values_of(file):
         result = select_threshold(
             pair.loss, pair.confidence, **form, delta=options["delta"], method=options["method"],
-            groups=pair.groups if options["per_group"] else None, sample_weight=pair.weight,
+            bounded=options["bounded"], groups=pair.groups if options["per_group"] else None, sample_weight=pair.weight,
         )  # fmt: skip
     known = None if pair.own else in_words(result, options["score"][0])
     return result, " ".join(filter(None, (known, note)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -103,7 +104,16 @@ def safe_json(data: Any) -> str:
     >>> safe_json({"name": "</script><script>"})
     '{"name": "\\\\u003c/script\\\\u003e\\\\u003cscript\\\\u003e"}'
     """
-    text = json.dumps(data, allow_nan=False)
+    text = json.dumps(_finite(data), allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def _finite(data: Any) -> Any:
+    """What has overflowed is not there: JSON knows no infinity."""
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

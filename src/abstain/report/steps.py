@@ -107,8 +107,9 @@ def _shares(
 
 def _classes_of(read: Predictions) -> tuple[np.ndarray, list[str], str] | None:
     """Codes and names: the true class where it is known, the group otherwise."""
-    if read.labels is not None and read.labels.ndim == 1:
-        values, codes = np.unique(read.labels, return_inverse=True)
+    if read.labels is not None:
+        labels = read.labels if read.labels.ndim == 1 else read.labels.argmax(axis=1)  # one-hot rows
+        values, codes = np.unique(labels, return_inverse=True)
         numbers = [int(v) for v in values]
         inside = bool(read.classes) and min(numbers) >= 0 and max(numbers) < len(read.classes)
         return codes, [read.classes[k] if inside else str(k) for k in numbers], "true class"

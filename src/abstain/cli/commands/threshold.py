@@ -26,7 +26,7 @@ When no threshold can be certified, that is the answer: exit code 4.
 
 @click.command("threshold", epilog=_EPILOG)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--risk", type=Fraction(), help="Largest risk of the accepted.")
+@click.option("--risk", type=click.FloatRange(min=0, min_open=True), help="Largest risk of the accepted.")
 @click.option("--coverage", type=Fraction(), help="Smallest share to accept.")
 @click.option("--cost", type=click.FloatRange(min=0), help="What a rejection costs, an error costing 1.")
 @click.option(
@@ -48,6 +48,8 @@ When no threshold can be certified, that is the answer: exit code 4.
     show_default=True,
     help="Where there are class scores.",
 )
+@click.option("--bounded", type=(float, float), default=(0.0, 1.0), show_default=True, metavar="LOW HIGH",
+              help="Losses lie between these, known beforehand.")  # fmt: skip
 @click.option("--per-group", is_flag=True, help="One threshold for each group, all promises at once.")
 @click.option(
     "--save", metavar="FILE", type=click.Path(dir_okay=False), help="Keep the rule and its promise as JSON."
@@ -71,6 +73,14 @@ def command(file: str, **options: Any) -> None:
     how, out = taken(options)
     if sum(options[name] is not None for name in ("risk", "coverage", "cost", "check")) != 1:
         raise click.UsageError("give one of --risk, --coverage, --cost (or --check).")
+    low, high = options["bounded"]
+    if options["risk"] is not None and not low < options["risk"] < high:
+        hint = (
+            f" Write {options['risk'] / 100:g} for {options['risk']:g}%."
+            if 1 <= options["risk"] < 100
+            else ""
+        )
+        raise click.UsageError(f"--risk must lie between {low:g} and {high:g}, the bounds of the loss.{hint}")
     if options["check"]:
         checked(file, how, options, out)
         return
