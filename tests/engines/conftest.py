@@ -112,3 +112,10 @@ def spark_session():
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+def pytest_collection_modifyitems(items):
+    """One Dask cluster and one Spark session for the run: what uses them stays with one worker."""
+    for item in items:
+        if {"dask_client", "spark_session"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("clusters"))

@@ -40,7 +40,7 @@ def test_files_give_the_table_of_memory(sample):
     found = abstain.evaluate(path, groups="kind", metrics=METRICS, engine="files")
     for group in (None, "a", "b"):
         same(found, truth, group)
-    default = abstain.evaluate(path, engine="files")
+    default = abstain.evaluate(path)  # a path alone is for the engine that reads files
     assert default["confidence", "loss", "risk_at_coverage@0.8"].estimate == pytest.approx(
         abstain.risk_at_coverage(l, g, coverage=0.8)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -79,7 +80,7 @@ def evaluate(
         Weights; samples the model refused (never accepted, kept in the coverage); who belongs together.
     engine : str, optional
         Who computes, where data does not fit in memory: see `register_engine`. The first argument is then whatever
-        that engine reads.
+        that engine reads. A path alone goes to "files", which works in memory or on disk by the size of the data.
     replicates, rng
         Of the bootstrap, for metrics without an influence function: 500, or none above 200,000 samples.
 
@@ -103,6 +104,8 @@ def evaluate(
     """
     level = check_fraction("evaluate", "level", level, open_high=True)
     wanted = None if metrics is None else [by_name(m) for m in inputs.listed(metrics, (), tuple(METRICS))]
+    if engine is None and isinstance(logits, (str, os.PathLike)):
+        engine = "files"
     if engine is not None:
         given = engines.settings(
             logits=logits, labels=labels, probs=probs, loss=loss, confidence=confidence, scores=scores,
