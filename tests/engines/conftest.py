@@ -114,8 +114,11 @@ def spark_session():
     session.stop()
 
 
+_WITH_CLUSTERS = ("test_every_engine", "test_cluster", "test_evaluating", "test_files")
+
+
 def pytest_collection_modifyitems(items):
     """One Dask cluster and one Spark session for the run: what uses them stays with one worker."""
     for item in items:
-        if {"dask_client", "spark_session"} & set(getattr(item, "fixturenames", ())):
+        if item.path.parent.name == "engines" and item.path.stem in _WITH_CLUSTERS:
             item.add_marker(pytest.mark.xdist_group("clusters"))
