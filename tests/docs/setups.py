@@ -72,4 +72,18 @@ def shipping() -> dict[str, Any]:
     }  # fmt: skip
 
 
-SETUPS = {"train.md": training, "billion.md": billion, "ship.md": shipping}
+def comparing() -> dict[str, Any]:
+    """Two bundled models that are hard to tell apart: a random forest and a logistic regression."""
+    from importlib.resources import files
+
+    import abstain
+
+    names: dict[str, Any] = {}
+    for suffix, model in (("a", "random-forest"), ("b", "logistic-regression")):
+        with np.load(str(files("abstain") / f"data/demo/{model}.npz")) as data:
+            names[f"loss_{suffix}"] = abstain.losses.zero_one(probs=data["probs"], labels=data["labels"])
+            names[f"confidence_{suffix}"] = abstain.scores.max_softmax(probs=data["probs"])
+    return names
+
+
+SETUPS = {"how-sure.md": comparing, "train.md": training, "billion.md": billion, "ship.md": shipping}
