@@ -55,7 +55,7 @@ $(VENV)/bin/python:
 	$(PIP) install --quiet --upgrade 'pip>=25.1'
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) --editable '.[files,report,sklearn]'
+	$(INSTALL) --editable '.[report]'
 	@touch $@
 
 $(VENV)/.lint: pyproject.toml constraints.txt | $(VENV)/bin/python
