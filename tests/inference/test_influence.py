@@ -10,8 +10,8 @@ import abstain
 from abstain.core import influence as of
 from abstain.core import spread
 from abstain.core.blocks import Blocks
+from abstain.core.one_sweep import area_spread
 from abstain.core.spread import Options
-from abstain.core.streamed import area_spread
 from abstain.inference import influence, standard_error
 
 ESTIMATORS = ("harmonic", "log", "loo", "sele", "2sele")

@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain.core import spread
-from abstain.core.streamed import area_spread
+from abstain.core.one_sweep import area_spread
 from abstain.errors import InputError
 from abstain.inference._units import BOOTSTRAP_ONLY, Units, gather
 from abstain.inference.results import Influences

@@ -31,7 +31,7 @@ class RiskCoverageCurve:
 
     @property
     def accuracy(self) -> Array:
-        """1 - risk: the accuracy-coverage curve when the loss is 0/1."""
+        """One minus the risk, which is the accuracy-coverage curve when the loss is 0/1."""
         return 1 - self.risk
 
     def __repr__(self) -> str:

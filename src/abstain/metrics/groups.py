@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,11 @@ def by_group(lower_is_better: bool) -> Callable[[Callable[..., Any]], Callable[.
                 return metric(loss, confidence, **options)
             return _per_group(metric, loss, confidence, groups, options, lower_is_better)
 
+        options = inspect.Parameter(
+            "groups", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Array | None"
+        )
+        signature = inspect.signature(metric)
+        grouped.__signature__ = signature.replace(parameters=[*signature.parameters.values(), options])  # type: ignore[attr-defined]
         return grouped
 
     return wrap
