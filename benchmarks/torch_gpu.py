@@ -1,6 +1,6 @@
 """PyTorch on a GPU: correctness first, then the times that `abstain.torch` promises. About three minutes.
 
-    python benchmarks/torch_gpu.py [--samples 1000000000] [--skip-compiled]
+    python benchmarks/torch_gpu.py [--samples 1000000000] [--part loss step metrics compiled]
 
 Every time is a median, measured side by side with what it is compared to, in one process. The last column says
 whether the promise is kept; the exit code is 1 if any line is not.
@@ -9,8 +9,10 @@ whether the promise is kept; the exit code is 1 if any line is not.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import functools
+import itertools
 import statistics
 import sys
 import time
@@ -20,11 +22,12 @@ import torch
 import torch.nn.functional as F
 
 import abstain
-from abstain.torch import AURC, AURCLoss, aurc_loss, batch_kernels, bins, kernels
+from abstain.torch import AURC, AURCLoss, aurc_loss, bins, fused, kernels
 from abstain.torch.state import bin_map
 
 DEVICE = "cuda"
 FAILED: list[str] = []
+PARTS = ("loss", "step", "metrics", "compiled")
 
 
 def line(name: str, value: str, promise: str = "", kept: bool | None = None) -> None:
@@ -85,6 +88,76 @@ def check_loss() -> None:
         "<= 1e-3",
         worst <= 1e-3,
     )
+
+
+@contextlib.contextmanager
+def by_plain_torch():
+    """The loss without its kernels."""
+    takes = fused.takes
+    fused.takes = lambda *_: False
+    try:
+        yield
+    finally:
+        fused.takes = takes
+
+
+def batch(n: int, classes: int, dtype, how: str):
+    z = torch.randn(n, classes, device=DEVICE) * 4
+    y = torch.randint(0, classes, (n,), device=DEVICE)
+    if how == "ties":
+        z[1::2] = z[: n - 1 : 2].clone() if n > 1 else z[1::2]
+        z[n // 2 :] = z[n // 2].clone()
+    if how == "ignored":
+        y[::3] = -100
+    return z.to(dtype), y
+
+
+def with_gradient(z, y, options: dict):
+    z = z.detach().clone().requires_grad_()
+    value = aurc_loss(z, y, **options)
+    value.backward(
+        torch.linspace(0.5, 2, value.numel(), device=DEVICE, dtype=value.dtype).reshape(value.shape)
+    )
+    return value.detach(), z.grad
+
+
+def check_fused() -> None:
+    """Values and gradients of the kernels beside those of plain torch from the same logits in float64."""
+    torch.manual_seed(2)
+    several = [{"estimator": e} for e in ("harmonic", "loo", "sele", "2sele")]
+    several += [{"reduction": "sum"}, {"reduction": "none"}, {"label_smoothing": 0.1}]
+    for dtype, most in (
+        (torch.float32, 1e-5),
+        (torch.bfloat16, 1e-2),
+        (torch.float16, 2e-3),
+        (torch.float64, 1e-9),
+    ):
+        worst, used = 0.0, True
+        chosen = several if dtype is torch.float32 else several[:1]
+        sizes = itertools.product(
+            (1, 2, 5, 128, 300, 1000, 4096), (2, 10, 1000), ("plain", "ties", "ignored")
+        )
+        for (n, classes, how), options in itertools.product(sizes, chosen):
+            if (classes == 1000 and options is not several[0]) or (classes == 2 and chosen is not several):
+                continue
+            z, y = batch(n, classes, dtype, how)
+            given = {"estimator": "harmonic", "reduction": "mean", "label_smoothing": 0.0} | options
+            used = used and fused.takes(z, y, *given.values())
+            value, slope = with_gradient(z, y, options)
+            with by_plain_torch():
+                expected, expected_slope = with_gradient(z.double(), y, options)
+            parts = (value, expected, 1e-6, min(most, 1e-5)), (slope, expected_slope, 1 / n, most)
+            for a, b, floor, close in parts:
+                worst = max(worst, float((a.double() - b).abs().max() / (b.abs().max() + floor)) / close)
+        text = f"largest difference {worst:.2g} of the {most:g} allowed"
+        line(f"kernels of the loss = plain torch, {dtype}", text, "equal", used and worst <= 1)
+
+
+def check_repeats() -> None:
+    """The sum over programs has one order: the same bits each time."""
+    z, y = batch(4096, 10, torch.float32, "plain")
+    values = torch.stack([aurc_loss(z, y) for _ in range(200)])
+    line("200 times the same batch", f"{len(values.unique())} value", "1 value", len(values.unique()) == 1)
 
 
 def check_graph() -> None:
@@ -181,17 +254,33 @@ def time_loss(compiled: bool) -> None:
             ours = torch.compile(ours, fullgraph=True, dynamic=False)
         z = torch.randn(n, classes, device=DEVICE, requires_grad=True)
         y = torch.randint(0, classes, (n,), device=DEVICE)
-        a, b = side_by_side(backward_of(plain, z, y), backward_of(ours, z, y))
+        a, b = side_by_side(backward_of(plain, z, y), backward_of(ours, z, y), repeats=9 if compiled else 41)
         kind = "compiled" if compiled else "eager"
         text = f"{b * 1e3:.3f} ms against {a * 1e3:.3f} ms: {b / a:.2f}x"
         line(f"loss {kind}, {n} samples, {classes} classes", text, f"<= {most:g}x", b / a <= most)
 
 
-def time_weights() -> None:
-    z, y = torch.randn(128, 10, device=DEVICE), torch.randint(0, 10, (128,), device=DEVICE)
-    took = seconds(lambda: batch_kernels.weights(z, y, "harmonic", -100, True, torch.float32), 7, 50)
-    used = batch_kernels.takes(z, y, "harmonic", "max_softmax")
-    line("  of which the weights, by three kernels", f"{took * 1e3:.3f} ms (used: {used})")
+def replayed(loss, z, y) -> float:
+    """Seconds of forward and backward in a CUDA graph: what the card needs, the host left out."""
+    work = backward_of(loss, z, y)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        work()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return seconds(graph.replay, 7, 200)
+
+
+def time_replayed() -> None:
+    for n, classes in ((128, 10), (512, 100), (1024, 100), (4096, 1000)):
+        z = torch.randn(n, classes, device=DEVICE, requires_grad=True)
+        y = torch.randint(0, classes, (n,), device=DEVICE)
+        a, b = replayed(F.cross_entropy, z, y), replayed(AURCLoss(), z, y)
+        text = f"{b * 1e6:.1f} us against {a * 1e6:.1f} us: {b / a:.2f}x"
+        line(f"  in a CUDA graph, {n} samples, {classes} classes", text)
 
 
 def time_step(size: int, amp: bool) -> None:
@@ -285,7 +374,7 @@ def time_pixels(n: int) -> None:
 def main() -> int:
     options = argparse.ArgumentParser()
     options.add_argument("--samples", type=int, default=10**9)
-    options.add_argument("--skip-compiled", action="store_true")
+    options.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
     chosen = options.parse_args()
     if not torch.cuda.is_available():
         print("This benchmark needs a CUDA device.")
@@ -293,18 +382,16 @@ def main() -> int:
     triton = __import__("triton").__version__ if kernels.available() else "none"
     print(f"{torch.cuda.get_device_name()}, {datetime.date.today()}, torch {torch.__version__}, triton {triton}, "
           f"Python {sys.version.split()[0]}, abstain {abstain.__version__}")  # fmt: skip
-    parts = [
-        check_loss,
-        check_graph,
-        check_bins,
-        check_metric,
-        functools.partial(time_loss, False),
-        time_weights,
-    ]
-    parts += [functools.partial(time_step, 224, False), functools.partial(time_step, 32, True)]
-    parts += [functools.partial(part, chosen.samples) for part in (time_bins, time_exact, time_pixels)]
-    parts += [] if chosen.skip_compiled else [functools.partial(time_loss, True)]
-    for part in parts:
+    steps = [functools.partial(time_step, 224, False), functools.partial(time_step, 32, True)]
+    sizes = [functools.partial(part, chosen.samples) for part in (time_bins, time_exact, time_pixels)]
+    checks = [check_loss, check_fused, check_repeats, check_graph]
+    parts = {
+        "loss": [*checks, functools.partial(time_loss, False), time_replayed],
+        "step": steps,
+        "metrics": [check_bins, check_metric, *sizes],
+        "compiled": [functools.partial(time_loss, True)],
+    }
+    for part in [work for name in chosen.part for work in parts[name]]:
         try:
             part()
         except Exception as problem:

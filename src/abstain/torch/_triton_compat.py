@@ -10,8 +10,8 @@ try:
     AVAILABLE, jit = True, triton.jit
 except ImportError:  # the kernels are then plain functions that nobody calls
 
-    def jit(function):
+    def jit(function=None, **options):
         """Without Triton nothing is compiled."""
-        return function
+        return jit if function is None else function
 
     AVAILABLE, tl = False, None

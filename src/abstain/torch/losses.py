@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from abstain._arrays import Array
-from abstain.torch import batch_kernels, criteria, inputs, ranking
+from abstain.torch import criteria, fused, inputs, ranking
 from abstain.torch.confidence import Score, rank_key
 
 
@@ -81,19 +81,17 @@ def aurc_loss(
     >>> aurc_loss(logits, torch.tensor([0, 0, 1]), estimator="sele")  # least sure first: (1*0.313+2*0.127+3*0.049)/9
     tensor(0.0792)
     """
+    if _is_usual(score, criterion, weight, rank, temperature, mix, gather, check_finite) and fused.takes(
+        logits, target, estimator, reduction, label_smoothing
+    ):
+        return fused.loss(logits, target, estimator, reduction, ignore_index, label_smoothing)
+
     inputs.check_options(estimator, reduction, rank, temperature, label_smoothing)
     inputs.check_together(estimator, criterion, label_smoothing, weight, soft=rank == "soft", gather=gather)
     soft_target = inputs.check_shapes(logits, target, empty_allowed=gather)
     inputs.check_weight(weight, logits)
     inputs.check_soft_target(soft_target, weight)
     inputs.check_values(logits, None if soft_target else target, ignore_index, check_finite)
-
-    if _is_plain(logits, target, estimator, score, criterion, weight, rank, gather, mix, soft_target):
-        losses = criteria.cross_entropy(logits, target, ignore_index, label_smoothing)
-        scale = batch_kernels.weights(
-            logits.detach(), target, estimator, ignore_index, reduction == "mean", losses.dtype
-        )
-        return losses * scale if reduction == "none" else torch.dot(scale, losses)
 
     valid = torch.ones_like(target[:, 0], dtype=torch.bool) if soft_target else target != ignore_index
     losses = _per_sample(logits, target, valid, criterion, ignore_index, label_smoothing).reshape(-1)
@@ -108,22 +106,20 @@ def aurc_loss(
     return _reduce(losses, weights, total, replicas, reduction, shape)
 
 
-def _is_plain(
-    logits: Array,
-    target: Array,
-    estimator: str,
+def _is_usual(
     score: Score,
     criterion: criteria.Criterion | None,
     weight: Array | None,
     rank: str,
-    gather: bool,
+    temperature: float,
     mix: float | Array,
-    soft_target: bool,
+    gather: bool,
+    check_finite: bool | None,
 ) -> bool:
-    """May the three kernels for the usual case do it?"""
-    usual = criterion is None and weight is None and rank == "hard" and not gather and not soft_target
+    """Nothing asked for that the kernels of `fused` leave out?"""
+    plain = criterion is None and weight is None and not gather and not check_finite
     unmixed = isinstance(mix, float) and mix == 0
-    return usual and unmixed and batch_kernels.takes(logits, target, estimator, score)
+    return plain and unmixed and rank == "hard" and score == "max_softmax" and temperature > 0
 
 
 def _per_sample(
