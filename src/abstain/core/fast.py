@@ -13,7 +13,7 @@ from abstain.core import batch
 from abstain.core.estimators import area_terms, reads_block_loss
 from abstain.core.payload import is_zero_one
 from abstain.core.rows import Rows
-from abstain.core.stream import in_spans, pieces, sort_once
+from abstain.core.stream import pieces, sort_once
 
 __all__ = ["area", "is_zero_one", "rows_of"]
 
@@ -25,12 +25,8 @@ def area(
     if loss.ndim > 1:
         return batch.area(loss, confidence, weight, estimator, ties)
     samples = sort_once(loss, confidence, weight)
-
-    def span(start: int, stop: int) -> list[float]:
-        parts = pieces(samples, reads_block_loss(estimator, ties), start, stop)
-        return [float(np.sum(area_terms(rows, estimator, ties))) for rows in parts]
-
-    return math.fsum(x for sums in in_spans(samples, span) for x in sums) / samples.total
+    parts = pieces(samples, reads_block_loss(estimator, ties))
+    return math.fsum(float(np.sum(area_terms(rows, estimator, ties))) for rows in parts) / samples.total
 
 
 def rows_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:

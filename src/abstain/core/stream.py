@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -13,7 +11,7 @@ from abstain.core import packed
 from abstain.core.payload import pack_loss
 from abstain.core.rows import Rows
 
-_SUM_CHUNK = 1 << 17  # samples added up at a time
+_CHUNK = 1 << 16  # samples read at a time: their columns stay in cache
 Piece = Callable[[int, int], np.ndarray]
 
 
@@ -25,7 +23,6 @@ class Sorted(NamedTuple):
     loss: Piece
     weight: Piece | None
     total: float
-    exact: bool = False  # are sums of losses exact (0/1), so that they may be begun anywhere?
 
 
 def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Sorted:
@@ -41,7 +38,6 @@ def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
             lambda a, b: unpack(ranked[a:b]),
             None,
             float(n),
-            exact=below == 1,
         )
     order = packed.order_of(confidence)
     ends = packed.run_ends(confidence[order], 0, 0, n)
@@ -58,33 +54,13 @@ def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
     )
 
 
-def in_spans(samples: Sorted, work: Callable[[int, int], list[float]]) -> list[list[float]]:
-    """`work(start, stop)` over spans that begin where a block begins, in threads when sums may begin anywhere."""
-    parts = packed.threads() if samples.exact and samples.n >= packed.PARALLEL_FROM else 1
-    cuts = [0, *(_block_start(samples, samples.n * part // parts) for part in range(1, parts)), samples.n]
-    spans = [(start, stop) for start, stop in itertools.pairwise(cuts) if start < stop]
-    return packed.in_threads(lambda i, _: work(*spans[i]), len(spans), 1, samples.n)
-
-
-def _block_start(samples: Sorted, place: int) -> int:
-    """The first place, from `place` on, where a block begins."""
-    for a in range(place - 1, samples.n, packed.CHUNK):
-        ends = samples.ends(a, min(a + packed.CHUNK, samples.n))
-        if ends.any():
-            return a + int(np.argmax(ends)) + 1
-    return samples.n
-
-
-def pieces(
-    samples: Sorted, with_loss: bool = True, start: int = 0, stop: int | None = None
-) -> Iterator[Rows]:
+def pieces(samples: Sorted, with_loss: bool = True) -> Iterator[Rows]:
     """The blocks that end in each piece, with what is accepted at each. Without `with_loss`, `L` is left empty."""
     W = np.asarray([samples.total])
-    stop = samples.n if stop is None else stop
-    N_done, S_done = float(start), _loss_before(samples, start)  # at the end of the last block
-    N_seen, S_seen = N_done, S_done  # at the last sample
-    for a in range(start, stop, packed.CHUNK):
-        b = min(a + packed.CHUNK, stop)
+    N_done = S_done = 0.0  # at the end of the last block
+    N_seen = S_seen = 0.0  # at the last sample
+    for a in range(0, samples.n, _CHUNK):
+        b = min(a + _CHUNK, samples.n)
         own, mass = samples.loss(a, b), samples.weight and samples.weight(a, b)
         if mass is not None:
             own = own * mass
@@ -106,11 +82,6 @@ def pieces(
             N_done, S_done = float(N[-1]), float(S[-1])
             yield Rows(m, L, N, S, W, np, False)
         N_seen, S_seen = N_next, S_next
-
-
-def _loss_before(samples: Sorted, stop: int) -> float:
-    step = _SUM_CHUNK
-    return math.fsum(float(np.sum(samples.loss(a, min(a + step, stop)))) for a in range(0, stop, step))
 
 
 def _ordered_within_ties(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
