@@ -15,9 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-CHUNK = (
-    1 << 13
-)  # elements handled at a time: temporaries stay in cache, and below the size malloc maps afresh
+CHUNK = 1 << 15  # elements handled at a time: temporaries stay in cache
 PARALLEL_FROM = 1 << 20  # below this many elements threads cost more than they save
 _MAX_THREADS = 8
 
@@ -77,8 +75,8 @@ def _sort_by_ranges(keys: np.ndarray, parts: int) -> np.ndarray:
 
         def fill(part: int) -> None:
             mine, at = result[starts[part] : starts[part + 1]], 0
-            for start in range(0, len(keys), 64 * CHUNK):  # at once would need an index for every key
-                stop = start + 64 * CHUNK
+            for start in range(0, len(keys), 16 * CHUNK):  # at once would need an index for every key
+                stop = start + 16 * CHUNK
                 piece = np.compress(masks[part][start:stop], keys[start:stop])  # faster than a boolean index
                 mine[at : at + len(piece)] = piece
                 at += len(piece)
@@ -122,7 +120,7 @@ class Packing:
         dtype = np.uint32 if self.span_bits + below <= 32 else np.uint64
         flat = self.confidence.reshape(-1)
         keys = np.empty(flat.shape, dtype=dtype)
-        in_threads(partial(self._pack_piece, flat, keys, below, payload), len(flat), 64 * CHUNK)
+        in_threads(partial(self._pack_piece, flat, keys, below, payload), len(flat), 16 * CHUNK)
         return keys.reshape(self.confidence.shape)
 
     def _pack_piece(
