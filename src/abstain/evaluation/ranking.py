@@ -219,7 +219,7 @@ def _contestants(
     letters = [""] * len(names)
     for k, members in enumerate(telling_apart.groups_of_equals(different)):
         for i in members:
-            letters[i] += _letter(k)
+            letters[i] += telling_apart.letter(k)
     return tuple(
         _contestant(
             name, entries[name], metric, level, different, i, pulls[i], letters[i], found[name].estimate
@@ -249,8 +249,3 @@ def _contestant(
     ranks = (1 + better, len(different) - worse)
     error = float(np.sqrt(pull @ pull))
     return Contestant(name, estimate, error, own.low, own.high, len(entry.loss), *ranks, letters)
-
-
-def _letter(k: int) -> str:
-    """a ... z, then (27), (28) ..."""
-    return chr(ord("a") + k) if k < 26 else f"({k + 1})"

@@ -93,3 +93,8 @@ def student_tests(
     certain = np.where(gap == 0, 1.0, np.minimum(1.0, 2.0 ** (1 - np.minimum(1000, freedom + 1))))
     p = np.where(flat, certain, tail)
     return PairTests(gap, error, stdtrit(freedom, (1 + level) / 2) * error, p, holm(p))
+
+
+def letter(k: int) -> str:
+    """Name of the k-th group: a ... z, then (27), (28) ..."""
+    return chr(ord("a") + k) if k < 26 else f"({k + 1})"
