@@ -21,6 +21,7 @@ from abstain.core import stream
 from abstain.core.estimators import area_terms
 from abstain.core.rows import Rows
 
+_SIZE = 1 << 13  # samples at a time: below this BLAS takes dot products in one thread, where two only wait
 _LEAST = 1e-8  # smaller than this beside its terms, a difference of sums has too few digits left
 
 
@@ -92,9 +93,9 @@ def _row_pieces(
     """Rows a cacheful at a time, from the top, each with its sum of squared losses."""
     samples = stream.sort_once(loss, confidence, None)
     if zero_one:
-        for rows in stream.pieces(samples):
+        for rows in stream.pieces(samples, size=_SIZE):
             yield rows, rows.L
         return
     squares = samples._replace(loss=lambda a, b: np.square(samples.loss(a, b)))
-    for rows, squared in zip(stream.pieces(samples), stream.pieces(squares)):
+    for rows, squared in zip(stream.pieces(samples, size=_SIZE), stream.pieces(squares, size=_SIZE)):
         yield rows, squared.L

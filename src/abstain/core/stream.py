@@ -11,7 +11,7 @@ from abstain.core import packed
 from abstain.core.payload import pack_loss
 from abstain.core.rows import Rows
 
-_CHUNK = 1 << 16  # samples read at a time: their columns stay in cache
+CHUNK = 1 << 16  # samples read at a time: their columns stay in cache
 Piece = Callable[[int, int], np.ndarray]
 
 
@@ -54,13 +54,13 @@ def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
     )
 
 
-def pieces(samples: Sorted, with_loss: bool = True) -> Iterator[Rows]:
+def pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
     """The blocks that end in each piece, with what is accepted at each. Without `with_loss`, `L` is left empty."""
     W = np.asarray([samples.total])
     N_done = S_done = 0.0  # at the end of the last block
     N_seen = S_seen = 0.0  # at the last sample
-    for a in range(0, samples.n, _CHUNK):
-        b = min(a + _CHUNK, samples.n)
+    for a in range(0, samples.n, size):
+        b = min(a + size, samples.n)
         own, mass = samples.loss(a, b), samples.weight and samples.weight(a, b)
         if mass is not None:
             own = own * mass
