@@ -39,7 +39,7 @@ def torch_argsort_cumsum(loss, confidence):
     return (torch.cumsum(loss[order].double(), 0) / torch.arange(1, len(order) + 1)).mean()
 
 
-def turns(*calls, seconds=1.5, least=3):
+def turns(*calls, seconds=1.5, least=5):
     """Median time of each call, taken in turns."""
     times = [[] for _ in calls]
     start = time.perf_counter()

@@ -10,7 +10,7 @@ from abstain.core.payload import Unpack, pack_loss
 from abstain.core.rows import Rows, rows_of_samples, rows_of_sorted
 from abstain.core.weights import rank_weights
 
-_CHUNK = 1 << 17  # samples handled at a time
+_CHUNK = 1 << 18  # samples handled at a time
 
 
 def rows_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:
