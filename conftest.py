@@ -33,3 +33,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     if NO_SKIP and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped where skips are failures (ABSTAIN_NO_SKIP=1): {report.longrepr}"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector):
+    """The same for a whole file: a module-level `importorskip` skips while tests are being collected."""
+    outcome = yield
+    report = outcome.get_result()
+    if NO_SKIP and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"skipped where skips are failures (ABSTAIN_NO_SKIP=1): {report.longrepr}"
