@@ -29,6 +29,7 @@ from abstain.paper.training.sessions import (
     pretrain_spec,
     projected_seconds,
     run_plan,
+    without,
 )
 from abstain.paper.training.store import Store
 
@@ -267,9 +268,22 @@ def test_the_plan_has_what_the_table_needs():
     for model in ("resnet18", "vgg16_bn"):
         wanted = {s.name for s in finetune_specs(model, "cifar10", OBJECTIVES, range(5))}
         assert wanted <= set(names)
-        assert names.index(pretrain_spec(model, "cifar10").name) < min(names.index(w) for w in wanted)
+        for spec in specs:
+            if spec.start is not None:
+                assert names.index(spec.start) < names.index(spec.name)
     for model in ("vgg16_bn", "preresnet20"):
         assert all(pretrain_spec(model, "cifar10", seed).name in names for seed in range(5))
+
+
+def test_what_is_finished_elsewhere_is_not_run_again_but_a_start_is_while_it_is_needed():
+    specs = [spec for wave in h200_plan() for spec in wave]
+    tuned = {s.name for s in specs if s.model == "resnet18" and s.seed < 3 and s.start}
+    start = pretrain_spec("resnet18", "cifar10").name
+    left = [spec.name for wave in without(h200_plan(), tuned | {start}) for spec in wave]
+    assert set(left) == {s.name for s in specs} - tuned - {start}
+    one_missing = tuned - {min(tuned)} | {start}
+    left = [spec.name for wave in without(h200_plan(), one_missing) for spec in wave]
+    assert {min(tuned), start} <= set(left)
 
 
 # ---------------------------------------------------------------- killed

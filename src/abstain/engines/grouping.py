@@ -130,5 +130,5 @@ def items_of_tensor(loss: Array, confidence: Array, weight: Array | None, count:
         1, group, columns
     )
     plain = weight is None and bool(torch.all(l * l == l))
-    low, high, host = (x.cpu().numpy() for x in (ranked[starts], ranked[ends - 1], sums))
-    return Items(low, high, host[:2] if plain else host)
+    kept = sums[:2] if plain else sums
+    return Items(*(x.cpu().numpy() for x in (ranked[starts], ranked[ends - 1], kept)))

@@ -29,6 +29,9 @@ def add_to(commands: Any) -> None:
     tune.set_defaults(run=finetune)
     plan: ArgumentParser = commands.add_parser("plan", help="the whole training plan for one H200")
     plan.add_argument("--choice", default=None, help="file written by abstain.paper.training.bench")
+    plan.add_argument(
+        "--have", default=None, help="folder of result files of runs that need not be run again"
+    )
     _shared(plan)
     plan.set_defaults(run=whole_plan)
     packing: ArgumentParser = commands.add_parser("pack", help="results and outputs into few small archives")
@@ -85,12 +88,13 @@ def finetune(given: Namespace) -> int:
 
 def whole_plan(given: Namespace) -> int:
     """Everything in the order of `h200_plan`, as far as the time goes."""
-    from abstain.paper.training.sessions import h200_plan, run_plan
+    from abstain.paper.training.sessions import h200_plan, run_plan, without
 
     chosen = json.loads(Path(given.choice).read_text()) if given.choice else {}
     setting = _open(given, chosen.get("mode", given.mode), chosen.get("compiled", given.compile))
     fallback = {"branches": ("graph", "plain"), "graph": ("plain",), "plain": ()}[setting.mode]
-    return 0 if run_plan(h200_plan(), setting, fallback) else 1
+    have = {path.stem for path in Path(given.have).glob("*.json")} if given.have else set()
+    return 0 if run_plan(without(h200_plan(), have), setting, fallback) else 1
 
 
 def pack_up(given: Namespace) -> int:
