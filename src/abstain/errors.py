@@ -6,6 +6,7 @@ AbstainError
 │   ├── DtypeError (TypeError)      object arrays, complex numbers, logits where probabilities are meant
 │   └── DataError                   a file that cannot be read as predictions
 ├── InfeasibleError (ValueError)    the question has no answer on this data
+├── SpillError (OSError)            the disk for intermediate data is full
 └── MissingDependencyError (ImportError)
 AbstainWarning (UserWarning)
 """
@@ -21,6 +22,7 @@ __all__ = [
     "InputError",
     "MissingDependencyError",
     "ShapeError",
+    "SpillError",
 ]
 
 
@@ -46,6 +48,10 @@ class DataError(InputError):
 
 class InfeasibleError(AbstainError, ValueError):
     """The question has no answer on this data (a coverage nobody can reach, say)."""
+
+
+class SpillError(AbstainError, OSError):
+    """The folder for intermediate data cannot take any more; what was written there is removed."""
 
 
 class MissingDependencyError(AbstainError, ImportError):

@@ -12,14 +12,12 @@ from typing import BinaryIO
 import numpy as np
 
 from abstain.engines.ranges import Columns, gathered
-from abstain.errors import AbstainError
+from abstain.errors import AbstainError, SpillError
+
+__all__ = ["Spill", "SpillError"]
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _TYPES = ("?", "<f4", "<f8")
-
-
-class SpillError(AbstainError, OSError):
-    """The folder for intermediate data cannot take any more."""
 
 
 class Spill:
