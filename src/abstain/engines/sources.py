@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain.engines.labels import Labels, labels_of
 from abstain.engines.locating import Stretch, kind_of
 from abstain.engines.ranges import Columns
 from abstain.errors import DataError, MissingDependencyError
@@ -44,7 +45,16 @@ class Batch(NamedTuple):
     file: str
     start: int
     columns: Columns
-    group: np.ndarray | None
+    labels: Labels | None
+
+    @property
+    def group(self) -> np.ndarray | None:
+        """The name of each sample's group."""
+        if self.labels is None:
+            return None
+        names = np.empty(len(self.labels.names), dtype=object)
+        names[:] = self.labels.names
+        return np.asarray(names[self.labels.codes])
 
 
 def batches(
@@ -122,11 +132,23 @@ def _batch(name: str, file: str, start: int, table: Any, fields: Fields) -> Batc
     weight = None
     if fields.weight:
         weight = column(fields.weight).astype(np.float64)
-        check_finite(name, file, start, fields.weight, weight)
-        if weight.min(initial=0.0) < 0:
-            raise DataError(f"{name}: `{fields.weight}` must not be negative, in {file}.")
-    group = None if not fields.group else np.asarray(table.column(fields.group).to_pylist(), dtype=object)
-    return Batch(file, start, ready(loss, confidence, weight), group)
+        check_weight(name, file, start, fields.weight, weight)
+    labels = labels_of(name, fields.group, table.column(fields.group)) if fields.group else None
+    return Batch(file, start, ready(loss, confidence, weight), with_mass(labels, weight))
+
+
+def with_mass(labels: Labels | None, weight: np.ndarray | None) -> Labels | None:
+    """The groups of the samples that `ready` keeps."""
+    if labels is None or weight is None:
+        return labels
+    return labels.take(np.flatnonzero(weight))
+
+
+def check_weight(name: str, file: str, start: int, field: str, weight: np.ndarray) -> None:
+    """Finite, not negative."""
+    check_finite(name, file, start, field, weight)
+    if weight.min(initial=0.0) < 0:
+        raise DataError(f"{name}: `{field}` must not be negative, in {file}.")
 
 
 def ready(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Columns:
