@@ -97,13 +97,13 @@ def test_a_worker_killed_in_the_second_pass_changes_nothing(two_models, tmp_path
 
     path, g1, l1, *_ = two_models
     flag = str(tmp_path / "killed")
-    original = cluster.finish_range
+    original = cluster.finish_bundle
 
-    def deadly(pieces, place, ask):
+    def deadly(pieces, places, ask):
         if not os.path.exists(flag):
             open(flag, "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
-        return original(pieces, place, ask)
+        return original(pieces, places, ask)
 
     with (
         distributed.LocalCluster(
@@ -113,7 +113,7 @@ def test_a_worker_killed_in_the_second_pass_changes_nothing(two_models, tmp_path
     ):
         calm = engine.aurc(path, client=client, confidence="g1", loss="l1")
         before = set(client.run(os.getpid).values())
-        monkeypatch.setattr(cluster, "finish_range", deadly)
+        monkeypatch.setattr(cluster, "finish_bundle", deadly)
         found = engine.aurc(path, client=client, confidence="g1", loss="l1")
         client.wait_for_workers(2, timeout=60)
         after = set(client.run(os.getpid).values())

@@ -1,28 +1,36 @@
-"""The plan as tasks for a cluster: small functions of one partition or one range, and the sums between them.
+"""The plan as tasks for a cluster: small functions of one partition or one bundle, and the sums between them.
 
 Whoever executes them (Dask, Spark) moves samples between machines; the driver sees histograms and sums only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.engines.finish import Ask, Part, Place, finish, finish_tie
-from abstain.engines.items import nothing
+from abstain.engines.finish import Ask, Part, Place, finish
+from abstain.engines.items import joined
+from abstain.engines.labels import by_label, labels_of
 from abstain.engines.local import check_whole, keyed_by_loss
 from abstain.engines.locating import Stretch
-from abstain.engines.ranges import Columns, RangeSums, cuts_for, split, together
-from abstain.engines.sources import Fields, batches, check_finite, ready, scored
+from abstain.engines.ranges import Columns, RangeSums, together
+from abstain.engines.slots import Bundle, Slots, bundled, by_slot, slots_for
+from abstain.engines.sources import Fields, batches, check_finite, check_weight, ready, scored, with_mass
 from abstain.engines.survey import Survey
 from abstain.errors import DataError, InputError
 
 SAMPLES_PER_RANGE = 4_000_000
 SAMPLES_PER_PARTITION = 4_000_000
+MOST_GROUPS = 2_000  # about two kilobytes each come to the driver
+MOST_POINTS = 200_000  # of all curves together, 32 bytes each
 _PER_TASK = 1 << 16  # samples of a partition that enter the histogram
+_ITEMS = 1 << 12  # of the histograms of all groups together
+_FEW = 256  # samples of a group that need no histogram beside other groups
+
+Groups = dict[Any, Columns]
 
 
 class Loader(NamedTuple):
@@ -33,25 +41,27 @@ class Loader(NamedTuple):
     by_loss: bool = False
     other: Fields | None = None  # of a second model: its loss and confidence travel along
 
-    def __call__(self, part: Any) -> Columns:
-        """The samples of a stretch of a file, a pandas frame, an Arrow table or a batch of it."""
-        columns = self._of_file(part) if isinstance(part, Stretch) else self._of_table(part)
+    def __call__(self, part: Any) -> Groups:
+        """The samples of a stretch of a file, a pandas frame, an Arrow table or a batch of it, by group."""
+        groups = self._of_file(part) if isinstance(part, Stretch) else self._of_table(part)
         if self.other is not None:
-            second = Loader(self.name, self.other)(part)
-            columns = columns._replace(extra=np.stack([second.loss, second.confidence]).astype(np.float64))
-        return keyed_by_loss(columns) if self.by_loss else columns
+            second = Loader(self.name, self.other)(part)[None]
+            groups = {None: beside(groups[None], second)}
+        return {g: keyed_by_loss(c) for g, c in groups.items()} if self.by_loss else groups
 
-    def _of_file(self, stretch: Stretch) -> Columns:
-        found = [b.columns for b in batches(self.name, stretch.file, self.fields, stretch=stretch)]
-        return together(found) if found else Columns(np.empty(0, dtype=bool), np.empty(0, dtype=np.float32))
+    def _of_file(self, stretch: Stretch) -> Groups:
+        read = batches(self.name, stretch.file, self.fields, stretch=stretch)
+        groups = merged(dict(by_label(batch.columns, batch.labels)) for batch in read)
+        if groups or self.fields.group:
+            return groups
+        return {None: Columns(np.empty(0, dtype=bool), np.empty(0, dtype=np.float32))}
 
-    def _of_table(self, table: Any) -> Columns:
+    def _of_table(self, table: Any) -> Groups:
         """Anything with named columns that numpy can read."""
         fields = self.fields
 
         def column(name: str) -> np.ndarray:
-            values = table.column(name) if hasattr(table, "column") else table[name]
-            array = np.asarray(values)
+            array = np.asarray(_column(table, name))
             if array.dtype.kind not in "biuf":  # a missing truth value makes objects of them all
                 raise DataError(
                     f"{self.name}: `{name}` must hold numbers without a missing value, got {array.dtype}."
@@ -65,44 +75,105 @@ class Loader(NamedTuple):
             confidence, loss = column(fields.confidence), column(fields.loss)
             check_finite(self.name, "a partition", 0, fields.confidence, confidence)
         check_finite(self.name, "a partition", 0, fields.loss, loss)
-        return ready(loss, confidence, column(fields.weight).astype(np.float64) if fields.weight else None)
+        weight = None
+        if fields.weight:
+            weight = column(fields.weight).astype(np.float64)
+            check_weight(self.name, "a partition", 0, fields.weight, weight)
+        labels = labels_of(self.name, fields.group, _column(table, fields.group)) if fields.group else None
+        return dict(by_label(ready(loss, confidence, weight), with_mass(labels, weight)))
+
+
+def _column(table: Any, name: str) -> Any:
+    return table.column(name) if hasattr(table, "column") else table[name]
+
+
+def beside(first: Columns, second: Columns) -> Columns:
+    """Samples of one model with loss and confidence of another in tow."""
+    return first._replace(extra=np.stack([second.loss, second.confidence]).astype(np.float64))
+
+
+def merged(parts: Iterable[Groups]) -> Groups:
+    """The samples of each group, from all parts."""
+    found: dict[Any, list[Columns]] = {}
+    for part in parts:
+        for group, columns in part.items():
+            found.setdefault(group, []).append(columns)
+    return {group: together(pieces) for group, pieces in found.items()}
+
+
+# the survey -------------------------------------------------------------------------------------------------
 
 
 def survey_part(part: Any, load: Loader) -> Survey:
     """First pass over one partition."""
-    return survey_columns(load(part))
+    return survey_groups(load(part), load.name)
 
 
-def survey_columns(columns: Columns) -> Survey:
-    """A histogram of some of the samples, scaled to all of them."""
-    survey = Survey()
-    survey.add(columns, None, max(1, columns.rows // _PER_TASK), np.random.default_rng(columns.rows))
-    # one in so many: a partition counts by its samples, however many of them were looked at
-    for group, items in survey.histogram.items():
-        survey.histogram[group] = replace(
-            items, sums=items.sums * (columns.rows / max(items.mass.sum(), 1.0))
-        )
+def survey_groups(groups: Groups, name: str) -> Survey:
+    """Histograms of some of the samples, scaled to all of them."""
+    total = sum(columns.rows for columns in groups.values())
+    check_groups(name, len(groups))
+    survey, rng = Survey(), np.random.default_rng(total)
+    for group, columns in groups.items():
+        survey.add(columns, group, max(1, total // _PER_TASK), rng)
+        items = survey.histogram.get(group)
+        if items is not None:
+            # one in so many: a partition counts by its samples, however many of them were looked at
+            scale = columns.rows / max(items.mass.sum(), 1.0)
+            survey.histogram[group] = replace(items, sums=items.sums * scale)
+    return _thinned(survey)
+
+
+def merge_surveys(surveys: Sequence[Survey], name: str) -> Survey:
+    """One survey of several."""
+    survey = Survey().plus(surveys)
+    check_groups(name, len(survey.rows))
+    return _thinned(survey)
+
+
+def _thinned(survey: Survey) -> Survey:
+    """However many groups there are, their histograms together stay about as large as that of one."""
+    total = sum(survey.rows.values())
+    if len(survey.rows) > 1:
+        for group, items in list(survey.histogram.items()):
+            rows = survey.rows[group]
+            if rows < _FEW:
+                del survey.histogram[group]
+            else:
+                survey.histogram[group] = joined([items], max(16, _ITEMS * rows // total))
     return survey
 
 
-def merge_surveys(surveys: Sequence[Survey]) -> Survey:
-    """One survey of several."""
-    return Survey().plus(surveys)
+def check_groups(name: str, number: int) -> None:
+    """The answers of all groups come to one process."""
+    if number > MOST_GROUPS:
+        raise InputError(
+            f"{name}: `groups` must name a column of at most {MOST_GROUPS:,} groups, got more. The answers of all "
+            f"groups come to the driver. Take coarser groups, or `abstain.engines.files`, which has no such limit."
+        )
 
 
-def plan_cuts(name: str, survey: Survey, ask: Ask, at_least: int) -> np.ndarray:
-    """Where ranges start: as many as needed to keep each small, and enough to keep every worker busy."""
-    rows = survey.rows.get(None, 0)
+def plan(name: str, survey: Survey, ask: Ask, at_least: int) -> Slots:
+    """As many ranges as needed to keep each small, and enough to keep every worker busy."""
+    rows = sum(survey.rows.values())
     if not rows:
         raise InputError(f"{name}: needs at least one sample, the data holds none.")
+    if ask.points * len(survey.rows) > MOST_POINTS:
+        raise InputError(
+            f"{name}: `points` must be at most {MOST_POINTS // len(survey.rows):,} for {len(survey.rows):,} groups, "
+            f"got {ask.points:,}. The points of all curves come to the driver."
+        )
     check_whole(name, survey.whole, ask)
-    ranges = max(-(-rows // SAMPLES_PER_RANGE), min(at_least, -(-rows // 10_000)))
-    return cuts_for(survey.histogram.get(None, nothing()), min(ranges, 4096))
+    tasks = max(-(-rows // SAMPLES_PER_RANGE), min(at_least, -(-rows // 10_000)))
+    return slots_for(survey, min(tasks, 4096))
 
 
-def split_part(part: Any, load: Loader, cuts: np.ndarray) -> tuple[list[Columns], RangeSums]:
-    """Second pass over one partition: its samples by range, and their sums."""
-    return split(load(part), cuts, keep=load.other is not None)
+# ranges -----------------------------------------------------------------------------------------------------
+
+
+def split_part(part: Any, load: Loader, slots: Slots) -> tuple[list[Bundle], RangeSums]:
+    """Second pass over one partition: its samples by bundle, and the sums of every slot."""
+    return bundled(load(part), slots, keep=load.other is not None)
 
 
 def sums_of(parts: Sequence[RangeSums]) -> RangeSums:
@@ -113,22 +184,10 @@ def sums_of(parts: Sequence[RangeSums]) -> RangeSums:
     return first
 
 
-def place_of(sums: RangeSums, number: int) -> Place:
-    """What lies above a range."""
-    N, S = sums.above()[:, number]
-    return Place(float(N), float(S), float(sums.sums[0].sum()))
-
-
-def finish_range(pieces: Sequence[Columns], place: Place, ask: Ask) -> Part:
-    """One range, brought together from all partitions."""
-    return finish(together([p for p in pieces if p.rows]), place, ask)
-
-
-def tied_part(sums: RangeSums, number: int, ask: Ask) -> Part:
-    """A range of one confidence, from its sums."""
-    return finish_tie(sums.sums[:, number], float(sums.low[number]), place_of(sums, number), ask)
-
-
-def downwards(sums: RangeSums) -> list[int]:
-    """Ranges that hold samples, most confident first."""
-    return [int(i) for i in np.flatnonzero(sums.count)[::-1]]
+def finish_bundle(pieces: Sequence[Bundle], places: Mapping[int, Place], ask: Ask) -> dict[int, Part]:
+    """The parts of a bundle's slots, brought together from all partitions."""
+    return {
+        number: finish(columns, places[number], ask)
+        for number, columns in by_slot(pieces)
+        if number in places
+    }

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
-from abstain.engines.asking import ask_for, fields_for
+from abstain.engines.answers import picked, value_of
+from abstain.engines.asking import Reading, ask_for, fields_for
 from abstain.engines.filerun import run_files
 from abstain.engines.finish import Ask
 from abstain.engines.summary import Summary
@@ -29,21 +30,17 @@ __all__ = [
 ]
 
 
-class Reading(TypedDict, total=False):
-    """Options every function here takes: which columns to read, and with what means; see `evaluate`."""
+class Means(TypedDict, total=False):
+    """What a run may take, and whether it shows how far it is; see `evaluate`."""
 
-    confidence: str
-    loss: str
-    logits: str | Sequence[str]
-    label: str | None
-    score: str
-    loss_name: str
-    sample_weight: str | None
-    groups: str | None
     memory: str | float
     spill: str | None
     resume: str | None
     progress: bool | None
+
+
+class FileOptions(Reading, Means, total=False):
+    """Options every function here takes; see `evaluate`."""
 
 
 def evaluate(
@@ -55,7 +52,7 @@ def evaluate(
     coverages: Sequence[float] = (),
     risks: Sequence[float] = (),
     points: int = 0,
-    **reading: Unpack[Reading],
+    **reading: Unpack[FileOptions],
 ) -> Summary | dict[Any, Summary]:
     """Every area with its standard error, and points of the curve, exactly, of files larger than memory.
 
@@ -92,50 +89,52 @@ def evaluate(
 
 
 def aurc(
-    path: Any, /, *, estimator: str = "harmonic", ties: str = "threshold", **reading: Unpack[Reading]
+    path: Any, /, *, estimator: str = "harmonic", ties: str = "threshold", **reading: Unpack[FileOptions]
 ) -> float | Grouped:
     """Area under the risk-coverage curve; lower is better. Options as in `evaluate`."""
     ask = ask_for("files.aurc", estimator, ties, spread=False)
-    return _value("aurc", _answer("files.aurc", path, ask, reading))
+    return value_of("aurc", _answer("files.aurc", path, ask, reading))
 
 
-def augrc(path: Any, /, *, ties: str = "threshold", **reading: Unpack[Reading]) -> float | Grouped:
+def augrc(path: Any, /, *, ties: str = "threshold", **reading: Unpack[FileOptions]) -> float | Grouped:
     """Area under the generalised risk-coverage curve, by the mean rule; lower is better."""
     ask = ask_for("files.augrc", "sele", ties, spread=False)
-    return _value("aurc", _answer("files.augrc", path, ask, reading), "augrc")
+    return value_of("aurc", _answer("files.augrc", path, ask, reading), "augrc")
 
 
-def risk(path: Any, /, **reading: Unpack[Reading]) -> float | Grouped:
+def risk(path: Any, /, **reading: Unpack[FileOptions]) -> float | Grouped:
     """Mean loss; lower is better."""
-    return _value("risk", _answer("files.risk", path, Ask(), reading))
+    return value_of("risk", _answer("files.risk", path, Ask(), reading))
 
 
-def e_aurc(path: Any, /, *, estimator: str = "harmonic", **reading: Unpack[Reading]) -> float | Grouped:
+def e_aurc(path: Any, /, *, estimator: str = "harmonic", **reading: Unpack[FileOptions]) -> float | Grouped:
     """Excess AURC over the best ordering of the same losses; lower is better."""
-    return _value("e_aurc", _answer("files.e_aurc", path, Ask(estimator), reading))
+    return value_of("e_aurc", _answer("files.e_aurc", path, Ask(estimator), reading))
 
 
-def naurc(path: Any, /, *, estimator: str = "harmonic", **reading: Unpack[Reading]) -> float | Grouped:
+def naurc(path: Any, /, *, estimator: str = "harmonic", **reading: Unpack[FileOptions]) -> float | Grouped:
     """Normalised AURC: 0 for the best ordering, 1 for a useless confidence; lower is better."""
-    return _value("naurc", _answer("files.naurc", path, Ask(estimator), reading))
+    return value_of("naurc", _answer("files.naurc", path, Ask(estimator), reading))
 
 
-def risk_at_coverage(path: Any, /, *, coverage: float, **reading: Unpack[Reading]) -> float | Grouped:
+def risk_at_coverage(path: Any, /, *, coverage: float, **reading: Unpack[FileOptions]) -> float | Grouped:
     """Selective risk at the least attainable coverage that is at least `coverage`; lower is better."""
     ask = ask_for("files.risk_at_coverage", "harmonic", "threshold", False, coverages=(coverage,))
     answer = _answer("files.risk_at_coverage", path, ask, reading)
-    return _picked("risk_at_coverage", answer, lambda s: s.risk_at_coverage[ask.coverages[0]], True)
+    return picked("risk_at_coverage", answer, lambda s: s.risk_at_coverage[ask.coverages[0]])
 
 
-def coverage_at_risk(path: Any, /, *, risk: float, **reading: Unpack[Reading]) -> float | Grouped:
+def coverage_at_risk(path: Any, /, *, risk: float, **reading: Unpack[FileOptions]) -> float | Grouped:
     """Largest coverage whose selective risk is at most `risk`, 0 when no threshold does it; higher is
     better."""
     ask = ask_for("files.coverage_at_risk", "harmonic", "threshold", False, risks=(risk,))
     answer = _answer("files.coverage_at_risk", path, ask, reading)
-    return _picked("coverage_at_risk", answer, lambda s: s.coverage_at_risk[ask.risks[0]], False)
+    return picked(
+        "coverage_at_risk", answer, lambda s: s.coverage_at_risk[ask.risks[0]], lower_is_better=False
+    )
 
 
-def risk_coverage_curve(path: Any, /, *, points: int = 1000, **reading: Unpack[Reading]) -> Any:
+def risk_coverage_curve(path: Any, /, *, points: int = 1000, **reading: Unpack[FileOptions]) -> Any:
     """About `points` exact points of the risk-coverage curve, evenly spaced in coverage (a dict by group)."""
     answer = _answer("files.risk_coverage_curve", path, Ask(spread=False, points=int(points)), reading)
     if isinstance(answer, dict):
@@ -144,22 +143,11 @@ def risk_coverage_curve(path: Any, /, *, points: int = 1000, **reading: Unpack[R
     return curve
 
 
-def _answer(name: str, path: Any, ask: Ask, reading: Reading) -> Any:
+def _answer(name: str, path: Any, ask: Ask, reading: FileOptions) -> Any:
     options: dict[str, Any] = dict(reading)
     means = {key: options.pop(key, None) for key in ("spill", "resume", "progress")}
     memory = options.pop("memory", "1GB")
     return run_files(name, path, fields_for(name, options), ask, memory, **means)
-
-
-def _value(metric: str, answer: Any, name: str = "") -> float | Grouped:
-    return _picked(name or metric, answer, lambda summary: summary[metric].estimate, True)
-
-
-def _picked(name: str, answer: Any, pick: Any, lower: bool) -> float | Grouped:
-    if not isinstance(answer, dict):
-        return float(pick(answer))
-    values = {group: float(pick(summary)) for group, summary in answer.items()}
-    return Grouped(name, values, {group: summary.n for group, summary in answer.items()}, lower)
 
 
 def _register() -> None:

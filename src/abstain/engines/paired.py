@@ -8,16 +8,16 @@ second, where the squares of the differences are added up.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from abstain.core.pieces import member_influences, offsets
 from abstain.core.rows import rows_of_blocks
 from abstain.engines.finish import Ask, Part, Place, _placed
-from abstain.engines.ranges import Columns, RangeSums, split, together
+from abstain.engines.ranges import Columns, RangeSums, together
+from abstain.engines.slots import Bundle, Slots, bundled, by_slot
 
 
 @dataclass(frozen=True)
@@ -95,27 +95,31 @@ def influences(columns: Columns, standing: Standing, ask: Ask) -> np.ndarray:
     )
 
 
-def turned(pieces: Sequence[Columns], standing: Standing, ask: Ask) -> Columns:
+def turned(columns: Columns, standing: Standing, ask: Ask) -> Columns:
     """The samples of a range of the first model as samples of the second, their first influence in hand."""
-    columns = together([p for p in pieces if p.rows])
     if columns.extra is None:
         raise ValueError("turned: the second model's columns did not travel along")
     loss, confidence = columns.extra
     return Columns(loss, confidence, columns.weight, influences(columns, standing, ask)[None, :])
 
 
-def turned_and_split(
-    pieces: Sequence[Columns], standing: Standing, ask: Ask, cuts: np.ndarray
-) -> tuple[list[Columns], Any]:
-    """The same, by ranges of the second model."""
-    return split(turned(pieces, standing, ask), cuts, keep=True)
-
-
-def joint_square(pieces: Sequence[Columns], standing: Standing, ask: Ask) -> float:
+def square_in(columns: Columns, standing: Standing, ask: Ask) -> float:
     """Sum of (w (IF of the first - IF of the second))^2 over a range of the second model."""
-    columns = together([p for p in pieces if p.rows])
     if columns.extra is None:
-        raise ValueError("joint_square: the first influences did not travel along")
+        raise ValueError("square_in: the first influences did not travel along")
     gap = columns.extra[0] - influences(columns, standing, ask)
     weight = 1.0 if columns.weight is None else columns.weight
     return float(np.sum((weight * gap) ** 2))
+
+
+def turn_bundle(
+    pieces: Sequence[Bundle], standing: Mapping[int, Standing], ask: Ask, slots: Slots
+) -> list[Bundle]:
+    """The samples of a bundle turned, and by bundles of the second model."""
+    moved = [turned(columns, standing[number], ask) for number, columns in by_slot(pieces)]
+    return bundled({None: together(moved)} if moved else {}, slots, keep=True)[0]
+
+
+def square_bundle(pieces: Sequence[Bundle], standing: Mapping[int, Standing], ask: Ask) -> float:
+    """The sum over a bundle of the second model."""
+    return math.fsum(square_in(columns, standing[number], ask) for number, columns in by_slot(pieces))

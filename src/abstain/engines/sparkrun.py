@@ -1,26 +1,37 @@
-"""How Spark executes the plan: `mapInArrow` for passes over partitions, `applyInArrow` for ranges."""
+"""How Spark executes the plan: `mapInArrow` for passes over partitions, `applyInArrow` for bundles of ranges."""
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
-import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from abstain.engines import cluster
 from abstain.engines.cluster import Loader
-from abstain.engines.finish import Ask, Part, Place
-from abstain.engines.ranges import Columns, RangeSums, no_sums, split, together
-from abstain.engines.sources import Fields
+from abstain.engines.clusterrun import Found, told_by_sums
+from abstain.engines.finish import Ask, Part
+from abstain.engines.paired import square_bundle, turned
+from abstain.engines.progress import Bars
+from abstain.engines.ranges import RangeSums, no_sums, together
+from abstain.engines.slots import Slots, bundled, places_of
+from abstain.engines.sparkmoving import (
+    BLOB,
+    BUNDLE,
+    answers_in,
+    as_table,
+    blobs,
+    gathered,
+    in_batches,
+    of_table,
+    schema,
+)
+from abstain.engines.sparkwatch import watched
 from abstain.engines.survey import Survey
-from abstain.errors import DataError, InputError, MissingDependencyError
+from abstain.errors import InputError, MissingDependencyError
 
-RANGE = "__abstain_range"
-BLOB = "answer binary"
-_TOGETHER = 1 << 20
+_FAN_IN = 16  # answers merged at a time
 
 
 def frame_of(name: str, data: Any, session: Any) -> Any:
@@ -40,129 +51,107 @@ def frame_of(name: str, data: Any, session: Any) -> Any:
     return active.read.parquet(path)
 
 
-class Ranged(NamedTuple):
-    """A frame's ranges: where they start, their sums, and their finished parts, most confident first."""
+class SparkRun:
+    """The plan over one DataFrame."""
 
-    survey: Survey
-    cuts: np.ndarray
-    sums: RangeSums
-    parts: list[Part]
+    def __init__(self, frame: Any, bars: Bars) -> None:
+        self.frame, self.bars = frame, bars
 
-    def places(self) -> dict[int, Place]:
-        """Of the ranges that hold samples."""
-        return {number: cluster.place_of(self.sums, number) for number in cluster.downwards(self.sums)}
+    def execute(self, load: Loader, ask: Ask, stage: str = "") -> Found:
+        """Survey, sums by range, and every range finished where it lies."""
+        plain = load._replace(other=None)
+        survey = self._survey(plain, f"{stage}survey")
+        cores = self.frame.sparkSession.sparkContext.defaultParallelism
+        slots = cluster.plan(load.name, survey, ask, 2 * max(1, cores))
+        sums = self._sums(plain, slots, f"{stage}sums")
+        parts = self._finished(plain, survey, slots, sums, ask, f"{stage}finish")
+        return Found(survey, slots, sums, parts)
+
+    def _survey(self, load: Loader, stage: str) -> Survey:
+        def work(batches: Iterator[Any]) -> Iterator[Survey]:
+            for groups in gathered(batches, load):
+                yield cluster.survey_groups(groups, load.name)
+
+        def merge(surveys: list[Survey]) -> Survey:
+            return cluster.merge_surveys(surveys, load.name)
+
+        return self._merged(work, merge, stage) or Survey()
+
+    def _sums(self, load: Loader, slots: Slots, stage: str) -> RangeSums:
+        def work(batches: Iterator[Any]) -> Iterator[RangeSums]:
+            for groups in gathered(batches, load):
+                yield bundled(groups, slots)[1]
+
+        return self._merged(work, cluster.sums_of, stage) or no_sums(slots.total)
+
+    def _merged(
+        self, work: Callable[[Iterator[Any]], Iterator[Any]], merge: Callable[[list[Any]], Any], stage: str
+    ) -> Any:
+        """What `work` makes of the partitions, merged in each task and then in one: one answer comes here."""
+
+        def first(batches: Iterator[Any]) -> Iterator[Any]:
+            yield from _one(work(batches), merge)
+
+        def then(batches: Iterator[Any]) -> Iterator[Any]:
+            yield from _one((answer for batch in batches for answer in answers_in(batch)), merge)
+
+        found = self._read(self.frame.mapInArrow(first, BLOB).repartition(1).mapInArrow(then, BLOB), stage)
+        return found[0] if found else None
+
+    def _finished(
+        self, load: Loader, survey: Survey, slots: Slots, sums: RangeSums, ask: Ask, stage: str
+    ) -> dict[int, Part]:
+        places = places_of(slots, sums)
+        parts = told_by_sums(sums, places, ask)
+        left = {number: place for number, place in places.items() if number not in parts}
+
+        def finish(table: Any) -> Any:
+            return blobs([cluster.finish_bundle([of_table(table)], left, ask)])
+
+        if left:
+            moved = self._moved(load, slots, survey, list(parts))
+            for found in self._read(moved.groupBy(BUNDLE).applyInArrow(finish, BLOB), stage):
+                parts |= found
+        return parts
+
+    def _moved(self, load: Loader, slots: Slots, survey: Survey, done: list[int]) -> Any:
+        """Samples on their way to their ranges."""
+
+        def place(batches: Iterator[Any]) -> Iterator[Any]:
+            for groups in gathered(batches, load):
+                if groups:
+                    yield from in_batches(as_table(groups, slots, survey, done))
+
+        extra = 0 if load.other is None else 2
+        return self.frame.mapInArrow(place, schema(survey, bool(load.fields.weight), extra))
+
+    def joint(self, one: Found, two: Found, load: Loader, ask: Ask) -> float:
+        """Samples go from the bundles of one to the bundles of two, their first influence in hand."""
+        at_one, at_two, slots = one.standings(), two.standings(), two.slots
+        wide = Survey(zero_one=False, wide=True)
+
+        def turn(table: Any) -> Any:
+            columns = together([turned(part, at_one[number], ask) for number, part in of_table(table)])
+            return as_table({None: columns}, slots, wide)
+
+        def add(table: Any) -> Any:
+            return blobs([square_bundle([of_table(table)], at_two, ask)])
+
+        moved = self._moved(load, one.slots, one.survey, [])
+        turning = moved.groupBy(BUNDLE).applyInArrow(turn, schema(wide, bool(load.fields.weight), 1))
+        return math.fsum(self._read(turning.groupBy(BUNDLE).applyInArrow(add, BLOB), "joint"))
+
+    def _read(self, frame: Any, stage: str) -> list[Any]:
+        with watched(self.frame.sparkSession.sparkContext, self.bars, stage):
+            return [pickle.loads(bytes(row["answer"])) for row in frame.collect()]
 
 
-def execute(frame: Any, load: Loader, ask: Ask) -> Ranged:
-    """Survey, sums by range, and every range finished where it lies."""
-    survey = cluster.merge_surveys(_collected(frame, lambda batches: _surveyed(batches, load)))
-    cores = frame.sparkSession.sparkContext.defaultParallelism
-    cuts = cluster.plan_cuts(load.name, survey, ask, 2 * max(1, cores))
-    summed = _collected(frame, lambda batches: _summed(batches, load, cuts))
-    sums = cluster.sums_of([no_sums(len(cuts) + 1), *summed])
-    numbers = cluster.downwards(sums)
-    ties = {n: cluster.tied_part(sums, n, ask) for n in numbers if sums.tied[n]}
-    places = {n: cluster.place_of(sums, n) for n in numbers if n not in ties}
-
-    def finish(table: Any) -> Any:
-        number = table.column(RANGE)[0].as_py()
-        return blobs([(number, cluster.finish_range([load(table)], places[number], ask))])
-
-    ranged = placed(frame, load, cuts, list(ties))
-    answers = dict(read(ranged.groupBy(RANGE).applyInArrow(finish, BLOB)) if places else ())
-    return Ranged(survey, cuts, sums, [ties[n] if n in ties else answers[n] for n in numbers])
-
-
-def _surveyed(batches: Iterator[Any], load: Loader) -> Iterator[Survey]:
-    """One histogram per task, however many batches it sees."""
-    yield cluster.merge_surveys([cluster.survey_columns(columns) for columns in _gathered(batches, load)])
-
-
-def _summed(batches: Iterator[Any], load: Loader, cuts: np.ndarray) -> Iterator[RangeSums]:
-    total = no_sums(len(cuts) + 1)
-    for columns in _gathered(batches, load):
-        total = total.plus(split(columns, cuts)[1])
-    yield total
-
-
-def _gathered(batches: Iterator[Any], load: Loader) -> Iterator[Columns]:
-    """Spark's batches are small: many together are worth the work done once for each."""
-    waiting: list[Columns] = []
-    for batch in batches:
-        waiting.append(load(batch))
-        if sum(columns.rows for columns in waiting) >= _TOGETHER:
-            yield together(waiting)
-            waiting = []
+def _one(answers: Iterator[Any], merge: Callable[[list[Any]], Any]) -> Iterator[Any]:
+    """All answers in one, merged a few at a time; nothing of nothing."""
+    waiting: list[Any] = []
+    for answer in answers:
+        waiting.append(answer)
+        if len(waiting) == _FAN_IN:
+            waiting = [merge(waiting)]
     if waiting:
-        yield together(waiting)
-
-
-def placed(frame: Any, load: Loader, cuts: np.ndarray, done: list[int]) -> Any:
-    """Samples with the number of their range; those of ranges already told by their sums stay behind."""
-
-    def place(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        for batch in batches:
-            number = np.searchsorted(cuts, load(batch).confidence, "right")
-            fresh = batch.append_column(RANGE, pa.array(number.astype(np.int32)))
-            yield fresh.filter(pa.array(~np.isin(number, done))) if done else fresh
-
-    return frame.mapInArrow(place, _schema(frame, f"{RANGE} int"))
-
-
-def _schema(frame: Any, more: str) -> str:
-    columns = [f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields]
-    return ", ".join([*columns, more])
-
-
-def _collected(frame: Any, work: Callable[[Iterator[Any]], Iterator[Any]]) -> list[Any]:
-    """What `work` makes of the batches of each task."""
-
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
-        for answer in work(batches):
-            yield from blobs([answer]).to_batches()
-
-    return read(frame.mapInArrow(run, BLOB))
-
-
-def blobs(answers: list[Any]) -> Any:
-    """Answers as a table that Spark can carry."""
-    import pyarrow as pa
-
-    return pa.table({"answer": pa.array([pickle.dumps(a) for a in answers], pa.binary())})
-
-
-def read(frame: Any) -> list[Any]:
-    """Answers of our own tasks."""
-    return [pickle.loads(bytes(row["answer"])) for row in frame.collect()]
-
-
-def named(name: str, frame: Any, fields: Fields, error: Exception) -> Exception:
-    """A value that cannot be ranked, with the file and row it stands in; any other error as it is."""
-    if "No module named 'abstain'" in str(error):
-        return InputError(
-            f"{name}: the Python of the executors has no `abstain`. Install it there, and set PYSPARK_PYTHON to that "
-            f"Python before the session starts (on one machine: {sys.executable})."
-        )
-    if "must be finite" not in str(error) and "missing value" not in str(error):
-        return error
-    from pyspark.sql import functions as F
-
-    for field in fields.names:
-        kind = dict(frame.dtypes)[field]
-        bad = F.col(field).isNull()
-        if kind in ("float", "double"):
-            bad = bad | F.isnan(field) | (F.abs(F.col(field)) == float("inf"))
-        where = frame.where(bad)
-        try:
-            first = where.select("_metadata.file_path", "_metadata.row_index", field).first()
-        except Exception:  # not read from files, or files that do not count their rows
-            first = where.select(F.input_file_name(), F.lit(None), field).first()
-        if first is not None:
-            row = "" if first[1] is None else f", row {first[1]}"
-            return DataError(
-                f"{name}: `{field}` must be finite, got {first[2]} in {first[0] or 'the DataFrame'}{row}. "
-                f"A sample without it cannot be ranked: drop the row."
-            )
-    return error
+        yield from blobs([merge(waiting)]).to_batches()
