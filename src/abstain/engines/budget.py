@@ -48,7 +48,16 @@ def per_sample(ask: Ask, zero_one: bool, wide: bool) -> int:
     return stored + (170 if zero_one and not ask.points else 260)
 
 
+def free(memory: int) -> int:
+    """Bytes of the budget that are neither in use nor needed for reading."""
+    return max(memory - resident() - _READING, _LEAST)
+
+
 def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool) -> int:
     """Samples a range may hold."""
-    room = max(memory - resident() - _READING, _LEAST)
-    return max(1 << 14, int(0.9 * room) // per_sample(ask, zero_one, wide))
+    return max(1 << 14, int(0.9 * free(memory)) // per_sample(ask, zero_one, wide))
+
+
+def room_for_counters(memory: int) -> int:
+    """Bytes that may go to counting, which leaves the larger part to the ranges that must be sorted."""
+    return int(0.45 * free(memory))

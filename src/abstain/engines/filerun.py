@@ -8,19 +8,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from abstain.engines import locating, sources
 from abstain.engines.budget import bytes_of, samples_that_fit
 from abstain.engines.finish import Ask, Part
 from abstain.engines.local import check_whole, keyed_by_loss, needs_oracle_pass, oracle_ask, summary_of
-from abstain.engines.outofcore import Run, Tick
+from abstain.engines.outofcore import Layout, Run, Tick
 from abstain.engines.ranges import RangeSums, gathered
-from abstain.engines.sources import Batch, Fields
+from abstain.engines.sources import BATCH, Batch, Fields
 from abstain.engines.spill import Spill
 from abstain.engines.summary import Summary, summarise
-from abstain.engines.survey import Survey
+from abstain.engines.survey import SURVEYED, Survey
 from abstain.errors import InputError
 
 _LONG = 20_000_000  # samples from which on a progress bar is worth showing
+_SAMPLE_FROM = 1 << 24  # samples from which on a survey of some of them is enough
+_STRETCHES = 16  # stretches of a million in that survey
 
 
 def run_files(
@@ -40,20 +44,44 @@ def run_files(
     budget = bytes_of(name, memory)
     with _ticker(rows, progress) as tick:
         run = Run(files, lambda file: sources.batches(name, file, fields), rows, ask, budget, tick)
-        types = locating.types_in(files[0], fields.confidence, fields.loss)
-        if fields.logits or fields.weight:
-            types = (False, True)
-        if rows is not None and not fields.group and resume is None and _fits(rows, budget, ask, types):
-            return _in_memory(name, run, ask, rows)
-        survey = run.survey()
+        types = _types(files, fields)
+        small = rows is not None and not fields.group and resume is None and _fits(rows, budget, ask, types)
+        dense = rows is not None and rows >= _SAMPLE_FROM and not fields.group and types == (True, False)
+        if small and not dense:
+            return _in_memory(name, run, ask, rows or 0)
+        survey = _sampled(name, files, fields, rows or 0) if dense else run.survey()
         _check(name, survey, ask)
+        # counters are not kept when the work is interrupted
+        layout = run.layout(survey, counting=resume is None)
+        if small and not layout.tallies:
+            return _in_memory(name, run, ask, rows or 0)
         key = None if resume is None else _key(files, fields, ask, budget)
-        answers = _execute(run, survey, spill, resume, key)
+        answers = _execute(run, survey, layout, spill, resume, key)
         oracle = {}
         if needs_oracle_pass(ask, survey.zero_one, survey.weighted):
             oracle = _by_loss(run, fields, name, survey, spill)
         results = {g: summarise(sums, parts, ask, oracle.get(g)) for g, (sums, parts) in answers.items()}
     return results if fields.group else results[None]
+
+
+def _types(files: list[str], fields: Fields) -> tuple[bool, bool]:
+    """(are losses surely 0/1, may confidences be wider than float32), of all files, before any is read."""
+    if fields.logits or fields.weight:
+        return False, True
+    found = [locating.types_in(file, fields.confidence, fields.loss) for file in files]
+    return all(zero_one for zero_one, _ in found), any(wide for _, wide in found)
+
+
+def _sampled(name: str, files: list[str], fields: Fields, rows: int) -> Survey:
+    """A survey of some stretches of the files: the schema has told the rest, and a range found too full is refined."""
+    parts = locating.stretches(files, BATCH)
+    parts = parts[:: max(1, len(parts) // _STRETCHES)]
+    survey, rng = Survey(), np.random.default_rng(0)
+    for part in parts:
+        for batch in sources.batches(name, part.file, fields, stretch=part):
+            survey.add(batch.columns, None, max(1, len(parts) * BATCH // SURVEYED), rng)
+    survey.rows[None] = rows
+    return survey
 
 
 def _check(name: str, survey: Survey, ask: Ask) -> None:
@@ -75,12 +103,11 @@ def _in_memory(name: str, run: Run, ask: Ask, rows: int) -> Summary:
 
 
 def _execute(
-    run: Run, survey: Survey, spill: str | None, resume: str | None, key: str | None
+    run: Run, survey: Survey, layout: Layout, spill: str | None, resume: str | None, key: str | None
 ) -> dict[Any, tuple[RangeSums, list[Part]]]:
-    layout = run.layout(survey)
     with Spill(spill, resume) as store:
         sums = run.scatter(layout, store, key)
-        return {g: (s, run.finish(store, layout.first[g], s, survey)) for g, s in sums.items()}
+        return {g: (s, run.finish(store, layout, g, s, survey)) for g, s in sums.items()}
 
 
 def _by_loss(run: Run, fields: Fields, name: str, survey: Survey, spill: str | None) -> dict[Any, list[Part]]:
@@ -92,7 +119,8 @@ def _by_loss(run: Run, fields: Fields, name: str, survey: Survey, spill: str | N
             yield batch._replace(columns=keyed_by_loss(batch.columns))
 
     inner = Run(run.files, read, run.rows, ask, run.memory, run.tick)
-    answers = _execute(inner, inner.survey(), spill, None, None)
+    by_loss = inner.survey()
+    answers = _execute(inner, by_loss, inner.layout(by_loss), spill, None, None)
     return {group: parts for group, (_, parts) in answers.items()}
 
 

@@ -16,6 +16,7 @@ from abstain.core.oracle import oracle_rows
 from abstain.core.pieces import Piece, half_mass_piece, piece_of
 from abstain.core.rows import Rows
 from abstain.core.spread import Moments, moments_of_blocks, moments_of_samples
+from abstain.core.tally import Counted
 from abstain.engines.ranges import Columns
 
 
@@ -79,6 +80,15 @@ def finish_tie(sums: np.ndarray, confidence: float, place: Place, ask: Ask) -> P
     if ask.by_loss:  # equal losses are not one block: any order among them gives the same area
         return _oracle_of_tie(moments, place, ask)
     return _part(moments, np.asarray([confidence]), sums[5:6], place, ask)
+
+
+def finish_counted(blocks: Counted, place: Place, ask: Ask) -> Part:
+    """The part of blocks that were counted, not sorted."""
+    m, L = blocks.mass, blocks.wrong
+    rows = Rows(m, L, np.cumsum(m), np.cumsum(L), m, np, False)
+    if ask.area_only:
+        return Part(float(np.sum(area_terms(_placed(rows, place), ask.estimator, ask.ties))))
+    return _part(Moments(rows, m, L, L, True), blocks.confidence.astype(np.float64), m, place, ask)
 
 
 def _placed(rows: Rows, place: Place) -> Rows:

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from abstain.engines.budget import samples_that_fit
+from abstain.core.tally import Tally, bytes_between
+from abstain.engines.ahead import ahead
+from abstain.engines.budget import room_for_counters, samples_that_fit
+from abstain.engines.counting import counted_parts, outside, put_counts, window
 from abstain.engines.finish import Ask, Part, Place, finish, finish_tie
 from abstain.engines.items import nothing
 from abstain.engines.ranges import Columns, RangeSums, cuts_for, no_sums, split
@@ -18,6 +21,7 @@ from abstain.engines.spill import Spill
 from abstain.engines.survey import SURVEYED, Survey
 
 _MOST_RANGES = 512
+_COUNT_FROM = 1 << 22  # samples below which a table of counters does not pay
 
 Reader = Callable[[str], Iterator[Batch]]
 Tick = Callable[[str, int], None]
@@ -25,23 +29,46 @@ Tick = Callable[[str, int], None]
 
 @dataclass
 class Layout:
-    """Where the ranges of each group start, and the number of each group's first range."""
+    """Where the ranges of each group start, the number of each group's first range, and which range is counted."""
 
     cuts: dict[Any, np.ndarray]
     first: dict[Any, int]
     total: int
+    tallies: dict[Any, Tally]
+    counted: dict[Any, int]  # number of the range that a group's tally stands for
 
     @classmethod
-    def of(cls, survey: Survey, fit: int) -> Layout:
+    def of(cls, survey: Survey, fit: int, windows: dict[Any, tuple[float, float]]) -> Layout:
         """Ranges of at most about three quarters of what fits, so that few turn out too full."""
-        cuts, first, total = {}, {}, 0
+        layout = cls({}, {}, 0, {}, {})
         for group, rows in survey.rows.items():
-            ranges = min(_MOST_RANGES, -(-4 * rows // (3 * fit)))
             histogram = survey.histogram.get(group, nothing())
-            cuts[group] = cuts_for(histogram, ranges) if ranges > 1 and len(histogram) else np.empty(0)
-            first[group] = total
-            total += len(cuts[group]) + 1
-        return cls(cuts, first, total)
+            ends = windows.get(group)
+            rest = histogram if ends is None else outside(histogram, ends)
+            if ends is not None:
+                rows = int(rows * rest.mass.sum() / histogram.mass.sum())
+            ranges = min(_MOST_RANGES, -(-4 * rows // (3 * fit)))
+            cuts = cuts_for(rest, ranges) if ranges > 1 and len(rest) else np.empty(0)
+            if ends is not None:
+                cuts = layout._count(group, ends, cuts)
+            layout.cuts[group], layout.first[group] = cuts, layout.total
+            layout.total += len(cuts) + 1
+        return layout
+
+    def _count(self, group: Any, ends: tuple[float, float], cuts: np.ndarray) -> np.ndarray:
+        """Make the window a range of its own."""
+        self.tallies[group] = Tally(*ends)
+        after = float(np.nextafter(np.float32(ends[1]), np.float32(np.inf)))
+        inside = (cuts > ends[0]) & (cuts < after)
+        cuts = np.unique(np.concatenate([cuts[~inside], [ends[0], after]]))
+        self.counted[group] = int(np.searchsorted(cuts, ends[0], "right"))
+        return np.asarray(cuts[np.isfinite(cuts)])
+
+    def parts(self, group: Any, columns: Columns) -> tuple[list[Columns], RangeSums]:
+        """Count what can be counted; the other samples, range by range, and their sums."""
+        if group in self.tallies:
+            columns = columns.take(self.tallies[group].add(columns.loss, columns.confidence))
+        return split(columns, self.cuts[group])
 
 
 def by_group(batch: Batch) -> Iterator[tuple[Any, Columns]]:
@@ -74,38 +101,53 @@ class Run:
         known = self.rows if self.rows is not None else 50_000_000
         stride = max(1, known // SURVEYED)
         for file in self.files:
-            for batch in self.read(file):
+            for batch in ahead(self.read(file)):
                 for group, columns in by_group(batch):
                     survey.add(columns, group, stride, rng)
                 self.tick("survey", batch.columns.rows)
         return survey
 
-    def layout(self, survey: Survey) -> Layout:
-        """Ranges that fit the budget."""
-        return Layout.of(survey, self._fit(survey))
+    def layout(self, survey: Survey, counting: bool = True) -> Layout:
+        """Ranges that fit the budget, and windows to count where samples lie dense."""
+        windows = self._windows(survey) if counting else {}
+        taken = sum(bytes_between(*ends) for ends in windows.values())
+        return Layout.of(survey, self._fit(survey, taken), windows)
 
-    def _fit(self, survey: Survey) -> int:
-        return samples_that_fit(self.memory, self.ask, survey.zero_one, survey.wide)
+    def _windows(self, survey: Survey) -> dict[Any, tuple[float, float]]:
+        if not survey.zero_one or survey.wide or survey.weighted or self.ask.by_loss:
+            return {}
+        room, rows = room_for_counters(self.memory), sum(survey.rows.values())
+        found = {
+            group: window(items, survey.rows[group], room * survey.rows[group] // rows)
+            for group, items in survey.histogram.items()
+            if survey.rows[group] >= _COUNT_FROM
+        }
+        return {group: ends for group, ends in found.items() if ends is not None}
+
+    def _fit(self, survey: Survey, taken: int = 0) -> int:
+        return samples_that_fit(self.memory - taken, self.ask, survey.zero_one, survey.wide)
 
     def scatter(self, layout: Layout, spill: Spill, key: str | None) -> dict[Any, RangeSums]:
         """Second pass: every sample to the file of its range, sums on the way."""
         sums = {group: no_sums(len(cuts) + 1) for group, cuts in layout.cuts.items()}
         done = _take_up(spill, key, sums) if key else 0
         for number, file in enumerate(self.files):
-            for batch in self.read(file) if number >= done else ():
+            for batch in ahead(self.read(file)) if number >= done else ():
                 for group, columns in by_group(batch):
-                    parts, more = split(columns, layout.cuts[group])
+                    parts, more = layout.parts(group, columns)
                     sums[group] = sums[group].plus(more)
                     for place, part in enumerate(parts):
                         spill.append(layout.first[group] + place, part)
                 self.tick("partition", batch.columns.rows)
             if key:
                 _note(spill, key, number + 1, sums)
+        for group, tally in layout.tallies.items():
+            put_counts(sums[group], layout.counted[group], tally)
         spill.flush()
         spill.close()
         return sums
 
-    def finish(self, spill: Spill, first: int, sums: RangeSums, survey: Survey) -> list[Part]:
+    def finish(self, spill: Spill, layout: Layout, group: Any, sums: RangeSums, survey: Survey) -> list[Part]:
         """The parts of one group, most confident range first."""
         above, W = sums.above(), float(sums.sums[0].sum())
         parts: list[Part] = []
@@ -115,8 +157,11 @@ class Run:
             place = Place(float(above[0, number]), float(above[1, number]), W)
             if sums.tied[number]:
                 parts.append(finish_tie(sums.sums[:, number], float(sums.low[number]), place, self.ask))
+            elif layout.counted.get(group) == number:
+                parts += counted_parts(layout.tallies.pop(group), place, self.ask)
             else:
-                parts += self._finish_range(spill, first + number, int(sums.count[number]), place, survey)
+                at = layout.first[group] + number
+                parts += self._finish_range(spill, at, int(sums.count[number]), place, survey)
             self.tick("finish", int(sums.count[number]))
         return parts
 

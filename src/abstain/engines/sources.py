@@ -15,6 +15,7 @@ from abstain.engines.ranges import Columns
 from abstain.errors import DataError, MissingDependencyError
 
 BATCH = 1 << 20
+_PLAIN = ("float", "double", "int32", "int64")  # Arrow's names of types that numpy reads where they lie
 
 
 @dataclass(frozen=True)
@@ -192,10 +193,21 @@ def as_numpy(name: str, file: str, start: int, field: str, column: Any) -> np.nd
         raise DataError(
             f"{name}: `{field}` has a missing value in {file}, row {row}. Drop the row or fill it in."
         )
-    values = np.asarray(column.to_numpy(zero_copy_only=False))
+    if str(column.type) == "bool" and hasattr(column, "buffers"):
+        return _booleans(column)
+    # without a copy where there can be one: asked for a copy, pyarrow loads pandas to make it
+    plain = hasattr(column, "buffers") and str(column.type) in _PLAIN
+    values = np.asarray(column.to_numpy(zero_copy_only=plain))
     if values.dtype.kind not in "biuf":
         raise DataError(f"{name}: `{field}` must hold numbers, got {column.type} in {file}.")
     return values
+
+
+def _booleans(column: Any) -> np.ndarray:
+    """Arrow keeps eight to a byte."""
+    end = column.offset + len(column)
+    packed = np.frombuffer(column.buffers()[1], dtype=np.uint8)
+    return np.unpackbits(packed, count=end, bitorder="little")[column.offset :].view(bool)
 
 
 def check_finite(name: str, file: str, start: int, field: str, values: np.ndarray) -> None:
