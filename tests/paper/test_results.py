@@ -165,6 +165,43 @@ def test_adopting_packed_runs(tmp_path):
     assert difference["aurc_01"][1] < difference["aurc_01"][0] < difference["aurc_01"][2]
 
 
+def test_adopting_more_runs_leaves_the_others(tmp_path):
+    labels, rng = np.arange(40) % 10, np.random.default_rng(0)
+    for lot, model in (("first", "resnet18"), ("second", "vgg16_bn")):
+        store = Store(tmp_path / lot)
+        for objective in ("ce", "log"):
+            run = {"name": f"finetune-{model}-{objective}", "kind": "finetune", "model": model, "seed": 0}
+            more = {
+                "objective": objective,
+                "dataset": "cifar10",
+                "finished": True,
+                "log": [{"accuracy": 0.5}],
+            }
+            store.save_result(run["name"], {**run, **more})
+            store.save_output(run["name"], rng.normal(size=(40, 10)))
+        pack(tmp_path / lot, tmp_path / f"{lot}-packed")
+        adopt(tmp_path / f"{lot}-packed", labels, tmp_path / f"{lot}-scratch", tmp_path / "results")
+    assert len(list((tmp_path / "results" / "runs").iterdir())) == 4
+    rows = json.loads((tmp_path / "results" / "paired.json").read_text())
+    assert [row["model"] for row in rows] == ["resnet18", "vgg16_bn"]
+
+
+def test_the_start_counts_once_for_every_seed_that_began_there():
+    def run(kind, seed, accuracy, start=None):
+        last = {"accuracy": accuracy, "aurc_01": 1 - accuracy, "aurc_ce": 2 - accuracy}
+        name = f"{kind}{seed}"
+        return {"name": name, "kind": kind, "dataset": "d", "model": "m", "objective": "ce", "seed": seed,
+                "start": start, "log": [last]}  # fmt: skip
+
+    runs = [run("pretrain", 0, 0.5), run("pretrain", 5, 0.8), run("pretrain", 7, 0.1)]
+    runs += [run("finetune", s, 0.6, "pretrain0") for s in range(3)] + [run("finetune", 3, 0.6, "pretrain5")]
+    before = table_rows(runs)[0]
+    assert before.objective == BEFORE
+    assert before.seeds == (0, 5)
+    assert before.mean["accuracy"] == pytest.approx((3 * 0.5 + 0.8) / 4)
+    assert before.std["aurc_01"] == pytest.approx(np.std([0.5, 0.2], ddof=1))
+
+
 def test_the_interval_over_test_samples_is_the_paired_one_when_there_is_one_seed(tmp_path):
     import abstain
 

@@ -82,9 +82,7 @@ def table_rows(runs: Sequence[dict[str, Any]], on_test: Sequence[dict[str, Any]]
     rows = []
     for dataset, model in networks:
         own = [run for run in tuned if (run["dataset"], run["model"]) == (dataset, model)]
-        start = {run["seed"]: run for run in runs if run["name"] == own[0]["start"]}
-        if start:
-            rows.append(_row((dataset, model, BEFORE), start, {}, {}))
+        rows += _before((dataset, model, BEFORE), own, {run["name"]: run for run in runs})
         for objective in OBJECTIVES:
             by_seed = {run["seed"]: run for run in own if run["objective"] == objective}
             base = {run["seed"]: run for run in own if run["objective"] == "ce"}
@@ -94,11 +92,24 @@ def table_rows(runs: Sequence[dict[str, Any]], on_test: Sequence[dict[str, Any]]
     return rows
 
 
+def _before(
+    key: tuple[str, str, str], tuned: Sequence[dict[str, Any]], by_name: dict[str, dict[str, Any]]
+) -> list[Row]:
+    """The networks that tuning started from, each counted as often as seeds began there."""
+    starts = {run["seed"]: by_name[run["start"]] for run in tuned if run["start"] in by_name}
+    if not starts:
+        return []
+    distinct = {run["seed"]: run for run in starts.values()}
+    mean = {q: float(np.mean([final(run, q) for run in starts.values()])) for q in QUANTITIES}
+    return [_row(key, distinct, {}, {}, mean)]
+
+
 def _row(
     key: tuple[str, str, str],
     by_seed: dict[int, dict[str, Any]],
     base: dict[int, dict[str, Any]],
     on_test: dict[str, tuple[float, float]],
+    mean: dict[str, float] | None = None,
 ) -> Row:
     values = {q: np.array([final(run, q) for run in by_seed.values()]) for q in QUANTITIES}
     shared = sorted(set(by_seed) & set(base)) if key[2] != "ce" else []
@@ -107,7 +118,7 @@ def _row(
         for q in QUANTITIES
         if shared
     }
-    mean = {q: float(v.mean()) for q, v in values.items()}
+    mean = mean or {q: float(v.mean()) for q, v in values.items()}
     std = {q: float(v.std(ddof=1)) if len(v) > 1 else float("nan") for q, v in values.items()}
     return Row(*key, tuple(sorted(by_seed)), mean, std, against, on_test)
 

@@ -59,14 +59,15 @@ def finetune_section(runs: Sequence[dict[str, Any]]) -> str:
     text = [
         "## Fine-tuning",
         "",
-        "Test AURC (MSP, harmonic) after fine-tuning on CIFAR-10: 30 epochs, learning rate 1e-3, batch 128, all from",
-        "the same pre-trained network; runs of one seed see the same batches. Means ± standard deviations over seeds,",
-        "differences to the CE-tuned run of the same seed with Student's 95% interval over seeds, and the interval of",
-        "their mean over test samples (influence functions, paired). The paper's column is printed",
+        "Test AURC (MSP, harmonic) after fine-tuning on CIFAR-10: 30 epochs, learning rate 1e-3, batch 128; runs of",
+        "one seed start from the same pre-trained network and see the same batches. Means ± standard deviations over",
+        "seeds, differences to the CE-tuned run of the same seed with Student's 95% interval over seeds, and the",
+        "interval of their mean over test samples (influence functions, paired). The paper's column is printed",
         'as "1e-2" without naming the loss; it fits CE AURC in 1e-2, or 0/1 AURC in 1e-3.',
         "",
         finetuned.as_markdown(rows),
         _machines(runs),
+        _starts(runs),
         _beside_start(rows),
         _best(rows),
         _missing(runs),
@@ -84,6 +85,21 @@ def _machines(runs: Sequence[dict[str, Any]]) -> str:
     notes = {run["note"]: sum(r.get("note") == run["note"] for r in runs) for run in runs if "note" in run}
     remarks = "".join(f" Note on {count} pre-trained networks: {note}." for note, count in notes.items())
     return f"{len(tuned)} runs on {', '.join(sorted({r['device'] for r in tuned}))}: {times}.{remarks}\n"
+
+
+def _starts(runs: Sequence[dict[str, Any]]) -> str:
+    """Which seeds share a pre-trained network."""
+    tuned = [run for run in runs if run["kind"] == "finetune"]
+    lines = []
+    for model in _models(tuned):
+        seeds: dict[str, set[int]] = {}
+        for run in tuned:
+            if run["model"] == model:
+                seeds.setdefault(run["start"], set()).add(run["seed"])
+        if len(seeds) > 1:
+            lots = "; ".join(", ".join(map(str, sorted(lot))) for _, lot in sorted(seeds.items()))
+            lines.append(f"{model} was pre-trained {len(seeds)} times: seeds by start {lots}.")
+    return "\n\n".join(lines) + "\n"
 
 
 def _models(runs: Sequence[dict[str, Any]]) -> list[str]:

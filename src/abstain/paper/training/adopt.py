@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,25 +22,38 @@ DEMO = {"ce": "cifar10_resnet18_ce", "harmonic": "cifar10_resnet18_aurc"}
 def adopt(
     archives: Path, labels: np.ndarray, scratch: Path, results: Path = RESULTS, demo: Path | None = None
 ) -> int:
-    """Unpack, keep every result as compact JSON, and put labelled outputs in place; the number of runs."""
+    """Unpack, keep every result as compact JSON, and put labelled outputs in place; the number of runs.
+
+    What is there already stays, unless a run of the same name came back. Differences over test samples need the
+    outputs of all seeds of a network, so the archives must hold those of its earlier seeds too.
+    """
     unpack(archives, scratch)
     store = Store(scratch)
     for part in ("runs", "outputs"):
-        shutil.rmtree(results / part, ignore_errors=True)
-        (results / part).mkdir(parents=True)
+        (results / part).mkdir(parents=True, exist_ok=True)
     runs = [json.loads(path.read_text()) for path in sorted((scratch / "results").glob("*.json"))]
     for run in runs:
         (results / "runs" / f"{run['name']}.json").write_text(
             json.dumps(_rounded(run), separators=(",", ":")) + "\n"
         )
-        if run["finished"] and run["kind"] == "pretrain" and run["model"] in FOR_MAE:
+        if run["finished"] and run["kind"] == "pretrain" and run["model"] in FOR_MAE and run["seed"] < 5:
             name = f"{run['dataset']}__{run['model']}__trained-seed{run['seed']}"
             _keep(store, run["name"], labels, results / "outputs" / f"{name}.npz")
         if demo and run["finished"] and _is_demo(run):
             _keep(store, run["name"], labels, demo / f"{DEMO[run['objective']]}.npz")
-    rows = shortened(paired_on_test(store, runs, labels))
-    (results / "paired.json").write_text(json.dumps(rows, indent=1) + "\n")
+    _renew(results / "paired.json", shortened(paired_on_test(store, runs, labels)))
     return len(runs)
+
+
+def _renew(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Put rows in the place of those for the same network and objective."""
+
+    def key(row: dict[str, Any]) -> tuple[str, ...]:
+        return row["dataset"], row["model"], row["objective"]
+
+    old = json.loads(path.read_text()) if path.is_file() else []
+    both = {key(row): row for row in (*old, *rows)}
+    path.write_text(json.dumps([both[k] for k in sorted(both)], indent=1) + "\n")
 
 
 def _is_demo(run: dict[str, object]) -> bool:
