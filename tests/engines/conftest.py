@@ -114,7 +114,14 @@ def spark_session():
     session.stop()
 
 
-_WITH_CLUSTERS = ("test_every_engine", "test_cluster", "test_evaluating", "test_files")
+_WITH_CLUSTERS = (
+    "test_every_engine",
+    "test_cluster",
+    "test_evaluating",
+    "test_files",
+    "test_groups",
+    "test_progress",
+)
 
 
 def pytest_collection_modifyitems(items):

@@ -138,25 +138,42 @@ def received(monkeypatch):
     return counted
 
 
-def traffic(rows, folder, client, monkeypatch):
+def traffic(rows, folder, client, monkeypatch, groups=0):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(1)
     for k in range(10):
         g = rng.random(rows // 10, dtype=np.float32)
-        table = pa.table({"confidence": g, "loss": rng.random(rows // 10) < 0.1})
+        columns = {"confidence": g, "loss": rng.random(rows // 10) < 0.1}
+        if groups:
+            columns["kind"] = rng.integers(0, groups, rows // 10)
+        table = pa.table(columns)
         pq.write_table(table, folder / f"{k}.parquet", row_group_size=rows // 20)
     monkeypatch.setattr(cluster, "SAMPLES_PER_PARTITION", rows // 20)
     counted = received(monkeypatch)
-    summary = engine.evaluate(str(folder), client=client, points=100)
-    assert summary.n == rows
+    if groups:
+        found = engine.evaluate(str(folder), client=client, groups="kind")
+        assert len(found) == groups
+        assert sum(summary.n for summary in found.values()) == rows
+    else:
+        assert engine.evaluate(str(folder), client=client, points=100).n == rows
     return counted[0]
 
 
 def test_only_histograms_and_sums_come_back(tmp_path, dask_client, monkeypatch):
     """A million samples are five megabytes and more; what is read here stays far below."""
     assert 0 < traffic(1_000_000, tmp_path, dask_client, monkeypatch) < 4_000_000
+
+
+def test_groups_bring_their_answers_only(tmp_path, dask_client, monkeypatch):
+    assert 0 < traffic(1_000_000, tmp_path, dask_client, monkeypatch, groups=100) < 4_000_000
+
+
+@pytest.mark.slow
+def test_ten_megabytes_are_enough_for_the_most_groups(tmp_path, dask_client, monkeypatch):
+    most = cluster.MOST_GROUPS
+    assert 0 < traffic(20_000_000, tmp_path, dask_client, monkeypatch, groups=most) < 10_000_000
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ MOST_GROUPS = 2_000  # about two kilobytes each come to the driver
 MOST_POINTS = 200_000  # of all curves together, 32 bytes each
 _PER_TASK = 1 << 16  # samples of a partition that enter the histogram
 _ITEMS = 1 << 12  # of the histograms of all groups together
-_FEW = 256  # samples of a group that need no histogram beside other groups
+_LEAST = 4  # items worth keeping: below a thousandth of all samples a group is cut by nobody, up to 4e9 samples
 
 Groups = dict[Any, Columns]
 
@@ -136,11 +136,11 @@ def _thinned(survey: Survey) -> Survey:
     total = sum(survey.rows.values())
     if len(survey.rows) > 1:
         for group, items in list(survey.histogram.items()):
-            rows = survey.rows[group]
-            if rows < _FEW:
+            most = _ITEMS * survey.rows[group] // total
+            if most < _LEAST:
                 del survey.histogram[group]
             else:
-                survey.histogram[group] = joined([items], max(16, _ITEMS * rows // total))
+                survey.histogram[group] = joined([items], most)
     return survey
 
 
