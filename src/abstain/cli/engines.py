@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -40,48 +42,42 @@ def evaluated_by(engine: str, file: str, how: Reading, options: dict[str, Any]) 
     columns = _columns(file, how)
     if engine == "sketch":
         return _sketched(file, how, columns, options["level"])
+    from abstain.engines.evaluating import engine as table_by
+
     module = importlib.import_module(f"abstain.engines.{engine}")
-    found = module.evaluate(file, coverages=(0.8,), risks=(0.05,), **columns)
-    if isinstance(found, dict):
-        raise click.UsageError("groups are evaluated in memory only; leave --engine out.")
-    return _table(found, columns, options)
+    outputs = {"logits": columns.pop("logits")} if "logits" in columns else {}
+    asked = columns | {key: options[key] for key in ("metrics", "scores", "losses", "level")}
+    table = table_by(lambda data, **own: module.evaluate(data, **own | outputs))(
+        logits=os.path.abspath(file), **asked
+    )
+    return table if outputs else _renamed(table)
+
+
+def _renamed(table: Evaluation) -> Evaluation:
+    """The names that memory gives to columns of losses and confidences."""
+    entries = tuple(replace(entry, score="confidence", loss="loss") for entry in table.entries)
+    return replace(
+        table, entries=entries, curves=tuple(("confidence", "loss", c) for _, _, c in table.curves)
+    )
 
 
 def _columns(file: str, how: Reading) -> dict[str, Any]:
     roles = assign(column_names(file, format=how.format), how.columns, how.kind)
+    found: dict[str, Any]
     if "logits" in roles and "labels" in roles:
         names = roles["logits"].names
-        return {"logits": names[0] if len(names) == 1 else list(names), "label": roles["labels"].names[0]}
-    loss = roles.get("loss") or roles.get("error")
-    if loss is None or "confidence" not in roles:
-        raise click.UsageError("an engine reads columns of losses and confidences, or of logits and labels.")
-    found: dict[str, Any] = {"loss": loss.names[0], "confidence": roles["confidence"].names[0]}
-    if "weight" in roles:
-        found["sample_weight"] = roles["weight"].names[0]
+        found = {"logits": names[0] if len(names) == 1 else list(names), "labels": roles["labels"].names[0]}
+    else:
+        loss = roles.get("loss") or roles.get("error")
+        if loss is None or "confidence" not in roles:
+            raise click.UsageError(
+                "an engine reads columns of losses and confidences, or of logits and labels."
+            )
+        found = {"loss": loss.names[0], "confidence": roles["confidence"].names[0]}
+    for role, name in (("weight", "sample_weight"), ("group", "groups")):
+        if role in roles:
+            found[name] = roles[role].names[0]
     return found
-
-
-def _table(summary: Any, columns: dict[str, Any], options: dict[str, Any]) -> Evaluation:
-    from abstain.inference._scales import quantile
-    from abstain.metrics.registry import METRICS, by_name
-
-    wanted = options["metrics"] if isinstance(options["metrics"], list) else None
-    score, loss = ("max_softmax", "zero_one") if "logits" in columns else ("confidence", "loss")
-    entries = []
-    for name, value in summary.values.items():
-        if name not in METRICS or (wanted is not None and name not in wanted):
-            continue
-        metric, error = by_name(name), value.standard_error
-        reach = None if error is None else quantile(summary.n, options["level"]) * error
-        low = None if reach is None else value.estimate - reach
-        high = None if reach is None else value.estimate + reach
-        entries.append(
-            Entry(score, loss, metric.key, metric.label, metric.lower_is_better, value.estimate, error, low, high,
-                  "normal", summary.n)
-        )  # fmt: skip
-    if not entries:
-        raise click.UsageError("this engine gives none of the metrics asked for.")
-    return Evaluation(tuple(entries), (), summary.n, options["level"], 0.0, ())
 
 
 def _sketched(file: str, how: Reading, columns: dict[str, Any], level: float) -> Evaluation:

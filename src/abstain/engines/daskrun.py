@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -51,7 +52,8 @@ def partitions(name: str, data: Any, client: Any, fields: Fields) -> list[Any]:
         return list(client.compute(data[fields.names].to_delayed()))
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], distributed.Future):
         return list(data)
-    return list(stretches(find_files(name, data), cluster.SAMPLES_PER_PARTITION))
+    files = [os.path.abspath(file) for file in find_files(name, data)]  # workers may stand in another folder
+    return list(stretches(files, cluster.SAMPLES_PER_PARTITION))
 
 
 class DaskRun:

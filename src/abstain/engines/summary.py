@@ -118,7 +118,7 @@ def _zero_one_oracle(
     result = {"oracle_aurc": Value(oracle, combined(pieces, Line(0.0, const, slope))[1])}
     result["e_aurc"] = Value(excess, combined(pieces, Line(1.0, -const, -slope))[1])
     if room <= 1e-14 * risk:  # all right or all wrong: no order is better than another
-        return result | {"naurc": Value(0.0, 0.0)}
+        return result | {"naurc": Value(0.0, 0.0), "prediction_rejection_ratio": Value(0.0, 0.0)}
     ratio = excess / room  # delta method: (excess' - ratio * (risk' - oracle')) / room
     line = Line(1 / room, (-const - ratio * (-risk - const)) / room, (-slope - ratio * (1 - slope)) / room)
     result["naurc"] = Value(ratio, combined(pieces, line)[1])

@@ -23,8 +23,8 @@ def register_engine(name: str, engine: Engine) -> None:
     """Make `evaluate(..., engine=name)` call this function.
 
     It is called with `level`, `metrics` (keys, or None for the default) and those of logits, labels, probs, loss,
-    confidence, scores, losses, sample_weight, abstained, groups and clusters that were given; the first argument of
-    `evaluate` (`logits`) may be whatever the engine reads, a file for instance. It answers with
+    confidence, scores, losses, sample_weight, abstained, groups, clusters and progress that were given; the first
+    argument of `evaluate` (`logits`) may be whatever the engine reads, a file for instance. It answers with
     {(score name, loss name): Blocks}, or with an `Evaluation`.
     """
     if not name.isidentifier():

@@ -83,6 +83,8 @@ def evaluate(
         that engine reads. A path alone goes to "files", which works in memory or on disk by the size of the data.
     replicates, rng
         Of the bootstrap, for metrics without an influence function: 500, or none above 200,000 samples.
+    progress : bool, optional
+        Show a progress bar; by default for long work.
 
     Returns
     -------
@@ -110,6 +112,7 @@ def evaluate(
         given = engines.settings(
             logits=logits, labels=labels, probs=probs, loss=loss, confidence=confidence, scores=scores,
             losses=losses, sample_weight=sample_weight, abstained=abstained, groups=groups, clusters=clusters,
+            progress=progress,
         )  # fmt: skip
         keys = None if wanted is None else [m.key for m in wanted]
         answer = engines.find_engine(engine)(**given, level=level, metrics=keys)
