@@ -15,6 +15,7 @@ from abstain.engines.budget import bytes_of, samples_that_fit
 from abstain.engines.finish import Ask, Part
 from abstain.engines.local import check_whole, keyed_by_loss, needs_oracle_pass, oracle_ask, summary_of
 from abstain.engines.outofcore import Layout, Run, Tick
+from abstain.engines.progress import bars
 from abstain.engines.ranges import RangeSums, gathered
 from abstain.engines.sources import BATCH, Batch, Fields
 from abstain.engines.spill import Spill
@@ -133,21 +134,6 @@ def _key(files: list[str], fields: Fields, ask: Ask, memory: int) -> str:
 @contextmanager
 def _ticker(rows: int | None, progress: bool | None) -> Iterator[Tick]:
     """A progress bar that appears for long work on a terminal, or as told."""
-    if progress is False or (progress is None and (rows or _LONG) < _LONG):
-        yield lambda stage, count: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    silent = progress is None and not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=silent) as bar:
-        tasks: dict[str, Any] = {}
-
-        def tick(stage: str, count: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=rows)
-            bar.advance(tasks[stage], count)
-
-        yield tick
+    short = progress is None and (rows or _LONG) < _LONG
+    with bars(False if short else progress) as shown:
+        yield lambda stage, count: shown.advance(stage, count, rows)

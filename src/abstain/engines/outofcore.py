@@ -15,6 +15,7 @@ from abstain.engines.budget import room_for_counters, samples_that_fit
 from abstain.engines.counting import counted_parts, outside, put_counts, window
 from abstain.engines.finish import Ask, Part, Place, finish, finish_tie
 from abstain.engines.items import nothing
+from abstain.engines.labels import by_label
 from abstain.engines.ranges import Columns, RangeSums, cuts_for, no_sums, split
 from abstain.engines.sources import Batch
 from abstain.engines.spill import Spill
@@ -71,15 +72,6 @@ class Layout:
         return split(columns, self.cuts[group])
 
 
-def by_group(batch: Batch) -> Iterator[tuple[Any, Columns]]:
-    """The samples of each group in a batch."""
-    if batch.group is None:
-        yield None, batch.columns
-        return
-    for label in dict.fromkeys(batch.group.tolist()):
-        yield label, batch.columns.take(np.flatnonzero(batch.group == label))
-
-
 class Run:
     """One execution of the plan over a list of files."""
 
@@ -102,7 +94,7 @@ class Run:
         stride = max(1, known // SURVEYED)
         for file in self.files:
             for batch in ahead(self.read(file)):
-                for group, columns in by_group(batch):
+                for group, columns in by_label(batch.columns, batch.labels):
                     survey.add(columns, group, stride, rng)
                 self.tick("survey", batch.columns.rows)
         return survey
@@ -133,7 +125,7 @@ class Run:
         done = _take_up(spill, key, sums) if key else 0
         for number, file in enumerate(self.files):
             for batch in ahead(self.read(file)) if number >= done else ():
-                for group, columns in by_group(batch):
+                for group, columns in by_label(batch.columns, batch.labels):
                     parts, more = layout.parts(group, columns)
                     sums[group] = sums[group].plus(more)
                     for place, part in enumerate(parts):

@@ -48,15 +48,6 @@ class Batch(NamedTuple):
     columns: Columns
     labels: Labels | None
 
-    @property
-    def group(self) -> np.ndarray | None:
-        """The name of each sample's group."""
-        if self.labels is None:
-            return None
-        names = np.empty(len(self.labels.names), dtype=object)
-        names[:] = self.labels.names
-        return np.asarray(names[self.labels.codes])
-
 
 def batches(
     name: str, file: str, fields: Fields, size: int = BATCH, stretch: Stretch | None = None

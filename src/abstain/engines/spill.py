@@ -17,6 +17,7 @@ from abstain.errors import AbstainError, SpillError
 __all__ = ["Spill", "SpillError"]
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_MOST_OPEN = 600  # files, below what systems allow a process
 _TYPES = ("?", "<f4", "<f8")
 
 
@@ -56,11 +57,17 @@ class Spill:
         if not columns.rows:
             return
         try:
-            if number not in self._files:
-                self._files[number] = open(self.path(number), "ab")  # noqa: SIM115
-            _write(self._files[number], columns)
+            _write(self._open(number), columns)
         except OSError as error:
             raise self._full(error) from error
+
+    def _open(self, number: int) -> BinaryIO:
+        """The file of a range; the one that was opened first makes way when there are many."""
+        if number not in self._files:
+            if len(self._files) >= _MOST_OPEN:
+                self._files.pop(next(iter(self._files))).close()
+            self._files[number] = open(self.path(number), "ab")  # noqa: SIM115
+        return self._files[number]
 
     def _full(self, error: OSError) -> OSError:
         if error.errno not in _NO_ROOM:
