@@ -160,7 +160,10 @@ def test_bad_questions_are_told(sample, tmp_path):
         files.aurc(empty)
 
 
-def test_weight_zero_is_as_good_as_absent(sample, tmp_path, tiny_ranges):
+@pytest.mark.parametrize("spilled", [False, True])
+def test_weight_zero_is_as_good_as_absent(spilled, sample, tmp_path, request):
+    if spilled:
+        request.getfixturevalue("tiny_ranges")
     l, g = sample
     w = np.random.default_rng(5).integers(0, 3, len(l)).astype(float)
     w[np.argmax(g)] = 0

@@ -48,23 +48,23 @@ def together(parts: list[Columns]) -> Columns:
 
 
 def gathered(parts: Iterable[Columns], rows: int) -> Columns:
-    """Samples of all parts, `rows` in all, filled in as they come: no second copy of them all is ever held."""
+    """Samples of all parts, at most `rows`, filled in as they come: no second copy of them all is ever held."""
     whole: Columns | None = None
     at = 0
     for part in parts:
         if whole is None:
-            whole = Columns(*(None if c is None else np.empty(rows, c.dtype) for c in part))  # type: ignore[arg-type]
+            whole = Columns(*(None if c is None else np.empty((*c.shape[:-1], rows), c.dtype) for c in part))  # type: ignore[arg-type]
         for place, (column, values) in enumerate(zip(whole, part)):
             if column is None or values is None:
                 continue
             if column.dtype != np.promote_types(column.dtype, values.dtype):  # losses 0/1 so far, no longer
                 column = column.astype(np.promote_types(column.dtype, values.dtype))
                 whole = whole._replace(**{Columns._fields[place]: column})
-            column[at : at + part.rows] = values
+            column[..., at : at + part.rows] = values
         at += part.rows
     if whole is None:
         raise ValueError("gathered: no parts")
-    return whole
+    return whole.take(slice(0, at))  # samples without weight were counted, but are not there
 
 
 @dataclass(frozen=True)
