@@ -32,3 +32,18 @@ def oracle(l, w):
     """AURC of the best order, whole weights as repetitions."""
     ranked = np.sort(np.repeat(l.astype(float), w.astype(int)))
     return float(np.mean(np.cumsum(ranked) / np.arange(1, len(ranked) + 1)))
+
+
+def influence(l, g, w):
+    """By the definition, group by group (no code shared)."""
+    T = N = S = 0.0
+    values, at = np.unique(g, return_inverse=True)
+    R, alpha, drift = (np.zeros(len(values)) for _ in range(3))
+    m, s = np.bincount(at, w), np.bincount(at, w * l)
+    for t in range(len(values) - 1, -1, -1):
+        N, S = N + m[t], S + s[t]
+        R[t] = S / N
+        alpha[t], drift[t] = m[t] / N, m[t] / N * R[t]
+        T += m[t] * R[t]
+    T, alpha, drift = T / w.sum(), np.cumsum(alpha), np.cumsum(drift)
+    return T, R[at] - T + alpha[at] * l - drift[at]

@@ -13,6 +13,7 @@ from abstain.engines import cluster
 from abstain.engines import dask as engine
 
 from .conftest import write_parts
+from .definitions import influence
 
 
 @pytest.fixture(scope="module")
@@ -27,21 +28,6 @@ def two_models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two") / "data"
     path = write_parts(folder, {"g1": g1, "l1": l1, "g2": g2, "l2": l2, "w": w})
     return path, g1, l1.astype(float), g2, l2.astype(float), w
-
-
-def influence(l, g, w):
-    """By the definition, group by group (no code shared)."""
-    T = N = S = 0.0
-    values, at = np.unique(g, return_inverse=True)
-    R, alpha, drift = (np.zeros(len(values)) for _ in range(3))
-    m, s = np.bincount(at, w), np.bincount(at, w * l)
-    for t in range(len(values) - 1, -1, -1):
-        N, S = N + m[t], S + s[t]
-        R[t] = S / N
-        alpha[t], drift[t] = m[t] / N, m[t] / N * R[t]
-        T += m[t] * R[t]
-    T, alpha, drift = T / w.sum(), np.cumsum(alpha), np.cumsum(drift)
-    return T, R[at] - T + alpha[at] * l - drift[at]
 
 
 @pytest.mark.parametrize("engine_name", ["dask", "spark"])

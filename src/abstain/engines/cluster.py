@@ -18,7 +18,17 @@ from abstain.engines.local import check_whole, keyed_by_loss
 from abstain.engines.locating import Stretch
 from abstain.engines.ranges import Columns, RangeSums, together
 from abstain.engines.slots import Bundle, Slots, bundled, by_slot, slots_for
-from abstain.engines.sources import Fields, batches, check_finite, check_weight, ready, scored, with_mass
+from abstain.engines.sources import (
+    Fields,
+    batches,
+    beside,
+    check_finite,
+    check_weight,
+    paired_batches,
+    ready,
+    scored,
+    with_mass,
+)
 from abstain.engines.survey import Survey
 from abstain.errors import DataError, InputError
 
@@ -28,7 +38,9 @@ MOST_GROUPS = 2_000  # about two kilobytes each come to the driver
 MOST_POINTS = 200_000  # of all curves together, 32 bytes each
 _PER_TASK = 1 << 16  # samples of a partition that enter the histogram
 _ITEMS = 1 << 12  # of the histograms of all groups together
-_LEAST = 4  # items worth keeping: below a thousandth of all samples a group is cut by nobody, up to 4e9 samples
+_LEAST = (
+    4  # items worth keeping: below a thousandth of all samples a group is cut by nobody, up to 4e9 samples
+)
 
 Groups = dict[Any, Columns]
 
@@ -43,18 +55,21 @@ class Loader(NamedTuple):
 
     def __call__(self, part: Any) -> Groups:
         """The samples of a stretch of a file, a pandas frame, an Arrow table or a batch of it, by group."""
-        groups = self._of_file(part) if isinstance(part, Stretch) else self._of_table(part)
-        if self.other is not None:
-            second = Loader(self.name, self.other)(part)[None]
-            groups = {None: beside(groups[None], second)}
+        groups = self._of_file(part) if isinstance(part, Stretch) else self._of_tables(part)
         return {g: keyed_by_loss(c) for g, c in groups.items()} if self.by_loss else groups
 
     def _of_file(self, stretch: Stretch) -> Groups:
+        if self.other is not None:
+            pairs = paired_batches(self.name, stretch.file, self.fields, self.other, stretch=stretch)
+            return merged({None: columns} for columns in pairs)
         read = batches(self.name, stretch.file, self.fields, stretch=stretch)
-        groups = merged(dict(by_label(batch.columns, batch.labels)) for batch in read)
-        if groups or self.fields.group:
+        return merged(dict(by_label(batch.columns, batch.labels)) for batch in read)
+
+    def _of_tables(self, table: Any) -> Groups:
+        groups = self._of_table(table)
+        if self.other is None:
             return groups
-        return {None: Columns(np.empty(0, dtype=bool), np.empty(0, dtype=np.float32))}
+        return {None: beside(groups[None], Loader(self.name, self.other)(table)[None])}
 
     def _of_table(self, table: Any) -> Groups:
         """Anything with named columns that numpy can read."""
@@ -85,11 +100,6 @@ class Loader(NamedTuple):
 
 def _column(table: Any, name: str) -> Any:
     return table.column(name) if hasattr(table, "column") else table[name]
-
-
-def beside(first: Columns, second: Columns) -> Columns:
-    """Samples of one model with loss and confidence of another in tow."""
-    return first._replace(extra=np.stack([second.loss, second.confidence]).astype(np.float64))
 
 
 def merged(parts: Iterable[Groups]) -> Groups:

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 from abstain.engines.answers import picked, value_of
-from abstain.engines.asking import Reading, ask_for, fields_for
+from abstain.engines.asking import Model, PairOptions, Reading, ask_for, fields_for, pair
 from abstain.engines.filerun import run_files
 from abstain.engines.finish import Ask
+from abstain.engines.paired import Paired
+from abstain.engines.pairedfiles import compare_files
 from abstain.engines.summary import Summary
 from abstain.metrics.curve import RiskCoverageCurve
 from abstain.metrics.groups import Grouped
@@ -20,6 +22,7 @@ from abstain.metrics.groups import Grouped
 __all__ = [
     "augrc",
     "aurc",
+    "compare",
     "coverage_at_risk",
     "e_aurc",
     "evaluate",
@@ -37,6 +40,13 @@ class Means(TypedDict, total=False):
     spill: str | None
     resume: str | None
     progress: bool | None
+
+
+class FilePairOptions(PairOptions, total=False):
+    """Options of `compare`; see `evaluate`."""
+
+    memory: str | float
+    spill: str | None
 
 
 class FileOptions(Reading, Means, total=False):
@@ -141,6 +151,28 @@ def risk_coverage_curve(path: Any, /, *, points: int = 1000, **reading: Unpack[F
         return {group: summary.curve for group, summary in answer.items()}
     curve: RiskCoverageCurve = answer.curve
     return curve
+
+
+def compare(path: Any, /, *, first: Model, second: Model, **options: Unpack[FilePairOptions]) -> Paired:
+    """Is the first model's AURC lower than the second's on the same samples?
+
+    Parameters
+    ----------
+    path : str, path or list of them
+        Files that hold the columns of both models, as in `evaluate`.
+    first, second : (str, str)
+        The columns (confidence, loss) of each model.
+    estimator, ties, sample_weight, memory, spill, progress
+        As in `evaluate`; intermediate data takes about 40 bytes for each sample.
+
+    Returns
+    -------
+    Paired
+        Both areas, their difference with its standard error, an interval and a p-value.
+    """
+    own: dict[str, Any] = dict(options)
+    memory, spill = own.pop("memory", "1GB"), own.pop("spill", None)
+    return compare_files(pair("files.compare", first, second, own), path, memory, spill)
 
 
 def _answer(name: str, path: Any, ask: Ask, reading: FileOptions) -> Any:

@@ -83,31 +83,34 @@ def standings(parts: Sequence[Part], places: Sequence[Place]) -> list[Standing]:
     return [Standing(place, float(a), float(b)) for place, a, b in zip(places, const, slope)]
 
 
-def influences(columns: Columns, standing: Standing, ask: Ask) -> np.ndarray:
-    """Of each sample of a range on the area of the whole."""
-    values, at = np.unique(columns.confidence, return_inverse=True)
+def influences(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray | None = None) -> np.ndarray:
+    """Of each sample of a range on the area of the whole; of a `tie` (mass, loss sum) some samples are enough."""
     loss = columns.loss.astype(np.float64)
-    weight = np.ones_like(loss) if columns.weight is None else columns.weight.astype(np.float64)
-    sums = [np.bincount(at, x, len(values)) for x in (weight, weight * loss)]
+    if tie is None:
+        values, at = np.unique(columns.confidence, return_inverse=True)
+        weight = np.ones_like(loss) if columns.weight is None else columns.weight.astype(np.float64)
+        sums = [np.bincount(at, x, len(values)) for x in (weight, weight * loss)]
+    else:
+        values, at, sums = tie[:1], np.zeros(len(loss), dtype=np.int64), [tie[:1], tie[1:2]]
     rows = _placed(rows_of_blocks(*sums), standing.place)
     return member_influences(
         rows, len(values) - 1 - at, loss, standing.const, standing.slope, ask.estimator, ask.ties
     )
 
 
-def turned(columns: Columns, standing: Standing, ask: Ask) -> Columns:
+def turned(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray | None = None) -> Columns:
     """The samples of a range of the first model as samples of the second, their first influence in hand."""
     if columns.extra is None:
         raise ValueError("turned: the second model's columns did not travel along")
     loss, confidence = columns.extra
-    return Columns(loss, confidence, columns.weight, influences(columns, standing, ask)[None, :])
+    return Columns(loss, confidence, columns.weight, influences(columns, standing, ask, tie)[None, :])
 
 
-def square_in(columns: Columns, standing: Standing, ask: Ask) -> float:
+def square_in(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray | None = None) -> float:
     """Sum of (w (IF of the first - IF of the second))^2 over a range of the second model."""
     if columns.extra is None:
         raise ValueError("square_in: the first influences did not travel along")
-    gap = columns.extra[0] - influences(columns, standing, ask)
+    gap = columns.extra[0] - influences(columns, standing, ask, tie)
     weight = 1.0 if columns.weight is None else columns.weight
     return float(np.sum((weight * gap) ** 2))
 

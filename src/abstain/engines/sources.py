@@ -53,11 +53,32 @@ def batches(
     name: str, file: str, fields: Fields, size: int = BATCH, stretch: Stretch | None = None
 ) -> Iterator[Batch]:
     """The samples of one file (or of a stretch of it), checked; at most `size` at a time."""
+    for start, part in _parts(name, file, fields, size, stretch):
+        yield _batch(name, file, start, part, fields)
+
+
+def paired_batches(
+    name: str, file: str, first: Fields, second: Fields, size: int = BATCH, stretch: Stretch | None = None
+) -> Iterator[Columns]:
+    """The samples of one model with those of another in tow; `first` reads the columns of both."""
+    for start, part in _parts(name, file, first, size, stretch):
+        yield beside(*(_batch(name, file, start, part, fields).columns for fields in (first, second)))
+
+
+def beside(first: Columns, second: Columns) -> Columns:
+    """Samples of one model with loss and confidence of another in tow."""
+    return first._replace(extra=np.stack([second.loss, second.confidence]).astype(np.float64))
+
+
+def _parts(
+    name: str, file: str, fields: Fields, size: int, stretch: Stretch | None
+) -> Iterator[tuple[int, Any]]:
+    """Tables of at most `size` rows, each with the number of its first row."""
     start = 0 if stretch is None else stretch.start
     for table in _tables(name, file, fields, size, None if stretch is None else stretch.groups):
         for at in range(0, table.num_rows, size):
             part = table.slice(at, size)
-            yield _batch(name, file, start, part, fields)
+            yield start, part
             start += part.num_rows
 
 

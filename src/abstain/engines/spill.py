@@ -19,6 +19,7 @@ __all__ = ["Spill", "SpillError"]
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOST_OPEN = 600  # files, below what systems allow a process
 _TYPES = ("?", "<f4", "<f8")
+_EXTRA = 16  # the bit from which on the number of extra columns is written
 
 
 class Spill:
@@ -121,19 +122,23 @@ class Spill:
 
 
 def _write(file: BinaryIO, columns: Columns) -> None:
-    arrays = [a for a in columns if a is not None]
-    kinds = [_TYPES.index("?" if a.dtype == bool else f"<f{a.dtype.itemsize}") for a in arrays]
-    code = sum((kind + 1) << (4 * i) for i, kind in enumerate(kinds))
-    file.write(np.asarray([columns.rows, code], dtype="<i8").tobytes())
-    for array in arrays:
-        np.ascontiguousarray(array).tofile(file)
+    code = 0
+    for place, array in enumerate(columns):  # four bits each: which type, 0 where there is no such column
+        if array is not None:
+            kind = _TYPES.index("?" if array.dtype == bool else f"<f{array.dtype.itemsize}")
+            code |= (kind + 1) << (4 * place)
+    extra = 0 if columns.extra is None else len(columns.extra)
+    file.write(np.asarray([columns.rows, code | extra << _EXTRA], dtype="<i8").tobytes())
+    for array in columns:
+        if array is not None:
+            np.ascontiguousarray(array).tofile(file)
 
 
 def _read(file: BinaryIO, head: np.ndarray) -> Columns:
     rows, code = (int(x) for x in head)
-    arrays = []
-    while code:
-        dtype = np.dtype(_TYPES[(code & 15) - 1])
-        arrays.append(np.fromfile(file, dtype=dtype, count=rows))
-        code >>= 4
-    return Columns(*arrays)
+    arrays: list[np.ndarray | None] = []
+    for place, shape in enumerate([(rows,)] * 3 + [(code >> _EXTRA, rows)]):
+        kind = code >> (4 * place) & 15
+        count = rows * (shape[0] if place == 3 else 1)
+        arrays.append(np.fromfile(file, _TYPES[kind - 1], count).reshape(shape) if kind else None)
+    return Columns(*arrays)  # type: ignore[arg-type]

@@ -1,0 +1,197 @@
+"""Paired comparison of files: the influences of the definition, whatever is cut, spilled, tied or weighted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import abstain
+from abstain.engines import files, pairedfiles
+from abstain.engines.ranges import Columns
+from abstain.engines.spill import Spill
+from abstain.errors import DataError, InputError
+
+from .conftest import write_parts
+from .definitions import influence
+
+N = 12_000
+
+
+def two_models(kind):
+    """(confidence, loss) twice, and weights."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 1, N)
+    g1, g2 = z + rng.normal(0, 1, N), z + rng.normal(0, 0.7, N)
+    l1, l2 = (rng.random(N) < 0.5 / (1 + np.exp(1.5 * z)) for _ in range(2))
+    if kind == "tied":  # a range of one confidence with more samples than fit, on either side
+        g1, g2 = np.minimum(np.round(g1, 1), 0.3), np.where(g2 > 0, 1.0, g2)
+    if kind == "real":
+        l1, l2 = np.round(l1 + rng.exponential(0.3, N), 2), l2 * 1.0
+    if kind == "constant":
+        g2 = np.full(N, 0.5)
+    return g1, l1, g2, l2, rng.integers(0 if kind == "smooth" else 1, 4, N).astype(float)
+
+
+@pytest.fixture(params=["smooth", "tied", "real", "constant"])
+def models(request):
+    return two_models(request.param)
+
+
+@pytest.fixture
+def stored(models, tmp_path):
+    return write_parts(tmp_path / "data", dict(zip(("g1", "l1", "g2", "l2", "w"), models)))
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setattr(pairedfiles, "free", lambda memory: 0)
+    monkeypatch.setattr(pairedfiles, "_FEWEST", 700)
+    monkeypatch.setattr(pairedfiles, "_BATCH", 1000)
+
+
+BOTH = {"first": ("g1", "l1"), "second": ("g2", "l2")}
+
+
+def check(found, models, w):
+    g1, l1, g2, l2, _ = models
+    some = w > 0
+    g1, l1, g2, l2, w = g1[some], l1[some] * 1.0, g2[some], l2[some] * 1.0, w[some]
+    (T1, i1), (T2, i2) = influence(l1, g1, w), influence(l2, g2, w)
+    error = np.sqrt(np.sum((w * (i1 - i2)) ** 2)) / w.sum()
+    assert found.first == pytest.approx(T1, rel=1e-12)
+    assert found.second == pytest.approx(T2, rel=1e-12)
+    assert found.standard_error == pytest.approx(error, rel=1e-9)
+    assert found.n == some.sum()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("cut", ["one range", "many", "refined"])
+def test_joint_influences_by_the_definition(cut, weighted, models, stored, request, monkeypatch):
+    if cut != "one range":
+        request.getfixturevalue("tiny")
+    if cut == "refined":
+        monkeypatch.setattr(pairedfiles, "_MOST_RANGES", 1)  # every range is too full at first
+    found = files.compare(stored, **BOTH, sample_weight="w" if weighted else None)
+    check(found, models, models[-1] if weighted else np.ones(N))
+
+
+@pytest.mark.parametrize("estimator", ["harmonic", "loo", "log", "sele"])
+@pytest.mark.parametrize("ties", ["threshold", "expected"])
+def test_every_estimator_agrees_with_memory(estimator, ties, tmp_path, tiny):
+    """The standard errors in memory come from other code: all samples in one ranking, no ranges."""
+    from abstain.core.spread import Options, values
+
+    g1, l1, g2, l2, _ = models = two_models("tied")
+    path = write_parts(tmp_path / "data", dict(zip(("g1", "l1", "g2", "l2", "w"), models)))
+    found = files.compare(path, **BOTH, estimator=estimator, ties=ties)
+    options = Options(estimator, ties)
+    (T1, i1), (T2, i2) = values("aurc", l1, g1, None, options), values("aurc", l2, g2, None, options)
+    assert found.first == pytest.approx(T1, rel=1e-11)
+    assert found.second == pytest.approx(T2, rel=1e-11)
+    assert found.standard_error == pytest.approx(np.sqrt(np.sum((i1 - i2) ** 2)) / N, rel=1e-8)
+
+
+def test_it_is_the_comparison_of_memory(models, stored, tiny):
+    g1, l1, g2, l2, _ = models
+    truth = abstain.compare({"a": (l1, g1), "b": (l2, g2)}).pair("a", "b")
+    found = files.compare(stored, **BOTH)
+    assert found.difference == pytest.approx(truth.difference, rel=1e-9, abs=1e-14)
+    assert found.standard_error == pytest.approx(truth.standard_error, rel=1e-3)
+
+
+def test_a_model_does_not_differ_from_itself(stored, tiny):
+    found = files.compare(stored, first=("g2", "l2"), second=("g2", "l2"))
+    assert found.difference == 0
+    assert found.standard_error == pytest.approx(0, abs=1e-12)
+    assert found.p_value == 1
+
+
+def test_csv_and_lists_of_files(tmp_path, tiny):
+    from pyarrow import csv
+
+    g1, l1, g2, l2, w = models = two_models("real")
+    table = pa.table({"g1": g1, "l1": l1, "g2": g2, "l2": l2, "w": w})
+    csv.write_csv(table.slice(0, 5000), tmp_path / "a.csv")
+    pq.write_table(table.slice(5000), tmp_path / "b.parquet")
+    found = files.compare([tmp_path / "a.csv", tmp_path / "b.parquet"], **BOTH, sample_weight="w")
+    check(found, models, w)
+
+
+def test_progress_counts_the_samples_of_every_pass(stored, tiny, capsys):
+    files.compare(stored, **BOTH, progress=True)
+    lines = [line.split() for line in capsys.readouterr().err.splitlines()]
+    shown = {words[0]: next(w for w in words if "/" in w) for words in lines if words}
+    assert shown == dict.fromkeys(("survey", "partition", "first", "move", "second", "joint"), f"{N}/{N}")
+
+
+def test_bad_questions_are_told_and_nothing_is_left(tmp_path, tiny):
+    g1, l1, g2, l2, w = two_models("smooth")
+    g2 = g2.copy()
+    g2[7000] = np.nan
+    path = write_parts(tmp_path / "data", {"g1": g1, "l1": l1, "g2": g2, "l2": l2, "w": w / 2})
+    (tmp_path / "spill").mkdir()
+    spill = str(tmp_path / "spill")
+    with pytest.raises(DataError, match=r"`g2` must be finite, got nan in .*part-\d\.parquet, row \d+"):
+        files.compare(path, **BOTH, spill=spill)
+    with pytest.raises(InputError, match="whole-number weights"):
+        files.compare(
+            path, first=("g1", "l1"), second=("g1", "l2"), estimator="loo", sample_weight="w", spill=spill
+        )
+    with pytest.raises(InputError, match=r"must each name two columns, \(confidence, loss\), got 'g1'"):
+        files.compare(path, first="g1", second=("g2", "l2"))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'resume'"):
+        files.compare(path, **BOTH, resume="here")
+    with pytest.raises(DataError, match="has no column 'other'"):
+        files.compare(path, first=("g1", "l1"), second=("other", "l2"), spill=spill)
+    files.compare(path, first=("g1", "l1"), second=("g1", "l2"), sample_weight="w", spill=spill)
+    assert os.listdir(spill) == []
+
+
+def test_what_travels_along_comes_back_from_disk(tmp_path):
+    rng = np.random.default_rng(0)
+    first = Columns(rng.random(5) < 0.5, rng.random(5, dtype=np.float32), None, rng.random((2, 5)))
+    second = first._replace(weight=rng.random(5))
+    with Spill(str(tmp_path)) as store:
+        for columns in (first, second):
+            store.append(3, columns)
+        store.flush()
+        for columns, back in zip((first, second), store.pieces(3)):
+            for a, b in zip(columns, back):
+                assert (a is None) == (b is None)
+                if a is not None:
+                    np.testing.assert_array_equal(a, b)
+                    assert a.dtype == b.dtype
+        whole = store.read(3, 12)._replace(weight=None)
+        np.testing.assert_array_equal(whole.extra, np.concatenate([first.extra, second.extra], axis=1))
+        assert whole.rows == 10
+
+
+def test_the_budget_is_obeyed(tmp_path):
+    """Three million samples of two models; peak of the process by the kernel's account."""
+    rng = np.random.default_rng(4)
+    for k in range(3):
+        n = 1_000_000
+        z = rng.random(n)
+        columns = {
+            "g1": z,
+            "l1": rng.random(n) < 0.1,
+            "g2": np.where(z > 0.6, 1.0, z),
+            "l2": rng.random(n) < 0.1,
+        }
+        pq.write_table(pa.table(columns), tmp_path / f"{k}.parquet")
+    code = f"""
+from abstain.engines import files
+found = files.compare({str(tmp_path)!r}, first=("g1", "l1"), second=("g2", "l2"), memory="400MB")
+peak = [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")][0]
+print(found.n, peak)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    n, peak = done.stdout.split()
+    assert int(n) == 3_000_000
+    assert int(peak) * 1024 < 400e6, f"peak {int(peak) / 1024:.0f} MiB"
