@@ -248,3 +248,16 @@ def test_bad_input_is_told():
         sketch.update([0, 1], [0.5, np.nan])
     with pytest.raises(InputError, match="at least 4096"):
         Sketch(size=10)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.3, 1.0), (-1.0, 1e-3), (-3.0, 3.0), (-2.0, -1.0)])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_confidences_of_both_signs(low, high, kind):
+    rng = np.random.default_rng(0)
+    g = rng.uniform(low, high, 50_000).astype(kind)
+    l = rng.random(50_000) < 0.1
+    sketch = Sketch(size=8192)
+    sketch.update(l, g)
+    found, truth = sketch.aurc(), abstain.aurc(l, g)
+    assert found.low <= truth <= found.high
+    assert found.gap < 0.1

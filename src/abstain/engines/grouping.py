@@ -40,8 +40,9 @@ def _zero_one_items(packing: packed.Packing, loss: np.ndarray, count: int) -> It
     runs = _run_starts(keys, count)
     if runs is None:
         values = _values(packing, keys[_quantiles(len(keys), count)])
-        heads = packing.top - bits_in(packing, _up(_cuts(values[::-1]), values.dtype)).astype(np.int64)
-        heads = heads[heads >= 0].astype(keys.dtype)
+        bits = bits_in(packing, _up(_cuts(values[::-1]), values.dtype)).astype(np.uint64)
+        top = np.uint64(packing.top)  # beyond 2^63 where confidences have both signs
+        heads = (top - bits[bits <= top]).astype(keys.dtype)
         runs = np.unique(np.append(np.searchsorted(keys, heads, "right"), 0))
         runs = runs[runs < len(keys)]
     mass = np.diff(np.append(runs, len(keys))).astype(np.float64)
