@@ -61,7 +61,7 @@ class Sketch:
     def update(self, loss: Array, confidence: Array, /, *, sample_weight: Array | None = None) -> None:
         """Add samples: one loss and one confidence each (higher = surer), arrays of any one shape.
 
-        Tensors on a device are sorted there; only a table of about `size` bytes comes to the host.
+        Tensors on a device are sorted there; only a table of at most twice `size` bytes comes to the host.
         """
         loss, confidence, sample_weight = (_flat(x) for x in (loss, confidence, sample_weight))
         if getattr(loss, "shape", None) == (0,) and getattr(confidence, "shape", None) == (0,):

@@ -189,8 +189,13 @@ def _on_test(row: Row, quantity: str, scale: float) -> str:
     return "" if ends is None else f"[{scale * ends[0]:+.3f}, {scale * ends[1]:+.3f}]"
 
 
-def projected_minutes(runs: Sequence[dict[str, Any]], model: str, count: int, epochs: int = 30) -> float:
-    """Minutes that `count` more runs would take on the machine of these: timed, or scaled by multiply-adds."""
+def projected_minutes(
+    runs: Sequence[dict[str, Any]], model: str, count: int, *, start: bool = False, epochs: int = 30
+) -> float:
+    """Minutes that `count` more runs would take on the machine of these: timed, or scaled by multiply-adds.
+
+    With `start`, 50 epochs of pre-training come on top.
+    """
     from abstain.paper.training.costs import COST
 
     timed: dict[str, list[float]] = {}
@@ -203,4 +208,4 @@ def projected_minutes(runs: Sequence[dict[str, Any]], model: str, count: int, ep
         each = max(
             (np.median(v) * COST[model] / COST[name] for name, v in timed.items()), default=float("nan")
         )
-    return each * count * epochs / 60
+    return each * (count * epochs + 50 * start) / 60

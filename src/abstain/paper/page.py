@@ -137,10 +137,14 @@ def _missing(runs: Sequence[dict[str, Any]]) -> str:
     for model, (objectives, seeds) in _WANTED.items():
         lacking = [(o, s) for s in range(seeds) for o in objectives if (model, o, s) not in there]
         if lacking:
-            minutes = finetuned.projected_minutes(runs, model, len(lacking))
+            start = any(r["kind"] == "pretrain" and r["model"] == model for r in runs)
+            minutes = finetuned.projected_minutes(runs, model, len(lacking), start=not start)
             which = ", ".join(str(s) for s in sorted({s for _, s in lacking}))
             names = ", ".join(finetuned.NAMES[o] for o in objectives)
-            lines.append(f"Not run: {model}, seeds {which} ({names}); projected {minutes:.0f} minutes.")
+            lines.append(
+                f"Not run: {model}, seeds {which} ({names}); projected {minutes:.0f} minutes"
+                + ("." if start else ", pre-training included.")
+            )
     return "\n\n".join(lines)
 
 
