@@ -173,6 +173,41 @@ def test_weight_zero_is_as_good_as_absent(spilled, sample, tmp_path, request):
     assert found["e_aurc"].estimate == pytest.approx(abstain.e_aurc(l, g, sample_weight=w), rel=1e-9)
 
 
+def test_no_weight_at_all_is_no_sample(sample, tmp_path, dask_client):
+    from abstain.engines import dask
+
+    l, g = sample
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l, "w": 0 * g})
+    for attempt in (
+        lambda: files.aurc(path, sample_weight="w"),
+        lambda: dask.aurc(path, sample_weight="w", client=dask_client),
+        lambda: files.compare(
+            path, first=("confidence", "loss"), second=("confidence", "loss"), sample_weight="w"
+        ),
+    ):
+        with pytest.raises(InputError, match="needs at least one sample"):
+            attempt()
+
+
+def test_more_groups_than_files_may_be_open(sample, tmp_path, monkeypatch):
+    from abstain.engines import spill
+
+    l, g = sample
+    labels = np.random.default_rng(6).integers(0, 40, len(l))
+    path = write_parts(tmp_path / "d", {"confidence": g, "loss": l, "kind": labels})
+    monkeypatch.setattr(spill, "_MOST_OPEN", 7)
+    original, most = spill.Spill.append, []
+
+    def counted(self, number, columns):
+        original(self, number, columns)
+        most.append(len(self._files))
+
+    monkeypatch.setattr(spill.Spill, "append", counted)
+    found = files.aurc(path, groups="kind")
+    assert max(most) == 7
+    assert found.values == pytest.approx(abstain.aurc(l, g, groups=labels).values, rel=1e-12)
+
+
 def test_fractional_weights_reach_the_same_area(sample, tmp_path, tiny_ranges):
     l, g = sample
     w = np.random.default_rng(3).exponential(1, len(l))

@@ -98,9 +98,10 @@ def _fits(rows: int, memory: int, ask: Ask, types: tuple[bool, bool]) -> bool:
 
 def _in_memory(name: str, run: Run, ask: Ask, rows: int) -> Summary:
     """Little data: read it all, finish it as one range."""
-    if not rows:
+    columns = gathered((b.columns for file in run.files for b in run.read(file)), rows) if rows else None
+    if columns is None or not columns.rows:
         raise InputError(f"{name}: needs at least one sample, the files hold none.")
-    return summary_of(name, gathered((b.columns for file in run.files for b in run.read(file)), rows), ask)
+    return summary_of(name, columns, ask)
 
 
 def _execute(
