@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from click.testing import CliRunner
+
 import abstain
+from abstain.cli import cli
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,3 +28,15 @@ def test_every_name_the_readme_uses_exists():
         for part in path.strip(".").split("."):
             value = getattr(value, part)
         assert callable(value)
+
+
+def test_the_demo_prints_what_the_readme_shows(tmp_path):
+    shown = re.search(r"```console\n\$ abstain demo\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(
+        1
+    )
+    done = CliRunner().invoke(cli, ["demo", "-o", str(tmp_path / "report.html")])
+    assert done.exit_code == 0
+    printed = [" ".join(line.split()) for line in done.output.splitlines()]
+    for line in shown.splitlines():
+        words = " ".join(line.split())
+        assert words == "..." or any(words in own for own in printed), line
