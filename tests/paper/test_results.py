@@ -14,9 +14,11 @@ from abstain.paper import kept
 from abstain.paper.__main__ import main
 from abstain.paper.finetuned import (
     BEFORE,
+    OBJECTIVES,
     RESULTS,
     as_markdown,
     best,
+    gap_to_start,
     load_paired,
     load_runs,
     paired,
@@ -51,7 +53,9 @@ def test_the_table_uses_the_last_epoch_and_pairs_by_seed():
     assert row.mean["aurc_01"] == pytest.approx(np.mean(values))
     assert row.std["aurc_01"] == pytest.approx(np.std(values, ddof=1))
     assert row.against_ce["aurc_01"].mean == pytest.approx(np.mean(np.subtract(values, base)))
-    assert rows["resnet18", BEFORE].mean["accuracy"] >= 0.95  # pre-trained to 95% or better
+    starts = [r["log"][-1]["accuracy"] for r in runs if r["kind"] == "pretrain" and r["model"] == "resnet18"]
+    assert rows["resnet18", BEFORE].seeds == (0, 5)
+    assert max(starts) >= 0.95  # the other start came to 94.8%
     text = as_markdown(list(rows.values()))
     assert "0/1 AURC" in text
     assert "CE AURC" in text
@@ -69,7 +73,11 @@ def test_every_run_kept_is_whole_and_of_one_data_set():
         if run["kind"] == "finetune":
             assert (run["recipe"]["epochs"], run["recipe"]["peak"], run["recipe"]["batch"]) == (30, 1e-3, 128)
     tuned = {(r["model"], r["objective"], r["seed"]) for r in runs if r["kind"] == "finetune"}
-    assert all((m, o, s) in tuned for m, _, s in tuned for o in ("ce", "harmonic", "log", "sele"))
+    for model in ("resnet18", "vgg16_bn"):
+        assert {(o, s) for m, o, s in tuned if m == model} == {(o, s) for o in OBJECTIVES for s in range(5)}
+    for model in ("resnet34", "vgg19_bn"):
+        three = ("ce", "harmonic", "log")
+        assert {(o, s) for m, o, s in tuned if m == model} == {(o, s) for o in three for s in range(2)}
 
 
 def test_kept_outputs_give_their_runs_numbers_again():
@@ -200,6 +208,26 @@ def test_the_start_counts_once_for_every_seed_that_began_there():
     assert before.seeds == (0, 5)
     assert before.mean["accuracy"] == pytest.approx((3 * 0.5 + 0.8) / 4)
     assert before.std["aurc_01"] == pytest.approx(np.std([0.5, 0.2], ddof=1))
+
+
+def test_the_gap_to_the_start_is_taken_seed_by_seed():
+    def run(name, kind, seed, value, start=None):
+        return {"name": name, "kind": kind, "dataset": "cifar10", "model": "m", "objective": "log", "seed": seed,
+                "start": start, "log": [{"aurc_01": value}]}  # fmt: skip
+
+    runs = [run("p", "pretrain", 0, 0.5), run("q", "pretrain", 5, 0.9)]
+    runs += [
+        run("a", "finetune", 0, 0.4, "p"),
+        run("b", "finetune", 1, 0.3, "p"),
+        run("c", "finetune", 2, 0.8, "q"),
+    ]
+    found = gap_to_start(runs, "m", "log", "aurc_01")
+    assert found.mean == pytest.approx(np.mean([-0.1, -0.2, -0.1]))
+    half = (
+        4.302652729696142 * np.std([-0.1, -0.2, -0.1], ddof=1) / np.sqrt(3)
+    )  # t table, 2 degrees of freedom
+    assert found.high - found.mean == pytest.approx(half)
+    assert gap_to_start(runs, "m", "ce", "aurc_01") is None
 
 
 def test_the_interval_over_test_samples_is_the_paired_one_when_there_is_one_seed(tmp_path):

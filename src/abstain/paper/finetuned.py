@@ -145,6 +145,19 @@ def seed_gap(runs: Sequence[dict[str, Any]], model: str, a: str, b: str, quantit
     return paired(np.array([own[a, s] - own[b, s] for s in seeds])) if seeds else None
 
 
+def gap_to_start(runs: Sequence[dict[str, Any]], model: str, objective: str, quantity: str) -> Paired | None:
+    """Tuned minus the pre-trained network it began with, over the seeds of an objective on CIFAR-10."""
+    by_name = {run["name"]: run for run in runs}
+    pairs = [
+        (run, by_name[run["start"]])
+        for run in runs
+        if (run["kind"], run["dataset"], run["model"], run["objective"])
+        == ("finetune", "cifar10", model, objective)
+        and run["start"] in by_name
+    ]
+    return paired(np.array([final(a, quantity) - final(b, quantity) for a, b in pairs])) if pairs else None
+
+
 def best(rows: Sequence[Row], dataset: str, model: str, quantity: str) -> Row:
     """The objective with the lowest mean."""
     own = [r for r in rows if (r.dataset, r.model) == (dataset, model) and r.objective != BEFORE]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from abstain.paper.claims.ledger import Claim, Finding
 from abstain.paper.evidence import Evidence
-from abstain.paper.finetuned import BEFORE, NAMES, best, seed_gap
+from abstain.paper.finetuned import BEFORE, NAMES, best, gap_to_start, seed_gap
 from abstain.paper.published import TABLE
 
 _MISSING = Finding(None, "no finished runs")
@@ -80,18 +80,21 @@ def _best_objective(model: str, quantity: str) -> Callable[[Evidence], Finding]:
 
 
 def _beside_start(model: str) -> Callable[[Evidence], Finding]:
-    """Is the gain a gain over the network that all runs started from, or only over CE tuning?"""
+    """Is the gain a gain over the network each run started from, or only over CE tuning? By the interval over seeds."""
 
     def check(evidence: Evidence) -> Finding:
-        rows = [evidence.tuned(model, name) for name in (BEFORE, "ce", "harmonic")]
-        if any(row is None for row in rows):
-            return _MISSING
-        start, ce, own = (row.mean for row in rows if row is not None)
-        parts = [
-            f"{name}: CE {100 * (ce[q] / start[q] - 1):+.1f}%, harmonic {100 * (own[q] / start[q] - 1):+.1f}%"
-            for q, name in (("aurc_01", "0/1"), ("aurc_ce", "CE"))
-        ]
-        return Finding(all(own[q] < start[q] for q in ("aurc_01", "aurc_ce")), "; ".join(parts))
+        start = evidence.tuned(model, BEFORE)
+        parts, verdicts = [], []
+        for quantity, name in (("aurc_01", "0/1"), ("aurc_ce", "CE")):
+            ce, own = (gap_to_start(evidence.runs, model, o, quantity) for o in ("ce", "harmonic"))
+            if start is None or ce is None or own is None:
+                return _MISSING
+            scale = 100 / start.mean[quantity]
+            ends = f"[{scale * own.low:+.1f}, {scale * own.high:+.1f}]"
+            parts.append(f"{name}: CE {scale * ce.mean:+.1f}%, harmonic {scale * own.mean:+.1f}% {ends}")
+            verdicts.append(_decided(own.low, own.high))
+        decided = False if False in verdicts else None if None in verdicts else True
+        return Finding(decided, "; ".join(parts))
 
     return check
 
