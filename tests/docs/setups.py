@@ -49,6 +49,14 @@ def billion() -> dict[str, Any]:
     from pathlib import Path
 
     Path("outputs").mkdir()
+    Path("both").mkdir()
+    pair = comparing()
+    both = {
+        f"{new}_{k}": pair[f"{old}_{k}"]
+        for new, old in (("conf", "confidence"), ("err", "loss"))
+        for k in "ab"
+    }
+    pq.write_table(pa.table(both), "both/part-0.parquet")
     logits = pa.array(np.log(probs + 1e-12).tolist(), pa.list_(pa.float32()))
     pq.write_table(pa.table({"logits": logits, "label": labels.astype(np.int64)}), "outputs/part-0.parquet")
     other = Sketch()
