@@ -10,12 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import abstain
+from abstain.cli import cli
 from abstain.engines import files, pairedfiles
 from abstain.engines.ranges import Columns
 from abstain.engines.spill import Spill
 from abstain.errors import DataError, InputError
+from abstain.evaluation import Comparison
 
 from .conftest import write_parts
 from .definitions import influence
@@ -121,6 +124,72 @@ def test_csv_and_lists_of_files(tmp_path, tiny):
     pq.write_table(table.slice(5000), tmp_path / "b.parquet")
     found = files.compare([tmp_path / "a.csv", tmp_path / "b.parquet"], **BOTH, sample_weight="w")
     check(found, models, w)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_models_in_files_of_their_own(weighted, models, tmp_path, tiny):
+    """The files end at other rows, the row groups too; samples of no weight leave no gap."""
+    g1, l1, g2, l2, w = models
+    path = write_parts(tmp_path / "a", {"score": g1, "loss": l1, "w": w})
+    (tmp_path / "b").mkdir()
+    for k, (a, b) in enumerate([(0, 7001), (7001, 7001), (7001, N)]):
+        pq.write_table(pa.table({"loss": l2[a:b], "score": g2[a:b]}), tmp_path / "b" / f"{k}.parquet", 777)
+    names = {"first": ("score", "loss"), "second": ("score", "loss"), "other": tmp_path / "b"}
+    found = files.compare(path, **names, sample_weight="w" if weighted else None)
+    check(found, models, w if weighted else np.ones(N))
+    own = [influence(l[w > 0] * 1.0, g[w > 0], w[w > 0])[1] for l, g in ((l1, g1), (l2, g2))]
+    if weighted:
+        errors = [np.sqrt(np.sum((w[w > 0] * i) ** 2)) / w.sum() for i in own]
+        assert found.own_errors == pytest.approx(tuple(errors), rel=1e-9, abs=1e-12)
+
+
+def test_files_that_do_not_hold_the_same_samples(tmp_path):
+    g1, l1, g2, l2, _ = two_models("smooth")
+    path = write_parts(tmp_path / "a", {"confidence": g1, "loss": l1})
+    names = {"first": ("confidence", "loss"), "second": ("confidence", "loss")}
+    short = write_parts(tmp_path / "b", {"confidence": g2[:-1], "loss": l2[:-1]})
+    for one, two in ((path, short), (short, path)):
+        with pytest.raises(DataError, match=r"must hold the same samples.*goes on in .*a/part-9\.parquet"):
+            files.compare(one, other=two, **names)
+    g2 = g2.copy()
+    g2[5000] = np.inf
+    pq.write_table(pa.table({"confidence": g2, "loss": l2}), tmp_path / "c.parquet")
+    with pytest.raises(DataError, match=r"got inf in .*c\.parquet, row 5000\."):
+        files.compare(path, other=tmp_path / "c.parquet", **names)
+
+
+def test_the_command_line_ranks_two_tables(tmp_path, monkeypatch):
+    g1, l1, g2, l2, _ = two_models("smooth")
+    pq.write_table(pa.table({"confidence": g1, "loss": l1}), tmp_path / "weak.parquet")
+    pq.write_table(pa.table({"confidence": g2, "loss": l2}), tmp_path / "sharp.parquet")
+    monkeypatch.chdir(tmp_path)
+    for more in ([], ["--metric", "aurc:loo"], ["--level", "0.9"]):
+        ask = ["compare", "weak.parquet", "sharp.parquet", "--json", *more]
+        memory, own = (
+            Comparison.from_json(
+                CliRunner().invoke(cli, [*ask, "--engine", engine], catch_exceptions=False).stdout
+            )
+            for engine in ("memory", "files")
+        )
+        assert own.names == memory.names == ("sharp", "weak")
+        assert (own.metric, own.level, own.n, own.winners) == (memory.metric, memory.level, N, memory.winners)
+        for a, b in zip(own.contestants, memory.contestants):
+            assert (a.rank_low, a.rank_high, a.group) == (b.rank_low, b.rank_high, b.group)
+            assert a.estimate == pytest.approx(b.estimate, rel=1e-10)
+            assert a.standard_error == pytest.approx(b.standard_error, rel=1e-6)
+            assert (a.low, a.high) == pytest.approx((b.low, b.high), rel=0.01)
+        a, b = own.pairs[0], memory.pairs[0]
+        assert a.difference == pytest.approx(b.difference, rel=1e-9)
+        assert a.standard_error == pytest.approx(b.standard_error, rel=1e-6)
+        assert (a.p_adjusted, a.low) == pytest.approx((b.p_adjusted, b.low), rel=1e-6)
+        assert (a.different, a.samples_needed) == (b.different, b.samples_needed)
+    same = CliRunner().invoke(cli, ["compare", "weak.parquet", "weak.parquet", "--engine", "files"])
+    assert "cannot be told apart" in same.output
+    refused = CliRunner().invoke(
+        cli, ["compare", "weak.parquet", "sharp.parquet", "--engine", "files", "--metric", "augrc"]
+    )
+    assert refused.exit_code == 2
+    assert "by AURC" in refused.output
 
 
 def test_progress_counts_the_samples_of_every_pass(stored, tiny, capsys):

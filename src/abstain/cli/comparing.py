@@ -38,6 +38,10 @@ def compared(files: tuple[str, ...], how: Reading, options: dict[str, Any]) -> t
     """Read every file and compare; and what to know besides."""
     from abstain import compare
 
+    if options["engine"] == "files":
+        from abstain.cli.engines import compared_by_files
+
+        return compared_by_files(files, model_names(files, options["names"]), how, options), []
     models = []
     for file, name in zip(files, model_names(files, options["names"])):
         with working(f"reading {shown(file)}"):

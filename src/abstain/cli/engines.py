@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from abstain.cli.options import Reading
-from abstain.evaluation import Entry, Evaluation, TopTies
+from abstain.evaluation import Comparison, Entry, Evaluation, TopTies
 from abstain.formats import Predictions
 from abstain.formats.opening import column_names
 from abstain.formats.roles import assign
@@ -59,6 +59,34 @@ def _renamed(table: Evaluation) -> Evaluation:
     return replace(
         table, entries=entries, curves=tuple(("confidence", "loss", c) for _, _, c in table.curves)
     )
+
+
+def compared_by_files(
+    files: tuple[str, ...], names: list[str], how: Reading, options: dict[str, Any]
+) -> Comparison:
+    """Two tables of the same samples, range by range on disk."""
+    from abstain.engines import files as engine
+    from abstain.engines.ranking import ranked
+    from abstain.metrics.registry import by_name
+
+    metric = by_name(options["metric"][0])
+    if len(files) != 2 or metric.name != "aurc" or options["unpaired"]:
+        raise click.UsageError("--engine files compares two tables of the same samples by AURC.")
+    columns = [_columns(file, how) for file in files]
+    if any("logits" in own for own in columns):
+        raise click.UsageError("--engine files compares columns of losses and confidences.")
+    first, second = ((own["confidence"], own["loss"]) for own in columns)
+    weight = {key: columns[0][key] for key in ("sample_weight",) if key in columns[0]}
+    found = engine.compare(
+        files[0],
+        other=files[1],
+        first=first,
+        second=second,
+        memory=how.memory,
+        **weight,
+        **dict(metric.options),
+    )
+    return ranked((names[0], names[1]), found, metric, options["level"])
 
 
 def _columns(file: str, how: Reading) -> dict[str, Any]:

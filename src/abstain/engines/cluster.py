@@ -16,15 +16,14 @@ from abstain.engines.items import joined
 from abstain.engines.labels import by_label, labels_of
 from abstain.engines.local import check_whole, keyed_by_loss
 from abstain.engines.locating import Stretch
+from abstain.engines.pairing import beside, paired_batches
 from abstain.engines.ranges import Columns, RangeSums, together
 from abstain.engines.slots import Bundle, Slots, bundled, by_slot, slots_for
 from abstain.engines.sources import (
     Fields,
     batches,
-    beside,
     check_finite,
     check_weight,
-    paired_batches,
     ready,
     scored,
     with_mass,

@@ -43,8 +43,9 @@ class Means(TypedDict, total=False):
 
 
 class FilePairOptions(PairOptions, total=False):
-    """Options of `compare`; see `evaluate`."""
+    """Options of `compare`; see there."""
 
+    other: Any
     memory: str | float
     spill: str | None
 
@@ -162,6 +163,8 @@ def compare(path: Any, /, *, first: Model, second: Model, **options: Unpack[File
         Files that hold the columns of both models, as in `evaluate`.
     first, second : (str, str)
         The columns (confidence, loss) of each model.
+    other : str, path or list of them, optional
+        Files that hold the second model's columns instead, sample by sample in the same order.
     estimator, ties, sample_weight, memory, spill, progress
         As in `evaluate`; intermediate data takes about 40 bytes for each sample.
 
@@ -171,8 +174,8 @@ def compare(path: Any, /, *, first: Model, second: Model, **options: Unpack[File
         Both areas, their difference with its standard error, an interval and a p-value.
     """
     own: dict[str, Any] = dict(options)
-    memory, spill = own.pop("memory", "1GB"), own.pop("spill", None)
-    return compare_files(pair("files.compare", first, second, own), path, memory, spill)
+    means = {key: own.pop(key) for key in ("other", "memory", "spill") if key in own}
+    return compare_files(pair("files.compare", first, second, own), path, **means)
 
 
 def _answer(name: str, path: Any, ask: Ask, reading: FileOptions) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abstain.core.pieces import member_influences, offsets
+from abstain.core.pieces import combined, member_influences, offsets
 from abstain.core.rows import rows_of_blocks
 from abstain.engines.finish import Ask, Part, Place, _placed
 from abstain.engines.ranges import Columns, RangeSums, together
@@ -29,6 +29,7 @@ class Paired:
     second: float
     standard_error: float
     n: int
+    own_errors: tuple[float, float]  # standard errors of either area by itself
 
     @property
     def difference(self) -> float:
@@ -65,7 +66,8 @@ def paired(first: Sequence[Part], second: Sequence[Part], square: float, sums: R
     """From the parts of both models and the sum of squared differences of influences."""
     W = float(sums.sums[0].sum())
     a, b = (math.fsum(part.area for part in parts) / W for parts in (first, second))
-    return Paired("AURC", a, b, math.sqrt(square) / W, int(sums.count.sum()))
+    own = [combined([part.pieces["area"] for part in parts])[1] for parts in (first, second)]
+    return Paired("AURC", a, b, math.sqrt(square) / W, int(sums.count.sum()), (own[0], own[1]))
 
 
 @dataclass(frozen=True)

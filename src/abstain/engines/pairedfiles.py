@@ -7,7 +7,8 @@ ranges of the first, which sends every sample on with its influence in hand, and
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +20,9 @@ from abstain.engines.finish import Ask, Part, Place, finish, finish_tie
 from abstain.engines.items import nothing
 from abstain.engines.local import check_whole
 from abstain.engines.paired import Paired, Standing, paired, square_in, standings, turned
+from abstain.engines.pairing import batches_in_step, paired_batches
 from abstain.engines.progress import Bars, bars
 from abstain.engines.ranges import Columns, RangeSums, cuts_for, no_sums, split
-from abstain.engines.sources import paired_batches
 from abstain.engines.spill import Spill
 from abstain.engines.survey import SURVEYED, Survey
 from abstain.errors import InputError
@@ -98,8 +99,10 @@ class Shelf:
 class Comparing:
     """One comparison: where it reads, what it may take, what it shows."""
 
-    def __init__(self, pair: Pair, files: list[str], rows: int | None, memory: int, shown: Bars) -> None:
-        self.pair, self.files, self.rows, self.shown = pair, files, rows, shown
+    def __init__(
+        self, pair: Pair, read: Callable[[], Iterator[Columns]], rows: int | None, memory: int, shown: Bars
+    ) -> None:
+        self.pair, self.read, self.rows, self.shown = pair, read, rows, shown
         self.fit = max(_FEWEST, int(0.9 * free(memory)) // _PER_SAMPLE)
 
     def run(self, spill: Spill) -> Paired:
@@ -141,10 +144,9 @@ class Comparing:
         return first, second
 
     def _read(self, stage: str) -> Iterator[Columns]:
-        for file in self.files:
-            for columns in paired_batches(self.pair.name, file, self.pair.first, self.pair.second, _BATCH):
-                yield columns
-                self._tick(stage, columns)
+        for columns in self.read():
+            yield columns
+            self._tick(stage, columns)
 
     def _tick(self, stage: str, columns: Columns) -> None:
         self.shown.advance(stage, columns.rows, self.rows)
@@ -178,11 +180,22 @@ def _cuts(survey: Survey, rows: int, fit: int, least: int = 1) -> np.ndarray:
     return cuts_for(histogram, ranges) if ranges > 1 and len(histogram) else np.empty(0)
 
 
-def compare_files(pair: Pair, path: Any, memory: str | float, spill: str | None) -> Paired:
+def compare_files(
+    pair: Pair, path: Any, other: Any = None, memory: str | float = "1GB", spill: str | None = None
+) -> Paired:
     """The arguments are those of `files.compare`, gathered."""
-    files = locating.find_files(pair.name, path)
+    name, first, second, _, progress = pair
+    files = locating.find_files(name, path)
+    others = None if other is None else locating.find_files(name, other)
+
+    def read() -> Iterator[Columns]:
+        if others is not None:
+            yield from batches_in_step(name, files, others, replace(first, also=()), second, _BATCH)
+            return
+        for file in files:
+            yield from paired_batches(name, file, first, second, _BATCH)
+
     known = [locating.rows_in(file) for file in files]
     rows = None if None in known else sum(r for r in known if r is not None)
-    budget = bytes_of(pair.name, memory)
-    with bars(pair.progress) as shown, Spill(spill) as store:
-        return Comparing(pair, files, rows, budget, shown).run(store)
+    with bars(progress) as shown, Spill(spill) as store:
+        return Comparing(pair, read, rows, bytes_of(name, memory), shown).run(store)

@@ -53,24 +53,11 @@ def batches(
     name: str, file: str, fields: Fields, size: int = BATCH, stretch: Stretch | None = None
 ) -> Iterator[Batch]:
     """The samples of one file (or of a stretch of it), checked; at most `size` at a time."""
-    for start, part in _parts(name, file, fields, size, stretch):
-        yield _batch(name, file, start, part, fields)
+    for start, part in parts_of(name, file, fields, size, stretch):
+        yield batch_of(name, file, start, part, fields)
 
 
-def paired_batches(
-    name: str, file: str, first: Fields, second: Fields, size: int = BATCH, stretch: Stretch | None = None
-) -> Iterator[Columns]:
-    """The samples of one model with those of another in tow; `first` reads the columns of both."""
-    for start, part in _parts(name, file, first, size, stretch):
-        yield beside(*(_batch(name, file, start, part, fields).columns for fields in (first, second)))
-
-
-def beside(first: Columns, second: Columns) -> Columns:
-    """Samples of one model with loss and confidence of another in tow."""
-    return first._replace(extra=np.stack([second.loss, second.confidence]).astype(np.float64))
-
-
-def _parts(
+def parts_of(
     name: str, file: str, fields: Fields, size: int, stretch: Stretch | None
 ) -> Iterator[tuple[int, Any]]:
     """Tables of at most `size` rows, each with the number of its first row."""
@@ -116,7 +103,7 @@ def _open(pa: Any, file: str, names: list[str], size: int, groups: tuple[int, ..
                 yield from (batch.select(names) for batch in stream)
                 return
             _need(names, reader.schema.names)
-            yield from (reader.get_batch(i).select(names) for i in range(reader.num_record_batches))
+            yield from (reader.getbatch_of(i).select(names) for i in range(reader.num_record_batches))
     else:
         from pyarrow import csv
 
@@ -131,7 +118,9 @@ def _need(names: Sequence[str], present: Sequence[str]) -> None:
             raise KeyError(f"{wanted!r}; it has {', '.join(present)}")
 
 
-def _batch(name: str, file: str, start: int, table: Any, fields: Fields) -> Batch:
+def batch_of(name: str, file: str, start: int, table: Any, fields: Fields) -> Batch:
+    """The samples of a table, checked; `start` is the number of its first row."""
+
     def column(field: str) -> np.ndarray:
         return as_numpy(name, file, start, field, table.column(field))
 

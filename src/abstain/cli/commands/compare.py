@@ -14,6 +14,7 @@ Examples:
   abstain compare gpt.csv claude.csv --metric augrc
   abstain compare preds.npz --scores max_softmax,max_logit,energy
   abstain compare a.npz b.npz --unpaired          different test sets
+  abstain compare a.parquet b.parquet --engine files
 """
 
 
@@ -33,6 +34,8 @@ Examples:
 )
 @click.option("--names", metavar="A,B,...", help="Names of the models; by default those of the files.")
 @click.option("--level", type=Fraction(), default=0.95, show_default=True, help="Of intervals and tests.")
+@click.option("--engine", type=click.Choice(["memory", "files"]), default="memory", show_default=True,
+              help="Who computes. files: two tables of losses and confidences, of any size.")  # fmt: skip
 @click.option("--unpaired", is_flag=True, help="The files are different test sets.")
 @reading
 @output
