@@ -168,9 +168,19 @@ def test_the_window_leaves_out_what_is_sparse():
     g = 1 - np.random.default_rng(6).random(1 << 18, dtype=np.float32)
     ends = counting.window(histogram(g), 10**8, 4 << 30)
     assert ends is not None
-    # an octave down to 2^-k has 1e8 / 2^(k + 1) samples on 2^23 numbers: a quarter each down to 2^-5
-    assert 2.0**-6 <= ends[0] <= 2.0**-4
+    # from 2^-(k+1) to 2^-k there are 1e8 / 2^(k + 1) samples on 2^23 numbers: more than half a sample each to 2^-4
+    assert ends[0] == pytest.approx(2.0**-4, rel=0.01)
     assert counting.window(histogram(g), 10**6, 4 << 30) is None
+
+
+def test_two_neighbours_in_the_sample_do_not_draw_the_window_to_them():
+    rng = np.random.default_rng(7)
+    few = (2.0 ** -rng.uniform(1, 30, 3000)).astype(np.float32)
+    few[:20] = np.nextafter(few[20:40], np.float32(1))  # chance brings some very close together
+    g = np.concatenate([1 - rng.random(200_000, dtype=np.float32) * np.float32(0.01), few])
+    ends = counting.window(histogram(g), 10**8, 4 << 30)
+    assert ends is not None
+    assert ends[0] > 0.9
 
 
 @pytest.mark.parametrize("rows", [1 << 32, 1 << 40])

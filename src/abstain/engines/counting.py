@@ -16,12 +16,17 @@ from abstain.engines.finish import Ask, Part, Place, finish_counted
 from abstain.engines.items import Items
 from abstain.engines.ranges import RangeSums
 
-_DENSE = 0.25  # samples per value from which on reading a counter costs less than sorting its samples
+_PRICE = (
+    0.5  # a counter, to set up and to read, costs as much as half a sample to write out, read back and sort
+)
 _WORTH = 0.25  # share of the samples that must be counted for the table to pay
 
 
 def window(histogram: Items, rows: int, room: int) -> tuple[float, float] | None:
-    """The stretch of float32 values, of at most `room` bytes of counters, with the most samples; None if sparse."""
+    """The stretch of float32 values whose samples outweigh the price of its counters by most; None if none does.
+
+    `room` bounds the bytes of counters.
+    """
     if not len(histogram) or rows > tally.MOST:
         return None
     low = histogram.low.astype(np.float32)
@@ -29,13 +34,24 @@ def window(histogram: Items, rows: int, room: int) -> tuple[float, float] | None
     start = np.maximum.accumulate(tally.values_between(np.zeros_like(low), low))  # items may overlap
     stop = np.maximum(tally.values_between(np.zeros_like(after), after), start + 1)
     held = histogram.mass * (rows / histogram.mass.sum())
-    upto = np.concatenate([[0.0], np.cumsum(held)])
-    ends = np.searchsorted(stop, start + min(room // tally.BYTES, int(rows / _DENSE)), "right")
-    first = int(np.argmax(upto[ends] - upto[:-1]))
-    dense = first + np.flatnonzero((held / (stop - start))[first : ends[first]] >= _DENSE)
-    if not len(dense) or upto[dense[-1] + 1] - upto[dense[0]] < _WORTH * rows:
+    first, last = _most(
+        held - _PRICE * (stop - start), np.searchsorted(stop, start + room // tally.BYTES, "right")
+    )
+    if held[first:last].sum() < _WORTH * rows:
         return None
-    return float(low[dense[0]]), float(np.nextafter(after[dense[-1]], np.float32(-np.inf)))
+    return float(low[first]), float(np.nextafter(after[last - 1], np.float32(-np.inf)))
+
+
+def _most(gain: np.ndarray, ends: np.ndarray) -> tuple[int, int]:
+    """The run of items [first, last) with the largest sum, where one that starts at i may reach to ends[i]."""
+    upto = np.concatenate([[0.0], np.cumsum(gain)])
+    best, found = 0.0, (0, 0)
+    for first, end in enumerate(ends.tolist()):
+        if end > first:
+            last = first + 1 + int(np.argmax(upto[first + 1 : end + 1]))
+            if upto[last] - upto[first] > best:
+                best, found = float(upto[last] - upto[first]), (first, last)
+    return found
 
 
 def outside(histogram: Items, ends: tuple[float, float]) -> Items:

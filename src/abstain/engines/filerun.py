@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from abstain.engines import locating, sources
+from abstain.engines.ahead import ahead
 from abstain.engines.budget import bytes_of, samples_that_fit
 from abstain.engines.finish import Ask, Part
 from abstain.engines.local import check_whole, keyed_by_loss, needs_oracle_pass, oracle_ask, summary_of
@@ -78,9 +79,9 @@ def _sampled(name: str, files: list[str], fields: Fields, rows: int) -> Survey:
     parts = locating.stretches(files, BATCH)
     parts = parts[:: max(1, len(parts) // _STRETCHES)]
     survey, rng = Survey(), np.random.default_rng(0)
-    for part in parts:
-        for batch in sources.batches(name, part.file, fields, stretch=part):
-            survey.add(batch.columns, None, max(1, len(parts) * BATCH // SURVEYED), rng)
+    read = (b for part in parts for b in sources.batches(name, part.file, fields, stretch=part))
+    for batch in ahead(read):
+        survey.add(batch.columns, None, max(1, len(parts) * BATCH // SURVEYED), rng)
     survey.rows[None] = rows
     return survey
 

@@ -103,7 +103,7 @@ def _open(pa: Any, file: str, names: list[str], size: int, groups: tuple[int, ..
                 yield from (batch.select(names) for batch in stream)
                 return
             _need(names, reader.schema.names)
-            yield from (reader.getbatch_of(i).select(names) for i in range(reader.num_record_batches))
+            yield from (reader.get_batch(i).select(names) for i in range(reader.num_record_batches))
     else:
         from pyarrow import csv
 
