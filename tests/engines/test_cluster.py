@@ -184,3 +184,23 @@ def test_a_stretch_of_a_file_knows_its_rows(two_models):
             seen.append(batch.columns.rows)
     assert sum(seen) == len(g1)
     assert max(seen) <= 1000
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_logits_of_frames_are_scored_on_the_way(as_list, tmp_path, dask_client, spark_session):
+    import pandas as pd
+
+    rng = np.random.default_rng(2)
+    z = (20 * rng.normal(0, 1, (3000, 4))).astype(np.float32)
+    y = np.where(rng.random(3000) < 0.7, z.argmax(1), rng.integers(0, 4, 3000))
+    columns = {"z": list(z)} if as_list else {f"z{k}": z[:, k] for k in range(4)}
+    whole = pd.DataFrame({**columns, "label": y})
+    named = {"logits": "z" if as_list else [f"z{k}" for k in range(4)], "label": "label"}
+    truth = abstain.aurc(z.argmax(1) != y, abstain.scores.max_softmax(z))
+    futures = dask_client.scatter([whole[:1000], whole[1000:1000], whole[1000:]])
+    assert engine.aurc(futures, client=dask_client, **named) == pytest.approx(truth, rel=1e-12)
+    from abstain.engines import spark
+
+    whole.to_parquet(tmp_path / "p.parquet")
+    found = spark.aurc(str(tmp_path / "p.parquet"), session=spark_session, **named)
+    assert found == pytest.approx(truth, rel=1e-12)

@@ -24,6 +24,7 @@ from abstain.engines.sources import (
     batches,
     check_finite,
     check_weight,
+    logits_of,
     ready,
     scored,
     with_mass,
@@ -83,8 +84,9 @@ class Loader(NamedTuple):
             return array
 
         if fields.logits and fields.label:
-            logits = np.stack([column(name) for name in fields.logits], axis=1)
-            confidence, loss = scored(logits, column(fields.label), fields)
+            label = column(fields.label)
+            none = np.empty(0), np.empty(0, dtype=bool)
+            confidence, loss = scored(self._logits(table), label, fields) if len(label) else none
         else:
             confidence, loss = column(fields.confidence), column(fields.loss)
             check_finite(self.name, "a partition", 0, fields.confidence, confidence)
@@ -95,6 +97,15 @@ class Loader(NamedTuple):
             check_weight(self.name, "a partition", 0, fields.weight, weight)
         labels = labels_of(self.name, fields.group, _column(table, fields.group)) if fields.group else None
         return dict(by_label(ready(loss, confidence, weight), with_mass(labels, weight)))
+
+    def _logits(self, table: Any) -> np.ndarray:
+        fields = self.fields
+        if hasattr(table, "column"):
+            return logits_of(self.name, "a partition", 0, fields, table)
+        columns = [np.asarray(table[name]) for name in fields.logits]
+        if len(columns) == 1 and columns[0].dtype == object:  # a list for each sample
+            return np.stack(list(columns[0]))
+        return np.stack(columns, axis=1)
 
 
 def _column(table: Any, name: str) -> Any:

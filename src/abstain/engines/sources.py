@@ -125,7 +125,7 @@ def batch_of(name: str, file: str, start: int, table: Any, fields: Fields) -> Ba
         return as_numpy(name, file, start, field, table.column(field))
 
     if fields.logits and fields.label:
-        logits = _logits(name, file, start, fields, table)
+        logits = logits_of(name, file, start, fields, table)
         confidence, loss = scored(logits, column(fields.label), fields)
     else:
         confidence, loss = column(fields.confidence), column(fields.loss)
@@ -176,7 +176,8 @@ def scored(logits: np.ndarray, label: np.ndarray, fields: Fields) -> tuple[np.nd
     return np.asarray(confidence), np.asarray(losses.by_name(fields.loss_name)(logits, label))
 
 
-def _logits(name: str, file: str, start: int, fields: Fields, table: Any) -> np.ndarray:
+def logits_of(name: str, file: str, start: int, fields: Fields, table: Any) -> np.ndarray:
+    """Class scores of an Arrow table: a column for each class, or one of lists."""
     import pyarrow as pa
 
     first = table.column(fields.logits[0])
