@@ -15,9 +15,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from abstain.core import digits
+
 CHUNK = 1 << 15  # elements handled at a time: temporaries stay in cache
 PARALLEL_FROM = 1 << 20  # below this many elements threads cost more than they save
 _MAX_THREADS = 8
+_DIGITS_FROM = 1 << 22  # keys from which on sorting by digits has made up for its many small steps
 
 Result = TypeVar("Result")
 
@@ -49,10 +52,22 @@ def sort_in_place(keys: np.ndarray) -> np.ndarray:
         step = -(-len(rows) // (4 * parts))
         in_threads(lambda a, b: rows[a:b].sort(axis=-1), len(rows), max(1, step), rows.shape[-1])
         return keys
+    if len(keys) >= _DIGITS_FROM and digits.numpy_sorts_slowly():
+        return digits.sort_by_digits(keys, _each)
     if len(keys) < PARALLEL_FROM or parts == 1:
         keys.sort()
         return keys
     return _sort_by_ranges(keys, parts)
+
+
+def _each(work: Callable[[int], None], count: int) -> None:
+    """`work(0)` to `work(count - 1)`, in threads, a few stretches for each."""
+
+    def some(a: int, b: int) -> None:
+        for number in range(a, b):
+            work(number)
+
+    in_threads(some, count, -(-count // (4 * threads())), PARALLEL_FROM)
 
 
 def _sort_by_ranges(keys: np.ndarray, parts: int) -> np.ndarray:

@@ -1,0 +1,101 @@
+"""Sorting by digits: Python's own sort is the judge, whatever the spread of the keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.core import digits, packed
+
+
+def one_by_one(work, count):
+    for number in reversed(range(count)):  # the order of the pieces must not matter
+        work(number)
+
+
+def keys_of(kind, n, dtype, rng):
+    top = np.iinfo(dtype).max
+    few = rng.integers(0, top, 5, dtype=dtype)
+    return {
+        "uniform": lambda: rng.integers(0, top, n, dtype=dtype),
+        "up to the top": lambda: top - rng.integers(0, 3, n, dtype=dtype),
+        "one value": lambda: np.full(n, 7, dtype=dtype),
+        "zeros": lambda: np.zeros(n, dtype=dtype),
+        "few values": lambda: few[rng.integers(0, 5, n)],
+        "small": lambda: rng.integers(0, 200, n, dtype=dtype),
+        "octaves": lambda: (2.0 ** rng.uniform(0, 8 * np.dtype(dtype).itemsize - 1, n)).astype(dtype),
+        "a heavy value": lambda: np.where(
+            rng.random(n) < 0.8, dtype(3), rng.integers(0, top, n, dtype=dtype)
+        ),
+        "sorted": lambda: np.sort(rng.integers(0, top, n, dtype=dtype)),
+        "falling": lambda: np.sort(rng.integers(0, top, n, dtype=dtype))[::-1].copy(),
+        "alike but for the last bits": lambda: (
+            (rng.integers(0, 40, n).astype(dtype) << dtype(24)) + rng.integers(0, 9, n, dtype=dtype)
+        ),
+    }[kind]()
+
+
+KINDS = ["uniform", "up to the top", "one value", "zeros", "few values", "small", "octaves", "a heavy value",
+         "sorted", "falling", "alike but for the last bits"]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [1, 2, 255, 4096, 20_011])
+def test_keys_come_out_in_order(n, kind, dtype, monkeypatch):
+    monkeypatch.setattr(digits, "_CHUNK", 1000)
+    keys = keys_of(kind, n, dtype, np.random.default_rng(n))
+    expected = sorted(keys.tolist())
+    found = digits.sort_by_digits(keys.copy(), one_by_one)
+    assert found.dtype == dtype
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_groups_too_large_for_digits(dtype, monkeypatch):
+    monkeypatch.setattr(digits, "_CHUNK", 1000)
+    monkeypatch.setattr(digits, "_MOST", 300)
+    keys = keys_of("a heavy value", 9_999, dtype, np.random.default_rng(0))
+    assert digits.sort_by_digits(keys.copy(), one_by_one).tolist() == sorted(keys.tolist())
+
+
+def test_keys_that_differ_only_below_the_digits_looked_at():
+    """A group that spans 2^40: its 32 leading bits leave 256 keys alike, in any order."""
+    rng = np.random.default_rng(1)
+    keys = (rng.integers(0, 50, 5000).astype(np.uint64) << np.uint64(34)) + rng.integers(
+        0, 256, 5000, dtype=np.uint64
+    )
+    out = np.empty_like(keys)
+    digits._order([keys[:2000], keys[2000:]], out)
+    assert out.tolist() == sorted(keys.tolist())
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_threads_share_the_work(workers, monkeypatch):
+    monkeypatch.setattr(packed, "threads", lambda: workers)
+    keys = np.random.default_rng(2).integers(0, 1 << 62, 300_000, dtype=np.uint64)
+    assert np.array_equal(digits.sort_by_digits(keys.copy(), packed._each), np.sort(keys))
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_area_is_the_same_number_by_either_sort(slow, dtype, monkeypatch):
+    rng = np.random.default_rng(3)
+    confidence = np.round(rng.normal(size=50_000), 3).astype(dtype)
+    loss = rng.random(50_000) < 0.3
+    expected = abstain.aurc(loss, confidence)
+    asked = []
+    monkeypatch.setattr(packed, "_DIGITS_FROM", 1000)
+    monkeypatch.setattr(digits, "numpy_sorts_slowly", lambda: asked.append(1) or slow)
+    assert abstain.aurc(loss, confidence) == expected
+    assert asked
+
+
+def test_the_processor_is_timed_once(monkeypatch):
+    first = digits.numpy_sorts_slowly()
+    monkeypatch.setattr(digits, "_SLOW", 0.0 if not first else 1e9)
+    assert digits.numpy_sorts_slowly() is first
+    digits.numpy_sorts_slowly.cache_clear()
+    assert digits.numpy_sorts_slowly() is not first
+    digits.numpy_sorts_slowly.cache_clear()
