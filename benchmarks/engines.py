@@ -31,6 +31,9 @@ CHUNK = 10_000_000
 def chunk(seed, rows, shape):
     """One chunk of the stream: loss and confidence."""
     rng = np.random.default_rng([seed, 11])
+    if shape == "distinct":  # float64: no two alike, nothing to count
+        u = rng.random(rows)
+        return rng.random(rows, dtype=np.float32) < 0.6 * u * u, 1 - u
     u = rng.random(rows, dtype=np.float32)
     if shape == "saturated":
         z = rng.normal(12, 8, rows).astype(np.float32)
@@ -69,7 +72,7 @@ started = time.perf_counter()
 {code}
 seconds = time.perf_counter() - started
 peak = [int(x.split()[1]) for x in open("/proc/self/status") if x.startswith("VmHWM")][0] * 1024
-print(json.dumps([seconds, peak + 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, answer]))
+print("\\n" + json.dumps([seconds, peak + 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, answer]))
 """
     done = subprocess.run([sys.executable, "-c", wrapped], capture_output=True, text=True, timeout=timeout)
     if done.returncode:
@@ -229,7 +232,7 @@ def main():
     )
     parser.add_argument("what", nargs="+", choices=list(WORK))
     parser.add_argument("--rows", type=float, default=1e7)
-    parser.add_argument("--shape", choices=["smooth", "saturated"], default="smooth")
+    parser.add_argument("--shape", choices=["smooth", "saturated", "distinct"], default="smooth")
     parser.add_argument("--memory", default="1GB")
     parser.add_argument("--folder", default=None, help="where to put the data")
     parser.add_argument("--repeat", type=int, default=1)

@@ -102,7 +102,7 @@ def row(name: str, loss: torch.Tensor, confidence: torch.Tensor, chunks: int) ->
         kept
         and gap <= 1e-3
         and error <= 1e-4
-        and (0 < travelled or not loss.is_cuda)
+        and (travelled > 0 or not loss.is_cuda)
         and travelled <= 2 * sketch.size
     )
     cells = [

@@ -10,6 +10,7 @@ from abstain.core import tally
 from abstain.engines import counting, filerun, files, outofcore
 from abstain.engines.grouping import items_of
 from abstain.engines.items import Items, joined, nothing
+from abstain.engines.ranges import Columns, split
 from abstain.errors import DataError
 
 pa = pytest.importorskip("pyarrow")
@@ -138,6 +139,21 @@ def test_a_nan_that_the_survey_did_not_see_is_still_an_error(tmp_path):
     folder = write(tmp_path, rng.random(len(g)) < 0.3, g, parts=10)
     with pytest.raises(DataError, match=r"part-5.*row 3456"):
         files.aurc(folder)
+
+
+@pytest.mark.parametrize("ranges", [2, 12, 13, 14, 300])
+def test_every_sample_goes_to_its_range(ranges):
+    rng = np.random.default_rng(9)
+    for dtype in (np.float32, np.float64):
+        g = rng.integers(0, 1000, 5000).astype(dtype)
+        cuts = np.sort(rng.choice(1000, ranges - 1, replace=False)).astype(np.float64)
+        parts, sums = split(Columns(g > 500, g), cuts)
+        bounds = [-np.inf, *cuts, np.inf]
+        assert len(parts) == ranges
+        for k, part in enumerate(parts):
+            own = [x for x in g.tolist() if bounds[k] <= x < bounds[k + 1]]
+            assert part.confidence.tolist() == own
+            assert (sums.count[k], sums.sums[1, k]) == (len(own), sum(x > 500 for x in own))
 
 
 # ---------------------------------------------------------------- which stretch

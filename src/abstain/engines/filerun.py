@@ -48,10 +48,10 @@ def run_files(
         run = Run(files, lambda file: sources.batches(name, file, fields), rows, ask, budget, tick)
         types = _types(files, fields)
         small = rows is not None and not fields.group and resume is None and _fits(rows, budget, ask, types)
-        dense = rows is not None and rows >= _SAMPLE_FROM and not fields.group and types == (True, False)
-        if small and not dense:
+        many = rows is not None and rows >= _SAMPLE_FROM and not fields.group and types[0]
+        if small and not (many and not types[1]):  # what cannot be counted is sorted at once
             return _in_memory(name, run, ask, rows or 0)
-        survey = _sampled(name, files, fields, rows or 0) if dense else run.survey()
+        survey = _sampled(name, files, fields, rows or 0, types[1]) if many else run.survey()
         _check(name, survey, ask)
         # counters are not kept when the work is interrupted
         layout = run.layout(survey, counting=resume is None)
@@ -74,7 +74,7 @@ def _types(files: list[str], fields: Fields) -> tuple[bool, bool]:
     return all(zero_one for zero_one, _ in found), any(wide for _, wide in found)
 
 
-def _sampled(name: str, files: list[str], fields: Fields, rows: int) -> Survey:
+def _sampled(name: str, files: list[str], fields: Fields, rows: int, wide: bool) -> Survey:
     """A survey of some stretches of the files: the schema has told the rest, and a range found too full is refined."""
     parts = locating.stretches(files, BATCH)
     parts = parts[:: max(1, len(parts) // _STRETCHES)]
@@ -82,7 +82,7 @@ def _sampled(name: str, files: list[str], fields: Fields, rows: int) -> Survey:
     read = (b for part in parts for b in sources.batches(name, part.file, fields, stretch=part))
     for batch in ahead(read):
         survey.add(batch.columns, None, max(1, len(parts) * BATCH // SURVEYED), rng)
-    survey.rows[None] = rows
+    survey.rows[None], survey.wide = rows, wide
     return survey
 
 

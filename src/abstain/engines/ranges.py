@@ -15,6 +15,7 @@ import numpy as np
 
 from abstain.engines.items import Items, bits_of, float_of
 
+_FEW = 12  # cuts that are better compared with than searched in
 SUMS = ("mass", "loss", "w2", "w2l", "w2ll", "count")
 
 
@@ -126,8 +127,8 @@ def split(columns: Columns, cuts: np.ndarray, *, keep: bool = False) -> tuple[li
         return [columns] * number, no_sums(number)
     if number == 1:
         return [columns], _sums(columns, np.zeros(1, dtype=np.int64), np.asarray([columns.rows]))
-    place = np.searchsorted(_comparable(cuts, columns.confidence.dtype), columns.confidence, "right")
-    order = np.argsort(place.astype(np.uint8 if number <= 256 else np.uint16), kind="stable")
+    place = _places(columns.confidence, _comparable(cuts, columns.confidence.dtype))
+    order = np.argsort(place, kind="stable")
     columns = columns.take(order)
     sizes = np.bincount(place, minlength=number)
     ends = np.cumsum(sizes)
@@ -136,6 +137,17 @@ def split(columns: Columns, cuts: np.ndarray, *, keep: bool = False) -> tuple[li
         columns.take(slice(end - size, end - size + kept)) for end, size, kept in zip(ends, sizes, sizes_kept)
     ]
     return parts, _sums(columns, ends - sizes, sizes)
+
+
+def _places(confidence: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+    """The number of each sample's range, in the smallest type that holds it: counting sorts those."""
+    if len(cuts) > _FEW:
+        place = np.searchsorted(cuts, confidence, "right")
+        return place.astype(np.uint8 if len(cuts) < 256 else np.uint16)
+    place = np.zeros(len(confidence), dtype=np.uint8)
+    for cut in cuts:  # a comparison of all is ten times as fast as a search for each
+        place += confidence >= cut
+    return place
 
 
 def lone(cuts: np.ndarray) -> np.ndarray:
