@@ -16,12 +16,13 @@ from abstain.engines.counting import counted_parts, outside, put_counts, window
 from abstain.engines.finish import Ask, Part, Place, finish, finish_tie
 from abstain.engines.items import nothing
 from abstain.engines.labels import by_label
-from abstain.engines.ranges import Columns, RangeSums, cuts_for, no_sums, split
+from abstain.engines.ranges import FEW, Columns, RangeSums, cuts_for, no_sums, split
 from abstain.engines.sources import Batch
 from abstain.engines.spill import Spill
 from abstain.engines.survey import SURVEYED, Survey
 
 _MOST_RANGES = 512
+_HANDY = 1 << 24  # samples in a range beyond which fresh memory costs more than another range
 _COUNT_FROM = 1 << 22  # samples below which a table of counters does not pay
 
 Reader = Callable[[str], Iterator[Batch]]
@@ -48,7 +49,8 @@ class Layout:
             rest = histogram if ends is None else outside(histogram, ends)
             if ends is not None:
                 rows = int(rows * rest.mass.sum() / histogram.mass.sum())
-            ranges = min(_MOST_RANGES, -(-4 * rows // (3 * fit)))
+            ranges = max(-(-4 * rows // (3 * fit)), min(FEW, rows // _HANDY))
+            ranges = min(_MOST_RANGES, ranges)
             cuts = cuts_for(rest, ranges) if ranges > 1 and len(rest) else np.empty(0)
             if ends is not None:
                 cuts = layout._count(group, ends, cuts)

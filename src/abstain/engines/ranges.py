@@ -15,7 +15,7 @@ import numpy as np
 
 from abstain.engines.items import Items, bits_of, float_of
 
-_FEW = 12  # cuts that are better compared with than searched in
+FEW = 12  # cuts that are better compared with than searched in
 SUMS = ("mass", "loss", "w2", "w2l", "w2ll", "count")
 
 
@@ -141,7 +141,7 @@ def split(columns: Columns, cuts: np.ndarray, *, keep: bool = False) -> tuple[li
 
 def _places(confidence: np.ndarray, cuts: np.ndarray) -> np.ndarray:
     """The number of each sample's range, in the smallest type that holds it: counting sorts those."""
-    if len(cuts) > _FEW:
+    if len(cuts) > FEW:
         place = np.searchsorted(cuts, confidence, "right")
         return place.astype(np.uint8 if len(cuts) < 256 else np.uint16)
     place = np.zeros(len(confidence), dtype=np.uint8)
