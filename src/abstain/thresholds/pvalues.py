@@ -58,7 +58,12 @@ def betting(ranked: Ranked, count: np.ndarray, risk: float, top_weight: float = 
     if not len(count):
         return np.zeros(0)
     stakes = ladder(ranked.n, risk, top_weight)
-    return wealth_p(log_wealth(ranked, count, risk, stakes), count, risk, stakes, top_weight)
+    picked = _picked(count, risk, stakes, top_weight)
+    last = np.zeros(
+        len(stakes), dtype=np.int64
+    )  # up to which count a stake is looked at: large ones not for long
+    np.maximum.at(last, picked, np.asarray(count)[:, None])
+    return wealth_p(log_wealth(ranked, count, risk, stakes, last), count, risk, stakes, top_weight)
 
 
 def ladder(n: int, risk: float, top_weight: float = 1.0) -> np.ndarray:
@@ -78,14 +83,24 @@ def wealth_p(
     logs: np.ndarray, count: np.ndarray, risk: float, stakes: np.ndarray, top_weight: float = 1.0
 ) -> np.ndarray:
     """From the log wealth of every stake, (..., counts, stakes), to p-values: four stakes that suit the count."""
-    first = np.minimum(np.searchsorted(stakes, _least_stake(count, risk, top_weight)), len(stakes) - 1)
-    picked = np.minimum(first[..., None] + np.arange(4), len(stakes) - 1)  # repeated at the end: still a mean
+    picked = _picked(count, risk, stakes, top_weight)
     wealth = np.exp(np.minimum(np.take_along_axis(logs, picked, axis=-1), 700.0)).mean(axis=-1)
     return np.where(count > 0, np.minimum(1.0, 1.0 / np.maximum(wealth, 1e-300)), 1.0)
 
 
-def log_wealth(ranked: Ranked, count: np.ndarray, risk: float, stakes: np.ndarray) -> np.ndarray:
-    """Sum of log(1 + stake * w (r - l)) over the first `count` samples, for rising counts; (counts, stakes)."""
+def _picked(count: np.ndarray, risk: float, stakes: np.ndarray, top_weight: float) -> np.ndarray:
+    """Which four stakes each count looks at; repeated at the end of the ladder, which is still a mean."""
+    first = np.minimum(np.searchsorted(stakes, _least_stake(count, risk, top_weight)), len(stakes) - 1)
+    return np.minimum(first[..., None] + np.arange(4), len(stakes) - 1)
+
+
+def log_wealth(
+    ranked: Ranked, count: np.ndarray, risk: float, stakes: np.ndarray, last: np.ndarray
+) -> np.ndarray:
+    """Sum of log(1 + stake * w (r - l)) over the first `count` samples, for rising counts; (counts, stakes).
+
+    A stake is followed up to the count `last`; what lies beyond is not filled in.
+    """
     total = np.zeros((len(count), len(stakes)))
     so_far = np.zeros(len(stakes))
     for a in range(0, int(count[-1]), _CHUNK):
@@ -94,10 +109,12 @@ def log_wealth(ranked: Ranked, count: np.ndarray, risk: float, stakes: np.ndarra
         gain = risk - ranked.loss[a:b].astype(np.float64)
         if ranked.weight is not None:
             gain *= ranked.weight[a:b]
-        for j, stake in enumerate(stakes):
-            path = np.cumsum(np.log1p(stake * gain))
-            total[rows, j] = so_far[j] + path[count[rows] - a - 1]
-            so_far[j] += path[-1]
+        ends = np.unique(np.append(count[rows] - a, b - a))
+        starts, place = np.append(0, ends[:-1]), np.searchsorted(ends, count[rows] - a)
+        for j in np.flatnonzero(last > a):
+            path = so_far[j] + np.cumsum(np.add.reduceat(np.log1p(stakes[j] * gain), starts))
+            total[rows, j] = path[place]
+            so_far[j] = path[-1]
     return total
 
 
