@@ -119,6 +119,16 @@ def ordered_bits(confidence: np.ndarray, negative: bool) -> np.ndarray:
     return bits
 
 
+def floats_of(falling: np.ndarray, top: int, negative: bool, dtype: np.dtype) -> np.ndarray:
+    """The confidences whose falling bits these are: `falling_bits` undone."""
+    unsigned: type[np.unsignedinteger] = np.uint32 if dtype == np.float32 else np.uint64
+    bits: np.ndarray = unsigned(top) - falling.astype(unsigned)
+    if negative:
+        sign = unsigned(8 * np.dtype(dtype).itemsize - 1)
+        bits ^= np.where(bits >> sign, unsigned(1) << sign, ~unsigned(0))
+    return bits.view(dtype)
+
+
 class Packing:
     """How many bits below the key carry what, for one array of confidences (no NaN, no negative infinity)."""
 
@@ -153,6 +163,10 @@ class Packing:
             piece[...] = falling_bits(flat[start:stop], self.top, self.negative)
             piece <<= piece.dtype.type(below)
             piece |= payload(start, stop)
+
+    def unpack(self, falling: np.ndarray) -> np.ndarray:
+        """The confidences of keys without their payload."""
+        return floats_of(falling, self.top, self.negative, self.confidence.dtype)
 
     def fits(self, below: int) -> bool:
         """Is there room for `below` more bits in 64?"""

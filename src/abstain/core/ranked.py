@@ -69,23 +69,12 @@ def rank(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = N
         packing = packed.Packing(confidence)
         values = unpack(ranked)
         heads = ranked >> ranked.dtype.type(below)
-        return _finish(heads, lambda h: _confidences(packing, h), values, None, below == 1)
+        return _finish(heads, packing.unpack, values, None, below == 1)
     order = packed.order_of(confidence)
     values = loss[order].astype(np.float64)
     mass = None if weight is None else weight[order].astype(np.float64)
     # -x rises where x falls, exactly
     return _finish(-confidence[order], lambda h: -h, values, mass, payload.is_zero_one(loss))
-
-
-def _confidences(packing: packed.Packing, heads: np.ndarray) -> np.ndarray:
-    """The floats whose falling bits these are: `packed.falling_bits` undone."""
-    wide = packing.confidence.dtype.type
-    unsigned: type[np.unsignedinteger] = np.uint32 if wide == np.float32 else np.uint64
-    bits: np.ndarray = unsigned(packing.top) - heads.astype(unsigned)
-    if packing.negative:
-        sign = unsigned(8 * packing.confidence.dtype.itemsize - 1)
-        bits ^= np.where(bits >> sign, unsigned(1) << sign, ~unsigned(0))
-    return bits.view(wide)
 
 
 def _finish(

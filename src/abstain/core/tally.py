@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain.core.packed import CHUNK, falling_bits, ordered_bits
+from abstain.core.packed import CHUNK, falling_bits, floats_of, ordered_bits
 
 BYTES = 8  # a word for each value: the low half counts its samples, the high half those that are wrong
 MOST = (1 << 32) - 1  # samples that are sure not to overflow half a word
@@ -89,11 +89,7 @@ class Tally:
         return Counted(self._values(there + start), mass, wrong)
 
     def _values(self, falling: np.ndarray) -> np.ndarray:
-        bits = (self._top - falling).astype(np.uint32)
-        if self._negative:
-            sign = np.uint32(1 << 31)
-            bits = np.where(bits & sign, bits ^ sign, ~bits)
-        return bits.view(np.float32)
+        return floats_of(falling, self._top, self._negative, np.dtype(np.float32))
 
 
 def _halves(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -39,7 +39,7 @@ def _zero_one_items(packing: packed.Packing, loss: np.ndarray, count: int) -> It
     keys >>= keys.dtype.type(1)  # most confident first: 0 is the largest confidence
     runs = _run_starts(keys, count)
     if runs is None:
-        values = _values(packing, keys[_quantiles(len(keys), count)])
+        values = packing.unpack(keys[_quantiles(len(keys), count)])
         bits = bits_in(packing, _up(_cuts(values[::-1]), values.dtype)).astype(np.uint64)
         top = np.uint64(packing.top)  # beyond 2^63 where confidences have both signs
         heads = (top - bits[bits <= top]).astype(keys.dtype)
@@ -48,24 +48,13 @@ def _zero_one_items(packing: packed.Packing, loss: np.ndarray, count: int) -> It
     mass = np.diff(np.append(runs, len(keys))).astype(np.float64)
     wrong = np.add.reduceat(errors, runs).astype(np.float64)  # fewer than 2^32 at a time
     ends = np.append(runs[1:], len(keys)) - 1
-    high, low = (_values(packing, keys[at]).astype(np.float64) for at in (runs, ends))
+    high, low = (packing.unpack(keys[at]).astype(np.float64) for at in (runs, ends))
     return Items(low[::-1], high[::-1], np.stack([mass, wrong])[:, ::-1])
 
 
 def bits_in(packing: packed.Packing, values: np.ndarray) -> np.ndarray:
     """Ordered bits as this packing writes them."""
     return packed.ordered_bits(values.astype(packing.confidence.dtype), packing.negative)
-
-
-def _values(packing: packed.Packing, heads: np.ndarray) -> np.ndarray:
-    """The confidences of falling keys."""
-    dtype = packing.confidence.dtype
-    unsigned: type[np.unsignedinteger] = np.uint32 if dtype == np.float32 else np.uint64
-    bits = (unsigned(packing.top) - heads.astype(unsigned)).astype(unsigned)
-    if packing.negative:
-        sign = unsigned(1) << unsigned(8 * dtype.itemsize - 1)
-        bits = np.where(bits & sign, bits ^ sign, ~bits)
-    return bits.view(dtype)
 
 
 def _quantiles(n: int, count: int) -> np.ndarray:
