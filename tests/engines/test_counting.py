@@ -10,7 +10,7 @@ from abstain.core import tally
 from abstain.engines import counting, filerun, files, outofcore
 from abstain.engines.grouping import items_of
 from abstain.engines.items import Items, joined, nothing
-from abstain.engines.ranges import Columns, split
+from abstain.engines.ranges import Columns, gathered, split
 from abstain.errors import DataError
 
 pa = pytest.importorskip("pyarrow")
@@ -208,3 +208,12 @@ def test_no_window_where_a_counter_could_overflow(rows):
 
 def test_no_window_over_nothing():
     assert counting.window(Items(np.empty(0), np.empty(0), np.empty((2, 0))), 10, 1 << 20) is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_gathering_widens_what_is_there_and_nothing_else():
+    first = Columns(np.asarray([True, False]), np.asarray([0.5, 0.25], dtype=np.float32))
+    second = Columns(np.asarray([0.75]), np.asarray([1e300]))
+    found = gathered([first, second], 1_000_000)
+    assert found.loss.tolist() == [1, 0, 0.75]
+    assert found.confidence.tolist() == [0.5, 0.25, 1e300]

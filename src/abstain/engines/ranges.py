@@ -59,7 +59,9 @@ def gathered(parts: Iterable[Columns], rows: int) -> Columns:
             if column is None or values is None:
                 continue
             if column.dtype != np.promote_types(column.dtype, values.dtype):  # losses 0/1 so far, no longer
-                column = column.astype(np.promote_types(column.dtype, values.dtype))
+                filled = column[..., :at]
+                column = np.empty(column.shape, np.promote_types(column.dtype, values.dtype))
+                column[..., :at] = filled
                 whole = whole._replace(**{Columns._fields[place]: column})
             column[..., at : at + part.rows] = values
         at += part.rows
