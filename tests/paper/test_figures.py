@@ -12,6 +12,7 @@ from abstain.errors import DataError
 from abstain.paper.__main__ import main
 from abstain.paper.datasets.digits import digits_outputs
 from abstain.paper.figures import draw
+from abstain.paper.figures.tuning import path
 from abstain.paper.kept import load_study
 from abstain.paper.manifest import ENTRIES, entry
 
@@ -31,7 +32,8 @@ def colours(path):
 @pytest.mark.parametrize(
     "label",
     ["fig:amazon", "fig:mseimagenet", "fig:cifar10absbias01loss", "fig:csfamazon_compare", "fig:aurc_p",
-     "fig:bias_alpha", "fig:Var_nalphaUpperBound", "ours:mean_mse", "ours:convergence"],
+     "fig:bias_alpha", "fig:Var_nalphaUpperBound", "ours:mean_mse", "ours:convergence",
+     "ours:finetuning"],
 )  # fmt: skip
 def test_each_kind_of_figure_shows_its_estimators(study, tmp_path, label):
     found = colours(draw(entry(label), study, tmp_path))
@@ -39,6 +41,12 @@ def test_each_kind_of_figure_shows_its_estimators(study, tmp_path, label):
     if label not in ("fig:Var_nalphaUpperBound", "ours:mean_mse", "fig:aurc_p"):
         assert {harmonic, sele} <= found
     assert len(found) > 20
+
+
+def test_a_path_begins_with_the_network_it_started_from():
+    starts = {"a": {"log": [{"aurc_01": 9.0}, {"aurc_01": 0.5}]}, "b": {"log": [{"aurc_01": 0.7}]}}
+    run = {"start": "a", "log": [{"aurc_01": 0.4}, {"aurc_01": 0.3}]}
+    assert path(run, starts, "aurc_01") == [0.5, 0.4, 0.3]
 
 
 def test_a_panel_without_models_says_so_in_words(study, tmp_path, monkeypatch):

@@ -137,6 +137,7 @@ ENTRIES: tuple[Entry, ...] = (
     _figure("csfsimagenet_ce", "scores", "Scores at n = 128, ImageNet, CE", _grid(_VITS, "imagenet", "ce")),
     Entry("ours:mean_mse", "mean mse", "Average MSE of the weights against H_n/n and (ln n)/n"),
     Entry("ours:convergence", "convergence", "Measured convergence of the estimators, with the sqrt(n) line"),
+    Entry("ours:finetuning", "tuning", "Test AURC by epoch of fine-tuning on CIFAR-10"),
 )
 
 

@@ -18,8 +18,8 @@ _WANTED = {
 }
 
 
-def page(study: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
-    """The whole page as markdown."""
+def page(study: dict[str, Any], runs: Sequence[dict[str, Any]], pictures: str = "images/") -> str:
+    """The whole page as markdown; `pictures` goes before the names of picture files."""
     judged = claims.judge(claims.LEDGER, Evidence(study, runs, finetuned.load_paired()))
     return "\n".join([
         "# The paper, reproduced",
@@ -31,7 +31,7 @@ def page(study: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
         _counts(judged),
         "",
         claims.as_markdown(judged),
-        finetune_section(runs),
+        finetune_section(runs, pictures),
         equivalence_section(study),
         "## Scores",
         "",
@@ -51,7 +51,7 @@ def _counts(judged: Sequence[claims.Judged]) -> str:
     )
 
 
-def finetune_section(runs: Sequence[dict[str, Any]]) -> str:
+def finetune_section(runs: Sequence[dict[str, Any]], pictures: str = "images/") -> str:
     """The fine-tuning table beside the paper's, which runs it rests on, and what was not run."""
     rows = finetuned.table_rows(runs, finetuned.load_paired())
     if not rows:
@@ -66,6 +66,8 @@ def finetune_section(runs: Sequence[dict[str, Any]]) -> str:
         'as "1e-2" without naming the loss; it fits CE AURC in 1e-2, or 0/1 AURC in 1e-3.',
         "",
         finetuned.as_markdown(rows),
+        f"![Test AURC by epoch: under CE it rises, under the other objectives it stays]({pictures}finetuning.png)",
+        "",
         _machines(runs),
         _starts(runs),
         _beside_start(rows),

@@ -65,5 +65,5 @@ def make_all(folder: str | Path | None, to: Path) -> list[claims.Judged]:
     study = make_study(folder, to / "study.json.gz")
     make_figures(study, to)
     runs = finetuned.load_runs()
-    (to / "paper.md").write_text(page(study, runs))
+    (to / "paper.md").write_text(page(study, runs, ""))
     return claims.judge(claims.LEDGER, Evidence(study, runs, finetuned.load_paired()))

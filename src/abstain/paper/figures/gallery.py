@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from abstain._arrays import Array
-from abstain.paper.figures import lines, theory
+from abstain.paper.figures import lines, theory, tuning
 from abstain.paper.figures.boxes import boxes
 from abstain.paper.figures.style import LOSS, empty, finish, grid
+from abstain.paper.finetuned import load_runs
 from abstain.paper.manifest import ENTRIES, Entry
 
 _PANELS: dict[str, Callable[[Array, list[dict[str, Any]], str], None]] = {
@@ -33,6 +34,8 @@ def draw(entry: Entry, study: dict[str, Any], folder: Path) -> Path:
         theory.mean_mse(study, entry.title, to)
     elif entry.shows == "convergence":
         theory.convergence(study, entry.title, to)
+    elif entry.shows == "tuning":
+        tuning.by_epoch(load_runs(), entry.title, to)
     elif entry.shows == "equivalence":
         theory.scatter(study, entry.title, to)
     else:
