@@ -38,9 +38,19 @@ def colours(path):
 def test_each_kind_of_figure_shows_its_estimators(study, tmp_path, label):
     found = colours(draw(entry(label), study, tmp_path))
     harmonic, sele = (0, 114, 178), (213, 94, 0)
-    if label not in ("fig:Var_nalphaUpperBound", "ours:mean_mse", "fig:aurc_p"):
+    if label not in ("fig:Var_nalphaUpperBound", "ours:mean_mse", "ours:finetuning", "fig:aurc_p"):
         assert {harmonic, sele} <= found
     assert len(found) > 20
+
+
+def test_the_figure_of_fine_tuning_has_a_line_for_every_objective_and_network(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("abstain.paper.figures.tuning.finish", lambda figure, *more: drawn.append(figure))
+    draw(entry("ours:finetuning"), {}, tmp_path)
+    axes = drawn[0].axes
+    assert [len(axis.lines) for axis in axes] == [7, 3, 7, 3] * 2  # ResNet-18, -34, VGG16-BN, VGG19-BN
+    final = {line.get_label(): line.get_ydata()[-1] for line in axes[0].lines}
+    assert final["CE"] > max(value for name, value in final.items() if name != "CE")
 
 
 def test_a_path_begins_with_the_network_it_started_from():
