@@ -263,6 +263,51 @@ def test_files_engine_gives_the_same_number(run, tmp_path):
     assert sketch["low"] <= float(memory.output) <= sketch["high"]
 
 
+@pytest.mark.parametrize("engine", [[], ["--engine", "files"], ["--engine", "sketch"]])
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_folder_of_tables_with_a_column_of_right_answers(run, tmp_path, engine, suffix):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import csv
+
+    import abstain
+
+    rng = np.random.default_rng(1)
+    confidence, correct = np.round(rng.random(3000), 2), rng.random(3000) < 0.8
+    (tmp_path / "parts").mkdir()
+    for k in range(3):
+        some = slice(1000 * k, 1000 * (k + 1))
+        table = pa.table({"p": confidence[some], "correct": correct[some].astype(int)})
+        write = pq.write_table if suffix == "parquet" else csv.write_csv
+        write(table, tmp_path / "parts" / f"{k}.{suffix}")
+    found = run("evaluate", "parts", "-c", "confidence=p", "--metrics", "aurc", "--quiet", *engine)
+    assert found.exit_code == 0, found.output
+    assert float(found.output) == pytest.approx(abstain.aurc(~correct, confidence), rel=1e-9)
+
+
+def test_memory_takes_no_folder(run, tmp_path):
+    (tmp_path / "parts").mkdir()
+    for ask in (
+        ["evaluate", "parts", "--engine", "memory"],
+        ["evaluate", "parts", "--preview"],
+        ["compare", "parts", "parts"],
+    ):
+        refused = run(*ask)
+        assert refused.exit_code == 2
+        assert "--engine files" in refused.output
+    empty = run("evaluate", "parts")
+    assert empty.exit_code == 3
+    assert "found no files" in empty.output
+
+
+@pytest.mark.parametrize("engine", ["files", "sketch"])
+def test_an_engine_says_which_files_it_reads(run, tmp_path, engine):
+    np.savez(tmp_path / "a.npz", loss=np.zeros(5), confidence=np.arange(5.0))
+    refused = run("evaluate", "a.npz", "--engine", engine)
+    assert refused.exit_code in (2, 3)
+    assert "Parquet, Arrow" in refused.output
+
+
 def test_interrupt_leaves_no_half_file(tmp_path):
     """Ctrl-C while a report of many samples is being made: no page, no temporary neighbour."""
     rng = np.random.default_rng(0)

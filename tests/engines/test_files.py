@@ -328,3 +328,20 @@ print(value, peak)
         f"peak {int(peak) / 1024:.0f} MiB after {time.perf_counter() - started:.0f} s"
     )
     assert 0.09 < float(value) < 0.11
+
+
+@pytest.mark.parametrize("dtype", [bool, int, float])
+def test_a_column_of_right_answers(dtype, sample, tmp_path):
+    l, g = sample
+    path = write(tmp_path / "a.parquet", "parquet", (~l).astype(dtype), g)
+    assert files.aurc(path, correct="loss") == pytest.approx(abstain.aurc(l, g), rel=1e-12)
+    with pytest.raises(InputError, match="not both"):
+        files.aurc(path, correct="loss", loss="loss")
+
+
+def test_a_right_answer_is_zero_or_one(sample, tmp_path):
+    l, g = sample
+    odd = (~l).astype(float)
+    odd[1234] = 0.5
+    with pytest.raises(DataError, match=r"0 \(wrong\) and 1 \(right\), got 0.5 in .*, row 1234"):
+        files.aurc(write(tmp_path / "a.parquet", "parquet", odd, g), correct="loss")

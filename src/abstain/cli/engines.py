@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from abstain.cli.options import Reading
+from abstain.engines.locating import find_files, kind_of
 from abstain.evaluation import Comparison, Entry, Evaluation, TopTies
 from abstain.formats import Predictions
 from abstain.formats.opening import column_names
@@ -41,13 +42,14 @@ def evaluated_by(engine: str, file: str, how: Reading, options: dict[str, Any]) 
     """Files, Dask or Spark compute; columns are found by the same names as in memory."""
     columns = _columns(file, how)
     if engine == "sketch":
-        return _sketched(file, how, columns, options["level"])
+        return _sketched(file, columns, options["level"])
     from abstain.engines.evaluating import engine as table_by
 
     module = importlib.import_module(f"abstain.engines.{engine}")
     outputs = {"logits": columns.pop("logits")} if "logits" in columns else {}
     asked = columns | {key: options[key] for key in ("metrics", "scores", "losses", "level")}
-    table = table_by(lambda data, **own: module.evaluate(data, **own | outputs))(
+    means = {"memory": how.memory} if engine == "files" else {}
+    table = table_by(lambda data, **own: module.evaluate(data, **own | outputs | means))(
         logits=os.path.abspath(file), **asked
     )
     return table if outputs else _renamed(table)
@@ -73,7 +75,7 @@ def compared_by_files(
     if len(files) != 2 or metric.name != "aurc" or options["unpaired"]:
         raise click.UsageError("--engine files compares two tables of the same samples by AURC.")
     columns = [_columns(file, how) for file in files]
-    if any("logits" in own for own in columns):
+    if any("logits" in own or "correct" in own for own in columns):
         raise click.UsageError("--engine files compares columns of losses and confidences.")
     first, second = ((own["confidence"], own["loss"]) for own in columns)
     weight = {key: columns[0][key] for key in ("sample_weight",) if key in columns[0]}
@@ -90,41 +92,46 @@ def compared_by_files(
 
 
 def _columns(file: str, how: Reading) -> dict[str, Any]:
-    roles = assign(column_names(file, format=how.format), how.columns, how.kind)
+    first = find_files("evaluate", file)[0]
+    kind_of(first)  # an error that names the formats
+    roles = assign(column_names(first, format=how.format), how.columns, how.kind)
     found: dict[str, Any]
     if "logits" in roles and "labels" in roles:
         names = roles["logits"].names
         found = {"logits": names[0] if len(names) == 1 else list(names), "labels": roles["labels"].names[0]}
     else:
-        loss = roles.get("loss") or roles.get("error")
-        if loss is None or "confidence" not in roles:
+        kind = next((k for k in ("loss", "error", "correct") if k in roles), None)
+        if kind is None or "confidence" not in roles:
             raise click.UsageError(
-                "an engine reads columns of losses and confidences, or of logits and labels."
+                "an engine reads columns of losses (or correct) and confidences, or of logits and labels."
             )
-        found = {"loss": loss.names[0], "confidence": roles["confidence"].names[0]}
+        key = "correct" if kind == "correct" else "loss"
+        found = {key: roles[kind].names[0], "confidence": roles["confidence"].names[0]}
     for role, name in (("weight", "sample_weight"), ("group", "groups")):
         if role in roles:
             found[name] = roles[role].names[0]
     return found
 
 
-def _sketched(file: str, how: Reading, columns: dict[str, Any], level: float) -> Evaluation:
+def _sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
     """A stream of constant size: the value lies for certain between the two ends."""
     from abstain.engines import Sketch
+    from abstain.engines.asking import fields_for
+    from abstain.engines.sources import batches
 
-    read = how.read(file)
-    if read.loss is None or read.confidence is None:
-        raise click.UsageError("the sketch reads columns of losses and confidences.")
+    if "logits" in columns:
+        columns = {"label" if key == "labels" else key: value for key, value in columns.items()}
+    fields = fields_for("evaluate", {key: value for key, value in columns.items() if key != "groups"})
     sketch = Sketch()
-    for start in range(0, read.n, 1 << 20):
-        sketch.update(read.loss[start : start + (1 << 20)], read.confidence[start : start + (1 << 20)])
-    entries = []
-    for name, label in (("aurc", "AURC"), ("augrc", "AUGRC"), ("risk", "risk")):
-        if hasattr(sketch, name):
-            found = getattr(sketch, name)
-            found = found() if callable(found) else found
-            low, high = getattr(found, "low", None), getattr(found, "high", None)
-            entries.append(Entry("confidence", read.loss_name, name, label, True, float(found), None, low, high,
-                                 "certified", read.n))  # fmt: skip
+    for part in find_files("evaluate", file):
+        for batch in batches("evaluate", part, fields):
+            loss, confidence, weight = batch.columns.samples
+            sketch.update(loss, confidence, sample_weight=weight)
+    entries = tuple(
+        Entry("confidence", "loss", name, label, True, found.estimate, None, found.low, found.high, "certified",
+              sketch.n)
+        for name, label in (("aurc", "AURC"), ("augrc", "AUGRC"), ("risk", "risk"))
+        for found in [getattr(sketch, name)()]
+    )  # fmt: skip
     note = "The ends are no confidence interval: the value on these data lies between them for certain."
-    return Evaluation(tuple(entries), (), read.n, level, 0.0, (), (note,))
+    return Evaluation(entries, (), sketch.n, level, 0.0, (), (note,))

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abstain.cli.options import Reading
+from abstain.cli.options import Reading, no_folders
 from abstain.cli.screen import can_draw, console, estimate, plain_table, show_preview, span, working
 from abstain.formats import Predictions, open_source
 from abstain.formats.limits import Limits, shown, values_of
@@ -21,7 +21,9 @@ _PLAIN_FROM = 1_000_000  # rows from which a bare table of losses takes the shor
 def evaluated(file: str, how: Reading, options: dict[str, Any]) -> tuple[Any, Predictions | None]:
     """The evaluation of a file, and what was read (nothing, when an engine reads for itself)."""
     engine = options.pop("engine") or _engine(file, how)
-    if engine != "memory":
+    if engine == "memory":
+        no_folders((file,))
+    else:
         from abstain.cli.engines import evaluated_by
 
         return evaluated_by(engine, file, how, options), None
@@ -42,10 +44,12 @@ def evaluated(file: str, how: Reading, options: dict[str, Any]) -> tuple[Any, Pr
 
 
 def _engine(file: str, how: Reading) -> str:
-    """Files larger than the memory allowed go to the engine that needs little of it."""
+    """Folders, and files larger than the memory allowed, go to the engine that needs little of it."""
     from pathlib import Path
 
     path = Path(file)
+    if path.is_dir():
+        return "files"
     times = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}.get(path.suffix.lower(), 0)
     return "files" if times * path.stat().st_size > how.memory else "memory"
 
@@ -58,6 +62,7 @@ def _is_bare(read: Predictions, options: dict[str, Any]) -> bool:
 
 def draw_preview(file: str, how: Reading) -> None:
     """What a file holds and how it would be read."""
+    no_folders((file,))
     source = open_source(file, format=how.format, limits=Limits(memory=how.memory))
     show_preview(source)
     read = how.read(file)

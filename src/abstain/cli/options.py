@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -35,6 +36,15 @@ class Reading(NamedTuple):
             path, columns=self.columns, kind=self.kind, labels=self.labels, classes=self.classes,
             name=name, format=self.format, limits=Limits(memory=self.memory),
         )  # fmt: skip
+
+
+def no_folders(files: Iterable[str]) -> None:
+    """In memory a folder is not read."""
+    for file in files:
+        if os.path.isdir(file):
+            raise click.UsageError(
+                f"{file} is a folder: name a file, or let an engine read it (--engine files)."
+            )
 
 
 class Output(NamedTuple):

@@ -13,7 +13,17 @@ from abstain.engines.sources import Fields
 from abstain.errors import InputError
 
 Model = tuple[str, str]  # the columns of a model's confidence and loss
-_COLUMNS = ("confidence", "loss", "sample_weight", "groups", "logits", "label", "score", "loss_name")
+_COLUMNS = (
+    "confidence",
+    "loss",
+    "correct",
+    "sample_weight",
+    "groups",
+    "logits",
+    "label",
+    "score",
+    "loss_name",
+)
 _OWN_NAMES = {"sample_weight": "weight", "groups": "group"}
 
 
@@ -22,6 +32,7 @@ class Reading(TypedDict, total=False):
 
     confidence: str
     loss: str
+    correct: str | None
     logits: str | Sequence[str]
     label: str | None
     score: str
@@ -123,6 +134,10 @@ def fields_for(name: str, options: Mapping[str, Any]) -> Fields:
     if unknown:
         raise TypeError(f"{name}() got an unexpected keyword argument {unknown[0]!r}")
     own = {_OWN_NAMES.get(key, key): value for key, value in options.items() if value is not None}
+    if "correct" in own:
+        if "loss" in own:
+            raise InputError(f"{name}: give `loss` or `correct`, not both.")
+        own |= {"loss": own["correct"], "correct": True}
     logits = own.pop("logits", ())
     columns = (logits,) if isinstance(logits, str) else tuple(logits)
     if bool(columns) != bool(own.get("label")):

@@ -25,6 +25,7 @@ from abstain.engines.sources import (
     check_finite,
     check_weight,
     logits_of,
+    loss_of,
     ready,
     scored,
     with_mass,
@@ -91,6 +92,7 @@ class Loader(NamedTuple):
             confidence, loss = column(fields.confidence), column(fields.loss)
             check_finite(self.name, "a partition", 0, fields.confidence, confidence)
         check_finite(self.name, "a partition", 0, fields.loss, loss)
+        loss = loss_of(self.name, "a partition", 0, fields, loss)
         weight = None
         if fields.weight:
             weight = column(fields.weight).astype(np.float64)

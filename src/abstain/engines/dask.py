@@ -33,7 +33,7 @@ def evaluate(data: Any, /, *, client: Any = None, **options: Unpack[Options]) ->
         The cluster. Without it the current client is used, or a local cluster for the time of the call.
     estimator, ties, coverages, risks, points
         What to work out, as in `abstain.engines.files.evaluate`.
-    confidence, loss, sample_weight, groups, logits, label, score, loss_name : str
+    confidence, loss, correct, sample_weight, groups, logits, label, score, loss_name : str
         Names of columns, as there. Of groups there may be 2,000: their answers come to the client.
     progress : bool, optional
         Show finished tasks, stage by stage; by default on a terminal, once the work has lasted two seconds.

@@ -64,8 +64,12 @@ def _questions(given: dict[str, Any]) -> list[tuple[tuple[str, str], dict[str, A
         raise InputError(f"evaluate: engines do not take `{refused[0]}` yet. Evaluate it in memory.")
     more = {key: given[key] for key in ("sample_weight", "groups", "progress") if given.get(key) is not None}
     if given.get("labels") is None:
-        confidence, loss = given.get("confidence") or "confidence", given.get("loss") or "loss"
-        return [((confidence, loss), {"confidence": confidence, "loss": loss, **more})]
+        confidence, key = (
+            given.get("confidence") or "confidence",
+            "correct" if given.get("correct") else "loss",
+        )
+        loss = given.get(key) or "loss"
+        return [((confidence, loss), {"confidence": confidence, key: loss, **more})]
     takes_logits = [s for s in scores.NAMES if "logits" in scores.by_name(s).takes]
     asked = listed(given.get("scores"), ["max_softmax"], takes_logits)
     return [

@@ -78,7 +78,8 @@ def evaluate(
     points : int
         About how many points of the risk-coverage curve to keep (exact ones, evenly spaced in coverage).
     confidence, loss, sample_weight, groups : str
-        Names of columns ("confidence" and "loss" unless said). Instead of these two: `logits` (columns, or
+        Names of columns ("confidence" and "loss" unless said). `correct` names a column of 1 (right) and 0
+        in place of the losses. Instead of both: `logits` (columns, or
         one column of lists) and `label`, with `score` (a name of `abstain.scores`, "max_softmax") and
         `loss_name` (of `abstain.losses`, "zero_one").
     memory : str or number

@@ -31,6 +31,7 @@ class Fields:
     label: str | None = None
     score: str = "max_softmax"
     loss_name: str = "zero_one"
+    correct: bool = False  # the column of losses holds 1 where the prediction is right
     also: tuple[str, ...] = ()  # columns that must be there, for whoever shares this part
 
     @property
@@ -131,12 +132,26 @@ def batch_of(name: str, file: str, start: int, table: Any, fields: Fields) -> Ba
         confidence, loss = column(fields.confidence), column(fields.loss)
         check_finite(name, file, start, fields.confidence, confidence)
     check_finite(name, file, start, fields.loss, loss)
+    loss = loss_of(name, file, start, fields, loss)
     weight = None
     if fields.weight:
         weight = column(fields.weight).astype(np.float64)
         check_weight(name, file, start, fields.weight, weight)
     labels = labels_of(name, fields.group, table.column(fields.group)) if fields.group else None
     return Batch(file, start, ready(loss, confidence, weight), with_mass(labels, weight))
+
+
+def loss_of(name: str, file: str, start: int, fields: Fields, values: np.ndarray) -> np.ndarray:
+    """Losses, from a column that may hold 1 for right instead."""
+    if not fields.correct:
+        return values
+    odd = np.flatnonzero((values != 0) & (values != 1))
+    if len(odd):
+        raise DataError(
+            f"{name}: `{fields.loss}` must hold 0 (wrong) and 1 (right), got {values[odd[0]]:g} in {file}, row "
+            f"{start + int(odd[0])}."
+        )
+    return np.asarray(values == 0)
 
 
 def with_mass(labels: Labels | None, weight: np.ndarray | None) -> Labels | None:

@@ -37,7 +37,7 @@ def evaluate(
         Needed to read a path when no session is active.
     coverages, risks, points, estimator, ties
         As in `abstain.engines.files.evaluate`.
-    confidence, loss, sample_weight, groups, logits, label, score, loss_name : str
+    confidence, loss, correct, sample_weight, groups, logits, label, score, loss_name : str
         Columns, as there. At most 2,000 groups: their answers come to the driver.
     progress : bool, optional
         Show Spark's finished tasks, stage by stage; by default on a terminal, for work of two seconds and more.

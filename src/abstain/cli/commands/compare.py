@@ -6,7 +6,17 @@ from typing import Any
 
 import click
 
-from abstain.cli.options import Fraction, Names, known_loss, known_metric, known_score, output, reading, taken
+from abstain.cli.options import (
+    Fraction,
+    Names,
+    known_loss,
+    known_metric,
+    known_score,
+    no_folders,
+    output,
+    reading,
+    taken,
+)
 
 _EPILOG = """\b
 Examples:
@@ -19,7 +29,7 @@ Examples:
 
 
 @click.command("compare", epilog=_EPILOG)
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True))
 @click.option(
     "--metric", type=Names(known_metric, False), default="aurc", show_default=True, help="Rank by this one."
 )
@@ -48,6 +58,8 @@ def command(files: tuple[str, ...], **options: Any) -> None:
     from abstain.cli.delivery import as_csv, deliver
 
     how, out = taken(options)
+    if options["engine"] == "memory":
+        no_folders(files)
     result, notes = compared(files, how, options)
     forms = {
         "json": result.to_json,

@@ -16,11 +16,12 @@ Examples:
   abstain evaluate logits.npy --as logits --labels labels.npy
   abstain evaluate preds.npz --metrics aurc,risk_at_coverage@0.9 --scores all
   abstain evaluate preds.npz --json -o table.json
+  abstain evaluate predictions/                   a folder of tables
 """
 
 
 @click.command("evaluate", epilog=_EPILOG)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=click.Path(exists=True))
 @click.option("--metrics", type=Names(known_metric), metavar="A,B,...",
               help="Such as aurc, aurc:loo, augrc, auroc, risk_at_coverage@0.9, or all.")  # fmt: skip
 @click.option("--scores", type=Names(known_score), metavar="A,B,...",
@@ -40,7 +41,7 @@ def command(file: str, **options: Any) -> None:
     """Everything about how well a model knows when it is wrong, as a table with intervals.
 
     FILE holds logits or probabilities with labels, or a plain table: correct (0/1) or loss, confidence, and
-    if you like abstained and group.
+    if you like abstained and group. It may be a folder of tables, which an engine reads (--engine).
     """
     from abstain.cli.delivery import as_csv, deliver
     from abstain.cli.evaluating import draw_evaluation, evaluated
