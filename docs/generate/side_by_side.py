@@ -64,15 +64,19 @@ def environment(package: str, folder: Path) -> Path:
     """The Python of the package's own environment, made if it is not there."""
     place = folder / package
     python = place / "bin" / "python"
+
+    def install(*words: str) -> None:
+        call = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *words]
+        subprocess.run(call, check=True, capture_output=True, text=True)
+
     if not (place / "ready").exists():
         venv.create(place, with_pip=True, clear=True)
         pins = (ROOT / "constraints.txt").read_text().splitlines()
         pin = next(line for line in pins if line.startswith("torch=="))
         for step in [*STEPS[package], [str(ROOT)]]:
-            words = [pin if word == "torch" else word for word in step]
-            call = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *words]
-            subprocess.run(call, check=True, capture_output=True, text=True)
+            install(*(pin if word == "torch" else word for word in step))
         (place / "ready").touch()
+    install("--force-reinstall", "--no-deps", str(ROOT))  # ours as it is now, not as it was then
     return python
 
 

@@ -20,7 +20,7 @@ from abstain.core import digits
 CHUNK = 1 << 15  # elements handled at a time: temporaries stay in cache
 PARALLEL_FROM = 1 << 20  # below this many elements threads cost more than they save
 _MAX_THREADS = 8
-_DIGITS_FROM = 1 << 22  # keys from which on threads share its many small steps well (one alone needs fewer)
+_DIGITS_FROM = 1 << 22  # keys from which on threads share the many small steps of sorting by digits well
 
 Result = TypeVar("Result")
 
@@ -52,7 +52,7 @@ def sort_in_place(keys: np.ndarray) -> np.ndarray:
         step = -(-len(rows) // (4 * parts))
         in_threads(lambda a, b: rows[a:b].sort(axis=-1), len(rows), max(1, step), rows.shape[-1])
         return keys
-    if len(keys) >= (_DIGITS_FROM if parts > 1 else _DIGITS_FROM >> 3) and digits.numpy_sorts_slowly():
+    if len(keys) >= _DIGITS_FROM and digits.numpy_sorts_slowly():
         return digits.sort_by_digits(keys, _each)
     if len(keys) < PARALLEL_FROM or parts == 1:
         keys.sort()

@@ -75,7 +75,9 @@ def pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> Iterat
         S = S.take(places) + S_seen
         if len(places):
             m, L = np.diff(N, prepend=N_done), None
-            if with_loss or mass is not None:  # a difference of sums rounds; a block of one needs none
+            if own.dtype == np.uint8:  # whole numbers: differences of sums are exact
+                L = np.diff(S, prepend=S_done) if with_loss else None
+            elif with_loss or mass is not None:  # a difference of sums rounds; a block of one needs none
                 lone = np.diff(places, prepend=-1 if N_done == N_seen else -2) == 1
                 L = np.where(lone, own.take(places), np.diff(S, prepend=S_done))
                 m = m if mass is None else np.where(lone, mass.take(places), m)
