@@ -285,6 +285,20 @@ def test_a_folder_of_tables_with_a_column_of_right_answers(run, tmp_path, engine
     assert float(found.output) == pytest.approx(abstain.aurc(~correct, confidence), rel=1e-9)
 
 
+@pytest.mark.parametrize("engine", ["files", "dask", "spark", "sketch"])
+@pytest.mark.parametrize("column", ["abstained", "cluster"])
+def test_an_engine_ignores_no_column_that_would_change_the_number(run, tmp_path, engine, column):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"confidence": [0.9, 0.8, 0.7], "correct": [1, 0, 1], column: [0, 0, 1]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    refused = run("evaluate", "a.parquet", "--engine", engine)
+    assert refused.exit_code == 2
+    assert column in refused.output
+    assert "--engine memory" in refused.output
+
+
 def test_memory_takes_no_folder(run, tmp_path):
     (tmp_path / "parts").mkdir()
     for ask in (

@@ -11,6 +11,7 @@ import pytest
 import abstain
 from abstain.engines import cluster
 from abstain.engines import dask as engine
+from abstain.engines.asking import fields_for
 
 from .conftest import write_parts
 from .definitions import influence
@@ -204,3 +205,11 @@ def test_logits_of_frames_are_scored_on_the_way(as_list, tmp_path, dask_client, 
     whole.to_parquet(tmp_path / "p.parquet")
     found = spark.aurc(str(tmp_path / "p.parquet"), session=spark_session, **named)
     assert found == pytest.approx(truth, rel=1e-12)
+
+
+def test_a_partition_with_a_column_of_right_answers():
+    import pandas as pd
+
+    load = cluster.Loader("f", fields_for("f", {"correct": "right"}))
+    frame = {"right": np.asarray([1, 0, 1]), "confidence": np.asarray([0.5, 0.25, 0.75])}
+    assert load(pd.DataFrame(frame))[None].loss.tolist() == [False, True, False]

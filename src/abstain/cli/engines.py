@@ -95,6 +95,12 @@ def _columns(file: str, how: Reading) -> dict[str, Any]:
     first = find_files("evaluate", file)[0]
     kind_of(first)  # an error that names the formats
     roles = assign(column_names(first, format=how.format), how.columns, how.kind)
+    for role in ("abstained", "cluster"):  # left out, they would change the number without a word
+        if role in roles:
+            raise click.UsageError(
+                f"engines do not read a column of {role} yet: leave {roles[role].names[0]!r} out of the table, or "
+                f"evaluate one file in memory (--engine memory)."
+            )
     found: dict[str, Any]
     if "logits" in roles and "labels" in roles:
         names = roles["logits"].names
@@ -121,6 +127,7 @@ def _sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
 
     if "logits" in columns:
         columns = {"label" if key == "labels" else key: value for key, value in columns.items()}
+    score, loss_name = ("max_softmax", "zero_one") if "logits" in columns else ("confidence", "loss")
     fields = fields_for("evaluate", {key: value for key, value in columns.items() if key != "groups"})
     sketch = Sketch()
     for part in find_files("evaluate", file):
@@ -128,7 +135,7 @@ def _sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
             loss, confidence, weight = batch.columns.samples
             sketch.update(loss, confidence, sample_weight=weight)
     entries = tuple(
-        Entry("confidence", "loss", name, label, True, found.estimate, None, found.low, found.high, "certified",
+        Entry(score, loss_name, name, label, True, found.estimate, None, found.low, found.high, "certified",
               sketch.n)
         for name, label in (("aurc", "AURC"), ("augrc", "AUGRC"), ("risk", "risk"))
         for found in [getattr(sketch, name)()]
