@@ -19,6 +19,7 @@ from abstain.errors import DataError, InputError
 from .conftest import write_parts
 
 pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.parquet")
 
 
 @pytest.fixture
@@ -345,3 +346,39 @@ def test_a_right_answer_is_zero_or_one(sample, tmp_path):
     odd[1234] = 0.5
     with pytest.raises(DataError, match=r"0 \(wrong\) and 1 \(right\), got 0.5 in .*, row 1234"):
         files.aurc(write(tmp_path / "a.parquet", "parquet", odd, g), correct="loss")
+
+
+@pytest.mark.parametrize("groups", [None, "team"])
+def test_work_is_taken_up_with_the_ranges_it_was_begun_with(sample, tmp_path, monkeypatch, groups):
+    """Between the two runs the memory to spare changes, and with it where ranges would be cut."""
+    from abstain.engines import filerun, outofcore
+
+    l, g = sample
+    team = np.where(g > 0.3, "a", "b")
+    (tmp_path / "data").mkdir()
+    for k in range(6):
+        some = slice(5000 * k, 5000 * (k + 1))
+        table = pa.table({"confidence": g[some], "loss": l[some], "team": team[some]})
+        pa.parquet.write_table(table, tmp_path / "data" / f"{k}.parquet")
+    monkeypatch.setattr(filerun, "_fits", lambda *a: False)
+    monkeypatch.setattr(outofcore, "samples_that_fit", lambda *a: 2000)
+    stopped = []
+
+    def note(*given):
+        real(*given)
+        if given[2] == 3 and not stopped:
+            stopped.append(1)
+            raise KeyboardInterrupt
+
+    real = outofcore._note
+    monkeypatch.setattr(outofcore, "_note", note)
+    ask = {"resume": str(tmp_path / "kept"), "groups": groups}
+    with pytest.raises(KeyboardInterrupt):
+        files.aurc(str(tmp_path / "data"), **ask)
+    monkeypatch.setattr(outofcore, "samples_that_fit", lambda *a: 3500)
+    found = files.aurc(str(tmp_path / "data"), **ask)
+    if groups is None:
+        assert found == pytest.approx(abstain.aurc(l, g), rel=1e-12)
+    else:
+        for name, value in found.values.items():
+            assert value == pytest.approx(abstain.aurc(l[team == name], g[team == name]), rel=1e-12)

@@ -67,6 +67,13 @@ class Layout:
         self.counted[group] = int(np.searchsorted(cuts, ends[0], "right"))
         return np.asarray(cuts[np.isfinite(cuts)])
 
+    def recut(self, cuts: list[list[float]]) -> None:
+        """Ranges as they were cut before, group by group."""
+        self.total = 0
+        for group, own in zip(list(self.cuts), cuts):
+            self.cuts[group], self.first[group] = np.asarray(own), self.total
+            self.total += len(own) + 1
+
     def parts(self, group: Any, columns: Columns) -> tuple[list[Columns], RangeSums]:
         """Count what can be counted; the other samples, range by range, and their sums."""
         if group in self.tallies:
@@ -124,7 +131,7 @@ class Run:
     def scatter(self, layout: Layout, spill: Spill, key: str | None) -> dict[Any, RangeSums]:
         """Second pass: every sample to the file of its range, sums on the way."""
         sums = {group: no_sums(len(cuts) + 1) for group, cuts in layout.cuts.items()}
-        done = _take_up(spill, key, sums) if key else 0
+        done = _take_up(spill, key, sums, layout) if key else 0
         for number, file in enumerate(self.files):
             for batch in ahead(self.read(file)) if number >= done else ():
                 for group, columns in by_label(batch.columns, batch.labels):
@@ -134,7 +141,7 @@ class Run:
                         spill.append(layout.first[group] + place, part)
                 self.tick("partition", batch.columns.rows)
             if key:
-                _note(spill, key, number + 1, sums)
+                _note(spill, key, number + 1, sums, layout)
         for group, tally in layout.tallies.items():
             put_counts(sums[group], layout.counted[group], tally)
         spill.flush()
@@ -201,12 +208,13 @@ class Run:
         return parts
 
 
-def _note(spill: Spill, key: str, done: int, sums: dict[Any, RangeSums]) -> None:
+def _note(spill: Spill, key: str, done: int, sums: dict[Any, RangeSums], layout: Layout) -> None:
     """Remember how far the second pass has come."""
     state = {
         "key": key,
         "done": done,
         "sizes": spill.flush(),
+        "cuts": [cuts.tolist() for cuts in layout.cuts.values()],
         "sums": [[s.sums.tolist(), s.low.tolist(), s.high.tolist()] for s in sums.values()],
     }
     target = spill.folder / "progress.json"
@@ -215,14 +223,18 @@ def _note(spill: Spill, key: str, done: int, sums: dict[Any, RangeSums]) -> None
     fresh.replace(target)
 
 
-def _take_up(spill: Spill, key: str, sums: dict[Any, RangeSums]) -> int:
-    """Files already done by an earlier, interrupted run over the same data; its sums are put into `sums`."""
+def _take_up(spill: Spill, key: str, sums: dict[Any, RangeSums], layout: Layout) -> int:
+    """Files already done by an earlier, interrupted run over the same data; its sums are put into `sums`.
+
+    Its cuts hold too: ours would lie elsewhere if this process had more or less memory to spare.
+    """
     target = spill.folder / "progress.json"
     state: dict[str, Any] = json.loads(target.read_text()) if target.exists() else {"key": ""}
     if state["key"] != key:
         spill.rewind({})
         return 0
     spill.rewind({int(number): size for number, size in state["sizes"].items()})
+    layout.recut(state["cuts"])
     for group, stored in zip(list(sums), state["sums"]):
         sums[group] = RangeSums(*(np.asarray(x, dtype=np.float64) for x in stored))
     return int(state["done"])
