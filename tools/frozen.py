@@ -16,6 +16,7 @@ import csv
 import dataclasses
 import fnmatch
 import gzip
+import importlib
 import inspect
 import io
 import itertools
@@ -28,6 +29,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -173,8 +175,9 @@ class Record:
 
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):
-            # which part of a folder is read first is left to chance
-            return re.sub(r"part-\d", "part-N", value.replace(str(self.folder), "<folder>"))
+            # which part of a folder is read first is left to chance; engines are known once they were used
+            value = re.sub(r"part-\d", "part-N", value.replace(str(self.folder), "<folder>"))
+            return re.sub(r"\(registered: [^)]*\)", "(registered: ...)", value)
         if isinstance(value, dict):
             return {self._clean(name): self._clean(part) for name, part in value.items()}
         if isinstance(value, list):
@@ -347,8 +350,32 @@ def class_scores(n: int = 60, classes: int = 5, seed: int = 0, signal: float = 2
 
 
 def softmax(logits: Any) -> Any:
+    """Probabilities, each row by its own largest logit."""
     odds = np.exp(logits - logits.max(-1, keepdims=True))
     return odds / odds.sum(-1, keepdims=True)
+
+
+# names ----------------------------------------------------------------------------------------------------------------
+
+
+@section("names")
+def names(keep: Record) -> None:
+    """Public names: one that vanishes is a change, one that is new is none."""
+    homes = """metrics inference scores losses thresholds evaluation engines engines.files engines.dask engines.spark
+        torch jax sklearn theory compat formats display report errors"""
+    for home in ("abstain", *(f"abstain.{part}" for part in homes.split())):
+        keep(
+            f"names/{home}",
+            lambda home=home: dict.fromkeys(public_names(importlib.import_module(home)), "public"),
+        )
+
+
+def public_names(module: Any) -> list[str]:
+    """Those it lists, or else those it defines."""
+    own = [
+        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+    ]
+    return sorted(getattr(module, "__all__", None) or [name for name in own if not name.startswith("_")])
 
 
 # metrics, scores, losses ----------------------------------------------------------------------------------------------
@@ -356,6 +383,7 @@ def softmax(logits: Any) -> Any:
 
 @section("metrics")
 def metrics(keep: Record) -> None:
+    """Every metric with every option on every sample, and what is refused."""
     for case, (loss, confidence, more) in samples().items():
         for name, metric, options in metric_options():
             keep(f"metrics/{name}/{case}", metric, loss, confidence, **options, **more)
@@ -387,6 +415,7 @@ def metrics(keep: Record) -> None:
 
 @section("groups")
 def groups(keep: Record) -> None:
+    """Every metric by group."""
     loss, confidence, _ = samples()["ties-200"]
     real = samples()["real-200"][0]
     rng = np.random.default_rng(8)
@@ -441,6 +470,7 @@ def arrays(keep: Record) -> None:
 
 @section("curves")
 def curves(keep: Record) -> None:
+    """All columns of the curve, and the lines that are drawn."""
     for case, (loss, confidence, more) in (samples() | bad_samples()).items():
         keep(f"curves/{case}", abstain.risk_coverage_curve, loss, confidence, **more)
         keep(f"curves/display/{case}", _display_frame, loss, confidence, **more)
@@ -463,8 +493,52 @@ def _display_frame(loss: Any, confidence: Any, **more: Any) -> Any:
     return abstain.RiskCoverageDisplay.from_predictions(loss, confidence, name="model", **more).frame()
 
 
+@section("pictures")
+def pictures(keep: Record) -> None:
+    """What is drawn, by the data of its lines and its words; not how it looks."""
+    loss, confidence, _ = samples()["ties-200"]
+    first, a, second, b = two_models()
+    models = {"a": (first, a), "b": (second, b)}
+    options = {"replicates": 100, "progress": False}
+    table = abstain.evaluate(
+        loss=loss, confidence={"x": confidence, "y": -confidence}, metrics="aurc", **options
+    )
+    makers = {
+        "curve": abstain.RiskCoverageDisplay.from_predictions(loss, confidence, name="model"),
+        "intervals": abstain.compare(models).display(),
+        "comparison": abstain.compare(models),
+        "evaluation": table,
+        "threshold": abstain.select_threshold(loss, confidence, risk=0.3),
+        "cost_curve": abstain.cost_curve(loss, confidence, cost=0.2),
+        "ensemble": abstain.expected_aurc(loss=[first, second], confidence=[a, b]),
+    }
+    for name, made in makers.items():
+        keep(f"pictures/{name}", drawn, made.plot)
+
+
+def drawn(plot: Callable[..., Any]) -> dict[str, Any]:
+    """Lines and words of a picture."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, ax = pyplot.subplots()
+    plot(ax)
+    legend = ax.get_legend()
+    found = {
+        "lines": [[line.get_label(), line.get_xdata(), line.get_ydata()] for line in ax.lines],
+        "words": [ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), *(text.get_text() for text in ax.texts)],
+        "legend": [text.get_text() for text in legend.get_texts()] if legend else [],
+        "ticks": [text.get_text() for text in ax.get_yticklabels()],
+    }
+    pyplot.close(figure)
+    return found
+
+
 @section("weights")
 def weights(keep: Record) -> None:
+    """Weights by rank and by confidence."""
     for estimator in (*ESTIMATORS, "best"):
         for n in (0, 1, 2, 3, 7, 50, 2000):
             keep(f"weights/rank_weights/{estimator}/{n}", abstain.rank_weights, n, estimator=estimator)
@@ -484,6 +558,7 @@ def weights(keep: Record) -> None:
 
 @section("scores")
 def scores(keep: Record) -> None:
+    """Every score of logits and probabilities: keys, displayed numbers, options, tuning."""
     rng = np.random.default_rng(3)
     logits, _ = class_scores(30)
     kinds = {
@@ -564,6 +639,7 @@ def _more_scores(keep: Record, logits: Any) -> None:
 
 @section("losses")
 def losses(keep: Record) -> None:
+    """Every loss of logits, probabilities and targets."""
     logits, labels = class_scores(30)
     kinds = {
         "usual": logits,
@@ -624,6 +700,7 @@ def inference_samples() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
 
 @section("influence")
 def influence(keep: Record) -> None:
+    """Influence functions and standard errors."""
     for case, (loss, confidence, more) in inference_samples().items():
         own = {k: v for k, v in more.items() if k != "strata"}
         for metric in (*SMOOTH, "risk_at_coverage"):
@@ -663,6 +740,7 @@ def influence(keep: Record) -> None:
 
 @section("intervals")
 def intervals(keep: Record) -> None:
+    """Intervals of every metric by every method."""
     interval = abstain.inference.interval
     for case, (loss, confidence, more) in inference_samples().items():
         for metric in SMOOTH:
@@ -677,7 +755,7 @@ def intervals(keep: Record) -> None:
         for metric, method in itertools.product(
             SMOOTH, ("log", "logit", "normal", "jackknife", "bootstrap", "bca")
         ):
-            rest = {"replicates": 60, "rng": 2, **more}
+            rest = {"replicates": 100, "rng": 2, **more}
             keep(
                 f"intervals/{metric}/{method}/{case}",
                 interval,
@@ -688,7 +766,7 @@ def intervals(keep: Record) -> None:
                 **rest,
             )
         for metric, options in POINTS.items():
-            rest = {"replicates": 60, "rng": 2, **options, **more}
+            rest = {"replicates": 100, "rng": 2, **options, **more}
             keep(f"intervals/{metric}/bca/{case}", interval, metric, loss, confidence, method="bca", **rest)
     _interval_options(keep)
 
@@ -700,7 +778,7 @@ def _interval_options(keep: Record) -> None:
         options = {"estimator": estimator, "ties": ties}
         keep(f"intervals/{metric}/{estimator}/{ties}", interval, metric, loss, confidence, **options)
         if metric == "aurc":
-            rest = {"method": "bootstrap", "replicates": 60, "rng": 3, **options}
+            rest = {"method": "bootstrap", "replicates": 100, "rng": 3, **options}
             keep(
                 f"intervals/{metric}/{estimator}/{ties}/bootstrap", interval, metric, loss, confidence, **rest
             )
@@ -731,8 +809,11 @@ def _interval_options(keep: Record) -> None:
             loss_bound=bound,
         )
     keep("intervals/aurc/function", interval, abstain.aurc, loss, confidence)
-    keep("intervals/aurc/generator", interval, "aurc", loss, confidence, method="bootstrap", replicates=50,
+    keep("intervals/aurc/generator", interval, "aurc", loss, confidence, method="bootstrap", replicates=100,
          rng=np.random.default_rng(5))  # fmt: skip
+    keep(
+        "intervals/refused/replicates", interval, "aurc", loss, confidence, method="bootstrap", replicates=20
+    )
     keep("intervals/refused/metric", interval, "accuracy", loss, confidence)
     keep("intervals/refused/method", interval, "aurc", loss, confidence, method="magic")
     keep("intervals/refused/option", interval, "aurc", loss, confidence, coverage=0.5)
@@ -752,6 +833,7 @@ def two_models(n: int = 200, seed: int = 20) -> tuple[Any, Any, Any, Any]:
 
 @section("differences")
 def differences(keep: Record) -> None:
+    """Paired and unpaired tests."""
     paired, unpaired = abstain.inference.paired_difference, abstain.inference.unpaired_difference
     rng = np.random.default_rng(21)
     four = two_models()
@@ -790,13 +872,14 @@ def differences(keep: Record) -> None:
 
 @section("bands")
 def bands(keep: Record) -> None:
+    """Bands around the curve."""
     for case, (loss, confidence, more) in inference_samples().items():
-        keep(f"bands/{case}", abstain.inference.curve_band, loss, confidence, replicates=60, rng=4, **more)
+        keep(f"bands/{case}", abstain.inference.curve_band, loss, confidence, replicates=100, rng=4, **more)
     loss, confidence, _ = samples()["ties-200"]
-    grid = {"coverage": [0.2, 0.5, 1.0], "level": 0.8, "replicates": 60}
+    grid = {"coverage": [0.2, 0.5, 1.0], "level": 0.8, "replicates": 100}
     keep("bands/grid", abstain.inference.curve_band, loss, confidence, **grid)
     keep("bands/refused", abstain.inference.curve_band, loss, confidence, method="magic")
-    keep("bands/text", lambda: repr(abstain.inference.curve_band(loss, confidence, replicates=60)))
+    keep("bands/text", lambda: repr(abstain.inference.curve_band(loss, confidence, replicates=100)))
 
 
 # tables ---------------------------------------------------------------------------------------------------------------
@@ -804,6 +887,7 @@ def bands(keep: Record) -> None:
 
 @section("evaluate")
 def evaluate(keep: Record) -> None:
+    """The table of one model."""
     logits, labels = class_scores(120)
     rng = np.random.default_rng(30)
     columns = {
@@ -818,7 +902,7 @@ def evaluate(keep: Record) -> None:
             "abstained": rng.random(120) < 0.1,
         },
     }
-    options = {"replicates": 50, "progress": False}
+    options = {"replicates": 100, "progress": False}
     run = lambda *given, **more: as_json(abstain.evaluate(*given, **options, **more))  # noqa: E731
     keep("evaluate/said", lambda: said(abstain.evaluate(logits, labels, groups=labels % 2, **options)))
     keep("evaluate/logits", run, logits, labels)
@@ -855,7 +939,7 @@ def evaluate(keep: Record) -> None:
         level=0.9,
     )
     keep(
-        "evaluate/custom", run, logits, labels, scores=[lambda z: z[..., 0]], losses=["top_k"], metrics="aurc"
+        "evaluate/custom", run, logits, labels, scores=[lambda z: z[..., 0]], losses=["brier"], metrics="aurc"
     )
     keep("evaluate/no-bootstrap", lambda: as_json(abstain.evaluate(logits, labels, replicates=0)))
     found = abstain.evaluate(
@@ -864,6 +948,10 @@ def evaluate(keep: Record) -> None:
     keep("evaluate/best", lambda: [found.best(), found.best("auroc"), found.worst_group()])
     keep("evaluate/select", found.select, metric="aurc", loss="zero_one")
     keep("evaluate/grid", found.grid, "zero_one")
+    abstain.evaluation.register_engine(
+        "frozen", lambda **given: found if given["metrics"] == ["aurc"] else given
+    )
+    keep("evaluate/engine", lambda: as_json(abstain.evaluate("a file", engine="frozen", metrics=["aurc"])))
     for kind in ("curves", "intervals"):
         keep(f"evaluate/display/{kind}", lambda kind=kind: found.display(kind, loss="zero_one").frame())
     for name, given in {
@@ -884,6 +972,7 @@ def evaluate(keep: Record) -> None:
 
 @section("compare")
 def compare(keep: Record) -> None:
+    """Models compared."""
     labels = class_scores(150)[1]
     models = {name: class_scores(150, signal=s)[0] for name, s in (("strong", 3.0), ("weak", 1.0))}
     models["noisy"] = models["strong"] + np.random.default_rng(31).normal(size=(150, 5))
@@ -922,6 +1011,7 @@ def compare(keep: Record) -> None:
 
 @section("ensembles")
 def ensembles(keep: Record) -> None:
+    """An ensemble beside its members."""
     rng = np.random.default_rng(33)
     logits, labels = class_scores(100)
     members = logits + rng.normal(size=(4, 100, 5))
@@ -946,8 +1036,11 @@ def ensembles(keep: Record) -> None:
 
 @section("thresholds")
 def thresholds(keep: Record) -> None:
+    """Every method and form of a threshold; storing, checking and grouping it."""
     select = abstain.select_threshold
-    cases = {name: samples()[name] for name in ("seven", "ties-200", "distinct-2000", "saturated-2000", "real-200", "errors-0", "errors-3", "all-wrong-50", "ties-fractional-weights", "ties-whole-weights")}  # fmt: skip
+    names = """seven ties-200 distinct-2000 saturated-2000 real-200 errors-0 errors-3 all-wrong-50
+        ties-fractional-weights ties-whole-weights"""
+    cases = {name: samples()[name] for name in names.split()}
     for case, (loss, confidence, more) in cases.items():
         for method, risk in itertools.product(("ltt", "sgr", "crc", "empirical"), (0.05, 0.15, 0.5)):
             keep(
@@ -1045,6 +1138,7 @@ def _stored_thresholds(keep: Record) -> None:
 
 @section("costs")
 def costs(keep: Record) -> None:
+    """Cost curves, best rejections, class costs, clinical tables."""
     cases = (
         "seven",
         "ties-200",
@@ -1107,6 +1201,7 @@ def costs(keep: Record) -> None:
 
 @section("theory")
 def theory(keep: Record) -> None:
+    """Bias, weights, sample sizes, populations."""
     t = abstain.theory
     beta = np.array([0.0, 0.01, 0.3, 0.5, 0.9, 0.999])
     keep("theory/population_weight", t.population_weight, beta)
@@ -1180,6 +1275,7 @@ def theory(keep: Record) -> None:
 
 @section("compat")
 def compat(keep: Record) -> None:
+    """Other packages' numbers."""
     names = [n for n in abstain.compat.__all__ if n.endswith(("aurc", "augrc", "auarc", "auc"))]
     for case, (loss, confidence, _) in (samples() | bad_samples()).items():
         for name in names:
@@ -1194,7 +1290,8 @@ def compat(keep: Record) -> None:
 def loss_options() -> dict[str, dict[str, Any]]:
     """Options of the training loss that torch and jax share."""
     found: dict[str, dict[str, Any]] = {f"estimator-{e}": {"estimator": e} for e in ESTIMATORS}
-    found |= {f"score-{s}": {"score": s} for s in ("softmax_margin", "negative_entropy", "negative_gini", "max_logit", "energy", "guess")}  # fmt: skip
+    scores = "softmax_margin negative_entropy negative_gini max_logit energy guess"
+    found |= {f"score-{s}": {"score": s} for s in scores.split()}
     found |= {f"reduction-{r}": {"reduction": r} for r in ("mean", "sum", "none", "median")}
     found |= {f"soft-{t}": {"rank": "soft", "temperature": t} for t in (0.1, 1.0, -1.0)}
     found |= {
@@ -1206,6 +1303,7 @@ def loss_options() -> dict[str, dict[str, Any]]:
 
 
 def loss_batches() -> dict[str, tuple[Any, Any]]:
+    """Batches of logits and targets, awkward ones included."""
     logits, labels = class_scores(12, 4, seed=60)
     ignored = np.where(np.arange(12) % 5 == 0, -100, labels)
     return {
@@ -1221,6 +1319,7 @@ def loss_batches() -> dict[str, tuple[Any, Any]]:
 
 @section("torch")
 def torch_losses(keep: Record) -> None:
+    """The training loss with its gradients, metrics exact and binned, what Trainers get."""
     import torch
 
     from abstain.torch import AURCLoss, LinearWarmup, aurc_loss, smooth_zero_one
@@ -1236,7 +1335,9 @@ def torch_losses(keep: Record) -> None:
     weight = torch.tensor([1.0, 2.0, 0.5, 1.0], dtype=torch.float64)
     own = {"class-weights": {"weight": weight}, "criterion": {"criterion": smooth_zero_one}}
     for name, options in (loss_options() | own).items():
-        for kind, (logits, labels) in loss_batches().items():
+        batches = loss_batches()
+        some = batches if name in ("estimator-harmonic", "soft-0.1") else ("usual", "ties", "ignored")
+        for kind, (logits, labels) in ((kind, batches[kind]) for kind in some):
             keep(f"torch/aurc_loss/{name}/{kind}", graded, aurc_loss, logits, labels, **options)
     logits, labels = loss_batches()["usual"]
     keep("torch/aurc_loss/float32", graded, aurc_loss, logits.astype(np.float32), labels)
@@ -1308,7 +1409,7 @@ def _torch_metrics(keep: Record) -> None:
             return found | {"bounds": alone.compute_bounds()}
         return found | {
             "interval": alone.compute_with_interval(
-                **({} if alone.function in SMOOTH else {"replicates": 50})
+                **({} if alone.function in SMOOTH else {"replicates": 100})
             )
         }
 
@@ -1356,9 +1457,25 @@ def _trainers(keep: Record) -> None:
 
     keep("torch/huggingface/stopping", stopping)
 
+    def monitored() -> list[Any]:
+        from abstain.torch import AURC
+        from abstain.torch.lightning import AURCMonitor
+
+        rule, found = AURCMonitor(patience=2), []
+        module = SimpleNamespace(val_aurc=AURC(), log_dict=lambda values, **more: found.append(values))
+        trainer = SimpleNamespace(sanity_checking=False, should_stop=False)
+        for noise in (0.0, 0.5, 0.0, 3.0):
+            module.val_aurc.update(torch.tensor(logits) * (1 - noise), torch.tensor(labels))
+            rule.on_validation_epoch_end(trainer, module)
+            found.append([trainer.should_stop, rule.state_dict()])
+        return found
+
+    keep("torch/lightning", monitored)
+
 
 @section("jax")
 def jax_losses(keep: Record) -> None:
+    """The training loss with its gradients."""
     import jax
     import jax.numpy as jnp
 
@@ -1392,6 +1509,7 @@ def jax_losses(keep: Record) -> None:
 
 @section("sklearn")
 def sklearn_estimators(keep: Record) -> None:
+    """Selective estimators, scorers, the display."""
     from sklearn.linear_model import BayesianRidge
     from sklearn.model_selection import cross_val_score
     from sklearn.naive_bayes import GaussianNB
@@ -1587,8 +1705,7 @@ def _any_engine(keep: Record, name: str, engine: Any, own: dict[str, Any]) -> No
 def _by_engine(keep: Record, name: str, engine: Any) -> None:
     """`abstain.evaluate(folder, engine=...)`."""
     tables = engine_tables(keep.folder)
-    metrics = ["aurc", "aurc:loo", "aurc:sele", "augrc", "e_aurc", "naurc", "risk", "auroc", "prediction_rejection_ratio",
-               "risk_at_coverage@0.7", "coverage_at_risk@0.1"]  # fmt: skip
+    metrics = [*SMOOTH, "aurc:loo", "aurc:sele", "risk_at_coverage@0.7", "coverage_at_risk@0.1"]
     run = lambda data, **more: as_json(abstain.evaluate(data, engine=engine, progress=False, **more))  # noqa: E731
     for kind in ("errors-3",) if name == "spark" else ("ties", "errors-3", "errors-0"):
         keep(f"{name}/table/{kind}", run, tables[kind], metrics=metrics)
@@ -1609,6 +1726,7 @@ def _by_engine(keep: Record, name: str, engine: Any) -> None:
 
 @section("files")
 def files_engine(keep: Record) -> None:
+    """Folders of Parquet, one file, CSV; in memory, resumed and spilled."""
     from abstain.engines import files
 
     _any_engine(keep, "files", files, {})
@@ -1651,6 +1769,7 @@ def files_engine(keep: Record) -> None:
 
 @section("dask")
 def dask_engine(keep: Record) -> None:
+    """The same questions to a Dask cluster inside this process."""
     import distributed
 
     from abstain.engines import dask
@@ -1669,6 +1788,7 @@ def dask_engine(keep: Record) -> None:
 
 @section("spark")
 def spark_engine(keep: Record) -> None:
+    """The same questions, fewer of them, to a local Spark session."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     from pyspark.sql import SparkSession
@@ -1695,6 +1815,7 @@ def spark_engine(keep: Record) -> None:
 
 @section("sketch")
 def sketches(keep: Record) -> None:
+    """The certified stream: whole, merged, stored."""
     Sketch = abstain.engines.Sketch
 
     def answers(sketch: Any) -> dict[str, Any]:
@@ -1710,7 +1831,9 @@ def sketches(keep: Record) -> None:
             sketch.update(np.asarray(loss)[part], np.asarray(confidence)[part], sample_weight=own)
         return sketch
 
-    for case in ("seven", "ties-200", "real-200", "negative-50", "distinct-2000", "saturated-2000", "ties-whole-weights", "real-fractional-weights", "errors-0"):  # fmt: skip
+    names = """seven ties-200 real-200 negative-50 distinct-2000 saturated-2000 ties-whole-weights
+        real-fractional-weights errors-0"""
+    for case in names.split():
         loss, confidence, more = samples()[case]
         for size in (20_000, 1_000_000):
             given = (loss, confidence, size, more.get("sample_weight"))
@@ -1800,6 +1923,7 @@ READINGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @section("formats")
 def formats(keep: Record) -> None:
+    """Every reader and writer."""
     home = write_inputs(keep.folder)
     f = abstain.formats
     for name, (file, options) in READINGS.items():
@@ -1858,6 +1982,7 @@ def page_data(page: str) -> Any:
 
 @section("report")
 def report(keep: Record) -> None:
+    """The report's numbers."""
     home = write_inputs(keep.folder)
     read = {
         name: abstain.formats.read_predictions(home / name)
@@ -1878,6 +2003,8 @@ def report(keep: Record) -> None:
             f"report/{name}/estimators", lambda content=content: [dict(m.estimators) for m in content.models]
         )
         keep(f"report/{name}/comparison", lambda content=content: content.comparison)
+    abstain.report.save_page(content, keep.folder / "saved.html", title="Mine")
+    keep("report/saved", lambda: page_data((keep.folder / "saved.html").read_text())["level"])
     keep("report/refused", abstain.report.gather, [])
 
 
@@ -1890,9 +2017,9 @@ COMMANDS = {
         "strong.npz --quiet",
         "strong.npz -o told.txt",
         "strong.npz --json -o told.json",
-        "strong.npz --metrics all --scores all --losses all --replicates 20 --csv",
+        "strong.npz --metrics all --scores all --losses all --replicates 100 --csv",
         "strong.npz --metrics aurc,aurc:loo,risk_at_coverage@0.9 --scores max_logit --losses brier --level 0.9 --json",
-        "strong.npz --seed 3 --replicates 50 --json --metrics aupr_error",
+        "strong.npz --seed 3 --replicates 100 --json --metrics aupr_error",
         "probs.npz --json",
         "words.npz --classes ant,bee,cat,dog --quiet",
         "words.npz",
@@ -1953,7 +2080,7 @@ COMMANDS = {
         "strong.npz --check rule.json --json",
         "strong.npz --coverage 0.8 --json",
         "strong.npz --cost 0.2 --json",
-        *(f"strong.npz --risk 0.15 --method {method} --delta 0.1 --json" for method in ("ltt", "sgr", "crc", "empirical")),
+        *(f"strong.npz --risk 0.15 --method {m} --delta 0.1 --json" for m in ("ltt", "sgr", "crc", "empirical")),
         "strong.npz --risk 0.15 --score max_logit --quiet",
         "weak.npz --risk 0.001",
         "weak.npz --risk 0.001 --json",
@@ -1995,6 +2122,7 @@ WRITTEN = (
 
 @section("cli")
 def commands(keep: Record) -> None:
+    """Every command, with its help."""
     home = write_inputs(keep.folder)
     engine_tables(keep.folder)
     with contextlib.chdir(home):
@@ -2027,6 +2155,7 @@ def invoke(arguments: list[str]) -> dict[str, Any]:
 
 
 def printed(arguments: list[str], text: str) -> Any:
+    """Standard output, as values where it is JSON or CSV."""
     if arguments[0] == "version":  # which versions is not ours to freeze
         text = re.sub(r"\d[\w.+-]*", "N", text)
     with contextlib.suppress(ValueError):
@@ -2043,6 +2172,7 @@ def printed(arguments: list[str], text: str) -> Any:
 
 
 def number(cell: str) -> float | str:
+    """A cell of a table."""
     try:
         return float(cell)
     except ValueError:
@@ -2050,6 +2180,7 @@ def number(cell: str) -> float | str:
 
 
 def written(path: Path) -> Any:
+    """A file that a command has written, as values."""
     if path.suffix == ".html":
         return page_data(path.read_text())
     if path.suffix in (".parquet", ".csv", ".jsonl"):
@@ -2105,15 +2236,20 @@ def changes(path: str, old: Any, new: Any, size: float = 0.0) -> Iterator[tuple[
         yield path, old, new
 
 
-def compute(wanted: list[str], told: bool) -> dict[str, Any]:
-    """All results of these sections."""
+def compute(wanted: list[str], told: bool, strict: bool) -> dict[str, Any]:
+    """All results of these sections; a section that breaks off is an error only when `strict`."""
     folder = Path(tempfile.mkdtemp(prefix="frozen-")).resolve()
     keep = Record(folder)
     try:
         for name in wanted:
             begun = time.perf_counter()
             before = len(keep.values)
-            SECTIONS[name](keep)
+            try:
+                SECTIONS[name](keep)
+            except Exception:  # what the section did not reach is missing then, and told so
+                if strict:
+                    raise
+                print(f"{name} broke off:\n{traceback.format_exc(limit=-3)}", file=sys.stderr)
             if told:
                 spent = time.perf_counter() - begun
                 print(
@@ -2127,6 +2263,7 @@ def compute(wanted: list[str], told: bool) -> dict[str, Any]:
 
 
 def freeze(path: Path, found: dict[str, Any]) -> int:
+    """Write the results."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(found, indent=0, sort_keys=True)
     path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))  # no date: the same results, the same file
@@ -2155,7 +2292,8 @@ def check(path: Path, found: dict[str, Any], wanted: list[str], most: int) -> in
     results = len({_key(place, frozen) for place, _, _ in surprises})
     print(
         f"{len(frozen)} results compared with {abstain.__file__}: {len(surprises)} values in {results} results differ, "
-        f"{len(differences) - len(surprises)} as expected by {len(hit)} of {len(EXPECTED)} patterns, {new} results are new."
+        f"{len(differences) - len(surprises)} as expected by {len(hit)} of {len(EXPECTED)} patterns, "
+        f"{new} results are new."
     )
     return 1 if surprises else 0
 
@@ -2177,6 +2315,7 @@ def _short(value: Any) -> str:
 
 
 def main() -> int:
+    """The command line of this script."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -2192,7 +2331,10 @@ def main() -> int:
     if unknown:
         parser.error(f"unknown section {unknown[0]!r}, there are {', '.join(SECTIONS)}")
     wanted = [name for name in SECTIONS if (not only or name in only) and name not in without]
-    found = compute(wanted, not given.quiet)
+    wanted.sort(
+        key=lambda name: name != "spark"
+    )  # it starts a process, which is safe before the threads of jax only
+    found = compute(wanted, not given.quiet, given.action == "freeze")
     return (
         freeze(given.path, found)
         if given.action == "freeze"
