@@ -703,7 +703,7 @@ def influence(keep: Record) -> None:
     """Influence functions and standard errors."""
     for case, (loss, confidence, more) in inference_samples().items():
         own = {k: v for k, v in more.items() if k != "strata"}
-        for metric in (*SMOOTH, "risk_at_coverage"):
+        for metric in SMOOTH:
             keep(
                 f"influence/standard_error/{metric}/{case}",
                 abstain.inference.standard_error,
@@ -727,6 +727,7 @@ def influence(keep: Record) -> None:
             confidence,
             **options,
         )
+    keep("influence/refused", abstain.inference.influence, "risk_at_coverage", loss, confidence, coverage=0.5)
     for oracle in ORACLES:
         keep(
             f"influence/e_aurc/{oracle}",
@@ -1820,7 +1821,7 @@ def sketches(keep: Record) -> None:
 
     def answers(sketch: Any) -> dict[str, Any]:
         points = [sketch.risk_at_coverage(c) for c in (0.1, 0.5, 0.999)]
-        errors = {m: sketch.standard_error(m) for m in ("aurc", "augrc", "risk")}
+        errors = {m: sketch.standard_error(m) for m in ("aurc", "augrc")}
         return {"exact": sketch.exact, "aurc": sketch.aurc(), "augrc": sketch.augrc(), "risk": sketch.risk(),
                 "points": points, "curve": sketch.curve(), "errors": errors}  # fmt: skip
 
@@ -1846,6 +1847,7 @@ def sketches(keep: Record) -> None:
     keep("sketch/bytes", lambda: answers(Sketch.from_bytes(whole.to_bytes())))
     keep("sketch/json", lambda: answers(Sketch.from_json(whole.to_json())))
     keep("sketch/text", repr, whole)
+    keep("sketch/refused/metric", whole.standard_error, "risk")
     keep("sketch/empty", lambda: Sketch().aurc())
     keep("sketch/refused/size", Sketch, 3)
     keep("sketch/refused/loss", lambda: Sketch().update([math.nan], [0.5]))
@@ -2262,10 +2264,13 @@ def compute(wanted: list[str], told: bool, strict: bool) -> dict[str, Any]:
     return json.loads(json.dumps(keep.values))
 
 
-def freeze(path: Path, found: dict[str, Any]) -> int:
-    """Write the results."""
+def freeze(path: Path, found: dict[str, Any], wanted: list[str]) -> int:
+    """Write the results; those of sections that were not run stay as they are in the file."""
+    if path.exists():
+        old = json.loads(gzip.decompress(path.read_bytes()))
+        found = {key: value for key, value in old.items() if key.split("/")[0] not in wanted} | found
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(found, indent=0, sort_keys=True)
+    text = json.dumps(found, separators=(",", ":"), sort_keys=True)
     path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))  # no date: the same results, the same file
     print(f"{path}: {len(found)} results of {abstain.__file__}, {path.stat().st_size / 1000:.0f} kB")
     return 0
@@ -2335,11 +2340,9 @@ def main() -> int:
         key=lambda name: name != "spark"
     )  # it starts a process, which is safe before the threads of jax only
     found = compute(wanted, not given.quiet, given.action == "freeze")
-    return (
-        freeze(given.path, found)
-        if given.action == "freeze"
-        else check(given.path, found, wanted, given.most)
-    )
+    if given.action == "freeze":
+        return freeze(given.path, found, wanted)
+    return check(given.path, found, wanted, given.most)
 
 
 if __name__ == "__main__":
