@@ -7,15 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from abstain.paper import claims, finetuned
-from abstain.paper.datasets.digits import digits_outputs
-from abstain.paper.datasets.images import data_folder
-from abstain.paper.datasets.outputs import Outputs, find_outputs
-from abstain.paper.evidence import Evidence
-from abstain.paper.figures import draw_all
-from abstain.paper.kept import kept_outputs, save_study
-from abstain.paper.page import finetune_section, page, score_table
-from abstain.paper.study.everything import FAMILIES, study_all
+from reproduction import claims
+from reproduction.claims.ledger import Evidence
+from reproduction.data import data_folder
+from reproduction.figures import draw_all
+from reproduction.outputs import Outputs, digits_outputs, find_outputs
+from reproduction.page import finetune_section, page, score_table
+from reproduction.runs import kept_outputs, load_paired, load_runs, save_study
+from reproduction.study import FAMILIES, study_all
 
 Report = Callable[[str], None]
 
@@ -53,7 +52,7 @@ def make_figures(study: dict[str, Any], to: Path) -> list[Path]:
     """All figures, and the two tables, under `to`."""
     with progress("figures") as report:
         drawn = draw_all(study, to, report)
-    runs = finetuned.load_runs()
+    runs = load_runs()
     (to / "finetune.md").write_text(finetune_section(runs, ""))
     (to / "csfs.md").write_text(score_table(study))
     return [*drawn, to / "finetune.md", to / "csfs.md"]
@@ -64,6 +63,6 @@ def make_all(folder: str | Path | None, to: Path) -> list[claims.Judged]:
     to.mkdir(parents=True, exist_ok=True)
     study = make_study(folder, to / "study.json.gz")
     make_figures(study, to)
-    runs = finetuned.load_runs()
+    runs = load_runs()
     (to / "paper.md").write_text(page(study, runs, ""))
-    return claims.judge(claims.LEDGER, Evidence(study, runs, finetuned.load_paired()))
+    return claims.judge(claims.LEDGER, Evidence(study, runs, load_paired()))

@@ -1,10 +1,10 @@
 """What the paper claims, what we measured, and whether the two agree: every verdict is computed."""
 
-from abstain.paper.claims.estimators import CLAIMS as _ESTIMATORS
-from abstain.paper.claims.ledger import AGREES, DIFFERS, UNTESTED, Claim, Judged, as_markdown, judge
-from abstain.paper.claims.slips import CLAIMS as _SLIPS
-from abstain.paper.claims.theory import CLAIMS as _THEORY
-from abstain.paper.claims.training import CLAIMS as _TRAINING
+from reproduction.claims.estimators import CLAIMS as _ESTIMATORS
+from reproduction.claims.ledger import AGREES, DIFFERS, UNTESTED, Claim, Judged, as_markdown, judge
+from reproduction.claims.slips import CLAIMS as _SLIPS
+from reproduction.claims.theory import CLAIMS as _THEORY
+from reproduction.claims.training import CLAIMS as _TRAINING
 
 LEDGER: tuple[Claim, ...] = (*_THEORY, *_ESTIMATORS, *_TRAINING, *_SLIPS)
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from abstain.paper.claims.ledger import Claim, Finding
-from abstain.paper.evidence import Evidence, share
-from abstain.paper.published import T_TEST_P
+from reproduction.claims.ledger import Claim, Evidence, Finding, share
+from reproduction.published import T_TEST_P
 
 _LOSSES = ("01", "ce")
 _PAPER_SCORES = (

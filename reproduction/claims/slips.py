@@ -6,9 +6,8 @@ import numpy as np
 
 import abstain
 from abstain import theory
-from abstain.paper.claims.ledger import Claim, Finding
-from abstain.paper.evidence import Evidence, share
-from abstain.paper.published import TABLE
+from reproduction.claims.ledger import Claim, Evidence, Finding, share
+from reproduction.published import TABLE
 
 
 def _score_pair(evidence: Evidence, published: str, meant: str) -> Finding:

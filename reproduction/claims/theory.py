@@ -6,8 +6,7 @@ import numpy as np
 
 import abstain
 from abstain import theory
-from abstain.paper.claims.ledger import Claim, Finding
-from abstain.paper.evidence import Evidence
+from reproduction.claims.ledger import Claim, Evidence, Finding
 
 
 def _mean_weights(_: Evidence) -> Finding:

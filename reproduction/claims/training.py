@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from abstain.paper.claims.ledger import Claim, Finding
-from abstain.paper.evidence import Evidence
-from abstain.paper.finetuned import BEFORE, NAMES, best, gap_to_start, seed_gap
-from abstain.paper.published import TABLE
+from reproduction.claims.ledger import Claim, Evidence, Finding
+from reproduction.published import TABLE
+from reproduction.table import BEFORE, NAMES, best, gap_to_start, seed_gap
 
 _MISSING = Finding(None, "no finished runs")
 

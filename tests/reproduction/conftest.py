@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from abstain.paper.datasets.images import ImageSet
-from abstain.paper.models import registry
-from abstain.paper.models.layers import Head
+from reproduction.data import ImageSet
+from reproduction.networks import MODELS, Head
 
 
 class Tiny(nn.Module):
@@ -40,6 +39,6 @@ def tiny_images(train: int = 96, test: int = 40, side: int = 8) -> ImageSet:
 @pytest.fixture
 def tiny(monkeypatch):
     """Images, with the tiny network known under the name "tiny"."""
-    monkeypatch.setitem(registry.MODELS, "tiny", Tiny)
+    monkeypatch.setitem(MODELS, "tiny", Tiny)
     torch.set_num_threads(1)
     return tiny_images()

@@ -6,11 +6,10 @@ import copy
 
 import pytest
 
-from abstain.paper.claims import AGREES, DIFFERS, LEDGER, UNTESTED, as_markdown, judge
-from abstain.paper.evidence import Evidence
-from abstain.paper.finetuned import load_paired, load_runs
-from abstain.paper.kept import load_study
-from abstain.paper.published import TABLE
+from reproduction.claims import AGREES, DIFFERS, LEDGER, UNTESTED, as_markdown, judge
+from reproduction.claims.ledger import Evidence
+from reproduction.published import TABLE
+from reproduction.runs import load_paired, load_runs, load_study
 
 
 @pytest.fixture(scope="module")

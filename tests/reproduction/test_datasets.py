@@ -12,11 +12,8 @@ import numpy as np
 import pytest
 
 from abstain.errors import DataError, InputError
-from abstain.paper.datasets import load_images
-from abstain.paper.datasets.archives import archived_cifar
-from abstain.paper.datasets.imagenet import validation_files
-from abstain.paper.datasets.outputs import find_outputs, read_json, read_npz
-from abstain.paper.datasets.text import read_reviews
+from reproduction.data import archived_cifar, load_images
+from reproduction.outputs import find_outputs, read_json, read_npz, read_reviews, validation_files
 
 RNG = np.random.default_rng(3)
 PIXELS = RNG.integers(
@@ -99,7 +96,7 @@ def test_a_folder_without_images_says_what_it_looked_for(tmp_path):
 
 @pytest.mark.data
 def test_packed_cifar10_is_the_original(data_dir):
-    from abstain.paper.datasets.images import unpack
+    from reproduction.data import unpack
 
     images, labels = unpack(data_dir / "images" / "cifar10_test.npz")
     assert images.shape == (10_000, 32, 32, 3)
@@ -109,7 +106,7 @@ def test_packed_cifar10_is_the_original(data_dir):
 
 @pytest.mark.data
 def test_a_packed_shard_with_other_pixels_is_refused(data_dir, tmp_path):
-    from abstain.paper.datasets.images import unpack
+    from reproduction.data import unpack
 
     with np.load(data_dir / "images" / "cifar10_test.npz") as shard:
         content = {**shard, "raw_sha256": np.array("0" * 64)}

@@ -9,12 +9,11 @@ import pytest
 from PIL import Image
 
 from abstain.errors import DataError
-from abstain.paper.__main__ import main
-from abstain.paper.datasets.digits import digits_outputs
-from abstain.paper.figures import draw
-from abstain.paper.figures.tuning import path
-from abstain.paper.kept import load_study
-from abstain.paper.manifest import ENTRIES, entry
+from reproduction.__main__ import main
+from reproduction.figures import draw, path
+from reproduction.manifest import ENTRIES, entry
+from reproduction.outputs import digits_outputs
+from reproduction.runs import load_study
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,7 @@ def test_each_kind_of_figure_shows_its_estimators(study, tmp_path, label):
 
 def test_the_figure_of_fine_tuning_has_a_line_for_every_objective_and_network(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr("abstain.paper.figures.tuning.finish", lambda figure, *more: drawn.append(figure))
+    monkeypatch.setattr("reproduction.figures.finish", lambda figure, *more: drawn.append(figure))
     draw(entry("ours:finetuning"), {}, tmp_path)
     axes = drawn[0].axes
     assert [len(axis.lines) for axis in axes] == [7, 3, 7, 3] * 2  # ResNet-18, -34, VGG16-BN, VGG19-BN
@@ -61,7 +60,7 @@ def test_a_path_begins_with_the_network_it_started_from():
 
 def test_a_panel_without_models_says_so_in_words(study, tmp_path, monkeypatch):
     said = []
-    monkeypatch.setattr("abstain.paper.figures.gallery.empty", lambda axis, why: said.append(why))
+    monkeypatch.setattr("reproduction.figures.empty", lambda axis, why: said.append(why))
     draw(entry("fig:mseimagenet_ce"), study, tmp_path)
     assert len(said) == 2
     assert all(why.startswith("not available: only two ImageNet models") for why in said)
@@ -101,12 +100,12 @@ def test_commands_that_only_print(capsys):
 
 
 def test_a_study_that_is_not_there_says_how_to_make_it(tmp_path):
-    with pytest.raises(DataError, match=r"abstain\.paper study"):
+    with pytest.raises(DataError, match=r"reproduction study"):
         main(["claims", "--study", str(tmp_path / "none.json")])
 
 
 def test_figures_from_a_study_file(tmp_path, study, monkeypatch):
     (tmp_path / "s.json").write_text(json.dumps(study))
-    monkeypatch.setattr("abstain.paper.reproduce.draw_all", lambda s, to, report: (to.mkdir(), [])[1])
+    monkeypatch.setattr("reproduction.reproduce.draw_all", lambda s, to, report: (to.mkdir(), [])[1])
     assert main(["figures", "--study", str(tmp_path / "s.json"), "--out", str(tmp_path / "o")]) == 0
     assert "CE AURC" in (tmp_path / "o" / "finetune.md").read_text()

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from abstain.paper.manifest import ENTRIES, as_markdown, entry
-from abstain.paper.stand_ins import DATASETS
+from reproduction.manifest import DATASETS, ENTRIES, as_markdown, entry
 
 # the labels of figures, sub-figures and tables in the paper's source
 LABELS = [

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from abstain.errors import AbstainError, DataError
-from abstain.paper.datasets.images import unpack
-from abstain.paper.models import MODELS, build, parameter_count
-from abstain.paper.models.checkpoints import load_checkpoint
+from reproduction.data import unpack
+from reproduction.networks import MODELS, build, load_checkpoint, parameter_count
 
 # exact counts are those of the widely used 32x32 forms; "millions" are the tables of He et al. (2016, 2016b) and
 # Zagoruyko & Komodakis (2016), rounded as printed there

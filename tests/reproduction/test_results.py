@@ -10,26 +10,31 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from abstain.paper import kept
-from abstain.paper.__main__ import main
-from abstain.paper.finetuned import (
-    BEFORE,
-    OBJECTIVES,
+from reproduction.__main__ import main
+from reproduction.page import page
+from reproduction.recipe import OBJECTIVES
+from reproduction.runs import (
     RESULTS,
+    Store,
+    adopt,
+    kept_outputs,
+    load_paired,
+    load_runs,
+    load_study,
+    pack,
+    paired_on_test,
+    save_study,
+    verify,
+)
+from reproduction.table import (
+    BEFORE,
     as_markdown,
     best,
     gap_to_start,
-    load_paired,
-    load_runs,
     paired,
     projected_minutes,
     table_rows,
 )
-from abstain.paper.page import page
-from abstain.paper.training.adopt import adopt
-from abstain.paper.training.pack import pack
-from abstain.paper.training.sampling_noise import paired_on_test
-from abstain.paper.training.store import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,7 +86,7 @@ def test_every_run_kept_is_whole_and_of_one_data_set():
 
 
 def test_kept_outputs_give_their_runs_numbers_again():
-    checked = kept.verify()
+    checked = verify()
     assert len(checked) >= 12  # five seeds of two networks, and the demo's two
     assert all(c.good for c in checked)
     assert {"cifar10_resnet18_ce", "cifar10_resnet18_aurc"} <= {c.name for c in checked}
@@ -96,14 +101,14 @@ def test_outputs_that_were_tampered_with_are_found(tmp_path, monkeypatch, capsys
         content = dict(file)
     content["logits"][0] = content["logits"][0][::-1]
     np.savez_compressed(path, **content)
-    monkeypatch.setattr(kept, "RESULTS", tmp_path)
+    monkeypatch.setattr("reproduction.runs.RESULTS", tmp_path)
     assert main(["verify"]) == 1
     assert "BAD" in capsys.readouterr().out
 
 
 def test_kept_outputs_agree_with_the_architecture_they_are_named_after():
     """Networks of one architecture err on the same images more than networks of two do."""
-    outputs = kept.kept_outputs()
+    outputs = kept_outputs()
     wrong = np.array([o.loss("01") for o in outputs], dtype=float)
     together = np.corrcoef(wrong)
     same = np.array([[a.model == b.model for b in outputs] for a in outputs]) & ~np.eye(
@@ -116,20 +121,20 @@ def test_kept_outputs_agree_with_the_architecture_they_are_named_after():
 
 
 def test_the_page_is_what_the_generator_writes():
-    """docs/paper.md is generated: `python -m abstain.paper page --to docs/paper.md`."""
-    assert (ROOT / "docs" / "paper.md").read_text() == page(kept.load_study(), load_runs())
+    """docs/paper.md is generated: `python -m reproduction page --to docs/paper.md`."""
+    assert (ROOT / "docs" / "paper.md").read_text() == page(load_study(), load_runs())
 
 
 def test_a_study_survives_being_written(tmp_path):
     study = {"a": [1, 2.5], "b": {"c": "d"}}
     for name in ("s.json", "s.json.gz"):
-        kept.save_study(study, tmp_path / name)
-        assert kept.load_study(tmp_path / name) == study
+        save_study(study, tmp_path / name)
+        assert load_study(tmp_path / name) == study
     assert (tmp_path / "s.json.gz").read_bytes() == _again(study, tmp_path)
 
 
 def _again(study, tmp_path):
-    kept.save_study(study, tmp_path / "t.json.gz")
+    save_study(study, tmp_path / "t.json.gz")
     return (tmp_path / "t.json.gz").read_bytes()
 
 

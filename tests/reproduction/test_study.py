@@ -10,12 +10,23 @@ import pytest
 from scipy import stats
 
 import abstain
-from abstain.paper.datasets.outputs import LOSSES, Outputs
-from abstain.paper.study.convergence import convergence_study, slope, weight_study
-from abstain.paper.study.equivalence import expected_gap, t_tests, two_forms
-from abstain.paper.study.everything import shortened, study_one
-from abstain.paper.study.finite import ESTIMATORS, SIZES, batches, finite_study
-from abstain.paper.study.scores import SCORES, score_study
+from reproduction.outputs import LOSSES, Outputs
+from reproduction.study import (
+    ESTIMATORS,
+    SCORES,
+    SIZES,
+    batches,
+    convergence_study,
+    expected_gap,
+    finite_study,
+    score_study,
+    shortened,
+    slope,
+    study_one,
+    t_tests,
+    two_forms,
+    weight_study,
+)
 
 
 def made_up(n=1000, classes=4, seed=0) -> Outputs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from abstain.paper.datasets.text import embed, read_reviews, text_outputs
+from reproduction.outputs import embed, read_reviews, text_outputs
 
 
 def test_heads_learn_separable_vectors():

@@ -18,11 +18,9 @@ import pytest
 import torch
 
 from abstain.errors import DataError, InputError
-from abstain.paper.training.feed import MEAN, STD, Feed, Pixels
-from abstain.paper.training.objectives import objective
-from abstain.paper.training.pack import pack, unpack
-from abstain.paper.training.recipe import OBJECTIVES, Recipe, RunSpec, pretraining
-from abstain.paper.training.sessions import (
+from reproduction.recipe import OBJECTIVES, Recipe, RunSpec, objective, pretraining
+from reproduction.runs import Store, pack, unpack
+from reproduction.sessions import (
     finetune_specs,
     h200_plan,
     open_session,
@@ -31,7 +29,7 @@ from abstain.paper.training.sessions import (
     run_plan,
     without,
 )
-from abstain.paper.training.store import Store
+from reproduction.training import MEAN, STD, Feed, Pixels
 
 SHORT = Recipe(epochs=3, batch=16, peak=0.05)
 START = RunSpec("tiny", "tiny", "ce", 0, SHORT)
@@ -181,10 +179,10 @@ def test_after_a_deadline_it_goes_on_where_it_stopped(tiny, tmp_path):
 
 def _one_epoch_only(setting):
     """Let one epoch of one run happen, as if the time were up after it."""
-    from abstain.paper.training import loop
+    from reproduction import training
 
     done = {"epochs": 0}
-    original = loop._one_epoch
+    original = training._one_epoch
 
     def counted(*arguments):
         if done["epochs"]:
@@ -192,13 +190,13 @@ def _one_epoch_only(setting):
         done["epochs"] += 1
         return original(*arguments)
 
-    loop._one_epoch = counted
+    training._one_epoch = counted
     try:
         run_plan([[START], [tuned("harmonic")]], setting)
     except KeyboardInterrupt:
         pass
     finally:
-        loop._one_epoch = original
+        training._one_epoch = original
 
 
 def test_stopped_between_last_checkpoint_and_result_only_the_result_is_written(tiny, tmp_path):
@@ -247,7 +245,7 @@ def test_a_wave_that_would_not_end_in_time_is_passed_over(tiny, tmp_path):
 def test_packing_keeps_everything_in_small_files(tiny, tmp_path, monkeypatch):
     setting = session(tiny, tmp_path / "runs")
     run_plan([[START], [tuned(n) for n in ("ce", "log", "loo")]], setting)
-    monkeypatch.setattr("abstain.paper.training.pack.LIMIT", 2500)
+    monkeypatch.setattr("reproduction.runs.LIMIT", 2500)
     written = pack(tmp_path / "runs", tmp_path / "out")
     assert len([p for p in written if p.name.startswith("outputs")]) > 1
     unpack(tmp_path / "out", tmp_path / "back")
@@ -288,16 +286,17 @@ def test_what_is_finished_elsewhere_is_not_run_again_but_a_start_is_while_it_is_
 
 # ---------------------------------------------------------------- killed
 
+HERE = Path(__file__).parent
 SCRIPT = """
 import sys
-sys.path.insert(0, {here!r})
+sys.path[:0] = [{here!r}, {root!r}]
 import torch
 torch.set_num_threads(1)
 from conftest import Tiny, tiny_images
-from abstain.paper.models import registry
-registry.MODELS["tiny"] = Tiny
-from abstain.paper.training.recipe import Recipe, RunSpec
-from abstain.paper.training.sessions import open_session, run_plan
+from reproduction.networks import MODELS
+MODELS["tiny"] = Tiny
+from reproduction.recipe import Recipe, RunSpec
+from reproduction.sessions import open_session, run_plan
 recipe = Recipe(epochs=6, batch=4, peak=0.01)
 start = RunSpec("tiny", "tiny", "ce", 0, recipe)
 tuned = [[RunSpec("tiny", "tiny", name, 0, recipe, start.name)] for name in ("ce", "harmonic", "soft")]
@@ -307,7 +306,7 @@ run_plan([[start], *tuned], setting)
 
 
 def _start(folder):
-    code = SCRIPT.format(here=str(Path(__file__).parent), folder=str(folder))
+    code = SCRIPT.format(here=str(HERE), root=str(HERE.parents[1]), folder=str(folder))
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=env)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+
+from reproduction import Array, check_choice
 
 OBJECTIVES = ("ce", "sele", "harmonic", "log", "loo", "soft", "smooth01")
 
@@ -66,3 +69,45 @@ class RunSpec:
 def epoch_rng(seed: int, epoch: int) -> np.random.Generator:
     """Randomness of one epoch of one seed: the same for every objective, and after a restart."""
     return np.random.default_rng(np.random.SeedSequence([seed, epoch]))
+
+
+# -------------------------------- objectives: all take logits and labels and use the MSP as confidence
+
+TEMPERATURE = 0.5  # of the soft ranks
+CE_SHARE = 0.1  # of cross-entropy beside the smooth 0/1 loss, which alone lets go of what it cannot get right
+
+Objective = Callable[[Array, Array], Array]
+
+
+def objective(name: str) -> Objective:
+    """Loss function by name: "ce", the paper's "sele", "harmonic", "log", our "loo", "soft" and "smooth01"."""
+    from torch.nn import functional
+
+    check_choice("objective", "name", name, OBJECTIVES)
+    if name == "ce":
+        return functional.cross_entropy
+    from abstain.torch import aurc_loss, smooth_zero_one
+
+    if name == "soft":
+        return lambda z, y: aurc_loss(z, y, rank="soft", temperature=TEMPERATURE)
+    if name == "smooth01":
+        return lambda z, y: (
+            aurc_loss(z, y, rank="soft", temperature=TEMPERATURE, criterion=smooth_zero_one)
+            + CE_SHARE * functional.cross_entropy(z, y)
+        )
+    return lambda z, y: aurc_loss(z, y, estimator=name)
+
+
+# -------------------------------- how expensive the networks are beside each other, before any of them was timed
+
+# multiply-adds of one 32x32 image in units of 1e9, raised where memory traffic rather than arithmetic decides
+COST = {
+    "resnet18": 0.56,
+    "resnet34": 1.16,
+    "resnet50": 2.3,  # an epoch of pre-training took twice ResNet-34's
+    "vgg13_bn": 0.23,
+    "vgg16_bn": 0.31,
+    "vgg19_bn": 0.40,
+    "preresnet20": 0.1,
+    "wideresnet28_10": 5.2,
+}

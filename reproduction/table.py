@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from abstain.paper.published import TABLE
+from reproduction.published import TABLE
+from reproduction.recipe import COST, OBJECTIVES
 
-RESULTS = Path(__file__).parent / "results"
 BEFORE = "before"  # the pre-trained network itself, in place of an objective
-OBJECTIVES = ("ce", "sele", "harmonic", "log", "loo", "soft", "smooth01")
 NAMES = {
     BEFORE: "before fine-tuning",
     "ce": "CE",
@@ -51,19 +48,6 @@ class Row:
     std: dict[str, float]
     against_ce: dict[str, Paired]
     on_test: dict[str, tuple[float, float]]  # 95% interval of the same difference over test samples
-
-
-def load_runs(folder: Path | None = None) -> list[dict[str, Any]]:
-    """Results of all finished runs; by default those that come with the package."""
-    where = (folder or RESULTS) / "runs" if folder is None else folder
-    found = [json.loads(path.read_text()) for path in sorted(where.glob("*.json"))]
-    return [run for run in found if run.get("finished")]
-
-
-def load_paired(folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """Differences to CE with their intervals over test samples, from `paired_on_test`."""
-    path = folder / "paired.json"
-    return list(json.loads(path.read_text())) if path.is_file() else []
 
 
 def final(run: dict[str, Any], quantity: str) -> float:
@@ -209,8 +193,6 @@ def projected_minutes(
 
     With `start`, 50 epochs of pre-training come on top.
     """
-    from abstain.paper.training.costs import COST
-
     timed: dict[str, list[float]] = {}
     for run in runs:
         if run["kind"] == "finetune":
