@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from abstain.errors import AbstainError, InputError
+from abstain.errors import InputError, MissingDependencyError
 
 Array = Any  # tensors and axes: their libraries are not followed by the type checker
 
 
-class MissingPackageError(AbstainError, ImportError):
-    """An experiment needs a package that is not installed; the message holds the install line."""
+class MissingPackageError(MissingDependencyError):
+    """An experiment needs a package that is not installed; none of abstain's extras is made for it."""
 
     def __init__(self, feature: str, package: str) -> None:
-        super().__init__(
-            f"{feature} needs the package `{package}`, which is not installed. Run: pip install {package}"
-        )
+        text = f"{feature} needs the package `{package}`, which is not installed. Run: pip install {package}"
+        ImportError.__init__(self, text)
 
 
 def check_choice(name: str, argument: str, value: str, choices: Sequence[str]) -> None:
