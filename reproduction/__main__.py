@@ -203,7 +203,7 @@ def _add_training(commands: Any) -> None:
         "finetune", help="pre-train and fine-tune; resumes where it stopped"
     )
     tune.add_argument("--model", default="resnet18", help="comma-separated network names")
-    tune.add_argument("--dataset", default="cifar10", help="cifar10 or cifar100")
+    tune.add_argument("--dataset", default="cifar10", help="cifar10, cifar100, or a folder of images by name")
     tune.add_argument("--loss", default=",".join(OBJECTIVES), help="comma-separated objectives")
     tune.add_argument("--seeds", type=int, default=5, help="number of seeds, from 0")
     tune.add_argument("--epochs", type=int, default=30)

@@ -1,4 +1,4 @@
-"""Labelled image sets: CIFAR-10 and CIFAR-100 from their standard archives or packed as lossless WebP mosaics."""
+"""Labelled image sets: folders of images, CIFAR-10 and CIFAR-100 from their standard archives, packed CIFAR-10."""
 
 from __future__ import annotations
 
@@ -96,12 +96,79 @@ def data_folder(given: str | Path | None = None) -> Path:
 
 
 def load_images(name: str, folder: str | Path | None = None) -> ImageSet:
-    """CIFAR-10 or CIFAR-100, from standard archives under `folder` or, for CIFAR-10, its packed form."""
+    """An image set by name: packed CIFAR-10, an image folder `name`/ (or the folder itself), or a standard archive."""
     where = data_folder(folder)
     if name == "cifar10" and (where / "images" / "cifar10_test.npz").is_file():
         return packed_cifar10(where)
-
+    for place in (where / name, where):
+        if all((place / part).is_dir() for part in PARTS):
+            return image_folder(name, place)
     return archived_cifar(name, where)
+
+
+# -------------------------------- image folders: one sub-folder per class under train/ and test/
+
+PARTS = ("train", "test")
+_ENDINGS = (".jpeg", ".jpg", ".png")
+
+
+def image_files(folder: Path) -> list[tuple[Path, int]]:
+    """Images and class numbers of a folder with one sub-folder per class (sorted names are classes 0, 1, ...)."""
+    classes = sorted(part for part in folder.iterdir() if part.is_dir())
+    files = [
+        (path, number)
+        for number, part in enumerate(classes)
+        for path in sorted(part.iterdir())
+        if path.suffix.lower() in _ENDINGS
+    ]
+    if not files:
+        raise DataError(
+            f"image_files: {folder} must hold one folder per class with images in it, found none."
+        )
+    return files
+
+
+def image_folder(name: str, folder: Path) -> ImageSet:
+    """Images of one size under `train/CLASS/` and `test/CLASS/`, in the order of their names.
+
+    CIFAR-100's class numbers are those of its sorted class names, so a folder of it has the standard labels, though
+    not the standard order of images.
+    """
+    classes, other = (sorted(p.name for p in (folder / part).iterdir() if p.is_dir()) for part in PARTS)
+    if classes != other:
+        odd = sorted(set(classes) ^ set(other))
+        raise DataError(
+            f"image_folder: train/ and test/ of {folder} must have the same classes; differing: {odd}."
+        )
+    (train_images, train_labels), (test_images, test_labels) = (_decoded(folder / part) for part in PARTS)
+    return ImageSet(name, len(classes), train_images, train_labels, test_images, test_labels)
+
+
+def _decoded(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    files = image_files(folder)
+    first = _pixels(files[0][0])
+    images = np.empty((len(files), *first.shape), dtype=np.uint8)
+
+    def put(i: int) -> None:
+        pixels = _pixels(files[i][0])
+        if pixels.shape != first.shape:
+            raise DataError(
+                f"image_folder: all images must have one size, got {first.shape[:2]} and {pixels.shape[:2]} "
+                f"({files[i][0]})."
+            )
+        images[i] = pixels
+
+    with ThreadPoolExecutor() as pool:
+        for _ in pool.map(put, range(len(files))):
+            pass
+    return images, np.array([number for _, number in files], dtype=np.int64)
+
+
+def _pixels(path: Path) -> np.ndarray:
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))
 
 
 # -------------------------------- standard archives, python or binary version, packed or unpacked
@@ -146,7 +213,8 @@ def archived_cifar(name: str, folder: Path) -> ImageSet:
             return _from_tar(name, layout, folder / layout.archive)
     wanted = ", ".join(f"{part.folder}/ or {part.archive}" for part in LAYOUTS[name])
     raise DataError(
-        f"archived_cifar: {folder} has none of {wanted}. Download one from the dataset's own page."
+        f"archived_cifar: {folder} has none of {wanted}. Download one from the dataset's own page, or "
+        f"put its images there as {name}/train/CLASS/*.png and {name}/test/CLASS/*.png."
     )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import abstain
 from abstain.errors import DataError, InputError
 from reproduction import MissingPackageError
+from reproduction.data import image_files
 
 LOSSES = ("01", "ce")
 # softmax outputs written as float32 may hold an exact 0 for the label; its cross-entropy is taken at this floor
@@ -150,23 +151,6 @@ TIMM_NAMES = {
     "Swin-Tiny": "swin_tiny_patch4_window7_224",
     "Swin-Base": "swin_base_patch4_window7_224",
 }
-_ENDINGS = (".jpeg", ".jpg", ".png")
-
-
-def validation_files(folder: Path) -> list[tuple[Path, int]]:
-    """Images and class numbers of a folder with one sub-folder per class (sorted names are classes 0, 1, ...)."""
-    classes = sorted(part for part in folder.iterdir() if part.is_dir())
-    files = [
-        (path, number)
-        for number, part in enumerate(classes)
-        for path in sorted(part.iterdir())
-        if path.suffix.lower() in _ENDINGS
-    ]
-    if not files:
-        raise DataError(
-            f"validation_files: {folder} must hold one folder per class with images in it, found none."
-        )
-    return files
 
 
 def imagenet_outputs(
@@ -180,7 +164,7 @@ def imagenet_outputs(
     name = TIMM_NAMES.get(model, model)
     network = timm.create_model(name, pretrained=True).eval().to(device)
     prepare = timm.data.create_transform(**timm.data.resolve_model_data_config(network))
-    files = validation_files(folder)
+    files = image_files(folder)
     parts = list(_logits(network, prepare, files, batch, device, report))
     labels = np.array([number for _, number in files])
     return Outputs("imagenet", name, "timm", labels, logits=np.concatenate(parts))

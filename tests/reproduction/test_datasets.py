@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from abstain.errors import DataError, InputError
-from reproduction.data import archived_cifar, load_images
-from reproduction.outputs import find_outputs, read_json, read_npz, read_reviews, validation_files
+from reproduction.data import archived_cifar, image_files, image_folder, load_images
+from reproduction.outputs import find_outputs, read_json, read_npz, read_reviews
 
 RNG = np.random.default_rng(3)
 PIXELS = RNG.integers(
@@ -162,7 +162,58 @@ def test_imagenet_folder_numbers_classes_by_name(tmp_path):
         (tmp_path / folder).mkdir()
         for name in files:
             (tmp_path / folder / name).touch()
-    found = [(path.name, number) for path, number in validation_files(tmp_path)]
+    found = [(path.name, number) for path, number in image_files(tmp_path)]
     assert found == [("z.png", 0), ("a.jpeg", 1), ("b.JPEG", 1)]
     with pytest.raises(DataError, match="one folder per class"):
-        validation_files(tmp_path / "n01")
+        image_files(tmp_path / "n01")
+
+
+# ---------------------------------------------------------------- folders of images
+
+
+@pytest.fixture
+def shapes(tmp_path):
+    """Two classes, three training and two test images, written in another order than they are read."""
+    from PIL import Image
+
+    placed = [
+        ("train/dot/b.png", 4),
+        ("train/bar/z.png", 1),
+        ("train/bar/a.png", 0),
+        ("test/dot/c.PNG", 6),
+        ("test/bar/d.png", 5),
+    ]
+    for path, i in placed:
+        (tmp_path / "shapes" / path).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(PIXELS[i]).save(tmp_path / "shapes" / path)
+    (tmp_path / "shapes" / "train" / "bar" / "notes.txt").write_text("not an image")
+    return tmp_path
+
+
+def test_a_folder_of_images_gives_back_the_pixels(shapes):
+    for found in (load_images("shapes", shapes), load_images("shapes", shapes / "shapes")):
+        assert (found.name, found.classes) == ("shapes", 2)
+        np.testing.assert_array_equal(found.train_images, PIXELS[[0, 1, 4]])
+        np.testing.assert_array_equal(found.test_images, PIXELS[[5, 6]])
+        assert found.train_labels.tolist() == [0, 0, 1]
+        assert found.test_labels.tolist() == [0, 1]
+        assert found.train_labels.dtype == np.int64
+
+
+def test_a_class_may_be_called_train(shapes):
+    (shapes / "shapes" / "train" / "dot").rename(shapes / "shapes" / "train" / "train")
+    (shapes / "shapes" / "test" / "dot").rename(shapes / "shapes" / "test" / "train")
+    assert load_images("shapes", shapes).train_labels.tolist() == [0, 0, 1]
+
+
+def test_folders_that_do_not_fit_are_refused(shapes):
+    from PIL import Image
+
+    with pytest.raises(DataError, match="CLASS"):
+        load_images("cifar100", shapes)
+    Image.fromarray(PIXELS[0][:16]).save(shapes / "shapes" / "train" / "dot" / "small.png")
+    with pytest.raises(DataError, match=r"\(32, 32\) and \(16, 32\).*small.png"):
+        image_folder("shapes", shapes / "shapes")
+    (shapes / "shapes" / "test" / "dot").rename(shapes / "shapes" / "test" / "dots")
+    with pytest.raises(DataError, match=r"\['dot', 'dots'\]"):
+        image_folder("shapes", shapes / "shapes")
