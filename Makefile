@@ -36,7 +36,7 @@ bench: $(VENV)/.test ## Speed of the core beside what it beats (BENCH="--full" f
 	$(BIN)/python benchmarks/core.py $(BENCH)
 
 paper: $(VENV)/.test ## The paper's figures and tables, from ABSTAIN_DATA or from scikit-learn's digits
-	$(BIN)/python -m abstain.paper all --out out/paper
+	$(BIN)/python -m reproduction all --out out/paper
 
 docs: $(VENV)/.docs ## The documentation site, offline, warnings as errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

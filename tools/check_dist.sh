@@ -19,6 +19,15 @@ if [ $# -eq 0 ]; then
 fi
 dist=$(cd "${1:-$root/dist}" && pwd)
 
+# The paper's experiments and their results are in the source archive only.
+"${PYTHON:-python3}" - "$dist/abstain-$version-py3-none-any.whl" <<'EOF'
+import os, sys, zipfile
+size, names = os.path.getsize(sys.argv[1]), zipfile.ZipFile(sys.argv[1]).namelist()
+paper = [name for name in names if "paper" in name or name.startswith("reproduction")]
+if paper or size >= 1_500_000:
+    sys.exit(f"the wheel has {size} bytes, of the paper: {paper}")
+EOF
+
 for file in "$dist/abstain-$version-py3-none-any.whl" "$dist/abstain-$version.tar.gz"; do
     [ -f "$file" ] || { echo "missing: $file"; exit 1; }
     env="$place/env"

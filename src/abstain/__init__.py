@@ -66,7 +66,6 @@ _MODULES = (
     "jax",
     "losses",
     "metrics",
-    "paper",
     "report",
     "scores",
     "sklearn",

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import abstain
 from abstain.cli import cli
 
 
@@ -407,12 +409,38 @@ def test_versions(run):
 
 
 def test_reproduce_forwards(run, monkeypatch):
-    import abstain.paper.__main__ as paper
+    import reproduction.__main__ as paper
 
     seen = []
     monkeypatch.setattr(paper, "main", lambda arguments: seen.append(arguments) or 7)
     assert run("reproduce", "finetune", "--seeds", "1").exit_code == 7
     assert seen == [["finetune", "--seeds", "1"]]
+
+
+def reproduce_manifest(folder, package):
+    """`abstain reproduce manifest` in a folder with a `reproduction` of its own, by the package under a path."""
+    (folder / "reproduction").mkdir()
+    (folder / "reproduction" / "__init__.py").touch()
+    (folder / "reproduction" / "__main__.py").write_text("def main(arguments):\n    print('not this one')\n")
+    call = [sys.executable, "-m", "abstain", "reproduce", "manifest"]
+    env = {**os.environ, "PYTHONPATH": str(package)}
+    return subprocess.run(call, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def test_reproduce_is_found_beside_the_source_and_not_in_the_working_directory(tmp_path):
+    done = reproduce_manifest(tmp_path, Path(__file__).parents[2] / "src")
+    assert done.returncode == 0, done.stderr
+    assert "fig:aurc_p" in done.stdout
+    assert "not this one" not in done.stdout
+
+
+def test_reproduce_of_an_installed_package_says_where_the_experiments_are(tmp_path):
+    shutil.copytree(Path(abstain.__file__).parent, tmp_path / "site" / "abstain")
+    done = reproduce_manifest(tmp_path, tmp_path / "site")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "checkout of its repository" in done.stderr
 
 
 def test_markup_in_names_is_text(run, tmp_path):

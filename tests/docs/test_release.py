@@ -41,10 +41,12 @@ def test_wheel_and_source_archive(tmp_path):
     assert "abstain/data/demo/neural-network.npz" in inside
     assert "abstain/py.typed" in inside
     assert not [name for name in inside if "tests/" in name or "__pycache__" in name]
-    assert wheel.stat().st_size < 5_000_000
+    assert not [name for name in inside if "paper" in name or "reproduction" in name]
+    assert wheel.stat().st_size < 1_500_000
     with tarfile.open(archive) as opened:
         packed = opened.getnames()
     assert any(name.endswith("tests/core/test_laws.py") for name in packed)
+    assert any(name.endswith("reproduction/results/paired.json") for name in packed)
     assert not [name for name in packed if "__pycache__" in name or "/.venv/" in name]
     done = subprocess.run(
         ["sh", str(ROOT / "tools/check_dist.sh"), str(tmp_path)], capture_output=True, text=True, check=False

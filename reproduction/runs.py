@@ -1,0 +1,375 @@
+"""Runs on disk: written while training, carried between machines, kept in results/, read again and checked."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import platform
+import subprocess
+import tarfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import abstain
+from abstain.errors import DataError
+from reproduction.outputs import Outputs, read_npz
+from reproduction.study import shortened
+
+RESULTS = Path(__file__).parent / "results"
+RUNS, STUDY = RESULTS / "runs", RESULTS / "study.json.gz"
+
+# -------------------------------- the store: a killed process leaves the old file or the new, never a part of one
+
+
+class Store:
+    """Folders `checkpoints/`, `results/` and `outputs/` under one root."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+        for part in ("checkpoints", "results", "outputs"):
+            (self.root / part).mkdir(parents=True, exist_ok=True)
+
+    def checkpoint(self, name: str) -> Path:
+        """Weights, moments and log of a run."""
+        return self.root / "checkpoints" / f"{name}.pt"
+
+    def result(self, name: str) -> Path:
+        """The small JSON of a run."""
+        return self.root / "results" / f"{name}.json"
+
+    def output(self, name: str) -> Path:
+        """Test-set logits of a finished run."""
+        return self.root / "outputs" / f"{name}.npz"
+
+    def save_state(self, name: str, state: dict[str, Any]) -> None:
+        """Keep a run's state."""
+        import torch
+
+        _replace(self.checkpoint(name), lambda path: torch.save(state, path))
+
+    def load_state(self, name: str) -> dict[str, Any] | None:
+        """State of a run, or None if it never reached the end of an epoch."""
+        import torch
+
+        path = self.checkpoint(name)
+        return torch.load(path, map_location="cpu", weights_only=True) if path.is_file() else None
+
+    def weights(self, name: str) -> dict[str, Any]:
+        """Weights of a run that others start from."""
+        state = self.load_state(name)
+        if state is None:
+            raise DataError(
+                f"weights: no checkpoint of {name} under {self.root}. Run the pre-training first."
+            )
+        return dict(state["weights"])
+
+    def save_result(self, name: str, result: dict[str, Any]) -> None:
+        """Keep a run's numbers."""
+        _replace(self.result(name), lambda path: path.write_text(json.dumps(result, indent=1) + "\n"))
+
+    def load_result(self, name: str) -> dict[str, Any] | None:
+        """Numbers of a run, if there are any."""
+        path = self.result(name)
+        return json.loads(path.read_text()) if path.is_file() else None
+
+    def save_output(self, name: str, logits: np.ndarray) -> None:
+        """Keep test-set logits as float16."""
+
+        def write(path: Path) -> None:
+            with path.open("wb") as file:
+                np.savez_compressed(file, logits=logits.astype(np.float16))
+
+        _replace(self.output(name), write)
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    write(part)
+    os.replace(part, path)
+
+
+# -------------------------------- which code, data and machine a result came from
+
+
+def commit() -> str:
+    """Commit of the code: the variable ABSTAIN_COMMIT, or what git says, or "unknown"."""
+    named = os.environ.get("ABSTAIN_COMMIT")
+    if named:
+        return named
+    try:
+        asked = subprocess.run(
+            ["git", "rev-parse", "--short=12", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True,
+            timeout=10, check=False,
+        )  # fmt: skip
+    except OSError:
+        return "unknown"
+    return asked.stdout.strip() or "unknown"
+
+
+@cache
+def origin(device: str) -> dict[str, Any]:
+    """Commit, hardware and library versions; asked once per process."""
+    import numpy as np
+    import torch
+
+    name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
+    return {
+        "commit": commit(),
+        "device": name,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+# -------------------------------- the numbers of one network
+
+
+def score_logits(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Accuracy, cross-entropy, and AURC of the MSP under 0/1 and cross-entropy loss (harmonic estimator).
+
+    >>> numbers = score_logits(np.array([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), np.array([0, 1, 1]))
+    >>> round(numbers["accuracy"], 4), round(numbers["aurc_01"], 4)  # only the least confident one is wrong
+    (0.6667, 0.1111)
+    """
+    confidence = abstain.scores.max_softmax(logits)
+    wrong = abstain.losses.zero_one(logits, labels)
+    entropy = abstain.losses.cross_entropy(logits, labels)
+    return {
+        "accuracy": 1 - float(np.mean(wrong)),
+        "nll": float(np.mean(entropy)),
+        "aurc_01": float(abstain.aurc(wrong, confidence)),
+        "aurc_ce": float(abstain.aurc(entropy, confidence)),
+    }
+
+
+# -------------------------------- few files of limited size, to carry from one machine to another
+
+LIMIT = 15 * 2**20
+
+
+def pack(folder: str | Path, to: str | Path) -> list[Path]:
+    """`results.tar.gz` and `outputs-0.tar`, `outputs-1.tar` ... under `to`, each below 15 MiB."""
+    folder, to = Path(folder), Path(to)
+    to.mkdir(parents=True, exist_ok=True)
+    written = [to / "results.tar.gz"]
+    with tarfile.open(written[0], "w:gz") as archive:
+        for path in sorted((folder / "results").glob("*.json")):
+            archive.add(path, f"results/{path.name}")
+    lots: list[list[Path]] = [[]]
+    size = 0
+    for path in sorted((folder / "outputs").glob("*.npz")):
+        if size + path.stat().st_size > LIMIT:
+            lots.append([])
+            size = 0
+        lots[-1].append(path)
+        size += path.stat().st_size + 1024
+    for i, lot in enumerate(lots):
+        written.append(to / f"outputs-{i}.tar")
+        with tarfile.open(written[-1], "w") as archive:
+            for path in lot:
+                archive.add(path, f"outputs/{path.name}")
+    return written
+
+
+def unpack(archives: str | Path, folder: str | Path) -> None:
+    """Undo `pack`: every `*.tar*` under `archives` into `folder`."""
+    for path in sorted(Path(archives).glob("*.tar*")):
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+
+
+# -------------------------------- luck of the test set
+#
+# Seeds say how much training varies, with few of them at little certainty; the test samples say how much of a
+# difference could be due to which 10,000 images were drawn. The two are different questions; the table shows both.
+
+_Z = 1.959963984540054  # 97.5% point of the normal distribution
+
+
+def paired_on_test(store: Store, runs: Sequence[dict[str, Any]], labels: np.ndarray) -> list[dict[str, Any]]:
+    """Mean difference to CE over shared seeds, with the interval over test samples, for every objective.
+
+    The influence of a sample on the mean difference is the mean of its influences, so one interval holds for all
+    seeds together.
+    """
+    tuned = [run for run in runs if run["kind"] == "finetune" and run["finished"]]
+    rows = []
+    for dataset, model in sorted({(r["dataset"], r["model"]) for r in tuned}):
+        own = {
+            (r["objective"], r["seed"]): r["name"]
+            for r in tuned
+            if (r["dataset"], r["model"]) == (dataset, model)
+        }
+        pulls = {key: _pulls(store, name, labels) for key, name in own.items()}
+        for objective in sorted({o for o, _ in own} - {"ce"}):
+            seeds = [s for o, s in own if o == objective and ("ce", s) in own]
+            if seeds:
+                shared = {"dataset": dataset, "model": model, "objective": objective, "seeds": sorted(seeds)}
+                rows.append({**shared, **_differences(pulls, objective, seeds)})
+    return rows
+
+
+def _pulls(store: Store, name: str, labels: np.ndarray) -> dict[str, Any]:
+    with np.load(store.output(name)) as file:
+        logits = file["logits"].astype(np.float32)
+    confidence = abstain.scores.max_softmax(logits)
+    losses = {
+        "aurc_01": np.asarray(abstain.losses.zero_one(logits, labels), dtype=np.float64),
+        "aurc_ce": abstain.losses.cross_entropy(logits, labels),
+    }
+    return {key: abstain.inference.influence("aurc", loss, confidence) for key, loss in losses.items()}
+
+
+def _differences(
+    pulls: dict[Any, dict[str, Any]], objective: str, seeds: Sequence[int]
+) -> dict[str, list[float]]:
+    found = {}
+    for quantity in ("aurc_01", "aurc_ce"):
+        a = [pulls[objective, s][quantity] for s in seeds]
+        b = [pulls["ce", s][quantity] for s in seeds]
+        mean = float(np.mean([x.estimate - y.estimate for x, y in zip(a, b, strict=True)]))
+        each = np.mean([x.values - y.values for x, y in zip(a, b, strict=True)], axis=0)
+        half = _Z * float(np.sqrt(np.sum(each**2))) / len(each)
+        found[quantity] = [mean, mean - half, mean + half]
+    return found
+
+
+# -------------------------------- from a training machine into results/
+
+# networks whose five seeds the MAE figures average over, and the two that the demo shows
+FOR_MAE = ("vgg16_bn", "preresnet20")
+DEMO = {"ce": "cifar10_resnet18_ce", "harmonic": "cifar10_resnet18_aurc"}
+
+
+def adopt(
+    archives: Path, labels: np.ndarray, scratch: Path, results: Path = RESULTS, demo: Path | None = None
+) -> int:
+    """Unpack, keep every result as compact JSON, and put labelled outputs in place; the number of runs.
+
+    What is there already stays, unless a run of the same name came back. Differences over test samples need the
+    outputs of all seeds of a network, so the archives must hold those of its earlier seeds too.
+    """
+    unpack(archives, scratch)
+    store = Store(scratch)
+    for part in ("runs", "outputs"):
+        (results / part).mkdir(parents=True, exist_ok=True)
+    runs = [json.loads(path.read_text()) for path in sorted((scratch / "results").glob("*.json"))]
+    for run in runs:
+        (results / "runs" / f"{run['name']}.json").write_text(
+            json.dumps(_rounded(run), separators=(",", ":")) + "\n"
+        )
+        if run["finished"] and run["kind"] == "pretrain" and run["model"] in FOR_MAE and run["seed"] < 5:
+            name = f"{run['dataset']}__{run['model']}__trained-seed{run['seed']}"
+            _keep(store, run["name"], labels, results / "outputs" / f"{name}.npz")
+        if demo and run["finished"] and _is_demo(run):
+            _keep(store, run["name"], labels, demo / f"{DEMO[run['objective']]}.npz")
+    _renew(results / "paired.json", shortened(paired_on_test(store, runs, labels)))
+    return len(runs)
+
+
+def _renew(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Put rows in the place of those for the same network and objective."""
+
+    def key(row: dict[str, Any]) -> tuple[str, ...]:
+        return row["dataset"], row["model"], row["objective"]
+
+    old = json.loads(path.read_text()) if path.is_file() else []
+    both = {key(row): row for row in (*old, *rows)}
+    path.write_text(json.dumps([both[k] for k in sorted(both)], indent=1) + "\n")
+
+
+def _is_demo(run: dict[str, object]) -> bool:
+    return (
+        run["kind"] == "finetune"
+        and run["model"] == "resnet18"
+        and run["seed"] == 0
+        and run["objective"] in DEMO
+    )
+
+
+def _keep(store: Store, run: str, labels: np.ndarray, to: Path) -> None:
+    with np.load(store.output(run)) as file:
+        logits = file["logits"]
+    to.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(to, logits=logits, labels=labels.astype(np.uint8), run=np.array(run))
+
+
+def _rounded(run: dict[str, object]) -> dict[str, object]:
+    """Per-epoch numbers to seven digits; `from_float16` stays exact, `verify` compares with it."""
+    log = [{k: float(f"{v:.7g}") if isinstance(v, float) else v for k, v in e.items()} for e in run["log"]]  # type: ignore[attr-defined]
+    return {**run, "log": log}
+
+
+# -------------------------------- results that come with the repository
+
+
+def load_runs(folder: Path | None = None) -> list[dict[str, Any]]:
+    """Results of all finished runs; by default those that come with the repository."""
+    found = [json.loads(path.read_text()) for path in sorted((folder or RUNS).glob("*.json"))]
+    return [run for run in found if run.get("finished")]
+
+
+def load_paired(folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """Differences to CE with their intervals over test samples, from `paired_on_test`."""
+    path = folder / "paired.json"
+    return list(json.loads(path.read_text())) if path.is_file() else []
+
+
+def save_study(study: dict[str, Any], path: Path) -> None:
+    """Write a study, compressed when the name ends in .gz; the same numbers give the same bytes."""
+    content = json.dumps(study, separators=(",", ":")).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+
+
+def load_study(path: Path = STUDY) -> dict[str, Any]:
+    """Read a study written by `save_study`."""
+    if not path.is_file():
+        raise DataError(f"load_study: {path} not found. Make it with `python -m reproduction study`.")
+    content = path.read_bytes()
+    return dict(json.loads(gzip.decompress(content) if path.suffix == ".gz" else content))
+
+
+def kept_outputs() -> list[Outputs]:
+    """Outputs of the networks trained here, for the studies over several models of one architecture."""
+    return [read_npz(path) for path in sorted((RESULTS / "outputs").glob("*.npz"))]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One set of kept outputs recomputed: the largest gap to the numbers its run wrote down."""
+
+    name: str
+    run: str
+    gap: float
+    numbers: dict[str, float]
+
+    @property
+    def good(self) -> bool:
+        """Equal up to rounding."""
+        return self.gap < 1e-9
+
+
+def verify() -> list[Checked]:
+    """Recompute accuracy and AURC of all kept outputs and compare them with the runs' own records."""
+    runs = {run["name"]: run for run in load_runs()}
+    demo = Path(str(files("abstain"))) / "data"
+    checked = []
+    for path in [*sorted((RESULTS / "outputs").glob("*.npz")), *sorted(demo.glob("*.npz"))]:
+        with np.load(path) as file:
+            if "run" not in file:
+                continue
+            run, logits, labels = str(file["run"]), file["logits"].astype(np.float32), file["labels"]
+        numbers = score_logits(logits, labels.astype(np.int64))
+        written = runs[run]["from_float16"]
+        gap = max(abs(numbers[key] - written[key]) for key in numbers)
+        checked.append(Checked(path.stem, run, gap, numbers))
+    return checked

@@ -1,1 +1,0 @@
-"""Training selective classifiers: the paper's fine-tuning table."""
