@@ -97,16 +97,22 @@ def cross_entropy(
     """
     classes, labels = _classes_and_labels("cross_entropy", logits, labels, probs)
     temperature = check_positive("cross_entropy", "temperature", temperature)
-    values = _by_row(classes, labels, temperature, simplex.cross_entropy)
+    (values,) = simplex.read(classes, [simplex.READINGS["cross_entropy"]], temperature, labels)
     if clip is not None:
         most = float(-np.log(check_positive("cross_entropy", "clip", clip)))
         values = classes.road.xp.where(values > most, most, values)
-    if is_concrete(values) and not bool(classes.road.xp.all(classes.road.xp.isfinite(values))):
+    check_possible(classes, values)
+    return classes.deliver(values)
+
+
+def check_possible(classes: Classes, cross_entropy: Array) -> None:
+    """No label of probability 0."""
+    xp = classes.road.xp
+    if is_concrete(cross_entropy) and not bool(xp.all(xp.isfinite(cross_entropy))):
         remedy = "Pass the logits, in which a tiny probability is not yet 0, or state `clip=1e-12`."
         raise InputError(
             f"cross_entropy: the label's probability must not be 0, got 0, an infinite loss. {remedy}"
         )
-    return classes.deliver(values)
 
 
 def brier(
@@ -125,22 +131,8 @@ def brier(
     """
     classes, labels = _classes_and_labels("brier", logits, labels, probs)
     temperature = check_positive("brier", "temperature", temperature)
-    return classes.deliver(_by_row(classes, labels, temperature, simplex.brier))
-
-
-def _by_row(classes: Classes, labels: Array, temperature: float, loss: Callable[..., Array]) -> Array:
-    read = simplex.odds_of_logits if classes.kind == "logits" else simplex.odds_of_probs
-    place = [0]  # rows come in order, piece by piece
-    flat = labels.reshape(-1) if classes.road.host else labels
-
-    def work(xp: Namespace, rows: Array) -> Array:
-        own = flat
-        if classes.road.host:
-            own = flat[place[0] : place[0] + len(rows)]
-            place[0] += len(rows)
-        return loss(read(xp, rows, temperature), own)
-
-    return classes.by_row(work)
+    (values,) = simplex.read(classes, [simplex.READINGS["brier"]], temperature, labels)
+    return classes.deliver(values)
 
 
 def squared_error(prediction: Array, target: Array) -> Any:

@@ -7,82 +7,243 @@ that a softmax can tell is a function of :math:`e_j = e^{-d_j}` and :math:`s = \
 
 and a confident row is one with a tiny s. All sums are kept relative to the runner-up's :math:`e_2`, so that
 they are of order one however tiny s is; a result's logarithm is then `-d2` plus the logarithm of such a sum.
+On numpy these sums do not depend on the order of the classes, to the last bit (`total`).
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array, Namespace, float_dtype
+from abstain._check_classes import Classes
+from abstain.core.packed import in_threads
 from abstain.core.rows import beside
 
 _FACTORIAL = [math.factorial(k) for k in range(12)]
+_CHUNK = 1 << 15  # entries handled at a time on the host: temporaries stay in the cache
+_PIECE = 1 << 12  # rows whose keys are finished at a time: fewer would be all overhead
+_NARROW = 64  # up to this many classes, one class after the other for many samples is faster
+_FAR = -1e4  # e^_FAR is 0 in every float, and 0 times _FAR is 0
+_UNIT = 2.0**-52
+_LONE = 1e300  # a distance no logarithm of a sum can add to
 
 
-class Odds(NamedTuple):
-    """Rows of K classes along the last axis, seen from the winner.
+def total(xp: Namespace, terms: Array, axis: int = -1) -> Array:
+    """Sum of terms in [0, 1]; on numpy free of their order, to the last bit, and rounded only at the end.
 
-    top: largest entry. winner: its index, the first of equals. d: distance of every class to the winner (its
-    own entry is infinite, so that it drops out of every sum). d2: distance of the runner-up. ratio: e_j /
-    e_2. e2, s.
+    A float in [1, 2) is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its
+    nearest multiple of the unit in the bits of the sum, and whole numbers add exactly in any order (modulo
+    2^64, where the bits of the 1 cancel). What the first rounding left over is added up the same way. More
+    than 2^10 terms take larger units.
+    """
+    if xp is not np:
+        return xp.sum(terms, axis=axis)
+    count = terms.shape[axis]
+    one = 2.0 ** max(0, (count - 1).bit_length() - 10)
+    shifted = terms + one
+    whole = _sum_of_bits(shifted, one, count, axis)
+    shifted -= one
+    np.subtract(terms, shifted, out=shifted)  # exact, at most half a unit
+    base = 1.5 * one * one * _UNIT
+    shifted += base
+    rest = _sum_of_bits(shifted, base, count, axis)
+    return (whole + rest * (one * _UNIT)) * (one * _UNIT)
+
+
+def _sum_of_bits(shifted: np.ndarray, base: float, count: int, axis: int) -> np.ndarray:
+    start = count * int(np.float64(base).view(np.int64))
+    bits = shifted.view(np.uint64).sum(axis=axis) - np.uint64(start % 2**64)
+    return np.asarray(bits).view(np.int64)
+
+
+class Odds:
+    """Rows of K classes, seen from the winner.
+
+    top: largest entry. winner: its index, the first of equals. d2, e2: distance and odds of the runner-up.
+    x: log(e_j / e_2) of every class, and ratio: e_j / e_2, with the winner left out of every sum. won, own_d:
+    is the label the winner, and its distance (where labels were given). What is summed over the classes is
+    summed when first asked for.
     """
 
     top: Array
     winner: Array
-    d: Array
     d2: Array
-    ratio: Array
     e2: Array
-    s: Array
-    xp: Namespace
+    x: Array
+    ratio: Array
+    won: Array
+    own_d: Array
+    axis: int = -1
+    order: float = 2.0
+    temperature: float = 1.0
+
+    def __init__(self, xp: Namespace, **known: Any) -> None:
+        self.xp = xp
+        self.__dict__.update(known)
+
+    @cached_property
+    def r(self) -> Array:
+        """Sum of e_j / e_2: from 1 to K - 1, or 0 where no other class can occur."""
+        return total(self.xp, self.ratio, self.axis)
+
+    @cached_property
+    def spread(self) -> Array:
+        """Sum of x_j e_j / e_2 with the sign changed, at least 0."""
+        x = self.x
+        if self.xp is not np or float(x.min()) < _FAR:
+            x = self.xp.where(x > _FAR, x, self.xp.full_like(x, _FAR))
+        return total(self.xp, -x * self.ratio, self.axis)
+
+    @cached_property
+    def squares(self) -> Array:
+        """Sum of (e_j / e_2)^2."""
+        return total(self.xp, self.ratio * self.ratio, self.axis)
+
+    @cached_property
+    def powers(self) -> Array:
+        """Sum of (e_j / e_2)^order."""
+        some = self.ratio > 0
+        safe = self.xp.where(some, self.ratio, self.xp.ones_like(self.ratio))
+        power = self.xp.where(some, safe**self.order, self.xp.zeros_like(safe))
+        return total(self.xp, power, self.axis)
+
+    @cached_property
+    def s(self) -> Array:
+        """Odds against the winner."""
+        return self.e2 * self.r
+
+    @cached_property
+    def log1p_s(self) -> Array:
+        """-log p_max."""
+        return self.xp.log1p(self.s)
 
 
-def _at(xp: Namespace, x: Array, index: Array) -> Array:
-    return xp.take_along_axis(x, index[..., None], axis=-1)[..., 0]
-
-
-def odds_of_logits(xp: Namespace, logits: Array, temperature: float = 1.0) -> Odds:
+def odds_of_logits(
+    xp: Namespace, logits: Array, temperature: float = 1.0, labels: Array | None = None
+) -> Odds:
     """Odds of logits in wide floats; -inf marks a class that cannot occur."""
-    winner = xp.argmax(logits, axis=-1)
-    top = _at(xp, logits, winner)  # not max(), whose gradient is shared out among equals
-    d = top[..., None] - logits
-    return _odds(xp, top, winner, d if temperature == 1 else d / temperature, None)
+    return _odds(xp, logits, "logits", temperature, xp.argmax(logits, axis=-1), labels, -1)
 
 
-def odds_of_probs(xp: Namespace, probs: Array, temperature: float = 1.0) -> Odds:
+def odds_of_probs(xp: Namespace, probs: Array, temperature: float = 1.0, labels: Array | None = None) -> Odds:
     """Odds of probabilities in wide floats. Each row counts relative to its own sum."""
-    winner = xp.argmax(probs, axis=-1)
-    top = _at(xp, probs, winner)
-    some = probs > 0
-    far = xp.full_like(probs, float("inf"))
-    d = xp.where(some, xp.log(top[..., None] / xp.where(some, probs, xp.ones_like(probs))), far)
-    return _odds(xp, top, winner, d / temperature, probs if temperature == 1 else None)
+    return _odds(xp, probs, "probs", temperature, xp.argmax(probs, axis=-1), labels, -1)
 
 
-def _odds(xp: Namespace, top: Array, winner: Array, d: Array, probs: Array | None) -> Odds:
-    d = _with_winner(xp, d, winner, float("inf"))
-    d2 = xp.min(d, axis=-1)
+def _odds(
+    xp: Namespace,
+    z: Array,
+    kind: str,
+    temperature: float,
+    winner: Array,
+    labels: Array | None,
+    axis: int,
+) -> Odds:
+    top = _at(xp, z, winner, axis)  # not max(), whose gradient is shared out among equals
+    probs = kind == "probs"
+    second = xp.max(_with_winner(xp, z, winner, 0.0 if probs else -float("inf"), axis), axis=axis)
+
+    def distance(value: Array) -> Array:
+        if not probs:
+            return (top - value) / temperature
+        some = value > 0
+        log = xp.log(top / xp.where(some, value, xp.ones_like(value)))
+        return xp.where(some, log, xp.full_like(value, float("inf"))) / temperature
+
+    d2 = distance(second)
     lone = xp.isinf(d2)  # no other class can occur (or the distance is beyond any float)
-    start = xp.where(lone, xp.zeros_like(d2), d2)
-    if probs is None:
-        ratio, e2 = xp.exp(start[..., None] - d), xp.exp(-d2)
+    known: dict[str, Any] = {"top": top, "winner": winner, "d2": d2, "axis": axis}
+    base = xp.expand_dims(xp.where(lone, top, second), axis=axis)
+    if not probs:
+        x = z - base
+        x = _with_winner(xp, x if temperature == 1 else x / temperature, winner, _FAR, axis)
+        known |= {"x": x, "ratio": xp.exp(x), "e2": xp.exp(-d2)}
     else:  # divide rather than take the exponential of a logarithm: one rounding instead of three
-        others = _with_winner(xp, probs, winner, 0.0)
-        second = xp.max(others, axis=-1)
-        ratio = others / xp.where(second > 0, second, xp.ones_like(second))[..., None]
-        e2 = second / top
-    s = e2 * xp.sum(ratio, axis=-1)
-    return Odds(top, winner, d, d2, ratio, e2, s, xp)
+        ratio = _with_winner(xp, z / base, winner, 0.0, axis)
+        some = ratio > 0
+        x = xp.log(xp.where(some, ratio, xp.ones_like(ratio))) / temperature
+        x = xp.where(some, x, xp.full_like(x, -float("inf")))
+        plain = temperature == 1
+        e2 = second / top if plain else xp.exp(-d2)
+        known |= {"x": x, "ratio": ratio if plain else xp.exp(x), "e2": e2}
+    if labels is not None:
+        won = labels == winner
+        own = distance(_at(xp, z, labels, axis))
+        known |= {"won": won, "own_d": xp.where(won, xp.zeros_like(own), own)}
+    return Odds(xp, **known)
 
 
-def _with_winner(xp: Namespace, x: Array, winner: Array, value: float) -> Array:
+class Reading(NamedTuple):
+    """A number of each row as a function of its odds, and the sums over classes it reads beside `r`."""
+
+    value: Callable[[Odds], Array]
+    sums: tuple[str, ...] = ()
+
+
+def _key(log_distance: Callable[[Odds], Array], *sums: str) -> Reading:
+    return Reading(lambda odds: finite(odds.xp, -log_distance(odds)), sums)
+
+
+def read(
+    classes: Classes,
+    readings: Sequence[Reading],
+    temperature: float = 1.0,
+    labels: Array | None = None,
+    order: float = 2.0,
+) -> list[Array]:
+    """Numbers of every row, all in one pass; on the host chunk by chunk, in threads if there is much of it.
+
+    There every row is worked on alone, so its result does not depend on where it stands.
+    """
+    road, kind = classes.road, classes.kind
+    options = {"order": order, "temperature": temperature}
+    if not road.host:
+        make = odds_of_logits if kind == "logits" else odds_of_probs
+        odds = make(road.xp, wide(road.xp, classes.values), temperature, labels)
+        odds.__dict__.update(options)
+        return [reading.value(odds) for reading in readings]
+    flat = classes.values.reshape(-1, classes.values.shape[-1])
+    own = None if labels is None else labels.reshape(-1)
+    count = flat.shape[-1]
+    axis = 0 if count <= _NARROW else -1
+    step = max(1, _CHUNK // count)
+    names = ["top", "winner", "d2", "e2", "r", *{name for reading in readings for name in reading.sums}]
+    names += [] if own is None else ["won", "own_d"]
+
+    def chunk(a: int, b: int) -> list[np.ndarray]:
+        rows = np.ascontiguousarray(flat[a:b], dtype=None if flat.dtype.kind == "f" else np.float64)
+        z = np.array(rows.T if axis == 0 else rows, dtype=np.float64, order="C")
+        odds = _odds(np, z, kind, temperature, rows.argmax(axis=-1), None if own is None else own[a:b], axis)
+        odds.order = order
+        return [getattr(odds, name) for name in names]
+
+    def piece(a: int, b: int) -> list[np.ndarray]:
+        with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
+            chunks = [chunk(i, min(i + step, b)) for i in range(a, b, step)]
+            odds = Odds(np, **options, **{name: np.concatenate(part) for name, part in zip(names, zip(*chunks))})
+            return [reading.value(odds) for reading in readings]
+
+    found = in_threads(piece, len(flat), -(-_PIECE // step) * step, count)
+    return [np.concatenate(part).reshape(classes.values.shape[:-1]) for part in zip(*found)]
+
+
+def _at(xp: Namespace, x: Array, index: Array, axis: int = -1) -> Array:
+    if xp is np and x.ndim == 2:  # many times faster than take_along_axis for short rows
+        line = np.arange(len(index))
+        return x[index, line] if axis == 0 else x[line, index]
+    return xp.squeeze(xp.take_along_axis(x, xp.expand_dims(index, axis=axis), axis=axis), axis=axis)
+
+
+def _with_winner(xp: Namespace, x: Array, winner: Array, value: float, axis: int = -1) -> Array:
     """`x` with the winner's entry replaced."""
     if xp is np:  # several times faster than comparing every place with the winner's
         x = x.copy()
-        np.put_along_axis(x, winner[..., None], value, axis=-1)
+        np.put_along_axis(x, np.expand_dims(winner, axis), value, axis=axis)
         return x
     return xp.where(places(xp, x) == winner[..., None], xp.full_like(x, value), x)
 
@@ -97,48 +258,32 @@ def winners(xp: Namespace, x: Array) -> Array:
     return places(xp, x) == xp.argmax(x, axis=-1)[..., None]
 
 
-def log1p_ratio(xp: Namespace, x: Array) -> Array:
+def log1p_ratio(xp: Namespace, x: Array, log1p: Array | None = None) -> Array:
     """log(1 + x) / x, 1 at 0."""
     some = x > 0
-    return xp.where(some, xp.log1p(x) / xp.where(some, x, xp.ones_like(x)), xp.ones_like(x))
-
-
-def weighted(odds: Odds, factor: Array) -> Array:
-    """Sum over the other classes of e_j / e_2 times a factor; classes that cannot occur count for nothing."""
-    xp = odds.xp
-    some = odds.ratio > 0
-    return xp.sum(xp.where(some, odds.ratio * xp.where(some, factor, xp.zeros_like(factor)), 0.0), axis=-1)
+    log1p = xp.log1p(x) if log1p is None else log1p
+    return xp.where(some, log1p / xp.where(some, x, xp.ones_like(x)), xp.ones_like(x))
 
 
 def log_softmax(odds: Odds) -> Array:
     """Logarithms of all K probabilities; -inf where a class cannot occur."""
     xp = odds.xp
-    d = _with_winner(xp, odds.d, odds.winner, 0.0)
-    return -d - xp.log1p(odds.s)[..., None]
+    d = odds.d2[..., None] - odds.x
+    return -_with_winner(xp, d, odds.winner, 0.0) - odds.log1p_s[..., None]
 
 
-def _own_distance(odds: Odds, labels: Array) -> tuple[Array, Array]:
-    """Distance of each row's label to the winner, and whether it is the winner."""
-    xp = odds.xp
-    won = labels == odds.winner
-    d = _at(xp, odds.d, labels)
-    return xp.where(won, xp.zeros_like(d), d), won
-
-
-def cross_entropy(odds: Odds, labels: Array) -> Array:
+def cross_entropy(odds: Odds) -> Array:
     """-log p of the label: d_label + log(1 + s), every digit kept when it is tiny."""
-    d, _ = _own_distance(odds, labels)
-    return d + odds.xp.log1p(odds.s)
+    return odds.own_d + odds.log1p_s
 
 
-def brier(odds: Odds, labels: Array) -> Array:
+def brier(odds: Odds) -> Array:
     r"""Sum over classes of (p_k - 1[k = label])^2, written with e_j so that nothing cancels."""
     xp, s = odds.xp, odds.s
-    d, won = _own_distance(odds, labels)
-    e = xp.exp(-d)
-    squares = xp.sum((odds.ratio * odds.e2[..., None]) ** 2, axis=-1)
+    e = xp.exp(-odds.own_d)
+    squares = odds.squares * odds.e2**2
     lost = (1 + (s - e)) ** 2 + 1 + (squares - e**2)
-    return xp.where(won, s**2 + squares, lost) / (1 + s) ** 2
+    return xp.where(odds.won, s**2 + squares, lost) / (1 + s) ** 2
 
 
 def log_mean(xp: Namespace, logs: Array) -> Array:
@@ -172,12 +317,10 @@ def log_information(xp: Namespace, logs: Array) -> Array:
 
 def log_complement(odds: Odds) -> Array:
     r"""Logarithm of 1 - p_max = s / (1 + s); -inf for a row without doubt."""
-    xp = odds.xp
-    log_s = xp.log(xp.sum(odds.ratio, axis=-1)) - odds.d2
-    large = odds.s >= 1  # there log s and log(1 + s) nearly cancel
-    return xp.where(
-        large, -xp.log1p(1 / xp.where(large, odds.s, xp.ones_like(odds.s))), log_s - xp.log1p(odds.s)
-    )
+    xp, s = odds.xp, odds.s
+    large = s >= 1  # there log s and log(1 + s) nearly cancel
+    near = -xp.log1p(1 / xp.where(large, s, xp.ones_like(s)))
+    return xp.where(large, near, xp.log(odds.r) - odds.d2 - odds.log1p_s)
 
 
 def log_margin_complement(odds: Odds) -> Array:
@@ -185,31 +328,30 @@ def log_margin_complement(odds: Odds) -> Array:
     xp = odds.xp
     margin = -xp.expm1(-odds.d2) / (1 + odds.s)
     small = margin < 0.5  # there the logarithm is that of a number close to 1
-    far = xp.log(1 + xp.sum(odds.ratio, axis=-1)) - odds.d2 - xp.log1p(odds.s)
+    far = xp.log(1 + odds.r) - odds.d2 - odds.log1p_s
     return xp.where(small, xp.log1p(-xp.where(small, margin, xp.zeros_like(margin))), far)
 
 
 def log_entropy(odds: Odds) -> Array:
     r"""Logarithm of the entropy log(1 + s) + sum d_j e_j / (1 + s)."""
     xp, s = odds.xp, odds.s
-    own = xp.sum(odds.ratio, axis=-1) * log1p_ratio(xp, s)
-    return xp.log(own + weighted(odds, odds.d) / (1 + s)) - odds.d2
+    d2 = xp.where(odds.d2 < _LONE, odds.d2, xp.zeros_like(odds.d2))
+    own = odds.r * log1p_ratio(xp, s, odds.log1p_s)
+    return xp.log(own + (d2 * odds.r + odds.spread) / (1 + s)) - odds.d2
 
 
 def log_gini(odds: Odds) -> Array:
     r"""Logarithm of the Gini impurity 1 - sum p_j^2 = (2 s + s^2 - sum e_j^2) / (1 + s)^2."""
-    xp, s = odds.xp, odds.s
-    pairs = xp.sum(odds.ratio * (2 + s[..., None] - odds.ratio * odds.e2[..., None]), axis=-1)
-    return xp.log(pairs) - odds.d2 - 2 * xp.log1p(s)
+    pairs = odds.r * (2 + odds.s) - odds.e2 * odds.squares
+    return odds.xp.log(pairs) - odds.d2 - 2 * odds.log1p_s
 
 
-def log_norm_complement(odds: Odds, p: float) -> Array:
-    r"""Logarithm of 1 - ||softmax||_p for p > 1, where -log ||.||_p = log(1 + s) - log(1 + sum e_j^p) / p."""
-    xp, s = odds.xp, odds.s
-    power = xp.where(odds.ratio > 0, odds.ratio * odds.e2[..., None], 0.0) ** (p - 1)
-    inner = xp.sum(odds.ratio * power, axis=-1)  # sum e_j^p, relative to e_2
-    gap = xp.sum(odds.ratio, axis=-1) * log1p_ratio(xp, s)
+def log_norm_complement(odds: Odds) -> Array:
+    r"""Logarithm of 1 - ||softmax||_p, p > 1 the odds' order: -log ||.||_p = log(1 + s) - log(1 + sum e_j^p) / p."""
+    xp, p = odds.xp, odds.order
+    gap = odds.r * log1p_ratio(xp, odds.s, odds.log1p_s)
     if p < float("inf"):
+        inner = odds.powers * odds.e2 ** (p - 1)  # sum e_j^p, relative to e_2
         gap = gap - inner * log1p_ratio(xp, inner * odds.e2) / p
     loss = gap * odds.e2  # -log of the norm
     some = loss > 0
@@ -228,3 +370,18 @@ def finite(xp: Namespace, key: Array) -> Array:
 def wide(xp: Namespace, x: Array) -> Array:
     """`x` in the widest float of its library."""
     return xp.astype(x, float_dtype(xp))
+
+
+READINGS = {
+    "max_softmax": _key(log_complement),
+    "softmax_margin": _key(log_margin_complement),
+    "negative_entropy": _key(log_entropy, "spread"),
+    "negative_gini": _key(log_gini, "squares"),
+    "probability_norm": _key(log_norm_complement, "powers"),
+    "max_logit": Reading(lambda odds: odds.top),
+    "logit_margin": Reading(lambda odds: finite(odds.xp, odds.d2)),
+    "energy": Reading(lambda odds: odds.top + odds.temperature * odds.log1p_s),
+    "zero_one": Reading(lambda odds: ~odds.won),
+    "cross_entropy": Reading(cross_entropy),
+    "brier": Reading(brier, ("squares",)),
+}

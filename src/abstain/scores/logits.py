@@ -7,6 +7,7 @@ from typing import Any
 from abstain._arrays import Array, Namespace
 from abstain._check_classes import check_classes, check_positive
 from abstain.core import simplex
+from abstain.scores.softmax import one_reading
 
 _LOGITS = ("logits",)
 
@@ -35,12 +36,7 @@ def logit_margin(
     >>> logit_margin([[1.0, 3.0, 0.5]]).tolist()
     [2.0]
     """
-    classes = check_classes("logit_margin", logits, probs)
-    temperature = check_positive("logit_margin", "temperature", temperature)
-    read = simplex.odds_of_logits if classes.kind == "logits" else simplex.odds_of_probs
-    return classes.deliver(
-        classes.by_row(lambda xp, rows: simplex.finite(xp, read(xp, rows, temperature).d2))
-    )
+    return one_reading("logit_margin", logits, probs, temperature)
 
 
 def energy(logits: Array | None = None, /, *, probs: Array | None = None, temperature: float = 1.0) -> Any:
@@ -51,14 +47,7 @@ def energy(logits: Array | None = None, /, *, probs: Array | None = None, temper
     >>> float(energy([[0.0, 0.0]])[0].round(4))  # ln 2
     0.6931
     """
-    classes = check_classes("energy", logits, probs, takes=_LOGITS)
-    temperature = check_positive("energy", "temperature", temperature)
-
-    def value(xp: Namespace, rows: Array) -> Array:
-        odds = simplex.odds_of_logits(xp, rows, temperature)
-        return odds.top + temperature * xp.log1p(odds.s)
-
-    return classes.deliver(classes.by_row(value))
+    return one_reading("energy", logits, probs, temperature, takes=_LOGITS)
 
 
 def logit_norm(logits: Array | None = None, /, *, probs: Array | None = None, p: float = 2.0) -> Any:
@@ -95,7 +84,9 @@ def normalised_max_logit(
 
     def value(xp: Namespace, rows: Array) -> Array:
         below = xp.max(rows, axis=-1)[..., None] - rows  # the offset drops out before anything is rounded
-        top = xp.mean(below, axis=-1)
+        most = xp.max(below, axis=-1)
+        scale = xp.where(most > 0, most, xp.ones_like(most))
+        top = simplex.total(xp, below / scale[..., None]) * (scale / rows.shape[-1])
         norm = _norm(xp, top[..., None] - below, order)
         some = norm > 0
         return xp.where(some, top / xp.where(some, norm, xp.ones_like(norm)), xp.zeros_like(norm))
@@ -110,7 +101,7 @@ def _norm(xp: Namespace, rows: Array, p: float) -> Array:
     if p == float("inf"):
         return most
     scale = xp.where(most > 0, most, xp.ones_like(most))
-    total = xp.sum((size / scale[..., None]) ** p, axis=-1)
+    total = simplex.total(xp, (size / scale[..., None]) ** p)
     total = xp.where(most > 0, total, xp.ones_like(total))  # keeps the gradient of a zero row finite
     return most * (xp.sqrt(total) if p == 2 else total ** (1 / p))
 
