@@ -33,19 +33,19 @@ _UNIT = 2.0**-52
 _LONE = 1e300  # a distance no logarithm of a sum can add to
 
 
-def total(xp: Namespace, terms: Array, axis: int = -1) -> Array:
+def total(xp: Namespace, terms: Array, axis: int = -1, room: Array | None = None) -> Array:
     """Sum of terms in [0, 1]; on numpy free of their order, to the last bit, and rounded only at the end.
 
     A float in [1, 2) is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its
     nearest multiple of the unit in the bits of the sum, and whole numbers add exactly in any order (modulo
     2^64, where the bits of the 1 cancel). What the first rounding left over is added up the same way. More
-    than 2^10 terms take larger units.
+    than 2^10 terms take larger units. `room`: where to work, of the shape of `terms`.
     """
     if xp is not np:
         return xp.sum(terms, axis=axis)
     count = terms.shape[axis]
     one = 2.0 ** max(0, (count - 1).bit_length() - 10)
-    shifted = terms + one
+    shifted = np.add(terms, one, out=room)
     whole = _sum_of_bits(shifted, one, count, axis)
     shifted -= one
     np.subtract(terms, shifted, out=shifted)  # exact, at most half a unit
@@ -79,6 +79,7 @@ class Odds:
     won: Array
     own_d: Array
     axis: int = -1
+    room: Sequence[Array] = (None, None)
     order: float = 2.0
     temperature: float = 1.0
 
@@ -89,7 +90,7 @@ class Odds:
     @cached_property
     def r(self) -> Array:
         """Sum of e_j / e_2: from 1 to K - 1, or 0 where no other class can occur."""
-        return total(self.xp, self.ratio, self.axis)
+        return self._total(self.ratio)
 
     @cached_property
     def spread(self) -> Array:
@@ -97,20 +98,23 @@ class Odds:
         x = self.x
         if self.xp is not np or float(x.min()) < _FAR:
             x = self.xp.where(x > _FAR, x, self.xp.full_like(x, _FAR))
-        return total(self.xp, -x * self.ratio, self.axis)
+        terms = self.xp.multiply(x, self.ratio, **_into(self.room[0]))
+        return self._total(self.xp.negative(terms, **_into(self.room[0])))
 
     @cached_property
     def squares(self) -> Array:
         """Sum of (e_j / e_2)^2."""
-        return total(self.xp, self.ratio * self.ratio, self.axis)
+        return self._total(self.xp.multiply(self.ratio, self.ratio, **_into(self.room[0])))
 
     @cached_property
     def powers(self) -> Array:
         """Sum of (e_j / e_2)^order."""
         some = self.ratio > 0
         safe = self.xp.where(some, self.ratio, self.xp.ones_like(self.ratio))
-        power = self.xp.where(some, safe**self.order, self.xp.zeros_like(safe))
-        return total(self.xp, power, self.axis)
+        return self._total(self.xp.where(some, safe**self.order, self.xp.zeros_like(safe)))
+
+    def _total(self, terms: Array) -> Array:
+        return total(self.xp, terms, self.axis, self.room[1])
 
     @cached_property
     def s(self) -> Array:
@@ -135,6 +139,11 @@ def odds_of_probs(xp: Namespace, probs: Array, temperature: float = 1.0, labels:
     return _odds(xp, probs, "probs", temperature, xp.argmax(probs, axis=-1), labels, -1)
 
 
+def _into(room: Array | None) -> dict[str, Array]:
+    """Where numpy is to put a result: fresh memory for every temporary costs more than the arithmetic."""
+    return {} if room is None else {"out": room}
+
+
 def _odds(
     xp: Namespace,
     z: Array,
@@ -142,40 +151,45 @@ def _odds(
     temperature: float,
     winner: Array,
     labels: Array | None,
-    axis: int,
+    axis: int = -1,
+    room: Sequence[Array] = (None, None, None),
 ) -> Odds:
+    """Odds of rows with classes along an axis. With room to work in, `z` is overwritten."""
     top = _at(xp, z, winner, axis)  # not max(), whose gradient is shared out among equals
+    value = None if labels is None else _at(xp, z, labels, axis)
     probs = kind == "probs"
-    second = xp.max(_with_winner(xp, z, winner, 0.0 if probs else -float("inf"), axis), axis=axis)
+    here, there = ({}, {}) if room[0] is None else (_into(z), _into(room[0]))
+    others = _with_winner(xp, z, winner, 0.0 if probs else -float("inf"), axis, bool(here))
+    second = xp.max(others, axis=axis)
 
-    def distance(value: Array) -> Array:
+    def distance(entry: Array) -> Array:
         if not probs:
-            return (top - value) / temperature
-        some = value > 0
-        log = xp.log(top / xp.where(some, value, xp.ones_like(value)))
-        return xp.where(some, log, xp.full_like(value, float("inf"))) / temperature
+            return (top - entry) / temperature
+        some = entry > 0
+        log = xp.log(top / xp.where(some, entry, xp.ones_like(entry)))
+        return xp.where(some, log, xp.full_like(entry, float("inf"))) / temperature
 
     d2 = distance(second)
     lone = xp.isinf(d2)  # no other class can occur (or the distance is beyond any float)
-    known: dict[str, Any] = {"top": top, "winner": winner, "d2": d2, "axis": axis}
     base = xp.expand_dims(xp.where(lone, top, second), axis=axis)
     if not probs:
-        x = z - base
-        x = _with_winner(xp, x if temperature == 1 else x / temperature, winner, _FAR, axis)
-        known |= {"x": x, "ratio": xp.exp(x), "e2": xp.exp(-d2)}
+        x = xp.subtract(z, base, **here)
+        if temperature != 1:
+            x = xp.divide(x, temperature, **here)
+        x = _with_winner(xp, x, winner, _FAR, axis, True)
+        ratio, e2 = xp.exp(x, **there), xp.exp(-d2)
     else:  # divide rather than take the exponential of a logarithm: one rounding instead of three
-        ratio = _with_winner(xp, z / base, winner, 0.0, axis)
+        ratio, e2 = xp.divide(others, base, **here), second / top
         some = ratio > 0
-        x = xp.log(xp.where(some, ratio, xp.ones_like(ratio))) / temperature
-        x = xp.where(some, x, xp.full_like(x, -float("inf")))
-        plain = temperature == 1
-        e2 = second / top if plain else xp.exp(-d2)
-        known |= {"x": x, "ratio": ratio if plain else xp.exp(x), "e2": e2}
-    if labels is not None:
-        won = labels == winner
-        own = distance(_at(xp, z, labels, axis))
+        x = xp.log(xp.where(some, ratio, xp.ones_like(ratio)), **there)
+        x = xp.where(some, x, xp.full_like(x, -float("inf"))) / temperature
+        if temperature != 1:
+            ratio, e2 = xp.exp(x, **here), xp.exp(-d2)
+    known = {"top": top, "winner": winner, "d2": d2, "e2": e2, "x": x, "ratio": ratio}
+    if value is not None:
+        won, own = labels == winner, distance(value)
         known |= {"won": won, "own_d": xp.where(won, xp.zeros_like(own), own)}
-    return Odds(xp, **known)
+    return Odds(xp, axis=axis, room=room[1:], **known)
 
 
 class Reading(NamedTuple):
@@ -215,17 +229,21 @@ def read(
     names = ["top", "winner", "d2", "e2", "r", *{name for reading in readings for name in reading.sums}]
     names += [] if own is None else ["won", "own_d"]
 
-    def chunk(a: int, b: int) -> list[np.ndarray]:
+    def chunk(a: int, b: int, rooms: np.ndarray) -> list[np.ndarray]:
         rows = np.ascontiguousarray(flat[a:b], dtype=None if flat.dtype.kind == "f" else np.float64)
-        z = np.array(rows.T if axis == 0 else rows, dtype=np.float64, order="C")
-        odds = _odds(np, z, kind, temperature, rows.argmax(axis=-1), None if own is None else own[a:b], axis)
+        z, *room = rooms[:, : rows.size].reshape(4, *(rows.T if axis == 0 else rows).shape)
+        z[...] = rows.T if axis == 0 else rows
+        mine = None if own is None else own[a:b]
+        odds = _odds(np, z, kind, temperature, rows.argmax(axis=-1), mine, axis, room)
         odds.order = order
         return [getattr(odds, name) for name in names]
 
     def piece(a: int, b: int) -> list[np.ndarray]:
+        rooms = np.empty((4, min(step, b - a) * count))
         with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
-            chunks = [chunk(i, min(i + step, b)) for i in range(a, b, step)]
-            odds = Odds(np, **options, **{name: np.concatenate(part) for name, part in zip(names, zip(*chunks))})
+            chunks = [chunk(i, min(i + step, b), rooms) for i in range(a, b, step)]
+            known = {name: np.concatenate(part) for name, part in zip(names, zip(*chunks))}
+            odds = Odds(np, **options, **known)
             return [reading.value(odds) for reading in readings]
 
     found = in_threads(piece, len(flat), -(-_PIECE // step) * step, count)
@@ -239,13 +257,19 @@ def _at(xp: Namespace, x: Array, index: Array, axis: int = -1) -> Array:
     return xp.squeeze(xp.take_along_axis(x, xp.expand_dims(index, axis=axis), axis=axis), axis=axis)
 
 
-def _with_winner(xp: Namespace, x: Array, winner: Array, value: float, axis: int = -1) -> Array:
-    """`x` with the winner's entry replaced."""
-    if xp is np:  # several times faster than comparing every place with the winner's
-        x = x.copy()
+def _with_winner(
+    xp: Namespace, x: Array, winner: Array, value: float, axis: int = -1, in_place: bool = False
+) -> Array:
+    """`x` with the winner's entry replaced, on numpy in place if told so."""
+    if xp is not np:
+        return xp.where(places(xp, x) == winner[..., None], xp.full_like(x, value), x)
+    x = x if in_place else x.copy()
+    if x.ndim == 2:  # faster than put_along_axis, which is faster than comparing every place
+        line = np.arange(len(winner))
+        x[(winner, line) if axis == 0 else (line, winner)] = value
+    else:
         np.put_along_axis(x, np.expand_dims(winner, axis), value, axis=axis)
-        return x
-    return xp.where(places(xp, x) == winner[..., None], xp.full_like(x, value), x)
+    return x
 
 
 def places(xp: Namespace, x: Array) -> Array:
