@@ -25,38 +25,41 @@ from abstain.core.packed import in_threads
 from abstain.core.rows import beside
 
 _FACTORIAL = [math.factorial(k) for k in range(12)]
-_CHUNK = 1 << 15  # entries handled at a time on the host: temporaries stay in the cache
+_CHUNK = 1 << 16  # entries handled at a time on the host: temporaries stay in the cache
 _PIECE = 1 << 12  # rows whose keys are finished at a time: fewer would be all overhead
 _NARROW = 64  # up to this many classes, one class after the other for many samples is faster
 _FAR = -1e4  # e^_FAR is 0 in every float, and 0 times _FAR is 0
-_UNIT = 2.0**-52
 _LONE = 1e300  # a distance no logarithm of a sum can add to
 
 
-def total(xp: Namespace, terms: Array, axis: int = -1, room: Array | None = None) -> Array:
-    """Sum of terms in [0, 1]; on numpy free of their order, to the last bit, and rounded only at the end.
+def total(
+    xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, room: Array | None = None
+) -> Array:
+    """Sum of terms in [0, 1]; on numpy free of their order, to the last bit.
 
-    A float in [1, 2) is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its
+    A float in [1, 2] is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its
     nearest multiple of the unit in the bits of the sum, and whole numbers add exactly in any order (modulo
-    2^64, where the bits of the 1 cancel). What the first rounding left over is added up the same way. More
-    than 2^10 terms take larger units. `room`: where to work, of the shape of `terms`.
+    2^64, where the bits of the 1 cancel). Each term is off by half a unit at most. More than 2^10 terms take
+    larger units, and what their rounding left over is added up the same way. `base=1.5` takes terms in
+    [-1/2, 1/2]. `room`: where to work, of the shape of `terms`.
     """
     if xp is not np:
         return xp.sum(terms, axis=axis)
     count = terms.shape[axis]
-    one = 2.0 ** max(0, (count - 1).bit_length() - 10)
-    shifted = np.add(terms, one, out=room)
-    whole = _sum_of_bits(shifted, one, count, axis)
-    shifted -= one
+    scale = 2.0 ** max(0, (count - 1).bit_length() - 10)
+    unit = scale * 2.0**-52
+    shifted = np.add(terms, base * scale, out=room)
+    whole = _sum_of_bits(shifted, base * scale, axis)
+    if scale == 1:
+        return whole * unit
+    shifted -= base * scale
     np.subtract(terms, shifted, out=shifted)  # exact, at most half a unit
-    base = 1.5 * one * one * _UNIT
-    shifted += base
-    rest = _sum_of_bits(shifted, base, count, axis)
-    return (whole + rest * (one * _UNIT)) * (one * _UNIT)
+    shifted += 1.5 * scale * unit
+    return (whole + _sum_of_bits(shifted, 1.5 * scale * unit, axis) * unit) * unit
 
 
-def _sum_of_bits(shifted: np.ndarray, base: float, count: int, axis: int) -> np.ndarray:
-    start = count * int(np.float64(base).view(np.int64))
+def _sum_of_bits(shifted: np.ndarray, base: float, axis: int) -> np.ndarray:
+    start = shifted.shape[axis] * int(np.float64(base).view(np.int64))
     bits = shifted.view(np.uint64).sum(axis=axis) - np.uint64(start % 2**64)
     return np.asarray(bits).view(np.int64)
 
@@ -64,28 +67,58 @@ def _sum_of_bits(shifted: np.ndarray, base: float, count: int, axis: int) -> np.
 class Odds:
     """Rows of K classes, seen from the winner.
 
-    top: largest entry. winner: its index, the first of equals. d2, e2: distance and odds of the runner-up.
-    x: log(e_j / e_2) of every class, and ratio: e_j / e_2, with the winner left out of every sum. won, own_d:
-    is the label the winner, and its distance (where labels were given). What is summed over the classes is
-    summed when first asked for.
+    top, second: the two largest entries. winner: index of the largest, the first of equals. x: log(e_j / e_2)
+    of every class, and ratio: e_j / e_2, with the winner left out of every sum. labels, value: class indices
+    and their entries, where there are labels. The rest follows when it is first asked for.
     """
 
     top: Array
     winner: Array
-    d2: Array
-    e2: Array
+    second: Array
     x: Array
     ratio: Array
-    won: Array
-    own_d: Array
+    labels: Array
+    value: Array
+    kind: str
+    temperature: float
+    order: float = 2.0
     axis: int = -1
     room: Sequence[Array] = (None, None)
-    order: float = 2.0
-    temperature: float = 1.0
 
     def __init__(self, xp: Namespace, **known: Any) -> None:
         self.xp = xp
         self.__dict__.update(known)
+
+    def distance(self, entry: Array) -> Array:
+        """-log of the odds of a class, from its entry."""
+        xp = self.xp
+        if self.kind == "logits":
+            return (self.top - entry) / self.temperature
+        some = entry > 0
+        log = xp.log(self.top / xp.where(some, entry, xp.ones_like(entry)))
+        return xp.where(some, log, xp.full_like(entry, float("inf"))) / self.temperature
+
+    @cached_property
+    def d2(self) -> Array:
+        """Distance of the runner-up; infinite where no other class can occur (or beyond any float)."""
+        return self.distance(self.second)
+
+    @cached_property
+    def e2(self) -> Array:
+        """Odds of the runner-up. A quotient has one rounding where the exponential of a logarithm has three."""
+        plain = self.kind == "probs" and self.temperature == 1
+        return self.second / self.top if plain else self.xp.exp(-self.d2)
+
+    @cached_property
+    def won(self) -> Array:
+        """Is the winner the label?"""
+        return self.labels == self.winner
+
+    @cached_property
+    def own_d(self) -> Array:
+        """Distance of the label."""
+        own = self.distance(self.value)
+        return self.xp.where(self.won, self.xp.zeros_like(own), own)
 
     @cached_property
     def r(self) -> Array:
@@ -94,12 +127,11 @@ class Odds:
 
     @cached_property
     def spread(self) -> Array:
-        """Sum of x_j e_j / e_2 with the sign changed, at least 0."""
+        """Sum of -x_j e_j / e_2, at least 0."""
         x = self.x
         if self.xp is not np or float(x.min()) < _FAR:
             x = self.xp.where(x > _FAR, x, self.xp.full_like(x, _FAR))
-        terms = self.xp.multiply(x, self.ratio, **_into(self.room[0]))
-        return self._total(self.xp.negative(terms, **_into(self.room[0])))
+        return -self._total(self.xp.multiply(x, self.ratio, **_into(self.room[0])), 1.5)
 
     @cached_property
     def squares(self) -> Array:
@@ -113,8 +145,8 @@ class Odds:
         safe = self.xp.where(some, self.ratio, self.xp.ones_like(self.ratio))
         return self._total(self.xp.where(some, safe**self.order, self.xp.zeros_like(safe)))
 
-    def _total(self, terms: Array) -> Array:
-        return total(self.xp, terms, self.axis, self.room[1])
+    def _total(self, terms: Array, base: float = 1.0) -> Array:
+        return total(self.xp, terms, self.axis, base, self.room[1])
 
     @cached_property
     def s(self) -> Array:
@@ -161,35 +193,23 @@ def _odds(
     here, there = ({}, {}) if room[0] is None else (_into(z), _into(room[0]))
     others = _with_winner(xp, z, winner, 0.0 if probs else -float("inf"), axis, bool(here))
     second = xp.max(others, axis=axis)
-
-    def distance(entry: Array) -> Array:
-        if not probs:
-            return (top - entry) / temperature
-        some = entry > 0
-        log = xp.log(top / xp.where(some, entry, xp.ones_like(entry)))
-        return xp.where(some, log, xp.full_like(entry, float("inf"))) / temperature
-
-    d2 = distance(second)
-    lone = xp.isinf(d2)  # no other class can occur (or the distance is beyond any float)
+    lone = second == 0 if probs else xp.isinf(top - second)
     base = xp.expand_dims(xp.where(lone, top, second), axis=axis)
     if not probs:
         x = xp.subtract(z, base, **here)
         if temperature != 1:
             x = xp.divide(x, temperature, **here)
         x = _with_winner(xp, x, winner, _FAR, axis, True)
-        ratio, e2 = xp.exp(x, **there), xp.exp(-d2)
-    else:  # divide rather than take the exponential of a logarithm: one rounding instead of three
-        ratio, e2 = xp.divide(others, base, **here), second / top
+        ratio = xp.exp(x, **there)
+    else:
+        ratio = xp.divide(others, base, **here)
         some = ratio > 0
         x = xp.log(xp.where(some, ratio, xp.ones_like(ratio)), **there)
         x = xp.where(some, x, xp.full_like(x, -float("inf"))) / temperature
-        if temperature != 1:
-            ratio, e2 = xp.exp(x, **here), xp.exp(-d2)
-    known = {"top": top, "winner": winner, "d2": d2, "e2": e2, "x": x, "ratio": ratio}
-    if value is not None:
-        won, own = labels == winner, distance(value)
-        known |= {"won": won, "own_d": xp.where(won, xp.zeros_like(own), own)}
-    return Odds(xp, axis=axis, room=room[1:], **known)
+        ratio = ratio if temperature == 1 else xp.exp(x, **here)
+    known = {"top": top, "winner": winner, "second": second, "labels": labels, "value": value}
+    work = {"x": x, "ratio": ratio, "axis": axis, "room": room[1:]}
+    return Odds(xp, kind=kind, temperature=temperature, **known, **work)
 
 
 class Reading(NamedTuple):
@@ -215,19 +235,19 @@ def read(
     There every row is worked on alone, so its result does not depend on where it stands.
     """
     road, kind = classes.road, classes.kind
-    options = {"order": order, "temperature": temperature}
     if not road.host:
         make = odds_of_logits if kind == "logits" else odds_of_probs
         odds = make(road.xp, wide(road.xp, classes.values), temperature, labels)
-        odds.__dict__.update(options)
+        odds.order = order
         return [reading.value(odds) for reading in readings]
     flat = classes.values.reshape(-1, classes.values.shape[-1])
     own = None if labels is None else labels.reshape(-1)
     count = flat.shape[-1]
     axis = 0 if count <= _NARROW else -1
     step = max(1, _CHUNK // count)
-    names = ["top", "winner", "d2", "e2", "r", *{name for reading in readings for name in reading.sums}]
-    names += [] if own is None else ["won", "own_d"]
+    names = ["top", "winner", "second", "r", *{name for reading in readings for name in reading.sums}]
+    names += [] if own is None else ["labels", "value"]
+    options = {"kind": kind, "temperature": temperature, "order": order}
 
     def chunk(a: int, b: int, rooms: np.ndarray) -> list[np.ndarray]:
         rows = np.ascontiguousarray(flat[a:b], dtype=None if flat.dtype.kind == "f" else np.float64)
