@@ -32,9 +32,7 @@ _FAR = -1e4  # e^_FAR is 0 in every float, and 0 times _FAR is 0
 _LONE = 1e300  # a distance no logarithm of a sum can add to
 
 
-def total(
-    xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, room: Array | None = None
-) -> Array:
+def total(xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, room: Array | None = None) -> Array:
     """Sum of terms in [0, 1]; on numpy free of their order, to the last bit.
 
     A float in [1, 2] is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its
