@@ -13,6 +13,7 @@ On numpy these sums do not depend on the order of the classes, to the last bit (
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,10 +26,11 @@ from abstain.core.packed import in_threads
 from abstain.core.rows import beside
 
 _FACTORIAL = [math.factorial(k) for k in range(12)]
-_CHUNK = 1 << 16  # entries handled at a time on the host: temporaries stay in the cache
+_CHUNK = 1 << 17  # entries handled at a time on the host: temporaries stay in the cache
 _PIECE = 1 << 12  # rows whose keys are finished at a time: fewer would be all overhead
 _NARROW = 64  # up to this many classes, one class after the other for many samples is faster
 _FAR = -1e4  # e^_FAR is 0 in every float, and 0 times _FAR is 0
+_OWN = threading.local()
 _LONE = 1e300  # a distance no logarithm of a sum can add to
 
 
@@ -197,8 +199,8 @@ def _odds(
         x = xp.subtract(z, base, **here)
         if temperature != 1:
             x = xp.divide(x, temperature, **here)
-        x = _with_winner(xp, x, winner, _FAR, axis, True)
-        ratio = xp.exp(x, **there)
+        x = _with_winner(xp, x, winner, 0.0, axis, True)  # where e^x is cheap: underflow is slow
+        ratio = _with_winner(xp, xp.exp(x, **there), winner, 0.0, axis, True)
     else:
         ratio = xp.divide(others, base, **here)
         some = ratio > 0
@@ -208,6 +210,25 @@ def _odds(
     known = {"top": top, "winner": winner, "second": second, "labels": labels, "value": value}
     work = {"x": x, "ratio": ratio, "axis": axis, "room": room[1:]}
     return Odds(xp, kind=kind, temperature=temperature, **known, **work)
+
+
+def _rooms(size: int) -> np.ndarray:
+    """Four rooms to work in, this thread's own: fresh ones would cost as much as the work."""
+    if getattr(_OWN, "rooms", np.empty((4, 0))).shape[1] < size:
+        _OWN.rooms = np.empty((4, size))
+    return _OWN.rooms
+
+
+def _first_largest(rows: np.ndarray, z: np.ndarray, axis: int) -> np.ndarray:
+    """Place of each row's largest entry, the first of equals. numpy's argmax takes its time on short rows."""
+    if axis != 0:
+        return rows.argmax(axis=-1)
+    top = z.max(axis=0)
+    seen, place = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=np.int8)
+    for entries in z[:-1]:
+        seen |= entries == top
+        place += ~seen
+    return place.astype(np.int64)
 
 
 class Reading(NamedTuple):
@@ -252,12 +273,12 @@ def read(
         z, *room = rooms[:, : rows.size].reshape(4, *(rows.T if axis == 0 else rows).shape)
         z[...] = rows.T if axis == 0 else rows
         mine = None if own is None else own[a:b]
-        odds = _odds(np, z, kind, temperature, rows.argmax(axis=-1), mine, axis, room)
+        odds = _odds(np, z, kind, temperature, _first_largest(rows, z, axis), mine, axis, room)
         odds.order = order
         return [getattr(odds, name) for name in names]
 
     def piece(a: int, b: int) -> list[np.ndarray]:
-        rooms = np.empty((4, min(step, b - a) * count))
+        rooms = _rooms(step * count)
         with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
             chunks = [chunk(i, min(i + step, b), rooms) for i in range(a, b, step)]
             known = {name: np.concatenate(part) for name, part in zip(names, zip(*chunks))}
