@@ -48,6 +48,22 @@ def zero_one(logits: Array | None = None, labels: Array | None = None, *, probs:
     Booleans are what `abstain.aurc` ranks fastest; they count as 0 and 1. Among equal entries the first is
     the prediction, so the answer does not depend on the order of the samples.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    labels : array, shape (...) or one-hot (..., K)
+        Class indices 0 ... K-1.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+
+    Returns
+    -------
+    array of bool, shape (...)
+        True where the prediction is wrong.
+
+    Examples
+    --------
     >>> zero_one([[2.0, 1.0], [0.5, 0.5], [0.0, 3.0]], [0, 1, 1]).tolist()
     [False, True, False]
     """
@@ -61,6 +77,24 @@ def top_k(
     """Is the label missing from the k largest entries? One boolean for each sample; equal entries in class
     order.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    labels : array, shape (...) or one-hot (..., K)
+        Class indices 0 ... K-1.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    k : int
+        From 1 to K - 1.
+
+    Returns
+    -------
+    array of bool, shape (...)
+        True where the label is missing.
+
+    Examples
+    --------
     >>> top_k([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]], [1, 2], k=2).tolist()
     [False, True]
     """
@@ -92,6 +126,26 @@ def cross_entropy(
     From logits nothing is lost, however small or large the result. A label of probability 0 has an infinite
     loss, which no mean survives: that is an error, unless `clip` gives the least probability to reckon with.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    labels : array, shape (...) or one-hot (..., K)
+        Class indices 0 ... K-1.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
+    clip : float, optional
+        The least probability to reckon with.
+
+    Returns
+    -------
+    array of shape (...)
+        Nats, from 0 up; free of the order of the classes to the last bit (numpy).
+
+    Examples
+    --------
     >>> [f"{v:.4g}" for v in cross_entropy([[0.0, 0.0], [50.0, 0.0]], [0, 0])]  # ln 2 and e^-50
     ['0.6931', '1.929e-22']
     """
@@ -126,6 +180,24 @@ def brier(
 
     .. math:: \sum_k (p_k - 1[k = y])^2
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    labels : array, shape (...) or one-hot (..., K)
+        Class indices 0 ... K-1.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
+
+    Returns
+    -------
+    array of shape (...)
+        From 0 to 2.
+
+    Examples
+    --------
     >>> brier(probs=[[0.5, 0.5], [1.0, 0.0]], labels=[0, 1]).tolist()
     [0.5, 2.0]
     """
@@ -138,6 +210,18 @@ def brier(
 def squared_error(prediction: Array, target: Array) -> Any:
     """(prediction - target) squared, element by element, for regression.
 
+    Parameters
+    ----------
+    prediction, target : array
+        Finite numbers, of one shape.
+
+    Returns
+    -------
+    array of that shape
+        From 0 up.
+
+    Examples
+    --------
     >>> squared_error([1.0, 2.0], [0.0, 4.0]).tolist()
     [1.0, 4.0]
     """
@@ -147,6 +231,18 @@ def squared_error(prediction: Array, target: Array) -> Any:
 def absolute_error(prediction: Array, target: Array) -> Any:
     """Distance between prediction and target, element by element, for regression.
 
+    Parameters
+    ----------
+    prediction, target : array
+        Finite numbers, of one shape.
+
+    Returns
+    -------
+    array of that shape
+        From 0 up.
+
+    Examples
+    --------
     >>> absolute_error([1.0, 2.0], [0.0, 4.0]).tolist()
     [1.0, 2.0]
     """
@@ -212,6 +308,18 @@ REGRESSION_NAMES = tuple(loss.name for loss in _REGRESSION)
 def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
     """The loss of that name; a function of your own, `f(logits or probs, labels)`, is taken as one.
 
+    Parameters
+    ----------
+    loss : str, Loss or callable
+        A name in `NAMES` or `REGRESSION_NAMES`; a loss comes back as it is.
+
+    Returns
+    -------
+    Loss
+        Call it with logits (or `probs=`) and labels.
+
+    Examples
+    --------
     >>> by_name("brier")
     Loss('brier', Brier score, at most 2)
     """

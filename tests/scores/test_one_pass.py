@@ -66,6 +66,14 @@ def test_the_order_of_many_quantised_classes_changes_no_bit(shape, seed):
     permuted_bits_are_equal(probs, labels, seed, kind="probs")
 
 
+@pytest.mark.parametrize("name", scores.ENSEMBLE_NAMES)
+def test_the_order_of_the_classes_changes_no_bit_of_an_ensemble(name):
+    rng = np.random.default_rng(3)
+    logits = rng.normal(0, 3, (3, 2000, 10)).astype(np.float16)
+    score, order = scores.by_name(name), rng.permutation(10)
+    np.testing.assert_array_equal(score(logits), score(logits[..., order]))
+
+
 def test_plain_sums_would_fail_that_test():
     """The trap is real on this data: numpy's own sum moves with the order."""
     rng = np.random.default_rng(0)

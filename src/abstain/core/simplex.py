@@ -28,6 +28,7 @@ from abstain.core.rows import beside
 _FACTORIAL = [math.factorial(k) for k in range(12)]
 _CHUNK = 1 << 17  # entries handled at a time on the host: temporaries stay in the cache
 _PIECE = 1 << 12  # rows whose keys are finished at a time: fewer would be all overhead
+_FEW = 1 << 10  # terms in [0, 1] that add up in 64 bits of 2^-52 each
 _NARROW = 64  # up to this many classes, one class after the other for many samples is faster
 _FAR = -1e4  # e^_FAR is 0 in every float, and 0 times _FAR is 0
 _OWN = threading.local()
@@ -41,12 +42,12 @@ def total(xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, room: 
     nearest multiple of the unit in the bits of the sum, and whole numbers add exactly in any order (modulo
     2^64, where the bits of the 1 cancel). Each term is off by half a unit at most. More than 2^10 terms take
     larger units, and what their rounding left over is added up the same way. `base=1.5` takes terms in
-    [-1/2, 1/2]. `room`: where to work, of the shape of `terms`.
+    [-1/2, 1/2]. `room`: where to work, of the shape of `terms` (up to 2^10 it may be `terms`).
     """
     if xp is not np:
         return xp.sum(terms, axis=axis)
     count = terms.shape[axis]
-    scale = 2.0 ** max(0, (count - 1).bit_length() - 10)
+    scale = 1.0 if count <= _FEW else 2.0 ** (count // _FEW).bit_length()
     unit = scale * 2.0**-52
     shifted = np.add(terms, base * scale, out=room)
     whole = _sum_of_bits(shifted, base * scale, axis)
@@ -146,7 +147,10 @@ class Odds:
         return self._total(self.xp.where(some, safe**self.order, self.xp.zeros_like(safe)))
 
     def _total(self, terms: Array, base: float = 1.0) -> Array:
-        return total(self.xp, terms, self.axis, base, self.room[1])
+        few = (
+            terms.shape[self.axis] <= _FEW
+        )  # then `total` may overwrite its terms, and less memory is touched
+        return total(self.xp, terms, self.axis, base, self.room[0 if few else 1])
 
     @cached_property
     def s(self) -> Array:
@@ -374,8 +378,9 @@ def log_information(xp: Namespace, logs: Array) -> Array:
     f = xp.where(xp.abs(gap) < 0.1, series, xp.exp(gap) * gap - xp.expm1(gap))
     terms = xp.where(some, mean, 0.0) + xp.log(xp.where(here, f, 1.0))
     terms = log_mean(xp, xp.where(some, terms, -float("inf")))  # over members
-    count = terms.shape[-1]
-    return log_mean(xp, xp.moveaxis(terms, -1, 0)) + float(np.log(count))  # a sum over classes, not a mean
+    most = xp.max(terms, axis=-1)
+    start = xp.where(xp.isinf(most), xp.zeros_like(most), most)
+    return start + xp.log(total(xp, xp.exp(terms - start[..., None])))
 
 
 def log_complement(odds: Odds) -> Array:

@@ -17,6 +17,20 @@ def max_logit(logits: Array | None = None, /, *, probs: Array | None = None) -> 
 
     .. math:: \max_k z_k
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : None
+        Refused: the softmax has removed what this score reads.
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> max_logit([[1.0, 3.0], [0.0, -1.0]]).tolist()
     [3.0, 0.0]
     """
@@ -33,6 +47,22 @@ def logit_margin(
 
     A row in which no other class can occur gets the largest finite number.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> logit_margin([[1.0, 3.0, 0.5]]).tolist()
     [2.0]
     """
@@ -44,6 +74,22 @@ def energy(logits: Array | None = None, /, *, probs: Array | None = None, temper
 
     .. math:: T \ln \sum_k e^{z_k / T}
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : None
+        Refused: the softmax has removed what this score reads.
+    temperature : float
+        T above, larger than 0.
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> float(energy([[0.0, 0.0]])[0].round(4))  # ln 2
     0.6931
     """
@@ -59,6 +105,22 @@ def logit_norm(logits: Array | None = None, /, *, probs: Array | None = None, p:
     cites. Logits are taken as they are: adding a constant to a row changes this score though it changes no
     probability.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis, finite; NaN is an error.
+    probs : None
+        Refused: the softmax has removed what this score reads.
+    p : float
+        Order of the norm, above 0; infinity gives the largest absolute logit.
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> logit_norm([[3.0, 4.0]]).tolist()
     [5.0]
     """
@@ -76,6 +138,22 @@ def normalised_max_logit(
 
     A row of equal logits, where this is 0/0, gets 0, the least value any row can have.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis, finite; NaN is an error.
+    probs : None
+        Refused: the softmax has removed what this score reads.
+    p : float
+        Order of the norm, above 0; infinity gives the largest absolute logit.
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> normalised_max_logit([[1.0, -1.0], [5.0, 5.0]]).round(4).tolist()
     [0.7071, 0.0]
     """
@@ -117,6 +195,22 @@ def clamped_logit_entropy(
     published code computes it on clamped ones. It is no entropy; `negative_entropy` is meant. Kept to repeat
     their numbers.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : None
+        Refused: the softmax has removed what this score reads.
+    floor : float
+        The least value a logit is taken to have, larger than 0.
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> float(clamped_logit_entropy([[2.0, -1.0]])[0].round(4))  # 2 ln 2
     1.3863
     """

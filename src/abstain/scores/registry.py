@@ -113,6 +113,18 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
     Your function gets the logits, or the probabilities where only these are at hand, and gives one
     confidence for each sample, higher = surer.
 
+    Parameters
+    ----------
+    score : str, Score or callable
+        A name in `NAMES`, `ENSEMBLE_NAMES` or `READING_NAMES`; a score comes back as it is.
+
+    Returns
+    -------
+    Score
+        Call it with logits or `probs=`.
+
+    Examples
+    --------
     >>> by_name("max_logit")
     Score('max_logit', Max logit, takes logits, returns its value)
     >>> by_name(lambda z: z[..., 0]).name
@@ -139,6 +151,20 @@ def display(name: str | Score | Callable[..., Any], key: Array, /) -> Any:
 
     Scores that return their value itself come back unchanged. For showing only: this number saturates.
 
+    Parameters
+    ----------
+    name : str, Score or callable
+        The score that made the key.
+    key : array
+        What it returned.
+
+    Returns
+    -------
+    array or float
+        Probabilities, margins, negative entropies; values of unkeyed scores unchanged.
+
+    Examples
+    --------
     >>> display("max_softmax", 0.6931471805599453), display("max_softmax", 50.0)
     (0.5, 1.0)
     """

@@ -67,12 +67,29 @@ def softmax_margin(
 ) -> Any:
     r"""Rank key of the margin between the two largest probabilities; higher is surer.
 
-    .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
+       .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
 
-    Arguments and result as for `max_softmax`. Two equal winners give 0.
+    Two equal winners give 0.
 
-    >>> softmax_margin(probs=[[0.5, 0.5, 0.0]]).tolist()
-    [0.0]
+       Parameters
+       ----------
+       logits : array, shape (..., K)
+           Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+       probs : array, shape (..., K)
+           Probabilities instead of logits; rows count relative to their own sum.
+       temperature : float
+           Divides the logits (for probabilities: their logarithms).
+
+       Returns
+       -------
+       array of shape (...)
+           Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest finite
+           number and tie on top. `display` gives the number itself.
+
+       Examples
+       --------
+       >>> softmax_margin(probs=[[0.5, 0.5, 0.0]]).tolist()
+       [0.0]
     """
     return one_reading("softmax_margin", logits, probs, temperature)
 
@@ -84,8 +101,23 @@ def negative_entropy(
 
     .. math:: -\ln\Bigl(-\sum_k p_k \ln p_k\Bigr)
 
-    Arguments and result as for `max_softmax`.
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
 
+    Returns
+    -------
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
+        finite number and tie on top. `display` gives the number itself.
+
+    Examples
+    --------
     >>> float(negative_entropy(probs=[[0.5, 0.5]])[0].round(4))  # entropy ln 2 = 0.6931
     0.3665
     """
@@ -99,8 +131,23 @@ def negative_gini(
 
     .. math:: -\ln\Bigl(1 - \sum_k p_k^2\Bigr)
 
-    Arguments and result as for `max_softmax`.
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
 
+    Returns
+    -------
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
+        finite number and tie on top. `display` gives the number itself.
+
+    Examples
+    --------
     >>> float(negative_gini(probs=[[0.5, 0.5]])[0].round(4))  # impurity 1/2
     0.6931
     """
@@ -117,6 +164,25 @@ def probability_norm(
     The second reading of the "logit norm" score: the published code of the population-AURC paper takes the
     norm after the softmax, its table before (`logit_norm`). For p = 2 the ranking is that of `negative_gini`.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    p : float
+        Order of the norm, above 1; infinity gives the largest probability.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
+
+    Returns
+    -------
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
+        finite number and tie on top. `display` gives the number itself.
+
+    Examples
+    --------
     >>> float(probability_norm(probs=[[0.6, 0.4]], p=2)[0].round(4))  # -ln(1 - sqrt(0.52))
     1.2769
     """

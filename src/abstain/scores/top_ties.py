@@ -53,6 +53,20 @@ def saturation(confidence: Array | None = None, /, *, probs: Array | None = None
     From probabilities both are counted: ties of the plain maximum, as it would be ranked in the input's own
     dtype, and ties that remain when the other entries decide.
 
+    Parameters
+    ----------
+    confidence : array
+        Confidences of at least one sample, finite.
+    probs : array, shape (..., K)
+        Class probabilities instead.
+
+    Returns
+    -------
+    Saturation
+        The count, its share of all samples, and a sentence for a reader.
+
+    Examples
+    --------
     >>> saturation([0.2, 1.0, 1.0, 1.0])
     Saturation(3 of 4 samples (75.0%) tie at the top, 1. If it is a rounded probability, rank by the
     logits: `abstain.scores.max_softmax(logits)`.)

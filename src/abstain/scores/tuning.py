@@ -95,6 +95,11 @@ def tune(
     metric : {"aurc", "augrc"} or callable
         A function of (loss, confidence), lower is better.
 
+    Returns
+    -------
+    Tuning
+        The best value (the first of equals), all that was tried, and the tuned score.
+
     Examples
     --------
     >>> result = tune("energy", [[2.0, 0.0], [1.9, 1.8], [0.0, 1.0]], [0, 1, 1], grid=[0.1, 1.0])
