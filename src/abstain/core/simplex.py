@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +64,20 @@ def _sum_of_bits(shifted: np.ndarray, base: float, axis: int) -> np.ndarray:
     return np.asarray(bits).view(np.int64)
 
 
+def _once(work: Callable[[Odds], Array]) -> property:
+    """A property worked out when first asked for (functools.cached_property has a lock, which torch.compile
+    cannot enter).
+    """
+    name = work.__name__
+
+    def get(odds: Odds) -> Array:
+        if name not in odds.known:
+            odds.known[name] = work(odds)
+        return odds.known[name]
+
+    return property(get, doc=work.__doc__)
+
+
 class Odds:
     """Rows of K classes, seen from the winner.
 
@@ -86,9 +99,11 @@ class Odds:
     axis: int = -1
     room: Sequence[Array] = (None, None)
 
-    def __init__(self, xp: Namespace, **known: Any) -> None:
+    def __init__(self, xp: Namespace, known: dict[str, Array] | None = None, **fields: Any) -> None:
         self.xp = xp
-        self.__dict__.update(known)
+        self.known = {} if known is None else known
+        for name, value in fields.items():
+            setattr(self, name, value)
 
     def distance(self, entry: Array) -> Array:
         """-log of the odds of a class, from its entry."""
@@ -99,34 +114,34 @@ class Odds:
         log = xp.log(self.top / xp.where(some, entry, xp.ones_like(entry)))
         return xp.where(some, log, xp.full_like(entry, float("inf"))) / self.temperature
 
-    @cached_property
+    @_once
     def d2(self) -> Array:
         """Distance of the runner-up; infinite where no other class can occur (or beyond any float)."""
         return self.distance(self.second)
 
-    @cached_property
+    @_once
     def e2(self) -> Array:
         """Odds of the runner-up. A quotient has one rounding where the exponential of a logarithm has three."""
         plain = self.kind == "probs" and self.temperature == 1
         return self.second / self.top if plain else self.xp.exp(-self.d2)
 
-    @cached_property
+    @_once
     def won(self) -> Array:
         """Is the winner the label?"""
         return self.labels == self.winner
 
-    @cached_property
+    @_once
     def own_d(self) -> Array:
         """Distance of the label."""
         own = self.distance(self.value)
         return self.xp.where(self.won, self.xp.zeros_like(own), own)
 
-    @cached_property
+    @_once
     def r(self) -> Array:
         """Sum of e_j / e_2: from 1 to K - 1, or 0 where no other class can occur."""
         return self._total(self.ratio)
 
-    @cached_property
+    @_once
     def spread(self) -> Array:
         """Sum of -x_j e_j / e_2, at least 0."""
         x = self.x
@@ -134,12 +149,12 @@ class Odds:
             x = self.xp.where(x > _FAR, x, self.xp.full_like(x, _FAR))
         return -self._total(self.xp.multiply(x, self.ratio, **_into(self.room[0])), 1.5)
 
-    @cached_property
+    @_once
     def squares(self) -> Array:
         """Sum of (e_j / e_2)^2."""
         return self._total(self.xp.multiply(self.ratio, self.ratio, **_into(self.room[0])))
 
-    @cached_property
+    @_once
     def powers(self) -> Array:
         """Sum of (e_j / e_2)^order."""
         some = self.ratio > 0
@@ -147,17 +162,15 @@ class Odds:
         return self._total(self.xp.where(some, safe**self.order, self.xp.zeros_like(safe)))
 
     def _total(self, terms: Array, base: float = 1.0) -> Array:
-        few = (
-            terms.shape[self.axis] <= _FEW
-        )  # then `total` may overwrite its terms, and less memory is touched
+        few = terms.shape[self.axis] <= _FEW  # then the terms themselves may be overwritten
         return total(self.xp, terms, self.axis, base, self.room[0 if few else 1])
 
-    @cached_property
+    @_once
     def s(self) -> Array:
         """Odds against the winner."""
         return self.e2 * self.r
 
-    @cached_property
+    @_once
     def log1p_s(self) -> Array:
         """-log p_max."""
         return self.xp.log1p(self.s)
@@ -268,8 +281,8 @@ def read(
     count = flat.shape[-1]
     axis = 0 if count <= _NARROW else -1
     step = max(1, _CHUNK // count)
-    names = ["top", "winner", "second", "r", *{name for reading in readings for name in reading.sums}]
-    names += [] if own is None else ["labels", "value"]
+    names = ["top", "winner", "second"] + ([] if own is None else ["labels", "value"])
+    sums = ["r", *{name for reading in readings for name in reading.sums}]
     options = {"kind": kind, "temperature": temperature, "order": order}
 
     def chunk(a: int, b: int, rooms: np.ndarray) -> list[np.ndarray]:
@@ -279,14 +292,15 @@ def read(
         mine = None if own is None else own[a:b]
         odds = _odds(np, z, kind, temperature, _first_largest(rows, z, axis), mine, axis, room)
         odds.order = order
-        return [getattr(odds, name) for name in names]
+        return [getattr(odds, name) for name in (*names, *sums)]
 
     def piece(a: int, b: int) -> list[np.ndarray]:
         rooms = _rooms(step * count)
         with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
             chunks = [chunk(i, min(i + step, b), rooms) for i in range(a, b, step)]
-            known = {name: np.concatenate(part) for name, part in zip(names, zip(*chunks))}
-            odds = Odds(np, **options, **known)
+            whole = [np.concatenate(part) for part in zip(*chunks)]
+            known = dict(zip(sums, whole[len(names) :]))
+            odds = Odds(np, known, **options, **dict(zip(names, whole)))
             return [reading.value(odds) for reading in readings]
 
     found = in_threads(piece, len(flat), -(-_PIECE // step) * step, count)
