@@ -48,6 +48,22 @@ def zero_one(logits: Array | None = None, labels: Array | None = None, *, probs:
     Booleans are what `abstain.aurc` ranks fastest; they count as 0 and 1. Among equal entries the first is
     the prediction, so the answer does not depend on the order of the samples.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    labels : array, shape (...) or one-hot (..., K)
+        Class indices 0 ... K-1.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+
+    Returns
+    -------
+    array of bool, shape (...)
+        True where the prediction is wrong.
+
+    Examples
+    --------
     >>> zero_one([[2.0, 1.0], [0.5, 0.5], [0.0, 3.0]], [0, 1, 1]).tolist()
     [False, True, False]
     """
@@ -61,6 +77,24 @@ def top_k(
     """Is the label missing from the k largest entries? One boolean for each sample; equal entries in class
     order.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    labels : array, shape (...) or one-hot (..., K)
+        Class indices 0 ... K-1.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    k : int
+        From 1 to K - 1.
+
+    Returns
+    -------
+    array of bool, shape (...)
+        True where the label is missing.
+
+    Examples
+    --------
     >>> top_k([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]], [1, 2], k=2).tolist()
     [False, True]
     """
@@ -92,21 +126,47 @@ def cross_entropy(
     From logits nothing is lost, however small or large the result. A label of probability 0 has an infinite
     loss, which no mean survives: that is an error, unless `clip` gives the least probability to reckon with.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    labels : array, shape (...) or one-hot (..., K)
+        Class indices 0 ... K-1.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
+    clip : float, optional
+        The least probability to reckon with.
+
+    Returns
+    -------
+    array of shape (...)
+        Nats, from 0 up; free of the order of the classes to the last bit (numpy).
+
+    Examples
+    --------
     >>> [f"{v:.4g}" for v in cross_entropy([[0.0, 0.0], [50.0, 0.0]], [0, 0])]  # ln 2 and e^-50
     ['0.6931', '1.929e-22']
     """
     classes, labels = _classes_and_labels("cross_entropy", logits, labels, probs)
     temperature = check_positive("cross_entropy", "temperature", temperature)
-    values = _by_row(classes, labels, temperature, simplex.cross_entropy)
+    (values,) = simplex.read(classes, [simplex.READINGS["cross_entropy"]], temperature, labels)
     if clip is not None:
         most = float(-np.log(check_positive("cross_entropy", "clip", clip)))
         values = classes.road.xp.where(values > most, most, values)
-    if is_concrete(values) and not bool(classes.road.xp.all(classes.road.xp.isfinite(values))):
+    check_possible(classes, values)
+    return classes.deliver(values)
+
+
+def check_possible(classes: Classes, cross_entropy: Array) -> None:
+    """No label of probability 0."""
+    xp = classes.road.xp
+    if is_concrete(cross_entropy) and not bool(xp.all(xp.isfinite(cross_entropy))):
         remedy = "Pass the logits, in which a tiny probability is not yet 0, or state `clip=1e-12`."
         raise InputError(
             f"cross_entropy: the label's probability must not be 0, got 0, an infinite loss. {remedy}"
         )
-    return classes.deliver(values)
 
 
 def brier(
@@ -120,32 +180,48 @@ def brier(
 
     .. math:: \sum_k (p_k - 1[k = y])^2
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    labels : array, shape (...) or one-hot (..., K)
+        Class indices 0 ... K-1.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
+
+    Returns
+    -------
+    array of shape (...)
+        From 0 to 2.
+
+    Examples
+    --------
     >>> brier(probs=[[0.5, 0.5], [1.0, 0.0]], labels=[0, 1]).tolist()
     [0.5, 2.0]
     """
     classes, labels = _classes_and_labels("brier", logits, labels, probs)
     temperature = check_positive("brier", "temperature", temperature)
-    return classes.deliver(_by_row(classes, labels, temperature, simplex.brier))
-
-
-def _by_row(classes: Classes, labels: Array, temperature: float, loss: Callable[..., Array]) -> Array:
-    read = simplex.odds_of_logits if classes.kind == "logits" else simplex.odds_of_probs
-    place = [0]  # rows come in order, piece by piece
-    flat = labels.reshape(-1) if classes.road.host else labels
-
-    def work(xp: Namespace, rows: Array) -> Array:
-        own = flat
-        if classes.road.host:
-            own = flat[place[0] : place[0] + len(rows)]
-            place[0] += len(rows)
-        return loss(read(xp, rows, temperature), own)
-
-    return classes.by_row(work)
+    (values,) = simplex.read(classes, [simplex.READINGS["brier"]], temperature, labels)
+    return classes.deliver(values)
 
 
 def squared_error(prediction: Array, target: Array) -> Any:
     """(prediction - target) squared, element by element, for regression.
 
+    Parameters
+    ----------
+    prediction, target : array
+        Finite numbers, of one shape.
+
+    Returns
+    -------
+    array of that shape
+        From 0 up.
+
+    Examples
+    --------
     >>> squared_error([1.0, 2.0], [0.0, 4.0]).tolist()
     [1.0, 4.0]
     """
@@ -155,6 +231,18 @@ def squared_error(prediction: Array, target: Array) -> Any:
 def absolute_error(prediction: Array, target: Array) -> Any:
     """Distance between prediction and target, element by element, for regression.
 
+    Parameters
+    ----------
+    prediction, target : array
+        Finite numbers, of one shape.
+
+    Returns
+    -------
+    array of that shape
+        From 0 up.
+
+    Examples
+    --------
     >>> absolute_error([1.0, 2.0], [0.0, 4.0]).tolist()
     [1.0, 2.0]
     """
@@ -220,6 +308,18 @@ REGRESSION_NAMES = tuple(loss.name for loss in _REGRESSION)
 def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
     """The loss of that name; a function of your own, `f(logits or probs, labels)`, is taken as one.
 
+    Parameters
+    ----------
+    loss : str, Loss or callable
+        A name in `NAMES` or `REGRESSION_NAMES`; a loss comes back as it is.
+
+    Returns
+    -------
+    Loss
+        Call it with logits (or `probs=`) and labels.
+
+    Examples
+    --------
     >>> by_name("brier")
     Loss('brier', Brier score, at most 2)
     """

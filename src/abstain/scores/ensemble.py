@@ -47,6 +47,18 @@ def pooled_log_probs(logits: Array | None = None, /, *, probs: Array | None = No
 
     Shape (M, ..., K) to (..., K). A class no member thinks possible gets -inf.
 
+    Parameters
+    ----------
+    logits, probs : array, shape (M, ..., K)
+        Members first, classes last; one of the two.
+
+    Returns
+    -------
+    array of shape (..., K)
+        Log-probabilities, float64 where the library has it.
+
+    Examples
+    --------
     >>> pooled_log_probs(probs=[[[1.0, 0.0]], [[0.0, 1.0]]]).round(4).tolist()
     [[-0.6931, -0.6931]]
     """
@@ -68,6 +80,14 @@ def predictive_entropy(logits: Array | None = None, /, *, probs: Array | None = 
     logits, probs : array, shape (M, ..., K)
         Members first, classes last; one of the two.
 
+    Returns
+    -------
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
+        finite number and tie on top. `display` gives the number itself.
+
+    Examples
+    --------
     >>> float(predictive_entropy(probs=[[[1.0, 0.0]], [[0.0, 1.0]]])[0].round(4))  # entropy ln 2
     0.3665
     """
@@ -88,6 +108,19 @@ def mutual_information(logits: Array | None = None, /, *, probs: Array | None = 
     Computed as a mean of divergences without a negative term. Members in full agreement get the largest
     finite number and tie on top.
 
+    Parameters
+    ----------
+    logits, probs : array, shape (M, ..., K)
+        Members first, classes last; one of the two.
+
+    Returns
+    -------
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
+        finite number and tie on top. `display` gives the number itself.
+
+    Examples
+    --------
     >>> float(mutual_information(probs=[[[1.0, 0.0]], [[0.0, 1.0]]])[0].round(4))  # information ln 2
     0.3665
     """
@@ -107,6 +140,19 @@ def mean_max_softmax(logits: Array | None = None, /, *, probs: Array | None = No
 
     The MSP of the averaged prediction is `max_softmax(pooled_log_probs(logits))`.
 
+    Parameters
+    ----------
+    logits, probs : array, shape (M, ..., K)
+        Members first, classes last; one of the two.
+
+    Returns
+    -------
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
+        finite number and tie on top. `display` gives the number itself.
+
+    Examples
+    --------
     >>> float(mean_max_softmax(probs=[[[0.5, 0.5]], [[0.0, 1.0]]])[0].round(4))  # mean 3/4
     1.3863
     """
@@ -123,6 +169,18 @@ def vote_share(logits: Array | None = None, /, *, probs: Array | None = None) ->
 
     A member votes for its largest entry, the first of equals. There are only M values, so ties are real.
 
+    Parameters
+    ----------
+    logits, probs : array, shape (M, ..., K)
+        Members first, classes last; one of the two.
+
+    Returns
+    -------
+    array of shape (...)
+        Shares from 1/M to 1.
+
+    Examples
+    --------
     >>> vote_share([[[1.0, 0.0]], [[2.0, 0.0]], [[0.0, 1.0]]]).round(4).tolist()
     [0.6667]
     """

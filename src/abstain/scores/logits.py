@@ -7,6 +7,7 @@ from typing import Any
 from abstain._arrays import Array, Namespace
 from abstain._check_classes import check_classes, check_positive
 from abstain.core import simplex
+from abstain.scores.softmax import one_reading
 
 _LOGITS = ("logits",)
 
@@ -16,6 +17,20 @@ def max_logit(logits: Array | None = None, /, *, probs: Array | None = None) -> 
 
     .. math:: \max_k z_k
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : None
+        Refused: the softmax has removed what this score reads.
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> max_logit([[1.0, 3.0], [0.0, -1.0]]).tolist()
     [3.0, 0.0]
     """
@@ -32,15 +47,26 @@ def logit_margin(
 
     A row in which no other class can occur gets the largest finite number.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> logit_margin([[1.0, 3.0, 0.5]]).tolist()
     [2.0]
     """
-    classes = check_classes("logit_margin", logits, probs)
-    temperature = check_positive("logit_margin", "temperature", temperature)
-    read = simplex.odds_of_logits if classes.kind == "logits" else simplex.odds_of_probs
-    return classes.deliver(
-        classes.by_row(lambda xp, rows: simplex.finite(xp, read(xp, rows, temperature).d2))
-    )
+    return one_reading("logit_margin", logits, probs, temperature)
 
 
 def energy(logits: Array | None = None, /, *, probs: Array | None = None, temperature: float = 1.0) -> Any:
@@ -48,17 +74,26 @@ def energy(logits: Array | None = None, /, *, probs: Array | None = None, temper
 
     .. math:: T \ln \sum_k e^{z_k / T}
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : None
+        Refused: the softmax has removed what this score reads.
+    temperature : float
+        T above, larger than 0.
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> float(energy([[0.0, 0.0]])[0].round(4))  # ln 2
     0.6931
     """
-    classes = check_classes("energy", logits, probs, takes=_LOGITS)
-    temperature = check_positive("energy", "temperature", temperature)
-
-    def value(xp: Namespace, rows: Array) -> Array:
-        odds = simplex.odds_of_logits(xp, rows, temperature)
-        return odds.top + temperature * xp.log1p(odds.s)
-
-    return classes.deliver(classes.by_row(value))
+    return one_reading("energy", logits, probs, temperature, takes=_LOGITS)
 
 
 def logit_norm(logits: Array | None = None, /, *, probs: Array | None = None, p: float = 2.0) -> Any:
@@ -70,6 +105,22 @@ def logit_norm(logits: Array | None = None, /, *, probs: Array | None = None, p:
     cites. Logits are taken as they are: adding a constant to a row changes this score though it changes no
     probability.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis, finite; NaN is an error.
+    probs : None
+        Refused: the softmax has removed what this score reads.
+    p : float
+        Order of the norm, above 0; infinity gives the largest absolute logit.
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> logit_norm([[3.0, 4.0]]).tolist()
     [5.0]
     """
@@ -87,6 +138,22 @@ def normalised_max_logit(
 
     A row of equal logits, where this is 0/0, gets 0, the least value any row can have.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis, finite; NaN is an error.
+    probs : None
+        Refused: the softmax has removed what this score reads.
+    p : float
+        Order of the norm, above 0; infinity gives the largest absolute logit.
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> normalised_max_logit([[1.0, -1.0], [5.0, 5.0]]).round(4).tolist()
     [0.7071, 0.0]
     """
@@ -95,7 +162,9 @@ def normalised_max_logit(
 
     def value(xp: Namespace, rows: Array) -> Array:
         below = xp.max(rows, axis=-1)[..., None] - rows  # the offset drops out before anything is rounded
-        top = xp.mean(below, axis=-1)
+        most = xp.max(below, axis=-1)
+        scale = xp.where(most > 0, most, xp.ones_like(most))
+        top = simplex.total(xp, below / scale[..., None]) * (scale / rows.shape[-1])
         norm = _norm(xp, top[..., None] - below, order)
         some = norm > 0
         return xp.where(some, top / xp.where(some, norm, xp.ones_like(norm)), xp.zeros_like(norm))
@@ -110,7 +179,7 @@ def _norm(xp: Namespace, rows: Array, p: float) -> Array:
     if p == float("inf"):
         return most
     scale = xp.where(most > 0, most, xp.ones_like(most))
-    total = xp.sum((size / scale[..., None]) ** p, axis=-1)
+    total = simplex.total(xp, (size / scale[..., None]) ** p)
     total = xp.where(most > 0, total, xp.ones_like(total))  # keeps the gradient of a zero row finite
     return most * (xp.sqrt(total) if p == 2 else total ** (1 / p))
 
@@ -126,6 +195,22 @@ def clamped_logit_entropy(
     published code computes it on clamped ones. It is no entropy; `negative_entropy` is meant. Kept to repeat
     their numbers.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : None
+        Refused: the softmax has removed what this score reads.
+    floor : float
+        The least value a logit is taken to have, larger than 0.
+
+    Returns
+    -------
+    array of shape (...)
+        Float64 where the library has it. Equal values tie.
+
+    Examples
+    --------
     >>> float(clamped_logit_entropy([[2.0, -1.0]])[0].round(4))  # 2 ln 2
     1.3863
     """

@@ -4,16 +4,23 @@ know.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from abstain import losses as loss_functions
 from abstain._arrays import Array, Namespace, bring, float_dtype, road_for
 from abstain._check import as_real, check_choice
-from abstain.errors import DtypeError
+from abstain._check_classes import check_classes, check_labels
+from abstain.core import simplex
+from abstain.errors import DtypeError, InputError
 from abstain.scores import ensemble, logits, softmax
+from abstain.scores.top_ties import Saturation, at_top
 
 _BOTH = ("logits", "probs")
+_ROUNDS_TO_ONE = 24 * float(np.log(2))  # above this key 1 + s is 1 in float32, and so is the softmax
 
 
 def _itself(xp: Namespace, key: Array) -> Array:
@@ -57,83 +64,38 @@ class Score:
         return f"Score({self.name!r}, {self.label}, takes {' or '.join(self.takes)}, returns its {kind})"
 
 
+def _softmax(name: str, label: str, back: Callable[[Namespace, Array], Array], parameter: str) -> Score:
+    return Score(name, label, getattr(softmax, name), _BOTH, True, False, parameter, back)
+
+
+def _logits(name: str, label: str, parameter: str | None = None) -> Score:
+    return Score(name, label, getattr(logits, name), ("logits",), False, False, parameter)
+
+
+def _ensemble(name: str, label: str, back: Callable[[Namespace, Array], Array] = _itself) -> Score:
+    return Score(name, label, getattr(ensemble, name), _BOTH, back is not _itself, True, None, back)
+
+
 _SCORES = (
-    Score("max_softmax", "Max softmax", softmax.max_softmax, _BOTH, True, False, "temperature", _below_one),
-    Score("max_logit", "Max logit", logits.max_logit, ("logits",), False),
-    Score(
-        "softmax_margin",
-        "Softmax margin",
-        softmax.softmax_margin,
-        _BOTH,
-        True,
-        False,
-        "temperature",
-        _below_one,
-    ),
-    Score(
-        "negative_entropy",
-        "Negative entropy",
-        softmax.negative_entropy,
-        _BOTH,
-        True,
-        False,
-        "temperature",
-        _below_zero,
-    ),
-    Score(
-        "negative_gini",
-        "Negative Gini",
-        softmax.negative_gini,
-        _BOTH,
-        True,
-        False,
-        "temperature",
-        _below_zero,
-    ),
-    Score("logit_norm", "Logit norm", logits.logit_norm, ("logits",), False, False, "p"),
-    Score(
-        "normalised_max_logit",
-        "Normalised max logit",
-        logits.normalised_max_logit,
-        ("logits",),
-        False,
-        False,
-        "p",
-    ),
-    Score("energy", "Energy", logits.energy, ("logits",), False, False, "temperature"),
+    _softmax("max_softmax", "Max softmax", _below_one, "temperature"),
+    _logits("max_logit", "Max logit"),
+    _softmax("softmax_margin", "Softmax margin", _below_one, "temperature"),
+    _softmax("negative_entropy", "Negative entropy", _below_zero, "temperature"),
+    _softmax("negative_gini", "Negative Gini", _below_zero, "temperature"),
+    _logits("logit_norm", "Logit norm", "p"),
+    _logits("normalised_max_logit", "Normalised max logit", "p"),
+    _logits("energy", "Energy", "temperature"),
     Score("logit_margin", "Logit margin", logits.logit_margin, _BOTH, False),
 )
 _ENSEMBLE = (
-    Score(
-        "predictive_entropy",
-        "Predictive entropy",
-        ensemble.predictive_entropy,
-        _BOTH,
-        True,
-        True,
-        None,
-        _below_zero,
-    ),
-    Score(
-        "mutual_information",
-        "Mutual information",
-        ensemble.mutual_information,
-        _BOTH,
-        True,
-        True,
-        None,
-        _below_zero,
-    ),
-    Score("vote_share", "Vote share", ensemble.vote_share, _BOTH, False, True),
-    Score(
-        "mean_max_softmax", "Mean max softmax", ensemble.mean_max_softmax, _BOTH, True, True, None, _below_one
-    ),
+    _ensemble("predictive_entropy", "Predictive entropy", _below_zero),
+    _ensemble("mutual_information", "Mutual information", _below_zero),
+    _ensemble("vote_share", "Vote share"),
+    _ensemble("mean_max_softmax", "Mean max softmax", _below_one),
 )
 _READINGS = (
-    Score(
-        "probability_norm", "Probability norm", softmax.probability_norm, _BOTH, True, False, "p", _below_one
-    ),
-    Score("clamped_logit_entropy", "Clamped logit entropy", logits.clamped_logit_entropy, ("logits",), False),
+    _softmax("probability_norm", "Probability norm", _below_one, "p"),
+    _logits("clamped_logit_entropy", "Clamped logit entropy"),
 )
 _BY_NAME = {score.name: score for score in (*_SCORES, *_ENSEMBLE, *_READINGS)}
 
@@ -151,6 +113,18 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
     Your function gets the logits, or the probabilities where only these are at hand, and gives one
     confidence for each sample, higher = surer.
 
+    Parameters
+    ----------
+    score : str, Score or callable
+        A name in `NAMES`, `ENSEMBLE_NAMES` or `READING_NAMES`; a score comes back as it is.
+
+    Returns
+    -------
+    Score
+        Call it with logits or `probs=`.
+
+    Examples
+    --------
     >>> by_name("max_logit")
     Score('max_logit', Max logit, takes logits, returns its value)
     >>> by_name(lambda z: z[..., 0]).name
@@ -177,6 +151,20 @@ def display(name: str | Score | Callable[..., Any], key: Array, /) -> Any:
 
     Scores that return their value itself come back unchanged. For showing only: this number saturates.
 
+    Parameters
+    ----------
+    name : str, Score or callable
+        The score that made the key.
+    key : array
+        What it returned.
+
+    Returns
+    -------
+    array or float
+        Probabilities, margins, negative entropies; values of unkeyed scores unchanged.
+
+    Examples
+    --------
     >>> display("max_softmax", 0.6931471805599453), display("max_softmax", 50.0)
     (0.5, 1.0)
     """
@@ -191,3 +179,63 @@ def display(name: str | Score | Callable[..., Any], key: Array, /) -> Any:
         return road.deliver(values)
     wide = road.xp.astype(bring(road, values), float_dtype(road.xp))
     return road.deliver(score.back(road.xp, wide))
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Scores and losses of one model by name, where its logits live.
+
+    refused: losses that this data rules out, each with its error. rounded: samples whose softmax is 1 in
+    float32 (counted from logits). ties: ties at the top of the plain maximum (counted from probabilities).
+    """
+
+    scores: dict[str, Any]
+    losses: dict[str, Any]
+    refused: dict[str, InputError]
+    rounded: int
+    ties: Saturation | None
+
+
+def outputs(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    scores: Sequence[str | Score | Callable[..., Any]] = (),
+    losses: Sequence[str | loss_functions.Loss | Callable[..., Any]] = (),
+    name: str = "outputs",
+) -> Outputs:
+    """Many scores and losses of concrete logits or probabilities, what they share in one pass; each equal to
+    its own function's result, bit for bit.
+
+    >>> found = outputs([[2.0, 0.0], [0.0, 40.0]], [0, 0], scores=["max_logit"], losses=["zero_one"])
+    >>> found.scores["max_logit"].tolist(), found.losses["zero_one"].tolist(), found.rounded
+    ([2.0, 40.0], [False, True], 1)
+    """
+    wanted = [by_name(score) for score in scores]
+    measured = [loss_functions.by_name(loss) for loss in losses]
+    classes = check_classes(name, logits, probs, beside=labels)
+    own = check_labels(name, classes, labels) if measured else None
+    shared = [s.name for s in wanted if s is _BY_NAME.get(s.name) and classes.kind in s.takes]
+    shared += [m.name for m in measured if m.function is getattr(loss_functions, m.name, None)]
+    names = list(dict.fromkeys(["max_softmax", "max_logit", *(n for n in shared if n in simplex.READINGS)]))
+    read = dict(zip(names, simplex.read(classes, [simplex.READINGS[n] for n in names], 1.0, own)))
+    result = Outputs({}, {}, {}, 0, None)
+    for score in wanted:
+        given = score.name in shared and score.name in read
+        value = classes.deliver(read[score.name]) if given else score(logits, probs=probs)
+        result.scores[score.name] = value
+    for loss in measured:
+        try:
+            if loss.name == "cross_entropy" and loss.name in shared:
+                loss_functions.check_possible(classes, read[loss.name])
+            given = loss.name in shared and loss.name in read
+            value = classes.deliver(read[loss.name]) if given else loss(logits, labels, probs=probs)
+            result.losses[loss.name] = value
+        except InputError as problem:
+            result.refused[loss.name] = problem
+    if classes.kind == "logits":
+        return replace(
+            result, rounded=int(classes.road.xp.count_nonzero(read["max_softmax"] > _ROUNDS_TO_ONE))
+        )
+    return replace(result, ties=Saturation(*at_top(read["max_logit"]), at_top(read["max_softmax"])[1]))

@@ -8,30 +8,26 @@ the number itself would with unlimited digits. `display` turns a key back into t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from abstain._arrays import Array, Namespace
+from abstain._arrays import Array
 from abstain._check_classes import check_classes, check_positive
 from abstain.core import simplex
 
 
-def softmax_key(
+def one_reading(
     name: str,
     logits: Array | None,
     probs: Array | None,
-    temperature: float,
-    log_distance: Callable[..., Array],
+    temperature: float = 1.0,
+    order: float = 2.0,
+    takes: tuple[str, ...] = ("logits", "probs"),
 ) -> Any:
-    """Minus a logarithm of the odds of each row."""
-    classes = check_classes(name, logits, probs)
+    """The score of that name, read off the odds of each row."""
+    classes = check_classes(name, logits, probs, takes=takes)
     temperature = check_positive(name, "temperature", temperature)
-    read = simplex.odds_of_logits if classes.kind == "logits" else simplex.odds_of_probs
-
-    def key(xp: Namespace, rows: Array) -> Array:
-        return simplex.finite(xp, -log_distance(read(xp, rows, temperature)))
-
-    return classes.deliver(classes.by_row(key))
+    (values,) = simplex.read(classes, [simplex.READINGS[name]], temperature, order=order)
+    return classes.deliver(values)
 
 
 def max_softmax(
@@ -63,7 +59,7 @@ def max_softmax(
     >>> key.round(3).tolist()  # 1 - p is 1/2, e^-40, e^-41: float64 probabilities would tie at 1.0
     [0.693, 40.0, 41.0]
     """
-    return softmax_key("max_softmax", logits, probs, temperature, simplex.log_complement)
+    return one_reading("max_softmax", logits, probs, temperature)
 
 
 def softmax_margin(
@@ -71,14 +67,31 @@ def softmax_margin(
 ) -> Any:
     r"""Rank key of the margin between the two largest probabilities; higher is surer.
 
-    .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
+       .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
 
-    Arguments and result as for `max_softmax`. Two equal winners give 0.
+    Two equal winners give 0.
 
-    >>> softmax_margin(probs=[[0.5, 0.5, 0.0]]).tolist()
-    [0.0]
+       Parameters
+       ----------
+       logits : array, shape (..., K)
+           Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+       probs : array, shape (..., K)
+           Probabilities instead of logits; rows count relative to their own sum.
+       temperature : float
+           Divides the logits (for probabilities: their logarithms).
+
+       Returns
+       -------
+       array of shape (...)
+           Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest finite
+           number and tie on top. `display` gives the number itself.
+
+       Examples
+       --------
+       >>> softmax_margin(probs=[[0.5, 0.5, 0.0]]).tolist()
+       [0.0]
     """
-    return softmax_key("softmax_margin", logits, probs, temperature, simplex.log_margin_complement)
+    return one_reading("softmax_margin", logits, probs, temperature)
 
 
 def negative_entropy(
@@ -88,12 +101,27 @@ def negative_entropy(
 
     .. math:: -\ln\Bigl(-\sum_k p_k \ln p_k\Bigr)
 
-    Arguments and result as for `max_softmax`.
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
 
+    Returns
+    -------
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
+        finite number and tie on top. `display` gives the number itself.
+
+    Examples
+    --------
     >>> float(negative_entropy(probs=[[0.5, 0.5]])[0].round(4))  # entropy ln 2 = 0.6931
     0.3665
     """
-    return softmax_key("negative_entropy", logits, probs, temperature, simplex.log_entropy)
+    return one_reading("negative_entropy", logits, probs, temperature)
 
 
 def negative_gini(
@@ -103,12 +131,27 @@ def negative_gini(
 
     .. math:: -\ln\Bigl(1 - \sum_k p_k^2\Bigr)
 
-    Arguments and result as for `max_softmax`.
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
 
+    Returns
+    -------
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
+        finite number and tie on top. `display` gives the number itself.
+
+    Examples
+    --------
     >>> float(negative_gini(probs=[[0.5, 0.5]])[0].round(4))  # impurity 1/2
     0.6931
     """
-    return softmax_key("negative_gini", logits, probs, temperature, simplex.log_gini)
+    return one_reading("negative_gini", logits, probs, temperature)
 
 
 def probability_norm(
@@ -121,10 +164,27 @@ def probability_norm(
     The second reading of the "logit norm" score: the published code of the population-AURC paper takes the
     norm after the softmax, its table before (`logit_norm`). For p = 2 the ranking is that of `negative_gini`.
 
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    p : float
+        Order of the norm, above 1; infinity gives the largest probability.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
+
+    Returns
+    -------
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
+        finite number and tie on top. `display` gives the number itself.
+
+    Examples
+    --------
     >>> float(probability_norm(probs=[[0.6, 0.4]], p=2)[0].round(4))  # -ln(1 - sqrt(0.52))
     1.2769
     """
     order = check_positive("probability_norm", "p", p, above=1.0, infinite=True)
-    return softmax_key(
-        "probability_norm", logits, probs, temperature, lambda odds: simplex.log_norm_complement(odds, order)
-    )
+    return one_reading("probability_norm", logits, probs, temperature, order)

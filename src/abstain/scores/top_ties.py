@@ -53,6 +53,20 @@ def saturation(confidence: Array | None = None, /, *, probs: Array | None = None
     From probabilities both are counted: ties of the plain maximum, as it would be ranked in the input's own
     dtype, and ties that remain when the other entries decide.
 
+    Parameters
+    ----------
+    confidence : array
+        Confidences of at least one sample, finite.
+    probs : array, shape (..., K)
+        Class probabilities instead.
+
+    Returns
+    -------
+    Saturation
+        The count, its share of all samples, and a sentence for a reader.
+
+    Examples
+    --------
     >>> saturation([0.2, 1.0, 1.0, 1.0])
     Saturation(3 of 4 samples (75.0%) tie at the top, 1. If it is a rounded probability, rank by the
     logits: `abstain.scores.max_softmax(logits)`.)
@@ -62,8 +76,8 @@ def saturation(confidence: Array | None = None, /, *, probs: Array | None = None
     if probs is not None:
         classes = check_classes("saturation", None, probs)
         plain = classes.road.xp.max(classes.values, axis=-1)
-        n, tied, top = _at_top(plain)
-        return Saturation(n, tied, top, _at_top(max_softmax(probs=classes.values))[1])
+        n, tied, top = at_top(plain)
+        return Saturation(n, tied, top, at_top(max_softmax(probs=classes.values))[1])
     road = road_for(confidence)
     values = as_real("saturation", "confidence", road, confidence)
     if values.ndim == 0 or 0 in tuple(values.shape) or not is_concrete(values):
@@ -71,10 +85,11 @@ def saturation(confidence: Array | None = None, /, *, probs: Array | None = None
             f"saturation: `confidence` must hold at least one sample, got shape {tuple(values.shape)}."
         )
     check_finite("saturation", "confidence", road, values, "")
-    return Saturation(*_at_top(values))
+    return Saturation(*at_top(values))
 
 
-def _at_top(values: Array) -> tuple[int, int, float]:
+def at_top(values: Array) -> tuple[int, int, float]:
+    """Samples, how many of them share the largest value, and that value."""
     xp = road_for(values).xp
     values = xp.reshape(xp.asarray(values), (-1,))
     top = xp.max(values)

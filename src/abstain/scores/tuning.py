@@ -19,27 +19,7 @@ Metric = Callable[[Array, Array], Any]
 
 _GRIDS: dict[str, tuple[float, ...]] = {
     "p": (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, float("inf")),
-    "temperature": (
-        0.1,
-        0.2,
-        0.3,
-        0.4,
-        0.5,
-        0.6,
-        0.7,
-        0.8,
-        0.9,
-        1.0,
-        1.2,
-        1.5,
-        2.0,
-        2.5,
-        3.0,
-        4.0,
-        5.0,
-        7.0,
-        10.0,
-    ),
+    "temperature": (*(t / 10 for t in range(1, 11)), 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0),
 }
 
 
@@ -94,6 +74,11 @@ def tune(
         A name in `abstain.losses.NAMES` or a function `f(logits, labels)`.
     metric : {"aurc", "augrc"} or callable
         A function of (loss, confidence), lower is better.
+
+    Returns
+    -------
+    Tuning
+        The best value (the first of equals), all that was tried, and the tuned score.
 
     Examples
     --------
