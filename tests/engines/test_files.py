@@ -382,3 +382,15 @@ def test_work_is_taken_up_with_the_ranges_it_was_begun_with(sample, tmp_path, mo
     else:
         for name, value in found.values.items():
             assert value == pytest.approx(abstain.aurc(l[team == name], g[team == name]), rel=1e-12)
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_shares_of_fractional_weights_are_not_missed_by_rounding(spilled, tmp_path, request):
+    if spilled:
+        request.getfixturevalue("tiny_ranges")
+    n = 20_000
+    g, l = np.arange(n)[::-1] / n, np.arange(n) % 10 == 9
+    folder = write_parts(tmp_path / "tenths", {"confidence": g, "loss": l, "w": np.full(n, 0.1)})
+    found = files.evaluate(folder, sample_weight="w", coverages=(0.3, 0.7, 1.0), risks=(0.1,))
+    assert list(found.risk_at_coverage.values()) == pytest.approx([0.1] * 3, rel=1e-9)
+    assert found.coverage_at_risk[0.1] == pytest.approx(1.0)

@@ -261,3 +261,22 @@ def test_confidences_of_both_signs(low, high, kind):
     found, truth = sketch.aurc(), abstain.aurc(l, g)
     assert found.low <= truth <= found.high
     assert found.gap < 0.1
+
+
+def test_all_of_a_stream_of_fractional_weights_is_coverage_one():
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        loss, confidence, weight = rng.random(300) < 0.2, rng.random(300), rng.random(300)
+        sketch = Sketch()
+        sketch.update(loss, confidence, sample_weight=weight)
+        assert sketch.risk_at_coverage(1.0).estimate == pytest.approx(np.average(loss, weights=weight))
+    sketch = Sketch()
+    sketch.update(np.arange(20) == 9, -np.arange(20), sample_weight=np.full(20, 0.1))
+    assert sketch.risk_at_coverage(0.5).estimate == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("scale", [1e15, 1e22, 1e100])
+def test_huge_whole_weights_are_shares_like_any_other(scale):
+    sketch = Sketch()
+    sketch.update([0, 1, 0, 1], [4, 3, 2, 1], sample_weight=np.full(4, scale))
+    assert [sketch.risk_at_coverage(c).estimate for c in (0.25, 0.5, 0.75, 1.0)] == pytest.approx([0, 1 / 2, 1 / 3, 1 / 2])

@@ -11,11 +11,12 @@ from abstain._arrays import Array, is_torch
 from abstain._check import check_choice, check_fraction
 from abstain.core import binning
 from abstain.core.pieces import combined, piece_of
+from abstain.core.points import least_mass
 from abstain.core.rows import rows_of_blocks
 from abstain.engines.grouping import items_of, items_of_tensor
 from abstain.engines.items import Items, as_bins, joined, nothing
 from abstain.engines.ranges import Columns
-from abstain.engines.readings import certified, curve, least_mass, risk_at
+from abstain.engines.readings import certified, curve, risk_at
 from abstain.engines.results import Certified, CertifiedCurve
 from abstain.errors import DataError, InputError
 from abstain.metrics._sample import prepare
@@ -160,7 +161,7 @@ class Sketch:
         """Selective risk at the least attainable coverage of at least `coverage`; lower is better."""
         asked = check_fraction("Sketch.risk_at_coverage", "coverage", coverage)
         items = self._table("risk_at_coverage")
-        position = least_mass(asked, float(items.mass.sum()), self._whole)
+        position = float(least_mass(np, items.mass.sum(), asked, self._whole))
         return risk_at(items, position, self._largest())
 
     def curve(self) -> CertifiedCurve:

@@ -154,10 +154,10 @@ def _oracle(
 
 
 def _at_coverage(parts: Sequence[Part], coverage: float) -> float:
-    for part in parts:
-        if coverage in part.at_coverage:
-            N, S = part.at_coverage[coverage]
-            return S / N
+    found = [part.at_coverage[coverage] for part in parts if coverage in part.at_coverage]
+    if found:
+        N, S = min(found)
+        return S / N
     raise InfeasibleError(f"risk_at_coverage: coverage {coverage:g} cannot be reached.")
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abstain.core.points import reaches
 from abstain.thresholds._calibration import Calibration
 from abstain.thresholds.candidates import Candidates, tabulate
 from abstain.thresholds.sequence import least_p_value, plan, walk
@@ -99,7 +100,7 @@ def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Choic
     """
     ends = cal.ranked.block_ends()
     if delta is None:
-        enough = cal.coverage(ends) >= coverage
+        enough = reaches(cal.coverage(ends), coverage)
     else:
         from scipy.special import betainc
 
