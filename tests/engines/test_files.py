@@ -394,3 +394,21 @@ def test_shares_of_fractional_weights_are_not_missed_by_rounding(spilled, tmp_pa
     found = files.evaluate(folder, sample_weight="w", coverages=(0.3, 0.7, 1.0), risks=(0.1,))
     assert list(found.risk_at_coverage.values()) == pytest.approx([0.1] * 3, rel=1e-9)
     assert found.coverage_at_risk[0.1] == pytest.approx(1.0)
+
+
+def test_losses_with_the_moments_of_a_zero_one_loss_are_not_taken_for_one(tmp_path):
+    """Sums of l and of l^2 are those of three errors in four: only the losses themselves tell."""
+    l, g = np.tile([0.5, 0.5, 0.5, 1.5], 50), np.arange(200.0)
+    pa.parquet.write_table(pa.table({"loss": l, "confidence": g}), tmp_path / "half.parquet")
+    found = files.evaluate(tmp_path / "half.parquet")
+    assert "auroc" not in found.values
+    for metric in ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio"):
+        assert found[metric].estimate == pytest.approx(getattr(abstain, metric)(l, g), rel=1e-12)
+
+
+def test_weights_with_the_moments_of_unit_weights_are_not_taken_for_them(tmp_path):
+    l, g, w = np.arange(200) % 4 == 3, np.arange(200.0), np.tile([0.5, 0.5, 0.5, 1.5], 50)
+    pa.parquet.write_table(pa.table({"loss": l, "confidence": g, "w": w}), tmp_path / "w.parquet")
+    found = files.evaluate(tmp_path / "w.parquet", sample_weight="w")
+    for metric in ("oracle_aurc", "e_aurc", "naurc"):
+        assert found[metric].estimate == pytest.approx(getattr(abstain, metric)(l, g, sample_weight=w), rel=1e-12)
