@@ -412,3 +412,27 @@ def test_weights_with_the_moments_of_unit_weights_are_not_taken_for_them(tmp_pat
     found = files.evaluate(tmp_path / "w.parquet", sample_weight="w")
     for metric in ("oracle_aurc", "e_aurc", "naurc"):
         assert found[metric].estimate == pytest.approx(getattr(abstain, metric)(l, g, sample_weight=w), rel=1e-12)
+
+
+ODD_LISTS = {
+    "ragged": ([[1.0, 2, 3], [1.0], [1.0, 2, 3, 4, 5], [3.0, 2, 1]], 1),
+    "a missing list": ([[1.0, 2], [3.0, 4], None, [5.0, 6], [7.0, 8]], 2),
+    "a missing value": ([[1.0, 2], [None, 4], [5.0, 6]], 1),
+    "an empty list": ([[1.0, 2], [2.0, 1], []], 2),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_LISTS)
+def test_lists_of_logits_of_other_lengths_are_refused_by_their_row(kind, tmp_path):
+    from abstain.engines import cluster
+    from abstain.engines.asking import fields_for
+
+    rows, row = ODD_LISTS[kind]
+    table = pa.table({"z": pa.array(rows), "label": np.zeros(len(rows), dtype=int)})
+    pa.parquet.write_table(table, tmp_path / "z.parquet")
+    with pytest.raises(DataError, match=rf"files.aurc: rows of `z` must be lists of one length .* row {row}\."):
+        files.aurc(tmp_path, logits="z", label="label")
+    load = cluster.Loader("f", fields_for("f", {"logits": "z", "label": "label"}))
+    for part in (table, table.to_batches()[0], table.to_pandas()):
+        with pytest.raises(DataError, match=rf"f: rows of `z` must be lists .* a partition, row {row}\."):
+            load(part)

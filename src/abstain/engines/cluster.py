@@ -101,13 +101,11 @@ class Loader(NamedTuple):
         return dict(by_label(ready(loss, confidence, weight), with_mass(labels, weight)))
 
     def _logits(self, table: Any) -> np.ndarray:
-        fields = self.fields
-        if hasattr(table, "column"):
-            return logits_of(self.name, "a partition", 0, fields, table)
-        columns = [np.asarray(table[name]) for name in fields.logits]
-        if len(columns) == 1 and columns[0].dtype == object:  # a list for each sample
-            return np.stack(list(columns[0]))
-        return np.stack(columns, axis=1)
+        if not hasattr(table, "column"):
+            import pyarrow as pa
+
+            table = pa.table({name: pa.array(table[name], from_pandas=True) for name in self.fields.logits})
+        return logits_of(self.name, "a partition", 0, self.fields, table)
 
 
 def _column(table: Any, name: str) -> Any:

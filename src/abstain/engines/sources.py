@@ -197,10 +197,26 @@ def logits_of(name: str, file: str, start: int, fields: Fields, table: Any) -> n
 
     first = table.column(fields.logits[0])
     if len(fields.logits) == 1 and pa.types.is_nested(first.type):
-        flat = first.combine_chunks() if hasattr(first, "combine_chunks") else first
-        values = np.asarray(flat.flatten().to_numpy(zero_copy_only=False))
-        return values.reshape(table.num_rows, -1)
+        return _lists(name, file, start, fields.logits[0], first)
     return np.stack([as_numpy(name, file, start, f, table.column(f)) for f in fields.logits], axis=1)
+
+
+def _lists(name: str, file: str, start: int, field: str, column: Any) -> np.ndarray:
+    """A list in each row, all of one length and none with a gap; the message names the first that is not so."""
+    import pyarrow.compute as pc
+
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
+    values = pc.list_flatten(column)
+    odd = np.flatnonzero((lengths != lengths[:1]) | (lengths == 0))
+    if not len(odd) and values.null_count:
+        odd = np.flatnonzero(np.asarray(values.is_null())) // lengths[0]
+    if len(odd):
+        raise DataError(
+            f"{name}: rows of `{field}` must be lists of one length without a missing value, which fails in {file}, "
+            f"row {start + int(odd[0])}. Drop the row or fill it in."
+        )
+    flat = values.combine_chunks() if hasattr(values, "combine_chunks") else values
+    return as_numpy(name, file, start, field, flat).reshape(len(lengths), -1)
 
 
 def as_numpy(name: str, file: str, start: int, field: str, column: Any) -> np.ndarray:
