@@ -6,6 +6,8 @@ asked for with `reaches`: 7 of 100 is 0.07, and ten weights of 0.1 are half of t
 
 from __future__ import annotations
 
+import numpy as np
+
 from abstain._arrays import Array, Namespace
 from abstain.core.rows import Rows
 
@@ -23,6 +25,11 @@ def least_mass(xp: Namespace, total: Array, least: float, whole: bool) -> Array:
     """The least mass whose share of the total `reaches(..., least)`; a whole number where all masses are."""
     mass = least * total * (1 - _SLACK)
     return xp.ceil(mass) if whole else mass
+
+
+def cheapest(costs: np.ndarray) -> int:
+    """Place of the least cost; the last of those that are equal but for rounding."""
+    return int(np.flatnonzero(costs <= costs.min() + _SLACK * np.abs(costs).max())[-1])
 
 
 def _first(rows: Rows, good: Array) -> Array:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from abstain._arrays import Array, road_for
+import numpy as np
+
+from abstain._arrays import Array
 from abstain._check import check_fraction, check_nonnegative
 from abstain.core import points
 from abstain.errors import InfeasibleError
@@ -146,14 +148,13 @@ def best_rejection(
     """
     d = check_nonnegative("best_rejection", "cost", cost)
     curve = risk_coverage_curve(loss, confidence, sample_weight=sample_weight, abstained=abstained)
-    costs = curve.generalised_risk + d * (1 - curve.coverage)
-    xp = road_for(costs).xp
-    place = costs.shape[0] - 1 - int(xp.argmin(xp.flip(costs)))
-    if float(costs[place]) > d:
+    costs = np.asarray([d, *(curve.generalised_risk + d * (1 - curve.coverage)).tolist()])  # d: all rejected
+    place = points.cheapest(costs) - 1
+    if place < 0:
         return RejectionPoint(None, d, 0.0, None)
     return RejectionPoint(
         float(curve.threshold[place]),
-        float(costs[place]),
+        float(costs[place + 1]),
         float(curve.coverage[place]),
         float(curve.risk[place]),
     )

@@ -11,6 +11,7 @@ from abstain._arrays import Array
 from abstain._check import check_nonnegative
 from abstain._tables import frame
 from abstain.core.blocks import Blocks
+from abstain.core.points import cheapest
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, prepare
 from abstain.thresholds._calibration import to_host
@@ -47,7 +48,7 @@ class CostCurve:
     @property
     def best(self) -> int:
         """Row of the least cost; the largest coverage among equals."""
-        return len(self.value) - 1 - int(np.argmin(self.cost[::-1]))
+        return cheapest(self.cost)
 
     def columns(self) -> dict[str, list[Any]]:
         """Plain lists by name."""
