@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -280,3 +281,38 @@ def test_huge_whole_weights_are_shares_like_any_other(scale):
     sketch = Sketch()
     sketch.update([0, 1, 0, 1], [4, 3, 2, 1], sample_weight=np.full(4, scale))
     assert [sketch.risk_at_coverage(c).estimate for c in (0.25, 0.5, 0.75, 1.0)] == pytest.approx([0, 1 / 2, 1 / 3, 1 / 2])
+
+
+def _stored_sketch():
+    rng = np.random.default_rng(7)
+    sketch = Sketch(size=8192)
+    sketch.update(rng.exponential(1, 5000), rng.normal(0, 1, 5000), sample_weight=rng.random(5000))
+    return sketch
+
+
+def test_a_damaged_sketch_is_refused_whatever_the_damage():
+    whole = _stored_sketch().to_bytes()
+    damaged = [whole[:k] for k in (16, 18, 22, 40, 200, len(whole) - 8, len(whole) - 1)] + [whole + bytes(8)]
+    for place in (20, 24, 40, 90, 300, len(whole) // 2, len(whole) - 1):
+        damaged.append(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for stored in damaged:
+        with pytest.raises(DataError, match=r"Sketch.from_bytes: "):
+            Sketch.from_bytes(stored)
+    text = _stored_sketch().to_json()
+    content = json.loads(text)
+    swapped = content | {"low": content["high"], "high": content["low"]}
+    for stored in (text[:-20], "[]", "3", json.dumps(swapped), json.dumps(content | {"losses": [9, 0]}), text.replace("5000", "4000")):
+        with pytest.raises(DataError, match=r"Sketch.from_json: "):
+            Sketch.from_json(stored)
+
+
+def test_a_sketch_of_another_version_is_refused_by_its_version():
+    sketch = _stored_sketch()
+    whole = sketch.to_bytes()
+    with pytest.raises(DataError, match=r"version 2, got version '1'\. Make the sketch again"):
+        Sketch.from_bytes(whole.replace(b"abstain.Sketch.2\n", b"abstain.Sketch.1\n"))
+    old = {k: v for k, v in json.loads(sketch.to_json()).items() if k not in ("version", "checksum")}
+    with pytest.raises(DataError, match=r"version 2, got version '1'"):
+        Sketch.from_json(json.dumps(old))
+    indented = json.dumps(json.loads(sketch.to_json()), indent=1, sort_keys=True)
+    assert Sketch.from_json(indented).aurc() == sketch.aurc()
