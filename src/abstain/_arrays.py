@@ -89,6 +89,16 @@ def host_view(x: Array) -> np.ndarray | None:
     return np.asarray(x)
 
 
+def to_host(x: Array) -> Array:
+    """`x` as numpy, from wherever it lives and without its gradient; None stays None."""
+    if is_torch(x):
+        x = x.detach().cpu()
+    view = None if x is None else host_view(x)
+    if x is None or view is not None:
+        return view
+    return x.get() if is_cupy(x) else np.asarray(x)
+
+
 class Road(NamedTuple):
     """Which library computes (`xp`), and how a result goes back to where the input lives."""
 

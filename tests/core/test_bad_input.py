@@ -150,3 +150,26 @@ def test_masked_arrays_are_refused_by_every_metric(call):
 def test_masked_arrays_are_refused_wherever_arrays_come_in(call):
     with pytest.raises(DtypeError, match="must not be masked"):
         call()
+
+
+def test_whole_confidences_that_floats_cannot_tell_apart_are_refused():
+    near = 2**53
+    assert abstain.aurc([1, 0], [near, near - 1]) == 0.75
+    for big in ([near, near + 1], [-near, -near - 1], np.array([2**64 - 1, 2**64 - 2], dtype=np.uint64)):
+        with pytest.raises(InputError, match=r"aurc: `confidence` must not exceed 2\^53 in whole numbers"):
+            abstain.aurc([1, 0], big)
+
+
+def test_a_data_frame_of_one_column_is_not_read_as_batches():
+    pd = pytest.importorskip("pandas")
+    loss, confidence = pd.DataFrame({"loss": [0, 1, 0]}), pd.DataFrame({"confidence": [0.1, 0.2, 0.3]})
+    for call in (abstain.aurc, abstain.risk_coverage_curve, abstain.engines.Sketch().update):
+        with pytest.raises(ShapeError, match="must be vectors, got a data frame"):
+            call(loss, confidence)
+    assert abstain.aurc(loss["loss"], confidence["confidence"]) == abstain.aurc([0, 1, 0], [0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("cdf", [[np.nan, 0.5], lambda g: g * np.nan, [0.5, 1.0], [-0.1, 0.5]])
+def test_a_cdf_outside_its_range_is_refused(cdf):
+    with pytest.raises(InputError, match="aurc_given_cdf: `cdf` must lie in"):
+        abstain.aurc_given_cdf([1, 0], [0.2, 0.3], cdf=cdf)

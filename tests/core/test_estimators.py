@@ -211,7 +211,10 @@ def test_bit_identical_under_permutation_at_a_size_that_uses_threads():
 
 def test_blocks_know_a_zero_one_loss_by_its_values_not_by_its_moments():
     same, confidence = np.array([0.5, 0.5, 0.5, 1.5]), np.zeros(4)
-    real, errors = Blocks.from_samples(same, confidence), Blocks.from_samples(np.array([1.0, 1, 1, 0]), confidence)
+    real, errors = (
+        Blocks.from_samples(same, confidence),
+        Blocks.from_samples(np.array([1.0, 1, 1, 0]), confidence),
+    )
     assert np.array_equal(real.w2l, real.w2ll)
     assert (real.zero_one, errors.zero_one, errors.merge(errors).zero_one) == (False, True, True)
     assert not errors.merge(real).zero_one

@@ -246,7 +246,9 @@ def test_shares_of_fractional_weights_are_those_of_exact_arithmetic():
 
 def test_half_of_twenty_tenths_is_ten_of_them():
     loss, confidence = np.arange(20) == 9, -np.arange(20)
-    assert abstain.risk_at_coverage(loss, confidence, coverage=0.5, sample_weight=[0.1] * 20) == pytest.approx(0.1)
+    assert abstain.risk_at_coverage(
+        loss, confidence, coverage=0.5, sample_weight=[0.1] * 20
+    ) == pytest.approx(0.1)
     assert abstain.fpr_at_tpr([1, 0], [0, 1], tpr=1.0, sample_weight=[0.2, 0.1]) == 0
 
 

@@ -225,7 +225,10 @@ def untidy(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     places = {"part-0.parquet": slice(0, 900), "more/part-1.parquet": slice(900, 1500)}
     places["out.parquet/part-2.parquet"] = slice(1500, 2000)
-    places |= {name: slice(None) for name in ("_temporary/0/a.parquet", ".hidden/b.parquet", "_c.parquet", ".d.parquet")}
+    places |= {
+        name: slice(None)
+        for name in ("_temporary/0/a.parquet", ".hidden/b.parquet", "_c.parquet", ".d.parquet")
+    }
     for name, rows in places.items():
         target = tmp_path / "untidy" / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -258,7 +261,9 @@ def test_folders_that_tell_a_column_tell_every_engine(tmp_path, dask_client, spa
         g = rng.random(300)
         l = rng.random(300) < 0.5 * (1 - g)
         (tmp_path / "hive" / f"kind={told}").mkdir(parents=True)
-        pq.write_table(pa.table({"confidence": g, "loss": l}), tmp_path / "hive" / f"kind={told}" / "p.parquet")
+        pq.write_table(
+            pa.table({"confidence": g, "loss": l}), tmp_path / "hive" / f"kind={told}" / "p.parquet"
+        )
         truth[label] = abstain.aurc(l, g)
     folder = str(tmp_path / "hive")
     for found in (
@@ -277,7 +282,11 @@ def test_spark_refuses_decimals_strings_and_missing_columns_in_our_words(spark_s
 
     rows = [(Decimal("0.5"), "0.5", 1.0, None), (Decimal("0.1"), "x", 0.0, 1.0)]
     data = spark_session.createDataFrame(rows, "d decimal(10,2), s string, x double, gap double")
-    for column, said in (("d", "must hold numbers"), ("s", "must hold numbers"), ("gap", "must be finite, got None")):
+    for column, said in (
+        ("d", "must hold numbers"),
+        ("s", "must hold numbers"),
+        ("gap", "must be finite, got None"),
+    ):
         with pytest.raises(DataError, match=f"spark.aurc: `{column}` {said}"):
             spark.aurc(data, confidence="x", loss=column)
         with pytest.raises(DataError, match=f"spark.aurc: `{column}` {said}"):

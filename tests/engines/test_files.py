@@ -411,7 +411,9 @@ def test_weights_with_the_moments_of_unit_weights_are_not_taken_for_them(tmp_pat
     pa.parquet.write_table(pa.table({"loss": l, "confidence": g, "w": w}), tmp_path / "w.parquet")
     found = files.evaluate(tmp_path / "w.parquet", sample_weight="w")
     for metric in ("oracle_aurc", "e_aurc", "naurc"):
-        assert found[metric].estimate == pytest.approx(getattr(abstain, metric)(l, g, sample_weight=w), rel=1e-12)
+        assert found[metric].estimate == pytest.approx(
+            getattr(abstain, metric)(l, g, sample_weight=w), rel=1e-12
+        )
 
 
 ODD_LISTS = {
@@ -430,9 +432,19 @@ def test_lists_of_logits_of_other_lengths_are_refused_by_their_row(kind, tmp_pat
     rows, row = ODD_LISTS[kind]
     table = pa.table({"z": pa.array(rows), "label": np.zeros(len(rows), dtype=int)})
     pa.parquet.write_table(table, tmp_path / "z.parquet")
-    with pytest.raises(DataError, match=rf"files.aurc: rows of `z` must be lists of one length .* row {row}\."):
+    with pytest.raises(
+        DataError, match=rf"files.aurc: rows of `z` must be lists of one length .* row {row}\."
+    ):
         files.aurc(tmp_path, logits="z", label="label")
     load = cluster.Loader("f", fields_for("f", {"logits": "z", "label": "label"}))
     for part in (table, table.to_batches()[0], table.to_pandas()):
         with pytest.raises(DataError, match=rf"f: rows of `z` must be lists .* a partition, row {row}\."):
             load(part)
+
+
+def test_whole_confidences_that_floats_cannot_tell_apart_are_refused(tmp_path):
+    pa.parquet.write_table(
+        pa.table({"loss": [0, 1, 0], "confidence": [1, 2**53, 2**53 + 1]}), tmp_path / "p.parquet"
+    )
+    with pytest.raises(DataError, match=r"`confidence` must not exceed 2\^53 .*p.parquet, row 2"):
+        files.aurc(tmp_path / "p.parquet")

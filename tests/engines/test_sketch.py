@@ -280,7 +280,9 @@ def test_all_of_a_stream_of_fractional_weights_is_coverage_one():
 def test_huge_whole_weights_are_shares_like_any_other(scale):
     sketch = Sketch()
     sketch.update([0, 1, 0, 1], [4, 3, 2, 1], sample_weight=np.full(4, scale))
-    assert [sketch.risk_at_coverage(c).estimate for c in (0.25, 0.5, 0.75, 1.0)] == pytest.approx([0, 1 / 2, 1 / 3, 1 / 2])
+    assert [sketch.risk_at_coverage(c).estimate for c in (0.25, 0.5, 0.75, 1.0)] == pytest.approx(
+        [0, 1 / 2, 1 / 3, 1 / 2]
+    )
 
 
 def _stored_sketch():
@@ -301,7 +303,14 @@ def test_a_damaged_sketch_is_refused_whatever_the_damage():
     text = _stored_sketch().to_json()
     content = json.loads(text)
     swapped = content | {"low": content["high"], "high": content["low"]}
-    for stored in (text[:-20], "[]", "3", json.dumps(swapped), json.dumps(content | {"losses": [9, 0]}), text.replace("5000", "4000")):
+    for stored in (
+        text[:-20],
+        "[]",
+        "3",
+        json.dumps(swapped),
+        json.dumps(content | {"losses": [9, 0]}),
+        text.replace("5000", "4000"),
+    ):
         with pytest.raises(DataError, match=r"Sketch.from_json: "):
             Sketch.from_json(stored)
 
@@ -316,3 +325,15 @@ def test_a_sketch_of_another_version_is_refused_by_its_version():
         Sketch.from_json(json.dumps(old))
     indented = json.dumps(json.loads(sketch.to_json()), indent=1, sort_keys=True)
     assert Sketch.from_json(indented).aurc() == sketch.aurc()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_tensors_with_a_gradient_are_sketched_and_searched_for_thresholds(dtype):
+    torch = pytest.importorskip("torch")
+    loss = torch.tensor([0.0, 1, 0, 1], requires_grad=True)
+    confidence = torch.tensor([0.75, 0.125, 0.5, 0.25], dtype=getattr(torch, dtype), requires_grad=True)
+    sketch = Sketch()
+    sketch.update(loss, confidence, sample_weight=torch.tensor([1.0, 2, 1, 1], requires_grad=True))
+    plain = ([0, 1, 0, 1], [0.75, 0.125, 0.5, 0.25])
+    assert sketch.aurc().estimate == pytest.approx(abstain.aurc(*plain, sample_weight=[1, 2, 1, 1]))
+    assert abstain.select_threshold(loss, confidence, cost=0.4).value == 0.5

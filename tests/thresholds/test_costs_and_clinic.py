@@ -166,3 +166,13 @@ def test_the_cheapest_threshold_has_the_largest_coverage_among_equals(library):
         curve = abstain.cost_curve(loss, asarray(confidence), cost=cost / 10)
         assert curve.value[curve.best] == (np.inf if truth is None else truth)
         assert abstain.select_threshold(loss, asarray(confidence), cost=cost / 10).value == truth
+
+
+def test_costs_that_make_no_sense_are_refused():
+    with pytest.raises(ShapeError, match=r"cost_curve: takes one vector, got shape \(2, 3\)"):
+        abstain.cost_curve(np.zeros((2, 3)), np.zeros((2, 3)))
+    for rejections in (-1, [0, -1], np.nan, [0, np.inf]):
+        with pytest.raises(InputError, match="class_costs: `rejections` must be finite and at least 0"):
+            abstain.class_costs([0, 1], [1, 1], errors=[[0, 1], [1, 0]], rejections=rejections)
+    with pytest.raises(ShapeError, match="`rejections` must be a number or one for each of 2 classes"):
+        abstain.class_costs([0, 1], [1, 1], errors=[[0, 1], [1, 0]], rejections=[1, 2, 3])

@@ -12,7 +12,9 @@ from abstain._arrays import Array, Namespace
 from abstain.core.rows import Rows
 
 
-_SLACK = 1e-11  # relative; more than a running sum of ten million weights is off, less than one sample of as many
+_SLACK = (
+    1e-11  # relative; more than a running sum of ten million weights is off, less than one sample of as many
+)
 
 
 def reaches(share: Array, least: Array | float) -> Array:

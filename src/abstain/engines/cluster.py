@@ -22,6 +22,7 @@ from abstain.engines.slots import Bundle, Slots, bundled, by_slot, slots_for
 from abstain.engines.sources import (
     Fields,
     batches,
+    check_confidence,
     check_finite,
     check_weight,
     logits_of,
@@ -90,7 +91,7 @@ class Loader(NamedTuple):
             confidence, loss = scored(self._logits(table), label, fields) if len(label) else none
         else:
             confidence, loss = column(fields.confidence), column(fields.loss)
-            check_finite(self.name, "a partition", 0, fields.confidence, confidence)
+            check_confidence(self.name, "a partition", 0, fields.confidence, confidence)
         check_finite(self.name, "a partition", 0, fields.loss, loss)
         loss = loss_of(self.name, "a partition", 0, fields, loss)
         weight = None

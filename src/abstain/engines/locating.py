@@ -33,7 +33,9 @@ def find_files(name: str, path: Any) -> list[str]:
     elif os.path.exists(text):
         found = [text]
     else:
-        fixed = sum(1 for _ in takewhile(lambda part: not glob.has_magic(part), Path(text).parts))  # as the user wrote
+        fixed = sum(
+            1 for _ in takewhile(lambda part: not glob.has_magic(part), Path(text).parts)
+        )  # as the user wrote
         hits = [hit for hit in glob.glob(text, recursive=True) if not _hidden(Path(hit).parts[fixed:])]
         found = sorted({file for hit in hits for file in (_below(hit) if os.path.isdir(hit) else [hit])})
     if not found:
@@ -51,7 +53,9 @@ def holds_data(below: PurePath) -> bool:
 
 
 def _below(folder: str) -> list[str]:
-    return sorted(str(p) for p in Path(folder).rglob("*") if holds_data(p.relative_to(folder)) and p.is_file())
+    return sorted(
+        str(p) for p in Path(folder).rglob("*") if holds_data(p.relative_to(folder)) and p.is_file()
+    )
 
 
 def _hidden(parts: Sequence[str]) -> bool:

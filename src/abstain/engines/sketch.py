@@ -257,12 +257,15 @@ def _undamaged(name: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise DataError(f"{name}: the sketch is damaged or cut short. Store it again from where it was made.") from error
+        raise DataError(
+            f"{name}: the sketch is damaged or cut short. Store it again from where it was made."
+        ) from error
 
 
 def _flat(x: Array) -> Array:
-    """Images and batches are samples too."""
-    return x.reshape(-1) if getattr(x, "ndim", 1) > 1 else x
+    """Images and batches are samples too; a gradient is no part of a sketch."""
+    x = x.detach() if is_torch(x) else x
+    return x.reshape(-1) if getattr(x, "ndim", 1) > 1 and hasattr(x, "reshape") else x
 
 
 def _foreign(columns: tuple[Array, Array, Array | None]) -> Items:

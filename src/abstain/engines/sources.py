@@ -143,7 +143,7 @@ def batch_of(name: str, file: str, start: int, table: Any, fields: Fields) -> Ba
         confidence, loss = scored(logits, column(fields.label), fields)
     else:
         confidence, loss = column(fields.confidence), column(fields.loss)
-        check_finite(name, file, start, fields.confidence, confidence)
+        check_confidence(name, file, start, fields.confidence, confidence)
     check_finite(name, file, start, fields.loss, loss)
     loss = loss_of(name, file, start, fields, loss)
     weight = None
@@ -254,6 +254,18 @@ def _booleans(column: Any) -> np.ndarray:
     end = column.offset + len(column)
     packed = np.frombuffer(column.buffers()[1], dtype=np.uint8)
     return np.unpackbits(packed, count=end, bitorder="little")[column.offset :].view(bool)
+
+
+def check_confidence(name: str, file: str, start: int, field: str, values: np.ndarray) -> None:
+    """Finite, and exact as a float."""
+    check_finite(name, file, start, field, values)
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8 and len(values):
+        big = np.flatnonzero((values > 1 << 53) | (values < -(1 << 53)))
+        if len(big):
+            raise DataError(
+                f"{name}: `{field}` must not exceed 2^53 in whole numbers, got {values[big[0]]} in {file}, row "
+                f"{start + int(big[0])}: as floats neighbours would tie. Subtract a common offset."
+            )
 
 
 def check_finite(name: str, file: str, start: int, field: str, values: np.ndarray) -> None:

@@ -77,7 +77,9 @@ def _run(
     frame = frame_of(asked.name, data, session)
     for field in fields.names:
         if field not in frame.columns:
-            raise DataError(f"{asked.name}: the data has no column {field!r}; it has {', '.join(frame.columns)}.")
+            raise DataError(
+                f"{asked.name}: the data has no column {field!r}; it has {', '.join(frame.columns)}."
+            )
     try:
         with bars(asked.progress) as shown:
             return work(SparkRun(frame.select(*fields.names), shown))

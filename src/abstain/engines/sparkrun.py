@@ -56,7 +56,9 @@ def frame_of(name: str, data: Any, session: Any) -> Any:
     bases = {file[: file.rfind("/", 0, file.index("="))] for file in files if told_by_path(file)}
     reader = active.read.option("basePath", *bases) if len(bases) == 1 else active.read
     with _as_text(active):  # what folders tell is text in every engine
-        return reader.csv(files, header=True, inferSchema=True) if kinds == {"csv"} else reader.parquet(*files)
+        return (
+            reader.csv(files, header=True, inferSchema=True) if kinds == {"csv"} else reader.parquet(*files)
+        )
 
 
 def _listed(name: str, active: Any, data: Any) -> list[str]:

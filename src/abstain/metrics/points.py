@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, float_dtype
 from abstain._check import check_fraction, check_nonnegative
 from abstain.core import points
 from abstain.errors import InfeasibleError
@@ -32,9 +32,12 @@ def risk(
     """
     sample = prepare("risk", loss, loss if confidence is None else confidence, sample_weight, abstained)
     xp = sample.road.xp
+    wide = float_dtype(xp)
+    loss = xp.astype(sample.loss, wide)
     if sample.weight is None:
-        return sample.deliver(xp.mean(xp.astype(sample.loss, xp.float64), axis=-1))
-    return sample.deliver(xp.sum(sample.weight * sample.loss, axis=-1) / xp.sum(sample.weight, axis=-1))
+        return sample.deliver(xp.mean(loss, axis=-1))
+    weight = xp.astype(sample.weight, wide)
+    return sample.deliver(xp.sum(weight * loss, axis=-1) / xp.sum(weight, axis=-1))
 
 
 @by_group(lower_is_better=True)
@@ -113,7 +116,8 @@ def rejection_cost(
     sample = prepare("rejection_cost", loss, confidence, sample_weight, abstained)
     xp = sample.road.xp
     if threshold is not None:
-        kept = xp.astype(sample.confidence >= threshold, xp.float64)
+        wide = float_dtype(xp)  # a float32 just below 0.7 is not 0.7, here as in `Threshold.accepts`
+        kept = xp.astype(xp.astype(sample.confidence, wide) >= float(threshold), wide)
         mass = kept if sample.weight is None else kept * sample.weight
         paid = xp.sum(mass * sample.loss, axis=-1) + d * (sample.total - xp.sum(mass, axis=-1))
         return sample.deliver(paid / sample.total)
