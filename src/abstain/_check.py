@@ -90,7 +90,8 @@ def check_pair(name: str, road: Road, loss: Array, confidence: Array) -> tuple[A
     """A loss and a confidence for each sample, along the last axis."""
     if hasattr(loss, "columns") or hasattr(confidence, "columns"):
         raise ShapeError(
-            f"{name}: `loss` and `confidence` must be vectors, got a data frame. Pass one of its columns, e.g. frame['loss']."
+            f"{name}: `loss` and `confidence` must be vectors, got a data frame. "
+            f"Pass one of its columns, e.g. frame['loss']."
         )
     like = confidence if loss is None or isinstance(loss, (np.ndarray, list, tuple)) else loss
     loss = as_real(name, "loss", road, loss, like)
@@ -108,8 +109,8 @@ def check_pair(name: str, road: Road, loss: Array, confidence: Array) -> tuple[A
     check_finite(name, "loss", road, loss, "Drop the sample or mark it with `abstained=`.")
     if road.host and confidence.dtype.kind in "iu" and _beyond_floats(confidence):
         raise InputError(
-            f"{name}: `confidence` must not exceed 2^53 in whole numbers, got {_largest(confidence)}: as floats, by which "
-            f"samples are ranked, neighbours would tie. Subtract a common offset, or pass their ranks."
+            f"{name}: `confidence` must not exceed 2^53 in whole numbers, got {_largest(confidence)}: as floats, by "
+            f"which samples are ranked, neighbours would tie. Subtract a common offset, or pass their ranks."
         )
     return loss, confidence
 

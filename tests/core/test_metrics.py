@@ -219,11 +219,11 @@ def _by_fractions(loss, confidence, tenths, coverage, tpr, risk):
     for t in sorted(set(confidence), reverse=True):
         kept = [(wi, l) for wi, l, g in zip(w, loss, confidence) if g >= t]
         N, S = sum(wi for wi, _ in kept), sum(wi for wi, l in kept if l)
-        if at_coverage is None and N >= Fraction(coverage) * total:
+        if at_coverage is None and Fraction(coverage) * total <= N:
             at_coverage = S / N
-        if at_tpr is None and N - S >= Fraction(tpr) * (total - errors):
+        if at_tpr is None and Fraction(tpr) * (total - errors) <= N - S:
             at_tpr = S / errors
-        if S <= Fraction(risk) * N:
+        if Fraction(risk) * N >= S:
             within = N / total
     return [float(x) for x in (at_coverage, within, at_tpr)]
 

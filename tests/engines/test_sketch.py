@@ -295,8 +295,8 @@ def _stored_sketch():
 def test_a_damaged_sketch_is_refused_whatever_the_damage():
     whole = _stored_sketch().to_bytes()
     damaged = [whole[:k] for k in (16, 18, 22, 40, 200, len(whole) - 8, len(whole) - 1)] + [whole + bytes(8)]
-    for place in (20, 24, 40, 90, 300, len(whole) // 2, len(whole) - 1):
-        damaged.append(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    flipped = (20, 24, 40, 90, 300, len(whole) // 2, len(whole) - 1)
+    damaged += [whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :] for place in flipped]
     for stored in damaged:
         with pytest.raises(DataError, match=r"Sketch.from_bytes: "):
             Sketch.from_bytes(stored)

@@ -67,8 +67,8 @@ class Blocks:
             loss_sum = total(l)
             return cls(confidence, mass, loss_sum, mass, loss_sum, total(l * l), count, graded)
         w2 = w * w
-        sums = (total(x) for x in (w, w * l, w2, w2 * l, w2 * l * l))
-        return cls(confidence, *sums, count, graded)
+        mass, loss_sum, w2l, w2ll = (total(x) for x in (w, w * l, w2 * l, w2 * l * l))
+        return cls(confidence, mass, loss_sum, total(w2), w2l, w2ll, count, graded)
 
     def merge(self, *others: Blocks) -> Blocks:
         """The table of all samples together; any order of merging gives the same rows (sums up to rounding)."""

@@ -11,7 +11,6 @@ import numpy as np
 from abstain._arrays import Array, Namespace
 from abstain.core.rows import Rows
 
-
 _SLACK = (
     1e-11  # relative; more than a running sum of ten million weights is off, less than one sample of as many
 )

@@ -126,7 +126,7 @@ def naurc(
     some = room > 1e-14 * xp.abs(risk)
     if is_concrete(sample.loss) and bool(xp.any(~some & (value - best > 1e-12 * xp.abs(best)))):
         raise InfeasibleError(
-            f'naurc: by estimator="{estimator}" the best order of these losses is no better than their mean, so there is '
-            f'nothing to divide the excess by. Use estimator="harmonic", or `abstain.e_aurc`.'
+            f'naurc: by estimator="{estimator}" the best order of these losses is no better than their mean, so there '
+            f'is nothing to divide the excess by. Use estimator="harmonic", or `abstain.e_aurc`.'
         )
     return sample.deliver(xp.where(some, value - best, 0.0) / xp.where(some, room, 1.0))

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain._check import check_nonnegative
 from abstain._tables import frame
 from abstain.core.blocks import Blocks
 from abstain.core.points import cheapest
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, prepare
-from abstain.thresholds._calibration import to_host
 
 _NAME = "cost_curve"
 

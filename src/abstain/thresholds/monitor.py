@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain.errors import InfeasibleError, InputError
 from abstain.metrics._sample import prepare
-from abstain.thresholds._calibration import to_host
 from abstain.thresholds.intervals import clopper_pearson
 from abstain.thresholds.threshold import Reference, Threshold
 
