@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain.errors import DtypeError
+
 Array = Any
 Namespace = Any
 
@@ -58,10 +60,20 @@ def _lives_on_host(x: Array) -> bool:
     return False
 
 
+def _unmasked(x: Array) -> Array:
+    """numpy's functions honour a mask or drop it, as it happens: no answer would be sure."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise DtypeError(
+            "abstain: arrays must not be masked, got a numpy.ma.MaskedArray. Leave the samples out of every array "
+            "(`x.data[~x.mask]`), or mark them with `abstained=`."
+        )
+    return x
+
+
 def host_view(x: Array) -> np.ndarray | None:
     """`x` as numpy without copying off a device, or None when it lives elsewhere."""
     if isinstance(x, np.ndarray):
-        return x
+        return _unmasked(x)
     if is_torch(x) or is_jax(x):
         if not _lives_on_host(x):
             return None
@@ -75,6 +87,16 @@ def host_view(x: Array) -> np.ndarray | None:
     if is_array(x):
         return None
     return np.asarray(x)
+
+
+def to_host(x: Array) -> Array:
+    """`x` as numpy, from wherever it lives and without its gradient; None stays None."""
+    if is_torch(x):
+        x = x.detach().cpu()
+    view = None if x is None else host_view(x)
+    if x is None or view is not None:
+        return view
+    return x.get() if is_cupy(x) else np.asarray(x)
 
 
 class Road(NamedTuple):
@@ -129,8 +151,8 @@ def bring(road: Road, x: Array, like: Array = None) -> Array:
     if is_array(x) and not isinstance(x, np.ndarray):
         return x
     if is_torch(like):
-        return sys.modules["torch"].as_tensor(x, device=like.device)
-    return road.xp.asarray(x)
+        return sys.modules["torch"].as_tensor(_unmasked(x), device=like.device)
+    return road.xp.asarray(_unmasked(x))
 
 
 def float_dtype(xp: Namespace) -> Any:

@@ -88,6 +88,11 @@ def check_finite(name: str, argument: str, road: Road, x: Array, remedy: str) ->
 
 def check_pair(name: str, road: Road, loss: Array, confidence: Array) -> tuple[Array, Array]:
     """A loss and a confidence for each sample, along the last axis."""
+    if hasattr(loss, "columns") or hasattr(confidence, "columns"):
+        raise ShapeError(
+            f"{name}: `loss` and `confidence` must be vectors, got a data frame. "
+            f"Pass one of its columns, e.g. frame['loss']."
+        )
     like = confidence if loss is None or isinstance(loss, (np.ndarray, list, tuple)) else loss
     loss = as_real(name, "loss", road, loss, like)
     confidence = as_real(name, "confidence", road, confidence, like)
@@ -102,7 +107,20 @@ def check_pair(name: str, road: Road, loss: Array, confidence: Array) -> tuple[A
         name, "confidence", road, confidence, f"A sample without a confidence cannot be ranked. {_SIGN}"
     )
     check_finite(name, "loss", road, loss, "Drop the sample or mark it with `abstained=`.")
+    if road.host and confidence.dtype.kind in "iu" and _beyond_floats(confidence):
+        raise InputError(
+            f"{name}: `confidence` must not exceed 2^53 in whole numbers, got {_largest(confidence)}: as floats, by "
+            f"which samples are ranked, neighbours would tie. Subtract a common offset, or pass their ranks."
+        )
     return loss, confidence
+
+
+def _largest(whole: np.ndarray) -> int:
+    return max(int(whole.max()), -int(whole.min()))
+
+
+def _beyond_floats(whole: np.ndarray) -> bool:
+    return whole.dtype.itemsize == 8 and _largest(whole) > 1 << 53
 
 
 def check_weight(name: str, road: Road, weight: Array, like: Array, whole: str = "") -> Array:
@@ -119,7 +137,7 @@ def check_weight(name: str, road: Road, weight: Array, like: Array, whole: str =
     xp = road.xp
     if bool(xp.any(weight < 0)):
         raise InputError(f"{name}: `sample_weight` must not be negative, got {float(xp.min(weight)):g}.")
-    if bool(xp.any(xp.sum(weight, axis=-1) <= 0)):
+    if bool(xp.any(~xp.any(weight > 0, axis=-1))):
         raise InputError(f"{name}: `sample_weight` must have some mass, got all zeros.")
     if whole and xp.isdtype(weight.dtype, "real floating") and bool(xp.any(xp.floor(weight) != weight)):
         raise InputError(

@@ -7,6 +7,7 @@ import pytest
 
 import abstain
 from abstain.errors import DtypeError, InputError, ShapeError
+from abstain.metrics.registry import METRICS
 
 GOOD = ([0.0, 1.0, 0.0], [0.1, 0.2, 0.3])
 CASES = {
@@ -113,3 +114,62 @@ def test_every_error_is_in_the_tree():
         assert issubclass(kind, (abstain.errors.AbstainError, abstain.errors.AbstainWarning))
     missing = abstain.errors.MissingDependencyError("plot()", "matplotlib", "plot")
     assert "pip install 'abstain[plot]'" in str(missing)
+
+
+def _with_mask(x):
+    return np.ma.masked_array(x, np.arange(np.size(x)) == 1)
+
+
+LOSS, CONFIDENCE = np.array([0.0, 1, 0, 1, 0, 0]), np.arange(6.0)
+
+
+@pytest.mark.parametrize("call", METRICS.values(), ids=METRICS)
+def test_masked_arrays_are_refused_by_every_metric(call):
+    for loss, confidence, options in (
+        (_with_mask(LOSS), CONFIDENCE, {}),
+        (LOSS, _with_mask(CONFIDENCE), {}),
+        (LOSS, CONFIDENCE, {"sample_weight": _with_mask(np.ones(6))}),
+        (LOSS, CONFIDENCE, {"abstained": _with_mask(np.zeros(6, dtype=bool))}),
+    ):
+        with pytest.raises(DtypeError, match=r"must not be masked.*abstained="):
+            call(loss, confidence, **options)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: abstain.select_threshold(_with_mask(LOSS), CONFIDENCE, risk=0.5),
+        lambda: abstain.select_threshold(LOSS, _with_mask(CONFIDENCE), risk=0.5, groups=list("aabbcc")),
+        lambda: abstain.cost_curve(LOSS, CONFIDENCE, cost=_with_mask(np.ones(6))),
+        lambda: abstain.inference.interval("aurc", LOSS, _with_mask(CONFIDENCE)),
+        lambda: abstain.scores.max_softmax(_with_mask(np.zeros(12)).reshape(6, 2)),
+        lambda: abstain.evaluate(_with_mask(np.zeros(12)).reshape(6, 2), np.zeros(6, dtype=int)),
+        lambda: abstain.engines.Sketch().update(LOSS, _with_mask(CONFIDENCE)),
+    ],
+)
+def test_masked_arrays_are_refused_wherever_arrays_come_in(call):
+    with pytest.raises(DtypeError, match="must not be masked"):
+        call()
+
+
+def test_whole_confidences_that_floats_cannot_tell_apart_are_refused():
+    near = 2**53
+    assert abstain.aurc([1, 0], [near, near - 1]) == 0.75
+    for big in ([near, near + 1], [-near, -near - 1], np.array([2**64 - 1, 2**64 - 2], dtype=np.uint64)):
+        with pytest.raises(InputError, match=r"aurc: `confidence` must not exceed 2\^53 in whole numbers"):
+            abstain.aurc([1, 0], big)
+
+
+def test_a_data_frame_of_one_column_is_not_read_as_batches():
+    pd = pytest.importorskip("pandas")
+    loss, confidence = pd.DataFrame({"loss": [0, 1, 0]}), pd.DataFrame({"confidence": [0.1, 0.2, 0.3]})
+    for call in (abstain.aurc, abstain.risk_coverage_curve, abstain.engines.Sketch().update):
+        with pytest.raises(ShapeError, match="must be vectors, got a data frame"):
+            call(loss, confidence)
+    assert abstain.aurc(loss["loss"], confidence["confidence"]) == abstain.aurc([0, 1, 0], [0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("cdf", [[np.nan, 0.5], lambda g: g * np.nan, [0.5, 1.0], [-0.1, 0.5]])
+def test_a_cdf_outside_its_range_is_refused(cdf):
+    with pytest.raises(InputError, match="aurc_given_cdf: `cdf` must lie in"):
+        abstain.aurc_given_cdf([1, 0], [0.2, 0.3], cdf=cdf)

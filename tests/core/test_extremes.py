@@ -170,3 +170,30 @@ def _weights_by_longdouble(n, ranks, estimator):
         harmonic, done = table[-1], stop
     top = harmonic - (np.longdouble(1) / n if estimator == "loo" else 0)
     return float((top * len(ranks) - total) / n)
+
+
+@pytest.mark.filterwarnings("error")
+def test_weighted_risk_of_single_precision_does_not_overflow():
+    big = np.float32(3e38)
+    assert abstain.risk(np.array([big, big]), sample_weight=np.float32([3, 3])) == pytest.approx(float(big))
+    assert abstain.risk(np.float32([1, 0]), sample_weight=np.array([big, big])) == 0.5
+
+
+@pytest.mark.parametrize("threshold", [0.7, np.float64(0.7), np.float32(0.7)])
+def test_a_single_precision_confidence_meets_a_threshold_only_if_it_is_at_least_that(threshold):
+    confidence = np.float32([0.7, 0.1])  # the float32 nearest to 0.7 lies below it
+    expected = 0.15 if float(confidence[0]) >= float(threshold) else 0.3
+    assert abstain.rejection_cost([0, 1], confidence, cost=0.3, threshold=threshold) == pytest.approx(
+        expected
+    )
+
+
+def test_naurc_does_not_call_an_order_perfect_where_its_scale_is_empty():
+    """Twice SELE of the best order is the mean loss here: a worse order has an excess, and nothing to divide it by."""
+    loss = [1, 1, 1, 0]
+    assert abstain.oracle_aurc(loss, estimator="2sele") == abstain.risk(loss)
+    with pytest.raises(abstain.errors.InfeasibleError, match='naurc: by estimator="2sele"'):
+        abstain.naurc(loss, [4, 3, 2, 1], estimator="2sele")
+    with pytest.raises(abstain.errors.InfeasibleError, match='naurc: by estimator="sele"'):
+        abstain.naurc([-1, -2], [2, 1], estimator="sele")
+    assert abstain.naurc([1, 1], [1, 2], estimator="2sele") == 0

@@ -213,3 +213,83 @@ def test_a_partition_with_a_column_of_right_answers():
     load = cluster.Loader("f", fields_for("f", {"correct": "right"}))
     frame = {"right": np.asarray([1, 0, 1]), "confidence": np.asarray([0.5, 0.25, 0.75])}
     assert load(pd.DataFrame(frame))[None].loss.tolist() == [False, True, False]
+
+
+@pytest.fixture
+def untidy(tmp_path):
+    """Data in the folder and in one below; beside it unfinished and hidden files, and a folder named like a file."""
+    rng = np.random.default_rng(0)
+    g = rng.random(2000)
+    l = rng.random(2000) < 0.3 * (1 - g)
+    columns = {"confidence": g, "loss": l}
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    places = {"part-0.parquet": slice(0, 900), "more/part-1.parquet": slice(900, 1500)}
+    places["out.parquet/part-2.parquet"] = slice(1500, 2000)
+    places |= {
+        name: slice(None)
+        for name in ("_temporary/0/a.parquet", ".hidden/b.parquet", "_c.parquet", ".d.parquet")
+    }
+    for name, rows in places.items():
+        target = tmp_path / "untidy" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({k: v[rows] for k, v in columns.items()}), target)
+    return str(tmp_path / "untidy"), abstain.aurc(l, g)
+
+
+def test_every_engine_reads_the_same_files_of_a_folder(untidy, dask_client, spark_session):
+    from abstain.engines import files, spark
+
+    folder, truth = untidy
+    answers = [
+        files.evaluate(folder),
+        files.evaluate(folder + "/**/*.parquet"),
+        engine.evaluate(folder, client=dask_client),
+        spark.evaluate(folder, session=spark_session),
+        spark.evaluate("file://" + folder, session=spark_session),
+    ]
+    assert [found.n for found in answers] == [2000] * 5
+    assert [found["aurc"].estimate for found in answers] == pytest.approx([truth] * 5, rel=1e-12)
+
+
+def test_folders_that_tell_a_column_tell_every_engine(tmp_path, dask_client, spark_session):
+    from abstain.engines import files, spark
+
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(1)
+    truth = {}
+    for told, label in (("01", "01"), ("2", "2"), ("a%2Fb", "a/b"), ("__HIVE_DEFAULT_PARTITION__", None)):
+        g = rng.random(300)
+        l = rng.random(300) < 0.5 * (1 - g)
+        (tmp_path / "hive" / f"kind={told}").mkdir(parents=True)
+        pq.write_table(
+            pa.table({"confidence": g, "loss": l}), tmp_path / "hive" / f"kind={told}" / "p.parquet"
+        )
+        truth[label] = abstain.aurc(l, g)
+    folder = str(tmp_path / "hive")
+    for found in (
+        files.aurc(folder, groups="kind"),
+        engine.aurc(folder, groups="kind", client=dask_client),
+        spark.aurc(folder, groups="kind", session=spark_session),
+    ):
+        assert found.values == pytest.approx(truth, rel=1e-12)
+
+
+def test_spark_refuses_decimals_strings_and_missing_columns_in_our_words(spark_session):
+    from decimal import Decimal
+
+    from abstain.engines import spark
+    from abstain.errors import DataError
+
+    rows = [(Decimal("0.5"), "0.5", 1.0, None), (Decimal("0.1"), "x", 0.0, 1.0)]
+    data = spark_session.createDataFrame(rows, "d decimal(10,2), s string, x double, gap double")
+    for column, said in (
+        ("d", "must hold numbers"),
+        ("s", "must hold numbers"),
+        ("gap", "must be finite, got None"),
+    ):
+        with pytest.raises(DataError, match=f"spark.aurc: `{column}` {said}"):
+            spark.aurc(data, confidence="x", loss=column)
+        with pytest.raises(DataError, match=f"spark.aurc: `{column}` {said}"):
+            spark.aurc(data, confidence=column, loss="x")
+    with pytest.raises(DataError, match=r"spark.aurc: the data has no column 'y'; it has d, s, x, gap\."):
+        spark.aurc(data, confidence="x", loss="y")

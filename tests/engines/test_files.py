@@ -382,3 +382,69 @@ def test_work_is_taken_up_with_the_ranges_it_was_begun_with(sample, tmp_path, mo
     else:
         for name, value in found.values.items():
             assert value == pytest.approx(abstain.aurc(l[team == name], g[team == name]), rel=1e-12)
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_shares_of_fractional_weights_are_not_missed_by_rounding(spilled, tmp_path, request):
+    if spilled:
+        request.getfixturevalue("tiny_ranges")
+    n = 20_000
+    g, l = np.arange(n)[::-1] / n, np.arange(n) % 10 == 9
+    folder = write_parts(tmp_path / "tenths", {"confidence": g, "loss": l, "w": np.full(n, 0.1)})
+    found = files.evaluate(folder, sample_weight="w", coverages=(0.3, 0.7, 1.0), risks=(0.1,))
+    assert list(found.risk_at_coverage.values()) == pytest.approx([0.1] * 3, rel=1e-9)
+    assert found.coverage_at_risk[0.1] == pytest.approx(1.0)
+
+
+def test_losses_with_the_moments_of_a_zero_one_loss_are_not_taken_for_one(tmp_path):
+    """Sums of l and of l^2 are those of three errors in four: only the losses themselves tell."""
+    l, g = np.tile([0.5, 0.5, 0.5, 1.5], 50), np.arange(200.0)
+    pa.parquet.write_table(pa.table({"loss": l, "confidence": g}), tmp_path / "half.parquet")
+    found = files.evaluate(tmp_path / "half.parquet")
+    assert "auroc" not in found.values
+    for metric in ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio"):
+        assert found[metric].estimate == pytest.approx(getattr(abstain, metric)(l, g), rel=1e-12)
+
+
+def test_weights_with_the_moments_of_unit_weights_are_not_taken_for_them(tmp_path):
+    l, g, w = np.arange(200) % 4 == 3, np.arange(200.0), np.tile([0.5, 0.5, 0.5, 1.5], 50)
+    pa.parquet.write_table(pa.table({"loss": l, "confidence": g, "w": w}), tmp_path / "w.parquet")
+    found = files.evaluate(tmp_path / "w.parquet", sample_weight="w")
+    for metric in ("oracle_aurc", "e_aurc", "naurc"):
+        assert found[metric].estimate == pytest.approx(
+            getattr(abstain, metric)(l, g, sample_weight=w), rel=1e-12
+        )
+
+
+ODD_LISTS = {
+    "ragged": ([[1.0, 2, 3], [1.0], [1.0, 2, 3, 4, 5], [3.0, 2, 1]], 1),
+    "a missing list": ([[1.0, 2], [3.0, 4], None, [5.0, 6], [7.0, 8]], 2),
+    "a missing value": ([[1.0, 2], [None, 4], [5.0, 6]], 1),
+    "an empty list": ([[1.0, 2], [2.0, 1], []], 2),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_LISTS)
+def test_lists_of_logits_of_other_lengths_are_refused_by_their_row(kind, tmp_path):
+    from abstain.engines import cluster
+    from abstain.engines.asking import fields_for
+
+    rows, row = ODD_LISTS[kind]
+    table = pa.table({"z": pa.array(rows), "label": np.zeros(len(rows), dtype=int)})
+    pa.parquet.write_table(table, tmp_path / "z.parquet")
+    with pytest.raises(
+        DataError, match=rf"files.aurc: rows of `z` must be lists of one length .* row {row}\."
+    ):
+        files.aurc(tmp_path, logits="z", label="label")
+    load = cluster.Loader("f", fields_for("f", {"logits": "z", "label": "label"}))
+    for part in (table, table.to_batches()[0], table.to_pandas()):
+        with pytest.raises(DataError, match=rf"f: rows of `z` must be lists .* a partition, row {row}\."):
+            load(part)
+
+
+def test_whole_confidences_that_floats_cannot_tell_apart_are_refused(tmp_path):
+    pa.parquet.write_table(
+        pa.table({"loss": [0, 1, 0], "confidence": [1, 2**53, 2**53 + 1]}), tmp_path / "p.parquet"
+    )
+    with pytest.raises(DataError, match=r"`confidence` must not exceed 2\^53 .*p.parquet, row 2"):
+        files.aurc(tmp_path / "p.parquet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -261,3 +262,78 @@ def test_confidences_of_both_signs(low, high, kind):
     found, truth = sketch.aurc(), abstain.aurc(l, g)
     assert found.low <= truth <= found.high
     assert found.gap < 0.1
+
+
+def test_all_of_a_stream_of_fractional_weights_is_coverage_one():
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        loss, confidence, weight = rng.random(300) < 0.2, rng.random(300), rng.random(300)
+        sketch = Sketch()
+        sketch.update(loss, confidence, sample_weight=weight)
+        assert sketch.risk_at_coverage(1.0).estimate == pytest.approx(np.average(loss, weights=weight))
+    sketch = Sketch()
+    sketch.update(np.arange(20) == 9, -np.arange(20), sample_weight=np.full(20, 0.1))
+    assert sketch.risk_at_coverage(0.5).estimate == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("scale", [1e15, 1e22, 1e100])
+def test_huge_whole_weights_are_shares_like_any_other(scale):
+    sketch = Sketch()
+    sketch.update([0, 1, 0, 1], [4, 3, 2, 1], sample_weight=np.full(4, scale))
+    assert [sketch.risk_at_coverage(c).estimate for c in (0.25, 0.5, 0.75, 1.0)] == pytest.approx(
+        [0, 1 / 2, 1 / 3, 1 / 2]
+    )
+
+
+def _stored_sketch():
+    rng = np.random.default_rng(7)
+    sketch = Sketch(size=8192)
+    sketch.update(rng.exponential(1, 5000), rng.normal(0, 1, 5000), sample_weight=rng.random(5000))
+    return sketch
+
+
+def test_a_damaged_sketch_is_refused_whatever_the_damage():
+    whole = _stored_sketch().to_bytes()
+    damaged = [whole[:k] for k in (16, 18, 22, 40, 200, len(whole) - 8, len(whole) - 1)] + [whole + bytes(8)]
+    flipped = (20, 24, 40, 90, 300, len(whole) // 2, len(whole) - 1)
+    damaged += [whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :] for place in flipped]
+    for stored in damaged:
+        with pytest.raises(DataError, match=r"Sketch.from_bytes: "):
+            Sketch.from_bytes(stored)
+    text = _stored_sketch().to_json()
+    content = json.loads(text)
+    swapped = content | {"low": content["high"], "high": content["low"]}
+    for stored in (
+        text[:-20],
+        "[]",
+        "3",
+        json.dumps(swapped),
+        json.dumps(content | {"losses": [9, 0]}),
+        text.replace("5000", "4000"),
+    ):
+        with pytest.raises(DataError, match=r"Sketch.from_json: "):
+            Sketch.from_json(stored)
+
+
+def test_a_sketch_of_another_version_is_refused_by_its_version():
+    sketch = _stored_sketch()
+    whole = sketch.to_bytes()
+    with pytest.raises(DataError, match=r"version 2, got version '1'\. Make the sketch again"):
+        Sketch.from_bytes(whole.replace(b"abstain.Sketch.2\n", b"abstain.Sketch.1\n"))
+    old = {k: v for k, v in json.loads(sketch.to_json()).items() if k not in ("version", "checksum")}
+    with pytest.raises(DataError, match=r"version 2, got version '1'"):
+        Sketch.from_json(json.dumps(old))
+    indented = json.dumps(json.loads(sketch.to_json()), indent=1, sort_keys=True)
+    assert Sketch.from_json(indented).aurc() == sketch.aurc()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_tensors_with_a_gradient_are_sketched_and_searched_for_thresholds(dtype):
+    torch = pytest.importorskip("torch")
+    loss = torch.tensor([0.0, 1, 0, 1], requires_grad=True)
+    confidence = torch.tensor([0.75, 0.125, 0.5, 0.25], dtype=getattr(torch, dtype), requires_grad=True)
+    sketch = Sketch()
+    sketch.update(loss, confidence, sample_weight=torch.tensor([1.0, 2, 1, 1], requires_grad=True))
+    plain = ([0, 1, 0, 1], [0.75, 0.125, 0.5, 0.25])
+    assert sketch.aurc().estimate == pytest.approx(abstain.aurc(*plain, sample_weight=[1, 2, 1, 1]))
+    assert abstain.select_threshold(loss, confidence, cost=0.4).value == 0.5

@@ -164,3 +164,11 @@ Z, Y = jnp.ones((4, 3)), jnp.asarray([0, 1, 2, 0])
 def test_mistakes_are_named(arguments, options, error, says):
     with pytest.raises(error, match=says):
         aurc_loss(*arguments, **options)
+
+
+def test_rows_with_one_possible_class_leave_the_soft_gradient_finite():
+    logits = jnp.asarray([[1.0, -jnp.inf, -jnp.inf], [0, 2, 0], [-jnp.inf, 3, -jnp.inf], [0, 1, 0]])
+    target = jnp.asarray([0, 1, 1, 0])
+    value, gradient = jax.value_and_grad(lambda z: aurc_loss(z, target, rank="soft"))(logits)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()

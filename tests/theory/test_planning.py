@@ -112,3 +112,15 @@ def test_samples_to_tell_apart_has_the_stated_power():
     assert np.mean(np.abs(z) > 1.959964) == pytest.approx(0.8, abs=0.012)
     with pytest.raises(abstain.errors.InfeasibleError):
         theory.samples_to_tell_apart(0.0, 1.0, 10)
+
+
+@pytest.mark.parametrize("metric", ["aurc", "augrc", "risk"])
+def test_a_tied_pilot_is_planned_with_its_own_value_and_spread(metric):
+    """All tied: every metric is the risk, its deviation that of a coin."""
+    loss = np.arange(200) % 5 == 0
+    plan = theory.plan_sample_size(width=0.1, curve=(loss, np.zeros(200)), metric=metric, method="normal")
+    assert plan.value == pytest.approx(0.2)
+    assert plan.deviation == pytest.approx(0.4)
+    coarse = np.round(np.random.default_rng(0).random(200), 1)
+    plan = theory.plan_sample_size(width=0.1, curve=(loss, coarse), metric=metric)
+    assert plan.value == pytest.approx(getattr(abstain, metric)(loss, coarse))

@@ -1,5 +1,7 @@
 """Costs with and without a human, and the clinical table, against sums over samples."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.stats import beta
@@ -139,3 +141,38 @@ def test_handing_over_to_people_beats_either_alone(data_dir):
     assert curve.cost[b] < 0.6 * min(curve.cost[0], curve.cost[-1])
     assert curve.system_loss[b] < 0.5 * wrong.mean()
     assert curve.system_loss[b] < curve.system_loss[0]
+
+
+def _cheapest(loss, confidence, cost):
+    """Threshold of the least cost in exact arithmetic; the largest coverage (the lowest threshold) among equals."""
+    options = {None: cost * len(loss)}
+    for t in sorted(set(confidence), reverse=True):
+        options[t] = sum((Fraction(l) if g >= t else cost) for l, g in zip(loss, confidence))
+    least = min(options.values())
+    return [t for t, paid in options.items() if paid == least][-1]
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_the_cheapest_threshold_has_the_largest_coverage_among_equals(library):
+    asarray = np.asarray if library == "numpy" else pytest.importorskip("torch").as_tensor
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n = int(rng.integers(1, 40))
+        tenths = rng.integers(0, 11, n)
+        confidence, cost = rng.integers(0, 15, n).astype(float), int(rng.integers(1, 10))
+        truth = _cheapest([Fraction(int(x), 10) for x in tenths], confidence.tolist(), Fraction(cost, 10))
+        loss = asarray(tenths / 10)
+        assert abstain.best_rejection(loss, asarray(confidence), cost=cost / 10).threshold == truth
+        curve = abstain.cost_curve(loss, asarray(confidence), cost=cost / 10)
+        assert curve.value[curve.best] == (np.inf if truth is None else truth)
+        assert abstain.select_threshold(loss, asarray(confidence), cost=cost / 10).value == truth
+
+
+def test_costs_that_make_no_sense_are_refused():
+    with pytest.raises(ShapeError, match=r"cost_curve: takes one vector, got shape \(2, 3\)"):
+        abstain.cost_curve(np.zeros((2, 3)), np.zeros((2, 3)))
+    for rejections in (-1, [0, -1], np.nan, [0, np.inf]):
+        with pytest.raises(InputError, match="class_costs: `rejections` must be finite and at least 0"):
+            abstain.class_costs([0, 1], [1, 1], errors=[[0, 1], [1, 0]], rejections=rejections)
+    with pytest.raises(ShapeError, match="`rejections` must be a number or one for each of 2 classes"):
+        abstain.class_costs([0, 1], [1, 1], errors=[[0, 1], [1, 0]], rejections=[1, 2, 3])

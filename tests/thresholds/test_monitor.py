@@ -119,3 +119,13 @@ def test_a_loaded_threshold_checks_alike(shipped):
     later = stream(rng, 400, 0.05)
     back = abstain.Threshold.from_json(shipped.to_json())
     assert back.check(*later) == shipped.check(*later)
+
+
+def test_a_series_is_of_one_threshold(shipped):
+    rng = np.random.default_rng(3)
+    g = rng.random(4000)
+    other = abstain.select_threshold(rng.random(4000) < 0.1 * (1 - g), g, risk=0.05, delta=0.05)
+    first = shipped.check(*stream(rng, 500, 0.02))
+    assert shipped.check(*stream(rng, 500, 0.02), previous=first).looks == 2
+    with pytest.raises(InputError, match="`previous` must be a check of this threshold"):
+        other.check(*stream(rng, 500, 0.02), previous=first)

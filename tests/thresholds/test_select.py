@@ -475,3 +475,11 @@ def test_views_are_escaped_and_drawn():
     mpl.pyplot.close("all")
     columns = t.frame("dict")
     assert columns["accepted"] == t.table.accepted.tolist()
+
+
+def test_coverage_of_fractional_weights_is_met_by_the_share_asked_for():
+    loss, confidence = np.zeros(20), 20.0 - np.arange(20)
+    chosen = abstain.select_threshold(
+        loss, confidence, coverage=0.5, method="empirical", sample_weight=np.full(20, 0.1)
+    )
+    assert chosen.value == 11

@@ -159,3 +159,22 @@ def test_exact_accumulation_by_a_first_pass_for_the_ranks(batch):
     got, logits.grad = logits.grad, None
     aurc_loss(logits, target).backward()
     torch.testing.assert_close(got, logits.grad)
+
+
+@pytest.mark.parametrize("score", ["max_softmax", "softmax_margin", "negative_entropy", "negative_gini"])
+def test_rows_with_one_possible_class_leave_the_soft_gradient_finite(score):
+    """Two such rows are surer than any other and equal: the limit of logits that are merely far below."""
+    base = torch.tensor([[1.0, 0, 0], [0, 2, 0], [3, 0, 0], [0, 1, 0]], dtype=torch.float64)
+    target = torch.tensor([1, 1, 0, 0])
+    found = []
+    for low in (-torch.inf, -5000.0):
+        logits = base.clone()
+        logits[0] = torch.tensor([low, 1, low])
+        logits[2] = torch.tensor([3, low, low])
+        logits.requires_grad_()
+        loss = aurc_loss(logits, target, rank="soft", temperature=0.5, score=score)
+        loss.backward()
+        found.append((loss.item(), torch.nan_to_num(logits.grad[[1, 3]], nan=99.0)))
+        assert torch.isfinite(logits.grad).all()
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-9)
+    assert torch.allclose(found[0][1], found[1][1])

@@ -33,7 +33,7 @@ def risk_at_coverage(bins: Bins, least: float, most: float | None = 1.0) -> Cert
     """
     rows = rows_of_bins(bins)
     xp = rows.xp
-    reached = (least <= rows.N / rows.W) & (rows.m > 0)
+    reached = points.reaches(rows.N / rows.W, least) & (rows.m > 0)
     place = xp.argmax(xp.astype(reached, xp.int32), axis=-1, keepdims=True)
 
     def at(values: Array) -> Array:
@@ -41,8 +41,7 @@ def risk_at_coverage(bins: Bins, least: float, most: float | None = 1.0) -> Cert
 
     c, L, N, S = at(rows.m), at(rows.L), at(rows.N - rows.m), at(rows.S - rows.L)
     tie = at(xp.flip(bins.tie, axis=-1))
-    # compared as quotients N / W, so that 7 of 100 and the literal 0.07 agree (see `points`)
-    position = xp.ceil(least * rows.W[..., 0] * (1 - 1e-15))
+    position = points.least_mass(xp, rows.W[..., 0], least, bins.whole)
     position = xp.where(tie, N + c, xp.maximum(position, N + (1.0 if bins.whole else 0.0)))
     estimate = (S + L * (position - N) / c) / position
     if most is None:

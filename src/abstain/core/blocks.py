@@ -13,14 +13,15 @@ import numpy as np
 from abstain.core import packed
 from abstain.core.rows import Rows, rows_of_blocks
 
-COLUMNS = ("mass", "loss_sum", "w2", "w2l", "w2ll", "count")
+COLUMNS = ("mass", "loss_sum", "w2", "w2l", "w2ll", "count", "graded")
 
 
 @dataclass(frozen=True)
 class Blocks:
     """Distinct confidences, ascending, each with the sums over its members (weights w, losses l).
 
-    mass = sum w, loss_sum = sum w l, w2 = sum w^2, w2l = sum w^2 l, w2ll = sum w^2 l^2, count = members.
+    mass = sum w, loss_sum = sum w l, w2 = sum w^2, w2l = sum w^2 l, w2ll = sum w^2 l^2, count = members,
+    graded = members whose loss is neither 0 nor 1 (moments cannot tell: .5, .5, .5, 1.5 have those of a 0/1 loss).
     """
 
     confidence: np.ndarray
@@ -30,6 +31,7 @@ class Blocks:
     w2l: np.ndarray
     w2ll: np.ndarray
     count: np.ndarray
+    graded: np.ndarray
 
     def __len__(self) -> int:
         return len(self.confidence)
@@ -59,12 +61,14 @@ class Blocks:
         def total(x: np.ndarray) -> np.ndarray:
             return np.add.reduceat(x, starts)
 
+        graded = total(((l != 0) & (l != 1)).astype(np.int64))
         if w is None:
             mass = count.astype(np.float64)
             loss_sum = total(l)
-            return cls(confidence, mass, loss_sum, mass, loss_sum, total(l * l), count)
+            return cls(confidence, mass, loss_sum, mass, loss_sum, total(l * l), count, graded)
         w2 = w * w
-        return cls(confidence, total(w), total(w * l), total(w2), total(w2 * l), total(w2 * l * l), count)
+        mass, loss_sum, w2l, w2ll = (total(x) for x in (w, w * l, w2 * l, w2 * l * l))
+        return cls(confidence, mass, loss_sum, total(w2), w2l, w2ll, count, graded)
 
     def merge(self, *others: Blocks) -> Blocks:
         """The table of all samples together; any order of merging gives the same rows (sums up to rounding)."""
@@ -75,8 +79,13 @@ class Blocks:
             name: np.bincount(place, np.concatenate([getattr(t, name) for t in tables]), len(distinct))
             for name in COLUMNS
         }
-        columns["count"] = columns["count"].astype(np.int64)
+        columns |= {name: columns[name].astype(np.int64) for name in ("count", "graded")}
         return Blocks(distinct, **columns)
+
+    @property
+    def zero_one(self) -> bool:
+        """Are all losses 0 or 1?"""
+        return not self.graded.any()
 
     def rows(self) -> Rows:
         """The same table with what is accepted at each row, most confident first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abstain._arrays import Array
+from abstain.core.points import reaches
 from abstain.core.rows import Rows
 
 
@@ -38,7 +39,7 @@ def fpr_at_tpr(rows: Rows, tpr: float) -> Array:
     """Share of errors accepted at the least threshold step that accepts a share `tpr` of the successes."""
     xp = rows.xp
     errors = _errors(rows)
-    enough = ((rows.N - rows.S) / (rows.W - errors) >= tpr) & (rows.m > 0)
+    enough = reaches((rows.N - rows.S) / (rows.W - errors), tpr) & (rows.m > 0)
     accepted = rows.S / errors
     return xp.min(xp.where(enough, accepted, xp.ones_like(accepted)), axis=-1)
 

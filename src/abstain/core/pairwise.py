@@ -13,6 +13,8 @@ Few operations rather than few flops: on a GPU a batch's time is the number of k
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from abstain._arrays import Array, Namespace, float_dtype
 from abstain.core.rows import beside
 
@@ -20,6 +22,17 @@ from abstain.core.rows import beside
 def accepts(confidence: Array) -> Array:
     """`A[..., i, j]`: is sample i at least as confident as sample j?"""
     return confidence[..., :, None] >= confidence[..., None, :]
+
+
+def finite_key(xp: Namespace, rows: Array, key_of: Callable[[Array], Array]) -> Array:
+    """`key_of(rows)` of logits, finite also where one class alone is possible (the others -inf).
+
+    Such a row is infinitely sure, and the difference of two infinities has neither a value nor a gradient; a huge
+    constant ranks the same.
+    """
+    alone = xp.sum(xp.astype(rows > -float("inf"), xp.int32), axis=-1) == 1
+    key = key_of(xp.where(alone[..., None], xp.zeros_like(rows), rows))
+    return xp.where(alone, xp.full_like(key, xp.finfo(key.dtype).max / 4), key)
 
 
 def softly_accepts(xp: Namespace, confidence: Array, temperature: float) -> Array:

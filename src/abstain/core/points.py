@@ -1,13 +1,36 @@
 """Single points read off the rows: a risk at a coverage, a coverage at a risk, the cheapest rejection.
 
-Coverages are compared as quotients `N / total`: 7 of 100 and the literal 0.07 are then the same double, where
-`ceil(0.07 * 100)` would ask for 8.
+Sums of fractional weights round, and differently in different orders, so a share is held against the one that was
+asked for with `reaches`: 7 of 100 is 0.07, and ten weights of 0.1 are half of twenty, whatever rounding says.
 """
 
 from __future__ import annotations
 
-from abstain._arrays import Array
+import numpy as np
+
+from abstain._arrays import Array, Namespace
 from abstain.core.rows import Rows
+
+_SLACK = (
+    1e-11  # relative; more than a running sum of ten million weights is off, less than one sample of as many
+)
+
+
+def reaches(share: Array, least: Array | float) -> Array:
+    """Is `share`, a quotient of sums, at least `least`, but for rounding?"""
+    slack = _SLACK if "64" in str(getattr(share, "dtype", "64")) else 1e-6
+    return share >= least - slack * abs(least)
+
+
+def least_mass(xp: Namespace, total: Array, least: float, whole: bool) -> Array:
+    """The least mass whose share of the total `reaches(..., least)`; a whole number where all masses are."""
+    mass = least * total * (1 - _SLACK)
+    return xp.ceil(mass) if whole else mass
+
+
+def cheapest(costs: np.ndarray) -> int:
+    """Place of the least cost; the last of those that are equal but for rounding."""
+    return int(np.flatnonzero(costs <= costs.min() + _SLACK * np.abs(costs).max())[-1])
 
 
 def _first(rows: Rows, good: Array) -> Array:
@@ -26,14 +49,14 @@ def coverage(rows: Rows, total: Array) -> Array:
 
 def risk_at_coverage(rows: Rows, total: Array, least: float) -> tuple[Array, Array]:
     """Selective risk at the least attainable coverage of at least `least`; and whether there is one."""
-    good = (coverage(rows, total) >= least) & (rows.m > 0)
+    good = reaches(coverage(rows, total), least) & (rows.m > 0)
     return _at(rows, rows.risk, _first(rows, good)), rows.xp.any(good, axis=-1)
 
 
 def coverage_at_risk(rows: Rows, total: Array, most: float) -> Array:
     """Largest coverage whose selective risk is at most `most`; 0 when no threshold does it."""
     share = coverage(rows, total)
-    good = (rows.risk <= most) & (rows.m > 0)
+    good = reaches(-rows.risk, -most) & (rows.m > 0)
     return rows.xp.max(rows.xp.where(good, share, rows.xp.zeros_like(share)), axis=-1)
 
 

@@ -56,22 +56,19 @@ class Spread(NamedTuple):
 def moments_of_blocks(blocks: Blocks) -> Moments:
     """Moments of a mergeable table."""
     w2, w2l, w2ll = (np.asarray(c)[::-1] for c in (blocks.w2, blocks.w2l, blocks.w2ll))
-    return Moments(
-        rows_of_blocks(blocks.mass, blocks.loss_sum), w2, w2l, w2ll, bool(np.array_equal(w2l, w2ll))
-    )
+    return Moments(rows_of_blocks(blocks.mass, blocks.loss_sum), w2, w2l, w2ll, blocks.zero_one)
 
 
 def moments_of_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Moments:
     """Moments of numpy vectors, by the fastest road that is exact."""
-    zero_one = fast.is_zero_one(loss)
     if weight is not None:
-        return moments_of_blocks(Blocks.from_samples(loss, confidence, weight))._replace(zero_one=zero_one)
+        return moments_of_blocks(Blocks.from_samples(loss, confidence, weight))
     rows = fast.rows_of(loss, confidence)
-    if zero_one:  # l^2 = l
+    if fast.is_zero_one(loss):  # l^2 = l
         return Moments(rows, rows.m, rows.L, rows.L, True)
     if len(rows.m) == len(loss):  # no ties: a row is a sample
         return Moments(rows, rows.m, rows.L, rows.L * rows.L, False)
-    return moments_of_blocks(Blocks.from_samples(loss, confidence))._replace(zero_one=False)
+    return moments_of_blocks(Blocks.from_samples(loss, confidence))
 
 
 def has_row_form(metric: str, zero_one: bool) -> bool:

@@ -22,6 +22,7 @@ from abstain.engines.slots import Bundle, Slots, bundled, by_slot, slots_for
 from abstain.engines.sources import (
     Fields,
     batches,
+    check_confidence,
     check_finite,
     check_weight,
     logits_of,
@@ -90,7 +91,7 @@ class Loader(NamedTuple):
             confidence, loss = scored(self._logits(table), label, fields) if len(label) else none
         else:
             confidence, loss = column(fields.confidence), column(fields.loss)
-            check_finite(self.name, "a partition", 0, fields.confidence, confidence)
+            check_confidence(self.name, "a partition", 0, fields.confidence, confidence)
         check_finite(self.name, "a partition", 0, fields.loss, loss)
         loss = loss_of(self.name, "a partition", 0, fields, loss)
         weight = None
@@ -101,13 +102,11 @@ class Loader(NamedTuple):
         return dict(by_label(ready(loss, confidence, weight), with_mass(labels, weight)))
 
     def _logits(self, table: Any) -> np.ndarray:
-        fields = self.fields
-        if hasattr(table, "column"):
-            return logits_of(self.name, "a partition", 0, fields, table)
-        columns = [np.asarray(table[name]) for name in fields.logits]
-        if len(columns) == 1 and columns[0].dtype == object:  # a list for each sample
-            return np.stack(list(columns[0]))
-        return np.stack(columns, axis=1)
+        if not hasattr(table, "column"):
+            import pyarrow as pa
+
+            table = pa.table({name: pa.array(table[name], from_pandas=True) for name in self.fields.logits})
+        return logits_of(self.name, "a partition", 0, self.fields, table)
 
 
 def _column(table: Any, name: str) -> Any:

@@ -64,7 +64,7 @@ def put_counts(sums: RangeSums, number: int, counted: Tally) -> None:
     """Fill in the sums of the range that was counted."""
     m, wrong = counted.totals().sum(axis=0)
     if m:
-        sums.sums[:, number] = [m, wrong, m, wrong, wrong, m]
+        sums.sums[:, number] = [m, wrong, m, wrong, wrong, m, 0]
         sums.low[number], sums.high[number] = counted.span()
 
 

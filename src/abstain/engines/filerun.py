@@ -17,7 +17,7 @@ from abstain.engines.finish import Ask, Part
 from abstain.engines.local import check_whole, keyed_by_loss, needs_oracle_pass, oracle_ask, summary_of
 from abstain.engines.outofcore import Layout, Run, Tick
 from abstain.engines.progress import bars
-from abstain.engines.ranges import RangeSums, gathered
+from abstain.engines.ranges import SUMS, RangeSums, gathered
 from abstain.engines.sources import BATCH, Batch, Fields
 from abstain.engines.spill import Spill
 from abstain.engines.summary import Summary, summarise
@@ -130,7 +130,7 @@ def _by_loss(run: Run, fields: Fields, name: str, survey: Survey, spill: str | N
 def _key(files: list[str], fields: Fields, ask: Ask, memory: int) -> str:
     """Changes whenever the data or the question does."""
     stamps = [(file, os.stat(file).st_size, os.stat(file).st_mtime_ns) for file in files]
-    return hashlib.sha256(repr((stamps, fields, ask, memory)).encode()).hexdigest()
+    return hashlib.sha256(repr((stamps, fields, ask, memory, SUMS)).encode()).hexdigest()
 
 
 @contextmanager

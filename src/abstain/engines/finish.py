@@ -14,6 +14,7 @@ from abstain.core.blocks import Blocks
 from abstain.core.estimators import area_terms, reads_block_loss
 from abstain.core.oracle import oracle_rows
 from abstain.core.pieces import Piece, half_mass_piece, piece_of
+from abstain.core.points import reaches
 from abstain.core.rows import Rows
 from abstain.core.spread import Moments, moments_of_blocks, moments_of_samples
 from abstain.core.tally import Counted
@@ -118,13 +119,13 @@ def _part(
     share = rows.N / place.W
     found = {}
     for coverage in ask.coverages:
-        reach = share >= coverage
-        if reach.any() and coverage > place.N / place.W:
+        reach = reaches(share, coverage)
+        if reach.any():
             first = int(np.argmax(reach))
             found[coverage] = (float(rows.N[first]), float(rows.S[first]))
     feasible = {}
     for risk in ask.risks:
-        good = rows.risk <= risk
+        good = reaches(-rows.risk, -risk)
         feasible[risk] = float(np.max(np.where(good, rows.N, 0.0)))
     area = pieces["area"].terms if pieces else float(np.sum(area_terms(rows, ask.estimator, ask.ties)))
     samples = 0 if count is None else int(count.sum())
@@ -143,7 +144,7 @@ def _points(
     tick = np.floor(rows.N / step)
     keep = np.diff(tick, prepend=math.floor(place.N / step)) > 0
     keep[0] |= place.N == 0  # the most confident block is always shown
-    keep[-1] |= rows.N[-1] >= place.W  # and so is coverage 1
+    keep[-1] |= reaches(rows.N[-1] / place.W, 1.0)  # and so is coverage 1
     return np.stack([threshold, rows.N, rows.S, np.cumsum(count)])[:, keep]
 
 

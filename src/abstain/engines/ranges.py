@@ -16,7 +16,7 @@ import numpy as np
 from abstain.engines.items import Items, bits_of, float_of
 
 FEW = 12  # cuts that are better compared with than searched in
-SUMS = ("mass", "loss", "w2", "w2l", "w2ll", "count")
+SUMS = ("mass", "loss", "w2", "w2l", "w2ll", "count", "graded")  # graded: losses neither 0 nor 1
 
 
 class Columns(NamedTuple):
@@ -182,9 +182,15 @@ def _sums(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
         l = l.astype(np.float64, copy=False)
         loss = np.add.reduceat(l, first)
         rows = [sizes[some], loss, sizes[some], loss, np.add.reduceat(l * l, first)]
+        result.sums[6, some] = _graded(l, first)
     else:
         l, w = l.astype(np.float64, copy=False), w.astype(np.float64, copy=False)
         rows = [np.add.reduceat(x, first) for x in (w, w * l, w * w, w * w * l, w * w * l * l)]
+        result.sums[6, some] = _graded(l, first)
     for row, values in enumerate(rows):
         result.sums[row, some] = values
     return result
+
+
+def _graded(loss: np.ndarray, first: np.ndarray) -> np.ndarray:
+    return np.asarray(np.add.reduceat(((loss != 0) & (loss != 1)).astype(np.int64), first))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from abstain.core import binning
@@ -15,19 +13,6 @@ def certified(result: binning.Certified) -> Certified:
     """As plain numbers."""
     low, high = (None if x is None else float(x) for x in (result.low, result.high))
     return Certified(float(result.estimate), low, high)
-
-
-def least_mass(coverage: float, total: float, whole: bool) -> float:
-    """The least mass whose share of the total is at least `coverage` (7 of 100 is 0.07, whatever rounding
-    says)."""
-    if not whole:
-        return coverage * total * (1 - 1e-15)
-    k = max(1, math.floor(coverage * total))
-    while k / total < coverage:
-        k += 1
-    while k > 1 and (k - 1) / total >= coverage:
-        k -= 1
-    return float(k)
 
 
 def risk_at(items: Items, position: float, most: float | None) -> Certified:

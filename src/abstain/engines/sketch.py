@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,18 +14,19 @@ from abstain._arrays import Array, is_torch
 from abstain._check import check_choice, check_fraction
 from abstain.core import binning
 from abstain.core.pieces import combined, piece_of
+from abstain.core.points import least_mass
 from abstain.core.rows import rows_of_blocks
 from abstain.engines.grouping import items_of, items_of_tensor
 from abstain.engines.items import Items, as_bins, joined, nothing
 from abstain.engines.ranges import Columns
-from abstain.engines.readings import certified, curve, least_mass, risk_at
+from abstain.engines.readings import certified, curve, risk_at
 from abstain.engines.results import Certified, CertifiedCurve
 from abstain.errors import DataError, InputError
 from abstain.metrics._sample import prepare
 
 _CHUNK = 1 << 22  # samples sorted at a time
 _BUFFER = 1 << 15  # small updates wait until they are worth a sort
-_MAGIC = b"abstain.Sketch.1\n"
+_KIND, _VERSION = b"abstain.Sketch.", 2
 
 
 class Sketch:
@@ -160,7 +164,7 @@ class Sketch:
         """Selective risk at the least attainable coverage of at least `coverage`; lower is better."""
         asked = check_fraction("Sketch.risk_at_coverage", "coverage", coverage)
         items = self._table("risk_at_coverage")
-        position = least_mass(asked, float(items.mass.sum()), self._whole)
+        position = float(least_mass(np, items.mass.sum(), asked, self._whole))
         return risk_at(items, position, self._largest())
 
     def curve(self) -> CertifiedCurve:
@@ -183,46 +187,55 @@ class Sketch:
         span = None if self.n == 0 else [self._least, self._most]
         return {"size": self.size, "n": self.n, "whole": self._whole, "losses": span}
 
-    def to_bytes(self) -> bytes:
-        """At most `size` bytes; `Sketch.from_bytes` reads them on any machine."""
+    def _packed(self) -> bytes:
         meta = json.dumps(self._meta() | {"columns": len(self._items.sums)}).encode()
         columns = [self._items.low, self._items.high, *self._items.sums]
         body = b"".join(np.ascontiguousarray(c, dtype="<f8").tobytes() for c in columns)
-        return _MAGIC + len(meta).to_bytes(4, "little") + meta + body
+        return len(meta).to_bytes(4, "little") + meta + body
+
+    def to_bytes(self) -> bytes:
+        """At most `size` bytes; `Sketch.from_bytes` reads them on any machine."""
+        packed = self._packed()
+        return _KIND + b"%d\n" % _VERSION + zlib.crc32(packed).to_bytes(4, "little") + packed
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Sketch:
         """The inverse of `to_bytes`."""
-        if not stored.startswith(_MAGIC):
+        if not stored.startswith(_KIND):
             raise DataError("Sketch.from_bytes: these bytes were not written by `Sketch.to_bytes`.")
-        at = len(_MAGIC) + 4
-        end = at + int.from_bytes(stored[at - 4 : at], "little")
-        meta = json.loads(stored[at:end])
-        table = (
-            np.frombuffer(stored, dtype="<f8", offset=end).reshape(meta["columns"] + 2, -1).astype(np.float64)
-        )
-        return cls._from(meta, Items(table[0], table[1], table[2:]))
+        version, _, rest = bytes(stored[len(_KIND) :]).partition(b"\n")
+        _check_version("Sketch.from_bytes", version.decode(errors="replace"))
+        with _undamaged("Sketch.from_bytes"):
+            end = 8 + int.from_bytes(rest[4:8], "little")
+            meta = json.loads(rest[8:end])
+            table = np.frombuffer(rest[end:], dtype="<f8").reshape(meta["columns"] + 2, -1).astype(np.float64)
+            return cls._from(meta, Items(table[0], table[1], table[2:]), int.from_bytes(rest[:4], "little"))
 
     def to_json(self) -> str:
         """The same as text, numbers in full."""
-        meta = self._meta()
+        head = {"version": _VERSION, "checksum": zlib.crc32(self._packed())}
         low, high, sums = (getattr(self._items, k).tolist() for k in ("low", "high", "sums"))
-        return json.dumps(meta | {"low": low, "high": high, "sums": sums})
+        return json.dumps(head | self._meta() | {"low": low, "high": high, "sums": sums})
 
     @classmethod
     def from_json(cls, stored: str) -> Sketch:
         """The inverse of `to_json`."""
-        meta = json.loads(stored)
-        return cls._from(
-            meta, Items(*(np.asarray(meta[k], dtype=np.float64) for k in ("low", "high", "sums")))
-        )
+        with _undamaged("Sketch.from_json"):
+            meta = dict(json.loads(stored))
+        _check_version("Sketch.from_json", str(meta.get("version", 1)))
+        with _undamaged("Sketch.from_json"):
+            items = Items(*(np.asarray(meta[k], dtype=np.float64) for k in ("low", "high", "sums")))
+            return cls._from(meta, items, meta["checksum"])
 
     @classmethod
-    def _from(cls, meta: dict[str, Any], items: Items) -> Sketch:
+    def _from(cls, meta: dict[str, Any], items: Items, checksum: int) -> Sketch:
         sketch = cls(meta["size"])
         sketch._items, sketch.n, sketch._whole = items, meta["n"], meta["whole"]
         if meta["losses"] is not None:
-            sketch._least, sketch._most = meta["losses"]
+            sketch._least, sketch._most = map(float, meta["losses"])
+        ordered = (items.low <= items.high).all() and (sketch.n == 0 or sketch._least <= sketch._most)
+        if not ordered or zlib.crc32(sketch._packed()) != checksum:
+            raise ValueError("not what was stored")
         return sketch
 
     def __repr__(self) -> str:
@@ -230,9 +243,29 @@ class Sketch:
         return f"Sketch(n = {self.n}, {len(self._items)} items{waiting})"
 
 
+def _check_version(name: str, version: str) -> None:
+    if version != str(_VERSION):
+        raise DataError(
+            f"{name}: takes sketches of version {_VERSION}, got version {version[:20]!r}. Make the sketch again with "
+            f"this release of abstain, or read it with the one that wrote it."
+        )
+
+
+@contextmanager
+def _undamaged(name: str) -> Iterator[None]:
+    """Whatever fails while a stored sketch is read, and a checksum that does not fit, has one cause."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise DataError(
+            f"{name}: the sketch is damaged or cut short. Store it again from where it was made."
+        ) from error
+
+
 def _flat(x: Array) -> Array:
-    """Images and batches are samples too."""
-    return x.reshape(-1) if getattr(x, "ndim", 1) > 1 else x
+    """Images and batches are samples too; a gradient is no part of a sketch."""
+    x = x.detach() if is_torch(x) else x
+    return x.reshape(-1) if getattr(x, "ndim", 1) > 1 and hasattr(x, "reshape") else x
 
 
 def _foreign(columns: tuple[Array, Array, Array | None]) -> Items:

@@ -3,14 +3,14 @@ row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain.engines.labels import Labels, labels_of
-from abstain.engines.locating import Stretch, kind_of
+from abstain.engines.locating import Stretch, kind_of, told_by_path
 from abstain.engines.ranges import Columns
 from abstain.errors import DataError, MissingDependencyError
 
@@ -76,7 +76,9 @@ def _tables(name: str, file: str, fields: Fields, size: int, groups: tuple[int, 
     except ImportError:
         raise MissingDependencyError("reading prediction files", "pyarrow", "files") from None
     try:
-        yield from _open(pa, file, fields.names, size, groups)
+        told = told_by_path(file)
+        for part in _open(pa, file, fields.names, told, size, groups):
+            yield _with_told(pa, part, fields.names, told)
     except pa.ArrowInvalid as error:
         raise DataError(f"{name}: cannot read {file}: {error}") from error
     except KeyError as error:
@@ -85,13 +87,15 @@ def _tables(name: str, file: str, fields: Fields, size: int, groups: tuple[int, 
         ) from None
 
 
-def _open(pa: Any, file: str, names: list[str], size: int, groups: tuple[int, ...] | None) -> Iterator[Any]:
+def _open(
+    pa: Any, file: str, wanted: list[str], told: Mapping[str, Any], size: int, groups: tuple[int, ...] | None
+) -> Iterator[Any]:
     kind = kind_of(file)
     if kind == "parquet":
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(file, pre_buffer=False) as opened:
-            _need(names, opened.schema_arrow.names)
+            names = _present(wanted, opened.schema_arrow.names, told)
             yield from opened.iter_batches(size, row_groups=groups, columns=names)
     elif kind == "arrow":
         with pa.memory_map(file) as source:
@@ -100,23 +104,32 @@ def _open(pa: Any, file: str, names: list[str], size: int, groups: tuple[int, ..
             except pa.ArrowInvalid:
                 source.seek(0)
                 stream = pa.ipc.open_stream(source)
-                _need(names, stream.schema.names)
+                names = _present(wanted, stream.schema.names, told)
                 yield from (batch.select(names) for batch in stream)
                 return
-            _need(names, reader.schema.names)
+            names = _present(wanted, reader.schema.names, told)
             yield from (reader.get_batch(i).select(names) for i in range(reader.num_record_batches))
     else:
         from pyarrow import csv
 
         with csv.open_csv(file, read_options=csv.ReadOptions(block_size=16 << 20)) as reader:
-            _need(names, reader.schema.names)
+            names = _present(wanted, reader.schema.names, told)
             yield from (batch.select(names) for batch in reader)
 
 
-def _need(names: Sequence[str], present: Sequence[str]) -> None:
-    for wanted in names:
-        if wanted not in present:
-            raise KeyError(f"{wanted!r}; it has {', '.join(present)}")
+def _present(wanted: Sequence[str], present: Sequence[str], told: Mapping[str, Any]) -> list[str]:
+    """The columns to read; others must be told by the file's path."""
+    for name in wanted:
+        if name not in present and name not in told:
+            raise KeyError(f"{name!r}; it has {', '.join([*present, *told])}")
+    return [name for name in wanted if name in present]
+
+
+def _with_told(pa: Any, part: Any, wanted: Sequence[str], told: Mapping[str, str | None]) -> Any:
+    for name in wanted:
+        if name not in part.schema.names:
+            part = part.append_column(name, pa.repeat(pa.scalar(told[name], pa.string()), part.num_rows))
+    return part
 
 
 def batch_of(name: str, file: str, start: int, table: Any, fields: Fields) -> Batch:
@@ -130,7 +143,7 @@ def batch_of(name: str, file: str, start: int, table: Any, fields: Fields) -> Ba
         confidence, loss = scored(logits, column(fields.label), fields)
     else:
         confidence, loss = column(fields.confidence), column(fields.loss)
-        check_finite(name, file, start, fields.confidence, confidence)
+        check_confidence(name, file, start, fields.confidence, confidence)
     check_finite(name, file, start, fields.loss, loss)
     loss = loss_of(name, file, start, fields, loss)
     weight = None
@@ -197,10 +210,26 @@ def logits_of(name: str, file: str, start: int, fields: Fields, table: Any) -> n
 
     first = table.column(fields.logits[0])
     if len(fields.logits) == 1 and pa.types.is_nested(first.type):
-        flat = first.combine_chunks() if hasattr(first, "combine_chunks") else first
-        values = np.asarray(flat.flatten().to_numpy(zero_copy_only=False))
-        return values.reshape(table.num_rows, -1)
+        return _lists(name, file, start, fields.logits[0], first)
     return np.stack([as_numpy(name, file, start, f, table.column(f)) for f in fields.logits], axis=1)
+
+
+def _lists(name: str, file: str, start: int, field: str, column: Any) -> np.ndarray:
+    """A list in each row, all of one length and none with a gap; the message names the first that is not so."""
+    import pyarrow.compute as pc
+
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
+    values = pc.list_flatten(column)
+    odd = np.flatnonzero((lengths != lengths[:1]) | (lengths == 0))
+    if not len(odd) and values.null_count:
+        odd = np.flatnonzero(np.asarray(values.is_null())) // lengths[0]
+    if len(odd):
+        raise DataError(
+            f"{name}: rows of `{field}` must be lists of one length without a missing value, which fails in {file}, "
+            f"row {start + int(odd[0])}. Drop the row or fill it in."
+        )
+    flat = values.combine_chunks() if hasattr(values, "combine_chunks") else values
+    return as_numpy(name, file, start, field, flat).reshape(len(lengths), -1)
 
 
 def as_numpy(name: str, file: str, start: int, field: str, column: Any) -> np.ndarray:
@@ -225,6 +254,18 @@ def _booleans(column: Any) -> np.ndarray:
     end = column.offset + len(column)
     packed = np.frombuffer(column.buffers()[1], dtype=np.uint8)
     return np.unpackbits(packed, count=end, bitorder="little")[column.offset :].view(bool)
+
+
+def check_confidence(name: str, file: str, start: int, field: str, values: np.ndarray) -> None:
+    """Finite, and exact as a float."""
+    check_finite(name, file, start, field, values)
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8 and len(values):
+        big = np.flatnonzero((values > 1 << 53) | (values < -(1 << 53)))
+        if len(big):
+            raise DataError(
+                f"{name}: `{field}` must not exceed 2^53 in whole numbers, got {values[big[0]]} in {file}, row "
+                f"{start + int(big[0])}: as floats neighbours would tie. Subtract a common offset."
+            )
 
 
 def check_finite(name: str, file: str, start: int, field: str, values: np.ndarray) -> None:

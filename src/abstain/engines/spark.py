@@ -19,6 +19,7 @@ from abstain.engines.sources import Fields
 from abstain.engines.sparkrun import SparkRun, frame_of
 from abstain.engines.sparkwatch import named
 from abstain.engines.summary import Summary
+from abstain.errors import DataError
 from abstain.metrics.groups import Grouped
 
 __all__ = ["aurc", "compare", "evaluate", "on"]
@@ -74,6 +75,11 @@ def _run(
 ) -> Any:
     """Errors in tasks come back as what they were about."""
     frame = frame_of(asked.name, data, session)
+    for field in fields.names:
+        if field not in frame.columns:
+            raise DataError(
+                f"{asked.name}: the data has no column {field!r}; it has {', '.join(frame.columns)}."
+            )
     try:
         with bars(asked.progress) as shown:
             return work(SparkRun(frame.select(*fields.names), shown))

@@ -6,12 +6,15 @@ import math
 import os
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
 from typing import Any
 
 from abstain.engines import cluster
 from abstain.engines.cluster import Loader
 from abstain.engines.clusterrun import Found, told_by_sums
 from abstain.engines.finish import Ask, Part
+from abstain.engines.locating import find_files, holds_data, kind_of, told_by_path
 from abstain.engines.paired import square_bundle, turned
 from abstain.engines.progress import Bars
 from abstain.engines.ranges import RangeSums, no_sums, together
@@ -29,8 +32,9 @@ from abstain.engines.sparkmoving import (
 )
 from abstain.engines.sparkwatch import watched
 from abstain.engines.survey import Survey
-from abstain.errors import InputError, MissingDependencyError
+from abstain.errors import DataError, InputError, MissingDependencyError
 
+_GUESS = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _FAN_IN = 16  # answers merged at a time
 
 
@@ -45,10 +49,47 @@ def frame_of(name: str, data: Any, session: Any) -> Any:
     active = session or SparkSession.getActiveSession()
     if active is None:
         raise InputError(f"{name}: no Spark session is active. Pass `session=` (or a DataFrame).")
-    path = os.fspath(data)
-    if path.endswith((".csv", ".csv.gz")):
-        return active.read.csv(path, header=True, inferSchema=True)
-    return active.read.parquet(path)
+    files = _listed(name, active, data)
+    kinds = {kind_of(file) for file in files}
+    if kinds != {"parquet"} and kinds != {"csv"}:
+        raise DataError(f"{name}: Spark takes Parquet files or CSV files, got {' and '.join(sorted(kinds))}.")
+    bases = {file[: file.rfind("/", 0, file.index("="))] for file in files if told_by_path(file)}
+    reader = active.read.option("basePath", *bases) if len(bases) == 1 else active.read
+    with _as_text(active):  # what folders tell is text in every engine
+        return (
+            reader.csv(files, header=True, inferSchema=True) if kinds == {"csv"} else reader.parquet(*files)
+        )
+
+
+def _listed(name: str, active: Any, data: Any) -> list[str]:
+    """The files that every engine would read; of a place that only Hadoop knows (hdfs://, s3a://), by its listing."""
+    try:
+        return find_files(name, data)
+    except DataError:
+        if not isinstance(data, (str, os.PathLike)):
+            raise
+        root = active._jvm.org.apache.hadoop.fs.Path(os.fspath(data))
+        system = root.getFileSystem(active._jsc.hadoopConfiguration())
+        if not system.exists(root):
+            raise
+        files, found = system.listFiles(root, True), []
+        top = PurePosixPath(system.resolvePath(root).toString())
+        while files.hasNext():
+            found.append(files.next().getPath().toString())
+        below = [f for f in found if holds_data(PurePosixPath(f).relative_to(top))]
+        if not below:
+            raise
+        return sorted(below)
+
+
+@contextmanager
+def _as_text(active: Any) -> Iterator[None]:
+    before = active.conf.get(_GUESS)
+    active.conf.set(_GUESS, "false")
+    try:
+        yield
+    finally:
+        active.conf.set(_GUESS, before)
 
 
 class SparkRun:

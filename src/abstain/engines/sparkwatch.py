@@ -63,8 +63,9 @@ def named(name: str, frame: Any, fields: Fields, error: Exception) -> Exception:
             f"{name}: the Python of the executors has no `abstain`. Install it there, and set PYSPARK_PYTHON to that "
             f"Python before the session starts (on one machine: {sys.executable})."
         )
-    if "must be finite" in text or "missing value" in text:
-        return _located(name, frame, fields) or error
+    located = _located(name, frame, fields) if "must be finite" in text or "missing value" in text else None
+    if located is not None:
+        return located
     own = re.search(r"^abstain\.errors\.(\w+): (.+)$", text, re.MULTILINE)
     kind = getattr(errors, own[1], None) if own else None
     return kind(own[2]) if own and kind else error

@@ -67,12 +67,11 @@ class Summary:
 def summarise(sums: RangeSums, parts: Sequence[Part], ask: Ask, oracle: Sequence[Part] | None) -> Summary:
     """`parts` and `oracle` from the most confident range (the smallest losses) down, ranges without samples
     left out."""
-    mass, loss, w2, w2l, w2ll, count = (float(x) for x in sums.sums.sum(axis=1))
+    mass, loss, w2, w2l, w2ll, count, graded = (float(x) for x in sums.sums.sum(axis=1))
     values = {"aurc": Value(math.fsum(p.area for p in parts) / mass)}
     if ask.spread:
         values = _with_errors(np.asarray([mass, loss, w2, w2l, w2ll]), parts, ask)
-        zero_one = bool(w2l == w2ll) and _only_zero_one(sums)
-        if zero_one and w2 == mass:
+        if graded == 0 and mass == count == w2:  # then the sum of (w - 1)^2 is 0: every weight is 1
             values |= _zero_one_oracle(mass, loss, parts, ask, values)
         elif oracle is not None:
             values |= _oracle(mass, loss, parts, oracle, values)
@@ -86,11 +85,6 @@ def summarise(sums: RangeSums, parts: Sequence[Part], ask: Ask, oracle: Sequence
         len(parts),
         math.fsum(p.loo for p in parts) / mass if ask.spread else None,
     )
-
-
-def _only_zero_one(sums: RangeSums) -> bool:
-    """Sum of w^2 l equals sum of w^2 l^2 in every range, as it does for 0/1 losses."""
-    return bool(np.array_equal(sums.sums[3], sums.sums[4]))
 
 
 def _with_errors(totals: np.ndarray, parts: Sequence[Part], ask: Ask) -> dict[str, Value]:
@@ -154,10 +148,10 @@ def _oracle(
 
 
 def _at_coverage(parts: Sequence[Part], coverage: float) -> float:
-    for part in parts:
-        if coverage in part.at_coverage:
-            N, S = part.at_coverage[coverage]
-            return S / N
+    found = [part.at_coverage[coverage] for part in parts if coverage in part.at_coverage]
+    if found:
+        N, S = min(found)
+        return S / N
     raise InfeasibleError(f"risk_at_coverage: coverage {coverage:g} cannot be reached.")
 
 

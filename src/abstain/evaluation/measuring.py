@@ -71,7 +71,7 @@ def entry_of_blocks(metric: Metric, names: tuple[str, str], blocks: Blocks, leve
         else:
             return _absent(metric, names, n, None, "needs the samples themselves")
         return _finished(metric, names, value, None, n, None, "no interval: the bootstrap needs the samples")
-    zero_one = bool(np.array_equal(blocks.w2l, blocks.w2ll))
+    zero_one = blocks.zero_one
     if metric.needs_zero_one and not zero_one:
         return _absent(metric, names, n, None, _NOT_ZERO_ONE)
     if metric.needs_both and rows.S[-1] in (0, rows.W[0]):

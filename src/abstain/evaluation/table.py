@@ -146,7 +146,7 @@ def evaluate_blocks(
     count = 0
     for (score, loss), blocks in tables.items():
         count = max(count, int(blocks.count.sum()))
-        zero_one = bool(np.array_equal(blocks.w2l, blocks.w2ll))
+        zero_one = blocks.zero_one
         wanted = _for_loss(None if metrics is None else [by_name(m) for m in metrics], zero_one)
         entries += [entry_of_blocks(metric, (score, loss), blocks, level) for metric in wanted]
         rows = blocks.rows()

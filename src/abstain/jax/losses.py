@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from abstain._arrays import Array, float_dtype
 from abstain._check import check_choice
 from abstain.core import simplex
-from abstain.core.pairwise import accepts, pair_weights, softly_accepts
+from abstain.core.pairwise import accepts, finite_key, pair_weights, softly_accepts
 from abstain.core.weights import sample_weights
 from abstain.jax import inputs
 
@@ -133,7 +133,7 @@ def _confidence(rows: Array, score: str | Callable[[Array], Array]) -> Array:
     rows = rows.astype(float_dtype(jnp))
     if score == "max_logit":
         return jnp.max(rows, axis=-1)
-    return -_LOG_DISTANCE[score](simplex.odds_of_logits(jnp, rows))
+    return finite_key(jnp, rows, lambda z: -_LOG_DISTANCE[score](simplex.odds_of_logits(jnp, z)))
 
 
 def _weights(

@@ -145,9 +145,9 @@ def aurc_given_cdf(
         raise ShapeError(
             f"aurc_given_cdf: `cdf` must give one value per sample, got shape {tuple(values.shape)}."
         )
-    if bool(xp.any((values < 0) | (values >= 1))):
+    if bool(xp.any(~((values >= 0) & (values < 1)))):
         raise InputError(
-            "aurc_given_cdf: `cdf` must lie in [0, 1): at 1 the weight is infinite. Use r/(n+1)."
+            "aurc_given_cdf: `cdf` must lie in [0, 1) and not be NaN: at 1 the weight is infinite. Use r/(n+1)."
         )
     weights = -xp.log1p(-values)
     mass = xp.ones_like(weights) if sample_weight is None else bring(road, sample_weight, loss)

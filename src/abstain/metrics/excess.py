@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array, full_namespace
+from abstain._arrays import Array, full_namespace, is_concrete
 from abstain._check import check_choice
 from abstain.core.estimators import area
 from abstain.core.oracle import asymptotic_oracle, oracle_area, zero_one_oracle_rows
-from abstain.errors import InputError
+from abstain.errors import InfeasibleError, InputError
 from abstain.metrics._sample import Sample
 from abstain.metrics.areas import area_of, area_sample
 from abstain.metrics.groups import by_group
@@ -113,6 +113,7 @@ def naurc(
     .. math:: \mathrm{NAURC} = \frac{\mathrm{AURC} - \mathrm{AURC}^*}{R - \mathrm{AURC}^*}
 
     When every loss is the same (all right, all wrong) no ordering can do better or worse: the value is 0.
+    Estimators by which the best order exceeds R ("2sele" of many errors) give an InfeasibleError.
 
     >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
     0.0
@@ -123,4 +124,9 @@ def naurc(
     xp = np if sample.road.host else sample.road.xp
     room = risk - best
     some = room > 1e-14 * xp.abs(risk)
+    if is_concrete(sample.loss) and bool(xp.any(~some & (value - best > 1e-12 * xp.abs(best)))):
+        raise InfeasibleError(
+            f'naurc: by estimator="{estimator}" the best order of these losses is no better than their mean, so there '
+            f'is nothing to divide the excess by. Use estimator="harmonic", or `abstain.e_aurc`.'
+        )
     return sample.deliver(xp.where(some, value - best, 0.0) / xp.where(some, room, 1.0))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from abstain._arrays import Array, road_for
+import numpy as np
+
+from abstain._arrays import Array, float_dtype
 from abstain._check import check_fraction, check_nonnegative
 from abstain.core import points
 from abstain.errors import InfeasibleError
@@ -30,9 +32,12 @@ def risk(
     """
     sample = prepare("risk", loss, loss if confidence is None else confidence, sample_weight, abstained)
     xp = sample.road.xp
+    wide = float_dtype(xp)
+    loss = xp.astype(sample.loss, wide)
     if sample.weight is None:
-        return sample.deliver(xp.mean(xp.astype(sample.loss, xp.float64), axis=-1))
-    return sample.deliver(xp.sum(sample.weight * sample.loss, axis=-1) / xp.sum(sample.weight, axis=-1))
+        return sample.deliver(xp.mean(loss, axis=-1))
+    weight = xp.astype(sample.weight, wide)
+    return sample.deliver(xp.sum(weight * loss, axis=-1) / xp.sum(weight, axis=-1))
 
 
 @by_group(lower_is_better=True)
@@ -111,7 +116,8 @@ def rejection_cost(
     sample = prepare("rejection_cost", loss, confidence, sample_weight, abstained)
     xp = sample.road.xp
     if threshold is not None:
-        kept = xp.astype(sample.confidence >= threshold, xp.float64)
+        wide = float_dtype(xp)  # a float32 just below 0.7 is not 0.7, here as in `Threshold.accepts`
+        kept = xp.astype(xp.astype(sample.confidence, wide) >= float(threshold), wide)
         mass = kept if sample.weight is None else kept * sample.weight
         paid = xp.sum(mass * sample.loss, axis=-1) + d * (sample.total - xp.sum(mass, axis=-1))
         return sample.deliver(paid / sample.total)
@@ -146,14 +152,13 @@ def best_rejection(
     """
     d = check_nonnegative("best_rejection", "cost", cost)
     curve = risk_coverage_curve(loss, confidence, sample_weight=sample_weight, abstained=abstained)
-    costs = curve.generalised_risk + d * (1 - curve.coverage)
-    xp = road_for(costs).xp
-    place = costs.shape[0] - 1 - int(xp.argmin(xp.flip(costs)))
-    if float(costs[place]) > d:
+    costs = np.asarray([d, *(curve.generalised_risk + d * (1 - curve.coverage)).tolist()])  # d: all rejected
+    place = points.cheapest(costs) - 1
+    if place < 0:
         return RejectionPoint(None, d, 0.0, None)
     return RejectionPoint(
         float(curve.threshold[place]),
-        float(costs[place]),
+        float(costs[place + 1]),
         float(curve.coverage[place]),
         float(curve.risk[place]),
     )

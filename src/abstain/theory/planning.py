@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from abstain._check import check_choice, check_fraction
+from abstain.core.estimators import area
 from abstain.errors import InfeasibleError, InputError
 from abstain.theory.profiles import Panels, Profile, as_profile, panels
 from abstain.theory.variance import METRICS, asymptotic_deviation
@@ -111,7 +112,13 @@ def _size(value: float, deviation: float, width: float, level: float, method: st
 
 
 def _value(profile: Profile, metric: str) -> tuple[float, float]:
-    """The metric and the risk of a profile; of a pilot, its own steps stand for the population."""
+    """The metric and the risk of a profile; of a pilot, ties and all."""
+    if profile.pilot is not None:
+        rows = profile.pilot.rows()
+        risk = float(rows.S[-1] / rows.W[0])
+        return risk if metric == "risk" else float(
+            area(rows, "sele" if metric == "augrc" else "harmonic")
+        ), risk
     grid: Panels = panels(2, profile.jumps)
     rho = profile.at(grid.q)
     weight = {"aurc": -np.log(grid.q), "augrc": 1 - grid.q, "risk": np.ones_like(grid.q)}[metric]

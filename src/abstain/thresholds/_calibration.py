@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array, host_view
+from abstain._arrays import Array, to_host
 from abstain.core.fast import is_zero_one
 from abstain.core.ranked import Ranked, rank
 from abstain.errors import InputError, ShapeError
@@ -53,18 +53,6 @@ class Calibration(NamedTuple):
         mass = self.ranked.cum_weight[count]
         mean = np.where(mass > 0, self.ranked.cum_loss[count] / np.where(mass > 0, mass, 1), 0.0)
         return self.low + mean * (self.high - self.low)
-
-
-def to_host(x: Array) -> Array:
-    """A numpy array of whatever came in: choosing a threshold is done once, on the host."""
-    if x is None:
-        return None
-    view = host_view(x)
-    if view is not None:
-        return view
-    return (
-        x.get() if hasattr(x, "get") else x.detach().cpu().numpy() if hasattr(x, "detach") else np.asarray(x)
-    )
 
 
 def calibrate(

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
 from abstain._tables import frame
 from abstain.errors import InputError, ShapeError
-from abstain.thresholds._calibration import to_host
 from abstain.thresholds.intervals import clopper_pearson
 
 _NAME = "clinical_table"

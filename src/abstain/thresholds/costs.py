@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain._check import check_nonnegative
 from abstain._tables import frame
 from abstain.core.blocks import Blocks
+from abstain.core.points import cheapest
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, prepare
-from abstain.thresholds._calibration import to_host
 
 _NAME = "cost_curve"
 
@@ -47,7 +47,7 @@ class CostCurve:
     @property
     def best(self) -> int:
         """Row of the least cost; the largest coverage among equals."""
-        return len(self.value) - 1 - int(np.argmin(self.cost[::-1]))
+        return cheapest(self.cost)
 
     def columns(self) -> dict[str, list[Any]]:
         """Plain lists by name."""
@@ -97,6 +97,8 @@ def cost_curve(
     0.8
     """
     sample = prepare(_NAME, to_host(loss), to_host(confidence), to_host(sample_weight))
+    if sample.loss.ndim != 1:
+        raise ShapeError(f"{_NAME}: takes one vector, got shape {sample.loss.shape}. Loop over the batch.")
     kept = None if sample_weight is None else np.asarray(to_host(sample_weight)) > 0
     d = _per_sample("cost", cost, sample, kept)
     h = _per_sample("human_loss", human_loss, sample, kept)
@@ -155,7 +157,13 @@ def class_costs(
         raise InputError(f"class_costs: classes must lie in 0 ... {len(matrix) - 1}.")
     if not (np.isfinite(matrix).all() and (matrix >= 0).all()):
         raise InputError("class_costs: `errors` must be finite and at least 0 throughout.")
-    by_class = np.broadcast_to(
-        np.asarray(0.0 if rejections is None else rejections, dtype=np.float64), len(matrix)
-    )
+    by_class = np.asarray(0.0 if rejections is None else to_host(rejections), dtype=np.float64)
+    if by_class.shape not in ((), (len(matrix),)):
+        raise ShapeError(
+            f"class_costs: `rejections` must be a number or one for each of {len(matrix)} classes, got shape "
+            f"{by_class.shape}."
+        )
+    if not (np.isfinite(by_class).all() and (by_class >= 0).all()):
+        raise InputError("class_costs: `rejections` must be finite and at least 0 throughout.")
+    by_class = np.broadcast_to(by_class, len(matrix))
     return matrix[y, p], by_class[y].copy()

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain.errors import InputError, ShapeError
-from abstain.thresholds._calibration import to_host
 from abstain.thresholds.threshold import Threshold
 
 

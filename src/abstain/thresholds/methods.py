@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abstain.core.points import cheapest as least_cost
+from abstain.core.points import reaches
 from abstain.thresholds._calibration import Calibration
 from abstain.thresholds.candidates import Candidates, tabulate
 from abstain.thresholds.sequence import least_p_value, plan, walk
@@ -99,7 +101,7 @@ def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Choic
     """
     ends = cal.ranked.block_ends()
     if delta is None:
-        enough = cal.coverage(ends) >= coverage
+        enough = reaches(cal.coverage(ends), coverage)
     else:
         from scipy.special import betainc
 
@@ -113,9 +115,7 @@ def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Choic
 def cheapest(cal: Calibration, cost: float) -> Choice:
     """Least loss of the accepted plus `cost` (scaled) for each rejected; the largest coverage among equals."""
     ends = cal.ranked.block_ends()
-    paid = cal.ranked.cum_loss[ends] - cost * cal.ranked.cum_weight[ends]
-    least = paid.min()
-    if least > 0:
-        return _curve(cal, np.zeros(len(ends), dtype=bool), ends)
-    chosen = int(ends[len(ends) - 1 - int(np.argmin(paid[::-1]))])
-    return _curve(cal, ends == chosen, ends)
+    rows = np.append(0, ends)  # 0: all rejected
+    loss, mass = cal.ranked.cum_loss[rows], cal.ranked.cum_weight[rows]
+    best = least_cost(loss + cost * (mass[-1] - mass)) - 1
+    return _curve(cal, np.arange(len(ends)) == best, ends)

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain.errors import InfeasibleError, InputError
 from abstain.metrics._sample import prepare
-from abstain.thresholds._calibration import to_host
 from abstain.thresholds.intervals import clopper_pearson
 from abstain.thresholds.threshold import Reference, Threshold
 
@@ -51,6 +50,7 @@ class Check:
     loss_sum: float
     log_wealth: tuple[float, ...]
     log_peak: float
+    value: float
 
     @property
     def holds(self) -> bool:
@@ -78,6 +78,12 @@ def check(t: Threshold, loss: Array, confidence: Array, previous: Check | None =
     accepted = t.accepts(g)
     watched = l * accepted if t.method == "crc" else l[accepted]
     limit = _limit(t)
+    if previous is not None and (previous.value, previous.limit, previous.delta) != (t.value, limit, t.delta):
+        raise InputError(
+            f"Threshold.check: `previous` must be a check of this threshold (value {t.value:g}, risk {limit:g}, delta "
+            f"{t.delta:g}), got one of value {previous.value:g}, risk {previous.limit:g}, delta {previous.delta:g}. "
+            f"Begin a new series without `previous=`."
+        )
     wealth, peak, crossed = _bet(watched, limit, t, previous)
     n = len(l) + (previous.n if previous else 0)
     taken = int(accepted.sum()) + (previous.accepted if previous else 0)
@@ -103,6 +109,7 @@ def check(t: Threshold, loss: Array, confidence: Array, previous: Check | None =
         loss_sum=lost,
         log_wealth=tuple(wealth.tolist()),
         log_peak=peak,
+        value=t.value,
     )
 
 

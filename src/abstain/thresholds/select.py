@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative
 from abstain.errors import InputError, ShapeError
 from abstain.thresholds import methods
-from abstain.thresholds._calibration import Calibration, calibrate, to_host
+from abstain.thresholds._calibration import Calibration, calibrate
 from abstain.thresholds.advice import advise
 from abstain.thresholds.grouped import GroupThresholds
 from abstain.thresholds.intervals import coverage_band, upper_limit

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from abstain._arrays import Array
-from abstain.thresholds._calibration import to_host
+from abstain._arrays import Array, to_host
 from abstain.thresholds.advice import Advice
 from abstain.thresholds.candidates import Candidates
 

@@ -10,6 +10,7 @@ from abstain import scores
 from abstain._arrays import Array
 from abstain._check import check_choice
 from abstain.core import simplex
+from abstain.core.pairwise import finite_key
 from abstain.errors import ShapeError
 from abstain.torch.ranking import wide_dtype
 
@@ -54,4 +55,5 @@ def _of_rows(rows: Array, score: Score) -> Array:
     check_choice("aurc_loss", "score", score, scores.NAMES)
     if score not in _LOG_DISTANCE:
         return scores.by_name(score)(rows)
-    return -_LOG_DISTANCE[score](simplex.odds_of_logits(xp, rows.to(wide_dtype(rows))))
+    distance = _LOG_DISTANCE[score]
+    return finite_key(xp, rows.to(wide_dtype(rows)), lambda z: -distance(simplex.odds_of_logits(xp, z)))
