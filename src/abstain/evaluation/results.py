@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abstain import _tables
 from abstain.display import CurveLine, IntervalDisplay, RiskCoverageDisplay
 from abstain.errors import InfeasibleError, InputError
 from abstain.evaluation.entries import Entry, TopTies
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FORMAT = "abstain.Evaluation/1"
 
@@ -181,8 +184,8 @@ class Evaluation:
         return IntervalDisplay(names, values, low, high, f"{label} ({loss})")
 
     def plot(
-        self, ax: Any = None, *, kind: str = "curves", metric: str = "aurc", loss: str | None = None
-    ) -> Any:
+        self, ax: Axes | None = None, *, kind: str = "curves", metric: str = "aurc", loss: str | None = None
+    ) -> Axes:
         """Draw the risk-coverage curves (or kind="intervals": one metric with error bars); returns the
         axes.
         """

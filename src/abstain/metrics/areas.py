@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from abstain._arrays import Array, bring, road_for
 from abstain._check import check_choice, check_pair
 from abstain.core import device, fast
-from abstain.core.estimators import ESTIMATORS, TIES, area, needs_whole_weights
+from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, area, needs_whole_weights
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, prepare
 from abstain.metrics.groups import by_group
@@ -44,11 +43,11 @@ def aurc(
     confidence: Array,
     /,
     *,
-    estimator: str = "harmonic",
-    ties: str = "threshold",
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     r"""Area under the risk-coverage curve; lower is better.
 
     .. math:: \widehat{\mathrm{AURC}} = \frac{1}{n}\sum_i \hat\alpha_i\,\ell_i
@@ -93,10 +92,10 @@ def augrc(
     confidence: Array,
     /,
     *,
-    ties: str = "threshold",
+    ties: Ties = "threshold",
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     r"""Area under the generalised risk-coverage curve, by the mean rule; lower is better.
 
     .. math:: \mathrm{AUGRC} = \frac{1}{n}\sum_j \frac{1}{n}\sum_i \ell_i\,1(g_i \ge g_j)
@@ -125,7 +124,7 @@ def aurc_given_cdf(
     *,
     cdf: Callable[[Array], Array] | Array | None = None,
     sample_weight: Array | None = None,
-) -> Any:
+) -> Array:
     r"""The form AURC_a: losses weighted by :math:`-\ln(1 - G)`; lower is better.
 
     `cdf` is the CDF of the confidence, as a function of it or as its values at the samples. Without it G is

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from abstain._arrays import Array, full_namespace, road_for
 from abstain._check import check_choice, check_pair, check_weight
 from abstain.core import weights as core
-from abstain.core.estimators import ESTIMATORS, TIES, needs_whole_weights
+from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
 from abstain.errors import InputError
 
 
-def rank_weights(n: int, /, *, estimator: str = "harmonic") -> np.ndarray:
+def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
     r"""Weights of ranks 1 (least confident) to n, without ties.
 
     harmonic :math:`H_n - H_{n-r}`, log :math:`-\ln(1-r/(n+1))`, loo :math:`H_{n-1}-H_{n-r}`, sele :math:`r/n`.
@@ -31,10 +29,10 @@ def weights(
     confidence: Array,
     /,
     *,
-    estimator: str = "harmonic",
-    ties: str = "threshold",
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
     sample_weight: Array | None = None,
-) -> Any:
+) -> Array:
     r"""Weight :math:`\hat\alpha_i` of each sample, in the order given: AURC is the mean of weight times loss.
 
     >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top
