@@ -30,6 +30,8 @@ def right_calls() -> None:
     reveal_type(abstain.risk_at_coverage(loss, confidence, coverage=0.8))  # float
     reveal_type(abstain.coverage_at_risk(loss, confidence, risk=0.05, groups=groups))  # Grouped
     reveal_type(abstain.risk_coverage_curve(loss, confidence))  # RiskCoverageCurve
+    reveal_type(abstain.aurc_given_cdf(loss, confidence))  # float
+    reveal_type(abstain.aurc(loss, confidence, groups=None))  # Any
     reveal_type(abstain.best_rejection(loss, confidence, cost=0.3).threshold)  # float | None
     reveal_type(abstain.evaluate(logits, [0, 1]))  # Evaluation
     reveal_type(abstain.evaluate(logits, [0, 1]).best("aurc").estimate)  # float | None

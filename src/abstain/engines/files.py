@@ -156,7 +156,9 @@ def coverage_at_risk(path: Any, /, *, risk: float, **reading: Unpack[FileOptions
     )
 
 
-def risk_coverage_curve(path: Any, /, *, points: int = 1000, **reading: Unpack[FileOptions]) -> Any:
+def risk_coverage_curve(
+    path: Any, /, *, points: int = 1000, **reading: Unpack[FileOptions]
+) -> RiskCoverageCurve | dict[Any, RiskCoverageCurve]:
     """About `points` exact points of the risk-coverage curve, evenly spaced in coverage (a dict by group)."""
     answer = _answer("files.risk_coverage_curve", path, Ask(spread=False, points=int(points)), reading)
     if isinstance(answer, dict):

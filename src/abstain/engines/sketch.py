@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -167,7 +167,7 @@ class Sketch:
         """The risk-coverage curve at the lower end of every item."""
         return curve(self._table("curve"), self._largest())
 
-    def standard_error(self, metric: str = "aurc") -> float:
+    def standard_error(self, metric: Literal["aurc", "augrc"] = "aurc") -> float:
         """Standard error of "aurc" or "augrc", members of an item taken as equals: no certificate."""
         check_choice("Sketch.standard_error", "metric", metric, ("aurc", "augrc"))
         items = self._table("standard_error").widened()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import overload
 
 from abstain._arrays import Array, bring, road_for
 from abstain._check import check_choice, check_pair
@@ -10,7 +11,9 @@ from abstain.core import device, fast
 from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, area, needs_whole_weights
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, prepare
-from abstain.metrics.groups import by_group
+from abstain.metrics.groups import Vector, by_group
+
+Cdf = Callable[[Array], Array] | Array | None
 
 
 def area_sample(
@@ -117,12 +120,20 @@ def _kept_mass(sample: Sample) -> float:
     return float(len(sample.loss) if sample.weight is None else sample.weight.sum())
 
 
+@overload
+def aurc_given_cdf(
+    loss: Vector, confidence: Array, /, *, cdf: Cdf = None, sample_weight: Array | None = None
+) -> float: ...
+@overload
+def aurc_given_cdf(
+    loss: Array, confidence: Array, /, *, cdf: Cdf = None, sample_weight: Array | None = None
+) -> Array: ...
 def aurc_given_cdf(
     loss: Array,
     confidence: Array,
     /,
     *,
-    cdf: Callable[[Array], Array] | Array | None = None,
+    cdf: Cdf = None,
     sample_weight: Array | None = None,
 ) -> Array:
     r"""The form AURC_a: losses weighted by :math:`-\ln(1 - G)`; lower is better.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 import numpy as np
 
 from abstain._arrays import Array, full_namespace, road_for
@@ -9,6 +11,7 @@ from abstain._check import check_choice, check_pair, check_weight
 from abstain.core import weights as core
 from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
 from abstain.errors import InputError
+from abstain.metrics.groups import Vector
 
 
 def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
@@ -25,6 +28,24 @@ def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
     return core.rank_weights(int(n), estimator).copy()
 
 
+@overload
+def weights(
+    confidence: Vector,
+    /,
+    *,
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    sample_weight: Array | None = None,
+) -> np.ndarray: ...
+@overload
+def weights(
+    confidence: Array,
+    /,
+    *,
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    sample_weight: Array | None = None,
+) -> Array: ...
 def weights(
     confidence: Array,
     /,
