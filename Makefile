@@ -22,11 +22,12 @@ test: $(VENV)/.test ## Everything but the long simulations
 test-slow: $(VENV)/.test ## The long simulations
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
 
-lint: $(VENV)/.lint ## Style, types, import layers
+lint: $(VENV)/.lint ## Style, types, import layers, workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet .github
 
 format: $(VENV)/.lint ## Let ruff lay out the code
 	$(BIN)/ruff format .

@@ -7,85 +7,143 @@ Names are loaded on first use, so that `import abstain` costs little more than `
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what type checkers and editors see of the names that `__getattr__` loads
+    from abstain import (
+        compat,
+        core,
+        display,
+        engines,
+        errors,
+        evaluation,
+        formats,
+        inference,
+        losses,
+        metrics,
+        report,
+        scores,
+        theory,
+        thresholds,
+    )
+    from abstain import jax as jax
+    from abstain import sklearn as sklearn
+    from abstain import torch as torch
+    from abstain.display import RiskCoverageDisplay
+    from abstain.evaluation import Comparison, Evaluation, ExpectedAURC, compare, evaluate, expected_aurc
+    from abstain.metrics import (
+        Grouped,
+        RejectionPoint,
+        RiskCoverageCurve,
+        augrc,
+        aupr_error,
+        aupr_success,
+        aurc,
+        aurc_given_cdf,
+        auroc,
+        balanced_weights,
+        best_rejection,
+        coverage_at_risk,
+        e_aurc,
+        fpr_at_tpr,
+        naurc,
+        oracle_aurc,
+        prediction_rejection_ratio,
+        rank_weights,
+        rejection_cost,
+        risk,
+        risk_at_coverage,
+        risk_coverage_curve,
+        weights,
+    )
+    from abstain.thresholds import (
+        Check,
+        ClinicalTable,
+        CostCurve,
+        GroupThresholds,
+        Threshold,
+        class_costs,
+        clinical_table,
+        cost_curve,
+        select_threshold,
+    )
 
 __version__ = "0.1.0"
 
-# public name -> module that defines it
-_HOME = {
-    "Check": "thresholds",
-    "ClinicalTable": "thresholds",
-    "Comparison": "evaluation",
-    "CostCurve": "thresholds",
-    "Evaluation": "evaluation",
-    "ExpectedAURC": "evaluation",
-    "GroupThresholds": "thresholds",
-    "Grouped": "metrics",
-    "RejectionPoint": "metrics",
-    "RiskCoverageCurve": "metrics",
-    "RiskCoverageDisplay": "display",
-    "Threshold": "thresholds",
-    "augrc": "metrics",
-    "aupr_error": "metrics",
-    "aupr_success": "metrics",
-    "aurc": "metrics",
-    "aurc_given_cdf": "metrics",
-    "auroc": "metrics",
-    "balanced_weights": "metrics",
-    "best_rejection": "metrics",
-    "class_costs": "thresholds",
-    "clinical_table": "thresholds",
-    "compare": "evaluation",
-    "cost_curve": "thresholds",
-    "coverage_at_risk": "metrics",
-    "e_aurc": "metrics",
-    "evaluate": "evaluation",
-    "expected_aurc": "evaluation",
-    "fpr_at_tpr": "metrics",
-    "naurc": "metrics",
-    "oracle_aurc": "metrics",
-    "prediction_rejection_ratio": "metrics",
-    "rank_weights": "metrics",
-    "rejection_cost": "metrics",
-    "risk": "metrics",
-    "risk_at_coverage": "metrics",
-    "risk_coverage_curve": "metrics",
-    "select_threshold": "thresholds",
-    "weights": "metrics",
-}
-_MODULES = (
+__all__ = [
+    "Check",
+    "ClinicalTable",
+    "Comparison",
+    "CostCurve",
+    "Evaluation",
+    "ExpectedAURC",
+    "GroupThresholds",
+    "Grouped",
+    "RejectionPoint",
+    "RiskCoverageCurve",
+    "RiskCoverageDisplay",
+    "Threshold",
+    "augrc",
+    "aupr_error",
+    "aupr_success",
+    "aurc",
+    "aurc_given_cdf",
+    "auroc",
+    "balanced_weights",
+    "best_rejection",
+    "class_costs",
+    "clinical_table",
+    "compare",
     "compat",
     "core",
+    "cost_curve",
+    "coverage_at_risk",
     "display",
+    "e_aurc",
     "engines",
     "errors",
+    "evaluate",
     "evaluation",
+    "expected_aurc",
     "formats",
+    "fpr_at_tpr",
     "inference",
-    "jax",
     "losses",
     "metrics",
+    "naurc",
+    "oracle_aurc",
+    "prediction_rejection_ratio",
+    "rank_weights",
+    "rejection_cost",
     "report",
+    "risk",
+    "risk_at_coverage",
+    "risk_coverage_curve",
     "scores",
-    "sklearn",
+    "select_threshold",
     "theory",
     "thresholds",
-    "torch",
-)
+    "weights",
+]
+_OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not for `from abstain import *`
+_HOMES = ("metrics", "thresholds", "display", "evaluation")  # of functions and classes, cheapest first
 
-__all__ = [*sorted(_HOME), *_MODULES]
+if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(f"abstain.{_HOME[name]}"), name)
+    def __getattr__(name: str) -> Any:
+        if name not in __all__ and name not in _OPTIONAL:
+            raise AttributeError(f"module 'abstain' has no attribute {name!r}")
+        try:
+            if importlib.util.find_spec(f"abstain.{name}"):
+                return importlib.import_module(f"abstain.{name}")
+        except ImportError as problem:  # so that hasattr(abstain, "jax") is False where jax is missing
+            raise AttributeError(str(problem)) from problem
+        homes = (importlib.import_module(f"abstain.{home}") for home in _HOMES)
+        value = next(getattr(home, name) for home in homes if name in home.__all__)
         globals()[name] = value
         return value
-    if name in _MODULES:
-        return importlib.import_module(f"abstain.{name}")
-    raise AttributeError(f"module 'abstain' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, *_OPTIONAL, "__version__"])

@@ -55,7 +55,7 @@ def compared(files: tuple[str, ...], how: Reading, options: dict[str, Any]) -> t
     entries = {m.name: full_pair(m, score, options["loss"][0]) for m, score in contestants}
     named = [m for m, _ in contestants]
     columns = {"sample_weight": "weight", "clusters": "clusters", "abstained": "abstained"}
-    along = {name: along_samples(named, column) for name, column in columns.items()}
+    along: Any = {name: along_samples(named, column) for name, column in columns.items()}
     with working("comparing"):
         result = compare(entries, metric=options["metric"][0], level=options["level"], paired=paired, **along)
     return result, [_answered(m) for m in models if m.abstained is not None and m.abstained.any()]

@@ -10,6 +10,7 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain.compat import conventions as c
+from abstain.core.estimators import Estimator
 from abstain.metrics import augrc, aurc
 
 
@@ -20,7 +21,7 @@ class _Convention(NamedTuple):
     row_order: bool
 
 
-def _estimator(name: str) -> Callable[[Array, Array], float]:
+def _estimator(name: Estimator) -> Callable[[Array, Array], float]:
     return lambda loss, confidence: float(aurc(loss, confidence, estimator=name))
 
 

@@ -7,13 +7,16 @@ the rank weights of `weights`: :math:`\sum_t m_t S_t/N_t = \sum_i \ell_i \sum_{t
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, get_args
 
 from abstain._arrays import Array
 from abstain.core.rows import Rows
 from abstain.core.special import harmonic_difference, log_factorial_difference
 
-ESTIMATORS = ("harmonic", "log", "loo", "sele", "2sele")
-TIES = ("threshold", "expected")
+Estimator = Literal["harmonic", "log", "loo", "sele", "2sele"]
+Ties = Literal["threshold", "expected"]
+ESTIMATORS: tuple[Estimator, ...] = get_args(Estimator)
+TIES: tuple[Ties, ...] = get_args(Ties)
 WHOLE_WEIGHTS_ONLY = ("log", "loo")  # these count neighbours, so a weight must mean a repetition
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from abstain._arrays import Array
 from abstain._tables import frame
 from abstain.display._axes import axes
 from abstain.metrics.curve import RiskCoverageCurve, risk_coverage_curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _POINTS = 201
 
@@ -69,7 +72,7 @@ class RiskCoverageDisplay:
         }
         return frame(columns, library)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw on `ax` (or on a new figure) and give the axes back."""
         ax = axes(ax)
         for line in self.lines:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abstain._tables import frame
 from abstain.display._axes import axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class IntervalDisplay:
         }
         return frame(columns, library)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw on `ax` (or on a new figure) and give the axes back; the first name is on top."""
         ax = axes(ax, height=0.9 + 0.32 * len(self.names))
         places = range(len(self.names), 0, -1)

@@ -21,20 +21,24 @@ for users              `evaluating` and `ranking` (behind `abstain.evaluate` and
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME = {"Sketch": "sketch"}
-_MODULES = ("dask", "files", "spark")
+if TYPE_CHECKING:
+    from abstain.engines import dask, files, spark
+    from abstain.engines.sketch import Sketch
 
 __all__ = ["Sketch", "dask", "files", "spark"]
 
+if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"abstain.engines.{_HOME[name]}"), name)
-    if name in _MODULES:
-        return importlib.import_module(f"abstain.engines.{name}")
-    raise AttributeError(f"module 'abstain.engines' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'abstain.engines' has no attribute {name!r}")
+        try:
+            module = importlib.import_module(f"abstain.engines.{name.lower()}")
+        except ImportError as problem:  # so that hasattr is False where the extra is missing
+            raise AttributeError(str(problem)) from problem
+        return module.Sketch if name == "Sketch" else module
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,7 @@ from abstain.errors import InputError
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _READING = 120 * 10**6  # decoded batches, their copies in the order of the ranges, the reader's own buffers
 _LEAST = 48 * 10**6
+_LOADED = 150 * 10**6  # numpy and pyarrow in memory, where the system does not say
 
 
 def bytes_of(name: str, memory: str | float) -> int:
@@ -30,12 +31,16 @@ def bytes_of(name: str, memory: str | float) -> int:
 
 
 def resident() -> int:
-    """Bytes this process occupies now (0 where the system does not say)."""
+    """Bytes this process occupies now: from Linux, from psutil elsewhere, or what numpy and pyarrow take."""
     try:
-        with open("/proc/self/statm") as file:
+        with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
-        return 0
+        try:
+            import psutil
+        except ImportError:
+            return _LOADED
+        return int(psutil.Process().memory_info().rss)
 
 
 def per_sample(ask: Ask, zero_one: bool, wide: bool) -> int:

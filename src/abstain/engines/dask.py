@@ -6,6 +6,7 @@ worker took with it. Only histograms and sums come to the client.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Unpack
 
@@ -71,7 +72,7 @@ def _answer(asked: Question, data: Any, client: Any) -> Any:
         return summaries(DaskRun(connection, parts, shown), asked)
 
 
-def on(client: Any) -> Any:
+def on(client: Any) -> Callable[..., Any]:
     """For `abstain.evaluate(data, engine=abstain.engines.dask.on(client))`: a client or an address."""
     from abstain.engines.evaluating import engine
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
+from abstain.core.estimators import Estimator, Ties
 from abstain.engines.answers import picked, value_of
 from abstain.engines.asking import Model, PairOptions, Reading, ask_for, fields_for, pair
 from abstain.engines.filerun import run_files
@@ -58,8 +59,8 @@ def evaluate(
     path: Any,
     /,
     *,
-    estimator: str = "harmonic",
-    ties: str = "threshold",
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
     coverages: Sequence[float] = (),
     risks: Sequence[float] = (),
     points: int = 0,
@@ -101,14 +102,19 @@ def evaluate(
 
 
 def aurc(
-    path: Any, /, *, estimator: str = "harmonic", ties: str = "threshold", **reading: Unpack[FileOptions]
+    path: Any,
+    /,
+    *,
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    **reading: Unpack[FileOptions],
 ) -> float | Grouped:
     """Area under the risk-coverage curve; lower is better. Options as in `evaluate`."""
     ask = ask_for("files.aurc", estimator, ties, spread=False)
     return value_of("aurc", _answer("files.aurc", path, ask, reading))
 
 
-def augrc(path: Any, /, *, ties: str = "threshold", **reading: Unpack[FileOptions]) -> float | Grouped:
+def augrc(path: Any, /, *, ties: Ties = "threshold", **reading: Unpack[FileOptions]) -> float | Grouped:
     """Area under the generalised risk-coverage curve, by the mean rule; lower is better."""
     ask = ask_for("files.augrc", "sele", ties, spread=False)
     return value_of("aurc", _answer("files.augrc", path, ask, reading), "augrc")
@@ -119,12 +125,16 @@ def risk(path: Any, /, **reading: Unpack[FileOptions]) -> float | Grouped:
     return value_of("risk", _answer("files.risk", path, Ask(), reading))
 
 
-def e_aurc(path: Any, /, *, estimator: str = "harmonic", **reading: Unpack[FileOptions]) -> float | Grouped:
+def e_aurc(
+    path: Any, /, *, estimator: Estimator = "harmonic", **reading: Unpack[FileOptions]
+) -> float | Grouped:
     """Excess AURC over the best ordering of the same losses; lower is better."""
     return value_of("e_aurc", _answer("files.e_aurc", path, Ask(estimator), reading))
 
 
-def naurc(path: Any, /, *, estimator: str = "harmonic", **reading: Unpack[FileOptions]) -> float | Grouped:
+def naurc(
+    path: Any, /, *, estimator: Estimator = "harmonic", **reading: Unpack[FileOptions]
+) -> float | Grouped:
     """Normalised AURC: 0 for the best ordering, 1 for a useless confidence; lower is better."""
     return value_of("naurc", _answer("files.naurc", path, Ask(estimator), reading))
 
@@ -146,7 +156,9 @@ def coverage_at_risk(path: Any, /, *, risk: float, **reading: Unpack[FileOptions
     )
 
 
-def risk_coverage_curve(path: Any, /, *, points: int = 1000, **reading: Unpack[FileOptions]) -> Any:
+def risk_coverage_curve(
+    path: Any, /, *, points: int = 1000, **reading: Unpack[FileOptions]
+) -> RiskCoverageCurve | dict[Any, RiskCoverageCurve]:
     """About `points` exact points of the risk-coverage curve, evenly spaced in coverage (a dict by group)."""
     answer = _answer("files.risk_coverage_curve", path, Ask(spread=False, points=int(points)), reading)
     if isinstance(answer, dict):

@@ -6,7 +6,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -171,7 +171,7 @@ class Sketch:
         """The risk-coverage curve at the lower end of every item."""
         return curve(self._table("curve"), self._largest())
 
-    def standard_error(self, metric: str = "aurc") -> float:
+    def standard_error(self, metric: Literal["aurc", "augrc"] = "aurc") -> float:
         """Standard error of "aurc" or "augrc", members of an item taken as equals: no certificate."""
         check_choice("Sketch.standard_error", "metric", metric, ("aurc", "augrc"))
         items = self._table("standard_error").widened()

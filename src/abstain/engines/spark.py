@@ -87,7 +87,7 @@ def _run(
         raise named(asked.name, frame, fields, error) from error
 
 
-def on(session: Any) -> Any:
+def on(session: Any) -> Callable[..., Any]:
     """For `abstain.evaluate(path, engine=abstain.engines.spark.on(session))`; a DataFrame needs no session."""
     from abstain.engines.evaluating import engine
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abstain import _tables
 from abstain.display import IntervalDisplay
 from abstain.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FORMAT = "abstain.Comparison/1"
 _SENTENCES = 8  # more than these the repr only counts
@@ -165,7 +168,7 @@ class Comparison:
         names, values, low, high, groups = (tuple(c) for c in columns)
         return IntervalDisplay(names, values, low, high, f"{self.label} ({self.loss})", groups)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Estimates with intervals, best on top, the group's letters beside the name; returns the axes."""
         return self.display().plot(ax)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abstain import _tables
 from abstain.display import CurveLine, RiskCoverageDisplay
 from abstain.errors import InputError
 from abstain.evaluation.results import line_from
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FORMAT = "abstain.ExpectedAURC/1"
 
@@ -74,7 +77,7 @@ class ExpectedAURC:
         """The curves behind `plot`: the members' mean selective risk at each coverage, and the averaged one."""
         return RiskCoverageDisplay(self.curves, f"selective risk ({self.loss})")
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the members' mean curve and the averaged predictor's; returns the axes."""
         return self.display().plot(ax)
 

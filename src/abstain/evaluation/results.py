@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from abstain import _tables
 from abstain.display import CurveLine, IntervalDisplay, RiskCoverageDisplay
 from abstain.errors import InfeasibleError, InputError
 from abstain.evaluation.entries import Entry, TopTies
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FORMAT = "abstain.Evaluation/1"
 
@@ -166,7 +169,13 @@ class Evaluation:
         )
         return f"<div><p>{html.escape(self._head())}</p>{tables}<ul>{notes}</ul></div>"
 
-    def display(self, kind: str = "curves", *, metric: str = "aurc", loss: str | None = None) -> Any:
+    def display(
+        self,
+        kind: Literal["curves", "intervals"] = "curves",
+        *,
+        metric: str = "aurc",
+        loss: str | None = None,
+    ) -> RiskCoverageDisplay | IntervalDisplay:
         """The numbers behind `plot`: risk-coverage curves, or the intervals of one metric."""
         loss = loss or self.losses[0]
         if kind == "curves":
@@ -181,8 +190,13 @@ class Evaluation:
         return IntervalDisplay(names, values, low, high, f"{label} ({loss})")
 
     def plot(
-        self, ax: Any = None, *, kind: str = "curves", metric: str = "aurc", loss: str | None = None
-    ) -> Any:
+        self,
+        ax: Axes | None = None,
+        *,
+        kind: Literal["curves", "intervals"] = "curves",
+        metric: str = "aurc",
+        loss: str | None = None,
+    ) -> Axes:
         """Draw the risk-coverage curves (or kind="intervals": one metric with error bars); returns the
         axes.
         """

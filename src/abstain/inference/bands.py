@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from abstain._arrays import Array
@@ -21,7 +23,7 @@ def curve_band(
     /,
     *,
     level: float = 0.95,
-    method: str = "bootstrap",
+    method: Literal["bootstrap"] = "bootstrap",
     coverage: Array | None = None,
     sample_weight: Array | None = None,
     abstained: Array | None = None,

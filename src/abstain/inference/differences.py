@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from abstain._arrays import Array
@@ -20,7 +21,7 @@ def paired_difference(
     confidence_b: Array,
     /,
     *,
-    metric: Any = "aurc",
+    metric: str | Callable[..., Any] = "aurc",
     level: float = 0.95,
     clusters: Array | None = None,
     strata: Array | None = None,
@@ -63,7 +64,7 @@ def unpaired_difference(
     confidence_b: Array,
     /,
     *,
-    metric: Any = "aurc",
+    metric: str | Callable[..., Any] = "aurc",
     level: float = 0.95,
     clusters_a: Array | None = None,
     clusters_b: Array | None = None,

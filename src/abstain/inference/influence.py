@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ _MANY = 1 << 17  # samples from which sums over rows replace single influences f
 
 
 def influence(
-    metric: Any,
+    metric: str | Callable[..., Any],
     loss: Array,
     confidence: Array,
     /,
@@ -43,7 +44,7 @@ def influence(
 
 
 def standard_error(
-    metric: Any,
+    metric: str | Callable[..., Any],
     loss: Array,
     confidence: Array,
     /,

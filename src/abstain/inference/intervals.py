@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_fraction
+from abstain.core.estimators import Estimator, Ties
 from abstain.errors import InputError, ShapeError
 from abstain.inference import resampling
 from abstain.inference._analytic import centre_of, choose_method, finish
@@ -17,16 +19,60 @@ from abstain.inference._units import Units, gather, on_host
 from abstain.inference.influence import Measured, measure
 from abstain.inference.leave_one_out import jackknife
 from abstain.inference.results import GroupedIntervals, Interval
+from abstain.metrics.excess import Oracle
+
+Method = Literal["log", "logit", "normal", "bootstrap", "bca", "jackknife"]
 
 
+class IntervalOptions(TypedDict, total=False):
+    """Options of `interval`, for type checkers; explained there."""
+
+    level: float
+    method: Method | None
+    sample_weight: Array | None
+    abstained: Array | None
+    clusters: Array | None
+    strata: Array | None
+    loss_bound: float | None
+    replicates: int
+    rng: int | np.random.Generator
+    progress: bool | None
+    estimator: Estimator
+    ties: Ties
+    oracle: Oracle
+    coverage: float
+    risk: float
+    tpr: float
+
+
+@overload
 def interval(
-    metric: Any,
+    metric: str | Callable[..., Any],
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    groups: None = None,
+    **options: Unpack[IntervalOptions],
+) -> Interval: ...
+@overload
+def interval(
+    metric: str | Callable[..., Any],
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    groups: Array,
+    **options: Unpack[IntervalOptions],
+) -> GroupedIntervals: ...
+def interval(
+    metric: str | Callable[..., Any],
     loss: Array,
     confidence: Array,
     /,
     *,
     level: float = 0.95,
-    method: str | None = None,
+    method: Method | None = None,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
     clusters: Array | None = None,
@@ -37,7 +83,7 @@ def interval(
     rng: int | np.random.Generator = 0,
     progress: bool | None = None,
     **options: Any,
-) -> Any:
+) -> Interval | GroupedIntervals:
     r"""Confidence interval of a metric.
 
     .. math:: \exp\!\left(\ln T_{loo} \mp t\,\mathrm{se}/T_{loo}\right) \quad\text{(method "log")}
@@ -98,10 +144,10 @@ def interval(
     units = gather("interval", metric, loss, confidence, **columns, options=options)
     if units.sampled < 2:
         raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
-    method = choose_method(units, method)
-    if method in ("bootstrap", "bca"):
-        return resampling.interval(units, level, method, replicates, np.random.default_rng(rng), progress)
-    return _analytic(units, level, method, loss_bound)
+    chosen = choose_method(units, method)
+    if chosen in ("bootstrap", "bca"):
+        return resampling.interval(units, level, chosen, replicates, np.random.default_rng(rng), progress)
+    return _analytic(units, level, chosen, loss_bound)
 
 
 def _analytic(units: Units, level: float, method: str, loss_bound: float | None) -> Interval:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 from abstain._arrays import Array, float_dtype
 from abstain._check import check_choice
 from abstain.core import simplex
+from abstain.core.estimators import Estimator
 from abstain.core.pairwise import accepts, finite_key, pair_weights, softly_accepts
 from abstain.core.weights import sample_weights
 from abstain.jax import inputs
@@ -27,13 +29,13 @@ def aurc_loss(
     logits: Array,
     target: Array,
     *,
-    estimator: str = "harmonic",
+    estimator: Estimator = "harmonic",
     score: str | Callable[[Array], Array] = "max_softmax",
     criterion: Callable[[Array, Array], Array] | None = None,
-    reduction: str = "mean",
+    reduction: Literal["mean", "sum", "none"] = "mean",
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
-    rank: str = "hard",
+    rank: Literal["hard", "soft"] = "hard",
     temperature: float = 0.1,
     mix: float | Array = 0.0,
 ) -> Array:

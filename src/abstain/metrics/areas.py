@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import overload
 
 from abstain._arrays import Array, bring, road_for
 from abstain._check import check_choice, check_pair
 from abstain.core import device, fast
-from abstain.core.estimators import ESTIMATORS, TIES, area, needs_whole_weights
+from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, area, needs_whole_weights
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, prepare
-from abstain.metrics.groups import by_group
+from abstain.metrics.groups import Vector, by_group
+
+Cdf = Callable[[Array], Array] | Array | None
 
 
 def area_sample(
@@ -44,11 +46,11 @@ def aurc(
     confidence: Array,
     /,
     *,
-    estimator: str = "harmonic",
-    ties: str = "threshold",
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     r"""Area under the risk-coverage curve; lower is better.
 
     .. math:: \widehat{\mathrm{AURC}} = \frac{1}{n}\sum_i \hat\alpha_i\,\ell_i
@@ -93,10 +95,10 @@ def augrc(
     confidence: Array,
     /,
     *,
-    ties: str = "threshold",
+    ties: Ties = "threshold",
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     r"""Area under the generalised risk-coverage curve, by the mean rule; lower is better.
 
     .. math:: \mathrm{AUGRC} = \frac{1}{n}\sum_j \frac{1}{n}\sum_i \ell_i\,1(g_i \ge g_j)
@@ -118,14 +120,22 @@ def _kept_mass(sample: Sample) -> float:
     return float(len(sample.loss) if sample.weight is None else sample.weight.sum())
 
 
+@overload
+def aurc_given_cdf(
+    loss: Vector, confidence: Array, /, *, cdf: Cdf = None, sample_weight: Array | None = None
+) -> float: ...
+@overload
+def aurc_given_cdf(
+    loss: Array, confidence: Array, /, *, cdf: Cdf = None, sample_weight: Array | None = None
+) -> Array: ...
 def aurc_given_cdf(
     loss: Array,
     confidence: Array,
     /,
     *,
-    cdf: Callable[[Array], Array] | Array | None = None,
+    cdf: Cdf = None,
     sample_weight: Array | None = None,
-) -> Any:
+) -> Array:
     r"""The form AURC_a: losses weighted by :math:`-\ln(1 - G)`; lower is better.
 
     `cdf` is the CDF of the confidence, as a function of it or as its values at the samples. Without it G is

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from abstain._arrays import Array, full_namespace, is_concrete
 from abstain._check import check_fraction
 from abstain.core import detection
@@ -42,7 +40,7 @@ def auroc(
     *,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     r"""Chance that a right sample is more confident than a wrong one; higher is better.
 
     .. math:: P(g_+ > g_-) + \tfrac12 P(g_+ = g_-)
@@ -62,7 +60,7 @@ def aupr_error(
     *,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     """Average precision of finding the errors by low confidence; higher is better.
 
     Whole blocks of equal confidence are found at once (the step rule, no interpolation).
@@ -82,7 +80,7 @@ def aupr_success(
     *,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     """Average precision of finding the right samples by high confidence; higher is better.
 
     >>> aupr_success([0, 1, 0, 1], [0.9, 0.8, 0.7, 0.1])
@@ -101,7 +99,7 @@ def fpr_at_tpr(
     tpr: float = 0.95,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     """Share of the errors accepted when at least a share `tpr` of the right samples is; lower is better.
 
     >>> fpr_at_tpr([0, 1, 0, 1], [0.9, 0.8, 0.7, 0.1])
@@ -120,7 +118,7 @@ def prediction_rejection_ratio(
     *,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     r"""How much of the possible gain from rejecting is had: 1 as good as the oracle, 0 random; higher is better.
 
     .. math:: \mathrm{PRR} = \frac{A_{random} - A}{A_{random} - A_{oracle}}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal, get_args
 
 import numpy as np
 
 from abstain._arrays import Array, full_namespace, is_concrete
 from abstain._check import check_choice
-from abstain.core.estimators import area
+from abstain.core.estimators import Estimator, Ties, area
 from abstain.core.oracle import asymptotic_oracle, oracle_area, zero_one_oracle_rows
 from abstain.errors import InfeasibleError, InputError
 from abstain.metrics._sample import Sample
 from abstain.metrics.areas import area_of, area_sample
 from abstain.metrics.groups import by_group
+
+Oracle = Literal["empirical", "asymptotic"]
 
 
 def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tuple[Array, Array, Array]:
@@ -51,11 +53,11 @@ def oracle_aurc(
     confidence: Array | None = None,
     /,
     *,
-    estimator: str = "harmonic",
-    oracle: str = "empirical",
+    estimator: Estimator = "harmonic",
+    oracle: Oracle = "empirical",
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     r"""AURC of the best possible ordering of these losses (smallest on top); `confidence` is not read.
 
     .. math:: \mathrm{AURC}^* = \frac1n\sum_{k=1}^n \frac1k \sum_{j\le k} \ell_{(j)}
@@ -64,7 +66,7 @@ def oracle_aurc(
     0.111111
     """
     same = loss if confidence is None else confidence
-    check_choice("oracle_aurc", "oracle", oracle, ("empirical", "asymptotic"))
+    check_choice("oracle_aurc", "oracle", oracle, get_args(Oracle))
     sample = area_sample("oracle_aurc", loss, same, estimator, "threshold", sample_weight, abstained)
     return sample.deliver(_excess_parts(sample, estimator, "threshold", oracle)[1])
 
@@ -75,12 +77,12 @@ def e_aurc(
     confidence: Array,
     /,
     *,
-    estimator: str = "harmonic",
-    ties: str = "threshold",
-    oracle: str = "empirical",
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    oracle: Oracle = "empirical",
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     r"""Excess AURC over the best ordering of the same losses; lower is better, 0 is perfect ranking.
 
     .. math:: \mathrm{E\text{-}AURC} = \mathrm{AURC} - \mathrm{AURC}^*
@@ -90,7 +92,7 @@ def e_aurc(
     >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
     0.0
     """
-    check_choice("e_aurc", "oracle", oracle, ("empirical", "asymptotic"))
+    check_choice("e_aurc", "oracle", oracle, get_args(Oracle))
     sample = area_sample("e_aurc", loss, confidence, estimator, ties, sample_weight, abstained)
     value, best, _ = _excess_parts(sample, estimator, ties, oracle)
     return sample.deliver(value - best)
@@ -102,12 +104,12 @@ def naurc(
     confidence: Array,
     /,
     *,
-    estimator: str = "harmonic",
-    ties: str = "threshold",
-    oracle: str = "empirical",
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    oracle: Oracle = "empirical",
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     r"""Normalised AURC: 0 for the best ordering, 1 for a useless confidence; lower is better.
 
     .. math:: \mathrm{NAURC} = \frac{\mathrm{AURC} - \mathrm{AURC}^*}{R - \mathrm{AURC}^*}
@@ -118,7 +120,7 @@ def naurc(
     >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
     0.0
     """
-    check_choice("naurc", "oracle", oracle, ("empirical", "asymptotic"))
+    check_choice("naurc", "oracle", oracle, get_args(Oracle))
     sample = area_sample("naurc", loss, confidence, estimator, ties, sample_weight, abstained)
     value, best, risk = _excess_parts(sample, estimator, ties, oracle)
     xp = np if sample.road.host else sample.road.xp

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ def risk(
     *,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     """Mean loss over all answered samples (coverage 1 unless some abstained); lower is better.
 
     >>> risk([0, 1, 0, 0, 1])
@@ -49,7 +48,7 @@ def risk_at_coverage(
     coverage: float,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     r"""Selective risk at the least attainable coverage that is at least `coverage`; lower is better.
 
     .. math:: R(t) = \frac{\sum_i \ell_i 1(g_i \ge t)}{\sum_i 1(g_i \ge t)}
@@ -79,7 +78,7 @@ def coverage_at_risk(
     risk: float,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     """Largest coverage whose selective risk is at most `risk`, 0 when no threshold does it; higher is better.
 
     This is the empirical figure and promises nothing about new data: see `select_threshold` for a guarantee.
@@ -102,7 +101,7 @@ def rejection_cost(
     threshold: float | None = None,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
-) -> Any:
+) -> Array:
     r"""Chow's cost per sample, at `threshold` or (default) at the best one; lower is better.
 
     .. math:: C(t) = E[\ell\,1(g \ge t)] + d\,P(g < t)

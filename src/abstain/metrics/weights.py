@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import overload
 
 import numpy as np
 
 from abstain._arrays import Array, full_namespace, road_for
 from abstain._check import check_choice, check_pair, check_weight
 from abstain.core import weights as core
-from abstain.core.estimators import ESTIMATORS, TIES, needs_whole_weights
+from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
 from abstain.errors import InputError
+from abstain.metrics.groups import Vector
 
 
-def rank_weights(n: int, /, *, estimator: str = "harmonic") -> np.ndarray:
+def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
     r"""Weights of ranks 1 (least confident) to n, without ties.
 
     harmonic :math:`H_n - H_{n-r}`, log :math:`-\ln(1-r/(n+1))`, loo :math:`H_{n-1}-H_{n-r}`, sele :math:`r/n`.
@@ -27,14 +28,32 @@ def rank_weights(n: int, /, *, estimator: str = "harmonic") -> np.ndarray:
     return core.rank_weights(int(n), estimator).copy()
 
 
+@overload
+def weights(
+    confidence: Vector,
+    /,
+    *,
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    sample_weight: Array | None = None,
+) -> np.ndarray: ...
+@overload
 def weights(
     confidence: Array,
     /,
     *,
-    estimator: str = "harmonic",
-    ties: str = "threshold",
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
     sample_weight: Array | None = None,
-) -> Any:
+) -> Array: ...
+def weights(
+    confidence: Array,
+    /,
+    *,
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    sample_weight: Array | None = None,
+) -> Array:
     r"""Weight :math:`\hat\alpha_i` of each sample, in the order given: AURC is the mean of weight times loss.
 
     >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import abstain
+from abstain.core.estimators import Estimator
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, Evaluation
 from abstain.formats import Predictions
@@ -18,7 +19,7 @@ from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
 from abstain.report.steps import Steps, steps_of
 
-ESTIMATORS = ("harmonic", "log", "loo", "sele")
+ESTIMATORS: tuple[Estimator, ...] = ("harmonic", "log", "loo", "sele")
 REPLICATES = 200  # of the bootstrap, for metrics without an influence function
 _FEW = 200_000  # samples above which those metrics come without an interval
 _WORK = 5e6  # samples times replicates that a band may cost
@@ -140,7 +141,7 @@ def _compared(
     entries = {m.name: full_pair(m, score, loss) for m in models}
     paired = same_samples(models)
     columns = {"sample_weight": "weight", "clusters": "clusters", "abstained": "abstained"}
-    along = {name: along_samples(models, column) for name, column in columns.items()}
+    along: Any = {name: along_samples(models, column) for name, column in columns.items()}
     return abstain.compare(entries, level=level, paired=paired, **along)
 
 

@@ -19,6 +19,7 @@ from abstain.errors import InputError
 from abstain.sklearn._score_name import ScoreParameter
 from abstain.sklearn._selective import Selective
 from abstain.sklearn.confidence import Score, classifier_confidence, kind_of, reduce_scores
+from abstain.thresholds.select import Method
 
 
 def _has(name: str) -> Any:
@@ -69,7 +70,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         risk: float | None = None,
         coverage: float | None = None,
         delta: float = 0.05,
-        method: str = "ltt",
+        method: Method = "ltt",
         cv: Any = 0.25,
         abstain_label: Any = None,
         random_state: Any = None,

@@ -16,6 +16,7 @@ from abstain._arrays import Array
 from abstain.errors import InputError
 from abstain.sklearn._selective import CROSS_NOTE, Selective
 from abstain.thresholds import Threshold, select_threshold
+from abstain.thresholds.select import Method
 
 _FOLDS = 5
 
@@ -56,7 +57,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         risk: float | None = None,
         coverage: float | None = None,
         delta: float = 0.05,
-        method: str = "ltt",
+        method: Method = "ltt",
         cv: Any = 0.25,
         abstain_value: float | None = None,
         random_state: Any = None,

@@ -39,7 +39,7 @@ class _SelectiveScorer(_BaseScorer):  # type: ignore[misc]
         return f"{'-' if self._sign < 0 else ''}{self._score_func.__name__} scorer ({shown})"
 
 
-def _make(metric: Callable[..., Any], sign: int, **options: Any) -> Any:
+def _make(metric: Callable[..., Any], sign: int, **options: Any) -> _SelectiveScorer:
     return _SelectiveScorer(metric, sign, options, response_method="predict")
 
 
@@ -59,7 +59,7 @@ def _coverage(loss: Array, confidence: Array, risk: float, sample_weight: Array 
     return float(metrics.coverage_at_risk(loss, confidence, risk=risk, sample_weight=sample_weight))
 
 
-def aurc_scorer(*, score: Score = "max_softmax") -> Any:
+def aurc_scorer(*, score: Score = "max_softmax") -> _SelectiveScorer:
     """Minus the area under the risk-coverage curve of the 0/1 loss.
 
     >>> from sklearn.datasets import load_iris
@@ -71,16 +71,16 @@ def aurc_scorer(*, score: Score = "max_softmax") -> Any:
     return _make(_aurc, -1, score=score)
 
 
-def augrc_scorer(*, score: Score = "max_softmax") -> Any:
+def augrc_scorer(*, score: Score = "max_softmax") -> _SelectiveScorer:
     """Minus the area under the generalised risk-coverage curve of the 0/1 loss."""
     return _make(_augrc, -1, score=score)
 
 
-def risk_at_coverage_scorer(coverage: float, *, score: Score = "max_softmax") -> Any:
+def risk_at_coverage_scorer(coverage: float, *, score: Score = "max_softmax") -> _SelectiveScorer:
     """Minus the error rate of the most confident share `coverage`."""
     return _make(_risk, -1, coverage=coverage, score=score)
 
 
-def coverage_at_risk_scorer(risk: float, *, score: Score = "max_softmax") -> Any:
+def coverage_at_risk_scorer(risk: float, *, score: Score = "max_softmax") -> _SelectiveScorer:
     """The largest coverage whose error rate on these data is at most `risk`."""
     return _make(_coverage, 1, risk=risk, score=score)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from abstain._check import check_choice
-from abstain.core.estimators import ESTIMATORS
+from abstain.core.estimators import ESTIMATORS, Estimator
 from abstain.theory.profiles import Panels, Profile, as_profile, panels
 from abstain.theory.variance import asymptotic_deviation
 from abstain.theory.weights import bias_given, check_size
@@ -24,7 +24,7 @@ def _bias(profile: Profile, grid: Panels, n: float, estimator: str) -> float:
     return grid.integral(bias_given(1 - grid.q, grid.q, np.asarray(n), estimator) * profile.at(grid.q))
 
 
-def estimator_bias(n: int, curve: Any, /, *, estimator: str = "harmonic") -> float:
+def estimator_bias(n: int, curve: Any, /, *, estimator: Estimator = "harmonic") -> float:
     r"""Bias of the plug-in estimator of AURC at sample size n: its mean less the population AURC.
 
     .. math:: \int_0^1 \mathrm{Bias}(\hat\alpha \mid \beta)\, E[\ell \mid \beta]\, d\beta
@@ -57,13 +57,14 @@ class ExpectedBias:
     aurc: float
     risk: float
     standard_deviation: float
-    bias: dict[str, float]
+    bias: dict[Estimator, float]
     source: str
 
     @property
-    def best(self) -> str:
+    def best(self) -> Estimator:
         """The least biased of the consistent estimators (SELE tends to AUGRC)."""
-        return min(("harmonic", "log", "loo"), key=lambda name: abs(self.bias[name]))
+        consistent: tuple[Estimator, ...] = ("harmonic", "log", "loo")
+        return min(consistent, key=lambda name: abs(self.bias[name]))
 
     @property
     def advice(self) -> str:

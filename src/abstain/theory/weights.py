@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_choice
-from abstain.core.estimators import ESTIMATORS
+from abstain.core.estimators import ESTIMATORS, Estimator
 from abstain.core.rows import Rows
 from abstain.core.special import harmonic_difference
 from abstain.core.weights import row_weights
@@ -46,7 +46,7 @@ def population_weight(beta: Array, /) -> Any:
     return _plain(-np.log1p(-_check_beta("population_weight", beta, closed=False)))
 
 
-def weight_bias(beta: Array, n: Array, /, *, estimator: str = "harmonic") -> Any:
+def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
     r"""Bias of a sample's weight given its population rank percentile beta; near 0 is better.
 
     .. math:: E[\hat\alpha \mid \beta] + \ln(1-\beta)
@@ -88,7 +88,7 @@ def bias_given(beta: np.ndarray, above: np.ndarray, n: np.ndarray, estimator: st
     return np.asarray(bias + 1 / n)
 
 
-def expected_weight(beta: Array, n: Array, /, *, estimator: str = "harmonic") -> Any:
+def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
     r"""Mean weight of a sample given beta, :math:`E[\hat\alpha \mid \beta]`, for beta in [0, 1].
 
     >>> round(expected_weight(1.0, 3), 6)  # always on top: 1 + 1/2 + 1/3
@@ -108,7 +108,7 @@ def _weight_of(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
     return np.asarray(row_weights(Rows(one, none, n - rank + 1, none, n), estimator, "expected"))
 
 
-def weight_mse(rank: Array, n: Array, /, *, estimator: str = "harmonic") -> Any:
+def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
     r"""Mean squared error of the weight of rank r (1 least confident), over beta ~ Beta(r, n+1-r); lower is
     better.
 
@@ -153,7 +153,7 @@ def mean_mse_order(n: Array, /) -> Any:
     return _plain((n + 1) * np.log1p(n) / n**2 - 1 / n)
 
 
-def mean_weight_mse(n: int, /, *, estimator: str = "harmonic") -> float:
+def mean_weight_mse(n: int, /, *, estimator: Estimator = "harmonic") -> float:
     r"""Average over ranks of the weights' mean squared error; exactly :math:`H_n/n` for "harmonic".
 
     >>> mean_weight_mse(2)  # (1 + 1/2) / 2

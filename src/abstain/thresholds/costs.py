@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from abstain.core.blocks import Blocks
 from abstain.core.points import cheapest
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, prepare
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _NAME = "cost_curve"
 
@@ -58,7 +61,7 @@ class CostCurve:
         """A data frame with one row per threshold."""
         return frame(self.columns(), library)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Cost against coverage; returns the axes."""
         from abstain.thresholds.drawing import plot_costs
 

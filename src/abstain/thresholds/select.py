@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 
@@ -17,11 +17,32 @@ from abstain.thresholds.intervals import coverage_band, upper_limit
 from abstain.thresholds.promises import guarantee, note
 from abstain.thresholds.threshold import Reference, Threshold
 
-METHODS = ("ltt", "sgr", "crc", "empirical")
+Method = Literal["ltt", "sgr", "crc", "empirical"]
+METHODS: tuple[Method, ...] = get_args(Method)
 _REFERENCE_POINTS = 512
 _NAME = "select_threshold"
 
 
+class SelectOptions(TypedDict, total=False):
+    """Options of `select_threshold`, for type checkers; explained there."""
+
+    risk: float | None
+    coverage: float | None
+    cost: float | None
+    delta: float
+    method: Method
+    bounded: tuple[float, float]
+    sample_weight: Array | None
+
+
+@overload
+def select_threshold(
+    loss: Array, confidence: Array, /, *, groups: None = None, **options: Unpack[SelectOptions]
+) -> Threshold: ...
+@overload
+def select_threshold(
+    loss: Array, confidence: Array, /, *, groups: Array, **options: Unpack[SelectOptions]
+) -> GroupThresholds: ...
 def select_threshold(
     loss: Array,
     confidence: Array,
@@ -31,11 +52,11 @@ def select_threshold(
     coverage: float | None = None,
     cost: float | None = None,
     delta: float = 0.05,
-    method: str = "ltt",
+    method: Method = "ltt",
     bounded: tuple[float, float] = (0, 1),
     groups: Array | None = None,
     sample_weight: Array | None = None,
-) -> Any:
+) -> Threshold | GroupThresholds:
     r"""The threshold with the largest coverage that keeps a promise; `value` is None when none does.
 
     Give exactly one of `risk`, `coverage`, `cost`:

@@ -15,6 +15,8 @@ from abstain.thresholds.candidates import Candidates
 if TYPE_CHECKING:
     from os import PathLike
 
+    from matplotlib.axes import Axes
+
     from abstain.thresholds.monitor import Check
 
 
@@ -114,7 +116,7 @@ class Threshold:
         """The table of candidates as a data frame."""
         return self.table.frame(library)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Risk against coverage at the candidates, the target and the choice; returns the axes."""
         from abstain.thresholds.drawing import plot_threshold
 

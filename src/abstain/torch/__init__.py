@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abstain.errors import MissingDependencyError
 
@@ -19,31 +19,51 @@ try:
 except ImportError as problem:  # pragma: no cover - torch is present wherever the tests run
     raise MissingDependencyError("abstain.torch", "torch", "torch") from problem
 
-# public name -> file that defines it, loaded on use: the metrics need torchmetrics.
+# The names below are loaded on use, since the metrics need torchmetrics.
 # For trainers: `abstain.torch.lightning` and `abstain.torch.huggingface`.
-_HOME = {
-    "AUGRC": "metrics",
-    "AURC": "metrics",
+if TYPE_CHECKING:
+    from abstain.torch.criteria import smooth_zero_one
+    from abstain.torch.losses import aurc_loss
+    from abstain.torch.metrics import (
+        AUGRC,
+        AURC,
+        EAURC,
+        NAURC,
+        CoverageAtRisk,
+        FailureAUROC,
+        RiskAtCoverage,
+    )
+    from abstain.torch.modules import AURCLoss
+    from abstain.torch.schedule import LinearWarmup
+
+__all__ = [
+    "AUGRC",
+    "AURC",
+    "EAURC",
+    "NAURC",
+    "AURCLoss",
+    "CoverageAtRisk",
+    "FailureAUROC",
+    "LinearWarmup",
+    "RiskAtCoverage",
+    "aurc_loss",
+    "smooth_zero_one",
+]
+_HOMES = {
     "AURCLoss": "modules",
-    "CoverageAtRisk": "metrics",
-    "EAURC": "metrics",
-    "FailureAUROC": "metrics",
     "LinearWarmup": "schedule",
-    "NAURC": "metrics",
-    "RiskAtCoverage": "metrics",
     "aurc_loss": "losses",
     "smooth_zero_one": "criteria",
 }
 
-__all__ = sorted(_HOME)
+if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(f"abstain.torch.{_HOME[name]}"), name)
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'abstain.torch' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"abstain.torch.{_HOMES.get(name, 'metrics')}"), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module 'abstain.torch' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

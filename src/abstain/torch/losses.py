@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 
 from abstain._arrays import Array
+from abstain.core.estimators import Estimator
 from abstain.torch import criteria, fused, inputs, ranking
 from abstain.torch.confidence import Score, rank_key
 
@@ -13,14 +16,14 @@ def aurc_loss(
     logits: Array,
     target: Array,
     *,
-    estimator: str = "harmonic",
+    estimator: Estimator = "harmonic",
     score: Score = "max_softmax",
     criterion: criteria.Criterion | None = None,
-    reduction: str = "mean",
+    reduction: Literal["mean", "sum", "none"] = "mean",
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
     weight: Array | None = None,
-    rank: str = "hard",
+    rank: Literal["hard", "soft"] = "hard",
     temperature: float = 0.1,
     mix: float | Array = 0.0,
     gather: bool = False,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from abstain._arrays import Array
+from abstain.core.estimators import Estimator
 from abstain.errors import InputError
 from abstain.torch import inputs
 from abstain.torch.confidence import Score
@@ -47,14 +48,14 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        estimator: str = "harmonic",
+        estimator: Estimator = "harmonic",
         score: Score = "max_softmax",
         criterion: Criterion | None = None,
-        reduction: str = "mean",
+        reduction: Literal["mean", "sum", "none"] = "mean",
         ignore_index: int = -100,
         label_smoothing: float = 0.0,
         weight: Array | None = None,
-        rank: str = "hard",
+        rank: Literal["hard", "soft"] = "hard",
         temperature: float = 0.1,
         mix: float | Schedule = 0.0,
         gather: bool = False,

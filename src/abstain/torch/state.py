@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import array_api_compat.torch as xp
 import torch
@@ -15,6 +15,9 @@ from abstain.core.binning import Bins, Certified
 from abstain.errors import InfeasibleError, InputError, MissingDependencyError
 from abstain.torch import bins
 from abstain.torch.samples import Reader
+
+if TYPE_CHECKING:
+    from abstain.inference import Interval
 
 try:
     from torchmetrics import Metric
@@ -127,7 +130,7 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
             return Certified(value, value, value)
         return self._synced(lambda: self.binned(self._table()))
 
-    def compute_with_interval(self, level: float = 0.95, **options: Any) -> Any:
+    def compute_with_interval(self, level: float = 0.95, **options: Any) -> Interval:
         """The metric with a confidence interval and its standard error: see `abstain.inference.interval`."""
         from abstain.inference import interval
 

@@ -1,0 +1,137 @@
+"""Count the package's code: files, and lines without docstrings, comments and blanks.
+
+    python tools/count_code.py --max-files 115 --max-lines 14500
+
+Also shown: the longest files, `fmt: skip`, class names used more than once, imports of abstain inside functions.
+The exit status is 1 when a limit is passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import tokenize
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+SOURCE = Path(__file__).parents[1] / "src" / "abstain"
+_LAYOUT = {
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.COMMENT,
+    tokenize.ENDMARKER,
+}
+
+
+class Counted(NamedTuple):
+    path: Path
+    lines: int  # of code
+    all_lines: int
+    skips: int
+    classes: list[str]
+    late_imports: list[int]
+
+
+def docstring_lines(tree: ast.AST) -> set[int]:
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str):
+                found.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return found
+
+
+def code_lines(text: str, tree: ast.AST) -> int:
+    """Lines that some token of the program stands on; a string or a bracket over several lines counts them all."""
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _LAYOUT:
+            found.update(range(token.start[0], token.end[0] + 1))
+    return len(found - docstring_lines(tree))
+
+
+def imports_in_functions(tree: ast.AST) -> list[int]:
+    found = set()
+    for function in ast.walk(tree):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            for node in ast.walk(function):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom):
+                    names = ["abstain" if node.level else node.module or ""]
+                if any(name.split(".")[0] == "abstain" for name in names):
+                    found.add(node.lineno)
+    return sorted(found)
+
+
+def count(path: Path) -> Counted:
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return Counted(
+        path.relative_to(SOURCE),
+        code_lines(text, tree),
+        len(text.splitlines()),
+        text.count("fmt: skip"),
+        classes,
+        imports_in_functions(tree),
+    )
+
+
+def show(files: list[Counted], longest: int) -> None:
+    packages: dict[str, list[Counted]] = defaultdict(list)
+    for file in files:
+        packages[file.path.parts[0] if len(file.path.parts) > 1 else "(top)"].append(file)
+    print("| package | files | lines of code | all lines |\n| --- | ---: | ---: | ---: |")
+    for name, held in sorted(packages.items()):
+        print(
+            f"| {name} | {len(held)} | {sum(f.lines for f in held):,} | {sum(f.all_lines for f in held):,} |"
+        )
+    print(f"| total | {len(files)} | {sum(f.lines for f in files):,} | {sum(f.all_lines for f in files):,} |")
+
+    print("\nLongest files (all lines):")
+    for file in sorted(files, key=lambda f: -f.all_lines)[:longest]:
+        print(f"  {file.all_lines:>5}  {file.path.as_posix()}")
+
+    uses = Counter(name for file in files for name in file.classes)
+    twice = sorted(name for name, times in uses.items() if times > 1)
+    print(f"\n`fmt: skip`: {sum(f.skips for f in files)}")
+    print(f"class names used more than once: {len(twice)}  {' '.join(twice)}")
+    late = [f"{f.path.as_posix()}:{line}" for f in files for line in f.late_imports]
+    print(f"imports of abstain inside functions: {len(late)}")
+    for place in late:
+        print(f"  {place}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--max-files", type=int)
+    parser.add_argument("--max-lines", type=int, help="of code, in all files together")
+    parser.add_argument("--max-file-lines", type=int, help="all lines of one file, docstrings included")
+    parser.add_argument("--max-skips", type=int, help="of `fmt: skip`")
+    parser.add_argument("--longest", type=int, default=10, metavar="N", help="how many long files to name")
+    limits = parser.parse_args()
+    files = [count(path) for path in sorted(SOURCE.rglob("*.py"))]
+    show(files, limits.longest)
+    measured = [
+        ("files", len(files), limits.max_files),
+        ("lines of code", sum(f.lines for f in files), limits.max_lines),
+        ("lines of the longest file", max(f.all_lines for f in files), limits.max_file_lines),
+        ("`fmt: skip`", sum(f.skips for f in files), limits.max_skips),
+    ]
+    over = [
+        f"{value:,} {what}, at most {most:,}"
+        for what, value, most in measured
+        if most is not None and value > most
+    ]
+    for line in over:
+        print(f"OVER: {line}")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
