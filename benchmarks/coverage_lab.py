@@ -17,7 +17,18 @@ from abstain.core import stretch as st
 from abstain.inference import limits as home
 from abstain.inference import points
 
-SMOOTH = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc", "auroc", "prediction_rejection_ratio", "aupr_error", "aupr_success")
+SMOOTH = (
+    "aurc",
+    "augrc",
+    "risk",
+    "oracle_aurc",
+    "e_aurc",
+    "naurc",
+    "auroc",
+    "prediction_rejection_ratio",
+    "aupr_error",
+    "aupr_success",
+)
 
 
 def table(l, g, w=None):
@@ -54,7 +65,11 @@ def all_intervals(l, g, w=None, level=0.95, coverages=(), risks=(), tprs=(), met
     unit = w is None
     areas = {"area": st.area_stretch(t), "sele": st.area_stretch(t, "sele")}
     if zo and 0 < S < W:
-        areas |= {"half": st.half_stretch(t), "aupr_error": st.precision_stretch(t, S, True), "aupr_success": st.precision_stretch(t, S, False)}
+        areas |= {
+            "half": st.half_stretch(t),
+            "aupr_error": st.precision_stretch(t, S, True),
+            "aupr_success": st.precision_stretch(t, S, False),
+        }
     val = {k: v.terms / W for k, v in areas.items()}
     w2, w2l = float(t.squares[0].sum()), float(t.squares[1].sum())
     total = st.Totals(W, S, None, oracle, unit)
@@ -72,26 +87,45 @@ def all_intervals(l, g, w=None, level=0.95, coverages=(), risks=(), tprs=(), met
         sums = st.combined([areas[line.area]], line)
         centre = areas["area"].loo / W if m == "aurc" and unit else None
         out[m] = home.interval_of(m, home.spread_of(line.estimate, sums, n, centre), samp, level)
-    cum = points.Readings(r.m, r.N, r.S, np.stack([np.cumsum(x) for x in t.squares]), np.stack([np.cumsum(x) for x in t.fourths]))
+    cum = points.Readings(
+        r.m,
+        r.N,
+        r.S,
+        np.stack([np.cumsum(x) for x in t.squares]),
+        np.stack([np.cumsum(x) for x in t.fourths]),
+    )
     whole = points.Whole(W, w2, float(t.fourths[0].sum()), n, zo)
     for c in coverages:
         pos = points.positions(np.asarray([c]), W, w2, n)
         found = points.read(cum, r.N, pos)
         low, high, _ = points.risk_limits(found, np.asarray([c]), whole, level)
-        out["risk_at_coverage", c] = home.Interval("risk_at_coverage", float(found.S[0, 0] / found.N[0, 0]), 0, float(low[0]), float(high[0]), level, "x", n)
+        out["risk_at_coverage", c] = home.Interval(
+            "risk_at_coverage",
+            float(found.S[0, 0] / found.N[0, 0]),
+            0,
+            float(low[0]),
+            float(high[0]),
+            level,
+            "x",
+            n,
+        )
     if risks:
         cs = points.coverages(1.0)
         found = points.read(cum, r.N, points.positions(cs, W, w2, n))
     for q in risks:
         low, high = points.coverage_limits(found, cs, whole, q, level)
         est = float(np.max(np.where(r.S / r.N <= q, r.N, 0))) / W
-        out["coverage_at_risk", q] = home.Interval("coverage_at_risk", est, 0, min(low, est), max(high, est), level, "x", n)
+        out["coverage_at_risk", q] = home.Interval(
+            "coverage_at_risk", est, 0, min(low, est), max(high, est), level, "x", n
+        )
     for tpr in tprs:
         if 0 < S < W:
             pos = points.positions(np.asarray([tpr]), W - S, w2 - w2l, n)
             f = points.read(cum, r.N - r.S, pos)
             low, high = points.fpr_limits(f, tpr, whole, (S, w2l), level)
-            out["fpr_at_tpr", tpr] = home.Interval("fpr_at_tpr", float(f.S[0, 0] / S), 0, low, high, level, "x", n)
+            out["fpr_at_tpr", tpr] = home.Interval(
+                "fpr_at_tpr", float(f.S[0, 0] / S), 0, low, high, level, "x", n
+            )
     return out
 
 
@@ -146,14 +180,27 @@ def draw(name, n, levels, rng):
     return l, b if not levels else np.floor(b * levels) / levels
 
 
-def run(name, n, levels, runs, seed=0, weights=None, coverages=(0.5, 0.8), risks=(0.05, 0.1), tprs=(0.95,), metrics=SMOOTH):
+def run(
+    name,
+    n,
+    levels,
+    runs,
+    seed=0,
+    weights=None,
+    coverages=(0.5, 0.8),
+    risks=(0.05, 0.1),
+    tprs=(0.95,),
+    metrics=SMOOTH,
+):
     rng = np.random.default_rng([seed, n, levels or 0, *name.encode()])
     true = truth(name, levels, coverages, risks, tprs)
     hits, width, est, below, above, count = {}, {}, {}, {}, {}, {}
     for _ in range(runs):
         l, g = draw(name, n, levels, rng)
         w = None if weights is None else weights(rng, n)
-        for k, i in all_intervals(l, g, w, coverages=coverages, risks=risks, tprs=tprs, metrics=metrics).items():
+        for k, i in all_intervals(
+            l, g, w, coverages=coverages, risks=risks, tprs=tprs, metrics=metrics
+        ).items():
             t = true[k]
             below[k] = below.get(k, 0) + (i.high < t - 1e-12)
             above[k] = above.get(k, 0) + (i.low > t + 1e-12)
@@ -163,7 +210,12 @@ def run(name, n, levels, runs, seed=0, weights=None, coverages=(0.5, 0.8), risks
     out = {}
     for k in count:
         lo, hi = np.quantile(est[k], [0.025, 0.975])
-        out[k] = (1 - (below[k] + above[k]) / count[k], below[k] / count[k], above[k] / count[k], np.mean(width[k]) / max(hi - lo, 1e-12))
+        out[k] = (
+            1 - (below[k] + above[k]) / count[k],
+            below[k] / count[k],
+            above[k] / count[k],
+            np.mean(width[k]) / max(hi - lo, 1e-12),
+        )
     return out
 
 
@@ -175,13 +227,22 @@ if __name__ == "__main__":
     ap.add_argument("--levels", type=int, nargs="*", default=[0, 20])
     ap.add_argument("--weights", default=None)
     a = ap.parse_args()
-    weights = {None: None, "uniform": lambda r, n: r.random(n), "lognormal": lambda r, n: r.lognormal(0, 1, n)}[a.weights]
+    weights = {
+        None: None,
+        "uniform": lambda r, n: r.random(n),
+        "lognormal": lambda r, n: r.lognormal(0, 1, n),
+    }[a.weights]
     for name in a.profiles:
         for levels in a.levels:
             for n in a.n:
                 found = run(name, n, levels, a.runs, weights=weights)
-                print(f"## {name} n={n} levels={levels} errors={n * truth(name, None)['risk']:.0f}", flush=True)
+                print(
+                    f"## {name} n={n} levels={levels} errors={n * truth(name, None)['risk']:.0f}", flush=True
+                )
                 for k, (c, b, ab, wd) in found.items():
                     flag = "<<" if c < 0.925 else (">>" if c > 0.975 else "")
                     flag += " WIDE" if wd > 1.25 else ""
-                    print(f"  {k!s:<32}{100 * c:6.1f}  missed high {100 * b:4.1f} low {100 * ab:4.1f}  width {wd:.2f} {flag}", flush=True)
+                    print(
+                        f"  {k!s:<32}{100 * c:6.1f}  missed high {100 * b:4.1f} low {100 * ab:4.1f}  width {wd:.2f} {flag}",
+                        flush=True,
+                    )

@@ -221,7 +221,8 @@ def zero_one_oracle(total: Totals, estimator: str, oracle: str) -> tuple[float, 
 class Sums(NamedTuple):
     """Of v = w IF / W over independent units: squares and fourth powers; of z = w alpha l / W: sum and squares.
 
-    alpha is the rank weight of a sample, `mean2` and `mean4` the means of its square and fourth power.
+    alpha is the rank weight of a sample in the metric (1 where no rank weighs the loss), `mean2` and `mean4` the
+    means of its square and fourth power.
     """
 
     second: float
@@ -256,7 +257,10 @@ def combined(stretches: Sequence[Stretch], line: Line) -> Sums:
         """Sum of x (slope + offset)^p."""
         return float(sum(math.comb(p, i) * np.sum(sums[:, i] * ones[:, p - i]) for i in range(p + 1)))
 
-    return Sums(*powers, grown(ls, 1) / W, grown(qs, 2) / W**2, grown(ms, 2) / W, grown(ms, 4) / W)
+    ranked = line.area in ("area", "sele") and k != 0  # else every error counts the same
+    reach = (grown(ls, 1), grown(qs, 2)) if ranked else (float(ls[:, 0].sum()), float(qs[:, 0].sum()))
+    means = (k**p * grown(ms, p) / W for p in (2, 4))
+    return Sums(*powers, reach[0] / W, reach[1] / W**2, *means)
 
 
 def _from_outside(stretches: Sequence[Stretch], i: int) -> np.ndarray:

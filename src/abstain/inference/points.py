@@ -176,10 +176,10 @@ def fpr_limits(
 ) -> tuple[float, float]:
     r"""Limits of the share F of errors accepted where a share `tpr` of the right ones is; `errors`: their w and w^2.
 
-    .. math:: v_i = w_i (1(i) - F)/E 	ext{ for errors}, \qquad -
-ho\, w_i (1(i) - tpr)/H 	ext{ for the rest},
+        .. math:: v_i = w_i (1(i) - F)/E 	ext{ for errors}, \qquad -
+    ho\, w_i (1(i) - tpr)/H 	ext{ for the rest},
 
-    with rho the errors per right sample at the cut, in shares of either kind. `found`: at `positions` of the right.
+        with rho the errors per right sample at the cut, in shares of either kind. `found`: at `positions` of the right.
     """
     cut, above, below, first, last = found.each()
     E, E2 = errors
