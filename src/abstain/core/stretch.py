@@ -1,0 +1,269 @@
+r"""What an error bar needs of a stretch of the ranking, so that stretches handled apart add up.
+
+A stretch is a run of rows with the mass and loss accepted above it known; a sample in memory is one stretch.
+Every metric here is linear in the losses once the ranking is given, so the influence of a member is a line
+`u = const + slope * loss`. It reads the rows outside the stretch through two numbers only, a constant and a
+slope, which are known once all stretches are: each reports sums with those two left open, and `combined` puts
+them in:
+
+.. math:: \sum w^p (k u + a + b l)^p = \sum_{i+j+r=p} \frac{p!}{i!\,j!\,r!} k^i b^j a^r \sum w^p u^i l^j,
+          \qquad p = 2, 4
+
+What an engine carries for each range, group and area: one `Stretch` (about forty numbers). With them and the
+totals of the data set every smooth metric of a 0/1 loss, and AURC, AUGRC and risk of any loss, has its
+estimate, standard error, degrees of freedom and effective number of errors; see `metric_line`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from abstain.core.estimators import area_terms
+from abstain.core.influence import _mass_terms, of_zero_one_oracle, raw_half_mass_area
+from abstain.core.rows import Rows
+from abstain.core.weights import row_weights
+
+_TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
+
+
+class Table(NamedTuple):
+    """Rows with their sums of w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4)."""
+
+    rows: Rows
+    squares: Sequence[np.ndarray]
+    fourths: Sequence[np.ndarray]
+
+    @property
+    def zero_one(self) -> bool:
+        """Is every loss 0 or 1? The sum of w^4 l^2 (1 - l)^2 vanishes for no other."""
+        return all(np.array_equal(self.fourths[1], x) for x in self.fourths[2:])
+
+    @property
+    def unit(self) -> bool:
+        """Is every weight 1? (Only then are the sums of w, w^2 and w^4 equal.)"""
+        m = self.rows.m
+        return np.array_equal(m, self.squares[0]) and np.array_equal(m, self.fourths[0])
+
+
+class Stretch(NamedTuple):
+    """Sums over one stretch. `up` is what it adds to const and slope of the members above it (`down`: below)."""
+
+    terms: float  # its part of W * area
+    loo: float  # the same by the leave-one-out weights, for unit weights
+    mass: float
+    loss: float
+    up: tuple[float, float]
+    down: tuple[float, float]
+    centre: float  # sum of w u
+    second: np.ndarray  # sums of w^2 u^i l^j, in the order of _TRIPLES[2]
+    fourth: np.ndarray
+    weights: np.ndarray  # sums of m slope^k (k <= 4), w l slope^k (k <= 1), w^2 l^2 slope^k (k <= 2)
+
+
+def area_stretch(table: Table, estimator: str = "harmonic", ties: str = "threshold") -> Stretch:
+    """AURC by any estimator ("sele": AUGRC). `rows` hold N, S and W of the whole set."""
+    rows = table.rows
+    slope = row_weights(rows, estimator, ties)
+    below, const = _mass_terms(rows, estimator, ties)
+    up = [0.0, 0.0]
+    if below is not None:
+        const = const + np.cumsum(below[::-1])[::-1]
+        up[0] = float(np.sum(below))
+    if ties == "threshold" and estimator in ("harmonic", "loo"):
+        others = float(rows.N[0]) - 1
+        own = 1 / others if estimator == "loo" and others > 0 else 0.0  # left out for the top row alone
+        up[1] = float(slope[0]) + own
+    terms = float(np.sum(area_terms(rows, estimator, ties)))
+    loo = float(np.sum(area_terms(rows, "loo", ties))) if table.unit else math.nan
+    return _stretch(table, (terms, loo), const, slope, up=(up[0], up[1]))
+
+
+def half_stretch(table: Table) -> Stretch:
+    """The area behind AUROC and the rejection ratio; its influences read nothing from outside."""
+    line = raw_half_mass_area(table.rows)
+    return _stretch(table, (float(line.estimate * table.rows.W[0]), math.nan), line.const, line.slope)
+
+
+def precision_stretch(table: Table, errors: float, of_errors: bool) -> Stretch:
+    r"""Average precision of a 0/1 loss: :math:`\sum_t p_t P_t / N_t`, p the hits of a row, P and N found and seen.
+
+    Errors (`errors` in all) are looked for from the least confident up: their members read the rows above.
+    """
+    rows = table.rows
+    if of_errors:
+        hits, found, seen = rows.L, errors - rows.S + rows.L, rows.W - rows.N + rows.m
+    else:
+        hits, found, seen = rows.m - rows.L, rows.N - rows.S, rows.N
+    precision = found / seen
+    gain, cost = hits / seen, hits * precision / seen
+    terms = (float(np.sum(hits * precision)), math.nan)
+    total_gain, total_cost = float(np.sum(gain)), float(np.sum(cost))
+    if of_errors:
+        gain, cost = np.cumsum(gain), np.cumsum(cost)
+        return _stretch(table, terms, -cost, precision + gain, down=(-total_cost, total_gain))
+    gain, cost = (np.cumsum(x[::-1])[::-1] for x in (gain, cost))
+    hit = precision + gain
+    return _stretch(table, terms, hit - cost, -hit, up=(total_gain - total_cost, -total_gain))
+
+
+def _stretch(
+    table: Table,
+    terms: tuple[float, float],
+    const: np.ndarray,
+    slope: np.ndarray,
+    up: tuple[float, float] = (0.0, 0.0),
+    down: tuple[float, float] = (0.0, 0.0),
+) -> Stretch:
+    rows = table.rows
+    masses = float(rows.m.sum()), float(rows.L.sum())
+    centre = float(np.sum(rows.m * const + rows.L * slope))
+    second, fourth = (_powers(p, sums, const, slope) for p, sums in ((2, table.squares), (4, table.fourths)))
+    ms, ls, qs = [rows.m], [rows.L], [table.squares[2]]
+    for _ in range(4):
+        ms.append(ms[-1] * slope)
+    ls.append(rows.L * slope)
+    qs += [qs[0] * slope, qs[0] * slope * slope]
+    weights = np.asarray([float(np.sum(x)) for x in (*ms, *ls, *qs)])
+    return Stretch(*terms, *masses, up, down, centre, second, fourth, weights)
+
+
+def _powers(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Sums of w^p u^i l^j from those of w^p l^j."""
+    if all(x is sums[1] for x in sums[2:]):  # 0/1 losses: u is const or const + slope
+        values = [(sums[0] - sums[1], const), (sums[1], const + slope)]
+        right, wrong = ([float(np.sum(mass * x**i)) for i in range(p + 1)] for mass, x in values)
+        return np.asarray([wrong[i] + (0.0 if j else right[i]) for i, j, _ in _TRIPLES[p]])
+    found = []
+    for i, j, _ in _TRIPLES[p]:
+        terms = [math.comb(i, k) * const ** (i - k) * slope**k * sums[k + j] for k in range(i + 1)]
+        found.append(float(np.sum(sum(terms))))
+    return np.asarray(found)
+
+
+class Line(NamedTuple):
+    """A metric whose influences are `times * (those of an area) + const + slope * loss`."""
+
+    estimate: float
+    area: str  # "area", "sele", "half", "aupr_error", "aupr_success"
+    times: float = 1.0
+    const: float = 0.0
+    slope: float = 0.0
+
+
+class Totals(NamedTuple):
+    """Of the whole data set: mass, loss, sums of w^2 l^j (j <= 2), and the oracle's area (None: not known)."""
+
+    W: float
+    S: float
+    squares: tuple[float, float, float]
+    oracle: float | None = None
+    whole: bool = True  # are all weights whole numbers, that is, repetitions?
+
+
+def metric_line(metric: str, areas: dict[str, float], total: Totals, estimator: str, oracle: str) -> Line:
+    """Any smooth metric of a 0/1 loss, and AURC, AUGRC and risk of any, from its areas and the totals."""
+    W, S = total.W, total.S
+    risk = S / W
+    if metric == "risk":
+        return Line(risk, "area", 0.0, -risk, 1.0)
+    if metric in ("aurc", "augrc"):
+        name = "area" if metric == "aurc" else "sele"
+        return Line(areas[name], name)
+    if metric in ("auroc", "prediction_rejection_ratio"):
+        return _separation(metric, areas["half"], risk)
+    if metric in ("aupr_error", "aupr_success"):
+        hits = risk if metric == "aupr_error" else 1 - risk
+        value = areas[metric] / hits
+        away = value * (hits - 1) / hits if metric == "aupr_success" else value
+        return Line(value, metric, 1 / hits, away, value / hits * (1 if metric == "aupr_success" else -1))
+    best, const, slope = zero_one_oracle(total, estimator, oracle)
+    if metric == "oracle_aurc":
+        return Line(best, "area", 0.0, const, slope)
+    excess, room = areas["area"] - best, risk - best
+    if metric == "e_aurc":
+        return Line(excess, "area", 1.0, -const, -slope)
+    if room <= 1e-14 * risk:  # all right or all wrong: no order is better than another
+        return Line(0.0, "area", 0.0)
+    ratio = excess / room  # delta method: (excess' - ratio * (risk' - oracle')) / room
+    const, slope = (-const - ratio * (-risk - const)) / room, (-slope - ratio * (1 - slope)) / room
+    return Line(ratio, "area", 1 / room, const, slope)
+
+
+def _separation(metric: str, half: float, risk: float) -> Line:
+    """Rejection ratio of a 0/1 loss: (R/2 - A) / (R/2 - R^2/2); AUROC is the mean of that and 1."""
+    most = risk * (1 - risk) / 2
+    if most <= 0:
+        return Line(0.0, "half", 0.0)
+    ratio = (risk / 2 - half) / most
+    rate = (0.5 - ratio * (0.5 - risk)) / most  # derivative in the risk, itself of influence l - R
+    k = 0.5 if metric == "auroc" else 1.0
+    return Line(ratio if k == 1 else (1 + ratio) / 2, "half", -k / most, -k * rate * risk, k * rate)
+
+
+def zero_one_oracle(total: Totals, estimator: str, oracle: str) -> tuple[float, float, float]:
+    """The oracle of a 0/1 loss: its area, and its influence as a line in the loss (a function of the risk).
+
+    Fractional weights are no counts, so they take the population's rate -ln(1-R): no scale of the weights shows.
+    """
+    one = np.asarray([total.W])
+    rows = Rows(one, np.asarray([total.S]), one, np.asarray([total.S]), one)
+    kind = oracle if total.whole else "asymptotic"
+    line = of_zero_one_oracle(rows, estimator, kind)
+    known = total.oracle is not None and oracle == "empirical"
+    best = total.oracle if known and total.oracle is not None else float(line.estimate)
+    return best, float(line.const[0]), float(line.slope[0])
+
+
+class Sums(NamedTuple):
+    """Of v = w IF / W over independent units: squares and fourth powers; of z = w alpha l / W: sum and squares.
+
+    alpha is the rank weight of a sample in the metric (1 where no rank weighs the loss), `mean2` and `mean4` the
+    means of its square and fourth power.
+    """
+
+    second: float
+    fourth: float
+    reach: float
+    reach2: float
+    mean2: float
+    mean4: float
+
+
+def combined(stretches: Sequence[Stretch], line: Line) -> Sums:
+    """The sums of a metric over all stretches, most confident first."""
+    k = line.times
+    mass, loss, centre = (np.asarray([getattr(s, x) for s in stretches]) for x in ("mass", "loss", "centre"))
+    W = float(mass.sum())
+    a, b = (_from_outside(stretches, i) for i in (0, 1))
+    own = b.copy()
+    a = k * (a - (centre.sum() + np.sum(a * mass + b * loss)) / W) + line.const
+    b = k * b + line.slope
+    powers = []
+    for p, name in ((2, "second"), (4, "fourth")):
+        sums = np.stack([getattr(s, name) for s in stretches])
+        total = 0.0
+        for column, (i, j, r) in enumerate(_TRIPLES[p]):
+            ways = math.factorial(p) / (math.factorial(i) * math.factorial(j) * math.factorial(r))
+            total += ways * k**i * float(np.sum(b**j * a**r * sums[:, column]))
+        powers.append(max(total, 0.0) / W**p)
+    ms, ls, qs = np.split(np.stack([s.weights for s in stretches]), [5, 7], axis=1)
+    ones = np.stack([own**i for i in range(5)], axis=1)
+
+    def grown(sums: np.ndarray, p: int) -> float:
+        """Sum of x (slope + offset)^p."""
+        return float(sum(math.comb(p, i) * np.sum(sums[:, i] * ones[:, p - i]) for i in range(p + 1)))
+
+    ranked = line.area in ("area", "sele") and k != 0  # else every error counts the same
+    reach = (grown(ls, 1), grown(qs, 2)) if ranked else (float(ls[:, 0].sum()), float(qs[:, 0].sum()))
+    means = (k**p * grown(ms, p) / W for p in (2, 4))
+    return Sums(*powers, reach[0] / W, reach[1] / W**2, *means)
+
+
+def _from_outside(stretches: Sequence[Stretch], i: int) -> np.ndarray:
+    """For each stretch what those below it hand up and those above it hand down."""
+    up, down = (np.asarray([x[i] for x in side]) for side in zip(*((s.up, s.down) for s in stretches)))
+    return np.asarray(np.cumsum(up[::-1])[::-1] - up + np.cumsum(down) - down)

@@ -1,0 +1,332 @@
+r"""The one home of the error bar: from an estimate and sums over its influences to limits, and of differences.
+
+Everything that makes an interval (samples in memory, block tables, files, clusters of machines, streams,
+groups, comparisons) hands the same few numbers to `interval_of`. In units of the estimate, v = w IF / W is what
+one independent draw (a row, or a cluster) does to it:
+
+- the standard error is :math:`s = \sqrt{\sum v^2}`, and it is known with
+  :math:`2 (\sum v^2)^2 / (\sum v^4 - (\sum v^2)^2/n)` degrees of freedom (Satterthwaite);
+- the interval is symmetric on the scale where the estimate's law nearly is: log, logit, or plain;
+- few errors say little of those that were not drawn: with fewer than ten effective errors
+  :math:`k = (\sum w \alpha l)^2 / \sum (w \alpha l)^2` the upper limit's degrees of freedom are those of a sample
+  with a quarter of an error more, at a random rank;
+- without any spread (all right, all wrong, a perfect or a constant ranking) limits follow from counts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from abstain.core.stretch import Sums
+from abstain.inference.results import Interval
+
+FEW = 10.0  # effective errors below which upper limits widen and differences get no verdict
+_TINY = 1e-13  # a sum of squares this small beside its terms is rounding
+
+_LOG = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc")  # never negative when the losses are not
+_LOGIT = {
+    "auroc": (0.0, 1.0),
+    "risk": (0.0, 1.0),
+    "prediction_rejection_ratio": (-1.0, 1.0),
+    "aupr_error": (0.0, 1.0),
+    "aupr_success": (0.0, 1.0),
+}
+_BY_RANK = ("aurc", "e_aurc", "naurc", "augrc")  # metrics whose loss is weighted by rank
+
+
+class Scale(NamedTuple):
+    """On which scale an interval is symmetric: plain, logarithm, or the logit of a range. Takes arrays too."""
+
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+
+    def holds(self, centre: Any) -> Any:
+        """Does the centre lie inside the range of the scale?"""
+        if self.name == "log":
+            return centre > 0
+        return (self.low < centre) & (centre < self.high) | (self.name == "normal")
+
+    def rate(self, centre: Any) -> Any:
+        """Derivative of the scale."""
+        if self.name == "log":
+            return 1 / centre
+        if self.name == "normal":
+            return 1.0 + 0 * centre
+        return (self.high - self.low) / ((centre - self.low) * (self.high - centre))
+
+    def shifted(self, centre: Any, by: Any) -> Any:
+        """The value `by` away from the centre, on the scale."""
+        if self.name == "normal":
+            return centre + by
+        grown = np.exp(np.minimum(by, 700.0))
+        if self.name == "log":
+            return centre * grown
+        odds = (centre - self.low) / (self.high - centre) * grown
+        return self.low + (self.high - self.low) * odds / (1 + odds)
+
+
+def scale_of(metric: str, zero_one: bool, negative: bool) -> Scale:
+    """The scale on which the measured coverage is best."""
+    if metric in _LOGIT and zero_one:
+        return Scale("logit", *_LOGIT[metric])
+    return Scale("log") if metric in _LOG and not negative else Scale("normal")
+
+
+class Sample(NamedTuple):
+    """What a limit must know of the sample beside the sums of its influences."""
+
+    n: int  # samples, as printed
+    units: int  # independent draws: samples, or clusters
+    draws: float  # as many equal ones would say as much: (sum w)^2 / sum w^2, or clusters
+    zero_one: bool
+    negative: bool  # is any loss below 0?
+    risk: float
+    pairs: float = 1.0  # disjoint pairs of a right sample and an error, in effective numbers
+
+
+class Spread(NamedTuple):
+    """An estimate with the sums of v = w IF / W over independent units, and of z = w alpha l / W."""
+
+    estimate: float
+    second: float
+    excess: float  # sum of v^4 less (sum of v^2)^2 / n: twice the variance of `second`; adds up over strata
+    reach: float = 0.0
+    reach2: float = 0.0
+    second_up: float = 0.0  # the same with a quarter of an error more, at a random rank
+    excess_up: float = 0.0
+    centre: float | None = None  # the less biased estimate that the interval is built around
+
+    @property
+    def error(self) -> float:
+        """Standard error."""
+        return math.sqrt(self.second)
+
+    @property
+    def effective_errors(self) -> float:
+        """As many errors of equal weight would know the area as well."""
+        return self.reach**2 / self.reach2 if self.reach2 > 0 else 0.0
+
+
+def spread_of(estimate: float, sums: Sums, units: int, centre: float | None = None) -> Spread:
+    """From sums over units, those of samples or of clusters."""
+    more, fourth = sums.second + sums.mean2 / (4 * units**2), sums.fourth + sums.mean4 / (4 * units**4)
+    return Spread(
+        estimate,
+        sums.second,
+        sums.fourth - sums.second**2 / units,
+        sums.reach,
+        sums.reach2,
+        more,
+        fourth - more**2 / units,
+        centre,
+    )
+
+
+def freedom(second: float, excess: float, units: float, least: float = 1.0) -> float:
+    """Degrees of freedom of a sum of squares (Satterthwaite)."""
+    most = max(1.0, units - 1.0)
+    return max(min(least, most), min(most, 2 * second**2 / excess if excess > 0 else math.inf))
+
+
+def student(df: float, level: float) -> float:
+    """Two-sided Student quantile."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, (1 + level) / 2))
+
+
+def interval_of(
+    metric: str,
+    found: Spread,
+    sample: Sample,
+    level: float = 0.95,
+    method: str | None = None,
+    loss_bound: float | None = None,
+    around: str = "loo",
+) -> Interval:
+    """Limits on the metric's scale (or the one asked for); from counts where there is no spread."""
+    metric_scale = scale_of(metric, sample.zero_one, sample.negative)
+    scale = metric_scale if method in (None, "logit", "jackknife") else Scale(str(method))
+    name = method or scale.name
+    tiny = 1e-12 * max(abs(found.estimate), abs(sample.risk))
+    perfect = metric in ("e_aurc", "naurc") and abs(found.estimate) <= tiny  # the ranking is ideal
+    if found.error <= tiny or perfect:
+        limits = bounds(metric, found.estimate, sample, level, loss_bound)
+        if limits is not None:
+            low, high = min(limits[0], found.estimate), max(limits[1], found.estimate)
+            return Interval(metric, found.estimate, found.error, low, high, level, name, sample.n, "bound")
+    centre, told = (found.estimate, "estimate") if found.centre is None else (found.centre, around)
+    if not scale.holds(centre):
+        centre, told = 0.0 if perfect else found.estimate, "estimate"
+    if not scale.holds(centre):
+        scale, name = Scale("normal"), "normal"
+    df = freedom(found.second, found.excess, sample.units)
+    q, q_up = student(df, level), 0.0
+    if metric in _BY_RANK and found.effective_errors < FEW and found.second_up > 0:
+        few = freedom(found.second_up, found.excess_up, sample.units, 2.0)
+        q_up = student(min(max(df, 2.0), few), level)
+    step = found.error * scale.rate(centre)
+    low, high = (float(scale.shifted(centre, t * step)) for t in (-q, max(q, q_up)))
+    if name != "normal":
+        low, high = min(low, found.estimate), max(high, found.estimate)
+        low, high = within(metric, sample, low, high)
+    return Interval(metric, found.estimate, found.error, low, high, level, name, sample.n, told)
+
+
+def within(metric: str, sample: Sample, low: float, high: float) -> tuple[float, float]:
+    """The part of an interval that a metric of 0/1 losses can reach."""
+    if sample.zero_one and metric in ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc"):
+        return max(0.0, low), min(1.0, high)
+    return low, high
+
+
+# without spread -------------------------------------------------------------------------------------------
+
+
+def unseen(draws: float, level: float) -> float:
+    """Largest chance of what was seen in none of so many draws, with probability `level`."""
+    return -math.expm1(math.log1p(-level) / draws)
+
+
+def bounds(
+    metric: str, estimate: float, sample: Sample, level: float, most: float | None
+) -> tuple[float, float] | None:
+    r"""Limits when no influence varies; None when none are known. Losses lie in [0, most].
+
+    With none of n units wrong, the risk is at most :math:`p = 1 - (1-level)^{1/n}`. It does not bound AURC by
+    itself, since those errors could sit on top: then the selective risk is 1 up to coverage p and p/c beyond, an
+    area of p (1 - ln p), the largest there is. (Tied confidences only average it.)
+    """
+    if not sample.zero_one and (most is None or sample.risk != 0):
+        return None
+    p = min(1.0, unseen(sample.draws, level))
+    if sample.risk == 0:
+        top = 1.0 if most is None else most
+        high = {"risk": p, "aurc": worst_area(p), "e_aurc": worst_area(p), "augrc": p}
+        high["oracle_aurc"] = best_area(p)
+        return (0.0, top * high[metric]) if metric in high else _UNKNOWN.get(metric)
+    if sample.risk == 1:
+        risk = 1 - p
+        best = best_area(risk)
+        found = {"risk": (risk, 1.0), "aurc": (best, 1.0), "oracle_aurc": (best, 1.0)}
+        found |= {"augrc": (risk**2 / 2, 1.0), "e_aurc": (0.0, worst_area(risk) - best)}
+        return found.get(metric, _UNKNOWN.get(metric))
+    return _one_order(metric, estimate, sample, level)
+
+
+_UNKNOWN = {
+    "naurc": (0.0, math.inf),
+    "prediction_rejection_ratio": (-1.0, 1.0),
+}  # one kind says nothing of these
+
+
+def worst_area(p: float) -> float:
+    """Largest AURC of risk p: all errors on top."""
+    return p * (1 - math.log(p)) if p > 0 else 0.0
+
+
+def best_area(p: float) -> float:
+    """Least AURC of risk p: all errors at the bottom."""
+    return p + (1 - p) * math.log1p(-p) if p < 1 else 1.0
+
+
+def _one_order(metric: str, estimate: float, sample: Sample, level: float) -> tuple[float, float] | None:
+    """All right samples above all errors, or all below, or all tied: k disjoint pairs, all of one kind.
+
+    Pairs drawn apart are independent, so a share `seen` at least of all pairs is of that kind. Given AUROC = 1 -
+    q, AURC is largest with a share q of the errors on top, which adds worst_area(q R) to the oracle's.
+    """
+    risk, p, seen = sample.risk, unseen(sample.draws, level), 1 - unseen(sample.pairs, level)
+    room = risk - best_area(risk)
+
+    def precision(a: float) -> float:
+        """Average precision with `a` false finds per hit above all hits."""
+        return 1 - a * math.log1p(1 / a) if a > 0 else 1.0
+
+    limits = {
+        "auroc": (seen * estimate, 1 - seen * (1 - estimate)),
+        "prediction_rejection_ratio": (seen * (1 + estimate) - 1, 1 - seen * (1 - estimate)),
+        "aupr_error": (precision((1 - seen) * (1 - risk) / risk), 1.0),
+        "aupr_success": (precision((1 - seen) * risk / (1 - risk)), 1.0),
+        "e_aurc": (0.0, worst_area((1 - seen) * risk)),
+        "naurc": (0.0, worst_area((1 - seen) * risk) / room),
+    }
+    if (
+        metric == "naurc" and estimate > 0.5
+    ):  # a constant confidence; a share p of others may be first or last
+        return max(0.0, 1 - 2 * p / room), 1 + worst_area(p) / room
+    return limits.get(metric)
+
+
+# differences ----------------------------------------------------------------------------------------------
+
+
+class Joint(NamedTuple):
+    """Of two models: sums of e^2 and e^4 over units, e = v_A rate(T_A) - v_B rate(T_B); the correlation of v_A and v_B.
+
+    `excess` is the sum of e^4 less (sum of e^2)^2 / n. Of independent test sets both are sums over both.
+    """
+
+    second: Any
+    excess: Any
+    rho: Any
+
+
+class Contrast(NamedTuple):
+    """Differences with their limits and the p-value of none; arrays over pairs."""
+
+    error: Any
+    low: Any
+    high: Any
+    p_value: Any
+
+
+def contrast(
+    scale: Scale, T: tuple[Any, Any], s: tuple[Any, Any], joint: Joint, units: Any, level: float
+) -> Contrast:
+    r"""Limits of `T_A - T_B` from those of either alone (MOVER), with what they share taken off.
+
+    .. math:: d - \sqrt{L_A^2 + U_B^2 - 2\rho L_A U_B}, \qquad d + \sqrt{U_A^2 + L_B^2 - 2\rho U_A L_B}
+
+    L and U are the distances to the limits on the metric's scale, with the degrees of freedom of the difference on
+    that scale. The p-value is the level whose limit is 0.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    (A, B), (sA, sB) = np.broadcast_arrays(*T), np.broadcast_arrays(*s)
+    d, rho = A - B, np.clip(joint.rho, -1.0, 1.0)
+    error = np.sqrt(np.maximum(sA**2 + sB**2 - 2 * rho * sA * sB, 0.0))
+    excess = np.asarray(joint.excess)
+    df = np.where(excess > 0, 2 * joint.second**2 / np.where(excess > 0, excess, 1.0), math.inf)
+    df = np.clip(df, 2.0, np.maximum(2.0, units - 1.0))
+
+    def reach(q: Any, first: Any, its: Any, second: Any, other: Any) -> Any:
+        """How far the lower limit of `first - second` lies below it."""
+        L = first - scale.shifted(first, -q * its * scale.rate(first))
+        U = scale.shifted(second, q * other * scale.rate(second)) - second
+        return np.sqrt(np.maximum(L * L + U * U - 2 * rho * L * U, 0.0))
+
+    q = stdtrit(df, (1 + level) / 2)
+    low, high = d - reach(q, A, sA, B, sB), d + reach(q, B, sB, A, sA)
+    top = d >= 0  # the limit that may be 0 is the one between the larger and the smaller
+    sides = (np.where(top, A, B), np.where(top, sA, sB), np.where(top, B, A), np.where(top, sB, sA))
+    inside, outside = np.zeros_like(d), np.ones_like(d)
+    for _ in range(60):
+        outside = np.where(reach(outside, *sides) < np.abs(d), 2 * outside, outside)
+    for _ in range(60):
+        middle = (inside + outside) / 2
+        short = reach(middle, *sides) < np.abs(d)
+        inside, outside = np.where(short, middle, inside), np.where(short, outside, middle)
+    p = np.where(d == 0, 1.0, 2 * stdtr(df, -inside))
+    return Contrast(error, low, high, p)
+
+
+def too_few(effective: float, errors: float) -> str:
+    """Why there is no verdict on a difference; empty when there is one."""
+    if effective >= FEW:
+        return ""
+    return f"rests on about {effective:.1f} effective errors ({errors:.0f} in all): too few to compare"

@@ -1,0 +1,217 @@
+r"""Closed-form limits of single points of the curve: risk at a coverage, coverage at a risk, FPR at a TPR.
+
+A point depends on the ranking through the place of its cut, so its influence holds the local risk m there. For
+the selective risk R at coverage c, with 1(i) saying that sample i is accepted,
+
+.. math:: \mathrm{IF}_i = 1(i)\,(l_i - m)/c + m - R.
+
+m is read in a window on either side of the cut, and the two squares are averaged: at a cliff either may be right.
+Limits of a 0/1 loss are those of a proportion (Jeffreys) from as many draws as have this variance; of other
+losses, Student's on the log scale. Where a block of equals is wider than the error of the cut, the threshold is
+the block's, whatever the quantile does: then the limits at the blocks that the cut may fall into are joined.
+
+What an engine carries: `Readings` at positions that depend on the totals alone (`positions`), that is, the sums
+over all samples down to the first row that reaches each position, that row included.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+CUTS = 512
+_Z = 1.959963984540054
+
+
+class Readings(NamedTuple):
+    """Sums from the top down to a row, that row included, for each position; `m` is the mass of the row itself.
+
+    `squares` holds w^2 l^j (j <= 2), `fourths` w^4 l^j (j <= 4), each as (j, position).
+    """
+
+    m: np.ndarray
+    N: np.ndarray
+    S: np.ndarray
+    squares: np.ndarray
+    fourths: np.ndarray
+
+    def at(self, index: object) -> Readings:
+        """Some of the positions."""
+        return Readings(*(x[..., index] for x in self))
+
+    def each(self) -> list[Readings]:
+        """The five readings of `positions`: at the cut, at its windows, at the limits of its error."""
+        return [Readings(*(x[..., i, :] for x in self)) for i in range(5)]
+
+
+class Whole(NamedTuple):
+    """The data set: its mass, abstained included, and the sums over all of w^2 and w^4; number of units."""
+
+    mass: float
+    w2: float
+    w4: float
+    units: int
+    zero_one: bool
+    negative: bool = False
+
+
+def read(cumulated: Readings, along: np.ndarray, positions: np.ndarray) -> Readings:
+    """At the first row where the mass `along` reaches each position (the last row, where none does)."""
+    index = np.searchsorted(along, positions - 1e-12 * float(along[-1]))
+    return cumulated.at(np.minimum(index, len(along) - 1))
+
+
+def positions(share: np.ndarray, mass: float, w2: float, units: int) -> np.ndarray:
+    """Where to read for the cut at each share of a mass, from the top: the cut, its windows, its error; (5, shares).
+
+    Windows are as wide as the standard error of the mass above a quantile, and of five samples at least.
+    """
+    cut, sd = share * mass, np.sqrt(share * (1 - share) * w2)
+    h = np.maximum(sd, 5 * mass / units)
+    return np.stack([cut, cut - h, cut + h, cut - _Z * sd, cut + _Z * sd])
+
+
+def coverages(answered: float) -> np.ndarray:
+    """The cuts on which a coverage at a risk is looked for."""
+    return answered * np.arange(1, CUTS + 1) / CUTS
+
+
+def risk_limits(
+    found: Readings, share: np.ndarray, whole: Whole, level: float, more: float = 1.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Limits of the selective risk at each cut, and whether the cut is a heavy block; `found` at `positions`.
+
+    `more` multiplies the variance: what clusters add to it.
+    """
+    cut, above, below, first, last = found.each()
+    second, fourth = (
+        (_power(p, cut, _local(cut, above), whole) + _power(p, cut, _local(cut, below), whole)) / 2
+        for p in (2, 4)
+    )
+    low, high = _limits(cut, more * second, more**2 * fourth, whole, level)
+    tied = cut.m > np.maximum(np.sqrt(share * (1 - share) * whole.w2), 1.5 * whole.mass / whole.units)
+    if tied.any():
+        ends = []
+        for block in (cut, first, last):
+            second, fourth = (_power(p, block, block.S / block.N, whole) for p in (2, 4))
+            ends.append(_limits(block, more * second, more**2 * fourth, whole, level))
+        low = np.where(tied, np.min([e[0] for e in ends], axis=0), low)
+        high = np.where(tied, np.max([e[1] for e in ends], axis=0), high)
+    return low, high, tied
+
+
+def _local(cut: Readings, near: Readings) -> np.ndarray:
+    """Mean loss between two readings."""
+    gap = cut.N - near.N
+    return np.where(gap == 0, cut.S / cut.N, (cut.S - near.S) / np.where(gap == 0, 1.0, gap))
+
+
+def _power(p: int, cut: Readings, local: np.ndarray, whole: Whole) -> np.ndarray:
+    """Sum of v^p over all samples, v = w (1(accepted) (l - m) / N + (m - R) / W)."""
+    sums, total = (cut.squares, whole.w2) if p == 2 else (cut.fourths, whole.w4)
+    away = (local - cut.S / cut.N) / whole.mass
+    const, slope = away - local / cut.N, 1 / cut.N
+    inside = sum(math.comb(p, j) * const ** (p - j) * slope**j * sums[j] for j in range(p + 1))
+    return np.maximum(inside + away**p * (total - sums[0]), 0.0)
+
+
+def _limits(
+    cut: Readings, second: np.ndarray, fourth: np.ndarray, whole: Whole, level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    risk = cut.S / cut.N
+    t = _student(second, fourth, whole.units, level)
+    if whole.zero_one:
+        draws = cut.N**2 / cut.squares[0]
+        shrink = 1.0 if whole.w2 == whole.mass else (_normal(level) / t) ** 2
+        return proportion(risk, shrink * risk * (1 - risk) / _some(second), draws, level)
+    step = t * np.sqrt(second)
+    log = np.exp(np.minimum(700.0, step / _some(risk)))
+    some = (risk > 0) & (not whole.negative)
+    low, high = np.where(some, risk / log, risk - step), np.where(some, risk * log, risk + step)
+    return (low if whole.negative else np.maximum(low, 0.0)), high
+
+
+def proportion(
+    share: np.ndarray, size: np.ndarray, draws: np.ndarray, level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Jeffreys limits of a proportion seen in `size` draws; exact one-sided ones where it is 0 or 1 of `draws`."""
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    x, rest = share * size + 0.5, (1 - share) * size + 0.5
+    far = -np.expm1(math.log(tail) / draws)
+    low = np.where(share <= 0, 0.0, np.where(share >= 1, 1 - far, betaincinv(x, rest, tail)))
+    high = np.where(share >= 1, 1.0, np.where(share <= 0, far, betaincinv(x, rest, 1 - tail)))
+    return np.minimum(low, share), np.maximum(high, share)
+
+
+def coverage_limits(
+    found: Readings, share: np.ndarray, whole: Whole, risk: float, level: float, more: float = 1.0
+) -> tuple[float, float]:
+    """Invert the band: the largest coverages whose upper, and whose lower, limit is within the risk."""
+    low, high, tied = risk_limits(found, share, whole, level, more)
+    reached = found.N[0] / whole.mass
+    size = np.asarray(whole.mass**2 / whole.w2 / more)
+    ends = []
+    for side, limit in enumerate((high, low)):
+        good = np.flatnonzero(limit <= risk)
+        k = int(good[-1]) if len(good) else -1
+        end = float(reached[k]) if k >= 0 else 0.0
+        if k + 1 < len(limit) and not tied[max(k, 0)] and not tied[k + 1]:
+            if k >= 0:
+                part = (risk - limit[k]) / (limit[k + 1] - limit[k])
+                end += part * float(reached[k + 1] - reached[k])
+            else:
+                end = 0.0 if side == 0 else float(reached[0])
+        elif 0 < end < 1 and tied[k]:
+            end = float(proportion(np.asarray(end), size, size, level)[side])
+        ends.append(end)
+    return ends[0], ends[1]
+
+
+def fpr_limits(
+    found: Readings, tpr: float, whole: Whole, errors: tuple[float, float], level: float, more: float = 1.0
+) -> tuple[float, float]:
+    r"""Limits of the share F of errors accepted where a share `tpr` of the right ones is; `errors`: their w and w^2.
+
+        .. math:: v_i = w_i (1(i) - F)/E 	ext{ for errors}, \qquad -
+    ho\, w_i (1(i) - tpr)/H 	ext{ for the rest},
+
+        with rho the errors per right sample at the cut, in shares of either kind. `found`: at `positions` of the right.
+    """
+    cut, above, below, first, last = found.each()
+    E, E2 = errors
+    H, H2 = whole.mass - E, whole.w2 - E2
+    tied = cut.m[0] > max(math.sqrt(tpr * (1 - tpr) * H2), 1.5 * whole.mass / whole.units)
+    limits = []
+    for at in (cut, first, last) if tied else (cut,):
+        F, A = at.S / E, (at.N - at.S) / H
+        own = ((1 - 2 * F) * at.squares[1] + F**2 * E2) / E**2
+        rest = ((1 - 2 * A) * (at.squares[0] - at.squares[1]) + A**2 * H2) / H**2
+        second = own
+        for near in () if tied else (above, below):
+            right = (cut.N - cut.S) - (near.N - near.S)
+            ratio = np.where(right == 0, 0.0, (cut.S - near.S) / E * H / np.where(right == 0, 1.0, right))
+            second = second + ratio**2 * rest / 2
+        limits.append(proportion(F, F * (1 - F) / _some(more * second), np.asarray(E**2 / E2 / more), level))
+    return float(min(x[0][0] for x in limits)), float(max(x[1][0] for x in limits))
+
+
+def _student(second: np.ndarray, fourth: np.ndarray, units: int, level: float) -> np.ndarray:
+    from scipy.special import stdtrit
+
+    excess = fourth - second**2 / units
+    df = np.where(excess > 0, 2 * second**2 / _some(excess), math.inf)
+    return np.asarray(stdtrit(np.clip(df, 1.0, max(1.0, units - 1.0)), (1 + level) / 2))
+
+
+def _normal(level: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + level) / 2))
+
+
+def _some(x: np.ndarray) -> np.ndarray:
+    return np.where(x > 0, x, 1.0)
