@@ -7,12 +7,10 @@ formed first. Only `+ - * /`, `log`, `log1p`, `where` and a short table are used
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import numpy as np
 
-Array = Any
-Namespace = Any
+from abstain._arrays import Array, Namespace
 
 _SMALL = 32  # from here on, the first terms of the asymptotic series are exact to double precision
 
