@@ -20,7 +20,7 @@ import tracemalloc
 import numpy as np
 
 import abstain
-from abstain.core.packed import threads
+from abstain.core.sorting import threads
 
 FAILED: list[str] = []
 

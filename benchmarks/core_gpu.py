@@ -17,7 +17,7 @@ import torch
 import abstain
 from abstain._arrays import extremes
 from abstain.core import device
-from abstain.core.compaction import block_ends
+from abstain.core.device import block_ends
 
 
 def median_ms(call, repeats=7):

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from abstain.core.rows import Rows
 from abstain.core import stretch as st
+from abstain.core.rows import Rows
 from abstain.inference import limits as home
 from abstain.inference import points
 
@@ -114,7 +114,7 @@ def all_intervals(l, g, w=None, level=0.95, coverages=(), risks=(), tprs=(), met
         found = points.read(cum, r.N, points.positions(cs, W, w2, n))
     for q in risks:
         low, high = points.coverage_limits(found, cs, whole, q, level)
-        est = float(np.max(np.where(r.S / r.N <= q, r.N, 0))) / W
+        est = float(np.max(np.where(q >= r.S / r.N, r.N, 0))) / W
         out["coverage_at_risk", q] = home.Interval(
             "coverage_at_risk", est, 0, min(low, est), max(high, est), level, "x", n
         )
@@ -166,7 +166,7 @@ def truth(name, levels, coverages=(), risks=(), tprs=(), M=400_000):
         i = np.searchsorted(N, c - 1e-9)
         out["risk_at_coverage", c] = S[i] / N[i]
     for r in risks:
-        ok = S / N <= r
+        ok = r >= S / N
         out["coverage_at_risk", r] = float(np.max(np.where(ok, N, 0)))
     for t in tprs:
         i = np.searchsorted((N - S) / (1 - R), t - 1e-9)

@@ -20,8 +20,8 @@ import numpy as np
 from rich.progress import track
 
 import abstain
-from abstain.thresholds import pvalues
-from abstain.thresholds.sequence import least_p_value, plan, walk
+from abstain.thresholds import testing
+from abstain.thresholds.testing import least_p_value, plan, walk
 
 DELTA = 0.05
 RISKS = (0.01, 0.05, 0.10)
@@ -125,7 +125,7 @@ def bets(batch, risk):
     """Nothing for a 0/1 loss."""
     if batch.loss.dtype == bool:
         return None
-    stakes = pvalues.ladder(batch.n, risk)
+    stakes = testing.ladder(batch.n, risk)
     logs = np.zeros(
         (len(batch.loss), batch.n + 1, len(stakes)), dtype=np.float32 if batch.n > 10**5 else np.float64
     )
@@ -138,10 +138,10 @@ def bets(batch, risk):
 def p_values(batch, count, risk, made):
     sums = batch.sums(count)
     if made is None:
-        return pvalues.binomial(sums, count, risk)
+        return testing.binomial(sums, count, risk)
     at = made.logs[np.arange(len(count))[:, None], count]
-    bet = pvalues.wealth_p(at, count, risk, made.stakes)
-    return np.minimum(1.0, 2 * np.minimum(pvalues.hoeffding_bentkus(sums, count, risk), bet))
+    bet = testing.wealth_p(at, count, risk, made.stakes)
+    return np.minimum(1.0, 2 * np.minimum(testing.hoeffding_bentkus(sums, count, risk), bet))
 
 
 def largest(count, coverage, passed):

@@ -22,8 +22,8 @@ import torch
 import torch.nn.functional as F
 
 import abstain
-from abstain.torch import AURC, AURCLoss, aurc_loss, bins, fused, kernels
-from abstain.torch.state import bin_map
+from abstain.torch import AURC, AURCLoss, aurc_loss, bins, fused
+from abstain.torch.metrics import bin_map
 
 DEVICE = "cuda"
 FAILED: list[str] = []
@@ -204,13 +204,13 @@ def check_bins() -> None:
             expected = bins.empty_state(binmap.size, DEVICE)
             bins._add_plainly(expected, binmap, loss, confidence, confidence)
             general = bins.empty_state(binmap.size, DEVICE)
-            kernels.add_generally(general, binmap, loss.view(torch.uint8), confidence, confidence)
+            bins.add_generally(general, binmap, loss.view(torch.uint8), confidence, confidence)
             same = all(torch.equal(a, b) for a, b in zip(general, expected))
             line(f"general kernel = plain torch ({domain}, {dtype})", str(same), "equal", same)
             if dtype is torch.float32:
-                works = kernels._lean_works(str(confidence.device), binmap)
+                works = bins._lean_works(str(confidence.device), binmap)
                 lean = bins.empty_state(binmap.size, DEVICE)
-                kernels.add_lean(lean, binmap, loss, confidence)
+                bins.add_lean(lean, binmap, loss, confidence)
                 same = works and all(torch.equal(a, b) for a, b in zip(lean, expected))
                 line(f"lean kernel = plain torch ({domain}, {dtype})", str(same), "equal", same)
 
@@ -346,7 +346,7 @@ def time_bins(n: int) -> None:
             ">= 30% (first line)",
             share >= 0.3 or name != "uniform",
         )
-    took = seconds(lambda: kernels.add_generally(state, binmap, loss, source, source), 3, 1)
+    took = seconds(lambda: bins.add_generally(state, binmap, loss, source, source), 3, 1)
     line("  the same by the general kernel", f"{took * 1e3:.2f} ms, {5 * n / took / 1e12:.2f} TB/s")
 
 
@@ -379,7 +379,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("This benchmark needs a CUDA device.")
         return 2
-    triton = __import__("triton").__version__ if kernels.available() else "none"
+    triton = __import__("triton").__version__ if bins.available() else "none"
     print(f"{torch.cuda.get_device_name()}, {datetime.date.today()}, torch {torch.__version__}, triton {triton}, "
           f"Python {sys.version.split()[0]}, abstain {abstain.__version__}")  # fmt: skip
     steps = [functools.partial(time_step, 224, False), functools.partial(time_step, 32, True)]

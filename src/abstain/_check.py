@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array, Road, bring, extremes, is_concrete
+from abstain._arrays import (
+    Array,
+    Namespace,
+    Road,
+    bring,
+    extremes,
+    float_dtype,
+    is_concrete,
+    is_jax,
+    is_torch,
+    road_for,
+)
 from abstain.errors import DtypeError, InputError, ShapeError
 
 _SIGN = "Confidence means higher = surer; negate an uncertainty first."
@@ -160,3 +172,226 @@ def check_mask(name: str, argument: str, road: Road, mask: Array, like: Array) -
         if mask.dtype != bool:
             raise DtypeError(f"{name}: `{argument}` must be boolean, got dtype {mask.dtype}.")
     return mask
+
+
+# check classes ------------------------------------------------------------------------------------
+#
+# Boundary checks for class scores (logits or probabilities along the last axis) and for class labels.
+
+
+_CHUNK = (
+    1 << 14
+)  # entries handled at a time on the host: temporaries stay in the cache and off fresh memory pages
+_SUM_TOLERANCE = {
+    "float16": 2e-2,
+    "bfloat16": 2e-2,
+    "float32": 1e-4,
+}  # how far a row may be from summing to one
+_WIDE_TOLERANCE = 1e-5  # float64 columns often hold numbers that were float32 once
+
+
+class Classes(NamedTuple):
+    """Checked class scores on their road, stated to be "logits" or "probs"."""
+
+    road: Road
+    values: Array
+    kind: str
+
+    def by_row(self, work: Callable[[Namespace, Array], Array]) -> Array:
+        """Apply `work(xp, wide rows)`, which drops the last axis; on the host a piece of the rows at a time.
+
+        Every row is worked on alone and in one memory layout, so its result does not depend on where it
+        stands.
+        """
+        with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
+            if not self.road.host:
+                return work(self.road.xp, self.road.xp.astype(self.values, float_dtype(self.road.xp)))
+            flat = self.values.reshape(-1, self.values.shape[-1])
+            step = max(1, _CHUNK // flat.shape[-1])
+            pieces = [
+                work(np, np.array(flat[a : a + step], dtype=np.float64, order="C"))
+                for a in range(0, len(flat), step)
+            ]
+        return np.concatenate(pieces).reshape(self.values.shape[:-1])
+
+    def deliver(self, value: Array) -> Any:
+        """A result, where the input lives; finite also in a library of narrow floats."""
+        if self.road.host and self.narrow and value.dtype == np.float64:
+            most = np.finfo(np.float32).max
+            value = np.clip(value, -most, most)
+        return self.road.deliver(value)
+
+    @property
+    def narrow(self) -> bool:
+        """Does the input's library hold float32 only (jax unless told otherwise)?"""
+        jax = sys.modules.get("jax")
+        return jax is not None and not jax.config.jax_enable_x64 and is_jax(self.road.deliver(np.zeros(1)))
+
+
+def check_classes(
+    name: str,
+    logits: Array | None,
+    probs: Array | None,
+    *,
+    takes: tuple[str, ...] = ("logits", "probs"),
+    masked: bool = True,
+    members: bool = False,
+    beside: Array | None = None,
+) -> Classes:
+    """One of logits and probabilities, as the caller stated it; `masked`: may logits be -inf?"""
+    kind = _stated(name, logits, probs, takes)
+    given = logits if kind == "logits" else probs
+    road = road_for(given, beside)
+    values = as_real(name, kind, road, given, beside)
+    least = 3 if members else 1
+    if values.ndim < least or values.shape[-1] < 2 or 0 in tuple(values.shape):
+        layout = "(members, samples, classes)" if members else "(samples, classes)"
+        raise ShapeError(
+            f"{name}: `{kind}` must have shape {layout} with at least 2 classes and one sample, "
+            f"got shape {tuple(values.shape)}. A binary model's single column p becomes two: 1 - p and p."
+        )
+    if is_concrete(values):
+        seen = values.detach() if is_torch(values) else values  # looking at values is no part of a gradient
+        if kind == "logits":
+            _check_logits(name, road, seen, masked)
+        else:
+            _check_probs(name, road, seen, given)
+    return Classes(road, values, kind)
+
+
+def _stated(name: str, logits: Array | None, probs: Array | None, takes: tuple[str, ...]) -> str:
+    if (logits is None) == (probs is None):
+        both = "both" if probs is not None else "neither"
+        ways = "logits (first argument)" + (" or `probs=`" if "probs" in takes else "")
+        raise InputError(f"{name}: takes {ways}, one of them, got {both}.")
+    if probs is not None and "probs" not in takes:
+        raise DtypeError(
+            f"{name}: needs logits, got `probs=`. The softmax has removed the offset that this score "
+            f"reads; pass the logits, or rank by `abstain.scores.max_softmax(probs=probs)`."
+        )
+    return "logits" if probs is None else "probs"
+
+
+def _first(xp: Namespace, bad: Array) -> tuple[int, ...]:
+    """Where the first True stands."""
+    at = int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int32)))
+    return tuple(int(i) for i in np.unravel_index(at, tuple(bad.shape)))
+
+
+def _check_logits(name: str, road: Road, x: Array, masked: bool) -> None:
+    xp = road.xp
+    if not xp.isdtype(x.dtype, "real floating"):
+        return
+    low, high = float(xp.min(x)), float(xp.max(x))  # NaN comes through either
+    if np.isfinite(low) and np.isfinite(high):
+        return
+    wrong = xp.isnan(x) | (x == float("inf"))
+    if bool(xp.any(wrong)) or not masked:
+        at = _first(xp, wrong if bool(xp.any(wrong)) else ~xp.isfinite(x))
+        allowed = (
+            "-inf may mark a class that cannot occur; NaN and +inf may not"
+            if masked
+            else "this score needs finite ones"
+        )
+        raise InputError(f"{name}: `logits` must be finite, got {float(x[at])} at index {at}; {allowed}.")
+    empty = xp.max(x, axis=-1) == -float("inf")
+    if bool(xp.any(empty)):
+        raise InputError(
+            f"{name}: `logits` must leave a possible class, got -inf for all at index {_first(xp, empty)}."
+        )
+
+
+def _check_probs(name: str, road: Road, p: Array, given: Array) -> None:
+    xp = road.xp
+    hint = "If these are logits, pass them as the first argument instead of `probs=`."
+    low = float(xp.min(p))
+    if np.isnan(low) or low < 0:
+        at = _first(xp, ~(p >= 0))
+        raise InputError(
+            f"{name}: `probs` must not be negative or NaN, got {float(p[at]):g} at index {at}. {hint}"
+        )
+    dtype = str(getattr(given, "dtype", "float64")).rsplit(".", 1)[-1]
+    tolerance = _SUM_TOLERANCE.get(dtype, _WIDE_TOLERANCE)
+    off = xp.abs(xp.sum(xp.astype(p, float_dtype(xp)), axis=-1) - 1)
+    worst = float(xp.max(off))
+    if not worst <= tolerance:
+        at = _first(xp, ~(off < worst))  # NaN, from an infinite entry, counts as worst
+        total = float(xp.sum(xp.astype(p[at], float_dtype(xp))))
+        raise InputError(
+            f"{name}: `probs` must sum to one over the last axis (within {tolerance:g}), got {total:.6g} "
+            f"at index {at if len(at) != 1 else at[0]}, the worst row. Divide by the sum if it was rounded. "
+            f"{hint}"
+        )
+
+
+def check_labels(name: str, classes: Classes, labels: Array | None) -> Array:
+    """Labels 0 ... K-1, one for each row; one-hot rows are read as the place of their 1."""
+    road, values = classes.road, classes.values
+    if labels is None:
+        raise InputError(f"{name}: needs `labels`, one class index for each sample, got None.")
+    labels = as_real(name, "labels", road, labels, values)
+    xp = road.xp
+    if tuple(labels.shape) == tuple(values.shape):
+        labels = _from_one_hot(name, xp, labels)
+    if tuple(labels.shape) != tuple(values.shape[:-1]):
+        raise ShapeError(
+            f"{name}: `labels` must be one class index for each sample, shape {tuple(values.shape[:-1])}, or "
+            f"one-hot rows of shape {tuple(values.shape)}, got shape {tuple(labels.shape)}."
+        )
+    if is_concrete(labels):
+        _check_range(name, xp, labels, values.shape[-1])
+    return xp.astype(labels, xp.int64) if not is_jax(labels) else xp.astype(labels, xp.int32)
+
+
+def _from_one_hot(name: str, xp: Namespace, labels: Array) -> Array:
+    if is_concrete(labels):
+        numbers = xp.astype(labels, float_dtype(xp))
+        wrong = (xp.max(numbers, axis=-1) != 1) | (xp.sum(xp.astype(numbers != 0, xp.int32), axis=-1) != 1)
+        if bool(xp.any(wrong)):
+            raise InputError(
+                f"{name}: one-hot `labels` must hold one 1 and else 0 in each row, which fails at index "
+                f"{_first(xp, wrong)}. Soft labels have no single class; pass class indices."
+            )
+    return xp.argmax(xp.astype(labels, float_dtype(xp)), axis=-1)
+
+
+def _check_range(name: str, xp: Namespace, labels: Array, count: int) -> None:
+    if xp.isdtype(labels.dtype, "bool"):
+        return
+    whole = xp.floor(labels) == labels if xp.isdtype(labels.dtype, "real floating") else labels == labels
+    wrong = ~(whole & (labels >= 0) & (labels < count))
+    if bool(xp.any(wrong)):
+        at = _first(xp, wrong)
+        low, high = float(xp.min(labels)), float(xp.max(labels))
+        hint = " They seem to count from 1: subtract 1." if low == 1 and high == count else ""
+        raise InputError(
+            f"{name}: `labels` must be whole numbers from 0 to {count - 1}, got {float(labels[at]):g} at "
+            f"index {at[0] if len(at) == 1 else at}.{hint}"
+        )
+
+
+def check_positive(
+    name: str, argument: str, value: Any, *, above: float = 0.0, infinite: bool = False
+) -> float:
+    """A number above a bound, finite unless said."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: `{argument}` must be a number, got {value!r}.") from None
+    if not number > above or (number == float("inf") and not infinite):
+        raise InputError(f"{name}: `{argument}` must be a number above {above:g}, got {number:g}.")
+    return number
+
+
+def check_same_shape(name: str, prediction: Array, target: Array) -> tuple[Road, Array, Array]:
+    """Two arrays of real numbers, one shape, finite."""
+    road = road_for(prediction, target)
+    like = prediction if hasattr(prediction, "shape") else target
+    prediction = as_real(name, "prediction", road, prediction, like)
+    target = as_real(name, "target", road, bring(road, target, like), like)
+    if tuple(prediction.shape) != tuple(target.shape):
+        raise ShapeError(
+            f"{name}: `prediction` and `target` must have one shape, got {tuple(prediction.shape)} and "
+            f"{tuple(target.shape)}."
+        )
+    return road, prediction, target

@@ -14,8 +14,15 @@ from typing import Any
 import numpy as np
 
 from abstain._arrays import Array, Namespace, float_dtype, is_concrete
-from abstain._check import check_choice, check_finite
-from abstain._check_classes import Classes, check_classes, check_labels, check_positive, check_same_shape
+from abstain._check import (
+    Classes,
+    check_choice,
+    check_classes,
+    check_finite,
+    check_labels,
+    check_positive,
+    check_same_shape,
+)
 from abstain.core import simplex
 from abstain.errors import InputError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core import compaction, device
+from abstain.core import device
 from abstain.core.estimators import ESTIMATORS, TIES
 
 torch = pytest.importorskip("torch")
@@ -24,7 +24,7 @@ def xp():
 @pytest.mark.parametrize("chunk", [7, 64, 1 << 20])
 def test_equals_the_numpy_road(xp, estimator, ties, chunk, monkeypatch):
     monkeypatch.setattr(device, "CHUNK", chunk)
-    monkeypatch.setattr(compaction, "CHUNK", chunk)
+    monkeypatch.setattr(device, "CHUNK", chunk)
     rng = np.random.default_rng(0)
     for confidence in (
         rng.random(300, dtype=np.float32),
@@ -44,9 +44,9 @@ def test_equals_the_numpy_road(xp, estimator, ties, chunk, monkeypatch):
 
 
 def test_block_ends_of_sorted_keys(xp, monkeypatch):
-    monkeypatch.setattr(compaction, "CHUNK", 16)
+    monkeypatch.setattr(device, "CHUNK", 16)
     keys = np.sort(np.random.default_rng(0).integers(-40, 40, 100).astype(np.int32))
-    place, errors = compaction.block_ends(xp, torch.from_numpy(keys))
+    place, errors = device.block_ends(xp, torch.from_numpy(keys))
     expected = [i for i in range(100) if i == 99 or keys[i] // 2 != keys[i + 1] // 2]
     assert place.tolist() == expected
     assert errors.tolist() == [int(sum(k % 2 for k in keys[: i + 1])) for i in expected]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core import digits, packed
+from abstain.core import sorting
 
 
 def one_by_one(work, count):
@@ -44,20 +44,20 @@ KINDS = ["uniform", "up to the top", "one value", "zeros", "few values", "small"
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [1, 2, 255, 4096, 20_011])
 def test_keys_come_out_in_order(n, kind, dtype, monkeypatch):
-    monkeypatch.setattr(digits, "_CHUNK", 1000)
+    monkeypatch.setattr(sorting, "_CHUNK", 1000)
     keys = keys_of(kind, n, dtype, np.random.default_rng(n))
     expected = sorted(keys.tolist())
-    found = digits.sort_by_digits(keys.copy(), one_by_one)
+    found = sorting.sort_by_digits(keys.copy(), one_by_one)
     assert found.dtype == dtype
     assert found.tolist() == expected
 
 
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
 def test_groups_too_large_for_digits(dtype, monkeypatch):
-    monkeypatch.setattr(digits, "_CHUNK", 1000)
-    monkeypatch.setattr(digits, "_MOST", 300)
+    monkeypatch.setattr(sorting, "_CHUNK", 1000)
+    monkeypatch.setattr(sorting, "_MOST", 300)
     keys = keys_of("a heavy value", 9_999, dtype, np.random.default_rng(0))
-    assert digits.sort_by_digits(keys.copy(), one_by_one).tolist() == sorted(keys.tolist())
+    assert sorting.sort_by_digits(keys.copy(), one_by_one).tolist() == sorted(keys.tolist())
 
 
 def test_keys_that_differ_only_below_the_digits_looked_at():
@@ -67,15 +67,15 @@ def test_keys_that_differ_only_below_the_digits_looked_at():
         0, 256, 5000, dtype=np.uint64
     )
     out = np.empty_like(keys)
-    digits._order([keys[:2000], keys[2000:]], out)
+    sorting._order([keys[:2000], keys[2000:]], out)
     assert out.tolist() == sorted(keys.tolist())
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_threads_share_the_work(workers, monkeypatch):
-    monkeypatch.setattr(packed, "threads", lambda: workers)
+    monkeypatch.setattr(sorting, "threads", lambda: workers)
     keys = np.random.default_rng(2).integers(0, 1 << 62, 300_000, dtype=np.uint64)
-    assert np.array_equal(digits.sort_by_digits(keys.copy(), packed._each), np.sort(keys))
+    assert np.array_equal(sorting.sort_by_digits(keys.copy(), sorting._each), np.sort(keys))
 
 
 @pytest.mark.parametrize("slow", [False, True])
@@ -86,16 +86,16 @@ def test_the_area_is_the_same_number_by_either_sort(slow, dtype, monkeypatch):
     loss = rng.random(50_000) < 0.3
     expected = abstain.aurc(loss, confidence)
     asked = []
-    monkeypatch.setattr(packed, "_DIGITS_FROM", 1000)
-    monkeypatch.setattr(digits, "numpy_sorts_slowly", lambda: asked.append(1) or slow)
+    monkeypatch.setattr(sorting, "_DIGITS_FROM", 1000)
+    monkeypatch.setattr(sorting, "numpy_sorts_slowly", lambda: asked.append(1) or slow)
     assert abstain.aurc(loss, confidence) == expected
     assert asked
 
 
 def test_the_processor_is_timed_once(monkeypatch):
-    first = digits.numpy_sorts_slowly()
-    monkeypatch.setattr(digits, "_SLOW", 0.0 if not first else 1e9)
-    assert digits.numpy_sorts_slowly() is first
-    digits.numpy_sorts_slowly.cache_clear()
-    assert digits.numpy_sorts_slowly() is not first
-    digits.numpy_sorts_slowly.cache_clear()
+    first = sorting.numpy_sorts_slowly()
+    monkeypatch.setattr(sorting, "_SLOW", 0.0 if not first else 1e9)
+    assert sorting.numpy_sorts_slowly() is first
+    sorting.numpy_sorts_slowly.cache_clear()
+    assert sorting.numpy_sorts_slowly() is not first
+    sorting.numpy_sorts_slowly.cache_clear()

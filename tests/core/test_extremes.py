@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core import packed
-from abstain.core.estimators import ESTIMATORS
-from abstain.core.special import harmonic_difference, log_factorial_difference
+from abstain.core import sorting
+from abstain.core.estimators import ESTIMATORS, harmonic_difference, log_factorial_difference
 
 
 @pytest.mark.parametrize(
@@ -78,7 +77,7 @@ def test_float64_confidences_that_agree_in_their_leading_bits():
     rng = np.random.default_rng(0)
     confidence = 1 - rng.permutation(70_000) * 2.0**-53  # neighbours in float64: leading bits alike
     confidence[0] = -1.0  # both signs: no room for the index below the key
-    order = packed.order_of(confidence)
+    order = sorting.order_of(confidence)
     assert np.array_equal(order, np.argsort(-confidence, kind="stable"))
 
 
@@ -86,13 +85,13 @@ def test_order_is_stable_and_descending_for_both_widths():
     rng = np.random.default_rng(1)
     for dtype in (np.float32, np.float64):
         confidence = rng.integers(-50, 50, 10_000).astype(dtype)
-        assert np.array_equal(packed.order_of(confidence), np.argsort(-confidence, kind="stable"))
+        assert np.array_equal(sorting.order_of(confidence), np.argsort(-confidence, kind="stable"))
 
 
 def test_sort_in_threads_sorts():
     keys = np.random.default_rng(0).integers(0, 1000, 3_000_000).astype(np.uint32)
-    assert np.array_equal(packed.sort_in_place(keys.copy()), np.sort(keys))
-    assert np.array_equal(packed.sort_in_place(np.full(3_000_000, 7, np.uint32)), np.full(3_000_000, 7))
+    assert np.array_equal(sorting.sort_in_place(keys.copy()), np.sort(keys))
+    assert np.array_equal(sorting.sort_in_place(np.full(3_000_000, 7, np.uint32)), np.full(3_000_000, 7))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core.blocks import Blocks
 from abstain.core.estimators import ESTIMATORS, area
+from abstain.core.rows import Blocks
 
 METRICS = {
     **{f"aurc_{e}": (abstain.aurc, {"estimator": e}) for e in ESTIMATORS},

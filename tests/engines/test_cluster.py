@@ -11,7 +11,7 @@ import pytest
 import abstain
 from abstain.engines import cluster
 from abstain.engines import dask as engine
-from abstain.engines.asking import fields_for
+from abstain.engines.plan import fields_for
 
 from .conftest import write_parts
 from .definitions import influence
@@ -169,8 +169,7 @@ def test_ten_megabytes_are_enough_for_twenty_million_samples(tmp_path, dask_clie
 
 
 def test_a_stretch_of_a_file_knows_its_rows(two_models):
-    from abstain.engines.locating import find_files, stretches
-    from abstain.engines.sources import Fields, batches
+    from abstain.engines.read import Fields, batches, find_files, stretches
 
     path, g1, *_ = two_models
     files = find_files("test", path)

@@ -7,9 +7,8 @@ import pytest
 
 import abstain
 from abstain.core import tally
-from abstain.engines import counting, filerun, files, outofcore
-from abstain.engines.grouping import items_of
-from abstain.engines.items import Items, joined, nothing
+from abstain.engines import files, plan
+from abstain.engines.histogram import Items, items_of, joined, nothing
 from abstain.engines.ranges import Columns, gathered, split
 from abstain.errors import DataError
 
@@ -20,10 +19,10 @@ pq = pytest.importorskip("pyarrow.parquet")
 @pytest.fixture(autouse=True)
 def counts_small_data(monkeypatch):
     """Take the counted road from a thousand samples on, and tell whether it was taken."""
-    monkeypatch.setattr(outofcore, "_COUNT_FROM", 1000)
-    monkeypatch.setattr(filerun, "_SAMPLE_FROM", 1000)
-    monkeypatch.setattr(outofcore, "samples_that_fit", lambda *a: 3000)
-    monkeypatch.setattr(filerun, "_fits", lambda *a: False)
+    monkeypatch.setattr(files, "_COUNT_FROM", 1000)
+    monkeypatch.setattr(files, "_SAMPLE_FROM", 1000)
+    monkeypatch.setattr(files, "samples_that_fit", lambda *a: 3000)
+    monkeypatch.setattr(files, "_fits", lambda *a: False)
     seen = []
     real = tally.Tally.add
     monkeypatch.setattr(tally.Tally, "add", lambda self, l, g: (seen.append(len(l)), real(self, l, g))[1])
@@ -172,7 +171,7 @@ def test_the_window_holds_most_samples_that_its_room_allows():
     rng = np.random.default_rng(6)
     g = 1 - rng.random(1 << 18, dtype=np.float32)
     for room in (48 << 20, 64 << 20, 200 << 20):
-        ends = counting.window(histogram(g), 10**9, room)
+        ends = plan.window(histogram(g), 10**9, room)
         assert ends is not None
         assert 0.9 * room < tally.bytes_between(*ends) <= room + 8
         octaves = room / 8 / 2**23  # between 1/2 and 1 lie as many numbers as between 1/4 and 1/2
@@ -182,11 +181,11 @@ def test_the_window_holds_most_samples_that_its_room_allows():
 
 def test_the_window_leaves_out_what_is_sparse():
     g = 1 - np.random.default_rng(6).random(1 << 18, dtype=np.float32)
-    ends = counting.window(histogram(g), 10**8, 4 << 30)
+    ends = plan.window(histogram(g), 10**8, 4 << 30)
     assert ends is not None
     # from 2^-(k+1) to 2^-k there are 1e8 / 2^(k + 1) samples on 2^23 numbers: more than half a sample each to 2^-4
     assert ends[0] == pytest.approx(2.0**-4, rel=0.01)
-    assert counting.window(histogram(g), 10**6, 4 << 30) is None
+    assert plan.window(histogram(g), 10**6, 4 << 30) is None
 
 
 def test_two_neighbours_in_the_sample_do_not_draw_the_window_to_them():
@@ -194,7 +193,7 @@ def test_two_neighbours_in_the_sample_do_not_draw_the_window_to_them():
     few = (2.0 ** -rng.uniform(1, 30, 3000)).astype(np.float32)
     few[:20] = np.nextafter(few[20:40], np.float32(1))  # chance brings some very close together
     g = np.concatenate([1 - rng.random(200_000, dtype=np.float32) * np.float32(0.01), few])
-    ends = counting.window(histogram(g), 10**8, 4 << 30)
+    ends = plan.window(histogram(g), 10**8, 4 << 30)
     assert ends is not None
     assert ends[0] > 0.9
 
@@ -202,12 +201,12 @@ def test_two_neighbours_in_the_sample_do_not_draw_the_window_to_them():
 @pytest.mark.parametrize("rows", [1 << 32, 1 << 40])
 def test_no_window_where_a_counter_could_overflow(rows):
     g = dense(10_000, np.random.default_rng(0))
-    assert counting.window(histogram(g), (1 << 32) - 1, 1 << 30) is not None
-    assert counting.window(histogram(g), rows, 1 << 30) is None
+    assert plan.window(histogram(g), (1 << 32) - 1, 1 << 30) is not None
+    assert plan.window(histogram(g), rows, 1 << 30) is None
 
 
 def test_no_window_over_nothing():
-    assert counting.window(Items(np.empty(0), np.empty(0), np.empty((2, 0))), 10, 1 << 20) is None
+    assert plan.window(Items(np.empty(0), np.empty(0), np.empty((2, 0))), 10, 1 << 20) is None
 
 
 @pytest.mark.filterwarnings("error")

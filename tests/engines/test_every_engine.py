@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from abstain.engines import Sketch, files
-from abstain.engines.asking import ask_for
-from abstain.engines.local import summary_of
-from abstain.engines.sources import ready
+from abstain.engines.finish import summary_of
+from abstain.engines.plan import ask_for
+from abstain.engines.read import ready
 
 from .definitions import by_definition, oracle
 
@@ -16,10 +16,10 @@ from .definitions import by_definition, oracle
 @pytest.fixture
 def tiny_ranges(monkeypatch):
     """Budgets so small that even little data is cut into ranges, spilled and refined."""
-    from abstain.engines import outofcore
+    from abstain.engines import files
 
-    monkeypatch.setattr(outofcore, "samples_that_fit", lambda *a: 1500)
-    import abstain.engines.filerun as filerun
+    monkeypatch.setattr(files, "samples_that_fit", lambda *a: 1500)
+    import abstain.engines.files as filerun
 
     monkeypatch.setattr(filerun, "_fits", lambda *a: False)
 

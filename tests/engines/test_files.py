@@ -31,11 +31,10 @@ def sample():
 
 @pytest.fixture
 def tiny_ranges(monkeypatch):
-    import abstain.engines.filerun as filerun
-    from abstain.engines import outofcore
+    import abstain.engines.files as files
 
-    monkeypatch.setattr(outofcore, "samples_that_fit", lambda *a: 2000)
-    monkeypatch.setattr(filerun, "_fits", lambda *a: False)
+    monkeypatch.setattr(files, "samples_that_fit", lambda *a: 2000)
+    monkeypatch.setattr(files, "_fits", lambda *a: False)
 
 
 def write(path, kind, l, g):
@@ -223,7 +222,7 @@ def test_fractional_weights_reach_the_same_area(sample, tmp_path, tiny_ranges):
 
 SCRIPT = """
 import resource, signal, sys, time
-import abstain.engines.filerun as filerun
+import abstain.engines.files as filerun
 from abstain.engines import files, outofcore
 outofcore.samples_that_fit = lambda *a: 2000
 filerun._fits = lambda *a: False
@@ -290,19 +289,19 @@ def test_an_interrupted_run_is_taken_up_again(sample, tmp_path, tiny_ranges, mon
     keep = str(tmp_path / "keep")
     interrupted(path, f"resume={keep!r}")
     assert (tmp_path / "keep" / "progress.json").exists()
-    from abstain.engines import locating, outofcore
+    from abstain.engines import files, read
 
     seen = []
-    original = outofcore.Run.scatter
+    original = files.Run.scatter
 
     def counted(self, *a):
         read = self.read
         self.read = lambda file: (seen.append(file), read(file))[1]
         return original(self, *a)
 
-    monkeypatch.setattr(outofcore.Run, "scatter", counted)
+    monkeypatch.setattr(files.Run, "scatter", counted)
     assert files.aurc(path, resume=keep) == pytest.approx(abstain.aurc(l, g), rel=1e-13)
-    assert len(seen) == len(locating.find_files("test", path)) - 5  # five were done before
+    assert len(seen) == len(read.find_files("test", path)) - 5  # five were done before
     assert not os.path.exists(keep)
 
 
@@ -351,7 +350,7 @@ def test_a_right_answer_is_zero_or_one(sample, tmp_path):
 @pytest.mark.parametrize("groups", [None, "team"])
 def test_work_is_taken_up_with_the_ranges_it_was_begun_with(sample, tmp_path, monkeypatch, groups):
     """Between the two runs the memory to spare changes, and with it where ranges would be cut."""
-    from abstain.engines import filerun, outofcore
+    from abstain.engines import files
 
     l, g = sample
     team = np.where(g > 0.3, "a", "b")
@@ -360,8 +359,8 @@ def test_work_is_taken_up_with_the_ranges_it_was_begun_with(sample, tmp_path, mo
         some = slice(5000 * k, 5000 * (k + 1))
         table = pa.table({"confidence": g[some], "loss": l[some], "team": team[some]})
         pa.parquet.write_table(table, tmp_path / "data" / f"{k}.parquet")
-    monkeypatch.setattr(filerun, "_fits", lambda *a: False)
-    monkeypatch.setattr(outofcore, "samples_that_fit", lambda *a: 2000)
+    monkeypatch.setattr(files, "_fits", lambda *a: False)
+    monkeypatch.setattr(files, "samples_that_fit", lambda *a: 2000)
     stopped = []
 
     def note(*given):
@@ -370,12 +369,12 @@ def test_work_is_taken_up_with_the_ranges_it_was_begun_with(sample, tmp_path, mo
             stopped.append(1)
             raise KeyboardInterrupt
 
-    real = outofcore._note
-    monkeypatch.setattr(outofcore, "_note", note)
+    real = files._note
+    monkeypatch.setattr(files, "_note", note)
     ask = {"resume": str(tmp_path / "kept"), "groups": groups}
     with pytest.raises(KeyboardInterrupt):
         files.aurc(str(tmp_path / "data"), **ask)
-    monkeypatch.setattr(outofcore, "samples_that_fit", lambda *a: 3500)
+    monkeypatch.setattr(files, "samples_that_fit", lambda *a: 3500)
     found = files.aurc(str(tmp_path / "data"), **ask)
     if groups is None:
         assert found == pytest.approx(abstain.aurc(l, g), rel=1e-12)
@@ -427,7 +426,7 @@ ODD_LISTS = {
 @pytest.mark.parametrize("kind", ODD_LISTS)
 def test_lists_of_logits_of_other_lengths_are_refused_by_their_row(kind, tmp_path):
     from abstain.engines import cluster
-    from abstain.engines.asking import fields_for
+    from abstain.engines.plan import fields_for
 
     rows, row = ODD_LISTS[kind]
     table = pa.table({"z": pa.array(rows), "label": np.zeros(len(rows), dtype=int)})

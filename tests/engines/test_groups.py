@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from abstain.engines import cluster, dask, files, slots, spark
-from abstain.engines.labels import by_label, labels_of
+from abstain.engines import cluster, dask, plan, spark
 from abstain.engines.ranges import Columns
+from abstain.engines.read import by_label, labels_of
 from abstain.errors import DataError, InputError
 
 from .conftest import write_parts
@@ -46,11 +46,11 @@ def grouped(request, tmp_path_factory):
 def engine_of(name, request):
     """`evaluate`, `aurc`, and where they run."""
     if name == "files":
-        from abstain.engines import filerun, outofcore
+        from abstain.engines import files
 
         patch = request.getfixturevalue("monkeypatch")
-        patch.setattr(outofcore, "samples_that_fit", lambda *a: 1000)
-        patch.setattr(filerun, "_fits", lambda *a: False)
+        patch.setattr(files, "samples_that_fit", lambda *a: 1000)
+        patch.setattr(files, "_fits", lambda *a: False)
         return files, {}
     if name == "dask":
         return dask, {"client": request.getfixturevalue("dask_client")}
@@ -158,10 +158,10 @@ def test_groups_share_tasks(dask_client):
     }
     survey = cluster.survey_groups(groups, "test")
     rows = sum(c.rows for c in groups.values())
-    found = slots.slots_for(survey, 4)
+    found = plan.slots_for(survey, 4)
     assert found.total >= 100 + 2  # the large one is cut
     assert found.bundles <= 6
-    parts, sums = slots.bundled(groups, found, keep=True)
+    parts, sums = plan.bundled(groups, found, keep=True)
     sizes = [sum(columns.rows for _, columns in part) for part in parts]
     assert sum(sizes) == rows
     assert max(sizes) < 1.3 * rows / 4
@@ -170,8 +170,8 @@ def test_groups_share_tasks(dask_client):
         assert np.isin(columns.confidence, groups[group].confidence).all()
         assert sums.sums[0, number] == columns.rows
         assert sums.sums[1, number] == columns.loss.sum()
-    again, numbers = slots.numbered(groups, found)
-    assert {n: c.rows for n, c in slots.by_number(again, numbers)} == {
+    again, numbers = plan.numbered(groups, found)
+    assert {n: c.rows for n, c in plan.by_number(again, numbers)} == {
         n: c.rows for part in parts for n, c in part
     }
 
@@ -180,8 +180,8 @@ def test_a_heavy_tie_in_a_group_is_a_slot_of_its_own():
     rng = np.random.default_rng(7)
     g = np.where(rng.random(50_000) < 0.7, 1.0, rng.random(50_000))
     survey = cluster.survey_groups({"a": Columns(g < 0.5, g), "b": Columns(g[:9] < 0.5, g[:9])}, "test")
-    found = slots.slots_for(survey, 5)
-    _, sums = slots.bundled({"a": Columns(g < 0.5, g)}, found)
+    found = plan.slots_for(survey, 5)
+    _, sums = plan.bundled({"a": Columns(g < 0.5, g)}, found)
     heavy = int(np.argmax(sums.count))
     assert sums.low[heavy] == sums.high[heavy] == 1.0
     assert sums.count[heavy] == (g == 1).sum()

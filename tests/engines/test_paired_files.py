@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import abstain
 from abstain.cli import cli
-from abstain.engines import files, pairedfiles
+from abstain.engines import files, paired
 from abstain.engines.ranges import Columns
 from abstain.engines.spill import Spill
 from abstain.errors import DataError, InputError
@@ -53,9 +53,9 @@ def stored(models, tmp_path):
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(pairedfiles, "free", lambda memory: 0)
-    monkeypatch.setattr(pairedfiles, "_FEWEST", 400)
-    monkeypatch.setattr(pairedfiles, "_BATCH", 700)
+    monkeypatch.setattr(paired, "free", lambda memory: 0)
+    monkeypatch.setattr(paired, "_FEWEST", 400)
+    monkeypatch.setattr(paired, "_BATCH", 700)
 
 
 BOTH = {"first": ("g1", "l1"), "second": ("g2", "l2")}
@@ -79,7 +79,7 @@ def test_joint_influences_by_the_definition(cut, weighted, models, stored, reque
     if cut != "one range":
         request.getfixturevalue("tiny")
     if cut == "refined":
-        monkeypatch.setattr(pairedfiles, "_MOST_RANGES", 1)  # every range is too full at first
+        monkeypatch.setattr(paired, "_MOST_RANGES", 1)  # every range is too full at first
     found = files.compare(stored, **BOTH, sample_weight="w" if weighted else None)
     check(found, models, models[-1] if weighted else np.ones(N))
 
@@ -88,7 +88,7 @@ def test_joint_influences_by_the_definition(cut, weighted, models, stored, reque
 @pytest.mark.parametrize("ties", ["threshold", "expected"])
 def test_every_estimator_agrees_with_memory(estimator, ties, tmp_path, tiny):
     """The standard errors in memory come from other code: all samples in one ranking, no ranges."""
-    from abstain.core.spread import Options, values
+    from abstain.core.influence import Options, values
 
     g1, l1, g2, l2, _ = models = two_models("tied")
     path = write_parts(tmp_path / "data", dict(zip(("g1", "l1", "g2", "l2", "w"), models)))

@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from abstain.engines import dask, progress, spark
+from abstain import _progress
+from abstain.engines import dask, spark
 
 from .conftest import write_parts
 
@@ -44,9 +45,9 @@ def test_every_stage_reaches_its_total(name, stored, request, capsys):
     engine, where = engine_of(name, request)
     columns = {"confidence": "g1", "loss": "l1"}
     capsys.readouterr()
-    calm = engine.evaluate(stored, **columns, **where, progress=False)
+    calm = engine.evaluate(stored, **columns, **where, _progress=False)
     assert counts(capsys.readouterr().err) == {}
-    watched = engine.evaluate(stored, **columns, **where, progress=True)
+    watched = engine.evaluate(stored, **columns, **where, _progress=True)
     shown = counts(capsys.readouterr().err)
     assert watched.values == calm.values
     assert list(shown) == [*STAGES[name], *(f"oracle: {stage}" for stage in STAGES[name])]
@@ -58,7 +59,7 @@ def test_every_stage_reaches_its_total(name, stored, request, capsys):
 @pytest.mark.parametrize("name", ["dask", "spark"])
 def test_a_comparison_shows_both_models_and_the_joint_pass(name, stored, request, capsys):
     engine, where = engine_of(name, request)
-    engine.compare(stored, first=("g1", "l1"), second=("g2", "l2"), **where, progress=True)
+    engine.compare(stored, first=("g1", "l1"), second=("g2", "l2"), **where, _progress=True)
     shown = counts(capsys.readouterr().err)
     stages = [f"{model}: {stage}" for model in ("first", "second") for stage in STAGES[name]]
     assert list(shown) == [*stages, "joint"]
@@ -69,7 +70,7 @@ def test_spark_keeps_the_job_group_of_its_user(stored, spark_session, capsys):
     context = spark_session.sparkContext
     context.setJobGroup("mine", "my own work")
     try:
-        spark.aurc(stored, session=spark_session, confidence="g1", loss="l1", progress=True)
+        spark.aurc(stored, session=spark_session, confidence="g1", loss="l1", _progress=True)
         assert context.getLocalProperty("spark.jobGroup.id") == "mine"
         assert context.getLocalProperty("spark.job.description") == "my own work"
     finally:
@@ -89,19 +90,19 @@ class Display:
 
 def test_by_default_a_bar_waits_for_long_work_on_a_terminal(monkeypatch):
     display = Display()
-    shown = progress.Bars(display, patience=3600)
+    shown = _progress.Bars(display, patience=3600)
     shown.advance("survey", 1, 2)
     shown.close()
     assert "start" not in display.calls
     assert "stop" not in display.calls
-    shown = progress.Bars(display, patience=0)
+    shown = _progress.Bars(display, patience=0)
     shown.set("survey", 1, 2)
     shown.close()
     assert display.calls.count("start") == display.calls.count("stop") == 1
-    with progress.bars(None) as silent:
+    with _progress.bars(None) as silent:
         assert not silent.shown  # pytest has no terminal
     monkeypatch.setenv("FORCE_COLOR", "1")  # for rich, a terminal
-    with progress.bars(None) as drawn:
+    with _progress.bars(None) as drawn:
         assert drawn.shown
-    with progress.bars(False) as silent:
+    with _progress.bars(False) as silent:
         assert not silent.shown

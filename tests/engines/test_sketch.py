@@ -10,7 +10,7 @@ import pytest
 
 import abstain
 from abstain.engines import Sketch
-from abstain.engines.items import Items, as_bins, joined
+from abstain.engines.histogram import Items, as_bins, joined
 from abstain.errors import DataError, InputError
 
 N = 1_000_000
@@ -194,7 +194,7 @@ def test_negative_losses_have_no_certificate_and_say_so():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_tensors_are_sketched_where_they_live(weighted):
     torch = pytest.importorskip("torch")
-    from abstain.engines.grouping import items_of, items_of_tensor
+    from abstain.engines.histogram import items_of, items_of_tensor
 
     rng = np.random.default_rng(6)
     l, g, w = rng.random(30_000) < 0.3, rng.random(30_000).astype(np.float32), rng.random(30_000)
@@ -227,17 +227,17 @@ def test_overlapping_items_bound_every_arrangement(seed):
     items = Items(np.array(lows)[order], np.array(highs)[order], np.array(sums, float)[order].T)
     l, g = np.concatenate(losses), np.concatenate(places)
     most = max(l.max(), 1.0)
-    from abstain.core import binning
+    from abstain.core import bins as core_bins
 
     for whole in (True, False):
         bins = as_bins(items, most, whole)
-        for area, metric in ((binning.aurc, abstain.aurc), (binning.augrc, abstain.augrc)):
+        for area, metric in ((core_bins.aurc, abstain.aurc), (core_bins.augrc, abstain.augrc)):
             found = area(bins, most)
             truth = metric(l, g)
             assert found.low - 1e-12 <= truth <= found.high + 1e-12
     fewer = joined([items], 2)
     assert len(fewer) <= 2
-    found = binning.aurc(as_bins(fewer, most, True), most)
+    found = core_bins.aurc(as_bins(fewer, most, True), most)
     assert found.low - 1e-12 <= abstain.aurc(l, g) <= found.high + 1e-12
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.evaluation import Comparison, compare, telling_apart
+from abstain.evaluation import Comparison, compare, comparison
 from abstain.inference import paired_difference, unpaired_difference
 
 matplotlib.use("Agg")
@@ -114,7 +114,7 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
     assert near.standard_error == pytest.approx(truth.standard_error, rel=1e-9)
     rows = np.random.default_rng(0).normal(size=(3, 1000))
     rows[1] = rows[0] + 1e-9 * rows[2]
-    errors = telling_apart.difference_errors(rows)
+    errors = comparison.difference_errors(rows)
     for a, b in combinations(range(3), 2):
         assert errors[a, b] == errors[b, a] == pytest.approx(np.linalg.norm(rows[a] - rows[b]), rel=1e-9)
 
@@ -126,7 +126,7 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
 def test_holm_against_its_definition(seed):
     p = np.random.default_rng(seed).random(7) ** 3
     p[3] = p[1]
-    corrected = telling_apart.holm(p)
+    corrected = comparison.holm(p)
     for level in np.linspace(0.001, 0.999, 400):
         rejected = set()
         for k, i in enumerate(np.argsort(p, kind="stable")):  # step down until the first failure
@@ -191,7 +191,7 @@ def test_groups_are_the_largest_sets_without_a_difference(seed):
         if not any(different[a, b] for a, b in combinations(s, 2))
     ]
     largest = [s for s in fine if not any(s < other for other in fine)]
-    found = [set(s) for s in telling_apart.groups_of_equals(different)]
+    found = [set(s) for s in comparison.groups_of_equals(different)]
     assert sorted(map(sorted, found)) == sorted(map(sorted, largest))
 
 

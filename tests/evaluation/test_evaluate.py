@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core.blocks import Blocks
+from abstain.core.rows import Blocks
 from abstain.evaluation import Evaluation, evaluate, evaluate_blocks, register_engine
 from abstain.metrics.registry import by_name
 

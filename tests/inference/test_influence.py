@@ -7,11 +7,11 @@ import pytest
 from scipy.special import digamma, gammaln
 
 import abstain
+from abstain.core import influence as core_influence
 from abstain.core import influence as of
-from abstain.core import spread
-from abstain.core.blocks import Blocks
-from abstain.core.one_sweep import area_spread
-from abstain.core.spread import Options
+from abstain.core.areas import area_spread
+from abstain.core.influence import Options
+from abstain.core.rows import Blocks
 from abstain.inference import influence, standard_error
 
 ESTIMATORS = ("harmonic", "log", "loo", "sele", "2sele")
@@ -108,7 +108,7 @@ def draw(seed, n=24, zero_one=True, levels=6, weights=True):
 @pytest.mark.parametrize("zero_one", [True, False])
 def test_area_influence_is_the_derivative(estimator, ties, zero_one, weights, seed):
     w, l, g = draw(seed, zero_one=zero_one, weights=weights)
-    estimate, values = spread.values("aurc", l, g, w if weights else None, Options(estimator, ties))
+    estimate, values = core_influence.values("aurc", l, g, w if weights else None, Options(estimator, ties))
     assert estimate == pytest.approx(value("aurc", w, l, g, estimator, ties), rel=1e-12)
     expected = derivative(lambda v: value("aurc", v, l, g, estimator, ties), w)
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
@@ -118,11 +118,11 @@ def test_area_influence_is_the_derivative(estimator, ties, zero_one, weights, se
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("weights", [True, False])
 @pytest.mark.parametrize("zero_one", [True, False])
-@pytest.mark.parametrize("metric", spread.METRICS)
+@pytest.mark.parametrize("metric", core_influence.METRICS)
 def test_every_metric_influence_is_the_derivative(metric, zero_one, weights, seed):
     zero_one = zero_one or metric == "auroc"  # which is of right and wrong only
     w, l, g = draw(seed + 10, zero_one=zero_one, weights=weights)
-    estimate, values = spread.values(metric, l, g, w if weights else None)
+    estimate, values = core_influence.values(metric, l, g, w if weights else None)
     assert estimate == pytest.approx(value(metric, w, l, g), rel=1e-12)
     np.testing.assert_allclose(values, derivative(lambda v: value(metric, v, l, g), w), rtol=1e-6, atol=1e-7)
     assert w @ values == pytest.approx(0, abs=1e-11 * w.sum())
@@ -133,7 +133,7 @@ def test_every_metric_influence_is_the_derivative(metric, zero_one, weights, see
 @pytest.mark.parametrize("oracle", ["empirical", "asymptotic"])
 def test_oracle_metrics_by_estimator_and_oracle(metric, estimator, oracle):
     w, l, g = draw(5)
-    estimate, values = spread.values(metric, l, g, w, Options(estimator, "threshold", oracle))
+    estimate, values = core_influence.values(metric, l, g, w, Options(estimator, "threshold", oracle))
     expected = derivative(lambda v: value(metric, v, l, g, estimator, "threshold", oracle), w)
     assert estimate == pytest.approx(value(metric, w, l, g, estimator, "threshold", oracle), rel=1e-12)
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
@@ -141,8 +141,8 @@ def test_oracle_metrics_by_estimator_and_oracle(metric, estimator, oracle):
 
 def test_estimates_are_those_of_the_metrics():
     w, l, g = draw(3)
-    for metric in spread.METRICS:
-        assert spread.values(metric, l, g, w)[0] == pytest.approx(
+    for metric in core_influence.METRICS:
+        assert core_influence.values(metric, l, g, w)[0] == pytest.approx(
             getattr(abstain, metric)(l, g, sample_weight=w), rel=1e-12
         )
 
@@ -152,7 +152,7 @@ def test_fractional_weights():
     _, l, g = draw(8, zero_one=False)
     w = rng.random(len(l)) + 0.1
     for metric in ("aurc", "augrc", "risk", "prediction_rejection_ratio"):
-        _, values = spread.values(metric, l, g, w)
+        _, values = core_influence.values(metric, l, g, w)
         np.testing.assert_allclose(
             values, derivative(lambda v, m=metric: value(m, v, l, g), w), rtol=1e-6, atol=1e-7
         )
@@ -169,8 +169,8 @@ def test_sweep_rows_and_samples_agree(n, levels, dtype):
     g = rng.random(n) if levels is None else rng.integers(0, levels, n) / levels
     l = rng.random(n) < 0.3 if dtype is bool else rng.exponential(1.0, n).astype(dtype)
     l[0] = 1
-    estimate, values = spread.values("aurc", l, g)
-    by_rows = spread.of_moments("aurc", spread.moments_of_samples(l, g))
+    estimate, values = core_influence.values("aurc", l, g)
+    by_rows = core_influence.of_moments("aurc", core_influence.moments_of_samples(l, g))
     assert by_rows.estimate == pytest.approx(estimate, rel=1e-12)
     assert by_rows.second == pytest.approx(values @ values, rel=1e-9)
     if dtype is bool:
@@ -190,25 +190,25 @@ def test_weighted_rows_agree_with_samples_and_merge():
     n = 400
     g, l, w = rng.integers(0, 30, n) / 30, rng.exponential(1, n), rng.random(n) + 0.2
     for metric in ("aurc", "augrc", "risk"):
-        _, values = spread.values(metric, l, g, w)
+        _, values = core_influence.values(metric, l, g, w)
         whole = Blocks.from_samples(l[:150], g[:150], w[:150]).merge(
             Blocks.from_samples(l[150:], g[150:], w[150:])
         )
-        found = spread.of_moments(metric, spread.moments_of_blocks(whole))
+        found = core_influence.of_moments(metric, core_influence.moments_of_blocks(whole))
         assert found.second == pytest.approx(np.sum((w * values) ** 2), rel=1e-10)
 
 
 def test_batches_of_rows_give_the_lines_of_each():
     rng = np.random.default_rng(0)
     g, l = rng.integers(0, 40, (3, 300)) / 40, rng.random((3, 300)) < 0.3
-    from abstain.core import fast
+    from abstain.core import areas
 
-    rows = fast.rows_of(l, g)
-    for metric in spread.METRICS:
-        line = spread.of_rows(metric, rows)
+    rows = areas.rows_of(l, g)
+    for metric in core_influence.METRICS:
+        line = core_influence.of_rows(metric, rows)
         squares = of.second_moment(line, rows.m, rows.L, rows.L)
         for i in range(3):
-            estimate, values = spread.values(metric, l[i], g[i])
+            estimate, values = core_influence.values(metric, l[i], g[i])
             assert line.estimate[i] == pytest.approx(estimate, rel=1e-12)
             assert squares[i] == pytest.approx(values @ values, rel=1e-10)
 
@@ -227,7 +227,7 @@ def test_batched_rows_count_beyond_a_byte():
 def test_order_of_entry_only_permutes():
     w, l, g = draw(2)
     shuffle = np.random.default_rng(0).permutation(len(l))
-    for metric in spread.METRICS:
+    for metric in core_influence.METRICS:
         whole = influence(metric, l, g, sample_weight=w).values
         np.testing.assert_allclose(
             influence(metric, l[shuffle], g[shuffle], sample_weight=w[shuffle]).values,

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import stdtrit
 
 import abstain
-from abstain.core.blocks import Blocks
+from abstain.core.rows import Blocks
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.inference import influence, interval, interval_from_blocks, standard_error
 

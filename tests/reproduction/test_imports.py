@@ -65,7 +65,7 @@ def test_the_check_finds_what_is_private():
         "from abstain._arrays import Array",
         "from abstain.core import rows",
         "import abstain.core",
-        "from abstain.theory._series import x",
+        "from abstain.theory.weights import x",
         "import abstain\nabstain._check.check_choice('a')",
         "from abstain.inference import _analytic",
         "from abstain import theory\ntheory._series.x",

@@ -7,8 +7,7 @@ import pytest
 
 import abstain
 from abstain import theory
-from abstain.theory.profiles import as_profile
-from abstain.theory.variance import asymptotic_deviation
+from abstain.theory.populations import as_profile, asymptotic_deviation
 
 NAMED = theory.populations.NAMED
 

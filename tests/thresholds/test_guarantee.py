@@ -185,14 +185,14 @@ def test_importance_weights_carry_the_promise_to_the_other_population():
 
 def test_planted_faults_break_the_promise(monkeypatch):
     """The simulations can fail: test the most optimistic start at full level each, and the flat profile shows it."""
-    from abstain.thresholds import methods
+    from abstain.thresholds import calibration
 
     def greedy(p, weights, least_p=None):
         return methods_walk(level=np.full(p.shape, DELTA), passed=p <= DELTA)
 
-    from abstain.thresholds.sequence import Walk as methods_walk
+    from abstain.thresholds.testing import Walk as methods_walk
 
-    monkeypatch.setattr(methods, "walk", greedy)
+    monkeypatch.setattr(calibration, "walk", greedy)
 
     def draw(rng):
         return rng.random(1000) < 0.1001, rng.random(1000)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import abstain
 from abstain.errors import DataError, InputError, ShapeError
-from abstain.thresholds import pvalues
-from abstain.thresholds.sequence import plan, walk
+from abstain.thresholds import testing
+from abstain.thresholds.testing import plan, walk
 
 
 def sample(n, seed=0, profile=lambda b: 0.3 * (1 - b), levels=None):
@@ -37,20 +37,20 @@ def exact_tail(errors, n, r):
 @settings(max_examples=60, deadline=None)
 def test_binomial_p_value_is_the_sum_of_its_terms(n, errors, r):
     errors = min(errors, n)
-    assert pvalues.binomial(np.asarray([errors]), np.asarray([n]), r)[0] == pytest.approx(
+    assert testing.binomial(np.asarray([errors]), np.asarray([n]), r)[0] == pytest.approx(
         exact_tail(errors, n, r), rel=1e-10
     )
 
 
 def test_p_values_of_nothing_are_one():
     zero = np.asarray([0])
-    assert pvalues.binomial(zero, zero, 0.1)[0] == 1
-    assert pvalues.hoeffding_bentkus(np.asarray([0.0]), zero, 0.1)[0] == 1
+    assert testing.binomial(zero, zero, 0.1)[0] == 1
+    assert testing.hoeffding_bentkus(np.asarray([0.0]), zero, 0.1)[0] == 1
 
 
 def test_bounded_p_values_are_valid_and_useful():
     """At the boundary of the hypothesis each is below alpha at most alpha of the time; for low losses it is small."""
-    from abstain.core.ranked import rank
+    from abstain.core.sorting import rank
 
     rng = np.random.default_rng(0)
     counts = np.asarray([40, 150])
@@ -63,23 +63,23 @@ def test_bounded_p_values_are_valid_and_useful():
         hb, bet = [], []
         for _ in range(2000):
             ranked = rank(draw(), rng.random(150))
-            hb.append(pvalues.hoeffding_bentkus(ranked.cum_loss[counts], counts, 0.1))
-            bet.append(pvalues.betting(ranked, counts, 0.1))
+            hb.append(testing.hoeffding_bentkus(ranked.cum_loss[counts], counts, 0.1))
+            bet.append(testing.betting(ranked, counts, 0.1))
         for p in (np.asarray(hb), np.asarray(bet)):
             for alpha in (0.01, 0.05, 0.2):
                 assert (p <= alpha).mean(axis=0).max() <= alpha + 3 * np.sqrt(alpha / 2000)
     ranked = rank(np.full(150, 0.03), rng.random(150))
-    assert pvalues.betting(ranked, counts, 0.1)[1] < 1e-3
+    assert testing.betting(ranked, counts, 0.1)[1] < 1e-3
 
 
 def test_betting_equals_the_product_written_out():
-    from abstain.core.ranked import rank
+    from abstain.core.sorting import rank
 
     rng = np.random.default_rng(1)
     loss, g = rng.random(300) * 0.2, rng.random(300)
     ordered = loss[np.argsort(-g)]
     counts = np.asarray([10, 11, 120, 300])
-    found = pvalues.betting(rank(loss, g), counts, 0.2)
+    found = testing.betting(rank(loss, g), counts, 0.2)
     scale, largest = 0.4, 0.95 / 0.8
     stakes = [largest]
     while stakes[0] > 1.75 / (300**0.5 * scale):

@@ -13,11 +13,10 @@ from metric_cases import ARGUMENTS, metrics
 from test_metrics import draw
 
 import abstain
-from abstain.core import bin_points
-from abstain.core.binmap import BinMap
-from abstain.core.binning import disjoint_bins
+from abstain.core import bins as core_bins
+from abstain.core.bins import BinMap, disjoint_bins
 from abstain.errors import InfeasibleError
-from abstain.torch import AURC, EAURC, bins, kernels
+from abstain.torch import AURC, EAURC, bins
 
 NAMES = tuple(metrics())
 
@@ -133,18 +132,18 @@ def test_points_are_bounded_over_all_arrangements(groups):
     )
     cases = list(arrangements(groups))
     for coverage in (0.2, 0.5, 0.8, 1.0):
-        found = bin_points.risk_at_coverage(table, coverage)
+        found = core_bins.risk_at_coverage(table, coverage)
         values = [abstain.risk_at_coverage(l, g, coverage=coverage) for l, g in cases]
         assert found.low - 1e-12 <= min(values)
         assert max(values) <= found.high + 1e-12
     for risk in (0.0, 0.25, 0.4, 0.6, 1.0):
-        found = bin_points.coverage_at_risk(table, risk)
+        found = core_bins.coverage_at_risk(table, risk)
         values = [abstain.coverage_at_risk(l, g, risk=risk) for l, g in cases]
         assert found.low - 1e-12 <= min(values)
         assert max(values) <= found.high + 1e-12
     errors = sum(map(sum, groups))
     if 0 < errors < sum(map(len, groups)):
-        found = bin_points.auroc(table)
+        found = core_bins.auroc(table)
         values = [abstain.auroc(l, g) for l, g in cases]
         assert min(values) == pytest.approx(found.low, abs=1e-12)
         assert max(values) == pytest.approx(found.high, abs=1e-12)
@@ -166,9 +165,9 @@ def test_order_preserving_integers_go_there_and_back():
     x = torch.tensor(
         [-torch.inf, -1e300, -2.5, -1e-300, 0.0, 1e-300, 0.5, 1.0, 1e300, torch.inf], dtype=torch.float64
     )
-    keys = kernels.to_ordered(x)
+    keys = bins.to_ordered(x)
     assert torch.all(keys.diff() > 0)
-    assert torch.equal(kernels.from_ordered(keys), x)
+    assert torch.equal(bins.from_ordered(keys), x)
 
 
 def test_bins_of_nothing_are_empty():

@@ -51,7 +51,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"abstain.cli.commands.{cmd_name}")
+        module = importlib.import_module(f"abstain.cli.{cmd_name}")
         command: click.Command = module.command
         return command
 
@@ -95,8 +95,8 @@ def exit_code(error: BaseException) -> int | None:
 
 def complain(error: BaseException) -> None:
     """One line on stderr; a preview of the columns before it when the choice among them was uncertain."""
+    from abstain.formats.columns import UncertainError
     from abstain.formats.limits import one_line
-    from abstain.formats.roles import UncertainError
 
     if isinstance(error, UncertainError) and sys.stderr.isatty():
         from abstain.cli.screen import show_preview

@@ -1,16 +1,21 @@
-"""Tables on the screen: readable at 80 columns, without colour, and in any encoding."""
+"""Results to the screen or to a file: tables readable at 80 columns, without colour, and in any encoding."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import click
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from abstain.cli.options import Output
 
 
 def console(*, stderr: bool = False, file: Any = None) -> Console:
@@ -85,3 +90,43 @@ def working(text: str) -> Iterator[None]:
         return
     with on.status(Text(text)):
         yield
+
+
+# delivery -----------------------------------------------------------------------------------------
+#
+# Results to the screen or to a file, in the form that was asked for.
+
+
+def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
+    """Columns as comma-separated text, every digit."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values()))
+    return text.getvalue()
+
+
+def deliver(output: Output, forms: Mapping[str, Callable[[], str]], screen: Callable[[Any], None]) -> None:
+    """Print, or write whole or not at all. `screen` draws on a rich console."""
+    if output.form == "screen" and output.path is None:
+        screen(console())
+        return
+    text = _drawn(screen) if output.form == "screen" else forms[output.form]()
+    text = text if text.endswith("\n") else text + "\n"
+    if output.path is None:
+        click.echo(text, nl=False)
+        return
+    from abstain.formats import replacing
+
+    with replacing(output.path) as stream:
+        stream.write(text.encode("utf-8"))
+    click.echo(f"wrote {click.format_filename(output.path)}", err=True)
+
+
+def _drawn(screen: Callable[[Any], None]) -> str:
+
+    text = io.StringIO()
+    on = console(file=text)
+    on.width = 100
+    screen(on)
+    return text.getvalue()

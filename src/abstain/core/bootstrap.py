@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain.core import packed
+from abstain.core import sorting
 from abstain.core.rows import Rows
 
 _AT_ONCE = 1 << 17  # numbers in one table of counts: it stays in cache
@@ -42,7 +42,7 @@ class Resampler:
         clusters: np.ndarray | None = None,
         strata: np.ndarray | None = None,
     ) -> None:
-        order = packed.order_of(confidence)
+        order = sorting.order_of(confidence)
         self.loss = loss[order].astype(np.float64)
         self.key = confidence[order]
         idle = 0 if idle_weight is None else len(idle_weight)

@@ -1,17 +1,94 @@
-r"""The plug-in estimators of AURC: each is a mean, over thresholds, of what is accepted there.
+r"""The estimators of AURC: what a row adds to the area, and the weight a rank or a sample carries.
 
-With rows (m, L, N, S) as in `rows`, no ties and unit weights, exchanging the two sums turns each term below into
-the rank weights of `weights`: :math:`\sum_t m_t S_t/N_t = \sum_i \ell_i \sum_{t \le s(i)} m_t/N_t`.
+With rows (m, L, N, S) as in `rows`, no ties and unit weights, exchanging the two sums turns the terms of an area into
+rank weights: :math:`\sum_t m_t S_t/N_t = \sum_i \ell_i \sum_{t \le s(i)} m_t/N_t`.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Literal, get_args
 
-from abstain._arrays import Array
-from abstain.core.rows import Rows
-from abstain.core.special import harmonic_difference, log_factorial_difference
+import numpy as np
+
+from abstain._arrays import Array, Namespace, float_dtype, running_max
+from abstain.core.rows import Rows, beside, rows_of_sorted
+
+# special ------------------------------------------------------------------------------------------
+#
+# Differences of harmonic numbers and log-factorials that keep their last digits.
+#
+# `H_b - H_a` by two calls of digamma loses everything when `b - a` is small beside `b`; here the difference is
+# formed first. Only `+ - * /`, `log`, `log1p`, `where` and a short table are used, so every array library runs it.
+
+
+_SMALL = 32  # from here on, the first terms of the asymptotic series are exact to double precision
+
+
+@functools.lru_cache(maxsize=1)
+def _small_tables() -> tuple[np.ndarray, np.ndarray]:
+    k = np.arange(1.0, _SMALL + 1)
+    return np.concatenate([[0.0], np.cumsum(1 / k)]), np.concatenate([[0.0], np.cumsum(np.log(k))])
+
+
+def _look_up(xp: Namespace, table: np.ndarray, index: Array) -> Array:
+    if xp is np:
+        return table[index.astype(np.int64)]
+    values = xp.zeros_like(index)
+    for k, value in enumerate(table):  # 33 selects: no gather, so it also traces and compiles
+        values = xp.where(index == k, float(value), values)
+    return values
+
+
+def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
+    """`H_high - H_low` for whole numbers `0 <= low <= high` held as floats, to a few units in the last digit."""
+    a, b = (
+        xp.maximum(low, xp.asarray(_SMALL, dtype=low.dtype)),
+        xp.maximum(high, xp.asarray(_SMALL, dtype=low.dtype)),
+    )
+    gap = b - a
+    # H_k = ln k + gamma + 1/(2k) - 1/(12k^2) + 1/(120k^4) - 1/(252k^6) + 1/(240k^8) - ...; differences taken exactly
+    u, v = 1 / a, 1 / b
+    inverse = -gap * u * v  # 1/b - 1/a
+    squares = inverse * (v + u)
+    fourth = squares * (v * v + u * u)
+    sixth = squares * (v**4 + u * u * v * v + u**4)
+    eighth = fourth * (v**4 + u**4)
+    large = xp.log1p(gap * u) + inverse / 2 - squares / 12 + fourth / 120 - sixth / 252 + eighth / 240
+    table, _ = _small_tables()
+    small = xp.asarray(_SMALL, dtype=low.dtype)
+    return large + (
+        _look_up(xp, table, xp.minimum(high, small)) - _look_up(xp, table, xp.minimum(low, small))
+    )
+
+
+def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
+    """`ln(high!) - ln(low!)` for whole numbers `0 <= low <= high` held as floats."""
+    small = xp.asarray(_SMALL, dtype=low.dtype)
+    a, b = xp.maximum(low, small), xp.maximum(high, small)
+    gap = b - a
+    u, v = 1 / a, 1 / b
+    inverse = -gap * u * v
+    cubes = inverse * (v * v + u * v + u * u)
+    fifth = inverse * (v**4 + v**3 * u + v * v * u * u + v * u**3 + u**4)
+    seventh = inverse * (v**6 + v**5 * u + v**4 * u**2 + v**3 * u**3 + v**2 * u**4 + v * u**5 + u**6)
+    # Stirling: ln k! = (k + 1/2) ln k - k + ln(2 pi)/2 + 1/(12k) - 1/(360k^3) + 1/(1260k^5) - 1/(1680k^7)
+    large = (a + 0.5) * xp.log1p(gap * u) + gap * (xp.log(b) - 1)
+    large = large + inverse / 12 - cubes / 360 + fifth / 1260 - seventh / 1680
+    _, table = _small_tables()
+    return large + (
+        _look_up(xp, table, xp.minimum(high, small)) - _look_up(xp, table, xp.minimum(low, small))
+    )
+
+
+# estimators ---------------------------------------------------------------------------------------
+#
+# The plug-in estimators of AURC: each is a mean, over thresholds, of what is accepted there.
+#
+# With rows (m, L, N, S) as in `rows`, no ties and unit weights, exchanging the two sums turns each term below into
+# the rank weights of `weights`: :math:`\sum_t m_t S_t/N_t = \sum_i \ell_i \sum_{t \le s(i)} m_t/N_t`.
+
 
 Estimator = Literal["harmonic", "log", "loo", "sele", "2sele"]
 Ties = Literal["threshold", "expected"]
@@ -90,3 +167,216 @@ def reads_block_loss(estimator: str, ties: str) -> bool:
 def area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
     """AURC of a table of rows, by one estimator."""
     return rows.xp.sum(area_terms(rows, estimator, ties), axis=-1) / rows.W[..., 0]
+
+
+# weights ------------------------------------------------------------------------------------------
+#
+# Weights of ranks and of samples: AURC is their weighted mean of losses.
+#
+# Untied, rank r = 1 (least confident) ... n:
+#
+#     harmonic  H_n - H_{n-r}          log   -ln(1 - r/(n+1))
+#     loo       H_{n-1} - H_{n-r}      sele  r/n              2sele  2r/n
+
+
+def rank_weights(n: int, estimator: str = "harmonic") -> np.ndarray:
+    """Weights of ranks 1 ... n without ties, ascending."""
+    if n > 1 << 16:
+        return _rank_weights(n, estimator)
+    return _cached_rank_weights(n, estimator)
+
+
+@functools.lru_cache(maxsize=64)
+def _cached_rank_weights(n: int, estimator: str) -> np.ndarray:
+    weights = _rank_weights(n, estimator)
+    weights.flags.writeable = False
+    return weights
+
+
+def _rank_weights(n: int, estimator: str) -> np.ndarray:
+    rank = np.arange(1.0, n + 1)
+    above = n - rank  # samples strictly more confident
+    if estimator == "harmonic":
+        return np.asarray(harmonic_difference(np, above, np.full(n, float(n))))
+    if estimator == "loo":
+        return np.asarray(harmonic_difference(np, above, np.full(n, n - 1.0)))
+    if estimator == "log":
+        return -np.log((above + 1) / (n + 1))
+    return rank / n * (2 if estimator == "2sele" else 1)
+
+
+def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
+    """The weight each member of a row's block carries; rows run from the most confident down."""
+    xp = rows.xp
+    if estimator == "2sele":
+        return 2 * row_weights(rows, "sele", ties)
+    above = rows.N - rows.m
+    below = rows.W - rows.N
+    mass = xp.where(rows.m > 0, rows.m, 1.0)
+    if estimator == "log":
+        mean_log = log_factorial_difference(xp, above, rows.N) / mass
+        return xp.log(rows.W + 1) - mean_log
+    if estimator == "sele":
+        return (below + (rows.m if ties == "threshold" else (rows.m + 1) / 2)) / rows.W
+    if ties == "threshold":
+        return _threshold_weights(rows, estimator)
+    total = harmonic_difference(xp, rows.N, rows.W + 0 * rows.N)
+    gain = harmonic_difference(xp, above, rows.N)
+    own = xp.where(rows.m > 1, 1 - above * gain / mass, 1 / xp.where(rows.N > 0, rows.N, 1.0))
+    return total + own - (1 / rows.W if estimator == "loo" else 0.0)
+
+
+def _threshold_weights(rows: Rows, estimator: str) -> Array:
+    """Sum over the blocks at or below one's own of mass / accepted mass (self left out for `loo`)."""
+    xp = rows.xp
+    one_out = 1.0 if estimator == "loo" else 0.0
+    accepted = rows.N - one_out
+    share = xp.where(accepted > 0, rows.m, 0.0) / xp.where(accepted > 0, accepted, 1.0)
+    from_below = xp.flip(xp.cumulative_sum(xp.flip(share, axis=-1), axis=-1), axis=-1)
+    if estimator == "loo":
+        some = accepted > 0
+        from_below = from_below - xp.astype(some, accepted.dtype) / xp.where(some, accepted, 1.0)
+    return from_below
+
+
+def sample_weights(
+    xp: Namespace, confidence: Array, weight: Array | None, estimator: str, ties: str
+) -> Array:
+    """The weight of each sample along the last axis, in the order given."""
+    order = xp.argsort(confidence, axis=-1, descending=True, stable=True)
+    ranked = xp.take_along_axis(confidence, order, axis=-1)
+    last = xp.ones_like(ranked[..., :1], dtype=xp.bool)
+    ends = xp.concat([ranked[..., 1:] != ranked[..., :-1], last], axis=-1)
+    wide = float_dtype(xp)
+    if weight is not None:
+        weight = xp.astype(xp.take_along_axis(weight, order, axis=-1), wide)
+    rows = rows_of_sorted(xp, xp.zeros_like(ranked, dtype=wide), ends, weight)
+    by_row = row_weights(rows, estimator, ties)
+    # members read their weight where their block's row stands: at the next end of a run
+    from_last = xp.flip(xp.broadcast_to(xp.arange(ranked.shape[-1], **beside(ranked)), ranked.shape), axis=-1)
+    nearest = xp.flip(
+        running_max(xp, xp.flip(xp.where(ends, from_last, xp.zeros_like(from_last)), axis=-1)), axis=-1
+    )
+    values = xp.take_along_axis(by_row, ranked.shape[-1] - 1 - nearest, axis=-1)
+    return xp.take_along_axis(values, xp.argsort(order, axis=-1), axis=-1)
+
+
+# oracle -------------------------------------------------------------------------------------------
+#
+# The best any confidence could do: losses in ascending order, each sample its own block.
+#
+# Among equal losses the order does not matter, so they must not be grouped: grouping would give R^2 for 0/1 loss.
+
+
+def oracle_rows(xp: Namespace, loss: Array, weight: Array | None) -> Rows:
+    """Rows of samples ordered by loss, smallest on top; equal losses by weight, so that no order of entry shows."""
+    wide = float_dtype(xp)
+    loss = xp.astype(loss, wide)
+    if weight is None:
+        ranked = xp.sort(loss, axis=-1)
+        return rows_of_sorted(xp, ranked, xp.ones_like(ranked, dtype=xp.bool))
+    weight = xp.astype(weight, wide)
+    for column in ("weight", "loss"):
+        order = xp.argsort(weight if column == "weight" else loss, axis=-1, stable=True)
+        loss, weight = xp.take_along_axis(loss, order, axis=-1), xp.take_along_axis(weight, order, axis=-1)
+    return rows_of_sorted(xp, loss, xp.ones_like(loss, dtype=xp.bool), weight)
+
+
+def oracle_area(xp: Namespace, loss: Array, weight: Array | None, estimator: str = "harmonic") -> Array:
+    """AURC of the best ordering. Whole-number weights are repetitions, each copy a threshold of its own."""
+    rows = oracle_rows(xp, loss, weight)
+    whole = weight is None or bool(xp.all(xp.floor(rows.m) == rows.m))
+    return area(rows, estimator, "expected" if whole else "threshold")
+
+
+def zero_one_oracle_rows(errors: float, n: float) -> Rows:
+    """The two rows of a 0/1 loss: all that is right on top, all errors below (read with ties="expected")."""
+    m = np.asarray([n - errors, errors])
+    return Rows(m, np.asarray([0.0, errors]), np.cumsum(m), np.asarray([0.0, errors]), np.asarray([n]))
+
+
+def asymptotic_oracle(xp: Namespace, risk: Array) -> Array:
+    """Population value for 0/1 loss: R + (1 - R) ln(1 - R)."""
+    right = 1 - risk
+    return risk + right * xp.log(xp.where(right > 0, right, xp.ones_like(right)))
+
+
+# pairwise -----------------------------------------------------------------------------------------
+#
+# Sample weights by comparing every pair: no sort, so a compiler fuses it, and a soft comparison makes it smooth.
+#
+# With :math:`A_{ij}` = "sample i is accepted at the threshold put at sample j", masses w of total W,
+#
+#     N_j = sum_i w_i A_ij          harmonic  alpha_i = sum_j w_j A_ij / N_j
+#                                   sele      alpha_i = sum_j w_j A_ij / W
+#                                   loo       alpha_i = sum_{j != i} A_ij / (N_j - 1)
+#
+# which are the sums of `weights` over blocks, written out over samples. A sample whose confidence is NaN compares
+# false with everything: it is in no set, and its weight is 0. The cost is n^2: for batches, not for data sets.
+# Few operations rather than few flops: on a GPU a batch's time is the number of kernels.
+
+
+def accepts(confidence: Array) -> Array:
+    """`A[..., i, j]`: is sample i at least as confident as sample j?"""
+    return confidence[..., :, None] >= confidence[..., None, :]
+
+
+def finite_key(xp: Namespace, rows: Array, key_of: Callable[[Array], Array]) -> Array:
+    """`key_of(rows)` of logits, finite also where one class alone is possible (the others -inf).
+
+    Such a row is infinitely sure, and the difference of two infinities has neither a value nor a gradient; a huge
+    constant ranks the same.
+    """
+    alone = xp.sum(xp.astype(rows > -float("inf"), xp.int32), axis=-1) == 1
+    key = key_of(xp.where(alone[..., None], xp.zeros_like(rows), rows))
+    return xp.where(alone, xp.full_like(key, xp.finfo(key.dtype).max / 4), key)
+
+
+def softly_accepts(xp: Namespace, confidence: Array, temperature: float) -> Array:
+    """`A[..., i, j]` as a sigmoid of the difference over `temperature`; a sample always accepts itself."""
+    difference = (confidence[..., :, None] - confidence[..., None, :]) / temperature
+    smooth = 0.5 * (1 + xp.tanh(0.5 * difference))
+    own = xp.eye(confidence.shape[-1], dtype=xp.bool, **beside(confidence))
+    return xp.where(own, xp.ones_like(smooth), smooth)
+
+
+def pair_weights(xp: Namespace, A: Array, mass: Array | None, total: Array, estimator: str) -> Array:
+    """Weight of each sample, from who is accepted where: true or false (equals together), or between 0 and 1.
+
+    `total` is the mass of all, shape (..., 1). "loo" and "log" take no masses but 0 and 1.
+    """
+    if estimator in ("sele", "2sele"):
+        weights = _sum(xp, A, mass, axis=-1) / total
+        return 2 * weights if estimator == "2sele" else weights
+    if estimator == "log":
+        return _log_weights(xp, A, mass, total)
+    N = _sum(xp, A, mass, axis=-2)
+    one = 1.0 if mass is None else mass
+    accepted = N - one if estimator == "loo" else N
+    some = accepted > 0
+    share = xp.where(some, one / xp.where(some, accepted, 1.0), 0.0)
+    weights = _sum(xp, A, share, axis=-1)
+    return weights - share if estimator == "loo" else weights
+
+
+def _log_weights(xp: Namespace, A: Array, mass: Array | None, total: Array) -> Array:
+    """-ln(1 - r/(W+1)), the mean over the ranks that a run of equals shares."""
+    if A.dtype != xp.bool:
+        return -xp.log1p(-_sum(xp, A, mass, axis=-1) / (total + 1))
+    N = _sum(xp, A, mass, axis=-2)[..., None]
+    m = _sum(xp, A & xp.matrix_transpose(A), mass, axis=-1)
+    place = xp.astype(xp.arange(1, A.shape[-1] + 1, **beside(A)), N.dtype)  # from the top: rank W + 1 - place
+    shared = (place <= N) & (place > N - m[..., None])
+    logs = xp.sum(xp.where(shared, xp.log(place), 0.0), axis=-1)
+    some = m > 0
+    return xp.where(some, xp.log(total + 1) - logs / xp.where(some, m, 1.0), 0.0)
+
+
+def _sum(xp: Namespace, A: Array, values: Array | None, axis: int) -> Array:
+    """Sum over one side of the pairs, each counted once or by the value of the sample on that side."""
+    if values is None:
+        if A.dtype != xp.bool:
+            return xp.sum(A, axis=axis)
+        return xp.astype(xp.sum(xp.astype(A, xp.int32), axis=axis), float_dtype(xp))
+    values = values[..., :, None] if axis == -2 else values[..., None, :]
+    return xp.sum(xp.where(A, values, 0.0) if A.dtype == xp.bool else A * values, axis=axis)

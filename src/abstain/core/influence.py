@@ -14,17 +14,23 @@ only.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array
-from abstain.core import detection
-from abstain.core.estimators import area
-from abstain.core.oracle import asymptotic_oracle
-from abstain.core.rows import Rows
-from abstain.core.special import harmonic_difference, log_factorial_difference
-from abstain.core.weights import row_weights
+from abstain.core import areas, points, sorting
+from abstain.core.estimators import (
+    area,
+    area_terms,
+    asymptotic_oracle,
+    harmonic_difference,
+    log_factorial_difference,
+    row_weights,
+)
+from abstain.core.rows import Blocks, Rows, rows_of_blocks
+from abstain.core.sorting import is_zero_one
 
 
 class Influence(NamedTuple):
@@ -160,7 +166,7 @@ def of_auroc(rows: Rows) -> Influence:
     """Failure AUROC, 0/1 losses: DeLong's placements of errors among the right ones, and the reverse."""
     errors = rows.S[..., -1:]
     right = rows.W - errors
-    value = detection.auroc(rows)
+    value = points.auroc(rows)
     own_right = rows.m - rows.L
     of_right = (errors - rows.S + rows.L / 2) / errors  # share of errors it beats
     of_error = (rows.N - rows.S - own_right / 2) / right  # share of right ones that beat it
@@ -178,4 +184,291 @@ def raw_half_mass_area(rows: Rows) -> Influence:
     """Its derivatives before their mean is taken off; the rows may be a stretch of a longer table."""
     slope = (rows.W - rows.N + rows.m / 2) / rows.W
     const = (rows.S - rows.L / 2) / rows.W
-    return Influence(detection.half_mass_area(rows), const, slope)
+    return Influence(points.half_mass_area(rows), const, slope)
+
+
+# pieces -------------------------------------------------------------------------------------------
+#
+# Areas and their standard errors from stretches of the ranking handled apart.
+#
+# A stretch is a run of rows (blocks) with what is accepted above it known: its part of the area is a plain sum.
+# The influence of its members, `const + slope * loss`, reads the rows *below* it only through two sums, so each
+# stretch reports its moments with those two left open and `combined` puts them in:
+#
+#     sum w^2 (u + a + b l)^2 = sum w^2 (u^2 + 2 a u + 2 b u l + a^2 + 2 a b l + b^2 l^2),   u = const + slope *
+#     l
+
+
+class Piece(NamedTuple):
+    """One stretch: its part of `W * area`, what it hands to the rows above, and sums over its members."""
+
+    terms: float
+    mass: float
+    loss: float
+    const_up: float
+    slope_up: float
+    centre: float  # sum of w u
+    squares: np.ndarray  # sums of w^2 times u^2, u, u l, 1, l, l^2
+
+
+def piece_of(
+    rows: Rows, w2: np.ndarray, w2l: np.ndarray, w2ll: np.ndarray, estimator: str, ties: str = "threshold"
+) -> Piece:
+    """The sums of one stretch; `rows` hold N and S of the whole set, most confident first."""
+    slope = row_weights(rows, estimator, ties)
+    below, const = _mass_terms(rows, estimator, ties)
+    const_up = slope_up = 0.0
+    if below is not None:
+        const = const + np.cumsum(below[::-1])[::-1]
+        const_up = float(np.sum(below))
+    if ties == "threshold" and estimator in ("harmonic", "loo"):
+        slope_up = float(slope[0]) + _own_share(rows, estimator)
+    terms = float(np.sum(area_terms(rows, estimator, ties)))
+    return _piece(rows, (w2, w2l, w2ll), terms, const, slope)._replace(const_up=const_up, slope_up=slope_up)
+
+
+def half_mass_piece(rows: Rows, w2: np.ndarray, w2l: np.ndarray, w2ll: np.ndarray) -> Piece:
+    """The same for the area behind the rejection ratio and AUROC, whose influences read nothing from below."""
+    line = raw_half_mass_area(rows)
+    return _piece(rows, (w2, w2l, w2ll), float(line.estimate * rows.W[0]), line.const, line.slope)
+
+
+def _piece(
+    rows: Rows,
+    squares: tuple[np.ndarray, np.ndarray, np.ndarray],
+    terms: float,
+    const: np.ndarray,
+    slope: np.ndarray,
+) -> Piece:
+    w2, w2l, w2ll = squares
+    square = np.sum(const * const * w2 + 2 * const * slope * w2l + slope * slope * w2ll)
+    first = np.sum(const * w2 + slope * w2l)
+    mixed = np.sum(const * w2l + slope * w2ll)
+    sums = np.asarray([square, first, mixed, w2.sum(), w2l.sum(), w2ll.sum()])
+    centre = float(np.sum(rows.m * const + rows.L * slope))
+    return Piece(terms, float(rows.m.sum()), float(rows.L.sum()), 0.0, 0.0, centre, sums)
+
+
+def _own_share(rows: Rows, estimator: str) -> float:
+    """What leaving oneself out took off the slope of the top row; it is not taken off for the rows above."""
+    others = float(rows.N[0]) - 1
+    return 1 / others if estimator == "loo" and others > 0 else 0.0
+
+
+class Line(NamedTuple):
+    """Influences of the form `times * (area's influence) + const + slope * loss`: an area less its oracle."""
+
+    times: float = 1.0
+    const: float = 0.0
+    slope: float = 0.0
+
+
+def offsets(pieces: Sequence[Piece]) -> tuple[np.ndarray, np.ndarray]:
+    """What each stretch's members add to their own `const` and `slope`; the mean influence is taken off."""
+    a, b = (_from_below([getattr(p, name) for p in pieces]) for name in ("const_up", "slope_up"))
+    mass, loss = np.asarray([p.mass for p in pieces]), np.asarray([p.loss for p in pieces])
+    centre = np.sum([p.centre for p in pieces]) + np.sum(a * mass + b * loss)
+    return a - centre / mass.sum(), b
+
+
+def combined(pieces: Sequence[Piece], line: Line = Line()) -> tuple[float, float]:  # noqa: B008
+    """Area of all stretches, most confident first, and the standard error of the line."""
+    W = sum(p.mass for p in pieces)
+    k = line.times
+    a, b = offsets(pieces)
+    a, b = k * a + line.const, k * b + line.slope
+    uu, u, ul, w2, w2l, w2ll = np.stack([p.squares for p in pieces], axis=1)
+    total = np.sum(k * k * uu + 2 * k * (a * u + b * ul) + a * a * w2 + 2 * a * b * w2l + b * b * w2ll)
+    return float(np.sum([p.terms for p in pieces]) / W), float(np.sqrt(max(total, 0.0)) / W)
+
+
+def member_influences(
+    rows: Rows, row: np.ndarray, loss: np.ndarray, const: float, slope: float, estimator: str, ties: str
+) -> np.ndarray:
+    """The influence of each member of a stretch: `row` says where it stands, the offsets what lies below."""
+    own_slope = row_weights(rows, estimator, ties)
+    below, own = _mass_terms(rows, estimator, ties)
+    if below is not None:
+        own = own + np.cumsum(below[::-1])[::-1]
+    return np.asarray(own[row] + const + (own_slope[row] + slope) * loss)
+
+
+def _from_below(values: list[float]) -> np.ndarray:
+    """For each stretch the sum over those below it."""
+    x = np.asarray(values)
+    return np.asarray(np.cumsum(x[::-1])[::-1] - x)
+
+
+# spread -------------------------------------------------------------------------------------------
+#
+# From samples or a block table to an estimate with its influences: per sample, or as the sums an error bar
+# needs.
+#
+# Two roads, held against each other by the tests. `spread` needs only sums over rows, so 0/1 losses take the
+# packed sort that carries no index. `values` gives each sample's own influence, in the order given, for what
+# must be added up in other ways: clusters, paired comparisons.
+
+
+METRICS = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc", "auroc", "prediction_rejection_ratio")
+_BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read a second ranking, by loss
+_TINY = 1e-14
+
+
+class Options(NamedTuple):
+    """What an area is: which rank weights, what equals mean, which oracle."""
+
+    estimator: str = "harmonic"
+    ties: str = "threshold"
+    oracle: str = "empirical"
+
+
+DEFAULT = Options()
+
+
+class Moments(NamedTuple):
+    """Rows with the sums of w^2, w^2 l and w^2 l^2 in each."""
+
+    rows: Rows
+    w2: np.ndarray
+    w2l: np.ndarray
+    w2ll: np.ndarray
+    zero_one: bool
+
+
+class Spread(NamedTuple):
+    """An estimate, and sums of the squares and fourth powers of its influences (None where rows do not tell)."""
+
+    estimate: float
+    second: float
+    fourth: float | None
+
+
+def moments_of_blocks(blocks: Blocks) -> Moments:
+    """Moments of a mergeable table."""
+    w2, w2l, w2ll = (np.asarray(c)[::-1] for c in (blocks.w2, blocks.w2l, blocks.w2ll))
+    return Moments(rows_of_blocks(blocks.mass, blocks.loss_sum), w2, w2l, w2ll, blocks.zero_one)
+
+
+def moments_of_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Moments:
+    """Moments of numpy vectors, by the fastest road that is exact."""
+    if weight is not None:
+        return moments_of_blocks(Blocks.from_samples(loss, confidence, weight))
+    rows = areas.rows_of(loss, confidence)
+    if is_zero_one(loss):  # l^2 = l
+        return Moments(rows, rows.m, rows.L, rows.L, True)
+    if len(rows.m) == len(loss):  # no ties: a row is a sample
+        return Moments(rows, rows.m, rows.L, rows.L * rows.L, False)
+    return moments_of_blocks(Blocks.from_samples(loss, confidence))
+
+
+def has_row_form(metric: str, zero_one: bool) -> bool:
+    """Is the influence a straight line in the loss within each row? (Else every sample is needed.)"""
+    return zero_one or metric not in _BY_LOSS
+
+
+def of_moments(metric: str, moments: Moments, options: Options = DEFAULT) -> Spread:
+    """Estimate and sums of influences from rows; see `has_row_form`."""
+    line = of_rows(metric, moments.rows, options)
+    second = float(second_moment(line, moments.w2, moments.w2l, moments.w2ll))
+    single = moments.zero_one and np.array_equal(moments.w2, moments.rows.m)
+    fourth = float(zero_one_fourth_moment(line, moments.rows)) if single else None
+    return Spread(float(line.estimate), second, fourth)
+
+
+def of_rows(metric: str, rows: Rows, options: Options = DEFAULT) -> Influence:
+    """Influence as a line in the loss for each row; batches allowed. Oracles: 0/1 losses only."""
+    parts: dict[str, Callable[[], Influence]] = {
+        "area": lambda: of_area(rows, options.estimator, options.ties),
+        "augrc": lambda: of_area(rows, "sele", options.ties),
+        "risk": lambda: of_risk(rows),
+        "oracle": lambda: of_zero_one_oracle(rows, options.estimator, options.oracle),
+        "auroc": lambda: of_auroc(rows),
+    }
+    if metric == "prediction_rejection_ratio":  # 0/1 loss: 2 AUROC - 1
+        errors = rows.S[..., -1:]
+        both = (errors > 0) & (errors < rows.W)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            twice = parts["auroc"]().scaled(2.0)
+        estimate = np.where(
+            both[..., 0], twice.estimate - 1, 0.0
+        )  # one kind only: nothing to gain, by convention 0
+        return Influence(estimate, np.where(both, twice.const, 0.0), np.where(both, twice.slope, 0.0))
+    return _combine(metric, parts)
+
+
+def values(
+    metric: str,
+    loss: np.ndarray,
+    confidence: np.ndarray,
+    weight: np.ndarray | None = None,
+    options: Options = DEFAULT,
+) -> tuple[float, np.ndarray]:
+    """Estimate and the influence of each sample, in the order given."""
+    zero_one = is_zero_one(loss)
+    ranked = _Ranked(loss, confidence, weight)
+    if has_row_form(metric, zero_one):
+        line = ranked.spread_out(of_rows(metric, ranked.rows, options))
+        return float(line.estimate), line.const
+    by_loss = _Ranked(loss, -loss.astype(np.float64), weight)
+    best = by_loss.rows
+    whole = weight is None or bool(np.all(weight == np.floor(weight)))
+    if not whole:
+        by_loss = _Ranked(loss, -loss.astype(np.float64), weight, grouped=False)
+        best = by_loss.rows
+    parts: dict[str, Callable[[], Influence]] = {
+        "area": lambda: ranked.spread_out(of_area(ranked.rows, options.estimator, options.ties)),
+        "risk": lambda: ranked.spread_out(of_risk(ranked.rows)),
+        "oracle": lambda: by_loss.spread_out(
+            of_area(best, options.estimator, "expected" if whole else "threshold")
+        ),
+        "half": lambda: ranked.spread_out(of_half_mass_area(ranked.rows)),
+        "half_best": lambda: by_loss.spread_out(of_half_mass_area(best)),
+    }
+    line = _combine(metric, parts)
+    return float(line.estimate), line.const
+
+
+def _combine(metric: str, part: dict[str, Callable[[], Influence]]) -> Influence:
+    """Each metric from its parts."""
+    if metric in ("risk", "auroc", "augrc") and metric in part:
+        return part[metric]()
+    if metric == "aurc":
+        return part["area"]()
+    if metric == "oracle_aurc":
+        return part["oracle"]()
+    if metric == "prediction_rejection_ratio":
+        random = part["risk"]().scaled(0.5)
+        least = 1e-15 * np.abs(random.estimate)
+        return ratio(minus(random, part["half"]()), minus(random, part["half_best"]()), least)
+    best = part["oracle"]()
+    excess = minus(part["area"](), best)
+    if metric == "e_aurc":
+        return excess
+    risk = part["risk"]()
+    return ratio(excess, minus(risk, best), _TINY * np.abs(risk.estimate))
+
+
+class _Ranked:
+    """Samples in the order of a key, with the rows they fall into and the way back."""
+
+    def __init__(
+        self, loss: np.ndarray, key: np.ndarray, weight: np.ndarray | None, grouped: bool = True
+    ) -> None:
+        self.order = sorting.order_of(key)
+        ranked = key[self.order]
+        ends = np.ones(len(ranked), dtype=bool)
+        if grouped:
+            np.not_equal(ranked[1:], ranked[:-1], out=ends[:-1])
+        self.place = np.cumsum(ends) - ends
+        self.loss = loss[self.order].astype(np.float64)
+        w = np.ones(len(ranked)) if weight is None else weight[self.order].astype(np.float64)
+        m, L = (np.bincount(self.place, x, minlength=self.place[-1] + 1) for x in (w, w * self.loss))
+        N, S = np.cumsum(m), np.cumsum(L)
+        self.rows = Rows(m, L, N, S, N[-1:], np, False)
+
+    def spread_out(self, line: Influence) -> Influence:
+        """One influence per sample, in the order given, held as constants."""
+        own = line.const[self.place] + line.slope[self.place] * self.loss
+        back = np.empty_like(own)
+        back[self.order] = own
+        return Influence(line.estimate, back, np.zeros_like(back))

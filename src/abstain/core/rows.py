@@ -8,11 +8,15 @@ is how arrays of fixed shape (batches, compiled code) carry tables of different 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array, Namespace, float_dtype, running_max
+from abstain.core import sorting
+from abstain.core.sorting import pack_loss
 
 
 class Rows(NamedTuple):
@@ -105,3 +109,179 @@ def sort_samples(
 
 def _take(xp: Namespace, x: Array, order: Array) -> Array:
     return xp.take_along_axis(x, order, axis=-1)
+
+
+# blocks -------------------------------------------------------------------------------------------
+#
+# The block table: one row per distinct confidence, ascending. Everything else is finished from it.
+#
+# Blocks merge by adding rows of equal confidence; that one law makes streams, replicas, files and clusters the same
+# computation. Beside mass and loss sum a table may carry the second moments that standard errors need.
+
+
+COLUMNS = ("mass", "loss_sum", "w2", "w2l", "w2ll", "count", "graded")
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Distinct confidences, ascending, each with the sums over its members (weights w, losses l).
+
+    mass = sum w, loss_sum = sum w l, w2 = sum w^2, w2l = sum w^2 l, w2ll = sum w^2 l^2, count = members,
+    graded = members whose loss is neither 0 nor 1 (moments cannot tell: .5, .5, .5, 1.5 have those of a 0/1 loss).
+    """
+
+    confidence: np.ndarray
+    mass: np.ndarray
+    loss_sum: np.ndarray
+    w2: np.ndarray
+    w2l: np.ndarray
+    w2ll: np.ndarray
+    count: np.ndarray
+    graded: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    @classmethod
+    def from_samples(
+        cls, loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None
+    ) -> Blocks:
+        """Sort once, add up runs of equals."""
+        order = sorting.order_of(confidence)[::-1]
+        ranked = confidence[order]
+        l = loss[order].astype(np.float64)
+        w = None if weight is None else weight[order].astype(np.float64)
+        starts = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
+        count = np.diff(np.append(starts, len(ranked)))
+        return cls._from_columns(ranked[starts], starts, count, l, w)
+
+    @classmethod
+    def _from_columns(
+        cls,
+        confidence: np.ndarray,
+        starts: np.ndarray,
+        count: np.ndarray,
+        l: np.ndarray,
+        w: np.ndarray | None,
+    ) -> Blocks:
+        def total(x: np.ndarray) -> np.ndarray:
+            return np.add.reduceat(x, starts)
+
+        graded = total(((l != 0) & (l != 1)).astype(np.int64))
+        if w is None:
+            mass = count.astype(np.float64)
+            loss_sum = total(l)
+            return cls(confidence, mass, loss_sum, mass, loss_sum, total(l * l), count, graded)
+        w2 = w * w
+        mass, loss_sum, w2l, w2ll = (total(x) for x in (w, w * l, w2 * l, w2 * l * l))
+        return cls(confidence, mass, loss_sum, total(w2), w2l, w2ll, count, graded)
+
+    def merge(self, *others: Blocks) -> Blocks:
+        """The table of all samples together; any order of merging gives the same rows (sums up to rounding)."""
+        tables = (self, *others)
+        confidence = np.concatenate([t.confidence for t in tables])
+        distinct, place = np.unique(confidence, return_inverse=True)
+        columns = {
+            name: np.bincount(place, np.concatenate([getattr(t, name) for t in tables]), len(distinct))
+            for name in COLUMNS
+        }
+        columns |= {name: columns[name].astype(np.int64) for name in ("count", "graded")}
+        return Blocks(distinct, **columns)
+
+    @property
+    def zero_one(self) -> bool:
+        """Are all losses 0 or 1?"""
+        return not self.graded.any()
+
+    def rows(self) -> Rows:
+        """The same table with what is accepted at each row, most confident first."""
+        return rows_of_blocks(self.mass, self.loss_sum)
+
+
+# stream -------------------------------------------------------------------------------------------
+#
+# One vector of samples, sorted once and read from the most confident down, a cacheful at a time.
+
+
+CHUNK = 1 << 16  # samples read at a time: their columns stay in cache
+Piece = Callable[[int, int], np.ndarray]
+
+
+class Sorted(NamedTuple):
+    """Samples in order, most confident first, read piece by piece: `read(start, stop)`."""
+
+    n: int
+    ends: Piece  # mask: does a run of equal confidences end here?
+    loss: Piece
+    weight: Piece | None
+    total: float
+
+
+def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Sorted:
+    """Sort by packed keys where the loss fits below them, by packed indices otherwise."""
+    n = len(loss)
+    keys = pack_loss(loss, confidence) if weight is None else None
+    if keys is not None:
+        below, unpack = keys[1:]
+        ranked = sorting.sort_in_place(keys[0])
+        return Sorted(
+            n,
+            lambda a, b: sorting.run_ends(ranked, below, a, b),
+            lambda a, b: unpack(ranked[a:b]),
+            None,
+            float(n),
+        )
+    order = sorting.order_of(confidence)
+    ends = sorting.run_ends(confidence[order], 0, 0, n)
+    values = loss[order]
+    if weight is None and loss.dtype == np.float32:
+        values = _ordered_within_ties(values, ends)
+    mass = None if weight is None else weight[order].astype(np.float64, copy=False)
+    return Sorted(
+        n,
+        lambda a, b: ends[a:b],
+        lambda a, b: values[a:b].astype(np.float64, copy=False),
+        None if mass is None else lambda a, b: mass[a:b],
+        float(n) if mass is None else float(mass.sum()),
+    )
+
+
+def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
+    """The blocks that end in each piece, with what is accepted at each. Without `with_loss`, `L` is left empty."""
+    W = np.asarray([samples.total])
+    N_done = S_done = 0.0  # at the end of the last block
+    N_seen = S_seen = 0.0  # at the last sample
+    for a in range(0, samples.n, size):
+        b = min(a + size, samples.n)
+        own, mass = samples.loss(a, b), samples.weight and samples.weight(a, b)
+        if mass is not None:
+            own = own * mass
+        places = np.flatnonzero(samples.ends(a, b))
+        S, N_next = np.cumsum(own), float(b)
+        if mass is None:
+            N = places + (a + 1.0)
+        else:
+            N = np.cumsum(mass) + N_seen
+            N, N_next = N[places], float(N[-1])
+        S_next = float(S[-1]) + S_seen
+        S = S.take(places) + S_seen
+        if len(places):
+            m, L = np.diff(N, prepend=N_done), None
+            if own.dtype == np.uint8:  # whole numbers: differences of sums are exact
+                L = np.diff(S, prepend=S_done) if with_loss else None
+            elif with_loss or mass is not None:  # a difference of sums rounds; a block of one needs none
+                lone = np.diff(places, prepend=-1 if N_done == N_seen else -2) == 1
+                L = np.where(lone, own.take(places), np.diff(S, prepend=S_done))
+                m = m if mass is None else np.where(lone, mass.take(places), m)
+            N_done, S_done = float(N[-1]), float(S[-1])
+            yield Rows(m, L, N, S, W, np, False)
+        N_seen, S_seen = N_next, S_next
+
+
+def _ordered_within_ties(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """float32 values in an order that does not depend on how equal confidences came in."""
+    if ends.all():
+        return values
+    run = np.cumsum(ends, dtype=np.uint64) - ends
+    keys = (run << np.uint64(32)) | values.view(np.uint32)
+    return np.asarray(sorting.sort_in_place(keys) & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.float32)

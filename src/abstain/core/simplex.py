@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._arrays import Array, Namespace, float_dtype
-from abstain._check_classes import Classes
-from abstain.core.packed import in_threads
+from abstain._check import Classes
 from abstain.core.rows import beside
+from abstain.core.sorting import in_threads
 
 _FACTORIAL = [math.factorial(k) for k in range(12)]
 _CHUNK = 1 << 17  # entries handled at a time on the host: temporaries stay in the cache

@@ -22,10 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain.core.estimators import area_terms
+from abstain.core.estimators import area_terms, row_weights
 from abstain.core.influence import _mass_terms, of_zero_one_oracle, raw_half_mass_area
 from abstain.core.rows import Rows
-from abstain.core.weights import row_weights
 
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain.core.packed import CHUNK, falling_bits, floats_of, ordered_bits
+from abstain.core.sorting import CHUNK, falling_bits, floats_of, ordered_bits
 
 BYTES = 8  # a word for each value: the low half counts its samples, the high half those that are wrong
 MOST = (1 << 32) - 1  # samples that are sure not to overflow half a word

@@ -6,23 +6,130 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from abstain._arrays import Array, is_torch
 from abstain._check import check_choice, check_fraction
-from abstain.core import binning
-from abstain.core.pieces import combined, piece_of
+from abstain.core import bins
+from abstain.core.influence import combined, piece_of
 from abstain.core.points import least_mass
 from abstain.core.rows import rows_of_blocks
-from abstain.engines.grouping import items_of, items_of_tensor
-from abstain.engines.items import Items, as_bins, joined, nothing
+from abstain.engines.histogram import Items, as_bins, items_of, items_of_tensor, joined, nothing, overlaps
 from abstain.engines.ranges import Columns
-from abstain.engines.readings import certified, curve, risk_at
-from abstain.engines.results import Certified, CertifiedCurve
 from abstain.errors import DataError, InputError
 from abstain.metrics._sample import prepare
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A point estimate with bounds that hold for certain on the data seen (up to rounding in the last
+    digits).
+
+    `low` and `high` are None when nothing is certain: losses below zero have no bound to stand on.
+    """
+
+    estimate: float
+    low: float | None
+    high: float | None
+
+    @property
+    def gap(self) -> float | None:
+        """Width of the bounds; 0 when the answer is exact."""
+        return None if self.low is None or self.high is None else self.high - self.low
+
+    def __float__(self) -> float:
+        return self.estimate
+
+    def __repr__(self) -> str:
+        if self.low is None:
+            return f"{self.estimate:.6g} (no certificate: some losses are below zero)"
+        return f"{self.estimate:.6g} (for certain between {self.low:.6g} and {self.high:.6g})"
+
+
+@dataclass(frozen=True)
+class CertifiedCurve:
+    """A risk-coverage curve in few points, most confident first; accept when `confidence >= threshold`.
+
+    Coverage and risk at each threshold with their bounds (equal to them wherever the table knows exactly who
+    is accepted; None without a certificate).
+    """
+
+    threshold: np.ndarray
+    coverage: np.ndarray
+    risk: np.ndarray
+    risk_low: np.ndarray | None
+    risk_high: np.ndarray | None
+    coverage_low: np.ndarray
+    coverage_high: np.ndarray
+
+    def __repr__(self) -> str:
+        return (
+            f"CertifiedCurve({len(self.coverage)} points, risk {self.risk[0]:.4g} at coverage "
+            f"{self.coverage[0]:.4g} to {self.risk[-1]:.4g} at {self.coverage[-1]:.4g})"
+        )
+
+
+# readings -----------------------------------------------------------------------------------------
+#
+# Points and curves read off a table of items, with what is certain about them.
+
+
+def certified(result: bins.Certified) -> Certified:
+    """As plain numbers."""
+    low, high = (None if x is None else float(x) for x in (result.low, result.high))
+    return Certified(float(result.estimate), low, high)
+
+
+def risk_at(items: Items, position: float, most: float | None) -> Certified:
+    """Selective risk when the samples at and above the one at `position` (mass from the top) are accepted."""
+    order = np.argsort(items.low + items.high, kind="stable")[::-1]
+    c, L = items.mass[order], items.loss[order]
+    N, S = np.cumsum(c), np.cumsum(L)
+    at = min(int(np.searchsorted(N, position, "left")), len(N) - 1)
+    tie = bool(items.low[order[at]] == items.high[order[at]])
+    part = 1.0 if tie else (position - (N[at] - c[at])) / c[at]
+    estimate = float((S[at] - L[at] + part * L[at]) / (N[at] - c[at] + part * c[at]))
+    if most is None:
+        return Certified(estimate, None, None)
+    # whatever overlaps an item is taken with it as one bin: its members may stand anywhere among the item's
+    above, loss_above, over_mass, over_loss = overlaps(items)
+    mass = items.mass + over_mass
+    maybe = (above < position) & (position <= above + mass)
+    known = (items.low == items.high) & (over_mass == 0)
+    place = np.where(known, above + mass, position)
+    low, high = bins.risk_between(np, place, above, loss_above, mass, items.loss + over_loss, most)
+    least, greatest = float(low[maybe].min()), float(high[maybe].max())
+    return Certified(min(max(estimate, least), greatest), least, greatest)
+
+
+def curve(items: Items, most: float | None) -> CertifiedCurve:
+    """Coverage and risk at the lower end of each item, most confident first."""
+    threshold = np.unique(items.low)[::-1]
+    by_high = np.argsort(items.high, kind="stable")
+    first = np.searchsorted(items.low, threshold, "left")  # items from here on are accepted whole
+    gone = np.searchsorted(items.high[by_high], threshold, "left")  # rejected whole
+    parts = []
+    for x in (items.mass, items.loss):
+        full = np.concatenate([np.cumsum(x[::-1])[::-1], [0.0]])[first]
+        out = np.concatenate([[0.0], np.cumsum(x[by_high])])[gone]
+        parts.append((full, np.where(first > gone, np.maximum(x.sum() - full - out, 0.0), 0.0)))
+    (N, open_mass), (S, open_loss) = parts
+    W = items.mass.sum()
+    risk = (S + open_loss / 2) / (N + open_mass / 2)
+    bounds: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+    if most is not None:
+        heavy = open_loss / most
+        bounds = (S / (N + np.maximum(open_mass - heavy, 0.0)), (S + open_loss) / (N + heavy))
+    return CertifiedCurve(threshold, (N + open_mass / 2) / W, risk, *bounds, N / W, (N + open_mass) / W)
+
+
+# sketch -------------------------------------------------------------------------------------------
+#
+# A stream of predictions in at most a megabyte, with bounds that hold for certain.
+
 
 _CHUNK = 1 << 22  # samples sorted at a time
 _BUFFER = 1 << 15  # small updates wait until they are worth a sort
@@ -143,16 +250,16 @@ class Sketch:
             return None
         return max(self._most, 1.0) if self._most in (0.0, 1.0) else self._most
 
-    def _bins(self, name: str) -> binning.Bins:
+    def _bins(self, name: str) -> bins.Bins:
         return as_bins(self._table(name), self._largest(), self._whole)
 
     def aurc(self) -> Certified:
         """Area under the risk-coverage curve (harmonic, threshold ties); lower is better."""
-        return certified(binning.aurc(self._bins("aurc"), self._largest()))
+        return certified(bins.aurc(self._bins("aurc"), self._largest()))
 
     def augrc(self) -> Certified:
         """Area under the generalised risk-coverage curve (mean rule); lower is better."""
-        return certified(binning.augrc(self._bins("augrc"), self._largest()))
+        return certified(bins.augrc(self._bins("augrc"), self._largest()))
 
     def risk(self) -> Certified:
         """Mean loss of all samples: always exact; lower is better."""

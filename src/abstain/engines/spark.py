@@ -6,23 +6,385 @@ holds it. Only histograms and sums come to the driver; lost tasks are done again
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import os
+import pickle
+import re
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any, Unpack
 
-from abstain.engines.answers import value_of
-from abstain.engines.asking import AreaOptions, Model, Options, Pair, PairOptions, Question, pair, question
-from abstain.engines.clusterrun import comparison, summaries
-from abstain.engines.paired import Paired
-from abstain.engines.progress import bars
-from abstain.engines.sources import Fields
-from abstain.engines.sparkrun import SparkRun, frame_of
-from abstain.engines.sparkwatch import named
-from abstain.engines.summary import Summary
-from abstain.errors import DataError
+import numpy as np
+
+from abstain import errors
+from abstain._progress import Bars, bars
+from abstain.engines import cluster
+from abstain.engines.cluster import Found, Groups, Loader, comparison, merged, summaries, told_by_sums
+from abstain.engines.finish import Ask, Part, Summary, value_of
+from abstain.engines.paired import Paired, square_bundle, turned
+from abstain.engines.plan import (
+    AreaOptions,
+    Bundle,
+    Model,
+    Options,
+    Pair,
+    PairOptions,
+    Question,
+    Slots,
+    bundled,
+    by_number,
+    numbered,
+    pair,
+    places_of,
+    question,
+)
+from abstain.engines.ranges import Columns, RangeSums, Survey, no_sums, together
+from abstain.engines.read import Fields, find_files, holds_data, kind_of, told_by_path
+from abstain.errors import DataError, InputError, MissingDependencyError
 from abstain.metrics.groups import Grouped
 
 __all__ = ["aurc", "compare", "evaluate", "on"]
+
+
+_SECONDS = 0.2  # between two looks
+_JOB = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
+
+@contextmanager
+def watched(context: Any, bars: Bars, stage: str) -> Iterator[None]:
+    """Follow the jobs started inside, task by task, where there is something to be seen."""
+    if not bars.shown:
+        yield
+        return
+    before = {key: context.getLocalProperty(key) for key in _JOB}
+    group = f"abstain-{uuid.uuid4().hex}"
+    context.setJobGroup(group, f"abstain: {stage}")
+    tracker, over = context.statusTracker(), threading.Event()
+
+    def look() -> None:
+        while not over.wait(_SECONDS):
+            bars.set(stage, *_tasks(tracker, group))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        for key, value in before.items():  # the user's own job group comes back
+            context.setLocalProperty(key, value)
+    total = max(_tasks(tracker, group)[1], 1)
+    bars.set(stage, total, total)
+
+
+def _tasks(tracker: Any, group: str) -> tuple[int, int]:
+    """Finished and all tasks of a job group, as far as Spark has planned them."""
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(number) for job in jobs if job for number in job.stageIds]
+    known = [stage for stage in stages if stage]
+    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+
+
+def named(name: str, frame: Any, fields: Fields, error: Exception) -> Exception:
+    """An error of our own in a task, as itself; a value that cannot be ranked with its file and row."""
+    text = str(error)
+    if "No module named 'abstain'" in text:
+        return InputError(
+            f"{name}: the Python of the executors has no `abstain`. Install it there, and set PYSPARK_PYTHON to that "
+            f"Python before the session starts (on one machine: {sys.executable})."
+        )
+    located = _located(name, frame, fields) if "must be finite" in text or "missing value" in text else None
+    if located is not None:
+        return located
+    own = re.search(r"^abstain\.errors\.(\w+): (.+)$", text, re.MULTILINE)
+    kind = getattr(errors, own[1], None) if own else None
+    return kind(own[2]) if own and kind else error
+
+
+def _located(name: str, frame: Any, fields: Fields) -> Exception | None:
+    from pyspark.sql import functions as F
+
+    for field in [f for f in fields.names if f != fields.group]:
+        kind = dict(frame.dtypes)[field]
+        bad = F.col(field).isNull()
+        if kind in ("float", "double"):
+            bad = bad | F.isnan(field) | (F.abs(F.col(field)) == float("inf"))
+        where = frame.where(bad)
+        try:
+            first = where.select("_metadata.file_path", "_metadata.row_index", field).first()
+        except Exception:  # not read from files, or files that do not count their rows
+            first = where.select(F.input_file_name(), F.lit(None), field).first()
+        if first is not None:
+            row = "" if first[1] is None else f", row {first[1]}"
+            return DataError(
+                f"{name}: `{field}` must be finite, got {first[2]} in {first[0] or 'the DataFrame'}{row}. "
+                f"A sample without it cannot be ranked: drop the row."
+            )
+    return None
+
+
+# sparkmoving --------------------------------------------------------------------------------------
+#
+# Samples as Spark carries them: loss, confidence, weight, what travels along, and the range they go to.
+
+
+BLOB = "answer binary"
+BUNDLE = "bundle"
+_SLOT = "slot"
+_TOGETHER = 1 << 20  # samples worth the work done once for each partition
+_CHUNK = 1 << 16  # samples handed to Spark at a time
+
+
+def gathered(parts: Iterable[Any], load: Loader) -> Iterator[Groups]:
+    """Spark's batches are small: many together are worth the work done once for each."""
+    waiting: list[Groups] = []
+    rows = 0
+    for batch in parts:
+        waiting.append(load(batch))
+        rows += sum(columns.rows for columns in waiting[-1].values())
+        if rows >= _TOGETHER:
+            yield merged(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield merged(waiting)
+
+
+def schema(survey: Survey, weighted: bool, extra: int) -> str:
+    """Columns of samples on their way, no wider than they must be."""
+    loss, confidence = "boolean" if survey.zero_one else "double", "double" if survey.wide else "float"
+    more = [*(["w double"] if weighted else []), *(f"x{i} double" for i in range(extra))]
+    return ", ".join([f"l {loss}, g {confidence}", *more, f"{_SLOT} int, {BUNDLE} int"])
+
+
+def as_table(groups: Groups, slots: Slots, survey: Survey, done: Iterable[int] = ()) -> Any:
+    """Samples with slot and bundle; those of slots that are done stay behind."""
+    import pyarrow as pa
+
+    columns, number = numbered(groups, slots)
+    left = np.flatnonzero(~np.isin(number, list(done)))
+    columns, number = columns.take(left), number[left]
+    loss = columns.loss if survey.zero_one else columns.loss.astype(np.float64)
+    confidence = columns.confidence.astype(np.float64 if survey.wide else np.float32, copy=False)
+    found: dict[str, Any] = {"l": loss, "g": confidence}
+    if columns.weight is not None:
+        found["w"] = columns.weight
+    if columns.extra is not None:
+        found |= {f"x{i}": row for i, row in enumerate(columns.extra)}
+    places = {_SLOT: number.astype(np.int32), BUNDLE: slots.bundle[number].astype(np.int32)}
+    return pa.table(found | places)
+
+
+def in_batches(table: Any) -> list[Any]:
+    """Small enough for Spark's buffers."""
+    return list(table.to_batches(max_chunksize=_CHUNK))
+
+
+def of_table(table: Any) -> Bundle:
+    """The inverse of `as_table`: samples by slot."""
+
+    def column(name: str) -> np.ndarray:
+        return np.asarray(table.column(name).to_numpy())
+
+    names = table.column_names
+    extra = [column(name) for name in names if name.startswith("x")]
+    weight = column("w") if "w" in names else None
+    columns = Columns(column("l"), column("g"), weight, np.stack(extra) if extra else None)
+    return by_number(columns, column(_SLOT))
+
+
+def blobs(answers: list[Any]) -> Any:
+    """Answers as a table that Spark can carry."""
+    import pyarrow as pa
+
+    return pa.table({"answer": pa.array([pickle.dumps(a) for a in answers], pa.binary())})
+
+
+def answers_in(batch: Any) -> list[Any]:
+    """Answers of our own tasks."""
+    return [pickle.loads(value) for value in batch.column("answer").to_pylist()]
+
+
+# sparkrun -----------------------------------------------------------------------------------------
+#
+# How Spark executes the plan: `mapInArrow` for passes over partitions, `applyInArrow` for bundles of ranges.
+
+
+_GUESS = "spark.sql.sources.partitionColumnTypeInference.enabled"
+_FAN_IN = 16  # answers merged at a time
+
+
+def frame_of(name: str, data: Any, session: Any) -> Any:
+    """A DataFrame, read by Spark if it is not one yet."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingDependencyError('engine="spark"', "pyspark", "spark") from None
+    if hasattr(data, "mapInArrow"):
+        return data
+    active = session or SparkSession.getActiveSession()
+    if active is None:
+        raise InputError(f"{name}: no Spark session is active. Pass `session=` (or a DataFrame).")
+    files = _listed(name, active, data)
+    kinds = {kind_of(file) for file in files}
+    if kinds != {"parquet"} and kinds != {"csv"}:
+        raise DataError(f"{name}: Spark takes Parquet files or CSV files, got {' and '.join(sorted(kinds))}.")
+    bases = {file[: file.rfind("/", 0, file.index("="))] for file in files if told_by_path(file)}
+    reader = active.read.option("basePath", *bases) if len(bases) == 1 else active.read
+    with _as_text(active):  # what folders tell is text in every engine
+        return (
+            reader.csv(files, header=True, inferSchema=True) if kinds == {"csv"} else reader.parquet(*files)
+        )
+
+
+def _listed(name: str, active: Any, data: Any) -> list[str]:
+    """The files that every engine would read; of a place that only Hadoop knows (hdfs://, s3a://), by its listing."""
+    try:
+        return find_files(name, data)
+    except DataError:
+        if not isinstance(data, (str, os.PathLike)):
+            raise
+        root = active._jvm.org.apache.hadoop.fs.Path(os.fspath(data))
+        system = root.getFileSystem(active._jsc.hadoopConfiguration())
+        if not system.exists(root):
+            raise
+        files, found = system.listFiles(root, True), []
+        top = PurePosixPath(system.resolvePath(root).toString())
+        while files.hasNext():
+            found.append(files.next().getPath().toString())
+        below = [f for f in found if holds_data(PurePosixPath(f).relative_to(top))]
+        if not below:
+            raise
+        return sorted(below)
+
+
+@contextmanager
+def _as_text(active: Any) -> Iterator[None]:
+    before = active.conf.get(_GUESS)
+    active.conf.set(_GUESS, "false")
+    try:
+        yield
+    finally:
+        active.conf.set(_GUESS, before)
+
+
+class SparkRun:
+    """The plan over one DataFrame."""
+
+    def __init__(self, frame: Any, bars: Bars) -> None:
+        self.frame, self.bars = frame, bars
+
+    def execute(self, load: Loader, ask: Ask, stage: str = "") -> Found:
+        """Survey, sums by range, and every range finished where it lies."""
+        plain = load._replace(other=None)
+        survey = self._survey(plain, f"{stage}survey")
+        cores = self.frame.sparkSession.sparkContext.defaultParallelism
+        slots = cluster.plan(load.name, survey, ask, 2 * max(1, cores))
+        sums = self._sums(plain, slots, f"{stage}sums")
+        parts = self._finished(plain, survey, slots, sums, ask, f"{stage}finish")
+        return Found(survey, slots, sums, parts)
+
+    def _survey(self, load: Loader, stage: str) -> Survey:
+        def work(batches: Iterator[Any]) -> Iterator[Survey]:
+            for groups in gathered(batches, load):
+                yield cluster.survey_groups(groups, load.name)
+
+        def merge(surveys: list[Survey]) -> Survey:
+            return cluster.merge_surveys(surveys, load.name)
+
+        return self._merged(work, merge, stage) or Survey()
+
+    def _sums(self, load: Loader, slots: Slots, stage: str) -> RangeSums:
+        def work(batches: Iterator[Any]) -> Iterator[RangeSums]:
+            for groups in gathered(batches, load):
+                yield bundled(groups, slots)[1]
+
+        return self._merged(work, cluster.sums_of, stage) or no_sums(slots.total)
+
+    def _merged(
+        self, work: Callable[[Iterator[Any]], Iterator[Any]], merge: Callable[[list[Any]], Any], stage: str
+    ) -> Any:
+        """What `work` makes of the partitions, merged in each task and then in one: one answer comes here."""
+
+        def first(batches: Iterator[Any]) -> Iterator[Any]:
+            yield from _one(work(batches), merge)
+
+        def then(batches: Iterator[Any]) -> Iterator[Any]:
+            yield from _one((answer for batch in batches for answer in answers_in(batch)), merge)
+
+        found = self._read(self.frame.mapInArrow(first, BLOB).repartition(1).mapInArrow(then, BLOB), stage)
+        return found[0] if found else None
+
+    def _finished(
+        self, load: Loader, survey: Survey, slots: Slots, sums: RangeSums, ask: Ask, stage: str
+    ) -> dict[int, Part]:
+        places = places_of(slots, sums)
+        parts = told_by_sums(sums, places, ask)
+        left = {number: place for number, place in places.items() if number not in parts}
+
+        def finish(table: Any) -> Any:
+            return blobs([cluster.finish_bundle([of_table(table)], left, ask)])
+
+        if left:
+            moved = self._moved(load, slots, survey, list(parts))
+            for found in self._read(moved.groupBy(BUNDLE).applyInArrow(finish, BLOB), stage):
+                parts |= found
+        return parts
+
+    def _moved(self, load: Loader, slots: Slots, survey: Survey, done: list[int]) -> Any:
+        """Samples on their way to their ranges."""
+
+        def place(batches: Iterator[Any]) -> Iterator[Any]:
+            for groups in gathered(batches, load):
+                if groups:
+                    yield from in_batches(as_table(groups, slots, survey, done))
+
+        extra = 0 if load.other is None else 2
+        return self.frame.mapInArrow(place, schema(survey, bool(load.fields.weight), extra))
+
+    def joint(self, one: Found, two: Found, load: Loader, ask: Ask) -> float:
+        """Samples go from the bundles of one to the bundles of two, their first influence in hand."""
+        at_one, at_two, slots = one.standings(), two.standings(), two.slots
+        wide = Survey(zero_one=False, wide=True)
+
+        def turn(table: Any) -> Any:
+            columns = together([turned(part, at_one[number], ask) for number, part in of_table(table)])
+            return as_table({None: columns}, slots, wide)
+
+        def add(table: Any) -> Any:
+            return blobs([square_bundle([of_table(table)], at_two, ask)])
+
+        moved = self._moved(load, one.slots, one.survey, [])
+        turning = moved.groupBy(BUNDLE).applyInArrow(turn, schema(wide, bool(load.fields.weight), 1))
+        return math.fsum(self._read(turning.groupBy(BUNDLE).applyInArrow(add, BLOB), "joint"))
+
+    def _read(self, frame: Any, stage: str) -> list[Any]:
+        with watched(self.frame.sparkSession.sparkContext, self.bars, stage):
+            return [pickle.loads(bytes(row["answer"])) for row in frame.collect()]
+
+
+def _one(answers: Iterator[Any], merge: Callable[[list[Any]], Any]) -> Iterator[Any]:
+    """All answers in one, merged a few at a time; nothing of nothing."""
+    waiting: list[Any] = []
+    for answer in answers:
+        waiting.append(answer)
+        if len(waiting) == _FAN_IN:
+            waiting = [merge(waiting)]
+    if waiting:
+        yield from blobs([merge(waiting)]).to_batches()
+
+
+# spark --------------------------------------------------------------------------------------------
+#
+# Exact metrics by Spark: the plan as `mapInArrow` and `applyInArrow`, from local threads to an existing cluster.
+#
+# Three scans: a histogram of the confidences, sums by range, and the ranges themselves, each finished by the task that
+# holds it. Only histograms and sums come to the driver; lost tasks are done again by Spark.
 
 
 def evaluate(
@@ -89,7 +451,7 @@ def _run(
 
 def on(session: Any) -> Callable[..., Any]:
     """For `abstain.evaluate(path, engine=abstain.engines.spark.on(session))`; a DataFrame needs no session."""
-    from abstain.engines.evaluating import engine
+    from abstain.engines.finish import engine
 
     return engine(partial(evaluate, session=session))
 

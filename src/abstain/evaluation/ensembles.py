@@ -10,12 +10,11 @@ from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
-from abstain.evaluation.inputs import loss_vectors, score_vectors
-from abstain.evaluation.members import ExpectedAURC, Quantity
+from abstain.evaluation.results import ExpectedAURC, Quantity
+from abstain.evaluation.table import loss_vectors, score_vectors
 from abstain.inference import influence
-from abstain.inference._units import on_host
-from abstain.inference.influence import freedom_of
-from abstain.metrics.curve import risk_coverage_curve
+from abstain.inference.influence import freedom_of, on_host
+from abstain.metrics.points import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
 from abstain.scores import pooled_log_probs
 

@@ -1,10 +1,9 @@
 """Prediction files of any common kind, read safely: no pickle, bounded memory, one clear line when bad."""
 
-from abstain.formats.columns import Column, Source, Words
+from abstain.formats.columns import ROLES, Column, Source, UncertainError, Words
 from abstain.formats.limits import Limits
-from abstain.formats.opening import FORMATS, open_source
 from abstain.formats.predictions import Predictions, read_predictions
-from abstain.formats.roles import ROLES, UncertainError
+from abstain.formats.readers import FORMATS, open_source
 from abstain.formats.writing import WRITABLE, replacing, write_predictions
 
 __all__ = [

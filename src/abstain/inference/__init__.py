@@ -3,11 +3,10 @@
 Samples are taken as independent draws unless `clusters` says which belong together.
 """
 
-from abstain.inference.bands import curve_band
 from abstain.inference.differences import paired_difference, unpaired_difference
-from abstain.inference.from_blocks import interval_from_blocks
 from abstain.inference.influence import influence, standard_error
-from abstain.inference.intervals import interval
+from abstain.inference.intervals import interval, interval_from_blocks
+from abstain.inference.resampling import curve_band
 from abstain.inference.results import CurveBand, Difference, GroupedIntervals, Influences, Interval
 
 __all__ = [

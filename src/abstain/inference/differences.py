@@ -9,8 +9,7 @@ from typing import Any
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.errors import ShapeError
-from abstain.inference._units import Units, gather
-from abstain.inference.influence import error_of, measure, values_of
+from abstain.inference.influence import Units, error_of, gather, measure, values_of
 from abstain.inference.results import Difference
 
 

@@ -1,21 +1,79 @@
-"""Bootstrap intervals: percentiles of replicates, plain or BCa."""
+"""What needs the metric again and again: the jackknife, the bootstrap, and the band it draws around a curve."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
+from typing import Literal
 
 import numpy as np
 
-from abstain.core import detection, points
+from abstain._arrays import Array
+from abstain._check import check_choice, check_fraction
+from abstain.core import areas, points
+from abstain.core.areas import leave_one_out_areas
 from abstain.core.bootstrap import Draw, Resampler
-from abstain.core.estimators import area
-from abstain.core.oracle import asymptotic_oracle
+from abstain.core.estimators import area, asymptotic_oracle
+from abstain.core.rows import Rows
 from abstain.errors import InputError
-from abstain.inference._units import BOOTSTRAP_ONLY, Units
-from abstain.inference.leave_one_out import acceleration
-from abstain.inference.results import Interval
+from abstain.inference.influence import BOOTSTRAP_ONLY, Units, error_of, freedom_of, gather, values_of
+from abstain.inference.results import CurveBand, Interval
+
+
+def left_out(units: Units) -> tuple[float, np.ndarray] | None:
+    """Estimate, and its value without each sample, exactly and in O(n); None where no formula is at hand."""
+    if units.weight is not None or units.kept is not None or units.n < 3:
+        return None
+    options = units.area
+    n = units.n
+    if units.metric == "risk":
+        total = float(np.sum(units.loss, dtype=np.float64))
+        return total / n, (total - units.loss) / (n - 1)
+    if units.metric not in ("aurc", "augrc"):
+        return None
+    estimator = "sele" if units.metric == "augrc" else options.estimator
+    whole = float(areas.area(units.loss, units.confidence, None, estimator, options.ties))
+    return whole, leave_one_out_areas(units.loss, units.confidence, estimator, options.ties)
+
+
+def jackknife(units: Units) -> tuple[float, float, float, float]:
+    """Estimate, standard error, its degrees of freedom, and the bias-corrected estimate.
+
+    Exact deletion for AURC, AUGRC and risk of unweighted independent samples; otherwise the infinitesimal
+    jackknife (the influence function), which corrects no bias.
+    """
+    exact = left_out(units) if units.clusters is None and units.strata is None else None
+    if exact is None:
+        estimate, values = values_of("interval", units)
+        return estimate, *error_of(values, units), estimate
+    estimate, without = exact
+    mean = float(np.mean(without))
+    n = units.n
+    squares = np.square(without - mean)
+    second = float(np.sum(squares))
+    freedom = freedom_of(n, second, float(squares @ squares))
+    return estimate, math.sqrt(second * (n - 1) / n), freedom, estimate - (n - 1) * (mean - estimate)
+
+
+def acceleration(units: Units) -> float:
+    """BCa's third moment of what single samples (or clusters) do."""
+    exact = left_out(units) if units.clusters is None else None
+    if exact is not None:
+        pulls = np.mean(exact[1]) - exact[1]
+    else:
+        values = values_of("interval", units)[1]
+        pulls = values if units.whole_weight is None else values * units.whole_weight
+        pulls = pulls if units.clusters is None else np.bincount(units.clusters, pulls)
+    square = float(pulls @ pulls)
+    return float(np.sum(pulls**3)) / (6 * square**1.5) if square > 0 else 0.0
+
+
+# resampling ---------------------------------------------------------------------------------------
+#
+# Bootstrap intervals: percentiles of replicates, plain or BCa.
+
 
 Statistic = Callable[[Draw], np.ndarray]
 
@@ -122,13 +180,13 @@ def statistic(units: Units) -> Statistic:
         "oracle_aurc": best,
         "e_aurc": lambda d: actual(d) - best(d),
         "naurc": lambda d: _quotient(actual(d) - best(d), risk(d) - best(d), risk(d)),
-        "auroc": lambda d: detection.auroc(d.rows),
-        "prediction_rejection_ratio": lambda d: detection.rejection_ratio(d.rows, d.by_loss()),
+        "auroc": lambda d: points.auroc(d.rows),
+        "prediction_rejection_ratio": lambda d: points.rejection_ratio(d.rows, d.by_loss()),
         "risk_at_coverage": lambda d: points.risk_at_coverage(d.rows, d.total, options["coverage"])[0],
         "coverage_at_risk": lambda d: points.coverage_at_risk(d.rows, d.total, options["risk"]),
-        "aupr_error": lambda d: detection.average_precision(d.rows, of_errors=True),
-        "aupr_success": lambda d: detection.average_precision(d.rows, of_errors=False),
-        "fpr_at_tpr": lambda d: detection.fpr_at_tpr(d.rows, options.get("tpr", 0.95)),
+        "aupr_error": lambda d: points.average_precision(d.rows, of_errors=True),
+        "aupr_success": lambda d: points.average_precision(d.rows, of_errors=False),
+        "fpr_at_tpr": lambda d: points.fpr_at_tpr(d.rows, options.get("tpr", 0.95)),
     }
     return table[metric]
 
@@ -161,3 +219,96 @@ def _bar(progress: bool | None, total: int) -> Iterator[Callable[[int], None]]:
             shown.refresh()
 
         yield advance
+
+
+# bands --------------------------------------------------------------------------------------------
+#
+# A band around the whole risk-coverage curve.
+
+
+def curve_band(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    level: float = 0.95,
+    method: Literal["bootstrap"] = "bootstrap",
+    coverage: Array | None = None,
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+    clusters: Array | None = None,
+    strata: Array | None = None,
+    replicates: int = 2000,
+    rng: int | np.random.Generator = 0,
+    progress: bool | None = None,
+) -> CurveBand:
+    r"""Simultaneous band for the risk-coverage curve: the whole curve lies inside with probability about
+    `level`.
+
+    .. math:: \left|\phi(\hat R(c)) - \phi(R(c))\right| \le \frac{q}{2\sqrt{N_c}} \ \text{for all } c,
+              \qquad \phi(R) = \arcsin\sqrt R
+
+    On the arcsine scale the spread of a proportion hardly depends on it, so one number q, the `level`
+    quantile of the largest deviation over bootstrap replicates, serves every coverage. Losses need a lower
+    end of 0; they are divided by the largest one. `coverage` defaults to 100 steps from 0.05 (or 20 samples)
+    to 1: below that a curve is the story of a handful of samples.
+
+    >>> band = curve_band([0, 0, 0, 1] * 50, range(200), rng=1)
+    >>> bool((band.low <= band.risk).all() and (band.risk <= band.high).all())
+    True
+    """
+    check_choice("curve_band", "method", method, ("bootstrap",))
+    level = check_fraction("curve_band", "level", level, open_high=True)
+    units = gather("curve_band", "risk", loss, confidence, sample_weight, abstained, clusters, strata)
+    if bool((units.loss < 0).any()):
+        raise InputError("curve_band: needs losses of at least 0, got negative ones.")
+    share = units.mass / units.total
+    grid = _grid(coverage, len(units.loss), share)
+    most = max(1.0 if units.zero_one else 0.0, float(units.loss.max()), np.finfo(float).tiny)
+    source = resampler(units)
+    counts = source.repeats if source.repeats is not None else np.ones(source.n, dtype=np.int64)
+    observed = source.tabulate(counts[None, :])
+    risk, size = (x[0] for x in _read(observed, grid))
+    per_mass = len(units.loss) / units.mass  # weights need not be counts; the spread goes by samples
+    phi, width = _stable(risk, size, most, per_mass), 1 / (2 * np.sqrt(size * per_mass))
+
+    def deviation(drawn: Draw) -> np.ndarray:
+        r, s = _read(drawn, grid)
+        return np.asarray(np.max(np.abs(_stable(r, s, most, per_mass) - phi) / width, axis=1))
+
+    q = float(
+        np.quantile(replicate(units, deviation, replicates, np.random.default_rng(rng), progress), level)
+    )
+    low = np.sin(np.clip(phi - q * width, 0, np.pi / 2)) ** 2 * most
+    high = np.sin(np.clip(phi + q * width, 0, np.pi / 2)) ** 2 * most
+    return CurveBand(grid, risk, np.minimum(low, risk), np.maximum(high, risk), level, method, units.n)
+
+
+def _grid(coverage: Array | None, n: int, share: float) -> np.ndarray:
+    if coverage is None:
+        return np.linspace(min(1.0, max(0.05, 20 / n)), 1.0, 100) * share
+    grid = np.sort(np.asarray(coverage, dtype=np.float64).reshape(-1))
+    if not len(grid) or grid[0] <= 0 or grid[-1] > share + 1e-12:
+        raise InputError(f"curve_band: `coverage` must lie in (0, {share:g}], got {grid[:1]} to {grid[-1:]}.")
+    return grid
+
+
+def _read(drawn: Draw, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Selective risk, and the mass accepted, at the least attainable coverage of each grid point."""
+    rows: Rows = drawn.rows
+    reached = points.coverage(rows, drawn.total)
+    asked = np.minimum(grid, reached[:, -1:])  # a replicate may answer a little less than the sample did
+    place = np.stack([_first_at_least(r, m, a) for r, m, a in zip(reached, rows.m, asked)])
+    take = np.take_along_axis
+    return take(rows.S / rows.N, place, 1), take(rows.N, place, 1)
+
+
+def _first_at_least(reached: np.ndarray, mass: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    some = np.flatnonzero(mass > 0)
+    return some[np.minimum(np.searchsorted(reached[some], asked - 1e-12), len(some) - 1)]
+
+
+def _stable(risk: np.ndarray, size: np.ndarray, most: float, per_mass: float) -> np.ndarray:
+    """Arcsine of the root of a proportion, its count of 0 lifted off the edge (Anscombe's 3/8)."""
+    n = size * per_mass
+    return np.asarray(np.arcsin(np.sqrt((risk / most * n + 0.375) / (n + 0.75))))

@@ -1,19 +1,27 @@
 """The public metrics: check, delegate to `core`, return."""
 
-from abstain.metrics.areas import augrc, aurc, aurc_given_cdf
-from abstain.metrics.curve import RiskCoverageCurve, risk_coverage_curve
+from abstain.metrics.areas import (
+    augrc,
+    aurc,
+    aurc_given_cdf,
+    e_aurc,
+    naurc,
+    oracle_aurc,
+    rank_weights,
+    weights,
+)
 from abstain.metrics.detection import aupr_error, aupr_success, auroc, fpr_at_tpr, prediction_rejection_ratio
-from abstain.metrics.excess import e_aurc, naurc, oracle_aurc
 from abstain.metrics.groups import Grouped, balanced_weights
 from abstain.metrics.points import (
     RejectionPoint,
+    RiskCoverageCurve,
     best_rejection,
     coverage_at_risk,
     rejection_cost,
     risk,
     risk_at_coverage,
+    risk_coverage_curve,
 )
-from abstain.metrics.weights import rank_weights, weights
 
 __all__ = [
     "Grouped",

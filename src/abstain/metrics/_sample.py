@@ -8,8 +8,9 @@ import numpy as np
 
 from abstain._arrays import Array, Road, float_dtype, road_for
 from abstain._check import check_mask, check_pair, check_weight
-from abstain.core import fast
+from abstain.core import areas
 from abstain.core.rows import Rows, rows_of_samples
+from abstain.core.sorting import is_zero_one
 from abstain.errors import InputError
 
 
@@ -26,13 +27,13 @@ class Sample(NamedTuple):
     def rows(self) -> Rows:
         """Blocks of the samples that were answered, most confident first."""
         if self.road.host:
-            return fast.rows_of(self.loss, self.confidence, self.weight)
+            return areas.rows_of(self.loss, self.confidence, self.weight)
         return rows_of_samples(self.road.xp, self.loss, self.confidence, self.weight)
 
     def is_zero_one(self) -> bool:
         """Are all losses 0 or 1? (Reads the values.)"""
         if self.road.host:
-            return fast.is_zero_one(self.loss)
+            return is_zero_one(self.loss)
         xp = self.road.xp
         if xp.isdtype(self.loss.dtype, "bool"):
             return True

@@ -1,15 +1,28 @@
-"""Areas under the risk-coverage curve and its relatives."""
+"""Areas under the risk-coverage curve, beside the best any ordering could do, and the weights that make them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import overload
+from typing import Literal, get_args, overload
 
-from abstain._arrays import Array, bring, road_for
-from abstain._check import check_choice, check_pair
-from abstain.core import device, fast
-from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, area, needs_whole_weights
-from abstain.errors import InputError, ShapeError
+import numpy as np
+
+from abstain._arrays import Array, bring, full_namespace, is_concrete, road_for
+from abstain._check import check_choice, check_pair, check_weight
+from abstain.core import areas, device
+from abstain.core import estimators as core
+from abstain.core.estimators import (
+    ESTIMATORS,
+    TIES,
+    Estimator,
+    Ties,
+    area,
+    asymptotic_oracle,
+    needs_whole_weights,
+    oracle_area,
+    zero_one_oracle_rows,
+)
+from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.metrics._sample import Sample, prepare
 from abstain.metrics.groups import Vector, by_group
 
@@ -34,7 +47,7 @@ def area_sample(
 def area_of(sample: Sample, estimator: str, ties: str) -> Array:
     """AURC of a checked sample, by the road it is on."""
     if sample.road.host:
-        return fast.area(sample.loss, sample.confidence, sample.weight, estimator, ties)
+        return areas.area(sample.loss, sample.confidence, sample.weight, estimator, ties)
     if device.takes(sample.loss, sample.confidence, sample.weight, sample.is_zero_one):
         return device.area(sample.road.xp, sample.loss, sample.confidence, estimator, ties)
     return area(sample.rows(), estimator, ties)
@@ -162,3 +175,188 @@ def aurc_given_cdf(
     weights = -xp.log1p(-values)
     mass = xp.ones_like(weights) if sample_weight is None else bring(road, sample_weight, loss)
     return road.deliver(xp.sum(mass * weights * loss, axis=-1) / sample.total)
+
+
+# excess -------------------------------------------------------------------------------------------
+#
+# AURC beside the best any ordering of the same losses could do.
+
+
+Oracle = Literal["empirical", "asymptotic"]
+
+
+def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tuple[Array, Array, Array]:
+    """AURC, oracle AURC and risk of one sample."""
+    xp = np if sample.road.host else sample.road.xp
+    if sample.road.host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
+        n, errors = float(len(sample.loss)), float(np.count_nonzero(sample.loss))
+        risk: Array = np.asarray(errors / n)
+        best: Array = area(zero_one_oracle_rows(errors, n), estimator, "expected")
+    else:
+        rows = sample.rows()
+        risk = rows.S[..., -1] / rows.W[..., 0]
+        best = _best(sample, estimator)
+    if oracle == "asymptotic":
+        _zero_one_only(sample)
+        best = asymptotic_oracle(xp, risk)
+    return area_of(sample, estimator, ties), best, risk
+
+
+def _best(sample: Sample, estimator: str) -> Array:
+    return oracle_area(full_namespace(sample.road), sample.loss, sample.weight, estimator)
+
+
+def _zero_one_only(sample: Sample) -> None:
+    if not sample.is_zero_one():
+        raise InputError(
+            f'{sample.name}: oracle="asymptotic" is R + (1-R) ln(1-R), which holds for 0/1 loss only. '
+            f'Use oracle="empirical".'
+        )
+
+
+@by_group(lower_is_better=True)
+def oracle_aurc(
+    loss: Array,
+    confidence: Array | None = None,
+    /,
+    *,
+    estimator: Estimator = "harmonic",
+    oracle: Oracle = "empirical",
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Array:
+    r"""AURC of the best possible ordering of these losses (smallest on top); `confidence` is not read.
+
+    .. math:: \mathrm{AURC}^* = \frac1n\sum_{k=1}^n \frac1k \sum_{j\le k} \ell_{(j)}
+
+    >>> round(oracle_aurc([0, 0, 1]), 6)
+    0.111111
+    """
+    same = loss if confidence is None else confidence
+    check_choice("oracle_aurc", "oracle", oracle, get_args(Oracle))
+    sample = area_sample("oracle_aurc", loss, same, estimator, "threshold", sample_weight, abstained)
+    return sample.deliver(_excess_parts(sample, estimator, "threshold", oracle)[1])
+
+
+@by_group(lower_is_better=True)
+def e_aurc(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    oracle: Oracle = "empirical",
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Array:
+    r"""Excess AURC over the best ordering of the same losses; lower is better, 0 is perfect ranking.
+
+    .. math:: \mathrm{E\text{-}AURC} = \mathrm{AURC} - \mathrm{AURC}^*
+
+    `oracle="asymptotic"` takes the population value for 0/1 loss, R + (1-R) ln(1-R), instead of the empirical one.
+
+    >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
+    0.0
+    """
+    check_choice("e_aurc", "oracle", oracle, get_args(Oracle))
+    sample = area_sample("e_aurc", loss, confidence, estimator, ties, sample_weight, abstained)
+    value, best, _ = _excess_parts(sample, estimator, ties, oracle)
+    return sample.deliver(value - best)
+
+
+@by_group(lower_is_better=True)
+def naurc(
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    oracle: Oracle = "empirical",
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
+) -> Array:
+    r"""Normalised AURC: 0 for the best ordering, 1 for a useless confidence; lower is better.
+
+    .. math:: \mathrm{NAURC} = \frac{\mathrm{AURC} - \mathrm{AURC}^*}{R - \mathrm{AURC}^*}
+
+    When every loss is the same (all right, all wrong) no ordering can do better or worse: the value is 0.
+    Estimators by which the best order exceeds R ("2sele" of many errors) give an InfeasibleError.
+
+    >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
+    0.0
+    """
+    check_choice("naurc", "oracle", oracle, get_args(Oracle))
+    sample = area_sample("naurc", loss, confidence, estimator, ties, sample_weight, abstained)
+    value, best, risk = _excess_parts(sample, estimator, ties, oracle)
+    xp = np if sample.road.host else sample.road.xp
+    room = risk - best
+    some = room > 1e-14 * xp.abs(risk)
+    if is_concrete(sample.loss) and bool(xp.any(~some & (value - best > 1e-12 * xp.abs(best)))):
+        raise InfeasibleError(
+            f'naurc: by estimator="{estimator}" the best order of these losses is no better than their mean, so there '
+            f'is nothing to divide the excess by. Use estimator="harmonic", or `abstain.e_aurc`.'
+        )
+    return sample.deliver(xp.where(some, value - best, 0.0) / xp.where(some, room, 1.0))
+
+
+# weights ------------------------------------------------------------------------------------------
+#
+# The weights themselves: what makes AURC a weighted mean of losses.
+
+
+def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
+    r"""Weights of ranks 1 (least confident) to n, without ties.
+
+    harmonic :math:`H_n - H_{n-r}`, log :math:`-\ln(1-r/(n+1))`, loo :math:`H_{n-1}-H_{n-r}`, sele :math:`r/n`.
+
+    >>> rank_weights(3).round(4).tolist()
+    [0.3333, 0.8333, 1.8333]
+    """
+    check_choice("rank_weights", "estimator", estimator, ESTIMATORS)
+    if int(n) != n or n < 1:
+        raise InputError(f"rank_weights: `n` must be a whole number, at least 1, got {n!r}.")
+    return core.rank_weights(int(n), estimator).copy()
+
+
+@overload
+def weights(
+    confidence: Vector,
+    /,
+    *,
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    sample_weight: Array | None = None,
+) -> np.ndarray: ...
+@overload
+def weights(
+    confidence: Array,
+    /,
+    *,
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    sample_weight: Array | None = None,
+) -> Array: ...
+def weights(
+    confidence: Array,
+    /,
+    *,
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    sample_weight: Array | None = None,
+) -> Array:
+    r"""Weight :math:`\hat\alpha_i` of each sample, in the order given: AURC is the mean of weight times loss.
+
+    >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top
+    [1.3333, 0.3333, 1.3333]
+    """
+    check_choice("weights", "estimator", estimator, ESTIMATORS)
+    check_choice("weights", "ties", ties, TIES)
+    road = road_for(confidence, sample_weight)
+    _, g = check_pair("weights", road, confidence, confidence)
+    w = None
+    if sample_weight is not None:
+        w = check_weight("weights", road, sample_weight, g, needs_whole_weights(estimator, ties))
+    xp = full_namespace(road)
+    return road.deliver(core.sample_weights(xp, g, w, estimator, ties))

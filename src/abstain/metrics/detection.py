@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abstain._arrays import Array, full_namespace, is_concrete
 from abstain._check import check_fraction
-from abstain.core import detection
-from abstain.core.oracle import oracle_rows
+from abstain.core import points
+from abstain.core.estimators import oracle_rows
 from abstain.core.rows import Rows
 from abstain.errors import InfeasibleError, InputError
 from abstain.metrics._sample import Sample, prepare
@@ -49,7 +49,7 @@ def auroc(
     0.875
     """
     sample, rows = _zero_one_rows("auroc", loss, confidence, sample_weight, abstained)
-    return sample.deliver(detection.auroc(rows))
+    return sample.deliver(points.auroc(rows))
 
 
 @by_group(lower_is_better=False)
@@ -69,7 +69,7 @@ def aupr_error(
     0.8333333333333333
     """
     sample, rows = _zero_one_rows("aupr_error", loss, confidence, sample_weight, abstained)
-    return sample.deliver(detection.average_precision(rows, of_errors=True))
+    return sample.deliver(points.average_precision(rows, of_errors=True))
 
 
 @by_group(lower_is_better=False)
@@ -87,7 +87,7 @@ def aupr_success(
     0.8333333333333333
     """
     sample, rows = _zero_one_rows("aupr_success", loss, confidence, sample_weight, abstained)
-    return sample.deliver(detection.average_precision(rows, of_errors=False))
+    return sample.deliver(points.average_precision(rows, of_errors=False))
 
 
 @by_group(lower_is_better=True)
@@ -107,7 +107,7 @@ def fpr_at_tpr(
     """
     share = check_fraction("fpr_at_tpr", "tpr", tpr)
     sample, rows = _zero_one_rows("fpr_at_tpr", loss, confidence, sample_weight, abstained)
-    return sample.deliver(detection.fpr_at_tpr(rows, share))
+    return sample.deliver(points.fpr_at_tpr(rows, share))
 
 
 @by_group(lower_is_better=False)
@@ -131,4 +131,4 @@ def prediction_rejection_ratio(
     """
     sample = prepare("prediction_rejection_ratio", loss, confidence, sample_weight, abstained)
     best = oracle_rows(full_namespace(sample.road), sample.loss, sample.weight)
-    return sample.deliver(detection.rejection_ratio(sample.rows(), best))
+    return sample.deliver(points.rejection_ratio(sample.rows(), best))

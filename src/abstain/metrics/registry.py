@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abstain.errors import InputError
-from abstain.metrics import areas, detection, excess, points
+from abstain.metrics import areas, detection, points
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class Metric:
 _ALL = (
     Metric("aurc", "AURC", areas.aurc, True),
     Metric("augrc", "AUGRC", areas.augrc, True, bounded=0.5),
-    Metric("e_aurc", "E-AURC", excess.e_aurc, True),
-    Metric("naurc", "NAURC", excess.naurc, True, bounded=float("inf")),
+    Metric("e_aurc", "E-AURC", areas.e_aurc, True),
+    Metric("naurc", "NAURC", areas.naurc, True, bounded=float("inf")),
     Metric("risk", "risk", points.risk, True),
-    Metric("oracle_aurc", "oracle AURC", excess.oracle_aurc, True),
+    Metric("oracle_aurc", "oracle AURC", areas.oracle_aurc, True),
     Metric("auroc", "AUROC of failures", detection.auroc, False, True, True),
     Metric("prediction_rejection_ratio", "PRR", detection.prediction_rejection_ratio, False),
     Metric("aupr_error", "AUPR of errors", detection.aupr_error, False, True, True, False),

@@ -1,7 +1,6 @@
 """The interactive page. It shows what the library computed and computes nothing itself."""
 
-from abstain.report.content import Content, gather
+from abstain.report.content import Content, gather, versions
 from abstain.report.page import page, save_page
-from abstain.report.versions import versions
 
 __all__ = ["Content", "gather", "page", "save_page", "versions"]

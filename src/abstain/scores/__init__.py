@@ -20,7 +20,16 @@ from abstain.scores.logits import (
     max_logit,
     normalised_max_logit,
 )
-from abstain.scores.registry import ENSEMBLE_NAMES, NAMES, READING_NAMES, Score, by_name, display
+from abstain.scores.registry import (
+    ENSEMBLE_NAMES,
+    NAMES,
+    READING_NAMES,
+    Score,
+    Tuning,
+    by_name,
+    display,
+    tune,
+)
 from abstain.scores.softmax import (
     max_softmax,
     negative_entropy,
@@ -28,8 +37,7 @@ from abstain.scores.softmax import (
     probability_norm,
     softmax_margin,
 )
-from abstain.scores.top_ties import Saturation, saturation
-from abstain.scores.tuning import Tuning, tune
+from abstain.scores.ties import Saturation, saturation
 
 __all__ = [
     "ENSEMBLE_NAMES",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from abstain._arrays import Array, Namespace, float_dtype
-from abstain._check_classes import Classes, check_classes
+from abstain._check import Classes, check_classes
 from abstain.core import simplex
 
 _CHUNK = 1 << 14

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from abstain._arrays import Array, Namespace
-from abstain._check_classes import check_classes, check_positive
+from abstain._check import check_classes, check_positive
 from abstain.core import simplex
 from abstain.scores.softmax import one_reading
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from abstain._arrays import Array
-from abstain._check_classes import check_classes, check_positive
+from abstain._check import check_classes, check_positive
 from abstain.core import simplex
 
 

@@ -7,10 +7,9 @@ try:
 except ImportError as _error:  # pragma: no cover
     raise MissingDependencyError("abstain.sklearn", "scikit-learn", "sklearn") from _error
 
-from abstain.sklearn.classifier import SelectiveClassifier
-from abstain.sklearn.display import RiskCoverageDisplay
-from abstain.sklearn.regressor import SelectiveRegressor
+from abstain.sklearn.estimators import SelectiveClassifier, SelectiveRegressor
 from abstain.sklearn.scorers import (
+    RiskCoverageDisplay,
     augrc_scorer,
     aurc_scorer,
     coverage_at_risk_scorer,

@@ -1,7 +1,6 @@
-"""Scorers for `scoring=`: threshold-free and at one operating point. Higher is always better, as scikit-learn wants.
+"""Scorers for `scoring=`, and the risk-coverage display, scikit-learn fashion.
 
-They read any classifier with probabilities or decision values, wrapped or not, and take `sample_weight` (by metadata
-routing inside searches).
+Higher is always better, as scikit-learn wants.
 """
 
 from __future__ import annotations
@@ -12,9 +11,16 @@ from typing import Any
 import numpy as np
 from sklearn.metrics._scorer import _BaseScorer
 
-from abstain import metrics
+from abstain import display, metrics
 from abstain._arrays import Array
-from abstain.sklearn.confidence import Score, classifier_confidence
+from abstain.sklearn.estimators import Score, classifier_confidence
+
+# scorers ------------------------------------------------------------------------------------------
+#
+# Scorers for `scoring=`: threshold-free and at one operating point. Higher is always better, as scikit-learn wants.
+#
+# They read any classifier with probabilities or decision values, wrapped or not, and take `sample_weight` (by metadata
+# routing inside searches).
 
 
 def answers(estimator: Any, X: Array, score: Score) -> tuple[np.ndarray, np.ndarray]:
@@ -84,3 +90,40 @@ def risk_at_coverage_scorer(coverage: float, *, score: Score = "max_softmax") ->
 def coverage_at_risk_scorer(risk: float, *, score: Score = "max_softmax") -> _SelectiveScorer:
     """The largest coverage whose error rate on these data is at most `risk`."""
     return _make(_coverage, 1, risk=risk, score=score)
+
+
+# display ------------------------------------------------------------------------------------------
+#
+# The risk-coverage display, scikit-learn fashion.
+
+
+class RiskCoverageDisplay(display.RiskCoverageDisplay):
+    """Curves of fitted classifiers; `from_predictions` takes losses and confidences as elsewhere in the package."""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Array,
+        y: Array,
+        *,
+        score: Score = "max_softmax",
+        name: str | None = None,
+        sample_weight: Array | None = None,
+    ) -> RiskCoverageDisplay:
+        """The curve of the 0/1 loss of a fitted classifier; call `plot()` to draw it.
+
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> X, y = load_iris(return_X_y=True)
+        >>> shown = RiskCoverageDisplay.from_estimator(LogisticRegression(max_iter=500).fit(X, y), X, y)
+        >>> shown.lines[0].name, shown.lines[0].coverage[-1]
+        ('LogisticRegression', 1.0)
+        """
+        prediction, confidence = answers(estimator, X, score)
+        wrong = prediction != np.asarray(y)
+        label = type(estimator).__name__ if name is None else name
+        result: RiskCoverageDisplay = cls.from_predictions(  # type: ignore[assignment]
+            wrong, confidence, name=label, sample_weight=sample_weight
+        )
+        return result

@@ -2,9 +2,15 @@
 populations."""
 
 from abstain.theory import populations
-from abstain.theory.bias import ExpectedBias, estimator_bias, expected_bias
 from abstain.theory.planning import SamplePlan, plan_sample_size, samples_to_tell_apart
-from abstain.theory.populations import Population, SeleCounterexample, sele_counterexample
+from abstain.theory.populations import (
+    ExpectedBias,
+    Population,
+    SeleCounterexample,
+    estimator_bias,
+    expected_bias,
+    sele_counterexample,
+)
 from abstain.theory.weights import (
     MonteCarloWeights,
     expected_weight,

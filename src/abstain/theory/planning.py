@@ -10,8 +10,7 @@ import numpy as np
 from abstain._check import check_choice, check_fraction
 from abstain.core.estimators import area
 from abstain.errors import InfeasibleError, InputError
-from abstain.theory.profiles import Panels, Profile, as_profile, panels
-from abstain.theory.variance import METRICS, asymptotic_deviation
+from abstain.theory.populations import METRICS, Panels, Profile, as_profile, asymptotic_deviation, panels
 
 _ENOUGH_ERRORS = 20  # below this many expected errors, intervals cover less than they promise
 

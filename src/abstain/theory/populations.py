@@ -1,12 +1,160 @@
-r"""Populations whose AURC is known exactly: beta uniform, expected loss a sum of powers of 1 - beta."""
+r"""Risk profiles and populations whose AURC is known exactly: the bias of an estimator there, and the variance AURC
+tends to.
+
+A profile is the expected loss given the population rank percentile beta; everything is done in q = 1 - beta.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from abstain.errors import InputError
+from abstain._arrays import Array
+from abstain._check import check_choice
+from abstain.core.estimators import ESTIMATORS, Estimator
+from abstain.core.influence import of_area, of_risk, second_moment
+from abstain.core.rows import Blocks
+from abstain.errors import InputError, ShapeError
+from abstain.theory.weights import bias_given, check_size
+
+# profiles -----------------------------------------------------------------------------------------
+#
+# Risk profiles: the expected loss given the population rank percentile beta, and integrals over them.
+#
+# Everything is done in q = 1 - beta (the share of samples surer than this one), because all the weights are
+# decided near q = 0. Panels halve towards 0, so that logarithms there integrate to rounding.
+
+
+_POINTS = 16
+_STEPS = 400  # a pilot sample is summarised by at most about this many steps
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Expected loss as a function of q = 1 - beta, with the places where it jumps; `pilot` is where it came
+    from."""
+
+    at: Callable[[np.ndarray], np.ndarray]
+    jumps: tuple[float, ...] = ()
+    source: str = "an assumed profile, 0/1 loss"
+    pilot: Blocks | None = field(default=None, repr=False)
+
+
+def as_profile(name: str, curve: Any) -> Profile:
+    """A profile from a number, a named population, a function of beta, a risk-coverage curve or a pilot
+    sample."""
+    if isinstance(curve, Profile):
+        return curve
+    if isinstance(curve, str):
+        if curve not in NAMED:
+            raise InputError(f"{name}: unknown population {curve!r}, the named ones are {', '.join(NAMED)}.")
+        curve = NAMED[curve]
+    if isinstance(curve, Population):
+        return Profile(curve.given_above, source=f"{curve!r}")
+    if isinstance(curve, (int, float)):
+        return as_profile(name, Population(((float(curve), 0.0),)))
+    if hasattr(curve, "generalised_risk") and hasattr(curve, "coverage"):
+        return _from_steps(np.asarray(curve.coverage), np.asarray(curve.generalised_risk), None)
+    if callable(curve):
+        return Profile(functools.partial(_checked, name, curve))
+    if isinstance(curve, tuple) and len(curve) == 2:
+        return _from_pilot(name, *curve)
+    raise InputError(
+        f"{name}: `curve` must be a function of beta, a number, a Population or its name, a "
+        f"RiskCoverageCurve, "
+        f"or a pilot sample (loss, confidence), got {type(curve).__name__}."
+    )
+
+
+def _checked(name: str, curve: Callable[[np.ndarray], Any], above: np.ndarray) -> np.ndarray:
+    value = np.broadcast_to(np.asarray(curve(1 - above), dtype=np.float64), above.shape)
+    if not np.all((value >= 0) & (value <= 1)):
+        raise InputError(
+            f"{name}: an assumed profile is the chance of an error given beta and must lie in [0, 1], got "
+            f"{value.min():g} to {value.max():g}. For other losses give a pilot sample (loss, confidence)."
+        )
+    return value
+
+
+def _from_pilot(name: str, loss: Array, confidence: Array) -> Profile:
+    l, g = np.asarray(loss, dtype=np.float64), np.asarray(confidence)
+    if l.ndim != 1 or l.shape != g.shape or not len(l):
+        raise ShapeError(f"{name}: a pilot is two vectors of one length, got shapes {l.shape} and {g.shape}.")
+    if not (np.isfinite(l).all() and np.isfinite(g.astype(np.float64)).all()):
+        raise InputError(f"{name}: a pilot must be finite, got NaN or infinity.")
+    blocks = Blocks.from_samples(l, g)
+    rows = blocks.rows()
+    return _from_steps(rows.N / rows.W, rows.S / rows.W, blocks)
+
+
+def _from_steps(coverage: np.ndarray, accepted: np.ndarray, pilot: Blocks | None) -> Profile:
+    """Steps between coverages kept evenly in coverage and, near 0, evenly in its logarithm."""
+    grid = np.concatenate([np.linspace(0, 1, _STEPS // 2), np.geomspace(coverage[0], 1, _STEPS // 2)])
+    keep = np.unique(np.minimum(np.searchsorted(coverage, np.sort(grid)), len(coverage) - 1))
+    keep = np.union1d(keep, [len(coverage) - 1])
+    edges = np.concatenate([[0.0], coverage[keep] / coverage[-1]])  # of the attainable coverage
+    heights = np.diff(np.concatenate([[0.0], accepted[keep] / coverage[-1]])) / np.diff(edges)
+
+    def at(above: np.ndarray) -> np.ndarray:
+        place = np.clip(np.searchsorted(edges, above, side="left") - 1, 0, len(heights) - 1)
+        return np.asarray(heights[place])
+
+    count = "" if pilot is None else f" of {int(pilot.count.sum())} samples"
+    kind = "a risk-coverage curve, 0/1 loss" if pilot is None else f"a pilot{count}"
+    return Profile(at, tuple(edges[1:-1]), kind, pilot)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Gauss-Legendre nodes q and weights, one row per panel, panels ascending in q; `low` is left out
+    below."""
+
+    q: np.ndarray
+    w: np.ndarray
+    half: np.ndarray
+    low: float
+
+    def integral(self, values: np.ndarray) -> float:
+        """Over (low, 1)."""
+        return float(np.sum(self.w * values))
+
+    def cumulated(self, values: np.ndarray) -> np.ndarray:
+        """From `low` up to each node."""
+        inner = values @ _cumulation_matrix().T * self.half
+        before = np.concatenate([[0.0], np.cumsum(np.sum(self.w * values, axis=-1))[:-1]])
+        return np.asarray(inner + before[:, None])
+
+
+def panels(n: float, jumps: tuple[float, ...] = ()) -> Panels:
+    """Panels for integrands that change on the scale 1/n and have logarithms at q = 0."""
+    depth = int(np.ceil(np.log2(max(n, 2)))) + 52
+    edges = np.union1d(2.0 ** -np.arange(depth, -1, -1.0), np.asarray(jumps, dtype=np.float64))
+    edges = edges[edges >= 2.0**-depth]
+    x, w = np.polynomial.legendre.leggauss(_POINTS)
+    half = np.diff(edges)[:, None] / 2
+    return Panels(edges[:-1, None] + half * (1 + x), half * w, half, float(edges[0]))
+
+
+@functools.lru_cache(maxsize=1)
+def _cumulation_matrix() -> np.ndarray:
+    """Row i holds the weights of the integral from -1 to node i, exact for polynomials through the nodes."""
+    x, w = np.polynomial.legendre.leggauss(_POINTS)
+    P = np.polynomial.legendre.legvander(x, _POINTS)
+    primitive = np.empty((_POINTS, _POINTS))
+    primitive[:, 0] = x + 1
+    for k in range(1, _POINTS):
+        primitive[:, k] = (P[:, k + 1] - P[:, k - 1]) / (2 * k + 1)
+    scale = (2 * np.arange(_POINTS) + 1) / 2
+    return np.asarray(primitive @ (scale[:, None] * P[:, :_POINTS].T) * w)
+
+
+# populations --------------------------------------------------------------------------------------
+#
+# Populations whose AURC is known exactly: beta uniform, expected loss a sum of powers of 1 - beta.
 
 
 @dataclass(frozen=True)
@@ -121,7 +269,7 @@ def sele_counterexample(n: int = 5) -> SeleCounterexample:
     >>> round(5 * example.aurc, 4), round(5 * example.twice_sele, 4)
     (2.2833, 2.0)
     """
-    from abstain.core.weights import rank_weights
+    from abstain.core.estimators import rank_weights
 
     if int(n) != n or n < 4:
         raise InputError(f"sele_counterexample: needs at least 4 samples (H_3 < 2 < H_4), got n = {n!r}.")
@@ -130,3 +278,178 @@ def sele_counterexample(n: int = 5) -> SeleCounterexample:
     confidence = np.arange(1, n + 1) / (n + 1)
     values = [float(np.mean(rank_weights(n, name) * loss)) for name in ("harmonic", "2sele")]
     return SeleCounterexample(loss, confidence, *values)
+
+
+# bias ---------------------------------------------------------------------------------------------
+#
+# The bias of an estimator on a given risk profile, and so: which estimator at this n?
+
+
+def population_values(profile: Profile, grid: Panels) -> tuple[float, float]:
+    """AURC and risk of a profile."""
+    rho = profile.at(grid.q)
+    return grid.integral(-np.log(grid.q) * rho), grid.integral(rho)
+
+
+def _bias(profile: Profile, grid: Panels, n: float, estimator: str) -> float:
+    return grid.integral(bias_given(1 - grid.q, grid.q, np.asarray(n), estimator) * profile.at(grid.q))
+
+
+def estimator_bias(n: int, curve: Any, /, *, estimator: Estimator = "harmonic") -> float:
+    r"""Bias of the plug-in estimator of AURC at sample size n: its mean less the population AURC.
+
+    .. math:: \int_0^1 \mathrm{Bias}(\hat\alpha \mid \beta)\, E[\ell \mid \beta]\, d\beta
+
+    Parameters
+    ----------
+    n : int
+    curve : callable, number, Population or its name, RiskCoverageCurve, or (loss, confidence)
+        The expected loss given beta. Confidence is taken to have no ties.
+
+    Examples
+    --------
+    >>> round(estimator_bias(8, "quadratic"), 4), round(estimator_bias(8, "quadratic", estimator="loo"), 4)
+    (0.0244, -0.0006)
+    >>> abs(estimator_bias(8, "unrelated")) < 1e-12  # unbiased when loss ignores confidence
+    True
+    """
+    check_choice("estimator_bias", "estimator", estimator, ESTIMATORS)
+    size = float(check_size("estimator_bias", n))
+    profile = as_profile("estimator_bias", curve)
+    return _bias(profile, panels(size, profile.jumps), size, estimator)
+
+
+@dataclass(frozen=True)
+class ExpectedBias:
+    """Bias of every estimator at one n, beside what it is to be compared with: AURC and its standard
+    deviation."""
+
+    n: int
+    aurc: float
+    risk: float
+    standard_deviation: float
+    bias: dict[Estimator, float]
+    source: str
+
+    @property
+    def best(self) -> Estimator:
+        """The least biased of the consistent estimators (SELE tends to AUGRC)."""
+        consistent: tuple[Estimator, ...] = ("harmonic", "log", "loo")
+        return min(consistent, key=lambda name: abs(self.bias[name]))
+
+    @property
+    def advice(self) -> str:
+        """One sentence on whether the choice matters at this n."""
+        share = (
+            abs(self.bias["harmonic"]) / self.standard_deviation if self.standard_deviation else float("inf")
+        )
+        if share < 0.1:
+            return f"harmonic is off by {share:.1%} of a standard deviation: any choice will do at this n."
+        return f"harmonic is off by {share:.0%} of a standard deviation; {self.best} is the least biased."
+
+    def frame(self) -> Any:
+        """One row per estimator: bias, relative to AURC and in standard deviations."""
+        from abstain._tables import frame
+
+        names = list(self.bias)
+        values = np.array([self.bias[name] for name in names])
+        sd = self.standard_deviation
+        return frame(
+            {
+                "estimator": names,
+                "bias": values.tolist(),
+                "relative": [v / self.aurc if self.aurc else None for v in values.tolist()],
+                "in_sd": [v / sd if sd else None for v in values.tolist()],
+            }
+        )
+
+    def __repr__(self) -> str:
+        head = (
+            f"Bias of the AURC estimators at n = {self.n} ({self.source})\n"
+            f"  AURC {self.aurc:.5g}, risk {self.risk:.4g}, standard deviation of an estimate "
+            f"{self.standard_deviation:.3g}"
+        )
+        scale = self.aurc or 1.0
+        lines = [
+            f"  {name:<9} {value:+.3e}  ({value / scale:+.1%} of AURC)" for name, value in self.bias.items()
+        ]
+        return "\n".join([head, *lines, f"  {self.advice}"])
+
+
+def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
+    """Which estimator at this n? The bias of each, on an assumed profile or on a pilot sample.
+
+    Parameters
+    ----------
+    n : int
+        Size of the test set (or of the batch) the estimator will see.
+    curve : callable, number, Population or its name, RiskCoverageCurve, or (loss, confidence)
+        A function of beta in [0, 1] (0 = least confident) giving the chance of an error, or a pilot to read
+        it from. A pilot should be several times larger than n: its own profile is taken as the population's.
+
+    Examples
+    --------
+    >>> answer = expected_bias(8, "quadratic")
+    >>> answer.best
+    'loo'
+    >>> answer
+    Bias of the AURC estimators at n = 8 (Population(0.6(1-b)^2: risk 0.2, AURC 0.06667, AUGRC 0.05))
+      AURC 0.066667, risk 0.2, standard deviation of an estimate 0.0783
+      harmonic  +2.444e-02  (+36.7% of AURC)
+      log       +1.670e-02  (+25.0% of AURC)
+      loo       -5.556e-04  (-0.8% of AURC)
+      sele      +2.083e-03  (+3.1% of AURC)
+      2sele     +7.083e-02  (+106.2% of AURC)
+      harmonic is off by 31% of a standard deviation; loo is the least biased.
+    """
+    size = float(check_size("expected_bias", n))
+    profile = as_profile("expected_bias", curve)
+    grid = panels(size, profile.jumps)
+    aurc, risk = population_values(profile, grid)
+    deviation = asymptotic_deviation(profile, "aurc") / np.sqrt(size)
+    bias = {name: _bias(profile, grid, size, name) for name in ESTIMATORS}
+    return ExpectedBias(int(size), aurc, risk, float(deviation), bias, profile.source)
+
+
+# variance -----------------------------------------------------------------------------------------
+#
+# The variance AURC and AUGRC tend to: n times the squared standard error, from a profile or a pilot
+# sample.
+
+
+METRICS = ("aurc", "augrc", "risk")
+
+
+def asymptotic_deviation(profile: Profile, metric: str) -> float:
+    r""":math:`\sigma` such that the estimate's standard deviation is about :math:`\sigma/\sqrt n`."""
+    variance = _of_profile(profile, metric) if profile.pilot is None else _of_pilot(profile.pilot, metric)
+    return float(np.sqrt(max(variance, 0.0)))
+
+
+def _of_pilot(blocks: Blocks, metric: str) -> float:
+    rows = blocks.rows()
+    influence = (
+        of_risk(rows) if metric == "risk" else of_area(rows, "sele" if metric == "augrc" else "harmonic")
+    )
+    moments = (column[::-1] for column in (blocks.w2, blocks.w2l, blocks.w2ll))
+    return float(second_moment(influence, *moments) / rows.W[0])
+
+
+def _of_profile(profile: Profile, metric: str) -> float:
+    """Mean square of `const + slope * loss` for a 0/1 loss, whose second moment is its mean."""
+    grid = panels(2, profile.jumps)
+    rho = profile.at(grid.q)
+    accepted = rho[0, 0] * grid.low + grid.cumulated(
+        rho
+    )  # loss accepted per sample, at a threshold with q above it
+    if metric == "risk":
+        const, slope = np.zeros_like(rho), np.ones_like(rho)
+    elif metric == "augrc":
+        const, slope = accepted, 1 - grid.q
+    else:
+        drift = grid.cumulated(accepted / grid.q**2)
+        total = grid.integral(accepted / grid.q**2)
+        const, slope = accepted / grid.q - (total - drift), -np.log(grid.q)
+    mean = grid.integral(const + slope * rho)
+    centred = const - mean
+    return grid.integral(centred**2 + 2 * centred * slope * rho + slope**2 * rho)

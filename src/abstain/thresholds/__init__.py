@@ -1,13 +1,11 @@
 """Which threshold to ship, what it promises, and whether the promise still holds."""
 
-from abstain.thresholds.candidates import Candidates
+from abstain.thresholds.calibration import Candidates
 from abstain.thresholds.clinic import ClinicalTable, clinical_table
 from abstain.thresholds.costs import CostCurve, class_costs, cost_curve
-from abstain.thresholds.grouped import GroupThresholds
-from abstain.thresholds.intervals import clopper_pearson
-from abstain.thresholds.monitor import Check
 from abstain.thresholds.select import select_threshold
-from abstain.thresholds.threshold import Threshold
+from abstain.thresholds.testing import clopper_pearson
+from abstain.thresholds.threshold import Check, GroupThresholds, Threshold
 
 __all__ = [
     "Candidates",

@@ -11,7 +11,7 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
 from abstain._tables import frame
 from abstain.errors import InputError, ShapeError
-from abstain.thresholds.intervals import clopper_pearson
+from abstain.thresholds.testing import clopper_pearson
 
 _NAME = "clinical_table"
 _RATES = ("sensitivity", "specificity", "ppv", "npv", "prevalence")

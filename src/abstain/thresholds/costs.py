@@ -10,8 +10,8 @@ import numpy as np
 from abstain._arrays import Array, to_host
 from abstain._check import check_nonnegative
 from abstain._tables import frame
-from abstain.core.blocks import Blocks
 from abstain.core.points import cheapest
+from abstain.core.rows import Blocks
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, prepare
 
@@ -63,7 +63,7 @@ class CostCurve:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Cost against coverage; returns the axes."""
-        from abstain.thresholds.drawing import plot_costs
+        from abstain.thresholds.threshold import plot_costs
 
         return plot_costs(self, ax)
 

@@ -22,19 +22,8 @@ except ImportError as problem:  # pragma: no cover - torch is present wherever t
 # The names below are loaded on use, since the metrics need torchmetrics.
 # For trainers: `abstain.torch.lightning` and `abstain.torch.huggingface`.
 if TYPE_CHECKING:
-    from abstain.torch.criteria import smooth_zero_one
-    from abstain.torch.losses import aurc_loss
-    from abstain.torch.metrics import (
-        AUGRC,
-        AURC,
-        EAURC,
-        NAURC,
-        CoverageAtRisk,
-        FailureAUROC,
-        RiskAtCoverage,
-    )
-    from abstain.torch.modules import AURCLoss
-    from abstain.torch.schedule import LinearWarmup
+    from abstain.torch.loss import AURCLoss, LinearWarmup, aurc_loss, smooth_zero_one
+    from abstain.torch.metrics import AUGRC, AURC, EAURC, NAURC, CoverageAtRisk, FailureAUROC, RiskAtCoverage
 
 __all__ = [
     "AUGRC",

@@ -1,15 +1,18 @@
-"""Constant-memory state: counts, losses and extreme confidences in fixed bins, certified on the way out."""
+"""Constant-memory state: counts, losses, extreme confidences in fixed bins, filled by Triton kernels on a GPU."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import array_api_compat.torch as xp
+import numpy as np
 import torch
 
 from abstain._arrays import Array
-from abstain.core.binmap import BinMap
-from abstain.core.binning import Bins, disjoint_bins
+from abstain.core.bins import BinMap, Bins, disjoint_bins
+from abstain.torch import _triton_bins
+from abstain.torch._triton_compat import AVAILABLE
 
 _AT_ONCE = 1 << 24  # samples binned at a time without a kernel: their scratch is what memory is spent on
 
@@ -39,11 +42,8 @@ def add(state: BinState, binmap: BinMap, loss: Array, confidence: Array, place: 
     `place` is the number that is binned where it is not the confidence itself (a probability, say, where samples
     are ranked by its logarithm). On a GPU a kernel does it in one pass, elsewhere plain torch.
     """
-    if confidence.is_cuda:
-        from abstain.torch import kernels
-
-        if kernels.add(state, binmap, loss, confidence, place):
-            return
+    if confidence.is_cuda and add_by_kernel(state, binmap, loss, confidence, place):
+        return
     for a in range(0, confidence.shape[0], _AT_ONCE):
         part = slice(a, a + _AT_ONCE)
         _add_plainly(
@@ -63,3 +63,128 @@ def _add_plainly(state: BinState, binmap: BinMap, loss: Array, confidence: Array
 def certified(state: BinState) -> Bins:
     """The state as bins that `core.binning` reads."""
     return disjoint_bins(xp, state.count.double(), state.loss_sum, state.low, state.high)
+
+
+# kernels ------------------------------------------------------------------------------------------
+#
+# The binned update in one pass over the samples, as Triton kernels.
+#
+# Two of them. The general one takes any loss and adds to the bins in global memory. The lean one serves 0/1 losses of
+# float32 confidences: each program keeps its bins in shared memory, which Triton does not expose, so those few
+# accesses are written in PTX. It is used only where a trial run on the card gives the numbers of plain torch.
+
+
+LEAN_BINS = 2900  # 16 bytes of shared memory each, in 46 KB
+_ONES = 0x7FFFFFFFFFFFFFFF
+
+
+def available() -> bool:
+    """Is there a Triton to compile with?"""
+    return AVAILABLE
+
+
+def add_by_kernel(state: Any, binmap: BinMap, loss: Array, confidence: Array, place: Array | None) -> bool:
+    """Add samples to the state on their GPU; False where that is left to plain torch."""
+    if not AVAILABLE or not confidence.is_contiguous() or confidence.shape[0] == 0:
+        return False
+    if place is None and _is_lean(loss, confidence, binmap) and _lean_works(str(confidence.device), binmap):
+        add_lean(state, binmap, loss, confidence)
+    else:
+        add_generally(state, binmap, loss, confidence, confidence if place is None else place)
+    return True
+
+
+def add_generally(state: Any, binmap: BinMap, loss: Array, confidence: Array, place: Array) -> None:
+    """Any loss, float32 or float64 confidences: atomics on the bins themselves."""
+    offset, cells = tables(binmap, confidence.device)
+    low, high = to_ordered(state.low), to_ordered(state.high)
+    n, block = confidence.shape[0], 1024
+    _triton_bins.general[((n + block - 1) // block,)](
+        confidence,
+        place.contiguous(),
+        (loss.view(torch.uint8) if loss.dtype is torch.bool else loss).contiguous(),
+        offset,
+        cells,
+        state.count,
+        state.loss_sum,
+        low,
+        high,
+        n,
+        BLOCK=block,
+    )
+    state.low.copy_(from_ordered(low))
+    state.high.copy_(from_ordered(high))
+
+
+def add_lean(state: Any, binmap: BinMap, loss: Array, confidence: Array) -> None:
+    """0/1 losses of float32 confidences: bins in shared memory, added to the state once per program."""
+    low, high = to_ordered(state.low), to_ordered(state.high)
+    errors = torch.zeros_like(state.count)
+    programs = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
+    _triton_bins.lean[(programs,)](
+        confidence,
+        loss.contiguous().view(torch.uint8),
+        short_table(binmap, confidence.device),
+        state.count,
+        errors,
+        low,
+        high,
+        confidence.shape[0],
+        SIZE=binmap.size,
+        SLOTS=1 << (binmap.size).bit_length(),
+        THREADS=256,
+        EACH=8,
+        num_warps=8,
+    )
+    state.loss_sum.add_(errors)
+    state.low.copy_(from_ordered(low))
+    state.high.copy_(from_ordered(high))
+
+
+def _is_lean(loss: Array, confidence: Array, binmap: BinMap) -> bool:
+    small = loss.dtype in (torch.bool, torch.uint8)
+    return (
+        small and confidence.dtype is torch.float32 and binmap.size <= LEAN_BINS and binmap._cells.max() < 512
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _lean_works(device: str, binmap: BinMap) -> bool:
+    """Once per card and map: does the lean kernel compile here and agree with plain torch?"""
+
+    rng = np.random.default_rng(0)
+    confidence = torch.tensor(rng.random(50_001, dtype=np.float32), device=device)
+    confidence[::7] = 0.5
+    loss = torch.tensor(rng.random(50_001) < 0.2, device=device)
+    got, expected = empty_state(binmap.size, device), empty_state(binmap.size, device)
+    _add_plainly(expected, binmap, loss, confidence, confidence)
+    try:
+        add_lean(got, binmap, loss, confidence)
+    except Exception:  # a compiler that does not take the PTX: the general kernel remains
+        return False
+    return all(torch.equal(a, b) for a, b in zip(got, expected))
+
+
+@functools.lru_cache(maxsize=8)
+def tables(binmap: BinMap, device: Any) -> tuple[Array, Array]:
+    """The map's tables on the device: first bin and number of bins of each (region, octave)."""
+    offset, cells = binmap._offset.astype(np.int32), binmap._cells.astype(np.float64)
+    return torch.tensor(offset, device=device), torch.tensor(cells, device=device)
+
+
+@functools.lru_cache(maxsize=8)
+def short_table(binmap: BinMap, device: Any) -> Array:
+    """Both tables in one number: 512 * first bin + number of bins (fewer than 512 in any octave of a small map)."""
+    packed = binmap._offset.astype(np.int64) * 512 + binmap._cells.astype(np.int64)
+    return torch.tensor(packed.astype(np.int32), device=device)
+
+
+def to_ordered(x: Array) -> Array:
+    """float64 as int64 of the same order, so that integer minima and maxima serve."""
+    bits = x.view(torch.int64)
+    return bits ^ ((bits >> 63) & _ONES)
+
+
+def from_ordered(x: Array) -> Array:
+    """The way back."""
+    return (x ^ ((x >> 63) & _ONES)).view(torch.float64)

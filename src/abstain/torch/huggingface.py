@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain.errors import InputError, MissingDependencyError
-from abstain.torch.modules import AURCLoss
+from abstain.torch.loss import AURCLoss
 from abstain.torch.stopping import ErrorAwarePatience
 
 try:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from abstain.errors import InputError, MissingDependencyError
-from abstain.torch.state import SelectiveMetric
+from abstain.torch.metrics import SelectiveMetric
 from abstain.torch.stopping import ErrorAwarePatience
 
 try:

@@ -2,19 +2,326 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import array_api_compat.torch as xp
+import torch
 
 import abstain.metrics as functional
+from abstain import losses, scores
 from abstain._arrays import Array
 from abstain._check import check_choice, check_fraction, check_nonnegative
-from abstain.core import bin_points, binning
-from abstain.core.binning import Bins, Certified
-from abstain.core.estimators import ESTIMATORS, TIES, area
-from abstain.core.oracle import zero_one_oracle_rows
-from abstain.errors import AbstainWarning, InfeasibleError, InputError
-from abstain.torch.state import SelectiveMetric
+from abstain.core import bins as core_bins
+from abstain.core.bins import BinMap, Bins, Certified
+from abstain.core.estimators import ESTIMATORS, TIES, area, zero_one_oracle_rows
+from abstain.errors import (
+    AbstainWarning,
+    DtypeError,
+    InfeasibleError,
+    InputError,
+    MissingDependencyError,
+    ShapeError,
+)
+from abstain.torch import bins
+
+if TYPE_CHECKING:
+    from abstain.inference import Interval
+
+
+INPUTS = ("logits", "probs")
+_AT_ONCE = 1 << 25  # class scores worked on at a time: bounds the scratch memory of large images
+
+
+class Reader:
+    """How one metric turns `(preds, target, confidence)` into losses and confidences."""
+
+    def __init__(self, name: str, loss: Any, score: Any, input: str, ignore_index: int | None) -> None:  # noqa: A002
+        check_choice(name, "input", input, INPUTS)
+        self.name, self.input, self.ignore_index = name, input, ignore_index
+        self.loss = losses.by_name(loss)
+        self.score = scores.by_name(score)
+        if input not in self.score.takes:
+            raise InputError(
+                f'{name}: score="{self.score.name}" needs {self.score.takes[0]}, got input="{input}". '
+                f'Pass the model\'s logits, or use score="max_softmax".'
+            )
+
+    @property
+    def zero_one(self) -> bool:
+        """Are the losses 0 or 1?"""
+        return self.loss.name in ("zero_one", "top_k")
+
+    def pieces(self, preds: Array, target: Array, confidence: Array | None) -> Iterator[tuple[Array, Array]]:
+        """Losses and confidences of a batch, a bounded number of samples at a time; ignored targets left out."""
+        self._check(preds, target, confidence)
+        labels = not preds.is_floating_point()
+        classes = 1 if labels else preds.shape[1]
+        if not labels:
+            preds = preds.detach().movedim(1, -1).flatten(0, -2)
+        preds = preds.reshape(-1) if labels else preds
+        target, confidence = (
+            target.reshape(-1),
+            None if confidence is None else confidence.detach().reshape(-1),
+        )
+        step = max(1, _AT_ONCE // classes)
+        for a in range(0, target.shape[0], step):
+            part = slice(a, a + step)
+            yield self._read(preds[part], target[part], None if confidence is None else confidence[part])
+
+    def _read(self, preds: Array, target: Array, confidence: Array | None) -> tuple[Array, Array]:
+        if self.ignore_index is not None:
+            kept = target != self.ignore_index
+            preds, target = preds[kept], target[kept]
+            confidence = None if confidence is None else confidence[kept]
+        if target.shape[0] == 0:
+            return target.new_zeros(0, dtype=self.loss_dtype(preds)), target.new_zeros(0, dtype=torch.float64)
+        if not preds.is_floating_point():
+            return (preds != target).to(torch.uint8), _rankable(confidence)
+        given = {"logits": preds} if self.input == "logits" else {"probs": preds}
+        loss = self.loss(given.get("logits"), target, probs=given.get("probs"))
+        loss = loss.to(torch.uint8) if loss.dtype is torch.bool else loss.detach()
+        key = self._scored(**given) if confidence is None else _rankable(confidence)
+        return loss, key
+
+    def _scored(self, logits: Array | None = None, probs: Array | None = None) -> Array:
+        key: Array = self.score(logits, probs=probs) if logits is not None else self.score(probs=probs)
+        return key
+
+    def loss_dtype(self, preds: Array) -> torch.dtype:
+        """What losses are kept in."""
+        return torch.uint8 if self.zero_one else torch.float64
+
+    def _check(self, preds: Array, target: Array, confidence: Array | None) -> None:
+        if preds.is_floating_point():
+            expected = preds.shape[:1] + preds.shape[2:]
+            if preds.ndim < 2 or target.shape != expected:
+                raise ShapeError(
+                    f"{self.name}: `preds` must have shape (N, C, ...) and `target` (N, ...), got "
+                    f"{tuple(preds.shape)} and {tuple(target.shape)}. Classes are axis 1."
+                )
+        elif confidence is None or not self.zero_one:
+            raise DtypeError(
+                f"{self.name}: `preds` of class numbers ({preds.dtype}) carry no confidence: pass `confidence=` "
+                f'with loss="zero_one", or pass {self.input} of shape (N, C, ...).'
+            )
+        elif preds.shape != target.shape:
+            raise ShapeError(
+                f"{self.name}: `preds` and `target` must have one shape, got {tuple(preds.shape)} and "
+                f"{tuple(target.shape)}."
+            )
+        if confidence is not None and confidence.shape != target.shape:
+            raise ShapeError(
+                f"{self.name}: `confidence` must have the shape of `target`, one number per sample (higher = "
+                f"surer), got {tuple(confidence.shape)} and {tuple(target.shape)}."
+            )
+
+
+def _rankable(confidence: Array | None) -> Array:
+    """A given confidence as it is; half precision as float32, which holds it exactly; whole numbers as float64."""
+    assert confidence is not None
+    if confidence.dtype in (torch.float32, torch.float64):
+        return confidence
+    return confidence.float() if confidence.is_floating_point() else confidence.double()
+
+
+# state --------------------------------------------------------------------------------------------
+#
+# What every metric here is made of: samples (exact) or bins (constant memory), kept the torchmetrics way.
+
+
+try:
+    from torchmetrics import Metric
+except ImportError as problem:  # pragma: no cover - torchmetrics is present wherever the tests run
+    raise MissingDependencyError("abstain.torch metrics", "torchmetrics", "torch") from problem
+
+_UNIT_SCORES = ("max_softmax", "softmax_margin", "probability_norm", "vote_share")
+_DTYPES = (torch.uint8, torch.float32, torch.float64)
+
+
+@functools.lru_cache(maxsize=16)
+def bin_map(thresholds: int, domain: str) -> BinMap:
+    """One map per size and domain, shared by all metrics."""
+    return BinMap(thresholds, domain)
+
+
+class SelectiveMetric(Metric):  # type: ignore[misc]
+    """Shared by all metrics: reading predictions, holding state, syncing, intervals and certified bounds.
+
+    Parameters
+    ----------
+    loss : str or callable
+        Per-sample loss: "zero_one" (default), "cross_entropy", "brier", or a function of (preds, target) rows.
+    score : str
+        Confidence computed from `preds`; see `abstain.scores`. Overridden by `update(..., confidence=...)`.
+    input : {"logits", "probs"}
+        What `preds` are. Stated, never guessed.
+    thresholds : int, optional
+        None: every sample is kept and the value is exact. A number: that many bins, constant memory, and
+        `compute_bounds()` certifies the value for losses with a largest value (0/1, Brier).
+    ignore_index : int, optional
+        Targets to leave out.
+    **kwargs
+        Of `torchmetrics.Metric`.
+    """
+
+    is_differentiable = False
+    higher_is_better = False
+    full_state_update = False
+    plot_lower_bound = 0.0
+    function = ""  # the metric's name in `abstain`
+
+    def __init__(
+        self,
+        *,
+        loss: Any = "zero_one",
+        score: Any = "max_softmax",
+        input: str = "logits",  # noqa: A002 - the word users know
+        thresholds: int | None = None,
+        ignore_index: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.reader = Reader(type(self).__name__, loss, score, input, ignore_index)
+        self.thresholds = thresholds
+        if thresholds is None:
+            self.add_state("confidence", default=[], dist_reduce_fx="cat")
+            self.add_state("loss", default=[], dist_reduce_fx="cat")
+            return
+        if int(thresholds) != thresholds or thresholds < 100:
+            raise InputError(
+                f"{type(self).__name__}: `thresholds` must be None (exact) or a whole number of bins, at least 100, "
+                f"got {thresholds!r}. Some thousands give three digits."
+            )
+        self.domain = "unit" if self.reader.score.name in _UNIT_SCORES else "real"
+        empty = bins.empty_state(bin_map(thresholds, self.domain).size)
+        for name, value, merge in zip(empty._fields, empty, ("sum", "sum", "min", "max")):
+            self.add_state(f"bin_{name}", default=value, dist_reduce_fx=merge)
+
+    def update(self, preds: Array, target: Array, confidence: Array | None = None) -> None:
+        """Add a batch.
+
+        `preds` (N, C, ...) are what `input` states, or class numbers (N, ...) with `confidence=`; `target` is (N, ...).
+        `confidence` (higher = surer), where given, ranks the samples instead of the score.
+        """
+        for loss, key in self.reader.pieces(preds, target, confidence):
+            if self.thresholds is None:
+                self.loss.append(loss)
+                self.confidence.append(key)
+            else:
+                place = None if confidence is not None else self.reader.score.back(xp, key)
+                bins.add(self._bin_state(), bin_map(self.thresholds, self.domain), loss, key, place)
+
+    # what subclasses say about themselves -----------------------------------------------------------------------------
+
+    def exact(self, loss: Array, confidence: Array) -> Array:
+        """The metric of all samples."""
+        raise NotImplementedError
+
+    def binned(self, table: Bins) -> Certified:
+        """The metric of binned samples, with its bounds."""
+        raise NotImplementedError
+
+    def options(self) -> dict[str, Any]:
+        """Arguments of the function in `abstain` that computes this metric."""
+        return {}
+
+    # results ----------------------------------------------------------------------------------------------------------
+
+    def compute(self) -> Array:
+        """The metric of everything seen so far (in all processes)."""
+        if self.thresholds is None:
+            return self.exact(*self._samples())
+        return self.binned(self._table()).estimate
+
+    def compute_bounds(self) -> Certified:
+        """Estimate with certified lower and upper bounds; of an exact metric all three are the same."""
+        if self.thresholds is None:
+            value = self.compute()
+            return Certified(value, value, value)
+        return self._synced(lambda: self.binned(self._table()))
+
+    def compute_with_interval(self, level: float = 0.95, **options: Any) -> Interval:
+        """The metric with a confidence interval and its standard error: see `abstain.inference.interval`."""
+        from abstain.inference import interval
+
+        if self.thresholds is not None:
+            raise InfeasibleError(
+                f"{type(self).__name__}: an interval needs the samples, which bins have not kept. "
+                f"Use thresholds=None, or `compute_bounds()` for what the bins prove."
+            )
+        return self._synced(
+            lambda: interval(self.function, *self._samples(), level=level, **self.options(), **options)
+        )
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot a value, or several over time, as all torchmetrics do; without `val`, of `compute()`."""
+        return self._plot(val, ax)
+
+    # state ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def most(self) -> float | None:
+        """The largest possible loss, None where there is none (and nothing is certain)."""
+        return self.reader.loss.upper
+
+    def _synced(self, work: Callable[[], Any]) -> Any:
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync, should_unsync=self._should_unsync
+        ):
+            return work()
+
+    def _samples(self) -> tuple[Array, Array]:
+        loss, confidence = (
+            torch.cat(x) if isinstance(x, list) and x else x for x in (self.loss, self.confidence)
+        )
+        if len(loss) == 0:
+            raise InputError(
+                f"{type(self).__name__}: needs at least one sample, got none. Call `update` first."
+            )
+        return (loss.bool() if loss.dtype is torch.uint8 else loss), confidence
+
+    def _bin_state(self) -> bins.BinState:
+        return bins.BinState(self.bin_count, self.bin_loss_sum, self.bin_low, self.bin_high)
+
+    def _table(self) -> Bins:
+        state = self._bin_state()
+        if not bool(state.count.any()):
+            raise InputError(
+                f"{type(self).__name__}: needs at least one sample, got none. Call `update` first."
+            )
+        return bins.certified(state)
+
+    def _sync_dist(self, dist_sync_fn: Any, process_group: Any = None) -> None:
+        """Before samples travel: processes must agree on their types, those without samples included."""
+        for name in ("loss", "confidence") if self.thresholds is None else ():
+            parts = getattr(self, name)
+            own = _DTYPES.index(torch.cat(parts).dtype) if parts else 0
+            code = torch.tensor(own, device=self.device)
+            widest = int(
+                torch.stack(list(dist_sync_fn(code, group=process_group or self.process_group))).max()
+            )
+            joined = torch.cat(parts) if parts else torch.zeros(0, device=self.device)
+            setattr(self, name, [joined.to(_DTYPES[widest])])
+        super()._sync_dist(dist_sync_fn, process_group)
+
+    def set_dtype(self, dst_type: Any) -> SelectiveMetric:
+        """Confidences and counts keep their type: in half precision they would lose order and whole numbers."""
+        return self
+
+
+def _joined(parts: Any) -> Array:
+    """A list state as one vector, copied only where there is something to join."""
+    if not isinstance(parts, list):
+        return parts
+    return parts[0] if len(parts) == 1 else torch.cat(parts) if parts else parts
+
+
+# metrics ------------------------------------------------------------------------------------------
+#
+# torchmetrics metrics for selective classification: AURC and its relatives, exact or in constant memory.
 
 
 class _Area(SelectiveMetric):
@@ -64,7 +371,7 @@ class AURC(_Area):
 
     def binned(self, table: Bins) -> Certified:
         """AURC of bins."""
-        return binning.aurc(table, self.most)
+        return core_bins.aurc(table, self.most)
 
 
 class EAURC(_Area):
@@ -83,14 +390,14 @@ class EAURC(_Area):
     def binned(self, table: Bins) -> Certified:
         """E-AURC of bins: the oracle of a 0/1 loss needs the counts alone."""
         best = self._oracle(table)
-        return _each(binning.aurc(table, 1.0), lambda x: x - best)
+        return _each(core_bins.aurc(table, 1.0), lambda x: x - best)
 
     def _oracle(self, table: Bins) -> float:
         if not self.reader.zero_one:
             raise InfeasibleError(
                 f"{type(self).__name__}: bins know the best ordering of 0/1 losses only. Use thresholds=None."
             )
-        mass, errors = (float(x) for x in binning.total(table))
+        mass, errors = (float(x) for x in core_bins.total(table))
         return float(area(zero_one_oracle_rows(errors, mass), "harmonic", "expected"))
 
 
@@ -109,11 +416,11 @@ class NAURC(EAURC):
     def binned(self, table: Bins) -> Certified:
         """NAURC of bins."""
         best = self._oracle(table)
-        mass, errors = (float(x) for x in binning.total(table))
+        mass, errors = (float(x) for x in core_bins.total(table))
         room = errors / mass - best
         if room <= 1e-14 * errors / mass:  # all right or all wrong: no ordering is better than another
-            return _each(binning.aurc(table, 1.0), lambda x: 0 * x)
-        return _each(binning.aurc(table, 1.0), lambda x: (x - best) / room)
+            return _each(core_bins.aurc(table, 1.0), lambda x: 0 * x)
+        return _each(core_bins.aurc(table, 1.0), lambda x: (x - best) / room)
 
 
 class AUGRC(SelectiveMetric):
@@ -130,7 +437,7 @@ class AUGRC(SelectiveMetric):
 
     def binned(self, table: Bins) -> Certified:
         """AUGRC of bins."""
-        return binning.augrc(table, self.most)
+        return core_bins.augrc(table, self.most)
 
 
 class RiskAtCoverage(SelectiveMetric):
@@ -160,7 +467,7 @@ class RiskAtCoverage(SelectiveMetric):
 
     def binned(self, table: Bins) -> Certified:
         """Risk of bins at the coverage."""
-        return bin_points.risk_at_coverage(table, self.coverage, self.most)
+        return core_bins.risk_at_coverage(table, self.coverage, self.most)
 
 
 class CoverageAtRisk(SelectiveMetric):
@@ -192,7 +499,7 @@ class CoverageAtRisk(SelectiveMetric):
 
     def binned(self, table: Bins) -> Certified:
         """Coverage of bins within the risk."""
-        return bin_points.coverage_at_risk(table, self.risk, self.most)
+        return core_bins.coverage_at_risk(table, self.risk, self.most)
 
 
 class FailureAUROC(SelectiveMetric):
@@ -223,11 +530,11 @@ class FailureAUROC(SelectiveMetric):
 
     def binned(self, table: Bins) -> Certified:
         """AUROC of bins."""
-        mass, errors = binning.total(table)
+        mass, errors = core_bins.total(table)
         if not 0 < float(errors) < float(mass):
             value = _undefined(mass)
             return Certified(value, value, value)
-        return bin_points.auroc(table)
+        return core_bins.auroc(table)
 
 
 def _each(value: Certified, work: Callable[[Array], Array]) -> Certified:

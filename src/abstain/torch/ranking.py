@@ -12,8 +12,7 @@ import torch
 import torch.distributed as dist
 
 from abstain._arrays import Array
-from abstain.core.pairwise import accepts, pair_weights, softly_accepts
-from abstain.core.weights import sample_weights
+from abstain.core.estimators import accepts, pair_weights, sample_weights, softly_accepts
 from abstain.errors import InputError
 
 PAIRS_AT_MOST = 4096  # a batch of this size compared pair by pair costs an H200 less than its sort

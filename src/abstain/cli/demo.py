@@ -1,0 +1,107 @@
+"""`abstain demo`."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+
+class Demo(NamedTuple):
+    """Outputs that come along: what they are, where they lie, and a risk worth asking for."""
+
+    about: str
+    title: str
+    files: str
+    names: dict[str, str]
+    classes: tuple[str, ...]
+    risk: float
+
+
+DEMOS = {
+    "cifar10": Demo(
+        "Two ResNet-18 on the 10,000 test images of CIFAR-10, fine-tuned from one start: one by cross-entropy, "
+        "one by AURC.",
+        "A network tuned to know when it is wrong",
+        "cifar10_resnet18_*.npz",
+        {"cifar10_resnet18_aurc": "tuned by AURC", "cifar10_resnet18_ce": "tuned by cross-entropy"},
+        ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+        0.01,
+    ),
+    "digits": Demo(
+        "Five classifiers of handwritten digits, trained on 300 images, on 1,200 they have not seen.",
+        "Five readers of digits",
+        "demo/*.npz",
+        {},
+        (),
+        0.03,
+    ),
+}
+
+
+@click.command("demo")
+@click.option("--data", type=click.Choice(list(DEMOS)), default="cifar10", show_default=True,
+              help="Two networks on CIFAR-10, or five classifiers of digits.")  # fmt: skip
+@click.option("-o", "--output", "target", metavar="FILE", default="abstain-demo.html", show_default=True,
+              type=click.Path(dir_okay=False), help="Where the page goes.")  # fmt: skip
+@click.option("--no-report", is_flag=True, help="Only the tables.")
+@click.option("--open", "open_it", is_flag=True, help="Open it in the browser.")
+def command(data: str, target: str, no_report: bool, open_it: bool) -> None:
+    """Real model outputs that come along: tables here, an interactive report on disk."""
+    demo = DEMOS[data]
+    models = demo_models(demo)
+    _tables(demo, models)
+    if no_report:
+        return
+    from abstain.cli.report import write_report
+
+    options = {"score": ["max_softmax"], "loss": ["zero_one"], "level": 0.95, "seed": 0, "title": demo.title}
+    write_report(models, target, options, "abstain demo" + ("" if data == "cifar10" else f" --data {data}"))
+    click.echo(f"\nInteractive report: {click.format_filename(target)}")
+    if open_it:
+        click.launch(Path(target).absolute().as_uri())
+
+
+def demo_models(demo: Demo) -> list[Any]:
+    """The outputs, read by the same road as any file."""
+    from dataclasses import replace
+
+    from abstain.formats import read_predictions
+
+    folder = Path(str(resources.files("abstain") / "data"))
+    found = []
+    for path in sorted(folder.glob(demo.files)):
+        read = read_predictions(path, classes=demo.classes, name=demo.names.get(path.stem))
+        found.append(replace(read, path=f"abstain/data/{path.relative_to(folder).as_posix()}"))
+    return found
+
+
+def _tables(demo: Demo, models: list[Any]) -> None:
+    from rich.text import Text
+
+    from abstain import compare, evaluate, select_threshold
+    from abstain.cli.compare import draw_comparison
+    from abstain.cli.evaluate import draw_evaluation
+    from abstain.cli.screen import console
+    from abstain.cli.threshold import draw_facts, in_words
+    from abstain.formats.predictions import pair_of
+
+    on = console()
+    on.print(Text(demo.about + "\n"))
+    pairs = {m.name: pair_of(m, "max_softmax", "zero_one") for m in models}
+    result = compare({name: (pair.loss, pair.confidence) for name, pair in pairs.items()})
+    on.print(Text("1. Which model knows best when it is wrong?\n", style="bold"))
+    draw_comparison(on, result)
+    best = next(m for m in models if m.name == result.names[0])
+    on.print(Text("\n2. The best one in full\n", style="bold"))
+    metrics = ["aurc", "augrc", "auroc", "risk", "risk_at_coverage@0.8"]
+    draw_evaluation(
+        on, evaluate(**best.arguments(), metrics=metrics, losses=["zero_one"], replicates=100), best
+    )
+    asked = f"an error rate of at most {demo.risk:.0%}"
+    on.print(Text(f"\n3. Below which confidence should it abstain, for {asked}?\n", style="bold"))
+    pair = pairs[best.name]
+    rule = select_threshold(pair.loss, pair.confidence, risk=demo.risk)
+    draw_facts(on, rule, in_words(rule, "max_softmax") or "")

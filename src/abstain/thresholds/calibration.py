@@ -1,0 +1,385 @@
+"""The calibration data, the thresholds it offers, the methods that choose among them, and what to tell a user whose
+target cannot be certified.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from abstain._arrays import Array, to_host
+from abstain._tables import frame
+from abstain.core.points import cheapest as least_cost
+from abstain.core.points import reaches
+from abstain.core.sorting import Ranked, is_zero_one, rank
+from abstain.errors import InputError, ShapeError
+from abstain.metrics._sample import prepare
+from abstain.thresholds import testing
+from abstain.thresholds.testing import least_p_value, least_samples, plan, walk
+
+
+class Calibration(NamedTuple):
+    """Losses scaled to [0, 1] by `bounded = (low, high)`, most confident first."""
+
+    ranked: Ranked
+    low: float
+    high: float
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return self.ranked.n
+
+    def scaled(self, risk: float) -> float:
+        """A mean loss on the scale [0, 1]."""
+        return (risk - self.low) / (self.high - self.low)
+
+    def unscaled(self, risk: float) -> float:
+        """Back on the user's scale."""
+        return self.low + risk * (self.high - self.low)
+
+    def p_values(self, count: np.ndarray, risk: float) -> np.ndarray:
+        """For "the mean loss of the first `count` is above `risk`" (scaled); counts rise."""
+        if risk >= 1:
+            return np.where(count > 0, 0.0, 1.0)  # no loss can be above its bound
+        if self.ranked.weight is not None:
+            return testing.betting(self.ranked, count, risk, float(self.ranked.weight.max()))
+        if self.ranked.zero_one:
+            return testing.binomial(self.ranked.cum_loss[count], count, risk)
+        return testing.bounded(self.ranked, count, risk)
+
+    def coverage(self, count: np.ndarray) -> np.ndarray:
+        """Share of the (weighted) samples accepted."""
+        return np.asarray(self.ranked.cum_weight[count] / self.ranked.cum_weight[-1], dtype=np.float64)
+
+    def risk(self, count: np.ndarray) -> np.ndarray:
+        """Mean loss of the accepted on the user's scale; 0 where none is accepted."""
+        mass = self.ranked.cum_weight[count]
+        mean = np.where(mass > 0, self.ranked.cum_loss[count] / np.where(mass > 0, mass, 1), 0.0)
+        return self.low + mean * (self.high - self.low)
+
+
+def calibrate(
+    name: str, loss: Array, confidence: Array, sample_weight: Array | None, bounded: tuple[float, float]
+) -> Calibration:
+    """Check and sort."""
+    sample = prepare(name, to_host(loss), to_host(confidence), to_host(sample_weight))
+    if sample.loss.ndim != 1:
+        raise ShapeError(f"{name}: takes one vector, got shape {sample.loss.shape}. Loop over the batch.")
+    low, high = _bounds(name, bounded)
+    return Calibration(
+        rank(_scale(name, sample.loss, low, high), sample.confidence, sample.weight), low, high
+    )
+
+
+def _bounds(name: str, bounded: tuple[float, float]) -> tuple[float, float]:
+    try:
+        low, high = (float(b) for b in bounded)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: `bounded` must be a pair (low, high), got {bounded!r}.") from None
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise InputError(f"{name}: `bounded` must be finite and rising, got ({low:g}, {high:g}).")
+    return low, high
+
+
+def _scale(name: str, loss: np.ndarray, low: float, high: float) -> np.ndarray:
+    """To [0, 1]; a loss that takes the two ends only becomes 0/1 and is tested exactly."""
+    if loss.dtype == bool and (low, high) == (0.0, 1.0):
+        return loss
+    smallest, largest = float(loss.min()), float(loss.max())
+    if smallest < low or largest > high:
+        raise InputError(
+            f"{name}: `loss` must lie within bounded=({low:g}, {high:g}), got values from {smallest:g} to "
+            f"{largest:g}. No guarantee is possible without a bound that is known beforehand: pass "
+            f"bounded=(low, high), or clip the loss and speak of the clipped one."
+        )
+    if (low, high) == (0.0, 1.0):
+        return loss.astype(bool) if is_zero_one(loss) else loss
+    scaled = (loss.astype(np.float64) - low) / (high - low)
+    return scaled.astype(bool) if is_zero_one(scaled) else scaled
+
+
+# candidates ---------------------------------------------------------------------------------------
+#
+# The table a threshold was chosen from.
+
+
+COLUMNS = ("value", "accepted", "coverage", "risk", "p_value", "level", "passed")
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """One row per threshold that was looked at, from few accepted to many.
+
+    value: accept when `confidence >= value`. accepted: samples at or above it. p_value: of "the risk here is above
+    the target"; level: what it was compared with (both NaN where nothing was tested). passed: could be chosen.
+    """
+
+    value: np.ndarray
+    accepted: np.ndarray
+    coverage: np.ndarray
+    risk: np.ndarray
+    p_value: np.ndarray
+    level: np.ndarray
+    passed: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __repr__(self) -> str:
+        return f"Candidates({len(self)} thresholds, {int(self.passed.sum())} passed)"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Plain lists by name."""
+        return {name: getattr(self, name).tolist() for name in COLUMNS}
+
+    def frame(self, library: str | None = None) -> Any:
+        """A pandas or polars frame (whichever is there), or a dict of lists."""
+        return frame(self.columns(), library)
+
+
+def tabulate(
+    cal: Calibration,
+    count: np.ndarray,
+    value: np.ndarray,
+    passed: np.ndarray,
+    p_value: np.ndarray | None = None,
+    level: np.ndarray | None = None,
+) -> Candidates:
+    """Rows of one count are one threshold: it passed if any of its tests did."""
+    if not len(count):
+        empty = np.zeros(0)
+        return Candidates(empty, empty.astype(np.int64), empty, empty, empty, empty, empty.astype(bool))
+    unknown = np.full(len(count), np.nan)
+    p_value, level = unknown if p_value is None else p_value, unknown if level is None else level
+    starts = np.flatnonzero(np.append(True, count[1:] != count[:-1]))
+    some = count[starts] > 0
+    rows = starts[some]
+
+    def merged(rule: np.ufunc, x: np.ndarray) -> np.ndarray:
+        return np.asarray(rule.reduceat(x, starts))[some]
+
+    return Candidates(
+        value=value[rows],
+        accepted=count[rows].astype(np.int64),
+        coverage=cal.coverage(count[rows]),
+        risk=cal.risk(count[rows]),
+        p_value=p_value[rows],
+        level=merged(np.maximum, level),
+        passed=merged(np.logical_or, passed),
+    )
+
+
+# methods ------------------------------------------------------------------------------------------
+#
+# How a threshold is chosen: from the calibration data to the number of samples it accepts.
+
+
+_SHOWN = 400  # rows of the table where nothing is tested rank by rank
+
+
+class Choice(NamedTuple):
+    """How many calibration samples are accepted (None: no threshold), from which value on, out of which table."""
+
+    accepted: int | None
+    value: float | None
+    table: Candidates
+
+
+def _largest(count: np.ndarray, value: np.ndarray, passed: np.ndarray, table: Candidates) -> Choice:
+    good = np.flatnonzero(passed & (count > 0))
+    if not len(good):
+        return Choice(None, None, table)
+    best = good[np.argmax(count[good])]
+    return Choice(int(count[best]), float(value[best]), table)
+
+
+def learn_then_test(cal: Calibration, risk: float, delta: float) -> Choice:
+    """Sequential tests from several starts (see `sequence`); `risk` is scaled to [0, 1]."""
+    ranks, weights = plan(cal.n, risk, delta)
+    count, value = cal.ranked.cut(ranks)
+    p = cal.p_values(count, risk)
+    level, passed = walk(p, weights, least_p_value(count, risk))
+    return _largest(count, value, passed, tabulate(cal, count, value, passed, p, level))
+
+
+def sgr(cal: Calibration, risk: float, delta: float) -> Choice:
+    """Geifman & El-Yaniv's binary search over ranks, each of its steps at delta / steps.
+
+    Put right on three counts: errors are counted, not rounded from a mean; only a threshold whose own bound holds is
+    returned; and what is bounded is what is deployed (whole blocks of equal confidences).
+    """
+    steps = max(1, math.ceil(math.log2(cal.n)))
+    low, high = 0, cal.n
+    seen: list[tuple[int, float, float, bool]] = []
+    for _ in range(steps):
+        middle = (low + high + 1) // 2
+        count, value = (x[0] for x in cal.ranked.cut(np.asarray([middle])))
+        p = float(cal.p_values(np.asarray([count]), risk)[0])
+        passed = p <= delta / steps
+        seen.append((int(count), float(value), p, passed))
+        low, high = (middle, high) if passed else (low, max(low, middle - 1))
+    seen.sort()
+    counts, values, p_values, oks = (np.asarray(column) for column in zip(*seen))
+    table = tabulate(cal, counts, values, oks, p_values, np.full(len(seen), delta / steps))
+    return _largest(counts, values, oks, table)
+
+
+def _curve(cal: Calibration, good: np.ndarray, ends: np.ndarray) -> Choice:
+    """The largest of all blocks where `good` holds, and a table of some hundred of them.
+
+    Here the threshold is the smallest confidence accepted: no test has spoken of the gap below it.
+    """
+    chosen = int(ends[np.flatnonzero(good)[-1]]) if good.any() else None
+    shown = np.unique(np.linspace(0, len(ends) - 1, _SHOWN).astype(np.int64))
+    count = ends[shown] if chosen is None else np.union1d(ends[shown], chosen)
+    value = cal.ranked.values_at(count)
+    passed = good[np.searchsorted(ends, count)]
+    table = tabulate(cal, count, value, passed)
+    return Choice(chosen, None if chosen is None else float(value[count == chosen][0]), table)
+
+
+def empirical(cal: Calibration, risk: float) -> Choice:
+    """The largest coverage whose risk on the calibration data is at most `risk`: a description, not a promise."""
+    ends = cal.ranked.block_ends()
+    allowed = risk * cal.ranked.cum_weight[ends]
+    return _curve(cal, cal.ranked.cum_loss[ends] <= allowed * (1 + 1e-12), ends)
+
+
+def conformal(cal: Calibration, risk: float) -> Choice:
+    r"""Conformal risk control of the loss of the accepted per sample: :math:`(S_t + 1)/(n + 1) \le r`.
+
+    S only grows as more are accepted, so no multiple testing is needed; what is bounded is a mean over calibration
+    sets as well as over later samples.
+    """
+    ends = cal.ranked.block_ends()
+    return _curve(cal, (cal.ranked.cum_loss[ends] + 1) / (cal.n + 1) <= risk, ends)
+
+
+def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Choice:
+    """The least coverage that is at least `coverage`: on the calibration data, or (with delta) of the population.
+
+    The coverage of `g >= g_(k)`, k-th largest of n, is at least Beta(k, n - k + 1) distributed, ties or not.
+    """
+    ends = cal.ranked.block_ends()
+    if delta is None:
+        enough = reaches(cal.coverage(ends), coverage)
+    else:
+        from scipy.special import betainc
+
+        enough = betainc(ends, np.maximum(cal.n - ends + 1, 1), coverage) <= delta
+    if not enough.any():
+        return Choice(cal.n, -math.inf, _curve(cal, ends == cal.n, ends).table)
+    chosen = int(ends[np.flatnonzero(enough)[0]])
+    return _curve(cal, ends == chosen, ends)
+
+
+def cheapest(cal: Calibration, cost: float) -> Choice:
+    """Least loss of the accepted plus `cost` (scaled) for each rejected; the largest coverage among equals."""
+    ends = cal.ranked.block_ends()
+    rows = np.append(0, ends)  # 0: all rejected
+    loss, mass = cal.ranked.cum_loss[rows], cal.ranked.cum_weight[rows]
+    best = least_cost(loss + cost * (mass[-1] - mass)) - 1
+    return _curve(cal, np.arange(len(ends)) == best, ends)
+
+
+# advice -------------------------------------------------------------------------------------------
+#
+# What to tell a user whose target cannot be certified.
+
+
+_MOST = 10**12  # samples: beyond this the answer is "no number"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What would be feasible: the smallest risk these data certify, at which coverage; how many samples would do.
+
+    `samples` takes the risks seen for the true ones, so it is a guide and no promise; None means that by these data
+    no number of samples would do (the observed risk is above the target at every coverage worth testing).
+    """
+
+    risk: float | None
+    coverage: float | None
+    samples: int | None
+
+    def __str__(self) -> str:
+        if self.risk is None:
+            first = "No risk below the bound of the loss can be certified with these data."
+        else:
+            first = (
+                f"The smallest risk these data certify is {self.risk:.4g}, at coverage {self.coverage:.4g}."
+            )
+        if self.samples is None:
+            return f"{first} By the risks seen, no number of samples would reach the target: the model has to improve."
+        return f"{first} By the risks seen, about {self.samples:,} samples would do."
+
+
+def advise(cal: Calibration, risk: float, delta: float, method: str) -> Advice:
+    """Look for a larger risk that passes, and for more samples that would."""
+    best = _smallest_risk(cal, risk, delta, method)
+    needed = _samples(cal, risk, delta)
+    if best is None:
+        return Advice(None, None, needed)
+    reached, choice = best
+    coverage = float(cal.coverage(np.asarray([choice.accepted]))[0])
+    return Advice(cal.unscaled(reached), coverage, needed)
+
+
+def _smallest_risk(cal: Calibration, risk: float, delta: float, method: str) -> tuple[float, Choice] | None:
+    """Bisection: passing is not strictly monotone in the target, but what is returned has passed."""
+    choose = sgr if method == "sgr" else learn_then_test
+    low, high = risk, min(0.999, max(2 * risk, 0.01))
+    choice = choose(cal, high, delta)
+    while choice.accepted is None:
+        if high >= 0.999:
+            return None
+        low, high = high, min(0.999, 2 * high)
+        choice = choose(cal, high, delta)
+    found = (high, choice)
+    while high - low > 0.01 * high:
+        middle = (low + high) / 2
+        choice = choose(cal, middle, delta)
+        if choice.accepted is None:
+            low = middle
+        else:
+            high, found = middle, (middle, choice)
+    return found
+
+
+def _samples(cal: Calibration, risk: float, delta: float) -> int | None:
+    """Least multiple of n at which the risk curve seen would pass somewhere at a sixth of delta."""
+    count = np.unique(np.geomspace(min(20, cal.n), cal.n, 200).astype(np.int64))
+    mass = np.maximum(cal.ranked.cum_weight[count], 1e-300)
+    # one loss more than was seen, since the best of many places looks too good
+    mean = (cal.ranked.cum_loss[count] + cal.ranked.cum_weight[-1] / cal.n) / mass
+    if not (mean < risk).any():
+        mean = cal.ranked.cum_loss[count] / mass
+    share, mean = count[mean < risk] / cal.n, mean[mean < risk]
+    if not len(share) or risk <= 0:
+        return None
+    test = testing.binomial if cal.ranked.zero_one else testing.hoeffding_bentkus
+
+    def passes(n: float) -> bool:
+        k = np.floor(share * n)
+        errors = np.ceil(mean * k) if cal.ranked.zero_one else mean * k
+        return bool((test(errors, k, risk) <= delta / 6).any())
+
+    low, high = 1.0, max(2.0, least_samples(risk, delta))
+    while not passes(high):
+        low, high = high, 2 * high
+        if high > _MOST:
+            return None
+    while high - low > 0.01 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if passes(middle) else (middle, high)
+    return max(cal.n + 1, _round_up(high))
+
+
+def _round_up(x: float) -> int:
+    """Two significant digits, upwards: more would pretend to know."""
+    unit = 10 ** max(0, math.floor(math.log10(x)) - 1)
+    return int(math.ceil(x / unit) * unit)
