@@ -27,6 +27,10 @@ from abstain.core.influence import _mass_terms, of_zero_one_oracle, raw_half_mas
 from abstain.core.rows import Rows
 
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
+_WAYS = {
+    p: np.asarray([math.factorial(p) / math.prod(map(math.factorial, t)) for t in triples])
+    for p, triples in _TRIPLES.items()
+}
 
 
 class Table(NamedTuple):
@@ -121,26 +125,30 @@ def _stretch(
     masses = float(rows.m.sum()), float(rows.L.sum())
     centre = float(np.sum(rows.m * const + rows.L * slope))
     second, fourth = (_powers(p, sums, const, slope) for p, sums in ((2, table.squares), (4, table.fourths)))
-    ms, ls, qs = [rows.m], [rows.L], [table.squares[2]]
-    for _ in range(4):
-        ms.append(ms[-1] * slope)
-    ls.append(rows.L * slope)
-    qs += [qs[0] * slope, qs[0] * slope * slope]
-    weights = np.asarray([float(np.sum(x)) for x in (*ms, *ls, *qs)])
+    columns = ((rows.m, 4), (rows.L, 1), (table.squares[2], 2))
+    weights = np.asarray([x for mass, p in columns for x in _means(mass, slope, p)])
     return Stretch(*terms, *masses, up, down, centre, second, fourth, weights)
 
 
 def _powers(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Sums of w^p u^i l^j from those of w^p l^j."""
+    """Sums of w^p u^i l^j, in the order of _TRIPLES, from those of w^p l^j."""
     if all(x is sums[1] for x in sums[2:]):  # 0/1 losses: u is const or const + slope
-        values = [(sums[0] - sums[1], const), (sums[1], const + slope)]
-        right, wrong = ([float(np.sum(mass * x**i)) for i in range(p + 1)] for mass, x in values)
+        right, wrong = _means(sums[0] - sums[1], const, p), _means(sums[1], const + slope, p)
         return np.asarray([wrong[i] + (0.0 if j else right[i]) for i, j, _ in _TRIPLES[p]])
     found = []
     for i, j, _ in _TRIPLES[p]:
         terms = [math.comb(i, k) * const ** (i - k) * slope**k * sums[k + j] for k in range(i + 1)]
         found.append(float(np.sum(sum(terms))))
     return np.asarray(found)
+
+
+def _means(mass: np.ndarray, x: np.ndarray, p: int) -> list[float]:
+    """Sums of mass x^i, i = 0 ... p."""
+    found = [float(np.sum(mass))]
+    for _ in range(p):
+        mass = mass * x
+        found.append(float(np.sum(mass)))
+    return found
 
 
 class Line(NamedTuple):
@@ -243,12 +251,10 @@ def combined(stretches: Sequence[Stretch], line: Line) -> Sums:
     b = k * b + line.slope
     powers = []
     for p, name in ((2, "second"), (4, "fourth")):
+        i, j, r = np.asarray(_TRIPLES[p]).T
         sums = np.stack([getattr(s, name) for s in stretches])
-        total = 0.0
-        for column, (i, j, r) in enumerate(_TRIPLES[p]):
-            ways = math.factorial(p) / (math.factorial(i) * math.factorial(j) * math.factorial(r))
-            total += ways * k**i * float(np.sum(b**j * a**r * sums[:, column]))
-        powers.append(max(total, 0.0) / W**p)
+        total = np.sum(_WAYS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums)
+        powers.append(max(float(total), 0.0) / W**p)
     ms, ls, qs = np.split(np.stack([s.weights for s in stretches]), [5, 7], axis=1)
     ones = np.stack([own**i for i in range(5)], axis=1)
 
