@@ -72,6 +72,11 @@ def all_intervals(l, g, w=None, level=0.95, coverages=(), risks=(), tprs=(), met
         }
     val = {k: v.terms / W for k, v in areas.items()}
     w2, w2l = float(t.squares[0].sum()), float(t.squares[1].sum())
+    if not unit and zo:
+        import array_api_compat.numpy as xp
+        from abstain.core.oracle import oracle_area
+
+        oracle = float(oracle_area(xp, l.astype(float), w))
     total = st.Totals(W, S, None, oracle, unit)
     pairs = min(S * S / w2l if w2l else 0, (W - S) ** 2 / (w2 - w2l) if w2 > w2l else 0) if zo else 1
     samp = home.Sample(n, n, W * W / w2, zo, False, S / W, max(pairs, 1e-9))
@@ -122,7 +127,7 @@ def all_intervals(l, g, w=None, level=0.95, coverages=(), risks=(), tprs=(), met
         if 0 < S < W:
             pos = points.positions(np.asarray([tpr]), W - S, w2 - w2l, n)
             f = points.read(cum, r.N - r.S, pos)
-            low, high = points.fpr_limits(f, tpr, whole, (S, w2l), level)
+            low, high = points.fpr_limits(f, tpr, whole, (S, w2l, float(t.fourths[1].sum())), level)
             out["fpr_at_tpr", tpr] = home.Interval(
                 "fpr_at_tpr", float(f.S[0, 0] / S), 0, low, high, level, "x", n
             )

@@ -126,8 +126,9 @@ COLUMNS = ("mass", "loss_sum", "w2", "w2l", "w2ll", "count", "graded")
 class Blocks:
     """Distinct confidences, ascending, each with the sums over its members (weights w, losses l).
 
-    mass = sum w, loss_sum = sum w l, w2 = sum w^2, w2l = sum w^2 l, w2ll = sum w^2 l^2, count = members,
-    graded = members whose loss is neither 0 nor 1 (moments cannot tell: .5, .5, .5, 1.5 have those of a 0/1 loss).
+    mass = sum w, loss_sum = sum w l, w2 = sum w^2, w2l = sum w^2 l, w2ll = sum w^2 l^2, fourths = sums of w^4 l^j
+    (j = 0 ... 4, one row each), count = members, graded = members whose loss is neither 0 nor 1 (low moments cannot
+    tell: .5, .5, .5, 1.5 have those of a 0/1 loss).
     """
 
     confidence: np.ndarray
@@ -136,6 +137,7 @@ class Blocks:
     w2: np.ndarray
     w2l: np.ndarray
     w2ll: np.ndarray
+    fourths: np.ndarray
     count: np.ndarray
     graded: np.ndarray
 
@@ -168,13 +170,23 @@ class Blocks:
             return np.add.reduceat(x, starts)
 
         graded = total(((l != 0) & (l != 1)).astype(np.int64))
+
+        def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
+            """Sums of x l^j."""
+            found = [total(x)]
+            for _ in range(most):
+                x = x * l
+                found.append(total(x))
+            return found
+
         if w is None:
-            mass = count.astype(np.float64)
-            loss_sum = total(l)
-            return cls(confidence, mass, loss_sum, mass, loss_sum, total(l * l), count, graded)
-        w2 = w * w
-        mass, loss_sum, w2l, w2ll = (total(x) for x in (w, w * l, w2 * l, w2 * l * l))
-        return cls(confidence, mass, loss_sum, total(w2), w2l, w2ll, count, graded)
+            fourths = powers(np.ones_like(l), 4)
+            head = (*fourths[:2], *fourths[:3])
+        else:
+            w2 = w * w
+            fourths = powers(w2 * w2, 4)
+            head = (*powers(w, 1), *powers(w2, 2))
+        return cls(confidence, *head, np.stack(fourths), count, graded)
 
     def merge(self, *others: Blocks) -> Blocks:
         """The table of all samples together; any order of merging gives the same rows (sums up to rounding)."""
@@ -186,6 +198,8 @@ class Blocks:
             for name in COLUMNS
         }
         columns |= {name: columns[name].astype(np.int64) for name in ("count", "graded")}
+        fourths = np.concatenate([t.fourths for t in tables], axis=1)
+        columns["fourths"] = np.stack([np.bincount(place, x, len(distinct)) for x in fourths])
         return Blocks(distinct, **columns)
 
     @property

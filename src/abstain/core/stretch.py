@@ -18,15 +18,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from abstain.core.estimators import area_terms, row_weights
 from abstain.core.influence import _mass_terms, of_zero_one_oracle, raw_half_mass_area
-from abstain.core.rows import Rows
+from abstain.core.rows import Blocks, Rows, row_pieces, rows_of_blocks, sort_once
+from abstain.core.sorting import is_zero_one
 
+_SIZE = 1 << 14  # samples at a time: their columns stay in cache
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
+_WAYS = {
+    p: np.asarray([math.factorial(p) / math.prod(map(math.factorial, t)) for t in triples])
+    for p, triples in _TRIPLES.items()
+}
 
 
 class Table(NamedTuple):
@@ -36,23 +43,39 @@ class Table(NamedTuple):
     squares: Sequence[np.ndarray]
     fourths: Sequence[np.ndarray]
 
-    @property
-    def zero_one(self) -> bool:
-        """Is every loss 0 or 1? The sum of w^4 l^2 (1 - l)^2 vanishes for no other."""
-        return all(np.array_equal(self.fourths[1], x) for x in self.fourths[2:])
 
-    @property
-    def unit(self) -> bool:
-        """Is every weight 1? (Only then are the sums of w, w^2 and w^4 equal.)"""
-        m = self.rows.m
-        return np.array_equal(m, self.squares[0]) and np.array_equal(m, self.fourths[0])
+def tables_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> list[Table]:
+    """Of samples, most confident first; unweighted 0/1 losses in pieces that stay in cache."""
+    if weight is None and is_zero_one(loss):
+        pieces = row_pieces(sort_once(loss, confidence, None), size=_SIZE)
+        return [Table(r, (r.m, r.L, r.L), (r.m, r.L, r.L, r.L, r.L)) for r in pieces]
+    return [table_of_blocks(Blocks.from_samples(loss, confidence, weight))]
+
+
+def table_of_blocks(blocks: Blocks) -> Table:
+    """Of a mergeable table (which ascends)."""
+    squares = [x[::-1] for x in (blocks.w2, blocks.w2l, blocks.w2ll)]
+    fourths = [x[::-1] for x in blocks.fourths]
+    if blocks.zero_one:  # l^j = l, bit by bit
+        squares, fourths = [squares[0], *2 * squares[1:2]], [fourths[0], *4 * fourths[1:2]]
+    return Table(rows_of_blocks(blocks.mass, blocks.loss_sum), squares, fourths)
+
+
+def totals_of(tables: Sequence[Table], n: int, zero_one: bool, negative: bool, whole: bool) -> Totals:
+    """Of the stretches of one data set; what sums cannot tell is given."""
+    last = tables[-1].rows
+    squares, fourths = (
+        tuple(math.fsum(float(np.sum(x)) for x in column) for column in zip(*tables_sums))
+        for tables_sums in ([t.squares for t in tables], [t.fourths for t in tables])
+    )
+    return Totals(n, float(last.N[-1]), float(last.S[-1]), squares, fourths, zero_one, negative, whole)
 
 
 class Stretch(NamedTuple):
     """Sums over one stretch. `up` is what it adds to const and slope of the members above it (`down`: below)."""
 
     terms: float  # its part of W * area
-    loo: float  # the same by the leave-one-out weights, for unit weights
+    loo: float  # the same by the leave-one-out weights, of use for unit weights
     mass: float
     loss: float
     up: tuple[float, float]
@@ -77,7 +100,7 @@ def area_stretch(table: Table, estimator: str = "harmonic", ties: str = "thresho
         own = 1 / others if estimator == "loo" and others > 0 else 0.0  # left out for the top row alone
         up[1] = float(slope[0]) + own
     terms = float(np.sum(area_terms(rows, estimator, ties)))
-    loo = float(np.sum(area_terms(rows, "loo", ties))) if table.unit else math.nan
+    loo = float(np.sum(area_terms(rows, "loo", ties)))
     return _stretch(table, (terms, loo), const, slope, up=(up[0], up[1]))
 
 
@@ -121,29 +144,33 @@ def _stretch(
     masses = float(rows.m.sum()), float(rows.L.sum())
     centre = float(np.sum(rows.m * const + rows.L * slope))
     second, fourth = (_powers(p, sums, const, slope) for p, sums in ((2, table.squares), (4, table.fourths)))
-    ms, ls, qs = [rows.m], [rows.L], [table.squares[2]]
-    for _ in range(4):
-        ms.append(ms[-1] * slope)
-    ls.append(rows.L * slope)
-    qs += [qs[0] * slope, qs[0] * slope * slope]
-    weights = np.asarray([float(np.sum(x)) for x in (*ms, *ls, *qs)])
+    columns = ((rows.m, 4), (rows.L, 1), (table.squares[2], 2))
+    weights = np.asarray([x for mass, p in columns for x in _means(mass, slope, p)])
     return Stretch(*terms, *masses, up, down, centre, second, fourth, weights)
 
 
 def _powers(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Sums of w^p u^i l^j from those of w^p l^j."""
+    """Sums of w^p u^i l^j, in the order of _TRIPLES, from those of w^p l^j."""
     if all(x is sums[1] for x in sums[2:]):  # 0/1 losses: u is const or const + slope
-        values = [(sums[0] - sums[1], const), (sums[1], const + slope)]
-        right, wrong = ([float(np.sum(mass * x**i)) for i in range(p + 1)] for mass, x in values)
+        right, wrong = _means(sums[0] - sums[1], const, p), _means(sums[1], const + slope, p)
         return np.asarray([wrong[i] + (0.0 if j else right[i]) for i, j, _ in _TRIPLES[p]])
-    found = []
-    for i, j, _ in _TRIPLES[p]:
-        terms = [math.comb(i, k) * const ** (i - k) * slope**k * sums[k + j] for k in range(i + 1)]
-        found.append(float(np.sum(sum(terms))))
-    return np.asarray(found)
+    table, found = list(sums), {}
+    for i in range(p + 1):
+        found |= {(i, j): float(np.sum(x)) for j, x in enumerate(table)}
+        table = [const * x + slope * y for x, y in pairwise(table)]  # one u more, one l less
+    return np.asarray([found[i, j] for i, j, _ in _TRIPLES[p]])
 
 
-class Line(NamedTuple):
+def _means(mass: np.ndarray, x: np.ndarray, p: int) -> list[float]:
+    """Sums of mass x^i, i = 0 ... p."""
+    found = [float(np.sum(mass))]
+    for _ in range(p):
+        mass = mass * x
+        found.append(float(np.sum(mass)))
+    return found
+
+
+class MetricLine(NamedTuple):
     """A metric whose influences are `times * (those of an area) + const + slope * loss`."""
 
     estimate: float
@@ -154,67 +181,84 @@ class Line(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Of the whole data set: mass, loss, sums of w^2 l^j (j <= 2), and the oracle's area (None: not known)."""
+    """Of the whole data set. `idle`: count, mass, sums of w^2 and w^4 of abstained samples, never accepted."""
 
+    n: int  # samples that were answered
     W: float
     S: float
-    squares: tuple[float, float, float]
-    oracle: float | None = None
+    squares: tuple[float, ...]  # sums of w^2 l^j, j = 0, 1, 2
+    fourths: tuple[float, ...]  # sums of w^4 l^j, j = 0 ... 4
+    zero_one: bool
+    negative: bool = False  # is any loss below 0?
     whole: bool = True  # are all weights whole numbers, that is, repetitions?
+    idle: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
+
+    @property
+    def unit(self) -> bool:
+        """Is every weight 1? (No others have these sums.)"""
+        return self.n == self.W == self.squares[0]
+
+    @property
+    def risk(self) -> float:
+        """Mean loss."""
+        return self.S / self.W
 
 
-def metric_line(metric: str, areas: dict[str, float], total: Totals, estimator: str, oracle: str) -> Line:
-    """Any smooth metric of a 0/1 loss, and AURC, AUGRC and risk of any, from its areas and the totals."""
-    W, S = total.W, total.S
-    risk = S / W
+def metric_line(
+    metric: str, areas: dict[str, float], total: Totals, best: tuple[float, float, float]
+) -> MetricLine:
+    """Any smooth metric of a 0/1 loss, and AURC, AUGRC and risk of any, from its areas, the totals and the oracle."""
+    risk = total.risk
     if metric == "risk":
-        return Line(risk, "area", 0.0, -risk, 1.0)
+        return MetricLine(risk, "area", 0.0, -risk, 1.0)
     if metric in ("aurc", "augrc"):
         name = "area" if metric == "aurc" else "sele"
-        return Line(areas[name], name)
+        return MetricLine(areas[name], name)
     if metric in ("auroc", "prediction_rejection_ratio"):
         return _separation(metric, areas["half"], risk)
     if metric in ("aupr_error", "aupr_success"):
         hits = risk if metric == "aupr_error" else 1 - risk
         value = areas[metric] / hits
         away = value * (hits - 1) / hits if metric == "aupr_success" else value
-        return Line(value, metric, 1 / hits, away, value / hits * (1 if metric == "aupr_success" else -1))
-    best, const, slope = zero_one_oracle(total, estimator, oracle)
+        return MetricLine(
+            value, metric, 1 / hits, away, value / hits * (1 if metric == "aupr_success" else -1)
+        )
+    oracle, const, slope = best
     if metric == "oracle_aurc":
-        return Line(best, "area", 0.0, const, slope)
-    excess, room = areas["area"] - best, risk - best
+        return MetricLine(oracle, "area", 0.0, const, slope)
+    excess, room = areas["area"] - oracle, risk - oracle
     if metric == "e_aurc":
-        return Line(excess, "area", 1.0, -const, -slope)
+        return MetricLine(excess, "area", 1.0, -const, -slope)
     if room <= 1e-14 * risk:  # all right or all wrong: no order is better than another
-        return Line(0.0, "area", 0.0)
+        return MetricLine(0.0, "area", 0.0)
     ratio = excess / room  # delta method: (excess' - ratio * (risk' - oracle')) / room
     const, slope = (-const - ratio * (-risk - const)) / room, (-slope - ratio * (1 - slope)) / room
-    return Line(ratio, "area", 1 / room, const, slope)
+    return MetricLine(ratio, "area", 1 / room, const, slope)
 
 
-def _separation(metric: str, half: float, risk: float) -> Line:
+def _separation(metric: str, half: float, risk: float) -> MetricLine:
     """Rejection ratio of a 0/1 loss: (R/2 - A) / (R/2 - R^2/2); AUROC is the mean of that and 1."""
     most = risk * (1 - risk) / 2
     if most <= 0:
-        return Line(0.0, "half", 0.0)
+        return MetricLine(0.0, "half", 0.0)
     ratio = (risk / 2 - half) / most
     rate = (0.5 - ratio * (0.5 - risk)) / most  # derivative in the risk, itself of influence l - R
     k = 0.5 if metric == "auroc" else 1.0
-    return Line(ratio if k == 1 else (1 + ratio) / 2, "half", -k / most, -k * rate * risk, k * rate)
+    return MetricLine(ratio if k == 1 else (1 + ratio) / 2, "half", -k / most, -k * rate * risk, k * rate)
 
 
-def zero_one_oracle(total: Totals, estimator: str, oracle: str) -> tuple[float, float, float]:
+def zero_one_oracle(
+    total: Totals, estimator: str, kind: str, known: float | None = None
+) -> tuple[float, float, float]:
     """The oracle of a 0/1 loss: its area, and its influence as a line in the loss (a function of the risk).
 
-    Fractional weights are no counts, so they take the population's rate -ln(1-R): no scale of the weights shows.
+    Fractional weights are no counts: they take the population's rate -ln(1-R), which no scale of the weights
+    changes, and the area must be `known`.
     """
-    one = np.asarray([total.W])
-    rows = Rows(one, np.asarray([total.S]), one, np.asarray([total.S]), one)
-    kind = oracle if total.whole else "asymptotic"
-    line = of_zero_one_oracle(rows, estimator, kind)
-    known = total.oracle is not None and oracle == "empirical"
-    best = total.oracle if known and total.oracle is not None else float(line.estimate)
-    return best, float(line.const[0]), float(line.slope[0])
+    one, S = np.asarray([total.W]), np.asarray([total.S])
+    line = of_zero_one_oracle(Rows(one, S, one, S, one), estimator, kind if total.whole else "asymptotic")
+    area = float(line.estimate) if known is None or kind == "asymptotic" else known
+    return area, float(line.const[0]), float(line.slope[0])
 
 
 class Sums(NamedTuple):
@@ -232,7 +276,7 @@ class Sums(NamedTuple):
     mean4: float
 
 
-def combined(stretches: Sequence[Stretch], line: Line) -> Sums:
+def combined(stretches: Sequence[Stretch], line: MetricLine) -> Sums:
     """The sums of a metric over all stretches, most confident first."""
     k = line.times
     mass, loss, centre = (np.asarray([getattr(s, x) for s in stretches]) for x in ("mass", "loss", "centre"))
@@ -243,12 +287,10 @@ def combined(stretches: Sequence[Stretch], line: Line) -> Sums:
     b = k * b + line.slope
     powers = []
     for p, name in ((2, "second"), (4, "fourth")):
+        i, j, r = np.asarray(_TRIPLES[p]).T
         sums = np.stack([getattr(s, name) for s in stretches])
-        total = 0.0
-        for column, (i, j, r) in enumerate(_TRIPLES[p]):
-            ways = math.factorial(p) / (math.factorial(i) * math.factorial(j) * math.factorial(r))
-            total += ways * k**i * float(np.sum(b**j * a**r * sums[:, column]))
-        powers.append(max(total, 0.0) / W**p)
+        total = np.sum(_WAYS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums)
+        powers.append(max(float(total), 0.0) / W**p)
     ms, ls, qs = np.split(np.stack([s.weights for s in stretches]), [5, 7], axis=1)
     ones = np.stack([own**i for i in range(5)], axis=1)
 

@@ -76,7 +76,7 @@ def scale_of(metric: str, zero_one: bool, negative: bool) -> Scale:
     return Scale("log") if metric in _LOG and not negative else Scale("normal")
 
 
-class Sample(NamedTuple):
+class Facts(NamedTuple):
     """What a limit must know of the sample beside the sums of its influences."""
 
     n: int  # samples, as printed
@@ -85,7 +85,9 @@ class Sample(NamedTuple):
     zero_one: bool
     negative: bool  # is any loss below 0?
     risk: float
-    pairs: float = 1.0  # disjoint pairs of a right sample and an error, in effective numbers
+    errors: float = 0.0  # errors seen; with weights as many equal ones
+    pairs: float = 1.0  # disjoint pairs of a right sample and an error, likewise
+    heaviest: float = 1.0  # the largest cluster beside the mean one
 
 
 class Spread(NamedTuple):
@@ -142,44 +144,44 @@ def student(df: float, level: float) -> float:
 def interval_of(
     metric: str,
     found: Spread,
-    sample: Sample,
+    facts: Facts,
     level: float = 0.95,
     method: str | None = None,
     loss_bound: float | None = None,
     around: str = "loo",
 ) -> Interval:
     """Limits on the metric's scale (or the one asked for); from counts where there is no spread."""
-    metric_scale = scale_of(metric, sample.zero_one, sample.negative)
+    metric_scale = scale_of(metric, facts.zero_one, facts.negative)
     scale = metric_scale if method in (None, "logit", "jackknife") else Scale(str(method))
     name = method or scale.name
-    tiny = 1e-12 * max(abs(found.estimate), abs(sample.risk))
+    tiny = 1e-12 * max(abs(found.estimate), abs(facts.risk))
     perfect = metric in ("e_aurc", "naurc") and abs(found.estimate) <= tiny  # the ranking is ideal
     if found.error <= tiny or perfect:
-        limits = bounds(metric, found.estimate, sample, level, loss_bound)
+        limits = bounds(metric, found.estimate, facts, level, loss_bound)
         if limits is not None:
             low, high = min(limits[0], found.estimate), max(limits[1], found.estimate)
-            return Interval(metric, found.estimate, found.error, low, high, level, name, sample.n, "bound")
+            return Interval(metric, found.estimate, found.error, low, high, level, name, facts.n, "bound")
     centre, told = (found.estimate, "estimate") if found.centre is None else (found.centre, around)
     if not scale.holds(centre):
         centre, told = 0.0 if perfect else found.estimate, "estimate"
     if not scale.holds(centre):
         scale, name = Scale("normal"), "normal"
-    df = freedom(found.second, found.excess, sample.units)
+    df = freedom(found.second, found.excess, facts.units)
     q, q_up = student(df, level), 0.0
     if metric in _BY_RANK and found.effective_errors < FEW and found.second_up > 0:
-        few = freedom(found.second_up, found.excess_up, sample.units, 2.0)
+        few = freedom(found.second_up, found.excess_up, facts.units, 2.0)
         q_up = student(min(max(df, 2.0), few), level)
     step = found.error * scale.rate(centre)
     low, high = (float(scale.shifted(centre, t * step)) for t in (-q, max(q, q_up)))
     if name != "normal":
         low, high = min(low, found.estimate), max(high, found.estimate)
-        low, high = within(metric, sample, low, high)
-    return Interval(metric, found.estimate, found.error, low, high, level, name, sample.n, told)
+        low, high = within(metric, facts, low, high)
+    return Interval(metric, found.estimate, found.error, low, high, level, name, facts.n, told)
 
 
-def within(metric: str, sample: Sample, low: float, high: float) -> tuple[float, float]:
+def within(metric: str, facts: Facts, low: float, high: float) -> tuple[float, float]:
     """The part of an interval that a metric of 0/1 losses can reach."""
-    if sample.zero_one and metric in ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc"):
+    if facts.zero_one and metric in ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc"):
         return max(0.0, low), min(1.0, high)
     return low, high
 
@@ -193,7 +195,7 @@ def unseen(draws: float, level: float) -> float:
 
 
 def bounds(
-    metric: str, estimate: float, sample: Sample, level: float, most: float | None
+    metric: str, estimate: float, facts: Facts, level: float, most: float | None
 ) -> tuple[float, float] | None:
     r"""Limits when no influence varies; None when none are known. Losses lie in [0, most].
 
@@ -201,21 +203,21 @@ def bounds(
     itself, since those errors could sit on top: then the selective risk is 1 up to coverage p and p/c beyond, an
     area of p (1 - ln p), the largest there is. (Tied confidences only average it.)
     """
-    if not sample.zero_one and (most is None or sample.risk != 0):
+    if not facts.zero_one and (most is None or facts.risk != 0):
         return None
-    p = min(1.0, unseen(sample.draws, level))
-    if sample.risk == 0:
+    p = min(1.0, facts.heaviest * unseen(facts.draws, level))
+    if facts.risk == 0:
         top = 1.0 if most is None else most
         high = {"risk": p, "aurc": worst_area(p), "e_aurc": worst_area(p), "augrc": p}
         high["oracle_aurc"] = best_area(p)
         return (0.0, top * high[metric]) if metric in high else _UNKNOWN.get(metric)
-    if sample.risk == 1:
+    if facts.risk == 1:
         risk = 1 - p
         best = best_area(risk)
         found = {"risk": (risk, 1.0), "aurc": (best, 1.0), "oracle_aurc": (best, 1.0)}
         found |= {"augrc": (risk**2 / 2, 1.0), "e_aurc": (0.0, worst_area(risk) - best)}
         return found.get(metric, _UNKNOWN.get(metric))
-    return _one_order(metric, estimate, sample, level)
+    return _one_order(metric, estimate, facts, level)
 
 
 _UNKNOWN = {
@@ -234,13 +236,13 @@ def best_area(p: float) -> float:
     return p + (1 - p) * math.log1p(-p) if p < 1 else 1.0
 
 
-def _one_order(metric: str, estimate: float, sample: Sample, level: float) -> tuple[float, float] | None:
+def _one_order(metric: str, estimate: float, facts: Facts, level: float) -> tuple[float, float] | None:
     """All right samples above all errors, or all below, or all tied: k disjoint pairs, all of one kind.
 
     Pairs drawn apart are independent, so a share `seen` at least of all pairs is of that kind. Given AUROC = 1 -
     q, AURC is largest with a share q of the errors on top, which adds worst_area(q R) to the oracle's.
     """
-    risk, p, seen = sample.risk, unseen(sample.draws, level), 1 - unseen(sample.pairs, level)
+    risk, p, seen = facts.risk, unseen(facts.draws, level), 1 - unseen(facts.pairs, level)
     room = risk - best_area(risk)
 
     def precision(a: float) -> float:

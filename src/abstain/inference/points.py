@@ -17,6 +17,7 @@ over all samples down to the first row that reaches each position, that row incl
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -121,12 +122,10 @@ def _limits(
     cut: Readings, second: np.ndarray, fourth: np.ndarray, whole: Whole, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
     risk = cut.S / cut.N
-    t = _student(second, fourth, whole.units, level)
     if whole.zero_one:
-        draws = cut.N**2 / cut.squares[0]
-        shrink = 1.0 if whole.w2 == whole.mass else (_normal(level) / t) ** 2
-        return proportion(risk, shrink * risk * (1 - risk) / _some(second), draws, level)
-    step = t * np.sqrt(second)
+        size = _draws(risk, second, fourth, whole, level)
+        return proportion(risk, size, cut.N**2 / cut.squares[0], level)
+    step = _student(second, fourth, whole.units, level) * np.sqrt(second)
     log = np.exp(np.minimum(700.0, step / _some(risk)))
     some = (risk > 0) & (not whole.negative)
     low, high = np.where(some, risk / log, risk - step), np.where(some, risk * log, risk + step)
@@ -172,31 +171,51 @@ def coverage_limits(
 
 
 def fpr_limits(
-    found: Readings, tpr: float, whole: Whole, errors: tuple[float, float], level: float, more: float = 1.0
+    found: Readings, tpr: float, whole: Whole, errors: Sequence[float], level: float, more: float = 1.0
 ) -> tuple[float, float]:
-    r"""Limits of the share F of errors accepted where a share `tpr` of the right ones is; `errors`: their w and w^2.
+    r"""Limits of the share F of errors accepted where a share `tpr` of the right ones is.
 
-        .. math:: v_i = w_i (1(i) - F)/E 	ext{ for errors}, \qquad -
-    ho\, w_i (1(i) - tpr)/H 	ext{ for the rest},
+    .. math:: v_i = w_i (1(i) - F)/E \text{ for errors}, \qquad -\rho\, w_i (1(i) - A)/H \text{ for the rest},
 
-        with rho the errors per right sample at the cut, in shares of either kind. `found`: at `positions` of the right.
+    with E and H the masses of the two kinds, A the share of the right ones accepted and rho the errors per right
+    sample at the cut, in shares of either kind. `found`: at `positions` of the right; `errors`: sums of w, w^2, w^4.
     """
     cut, above, below, first, last = found.each()
-    E, E2 = errors
-    H, H2 = whole.mass - E, whole.w2 - E2
+    E, E2, E4 = errors
+    H, H2, H4 = whole.mass - E, whole.w2 - E2, whole.w4 - E4
     tied = cut.m[0] > max(math.sqrt(tpr * (1 - tpr) * H2), 1.5 * whole.mass / whole.units)
+
+    def parts(at: Readings, p: int) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of v^p over errors, and over the rest with rho = 1."""
+        sums, wrong, right = (at.squares, E2, H2) if p == 2 else (at.fourths, E4, H4)
+        F, A = at.S / E, (at.N - at.S) / H
+        own = (1 - F) ** p * sums[1] + F**p * (wrong - sums[1])
+        rest = (1 - A) ** p * (sums[0] - sums[1]) + A**p * (right - sums[0] + sums[1])
+        return own / E**p, rest / H**p
+
+    def rho(near: Readings) -> np.ndarray:
+        right = (cut.N - cut.S) - (near.N - near.S)
+        return np.where(right == 0, 0.0, (cut.S - near.S) / E * H / np.where(right == 0, 1.0, right))
+
     limits = []
     for at in (cut, first, last) if tied else (cut,):
-        F, A = at.S / E, (at.N - at.S) / H
-        own = ((1 - 2 * F) * at.squares[1] + F**2 * E2) / E**2
-        rest = ((1 - 2 * A) * (at.squares[0] - at.squares[1]) + A**2 * H2) / H**2
-        second = own
-        for near in () if tied else (above, below):
-            right = (cut.N - cut.S) - (near.N - near.S)
-            ratio = np.where(right == 0, 0.0, (cut.S - near.S) / E * H / np.where(right == 0, 1.0, right))
-            second = second + ratio**2 * rest / 2
-        limits.append(proportion(F, F * (1 - F) / _some(more * second), np.asarray(E**2 / E2 / more), level))
+        powers = []
+        for p in (2, 4):
+            own, rest = parts(at, p)
+            powers.append(own if tied else own + (rho(above) ** p + rho(below) ** p) / 2 * rest)
+        size = _draws(at.S / E, more * powers[0], more**2 * powers[1], whole, level)
+        limits.append(proportion(at.S / E, size, np.asarray(E**2 / E2 / more), level))
     return float(min(x[0][0] for x in limits)), float(max(x[1][0] for x in limits))
+
+
+def _draws(
+    share: np.ndarray, second: np.ndarray, fourth: np.ndarray, whole: Whole, level: float
+) -> np.ndarray:
+    """Draws of a proportion with this variance; fewer where weights make the variance itself uncertain."""
+    size = share * (1 - share) / _some(second)
+    if whole.w2 == whole.mass:
+        return size
+    return size * (_normal(level) / _student(second, fourth, whole.units, level)) ** 2
 
 
 def _student(second: np.ndarray, fourth: np.ndarray, units: int, level: float) -> np.ndarray:

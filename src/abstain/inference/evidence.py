@@ -1,0 +1,258 @@
+"""Evidence: all that an error bar reads of one ranking of one loss, wherever the samples are.
+
+    samples | block table | ranges of files, of Dask, of Spark
+        -> Table     a stretch of rows, most confident first, with N, S and W of the whole set
+        -> Part      `part_of(table, totals, asked)`: its sums, and the points of the curve that fall into it
+        -> Evidence  `together(parts, totals, asked)`
+        -> Interval  `estimate(metric, evidence)`
+
+An engine needs the totals of the data set first (a pass it makes anyhow), then delivers one `Part` per range, by
+`part_of`; a range that is one tie is a table of one row, made from its sums of w^p l^j. Parts are small (some
+hundred numbers; five times 512 readings where a coverage at a risk is asked for) and are put together in the
+order of the ranges, most confident first. Nothing after that knows where they came from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from abstain.core import stretch
+from abstain.core.stretch import Stretch, Table, Totals
+from abstain.errors import InfeasibleError, InputError
+from abstain.inference import limits, points
+from abstain.inference.points import Readings
+from abstain.inference.results import Interval
+
+POINTS = ("risk_at_coverage", "coverage_at_risk", "fpr_at_tpr")
+_AREAS = {
+    "risk": ("area",),
+    "augrc": ("sele",),
+    "auroc": ("half",),
+    "prediction_rejection_ratio": ("half",),
+    "aupr_error": ("aupr_error",),
+    "aupr_success": ("aupr_success",),
+} | dict.fromkeys(("aurc", "oracle_aurc", "e_aurc", "naurc"), ("area",))
+_SLACK = 1e-11  # as points.reaches: a share that is short by rounding alone is reached
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to gather: areas by name, one estimator and one rule for ties, and points of the curve."""
+
+    areas: tuple[str, ...] = ()
+    estimator: str = "harmonic"
+    ties: str = "threshold"
+    coverages: tuple[float, ...] = ()
+    risks: tuple[float, ...] = ()
+    tprs: tuple[float, ...] = ()
+
+
+def asked_for(metrics: Iterable[tuple[str, dict[str, Any]]]) -> Asked:
+    """What metrics with these options need; all with the same estimator and ties."""
+    areas: dict[str, None] = {}
+    given: dict[str, Any] = {}
+    points_of: dict[str, list[float]] = {"coverage": [], "risk": [], "tpr": []}
+    for metric, options in metrics:
+        areas |= dict.fromkeys(_AREAS.get(metric, ()))
+        given |= {k: v for k, v in options.items() if k in ("estimator", "ties")}
+        for name, values in points_of.items():
+            if name in options and options[name] not in values:
+                values.append(float(options[name]))
+        if metric == "fpr_at_tpr" and "tpr" not in options:
+            points_of["tpr"].append(0.95)
+    coverages, risks, tprs = (tuple(x) for x in points_of.values())
+    return Asked(tuple(areas), coverages=coverages, risks=risks, tprs=tprs, **given)
+
+
+class Part(NamedTuple):
+    """What one stretch of the ranking says; see `part_of`."""
+
+    stretches: dict[str, Stretch]
+    sums: np.ndarray  # over the stretch: mass, loss, w^2 l^j (3), w^4 l^j (5)
+    readings: tuple[
+        tuple[np.ndarray, np.ndarray], ...
+    ]  # places among the positions, and the columns read there
+    reached: dict[float, float]  # risk: the largest mass accepted within it
+
+
+def positions(total: Totals, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
+    """Masses from the top at which to read, along all samples and along the right ones; (5, points) each."""
+    n, W, w2, _ = whole_of(total)
+    shares = np.asarray(asked.coverages)
+    if asked.risks:
+        shares = np.concatenate([shares, points.coverages(total.W / W)])
+    along = points.positions(shares, W, w2, n)
+    right = np.asarray(asked.tprs if total.zero_one else ())
+    wrong, wrong2 = total.S, total.squares[1]
+    return along, points.positions(right, total.W - wrong, total.squares[0] - wrong2, total.n)
+
+
+def whole_of(total: Totals) -> tuple[int, float, float, float]:
+    """Count, mass and sums of w^2 and w^4 of all samples, abstained included."""
+    n, mass, w2, w4 = total.idle
+    return total.n + n, total.W + mass, total.squares[0] + w2, total.fourths[0] + w4
+
+
+def part_of(table: Table, total: Totals, asked: Asked) -> Part:
+    """The part of a stretch whose rows hold N, S and W of the whole set."""
+    rows = table.rows
+    both = total.zero_one and 0 < total.S < total.W
+    made = {}
+    for name in asked.areas:
+        if name in ("area", "sele"):
+            estimator = asked.estimator if name == "area" else "sele"
+            made[name] = stretch.area_stretch(table, estimator, asked.ties)
+        elif both:
+            made[name] = (
+                stretch.half_stretch(table)
+                if name == "half"
+                else stretch.precision_stretch(table, total.S, name == "aupr_error")
+            )
+    columns = [rows.m, rows.L, *table.squares, *table.fourths]
+    sums = np.asarray([float(np.sum(x)) for x in columns])
+    found = []
+    if asked.coverages or asked.risks or asked.tprs:
+        running = [np.cumsum(x) for x in columns]
+        start = (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))
+        alongs = (rows.N, rows.N - rows.S), (start[0], start[0] - start[1])
+        for along, above, asked_at in zip(*alongs, positions(total, asked)):
+            wanted = np.maximum(asked_at.reshape(-1), 0.0) * (1 - _SLACK)
+            here = np.flatnonzero((wanted <= along[-1]) & (wanted >= above * (1 - 4 * _SLACK)))
+            row = np.searchsorted(along, wanted[here])
+            found.append((here, np.stack([rows.m[row], *(x[row] for x in running)])))
+    within = {r: float(np.max(np.where(rows.risk <= r * (1 + _SLACK), rows.N, 0.0))) for r in asked.risks}
+    return Part(made, sums, tuple(found), within)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One ranking of one loss: sums over its stretches, its totals, and readings at the points asked for."""
+
+    total: Totals
+    asked: Asked
+    stretches: dict[str, list[Stretch]]
+    readings: tuple[Readings, ...]
+    reached: dict[float, float]
+    oracle: float | None = None  # the best area, where it is no function of the risk: weights, other losses
+
+
+def together(parts: Sequence[Part], total: Totals, asked: Asked, oracle: float | None = None) -> Evidence:
+    """From the parts of all stretches, most confident first."""
+    stretches = {name: [p.stretches[name] for p in parts] for name in parts[0].stretches}
+    above = np.cumsum([p.sums for p in parts], axis=0) - [p.sums for p in parts]
+    readings = []
+    if parts[0].readings:
+        for k, asked_at in enumerate(positions(total, asked)):
+            columns = np.empty((11, asked_at.size))
+            columns[0], columns[1:] = parts[-1].sums[0], (above[-1] + parts[-1].sums)[:, None]
+            for part, offset in zip(reversed(parts), above[::-1]):  # the first that reaches a position wins
+                here, values = part.readings[k]
+                columns[0, here], columns[1:, here] = values[0], values[1:] + offset[:, None]
+            m, N, S, *rest = columns.reshape(11, *asked_at.shape)
+            readings.append(Readings(m, N, S, np.stack(rest[:3]), np.stack(rest[3:])))
+    reached = {r: max(p.reached[r] for p in parts) for r in asked.risks}
+    return Evidence(total, asked, stretches, tuple(readings), reached, oracle)
+
+
+def evidence_of(
+    tables: Sequence[Table], total: Totals, asked: Asked, oracle: float | None = None
+) -> Evidence:
+    """Of samples in memory."""
+    return together([part_of(t, total, asked) for t in tables], total, asked, oracle)
+
+
+# estimates --------------------------------------------------------------------------------------------------
+
+
+def facts_of(total: Totals) -> limits.Facts:
+    """What limits must know of independent samples."""
+    n = whole_of(total)[0]
+    wrong = total.S**2 / total.squares[2] if total.squares[2] > 0 else 0.0
+    right2 = total.squares[0] - total.squares[1]
+    right = (total.W - total.S) ** 2 / right2 if total.zero_one and right2 > 0 else 0.0
+    draws = total.W**2 / total.squares[0]
+    return limits.Facts(
+        n, n, draws, total.zero_one, total.negative, total.risk, wrong, max(1.0, min(wrong, right))
+    )
+
+
+def spread_of(metric: str, found: Evidence, kind: str = "empirical") -> limits.Spread:
+    """Estimate and sums of influences of a smooth metric."""
+    total, asked = found.total, found.asked
+    areas = {name: math.fsum(s.terms for s in parts) / total.W for name, parts in found.stretches.items()}
+    needs = _AREAS[metric]
+    if any(name not in areas for name in needs):
+        raise InfeasibleError(f"{metric}: needs both right and wrong samples, got only one kind.")
+    best = (math.nan, 0.0, 0.0)
+    if metric in ("oracle_aurc", "e_aurc", "naurc"):
+        best = stretch.zero_one_oracle(total, asked.estimator, kind, found.oracle)
+    line = stretch.metric_line(metric, areas, total, best)
+    centre = None
+    if metric == "aurc" and total.unit and asked.estimator not in ("sele", "2sele"):
+        centre = math.fsum(s.loo for s in found.stretches["area"]) / total.W
+    sums = stretch.combined(found.stretches[line.area], line)
+    return limits.spread_of(line.estimate, sums, total.n, centre)
+
+
+def estimate(
+    metric: str,
+    found: Evidence,
+    /,
+    *,
+    level: float = 0.95,
+    method: str | None = None,
+    loss_bound: float | None = None,
+    more: float = 1.0,
+    **options: Any,
+) -> Interval:
+    """The interval of any metric; `estimator`, `ties` and points must be those that were asked for.
+
+    `more` multiplies the variance of a point: what clusters add to it.
+    """
+    if metric in POINTS:
+        return _point(metric, found, level, more, options)
+    if metric not in ("aurc", "augrc", "risk") and not found.total.zero_one:
+        raise InputError(f"interval: {metric} of losses other than 0/1 needs the samples themselves.")
+    spread = spread_of(metric, found, options.get("oracle", "empirical"))
+    return limits.interval_of(metric, spread, facts_of(found.total), level, method, loss_bound)
+
+
+def _point(metric: str, found: Evidence, level: float, more: float, options: dict[str, Any]) -> Interval:
+    asked, total = found.asked, found.total
+    n, W, w2, w4 = whole_of(total)
+    whole = points.Whole(W, w2, w4, n, total.zero_one, total.negative)
+    along, right = found.readings
+    if metric == "fpr_at_tpr":
+        tpr = float(options.get("tpr", 0.95))
+        at = right.at([asked.tprs.index(tpr)])
+        value = float(at.S[0, 0] / total.S)
+        whole = points.Whole(total.W, total.squares[0], total.fourths[0], total.n, True)
+        low, high = points.fpr_limits(
+            at, tpr, whole, (total.S, total.squares[1], total.fourths[1]), level, more
+        )
+    elif metric == "risk_at_coverage":
+        coverage = float(options["coverage"])
+        k = asked.coverages.index(coverage)
+        at = along.at([k])
+        value = float(at.S[0, 0] / at.N[0, 0])
+        if coverage * (1 - _SLACK) > total.W / W:
+            raise InfeasibleError(
+                f"risk_at_coverage: coverage {coverage:g} cannot be reached, since abstained samples are never "
+                f"accepted. Ask for at most the share that was answered."
+            )
+        low, high = (
+            float(x[0]) for x in points.risk_limits(at, np.asarray([coverage]), whole, level, more)[:2]
+        )
+    else:
+        risk = float(options["risk"])
+        at = along.at(slice(len(asked.coverages), None))
+        value = found.reached[risk] / W
+        low, high = points.coverage_limits(at, points.coverages(total.W / W), whole, risk, level, more)
+    low, high = min(low, value), max(high, value)
+    error = (high - low) / (2 * limits.student(math.inf, level))
+    return Interval(metric, value, error, low, high, level, "pointwise", n)

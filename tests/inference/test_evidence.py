@@ -1,0 +1,73 @@
+"""Evidence: stretches handled apart give what the whole gives, for every metric; and the values are the metrics'."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.core.estimators import oracle_area
+from abstain.core.rows import Rows
+from abstain.core.stretch import Table, tables_of, totals_of
+from abstain.inference.evidence import asked_for, estimate, evidence_of
+
+SMOOTH = [
+    *("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc"),
+    *("auroc", "prediction_rejection_ratio", "aupr_error", "aupr_success"),
+]
+POINTS = [
+    ("risk_at_coverage", {"coverage": 0.5}),
+    ("risk_at_coverage", {"coverage": 0.8}),
+    ("coverage_at_risk", {"risk": 0.1}),
+    ("coverage_at_risk", {"risk": 0.2}),
+    ("fpr_at_tpr", {"tpr": 0.9}),
+]
+ALL = [(name, {}) for name in SMOOTH] + POINTS
+
+
+def pieces(table, count):
+    """The table in stretches, as ranges of an engine would hold it."""
+    found = []
+    for i in np.array_split(np.arange(len(table.rows.m)), count):
+        if len(i):
+            rows = Rows(*(x[i] for x in table.rows[:4]), table.rows.W, np, False)
+            squares, fourths = ([x[i] for x in columns] for columns in (table.squares, table.fourths))
+            if table.squares[1] is table.squares[2]:
+                squares, fourths = [squares[0], *2 * squares[1:2]], [fourths[0], *4 * fourths[1:2]]
+            found.append(Table(rows, squares, fourths))
+    return found
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("levels", [None, 10])
+@pytest.mark.parametrize("n", [60, 700])
+def test_stretches_give_what_the_whole_gives(n, levels, weighted):
+    rng = np.random.default_rng(n)
+    g = rng.random(n) if levels is None else rng.integers(0, levels, n) / levels
+    l = (rng.random(n) < 0.6 * (1 - g)).astype(float)
+    w = rng.random(n) if weighted else None
+    tables = tables_of(l, g, w)
+    total = totals_of(tables, n, True, False, w is None)
+    best = float(oracle_area(np, l, w)) if weighted else None
+    asked = asked_for(ALL)
+    whole, apart = (evidence_of(t, total, asked, best) for t in (tables, pieces(tables[0], 5)))
+    for metric, options in ALL:
+        one, many = estimate(metric, whole, **options), estimate(metric, apart, **options)
+        assert one.estimate == pytest.approx(getattr(abstain, metric)(l, g, sample_weight=w, **options), rel=1e-12)
+        for field in ("estimate", "standard_error", "low", "high"):
+            assert getattr(many, field) == pytest.approx(getattr(one, field), rel=1e-9, abs=1e-12)
+        assert one.low <= one.estimate <= one.high
+
+
+def test_other_losses():
+    rng = np.random.default_rng(3)
+    g = rng.random(300)
+    l = rng.exponential(1, 300) * (1 - g)
+    tables = tables_of(l, g)
+    total = totals_of(tables, 300, False, False, True)
+    asks = [("aurc", {}), ("augrc", {}), ("risk", {}), POINTS[0], ("coverage_at_risk", {"risk": 0.3})]
+    whole, apart = (evidence_of(t, total, asked_for(asks)) for t in (tables, pieces(tables[0], 4)))
+    for metric, options in asks:
+        one, many = estimate(metric, whole, **options), estimate(metric, apart, **options)
+        assert one.estimate == pytest.approx(getattr(abstain, metric)(l, g, **options), rel=1e-12)
+        assert [many.low, many.high] == pytest.approx([one.low, one.high], rel=1e-9)
