@@ -38,20 +38,15 @@ __all__ = [
     "aurc_loss",
     "smooth_zero_one",
 ]
-_HOMES = {
-    "AURCLoss": "modules",
-    "LinearWarmup": "schedule",
-    "aurc_loss": "losses",
-    "smooth_zero_one": "criteria",
-}
+_OF_LOSS = ("AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one")
 
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module 'abstain.torch' has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"abstain.torch.{_HOMES.get(name, 'metrics')}"), name)
-        globals()[name] = value
+        home = "loss" if name in _OF_LOSS else "metrics"
+        value = globals()[name] = getattr(importlib.import_module(f"abstain.torch.{home}"), name)
         return value
 
 
