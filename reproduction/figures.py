@@ -184,7 +184,7 @@ def boxes(axis: Array, models: list[dict[str, Any]], loss: str) -> None:
 
 # -------------------------------- theory: bias of the weights, the bound of their MSE, its average, rates
 
-WEIGHTS = ("harmonic", "log", "loo", "sele")
+WEIGHTS: tuple[Any, ...] = ("harmonic", "log", "loo", "sele")
 
 
 def weight_bias(sizes: tuple[int, ...], title: str, to: Any) -> None:

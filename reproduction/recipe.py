@@ -95,7 +95,8 @@ def objective(name: str) -> Objective:
             aurc_loss(z, y, rank="soft", temperature=TEMPERATURE, criterion=smooth_zero_one)
             + CE_SHARE * functional.cross_entropy(z, y)
         )
-    return lambda z, y: aurc_loss(z, y, estimator=name)
+    estimator: Any = name
+    return lambda z, y: aurc_loss(z, y, estimator=estimator)
 
 
 # -------------------------------- how expensive the networks are beside each other, before any of them was timed

@@ -30,7 +30,7 @@ def batch_estimates(
     twice = {"2sele": "sele"}
     values: dict[str, np.ndarray] = {}
     for name in estimators:
-        base = twice.get(name, name)
+        base: Any = twice.get(name, name)
         if base not in values:
             values[base] = np.asarray(abstain.aurc(loss, confidence, estimator=base))
         if name in twice:
@@ -191,7 +191,7 @@ def equivalence_study(forms: dict[str, dict[str, dict[str, float]]]) -> dict[str
 # -------------------------------- how fast the estimators converge, where the population AURC is known exactly
 
 RATE_SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
-RATE_ESTIMATORS = ("harmonic", "log", "loo", "sele")
+RATE_ESTIMATORS: tuple[Any, ...] = ("harmonic", "log", "loo", "sele")
 
 
 def convergence_study(
