@@ -12,6 +12,7 @@ import abstain
 from abstain.formats import read_predictions
 from abstain.report import gather, page
 from abstain.report.content import embedded, safe_json
+from abstain.report.page import about_ties, ranking, summary
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_losses_that_are_not_errors(read):
     last = steps["high"][-1]
     loss = content.models[0].read.loss
     assert steps["low"][-1] < loss.mean() < last
-    assert "mean loss" in page.summary(content)[-1]
+    assert "mean loss" in summary(content)[-1]
     page(content)
 
 
@@ -70,13 +71,13 @@ def test_two_test_sets_are_compared_unpaired(read):
     content = gather([read(plain_table(80), "a.csv"), read(plain_table(90, 1), "b.csv")])
     assert content.comparison is not None
     assert not content.comparison.paired
-    assert "different test sets" in page.ranking(content)
+    assert "different test sets" in ranking(content)
 
 
 def test_ties_in_words(read):
     rows = ["1,1.0"] * 30 + ["0,1.0"] * 10 + ["1,0.5"] * 10
     content = gather([read("correct,confidence\n" + "\n".join(rows))])
-    told = " ".join(page.about_ties(content.models[0]))
+    told = " ".join(about_ties(content.models[0]))
     assert "50 samples share 2 different confidences" in told
     assert "40 of them (80.0%) tie at the very top" in told
     assert "coverage starts at 80.0%" in told
@@ -84,7 +85,7 @@ def test_ties_in_words(read):
 
 
 def test_no_ties_in_words(read):
-    told = page.about_ties(gather([read(plain_table())]).models[0])
+    told = about_ties(gather([read(plain_table())]).models[0])
     assert told[0].startswith("All 80 samples have different confidences")
 
 

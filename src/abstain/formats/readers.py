@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import json
 import math
@@ -18,6 +17,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from abstain.errors import DataError, MissingDependencyError
+from abstain.formats.arrow import open_arrow, open_parquet
 from abstain.formats.columns import Column, Source, Values, Words, words_of_array
 from abstain.formats.limits import PACKED, Limits, opened, reading, shown
 
@@ -472,17 +472,17 @@ def _torch_column(tensor: Any, torch: Any) -> Column:
 # Which reader a file goes to: by its name, or by its first bytes when the name does not say.
 
 
-_READERS = {
-    "npz": ("arrays", "open_npz"),
-    "npy": ("arrays", "open_npy"),
-    "csv": ("delimited", "open_delimited"),
-    "tsv": ("delimited", "open_delimited"),
-    "json": ("documents", "open_json"),
-    "jsonl": ("documents", "open_jsonl"),
-    "parquet": ("arrow", "open_parquet"),
-    "arrow": ("arrow", "open_arrow"),
-    "safetensors": ("tensors", "open_safetensors"),
-    "pt": ("tensors", "open_torch"),
+_READERS: dict[str, Callable[[Path, Limits], Source]] = {
+    "npz": open_npz,
+    "npy": open_npy,
+    "csv": open_delimited,
+    "tsv": open_delimited,
+    "json": open_json,
+    "jsonl": open_jsonl,
+    "parquet": open_parquet,
+    "arrow": open_arrow,
+    "safetensors": open_safetensors,
+    "pt": open_torch,
 }
 FORMATS = tuple(_READERS)
 """Formats that can be read."""
@@ -506,11 +506,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     chosen = format or _by_name(path) or _by_content(path)
     if path.suffix.lower() in PACKED and chosen not in _STREAMS:
         raise DataError(f"{shown(path)}: a packed {chosen} file is not read. Unpack it first.")
-    module, function = _READERS[chosen]
-    reader: Callable[[Path, Limits], Source] = getattr(
-        importlib.import_module(f"abstain.formats.{module}"), function
-    )
-    source = reader(path, limits)
+    source = _READERS[chosen](path, limits)
     if not source.columns:
         raise DataError(f"{shown(path)}: holds no columns of values.")
     return source
