@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from abstain._size import bytes_of
 from abstain.errors import AbstainError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -58,12 +59,8 @@ class _Size(click.ParamType):  # type: ignore[type-arg]
     name = "size"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        if isinstance(value, int):
-            return value
-        from abstain.formats.limits import parse_size
-
         try:
-            return parse_size(value)
+            return bytes_of("--max-memory", value)
         except AbstainError as error:
             self.fail(str(error), param, ctx)
 

@@ -17,6 +17,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from abstain._progress import bars
+from abstain._size import bytes_of
 from abstain.core.estimators import Estimator, Ties
 from abstain.core.tally import Tally, bytes_between
 from abstain.engines.finish import (
@@ -73,7 +74,7 @@ from abstain.engines.read import (
     stretches,
     types_in,
 )
-from abstain.engines.spill import Spill, bytes_of, room_for_counters, samples_that_fit
+from abstain.engines.spill import Spill, room_for_counters, samples_that_fit
 from abstain.errors import InputError
 from abstain.metrics.groups import Grouped
 from abstain.metrics.points import RiskCoverageCurve

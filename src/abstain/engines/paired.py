@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._progress import Bars, bars
+from abstain._size import bytes_of
 from abstain.core.influence import combined, member_influences, offsets
 from abstain.core.rows import rows_of_blocks
 from abstain.engines.finish import Ask, Part, Place, _placed, check_whole, finish, finish_tie
@@ -22,7 +23,7 @@ from abstain.engines.histogram import nothing
 from abstain.engines.plan import Bundle, Pair, Slots, bundled, by_slot
 from abstain.engines.ranges import SURVEYED, Columns, RangeSums, Survey, cuts_for, no_sums, split, together
 from abstain.engines.read import batches_in_step, find_files, paired_batches, rows_in
-from abstain.engines.spill import Spill, bytes_of, free
+from abstain.engines.spill import Spill, free
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, Contestant
 from abstain.evaluation.comparison import _pair, student_tests

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,31 +14,14 @@ import numpy as np
 
 from abstain.engines.finish import Ask
 from abstain.engines.ranges import Columns, gathered
-from abstain.errors import AbstainError, InputError, SpillError
+from abstain.errors import AbstainError, SpillError
 
 __all__ = ["Spill", "SpillError"]
 
 
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _READING = 120 * 10**6  # decoded batches, their copies in the order of the ranges, the reader's own buffers
 _LEAST = 48 * 10**6
 _LOADED = 150 * 10**6  # numpy and pyarrow in memory, where the system does not say
-
-
-def bytes_of(name: str, memory: str | float) -> int:
-    """A size such as "1GB", "512 MiB" or a number of bytes.
-
-    >>> bytes_of("f", "1GB"), bytes_of("f", "2 MiB")
-    (1000000000, 2097152)
-    """
-    if isinstance(memory, (int, float)):
-        return int(memory)
-    found = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)(i?)B?\s*", memory, re.IGNORECASE)
-    if not found:
-        raise InputError(f'{name}: `memory` must be a size such as "1GB", got {memory!r}.')
-    unit = found[2].upper()
-    scale = 1024 ** " KMGT".index(unit or " ") if found[3] else _UNITS[unit]
-    return int(float(found[1]) * scale)
 
 
 def resident() -> int:

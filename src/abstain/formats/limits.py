@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
+from abstain._size import shown_size
 from abstain.errors import AbstainError, DataError, InputError
 
-_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _LONGEST = 400  # characters of a message
 PACKED = (".gz", ".xz", ".bz2")
 _MAGIC = (b"\x1f\x8b", b"BZ", b"\xfd7")  # how packed data begin
@@ -22,47 +22,16 @@ _MAGIC = (b"\x1f\x8b", b"BZ", b"\xfd7")  # how packed data begin
 class Limits:
     """Bytes that the values of one file may take once unpacked, and columns it may have."""
 
-    memory: int = 4 * 2**30
+    memory: int = 4 * 10**9
     columns: int = 100_000
 
     def check(self, path: Path, needed: int, what: str = "its values") -> None:
         """Refuse before anything of that size is allocated."""
         if needed > self.memory:
             raise DataError(
-                f"{shown(path)}: {what} would take {size(needed)} of memory, more than the limit of "
-                f"{size(self.memory)}. If you trust the file, raise the limit with --max-memory."
+                f"{shown(path)}: {what} would take {shown_size(needed)} of memory, more than the limit of "
+                f"{shown_size(self.memory)}. If you trust the file, raise the limit with --max-memory."
             )
-
-
-def size(count: int) -> str:
-    """Bytes for people.
-
-    >>> size(3 * 2**30), size(10)
-    ('3 GB', '10 B')
-    """
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1024:
-            return f"{value:.3g} {unit}"
-        value /= 1024
-    return f"{value:.4g} TB"
-
-
-def parse_size(text: str) -> int:
-    """Bytes from what people write.
-
-    >>> parse_size("8GB"), parse_size("512 mb"), parse_size("1.5k")
-    (8589934592, 536870912, 1536)
-    """
-    bare = text.strip().lower().removesuffix("b")
-    unit = bare[-1:] if bare[-1:] in "kmgt" else ""
-    try:
-        value = float(bare.removesuffix(unit)) * _UNITS[unit]
-    except ValueError:
-        raise DataError(f"{text!r} is no size; write for example 512MB or 8GB.") from None
-    if not 1 <= value < 2**63:
-        raise DataError(f"{text!r} is no size; write for example 512MB or 8GB.")
-    return int(value)
 
 
 def shown(text: object) -> str:
@@ -132,7 +101,7 @@ class Bounded(io.RawIOBase):
         self._left -= len(data)
         if self._left < 0:
             raise DataError(
-                f"{shown(self._path)}: unpacks to more than {size(self._limit)}, the limit. "
+                f"{shown(self._path)}: unpacks to more than {shown_size(self._limit)}, the limit. "
                 f"If you trust the file, raise the limit with --max-memory."
             )
         view[: len(data)] = data

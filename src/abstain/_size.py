@@ -1,0 +1,36 @@
+"""Sizes of memory, read and written: "1GB" is 10^9 bytes and "1GiB" 2^30, everywhere."""
+
+from __future__ import annotations
+
+import re
+
+from abstain.errors import InputError
+
+_PREFIXES = " KMGT"
+_SIZE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
+
+
+def bytes_of(name: str, size: str | float) -> int:
+    """Bytes of a size such as "1GB", "512 MiB" or a number of bytes.
+
+    >>> bytes_of("f", "1GB"), bytes_of("f", "2 MiB"), bytes_of("f", 1.5e6)
+    (1000000000, 2097152, 1500000)
+    """
+    found = _SIZE.fullmatch(size) if isinstance(size, str) else None
+    if found:
+        size = float(found[1]) * (1024 if found[3] else 1000) ** _PREFIXES.index(found[2].upper() or " ")
+    if isinstance(size, str) or not 1 <= size < 2**63:
+        raise InputError(f'{name}: `memory` must be a size such as "1GB", got {size!r}.')
+    return int(size)
+
+
+def shown_size(count: int) -> str:
+    """Bytes for people.
+
+    >>> shown_size(3 * 10**9), shown_size(10)
+    ('3 GB', '10 B')
+    """
+    value, prefix = float(count), 0
+    while value >= 999.5 and prefix < len(_PREFIXES) - 1:
+        value, prefix = value / 1000, prefix + 1
+    return f"{value:.3g} {_PREFIXES[prefix].strip().replace('K', 'k')}B"
