@@ -1,8 +1,8 @@
 """The one module that knows which array library it is talking to.
 
 Arrays of numpy, torch, cupy, jax and any array-API library enter here. Host arrays (numpy, torch on the CPU,
-concrete jax arrays on the CPU) are viewed as numpy without a copy and take the fast road; arrays on a device
-stay there and take the generic road. A framework is only looked at if the user has imported it already.
+concrete jax arrays on the CPU) are viewed as numpy without a copy, and the fast functions compute; arrays on a
+device stay there, and the generic ones compute. A framework is only looked at if the user has imported it already.
 """
 
 from __future__ import annotations
@@ -51,15 +51,6 @@ def is_concrete(x: Array) -> bool:
     return not (is_jax(x) and isinstance(x, sys.modules["jax"].core.Tracer))
 
 
-def _lives_on_host(x: Array) -> bool:
-    if is_torch(x):
-        tracked = x.requires_grad and sys.modules["torch"].is_grad_enabled()
-        return x.device.type == "cpu" and not tracked
-    if is_jax(x):
-        return is_concrete(x) and all(d.platform == "cpu" for d in x.devices())
-    return False
-
-
 def _unmasked(x: Array) -> Array:
     """numpy's functions honour a mask or drop it, as it happens: no answer would be sure."""
     if isinstance(x, np.ma.MaskedArray):
@@ -70,41 +61,75 @@ def _unmasked(x: Array) -> Array:
     return x
 
 
-def host_view(x: Array) -> np.ndarray | None:
-    """`x` as numpy without copying off a device, or None when it lives elsewhere."""
-    if isinstance(x, np.ndarray):
-        return _unmasked(x)
-    if is_torch(x) or is_jax(x):
-        if not _lives_on_host(x):
+def _host_view(x: Array) -> np.ndarray | None:
+    """`x` as numpy without a copy off a device; None when it lives elsewhere or takes part in a gradient."""
+    if isinstance(x, np.ndarray) or not is_array(x):
+        return np.asarray(_unmasked(x))
+    if is_torch(x):
+        torch = sys.modules["torch"]
+        if x.device.type != "cpu" or (x.requires_grad and torch.is_grad_enabled()):
             return None
-        if is_torch(x):
-            x = x.detach()
-            if x.dtype is sys.modules["torch"].bfloat16:  # numpy has no bfloat16; float32 holds it exactly
-                x = x.float()
-            return np.asarray(x.numpy())
+        x = x.detach()  # numpy has no bfloat16; float32 holds it exactly
+        return np.asarray(x.float().numpy() if x.dtype is torch.bfloat16 else x.numpy())
+    if is_jax(x):
+        if not is_concrete(x) or any(d.platform != "cpu" for d in x.devices()):
+            return None
         view = np.asarray(x)
         return view.astype(np.float32) if view.dtype.name == "bfloat16" else view
-    if is_array(x):
-        return None
-    return np.asarray(x)
+    return None
 
 
 def to_host(x: Array) -> Array:
     """`x` as numpy, from wherever it lives and without its gradient; None stays None."""
     if is_torch(x):
         x = x.detach().cpu()
-    view = None if x is None else host_view(x)
+    view = None if x is None else _host_view(x)
     if x is None or view is not None:
         return view
     return x.get() if is_cupy(x) else np.asarray(x)
 
 
-class Road(NamedTuple):
-    """Which library computes (`xp`), and how a result goes back to where the input lives."""
+class Backend(NamedTuple):
+    """Which library computes (`xp`), and how a result goes back to where the input lives.
+
+    `host`: numpy computes, by the fast functions of the core; otherwise the input's own library does, by generic ones.
+    """
 
     xp: Namespace
     deliver: Callable[[Array], Any]
     host: bool
+
+    def asarray(self, x: Array, like: Array = None) -> Array:
+        """`x` as a numpy view on the host, or as an array of this library beside `like`."""
+        if self.host:
+            view = _host_view(x)
+            return np.asarray(x) if view is None else view
+        if is_array(x) and not isinstance(x, np.ndarray):
+            return x
+        if is_torch(like):
+            return sys.modules["torch"].as_tensor(_unmasked(x), device=like.device)
+        return self.xp.asarray(_unmasked(x))
+
+    @property
+    def full_xp(self) -> Namespace:
+        """The library with every array-API function (plain numpy lacks a few options)."""
+        if not self.host:
+            return self.xp
+        import array_api_compat.numpy
+
+        return array_api_compat.numpy
+
+
+def backend_of(*arrays: Array) -> Backend:
+    """numpy for anything on the host, the arrays' own library otherwise."""
+    foreign = [a for a in arrays if a is not None and is_array(a) and not isinstance(a, np.ndarray)]
+    if not foreign:
+        return Backend(np, _to_python, True)
+    if all(_host_view(a) is not None for a in foreign):
+        return Backend(np, _deliver_like(foreign[0]), True)
+    import array_api_compat
+
+    return Backend(array_api_compat.array_namespace(*foreign), lambda value: value, False)
 
 
 def _to_python(value: Array) -> Any:
@@ -112,47 +137,12 @@ def _to_python(value: Array) -> Any:
     return value.item() if value.ndim == 0 else value
 
 
-def road_for(*arrays: Array) -> Road:
-    """Choose the road for these inputs: numpy for anything on the host, its own library otherwise."""
-    foreign = [a for a in arrays if a is not None and is_array(a) and not isinstance(a, np.ndarray)]
-    if not foreign:
-        return Road(np, _to_python, True)
-    if all(host_view(a) is not None for a in foreign):
-        return Road(np, _deliver_like(foreign[0]), True)
-    import array_api_compat
-
-    return Road(array_api_compat.array_namespace(*foreign), lambda value: value, False)
-
-
-def full_namespace(road: Road) -> Namespace:
-    """The road's library with every array-API function (plain numpy lacks a few options)."""
-    if not road.host:
-        return road.xp
-    import array_api_compat.numpy
-
-    return array_api_compat.numpy
-
-
 def _deliver_like(example: Array) -> Callable[[Array], Any]:
     if is_torch(example):
         torch = sys.modules["torch"]
-        return lambda value: torch.from_numpy(
-            np.array(value)
-        )  # a fresh array: results are never views of inputs
+        return lambda value: torch.from_numpy(np.array(value))  # a copy: results are never views of inputs
     jnp = sys.modules["jax"].numpy
     return lambda value: jnp.asarray(value)
-
-
-def bring(road: Road, x: Array, like: Array = None) -> Array:
-    """Put `x` on the road: a numpy view on the host, or an array of the road's library beside `like`."""
-    if road.host:
-        view = host_view(x)
-        return np.asarray(x) if view is None else view
-    if is_array(x) and not isinstance(x, np.ndarray):
-        return x
-    if is_torch(like):
-        return sys.modules["torch"].as_tensor(_unmasked(x), device=like.device)
-    return road.xp.asarray(_unmasked(x))
 
 
 def float_dtype(xp: Namespace) -> Any:

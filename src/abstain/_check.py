@@ -10,15 +10,14 @@ import numpy as np
 
 from abstain._arrays import (
     Array,
+    Backend,
     Namespace,
-    Road,
-    bring,
+    backend_of,
     extremes,
     float_dtype,
     is_concrete,
     is_jax,
     is_torch,
-    road_for,
 )
 from abstain.errors import DtypeError, InputError, ShapeError
 
@@ -61,10 +60,10 @@ def check_nonnegative(name: str, argument: str, value: Any) -> float:
     return number
 
 
-def as_real(name: str, argument: str, road: Road, x: Array, like: Array = None) -> Array:
-    """`x` on the road as an array of real numbers; on the host as bool, float32 or float64 (or whole numbers)."""
-    array = bring(road, x, like)
-    if road.host:
+def as_real(name: str, argument: str, backend: Backend, x: Array, like: Array = None) -> Array:
+    """`x` as an array of real numbers; on the host as bool, float32 or float64 (or whole numbers)."""
+    array = backend.asarray(x, like)
+    if backend.host:
         if array.dtype.kind not in "biuf":
             raise DtypeError(
                 f"{name}: `{argument}` must hold real numbers, got dtype {array.dtype}. "
@@ -73,15 +72,15 @@ def as_real(name: str, argument: str, road: Road, x: Array, like: Array = None) 
         if array.dtype == np.float16:
             return array.astype(np.float32)
         return array.astype(np.float64) if array.dtype.itemsize > 8 else array
-    if not road.xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+    if not backend.xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
         raise DtypeError(f"{name}: `{argument}` must hold real numbers, got dtype {array.dtype}.")
     return array
 
 
-def check_finite(name: str, argument: str, road: Road, x: Array, remedy: str) -> None:
+def check_finite(name: str, argument: str, backend: Backend, x: Array, remedy: str) -> None:
     """No NaN, no infinity; says where the first one is."""
-    xp = road.xp
-    if road.host:
+    xp = backend.xp
+    if backend.host:
         if x.dtype.kind != "f" or bool(np.isfinite(x.min()) and np.isfinite(x.max())):
             return
         bad = np.flatnonzero(~np.isfinite(x.reshape(-1)))
@@ -98,7 +97,7 @@ def check_finite(name: str, argument: str, road: Road, x: Array, remedy: str) ->
         raise InputError(f"{name}: `{argument}` must be finite, got NaN or infinity. {remedy}")
 
 
-def check_pair(name: str, road: Road, loss: Array, confidence: Array) -> tuple[Array, Array]:
+def check_pair(name: str, backend: Backend, loss: Array, confidence: Array) -> tuple[Array, Array]:
     """A loss and a confidence for each sample, along the last axis."""
     if hasattr(loss, "columns") or hasattr(confidence, "columns"):
         raise ShapeError(
@@ -106,8 +105,8 @@ def check_pair(name: str, road: Road, loss: Array, confidence: Array) -> tuple[A
             f"Pass one of its columns, e.g. frame['loss']."
         )
     like = confidence if loss is None or isinstance(loss, (np.ndarray, list, tuple)) else loss
-    loss = as_real(name, "loss", road, loss, like)
-    confidence = as_real(name, "confidence", road, confidence, like)
+    loss = as_real(name, "loss", backend, loss, like)
+    confidence = as_real(name, "confidence", backend, confidence, like)
     if loss.ndim == 0 or tuple(loss.shape) != tuple(confidence.shape):
         raise ShapeError(
             f"{name}: `loss` and `confidence` must be vectors of one length (or batches of one shape), "
@@ -116,10 +115,10 @@ def check_pair(name: str, road: Road, loss: Array, confidence: Array) -> tuple[A
     if 0 in tuple(loss.shape):
         raise InputError(f"{name}: needs at least one sample, got shape {tuple(loss.shape)}.")
     check_finite(
-        name, "confidence", road, confidence, f"A sample without a confidence cannot be ranked. {_SIGN}"
+        name, "confidence", backend, confidence, f"A sample without a confidence cannot be ranked. {_SIGN}"
     )
-    check_finite(name, "loss", road, loss, "Drop the sample or mark it with `abstained=`.")
-    if road.host and confidence.dtype.kind in "iu" and _beyond_floats(confidence):
+    check_finite(name, "loss", backend, loss, "Drop the sample or mark it with `abstained=`.")
+    if backend.host and confidence.dtype.kind in "iu" and _beyond_floats(confidence):
         raise InputError(
             f"{name}: `confidence` must not exceed 2^53 in whole numbers, got {_largest(confidence)}: as floats, by "
             f"which samples are ranked, neighbours would tie. Subtract a common offset, or pass their ranks."
@@ -135,18 +134,18 @@ def _beyond_floats(whole: np.ndarray) -> bool:
     return whole.dtype.itemsize == 8 and _largest(whole) > 1 << 53
 
 
-def check_weight(name: str, road: Road, weight: Array, like: Array, whole: str = "") -> Array:
+def check_weight(name: str, backend: Backend, weight: Array, like: Array, whole: str = "") -> Array:
     """Non-negative sample weights with some mass; whole numbers if `whole` says who needs that."""
-    weight = as_real(name, "sample_weight", road, weight, like)
+    weight = as_real(name, "sample_weight", backend, weight, like)
     if tuple(weight.shape) != tuple(like.shape):
         raise ShapeError(
             f"{name}: `sample_weight` must have the shape of `loss`, got {tuple(weight.shape)} "
             f"and {tuple(like.shape)}."
         )
-    check_finite(name, "sample_weight", road, weight, "")
+    check_finite(name, "sample_weight", backend, weight, "")
     if not is_concrete(weight):
         return weight
-    xp = road.xp
+    xp = backend.xp
     if bool(xp.any(weight < 0)):
         raise InputError(f"{name}: `sample_weight` must not be negative, got {float(xp.min(weight)):g}.")
     if bool(xp.any(~xp.any(weight > 0, axis=-1))):
@@ -159,14 +158,14 @@ def check_weight(name: str, road: Road, weight: Array, like: Array, whole: str =
     return weight
 
 
-def check_mask(name: str, argument: str, road: Road, mask: Array, like: Array) -> Array:
+def check_mask(name: str, argument: str, backend: Backend, mask: Array, like: Array) -> Array:
     """A boolean for each sample."""
-    mask = bring(road, mask, like)
+    mask = backend.asarray(mask, like)
     if tuple(mask.shape) != tuple(like.shape):
         raise ShapeError(
             f"{name}: `{argument}` must have the shape of `loss`, got {tuple(mask.shape)} and {tuple(like.shape)}."
         )
-    if road.host:
+    if backend.host:
         if mask.dtype.kind in "iu" and bool(np.all((mask == 0) | (mask == 1))):
             mask = mask.astype(bool)
         if mask.dtype != bool:
@@ -191,9 +190,9 @@ _WIDE_TOLERANCE = 1e-5  # float64 columns often hold numbers that were float32 o
 
 
 class Classes(NamedTuple):
-    """Checked class scores on their road, stated to be "logits" or "probs"."""
+    """Checked class scores, stated to be "logits" or "probs"."""
 
-    road: Road
+    backend: Backend
     values: Array
     kind: str
 
@@ -204,8 +203,10 @@ class Classes(NamedTuple):
         stands.
         """
         with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
-            if not self.road.host:
-                return work(self.road.xp, self.road.xp.astype(self.values, float_dtype(self.road.xp)))
+            if not self.backend.host:
+                return work(
+                    self.backend.xp, self.backend.xp.astype(self.values, float_dtype(self.backend.xp))
+                )
             flat = self.values.reshape(-1, self.values.shape[-1])
             step = max(1, _CHUNK // flat.shape[-1])
             pieces = [
@@ -216,16 +217,16 @@ class Classes(NamedTuple):
 
     def deliver(self, value: Array) -> Any:
         """A result, where the input lives; finite also in a library of narrow floats."""
-        if self.road.host and self.narrow and value.dtype == np.float64:
+        if self.backend.host and self.narrow and value.dtype == np.float64:
             most = np.finfo(np.float32).max
             value = np.clip(value, -most, most)
-        return self.road.deliver(value)
+        return self.backend.deliver(value)
 
     @property
     def narrow(self) -> bool:
         """Does the input's library hold float32 only (jax unless told otherwise)?"""
         jax = sys.modules.get("jax")
-        return jax is not None and not jax.config.jax_enable_x64 and is_jax(self.road.deliver(np.zeros(1)))
+        return jax is not None and not jax.config.jax_enable_x64 and is_jax(self.backend.deliver(np.zeros(1)))
 
 
 def check_classes(
@@ -241,8 +242,8 @@ def check_classes(
     """One of logits and probabilities, as the caller stated it; `masked`: may logits be -inf?"""
     kind = _stated(name, logits, probs, takes)
     given = logits if kind == "logits" else probs
-    road = road_for(given, beside)
-    values = as_real(name, kind, road, given, beside)
+    backend = backend_of(given, beside)
+    values = as_real(name, kind, backend, given, beside)
     least = 3 if members else 1
     if values.ndim < least or values.shape[-1] < 2 or 0 in tuple(values.shape):
         layout = "(members, samples, classes)" if members else "(samples, classes)"
@@ -253,10 +254,10 @@ def check_classes(
     if is_concrete(values):
         seen = values.detach() if is_torch(values) else values  # looking at values is no part of a gradient
         if kind == "logits":
-            _check_logits(name, road, seen, masked)
+            _check_logits(name, backend, seen, masked)
         else:
-            _check_probs(name, road, seen, given)
-    return Classes(road, values, kind)
+            _check_probs(name, backend, seen, given)
+    return Classes(backend, values, kind)
 
 
 def _stated(name: str, logits: Array | None, probs: Array | None, takes: tuple[str, ...]) -> str:
@@ -278,8 +279,8 @@ def _first(xp: Namespace, bad: Array) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(at, tuple(bad.shape)))
 
 
-def _check_logits(name: str, road: Road, x: Array, masked: bool) -> None:
-    xp = road.xp
+def _check_logits(name: str, backend: Backend, x: Array, masked: bool) -> None:
+    xp = backend.xp
     if not xp.isdtype(x.dtype, "real floating"):
         return
     low, high = float(xp.min(x)), float(xp.max(x))  # NaN comes through either
@@ -301,8 +302,8 @@ def _check_logits(name: str, road: Road, x: Array, masked: bool) -> None:
         )
 
 
-def _check_probs(name: str, road: Road, p: Array, given: Array) -> None:
-    xp = road.xp
+def _check_probs(name: str, backend: Backend, p: Array, given: Array) -> None:
+    xp = backend.xp
     hint = "If these are logits, pass them as the first argument instead of `probs=`."
     low = float(xp.min(p))
     if np.isnan(low) or low < 0:
@@ -326,11 +327,11 @@ def _check_probs(name: str, road: Road, p: Array, given: Array) -> None:
 
 def check_labels(name: str, classes: Classes, labels: Array | None) -> Array:
     """Labels 0 ... K-1, one for each row; one-hot rows are read as the place of their 1."""
-    road, values = classes.road, classes.values
+    backend, values = classes.backend, classes.values
     if labels is None:
         raise InputError(f"{name}: needs `labels`, one class index for each sample, got None.")
-    labels = as_real(name, "labels", road, labels, values)
-    xp = road.xp
+    labels = as_real(name, "labels", backend, labels, values)
+    xp = backend.xp
     if tuple(labels.shape) == tuple(values.shape):
         labels = _from_one_hot(name, xp, labels)
     if tuple(labels.shape) != tuple(values.shape[:-1]):
@@ -383,15 +384,15 @@ def check_positive(
     return number
 
 
-def check_same_shape(name: str, prediction: Array, target: Array) -> tuple[Road, Array, Array]:
+def check_same_shape(name: str, prediction: Array, target: Array) -> tuple[Backend, Array, Array]:
     """Two arrays of real numbers, one shape, finite."""
-    road = road_for(prediction, target)
+    backend = backend_of(prediction, target)
     like = prediction if hasattr(prediction, "shape") else target
-    prediction = as_real(name, "prediction", road, prediction, like)
-    target = as_real(name, "target", road, bring(road, target, like), like)
+    prediction = as_real(name, "prediction", backend, prediction, like)
+    target = as_real(name, "target", backend, backend.asarray(target, like), like)
     if tuple(prediction.shape) != tuple(target.shape):
         raise ShapeError(
             f"{name}: `prediction` and `target` must have one shape, got {tuple(prediction.shape)} and "
             f"{tuple(target.shape)}."
         )
-    return road, prediction, target
+    return backend, prediction, target

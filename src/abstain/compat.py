@@ -61,7 +61,7 @@ class _Curve(NamedTuple):
 def vectors(name: str, loss: Array, confidence: Array) -> tuple[np.ndarray, np.ndarray]:
     """Checked loss and confidence as numpy vectors."""
     sample = prepare(name, loss, confidence)
-    if not sample.road.host:
+    if not sample.backend.host:
         raise DtypeError(
             f"{name}: takes arrays on the host, got one on a device. Copy it over first, `x.cpu()`."
         )

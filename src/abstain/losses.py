@@ -75,7 +75,7 @@ def zero_one(logits: Array | None = None, labels: Array | None = None, *, probs:
     [False, True, False]
     """
     classes, labels = _classes_and_labels("zero_one", logits, labels, probs)
-    return classes.road.deliver(classes.road.xp.argmax(classes.values, axis=-1) != labels)
+    return classes.backend.deliver(classes.backend.xp.argmax(classes.values, axis=-1) != labels)
 
 
 def top_k(
@@ -111,11 +111,11 @@ def top_k(
         raise InputError(
             f"top_k: `k` must be a whole number from 1 to {count - 1} (one less than the classes), got {k!r}."
         )
-    xp, values = classes.road.xp, classes.values
+    xp, values = classes.backend.xp, classes.values
     own = xp.take_along_axis(values, labels[..., None], axis=-1)
     index = simplex.places(xp, values)
     ahead = (values > own) | ((values == own) & (index < labels[..., None]))
-    return classes.road.deliver(xp.count_nonzero(ahead, axis=-1) >= k)
+    return classes.backend.deliver(xp.count_nonzero(ahead, axis=-1) >= k)
 
 
 def cross_entropy(
@@ -161,14 +161,14 @@ def cross_entropy(
     (values,) = simplex.read(classes, [simplex.READINGS["cross_entropy"]], temperature, labels)
     if clip is not None:
         most = float(-np.log(check_positive("cross_entropy", "clip", clip)))
-        values = classes.road.xp.where(values > most, most, values)
+        values = classes.backend.xp.where(values > most, most, values)
     check_possible(classes, values)
     return classes.deliver(values)
 
 
 def check_possible(classes: Classes, cross_entropy: Array) -> None:
     """No label of probability 0."""
-    xp = classes.road.xp
+    xp = classes.backend.xp
     if is_concrete(cross_entropy) and not bool(xp.all(xp.isfinite(cross_entropy))):
         remedy = "Pass the logits, in which a tiny probability is not yet 0, or state `clip=1e-12`."
         raise InputError(
@@ -259,12 +259,14 @@ def absolute_error(prediction: Array, target: Array) -> Any:
 def _difference(
     name: str, prediction: Array, target: Array, finish: Callable[[Namespace, Array], Array]
 ) -> Any:
-    road, prediction, target = check_same_shape(name, prediction, target)
+    backend, prediction, target = check_same_shape(name, prediction, target)
     for argument, x in (("prediction", prediction), ("target", target)):
         if 0 not in tuple(x.shape):
-            check_finite(name, argument, road, x, "Drop the sample.")
-    wide = float_dtype(road.xp)
-    return road.deliver(finish(road.xp, road.xp.astype(prediction, wide) - road.xp.astype(target, wide)))
+            check_finite(name, argument, backend, x, "Drop the sample.")
+    wide = float_dtype(backend.xp)
+    return backend.deliver(
+        finish(backend.xp, backend.xp.astype(prediction, wide) - backend.xp.astype(target, wide))
+    )
 
 
 @dataclass(frozen=True)

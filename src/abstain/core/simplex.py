@@ -270,10 +270,10 @@ def read(
 
     There every row is worked on alone, so its result does not depend on where it stands.
     """
-    road, kind = classes.road, classes.kind
-    if not road.host:
+    backend, kind = classes.backend, classes.kind
+    if not backend.host:
         make = odds_of_logits if kind == "logits" else odds_of_probs
-        odds = make(road.xp, wide(road.xp, classes.values), temperature, labels)
+        odds = make(backend.xp, wide(backend.xp, classes.values), temperature, labels)
         odds.order = order
         return [reading.value(odds) for reading in readings]
     flat = classes.values.reshape(-1, classes.values.shape[-1])

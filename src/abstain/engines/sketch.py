@@ -178,9 +178,9 @@ class Sketch:
         if getattr(loss, "shape", None) == (0,) and getattr(confidence, "shape", None) == (0,):
             return
         sample = prepare("Sketch.update", loss, confidence, sample_weight)
-        self._note(sample.loss, sample.weight, sample.road.xp)
+        self._note(sample.loss, sample.weight, sample.backend.xp)
         columns = (sample.loss, sample.confidence, sample.weight)
-        if not sample.road.host:
+        if not sample.backend.host:
             self._take(
                 items_of_tensor(*columns, self._limit(False)) if is_torch(sample.loss) else _foreign(columns)
             )

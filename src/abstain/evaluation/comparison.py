@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import loss_vectors, score_vectors
 from abstain.inference import influence, interval
-from abstain.inference.influence import codes, on_host
+from abstain.inference.influence import codes
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.registry import Metric, by_name
 from abstain.theory import samples_to_tell_apart
@@ -214,8 +214,8 @@ def _entries(
     found: dict[str, _Entry] = {}
     for name, model in models.items():
         labels, weight, clusters, mask = (_of(column, name) for column in columns)
-        w = None if weight is None else np.asarray(on_host(weight), dtype=np.float64).reshape(-1)
-        away = None if mask is None else np.asarray(on_host(mask)).reshape(-1)
+        w = None if weight is None else np.asarray(to_host(weight), dtype=np.float64).reshape(-1)
+        away = None if mask is None else np.asarray(to_host(mask)).reshape(-1)
         for title, l, g in _vectors(str(name), model, labels, probs, scores, loss):
             found[title] = _Entry(l, g, w, codes("compare", "clusters", clusters, len(l)), away)
     if paired and len({len(e.loss) for e in found.values()}) > 1:
@@ -242,7 +242,7 @@ def _vectors(
     if labels is None:
         if not (isinstance(model, (tuple, list)) and len(model) == 2):
             raise InputError(f"compare: without `labels` {name!r} must be (loss, confidence).")
-        l, g = (np.asarray(on_host(x)).reshape(-1) for x in model)
+        l, g = (np.asarray(to_host(x)).reshape(-1) for x in model)
         return [(name, l, g)]
     given: tuple[Any, Any] = (None, model) if probs else (model, None)
     l = next(iter(loss_vectors(*given, labels, [loss], []).values()))

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
 from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC, Quantity
 from abstain.evaluation.table import loss_vectors, score_vectors
 from abstain.inference import influence
-from abstain.inference.influence import freedom_of, on_host
+from abstain.inference.influence import freedom_of
 from abstain.metrics.points import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
 from abstain.scores import pooled_log_probs
@@ -79,14 +79,14 @@ Vectors = tuple[np.ndarray, np.ndarray]
 
 
 def _own(loss: Any, confidence: Array, averaged: Any) -> tuple[list[Vectors], Vectors | None, str]:
-    l, g = (np.asarray(on_host(x)) for x in (loss, confidence))
+    l, g = (np.asarray(to_host(x)) for x in (loss, confidence))
     if l.ndim != 2 or l.shape != g.shape or l.dtype.kind not in "biuf":
         raise ShapeError(
             f"expected_aurc: `loss` and `confidence` must be of shape (members, samples), got {l.shape} and {g.shape}."
         )
     pooled = None
     if averaged is not None:
-        pooled = (np.asarray(on_host(averaged[0])), np.asarray(on_host(averaged[1])))
+        pooled = (np.asarray(to_host(averaged[0])), np.asarray(to_host(averaged[1])))
     return list(zip(l, g)), pooled, "own losses"
 
 

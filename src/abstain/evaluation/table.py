@@ -13,7 +13,7 @@ import numpy as np
 
 from abstain import losses as loss_module
 from abstain import scores as score_module
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
 from abstain.core import points
 from abstain.core.rows import Blocks
@@ -22,7 +22,6 @@ from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.evaluation.results import Entry, Evaluation, TopTies
 from abstain.inference import interval, interval_from_blocks
-from abstain.inference.influence import on_host
 from abstain.inference.results import Interval
 from abstain.metrics.points import risk_coverage_curve
 from abstain.metrics.registry import METRICS, Metric, by_name
@@ -49,7 +48,7 @@ class Vectors(NamedTuple):
 def named(name: str, argument: str, values: Any, default: str) -> dict[str, np.ndarray]:
     """A vector, or several by name, on the host and flat."""
     given = values if isinstance(values, Mapping) else {default: values}
-    return {str(k): np.asarray(on_host(v)).reshape(-1) for k, v in given.items()}
+    return {str(k): np.asarray(to_host(v)).reshape(-1) for k, v in given.items()}
 
 
 def gather(
@@ -102,7 +101,7 @@ def score_vectors(logits: Array | None, probs: Array | None, scores: Any) -> dic
     found: dict[str, np.ndarray] = {}
     for wanted in listed(scores, [s for s in LOGIT_SCORES if s in allowed], allowed):
         score = score_module.by_name(wanted)
-        found[score.name] = np.asarray(on_host(score(logits, probs=probs))).reshape(-1)
+        found[score.name] = np.asarray(to_host(score(logits, probs=probs))).reshape(-1)
     return found
 
 
@@ -121,7 +120,7 @@ def loss_vectors(
                 raise
             notes.append(f"{loss.name} left out: {problem}")
             continue
-        found[loss.name] = np.asarray(on_host(values)).reshape(-1)
+        found[loss.name] = np.asarray(to_host(values)).reshape(-1)
     return found
 
 
@@ -129,7 +128,7 @@ def _saturation_note(logits: Array | None, probs: Array | None) -> list[str]:
     if probs is not None:
         found = score_module.saturation(probs=probs)
         return [found.sentence] if found.tied > 1 else []
-    key = np.asarray(on_host(score_module.max_softmax(logits)))
+    key = np.asarray(to_host(score_module.max_softmax(logits)))
     count = int(np.count_nonzero(key > _ROUNDS_TO_ONE))
     if count < 2:
         return []
@@ -496,7 +495,7 @@ def _bar(total: int, shown: bool) -> Iterator[Any]:
 def _column(name: str, values: Array | None, n: int) -> np.ndarray | None:
     if values is None:
         return None
-    column = np.asarray(on_host(values)).reshape(-1)
+    column = np.asarray(to_host(values)).reshape(-1)
     if len(column) != n:
         raise ShapeError(f"evaluate: `{name}` must have one value per sample, got {len(column)} for {n}.")
     return column

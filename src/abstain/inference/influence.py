@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array, host_view, is_cupy, is_torch
+from abstain._arrays import Array, to_host
 from abstain._check import check_choice
 from abstain.core import influence as core_influence
 from abstain.core.areas import area_spread
@@ -73,18 +73,6 @@ def metric_name(function: str, metric: Any) -> str:
     return str(name)
 
 
-def on_host(x: Array) -> Array:
-    """`x` as numpy; device arrays are copied over."""
-    if x is None:
-        return None
-    view = host_view(x)
-    if view is not None:
-        return view
-    if is_torch(x):
-        return x.detach().cpu().numpy()
-    return x.get() if is_cupy(x) else np.asarray(x)
-
-
 def gather(
     function: str,
     metric: Any,
@@ -99,8 +87,8 @@ def gather(
     """Check everything once."""
     name = metric_name(function, metric)
     options = _check_options(function, name, options or {})
-    loss, confidence = on_host(loss), on_host(confidence if confidence is not None else loss)
-    sample_weight, abstained = on_host(sample_weight), on_host(abstained)
+    loss, confidence = to_host(loss), to_host(confidence if confidence is not None else loss)
+    sample_weight, abstained = to_host(sample_weight), to_host(abstained)
     whole = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
     sample = prepare(function, loss, confidence, sample_weight, abstained, whole)
     if sample.loss.ndim != 1:
@@ -165,7 +153,7 @@ def codes(function: str, argument: str, labels: Array | None, n: int) -> np.ndar
     """Labels of any kind as whole numbers 0, 1, ..."""
     if labels is None:
         return None
-    values = np.asarray(on_host(labels))
+    values = np.asarray(to_host(labels))
     if values.shape != (n,):
         raise ShapeError(
             f"{function}: `{argument}` must have one label per sample, got shape {values.shape} for {n}."

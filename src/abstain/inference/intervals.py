@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction
 from abstain.core import areas
 from abstain.core.estimators import Estimator, Ties, area
@@ -24,7 +24,6 @@ from abstain.inference.influence import (
     freedom_of,
     gather,
     measure,
-    on_host,
 )
 from abstain.inference.resampling import jackknife
 from abstain.inference.results import GroupedIntervals, Interval
@@ -409,8 +408,8 @@ def _analytic(units: Units, level: float, method: str, loss_bound: float | None)
 def _by_group(
     metric: Any, loss: Array, confidence: Array, groups: Array, columns: dict[str, Any], rest: dict[str, Any]
 ) -> GroupedIntervals:
-    labels = np.asarray(on_host(groups))
-    loss, confidence = np.asarray(on_host(loss)), np.asarray(on_host(confidence))
+    labels = np.asarray(to_host(groups))
+    loss, confidence = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
     if labels.ndim != 1 or labels.shape != loss.shape:
         raise ShapeError(
             f"interval: `groups` must have one label per sample, got {labels.shape} for {loss.shape}."
@@ -419,7 +418,7 @@ def _by_group(
     for label in np.unique(labels):
         mask = labels == label
         part: dict[str, Any] = {
-            k: None if v is None else np.asarray(on_host(v))[mask] for k, v in columns.items()
+            k: None if v is None else np.asarray(to_host(v))[mask] for k, v in columns.items()
         }
         found[label.item()] = interval(metric, loss[mask], confidence[mask], **part, **rest)
     parts = list(found.values())

@@ -7,7 +7,7 @@ from typing import Literal, get_args, overload
 
 import numpy as np
 
-from abstain._arrays import Array, bring, full_namespace, is_concrete, road_for
+from abstain._arrays import Array, backend_of, is_concrete
 from abstain._check import check_choice, check_pair, check_weight
 from abstain.core import areas, device
 from abstain.core import estimators as core
@@ -45,11 +45,11 @@ def area_sample(
 
 
 def area_of(sample: Sample, estimator: str, ties: str) -> Array:
-    """AURC of a checked sample, by the road it is on."""
-    if sample.road.host:
+    """AURC of a checked sample, where it lives."""
+    if sample.backend.host:
         return areas.area(sample.loss, sample.confidence, sample.weight, estimator, ties)
     if device.takes(sample.loss, sample.confidence, sample.weight, sample.is_zero_one):
-        return device.area(sample.road.xp, sample.loss, sample.confidence, estimator, ties)
+        return device.area(sample.backend.xp, sample.loss, sample.confidence, estimator, ties)
     return area(sample.rows(), estimator, ties)
 
 
@@ -124,7 +124,9 @@ def augrc(
     sample = area_sample("augrc", loss, confidence, "sele", ties, sample_weight, abstained)
     value = area_of(sample, "sele", ties)
     if abstained is not None:  # the loss accepted is per sample of the whole set, abstentions included
-        kept = sample.rows().W[..., 0] if sample.loss.ndim > 1 or not sample.road.host else _kept_mass(sample)
+        kept = (
+            sample.rows().W[..., 0] if sample.loss.ndim > 1 or not sample.backend.host else _kept_mass(sample)
+        )
         value = value * kept / sample.total
     return sample.deliver(value)
 
@@ -159,11 +161,11 @@ def aurc_given_cdf(
     """
     if cdf is None:
         return aurc(loss, confidence, estimator="log", sample_weight=sample_weight)
-    road = road_for(loss, confidence, sample_weight)
-    loss, confidence = check_pair("aurc_given_cdf", road, loss, confidence)
+    backend = backend_of(loss, confidence, sample_weight)
+    loss, confidence = check_pair("aurc_given_cdf", backend, loss, confidence)
     sample = prepare("aurc_given_cdf", loss, confidence, sample_weight)
-    xp = road.xp
-    values = bring(road, cdf(confidence) if callable(cdf) else cdf, loss)
+    xp = backend.xp
+    values = backend.asarray(cdf(confidence) if callable(cdf) else cdf, loss)
     if tuple(values.shape) != tuple(loss.shape):
         raise ShapeError(
             f"aurc_given_cdf: `cdf` must give one value per sample, got shape {tuple(values.shape)}."
@@ -173,8 +175,8 @@ def aurc_given_cdf(
             "aurc_given_cdf: `cdf` must lie in [0, 1) and not be NaN: at 1 the weight is infinite. Use r/(n+1)."
         )
     weights = -xp.log1p(-values)
-    mass = xp.ones_like(weights) if sample_weight is None else bring(road, sample_weight, loss)
-    return road.deliver(xp.sum(mass * weights * loss, axis=-1) / sample.total)
+    mass = xp.ones_like(weights) if sample_weight is None else backend.asarray(sample_weight, loss)
+    return backend.deliver(xp.sum(mass * weights * loss, axis=-1) / sample.total)
 
 
 # excess -------------------------------------------------------------------------------------------
@@ -187,8 +189,8 @@ Oracle = Literal["empirical", "asymptotic"]
 
 def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tuple[Array, Array, Array]:
     """AURC, oracle AURC and risk of one sample."""
-    xp = np if sample.road.host else sample.road.xp
-    if sample.road.host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
+    xp = np if sample.backend.host else sample.backend.xp
+    if sample.backend.host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
         n, errors = float(len(sample.loss)), float(np.count_nonzero(sample.loss))
         risk: Array = np.asarray(errors / n)
         best: Array = area(zero_one_oracle_rows(errors, n), estimator, "expected")
@@ -203,7 +205,7 @@ def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tup
 
 
 def _best(sample: Sample, estimator: str) -> Array:
-    return oracle_area(full_namespace(sample.road), sample.loss, sample.weight, estimator)
+    return oracle_area(sample.backend.full_xp, sample.loss, sample.weight, estimator)
 
 
 def _zero_one_only(sample: Sample) -> None:
@@ -290,7 +292,7 @@ def naurc(
     check_choice("naurc", "oracle", oracle, get_args(Oracle))
     sample = area_sample("naurc", loss, confidence, estimator, ties, sample_weight, abstained)
     value, best, risk = _excess_parts(sample, estimator, ties, oracle)
-    xp = np if sample.road.host else sample.road.xp
+    xp = np if sample.backend.host else sample.backend.xp
     room = risk - best
     some = room > 1e-14 * xp.abs(risk)
     if is_concrete(sample.loss) and bool(xp.any(~some & (value - best > 1e-12 * xp.abs(best)))):
@@ -353,10 +355,10 @@ def weights(
     """
     check_choice("weights", "estimator", estimator, ESTIMATORS)
     check_choice("weights", "ties", ties, TIES)
-    road = road_for(confidence, sample_weight)
-    _, g = check_pair("weights", road, confidence, confidence)
+    backend = backend_of(confidence, sample_weight)
+    _, g = check_pair("weights", backend, confidence, confidence)
     w = None
     if sample_weight is not None:
-        w = check_weight("weights", road, sample_weight, g, needs_whole_weights(estimator, ties))
-    xp = full_namespace(road)
-    return road.deliver(core.sample_weights(xp, g, w, estimator, ties))
+        w = check_weight("weights", backend, sample_weight, g, needs_whole_weights(estimator, ties))
+    xp = backend.full_xp
+    return backend.deliver(core.sample_weights(xp, g, w, estimator, ties))

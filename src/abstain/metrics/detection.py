@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abstain._arrays import Array, full_namespace, is_concrete
+from abstain._arrays import Array, is_concrete
 from abstain._check import check_fraction
 from abstain.core import points
 from abstain.core.estimators import oracle_rows
@@ -16,7 +16,7 @@ def _zero_one_rows(
     name: str, loss: Array, confidence: Array, weight: Array | None, abstained: Array | None
 ) -> tuple[Sample, Rows]:
     sample = prepare(name, loss, confidence, weight, abstained)
-    xp = sample.road.xp
+    xp = sample.backend.xp
     rows = sample.rows()
     if is_concrete(sample.loss):
         if not sample.is_zero_one():
@@ -130,5 +130,5 @@ def prediction_rejection_ratio(
     0.75
     """
     sample = prepare("prediction_rejection_ratio", loss, confidence, sample_weight, abstained)
-    best = oracle_rows(full_namespace(sample.road), sample.loss, sample.weight)
+    best = oracle_rows(sample.backend.full_xp, sample.loss, sample.weight)
     return sample.deliver(points.rejection_ratio(sample.rows(), best))

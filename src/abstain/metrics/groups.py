@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, cast, overload
 
 import numpy as np
 
-from abstain._arrays import Array, host_view
+from abstain._arrays import Array, backend_of, to_host
 from abstain.errors import InputError, ShapeError
 
 _SAMPLE_ALIGNED = ("sample_weight", "abstained")
@@ -133,8 +133,7 @@ def group_codes(name: str, groups: Array) -> tuple[list[Any], np.ndarray]:
     if isinstance(groups, (list, tuple)):
         given = np.asarray(groups, dtype=object)  # numpy would turn the NaN in ["a", nan] into the word "nan"
     else:
-        view = host_view(groups)
-        given = np.asarray(groups.tolist() if view is None else view)
+        given = np.asarray(to_host(groups))
     if given.ndim != 1:
         raise ShapeError(
             f"{name}: `groups` must be a vector with one label per sample, got shape {given.shape}."
@@ -172,12 +171,8 @@ def _is_missing(label: Any) -> bool:
 def _subset(x: Array | None, mask: np.ndarray) -> Array | None:
     if x is None:
         return None
-    view = host_view(x)
-    if view is not None:
-        return view[mask]
-    import array_api_compat
-
-    return x[array_api_compat.array_namespace(x).asarray(mask)]
+    backend = backend_of(x)
+    return backend.asarray(x)[backend.asarray(mask, x)]
 
 
 def balanced_weights(groups: Array) -> np.ndarray:

@@ -64,7 +64,7 @@ def risk_coverage_curve(
     if sample.loss.ndim != 1:
         shape = tuple(sample.loss.shape)
         raise ShapeError(f"risk_coverage_curve: takes one vector, got shape {shape}. Loop over the batch.")
-    rows, threshold, count = _on_host(sample) if sample.road.host else _on_device(sample)
+    rows, threshold, count = _on_host(sample) if sample.backend.host else _on_device(sample)
     total = float(sample.total)
     deliver = sample.deliver
     return RiskCoverageCurve(
@@ -84,7 +84,7 @@ def _on_host(sample: Sample) -> tuple[Rows, Array, Array]:
 
 
 def _on_device(sample: Sample) -> tuple[Rows, Array, Array]:
-    xp = sample.road.xp
+    xp = sample.backend.xp
     loss, ranked, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
     ends = xp.concat([ranked[1:] != ranked[:-1], xp.ones_like(ranked[:1], dtype=xp.bool)])
     rows = rows_of_sorted(xp, loss, ends, weight)
@@ -113,7 +113,7 @@ def risk(
     0.4
     """
     sample = prepare("risk", loss, loss if confidence is None else confidence, sample_weight, abstained)
-    xp = sample.road.xp
+    xp = sample.backend.xp
     wide = float_dtype(xp)
     loss = xp.astype(sample.loss, wide)
     if sample.weight is None:
@@ -144,7 +144,7 @@ def risk_at_coverage(
     asked = check_fraction("risk_at_coverage", "coverage", coverage)
     sample = prepare("risk_at_coverage", loss, confidence, sample_weight, abstained)
     value, found = points.risk_at_coverage(sample.rows(), sample.total, asked)
-    if not bool(sample.road.xp.all(found)):
+    if not bool(sample.backend.xp.all(found)):
         raise InfeasibleError(
             f"risk_at_coverage: coverage {asked:g} cannot be reached, since abstained samples are never accepted. "
             f"Ask for at most the share that was answered."
@@ -196,7 +196,7 @@ def rejection_cost(
     """
     d = check_nonnegative("rejection_cost", "cost", cost)
     sample = prepare("rejection_cost", loss, confidence, sample_weight, abstained)
-    xp = sample.road.xp
+    xp = sample.backend.xp
     if threshold is not None:
         wide = float_dtype(xp)  # a float32 just below 0.7 is not 0.7, here as in `Threshold.accepts`
         kept = xp.astype(xp.astype(sample.confidence, wide) >= float(threshold), wide)

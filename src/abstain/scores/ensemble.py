@@ -28,8 +28,8 @@ def _by_sample(classes: Classes, work: Callable[[Namespace, Array], Array]) -> A
     """Apply `work(xp, members x samples x classes)`, on the host a piece of the samples at a time."""
     x = classes.values
     with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
-        if not classes.road.host:
-            return work(classes.road.xp, classes.road.xp.astype(x, float_dtype(classes.road.xp)))
+        if not classes.backend.host:
+            return work(classes.backend.xp, classes.backend.xp.astype(x, float_dtype(classes.backend.xp)))
         flat = x.reshape(x.shape[0], -1, x.shape[-1])
         step = max(1, _CHUNK // (x.shape[0] * x.shape[-1]))
         pieces = [
@@ -63,7 +63,7 @@ def pooled_log_probs(logits: Array | None = None, /, *, probs: Array | None = No
     [[-0.6931, -0.6931]]
     """
     classes = check_classes("pooled_log_probs", logits, probs, members=True)
-    return classes.road.deliver(_by_sample(classes, lambda xp, x: _pooled(classes, xp, x)))
+    return classes.backend.deliver(_by_sample(classes, lambda xp, x: _pooled(classes, xp, x)))
 
 
 def _pooled(classes: Classes, xp: Namespace, x: Array) -> Array:

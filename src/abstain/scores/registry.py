@@ -13,7 +13,7 @@ import numpy as np
 
 from abstain import losses
 from abstain import losses as loss_functions
-from abstain._arrays import Array, Namespace, bring, float_dtype, road_for
+from abstain._arrays import Array, Namespace, backend_of, float_dtype
 from abstain._check import as_real, check_choice, check_classes, check_labels
 from abstain.core import areas, estimators, simplex
 from abstain.core.rows import rows_of_samples
@@ -171,16 +171,16 @@ def display(name: str | Score | Callable[..., Any], key: Array, /) -> Any:
     (0.5, 1.0)
     """
     score = by_name(name)
-    road = road_for(key)
-    values = as_real("display", "key", road, key)
-    if score.saturates and not road.xp.isdtype(values.dtype, "real floating"):
+    backend = backend_of(key)
+    values = as_real("display", "key", backend, key)
+    if score.saturates and not backend.xp.isdtype(values.dtype, "real floating"):
         raise DtypeError(
             f"display: `key` must hold floats as `{score.name}` returns them, got {values.dtype}."
         )
     if not score.saturates:
-        return road.deliver(values)
-    wide = road.xp.astype(bring(road, values), float_dtype(road.xp))
-    return road.deliver(score.back(road.xp, wide))
+        return backend.deliver(values)
+    wide = backend.xp.astype(backend.asarray(values), float_dtype(backend.xp))
+    return backend.deliver(score.back(backend.xp, wide))
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def outputs(
             result.refused[loss.name] = problem
     if classes.kind == "logits":
         return replace(
-            result, rounded=int(classes.road.xp.count_nonzero(read["max_softmax"] > _ROUNDS_TO_ONE))
+            result, rounded=int(classes.backend.xp.count_nonzero(read["max_softmax"] > _ROUNDS_TO_ONE))
         )
     return replace(result, ties=Saturation(*at_top(read["max_logit"]), at_top(read["max_softmax"])[1]))
 
@@ -351,8 +351,8 @@ def _metric(metric: str | Metric) -> Metric:
 
 
 def _area(estimator: str, loss: Array, confidence: Array) -> Any:
-    road = road_for(loss, confidence)
-    loss, confidence = (road.xp.reshape(bring(road, x), (-1,)) for x in (loss, confidence))
-    if road.host:
+    backend = backend_of(loss, confidence)
+    loss, confidence = (backend.xp.reshape(backend.asarray(x), (-1,)) for x in (loss, confidence))
+    if backend.host:
         return areas.area(loss, confidence, None, estimator, "threshold")
-    return estimators.area(rows_of_samples(road.xp, loss, confidence), estimator, "threshold")
+    return estimators.area(rows_of_samples(backend.xp, loss, confidence), estimator, "threshold")

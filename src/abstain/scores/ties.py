@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from abstain._arrays import Array, is_concrete, road_for
+from abstain._arrays import Array, backend_of, is_concrete
 from abstain._check import as_real, check_classes, check_finite
 from abstain.errors import InputError, ShapeError
 from abstain.scores.softmax import max_softmax
@@ -74,22 +74,22 @@ def saturation(confidence: Array | None = None, /, *, probs: Array | None = None
         raise InputError("saturation: takes a vector of confidences or `probs=`, one of them.")
     if probs is not None:
         classes = check_classes("saturation", None, probs)
-        plain = classes.road.xp.max(classes.values, axis=-1)
+        plain = classes.backend.xp.max(classes.values, axis=-1)
         n, tied, top = at_top(plain)
         return Saturation(n, tied, top, at_top(max_softmax(probs=classes.values))[1])
-    road = road_for(confidence)
-    values = as_real("saturation", "confidence", road, confidence)
+    backend = backend_of(confidence)
+    values = as_real("saturation", "confidence", backend, confidence)
     if values.ndim == 0 or 0 in tuple(values.shape) or not is_concrete(values):
         raise ShapeError(
             f"saturation: `confidence` must hold at least one sample, got shape {tuple(values.shape)}."
         )
-    check_finite("saturation", "confidence", road, values, "")
+    check_finite("saturation", "confidence", backend, values, "")
     return Saturation(*at_top(values))
 
 
 def at_top(values: Array) -> tuple[int, int, float]:
     """Samples, how many of them share the largest value, and that value."""
-    xp = road_for(values).xp
+    xp = backend_of(values).xp
     values = xp.reshape(xp.asarray(values), (-1,))
     top = xp.max(values)
     return int(values.shape[0]), int(xp.sum(xp.astype(values == top, xp.int32))), float(top)
