@@ -363,7 +363,7 @@ def brier(odds: Odds) -> Array:
     xp, s = odds.xp, odds.s
     e = xp.exp(-odds.own_d)
     squares = odds.squares * odds.e2**2
-    lost = (1 + (s - e)) ** 2 + 1 + (squares - e**2)
+    lost = (1 + (s - e)) ** 2 + (1 + (squares - e**2))  # of a tied winner just s^2 + squares
     return xp.where(odds.won, s**2 + squares, lost) / (1 + s) ** 2
 
 
