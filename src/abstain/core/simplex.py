@@ -363,9 +363,8 @@ def brier(odds: Odds) -> Array:
     xp, s = odds.xp, odds.s
     e = xp.exp(-odds.own_d)
     squares = odds.squares * odds.e2**2
-    lost = (1 + (s - e)) ** 2 + 1 + (squares - e**2)
-    first = odds.own_d == 0  # among equals on top any may stand for the winner: no order of the classes shows
-    return xp.where(first, s**2 + squares, lost) / (1 + s) ** 2
+    lost = (1 + (s - e)) ** 2 + (1 + (squares - e**2))  # of a tied winner just s^2 + squares
+    return xp.where(odds.won, s**2 + squares, lost) / (1 + s) ** 2
 
 
 def log_mean(xp: Namespace, logs: Array) -> Array:
