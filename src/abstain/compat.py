@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from abstain._arrays import Array
-from abstain.core.areas import rows_of
 from abstain.core.estimators import Estimator
+from abstain.core.rows import rows_of
 from abstain.errors import DtypeError, InputError, ShapeError
 from abstain.metrics import augrc, aurc
 from abstain.metrics._sample import prepare

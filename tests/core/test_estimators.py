@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import abstain
-from abstain.core import areas
 from abstain.core.estimators import ESTIMATORS, TIES, area
-from abstain.core.rows import Blocks, rows_of_samples
+from abstain.core.rows import Blocks, rows_of, rows_of_samples
 from abstain.errors import InputError
 from tests.core import oracles
 
@@ -64,7 +63,7 @@ def test_all_roads_agree(estimator, ties, dtype):
         for loss in (rng.random(n) < 0.4, rng.random(n).astype(np.float32), rng.random(n)):
             value = abstain.aurc(loss, confidence, estimator=estimator, ties=ties)
             generic = float(area(rows_of_samples(xp, loss, confidence), estimator, ties))
-            table = float(area(areas.rows_of(loss, confidence), estimator, ties))
+            table = float(area(rows_of(loss, confidence), estimator, ties))
             batch = abstain.aurc(
                 np.stack([loss, loss[::-1]]),
                 np.stack([confidence, confidence[::-1]]),

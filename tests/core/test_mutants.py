@@ -41,10 +41,10 @@ MUTANTS = {  # name: (file, right, wrong)
         "confidence[..., 1:] != confidence[..., :-1], last",
         "xp.ones_like(confidence[..., 1:], dtype=xp.bool), last",
     ),
-    "ties of a batch ignored": ("core/areas.py", "if goes_on.any():", "if False:"),
-    "dropped top block": ("core/areas.py", "for r in parts)))", "for r in list(parts)[1:])))"),
+    "ties of a batch ignored": ("core/estimators.py", "if goes_on.any():", "if False:"),
+    "dropped top block": ("core/rows.py", "for r in parts)))", "for r in list(parts)[1:])))"),
     "dropped top block of the area": (
-        "core/areas.py",
+        "core/estimators.py",
         "area_terms(rows, estimator, ties)))",
         "area_terms(rows, estimator, ties)[1:]))",
     ),

@@ -7,13 +7,15 @@ rank weights: :math:`\sum_t m_t S_t/N_t = \sum_i \ell_i \sum_{t \le s(i)} m_t/N_
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
 
 from abstain._arrays import Array, Namespace, float_dtype, running_max
-from abstain.core.rows import Rows, beside, rows_of_sorted
+from abstain.core.rows import Rows, beside, row_pieces, rows_of, rows_of_sorted, sort_once
+from abstain.core.sorting import in_threads, pack_loss
 
 # special ------------------------------------------------------------------------------------------
 #
@@ -23,6 +25,7 @@ from abstain.core.rows import Rows, beside, rows_of_sorted
 # formed first. Only `+ - * /`, `log`, `log1p`, `where` and a short table are used, so every array library runs it.
 
 
+_AT_ONCE = 1 << 18  # samples of a batch handled at a time
 _SMALL = 32  # from here on, the first terms of the asymptotic series are exact to double precision
 
 
@@ -259,6 +262,70 @@ def sample_weights(
     )
     values = xp.take_along_axis(by_row, ranked.shape[-1] - 1 - nearest, axis=-1)
     return xp.take_along_axis(values, xp.argsort(order, axis=-1), axis=-1)
+
+
+# areas of samples ---------------------------------------------------------------------------------
+#
+# Areas of numpy samples by the fastest way that is exact. Whatever the way, the rows are those of
+# `rows.rows_of_samples`; the tests hold every one against every other.
+
+
+def area_of_samples(
+    loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, estimator: str, ties: str
+) -> np.ndarray | float:
+    """AURC of samples along the last axis."""
+    if loss.ndim > 1:
+        return _batch_area(loss, confidence, weight, estimator, ties)
+    samples = sort_once(loss, confidence, weight)
+    parts = row_pieces(samples, reads_block_loss(estimator, ties))
+    return math.fsum(float(np.sum(area_terms(rows, estimator, ties))) for rows in parts) / samples.total
+
+
+def _batch_area(
+    loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, estimator: str, ties: str
+) -> np.ndarray:
+    """AURC of every line."""
+    keys = pack_loss(loss, confidence) if weight is None else None
+    if keys is None:
+        return np.asarray(area(rows_of(loss, confidence, weight), estimator, ties))
+    unsorted, below, unpack = keys
+    n = loss.shape[-1]
+    flat = unsorted.reshape(-1, n)
+    by_rank = np.ascontiguousarray(rank_weights(n, estimator)[::-1])
+
+    def some(a: int, b: int) -> np.ndarray:
+        flat[a:b].sort(axis=-1)
+        heads, own = flat[a:b], unpack(flat[a:b])
+        heads >>= heads.dtype.type(below)  # the keys are ours, and read only once
+        totals = own @ by_rank
+        goes_on = np.zeros(own.shape, dtype=bool)  # is the next sample's confidence the same?
+        np.equal(heads[:, 1:], heads[:, :-1], out=goes_on[:, :-1])
+        if goes_on.any():
+            totals += _tie_correction(own, goes_on, estimator, ties)
+        return totals / n
+
+    step = max(1, _AT_ONCE // n)
+    return np.concatenate(in_threads(some, len(flat), step, n)).reshape(loss.shape[:-1])
+
+
+def _tie_correction(own: np.ndarray, goes_on: np.ndarray, estimator: str, ties: str) -> np.ndarray:
+    """What ties change in each line's sum of terms: blocks of equals put in, their members taken out."""
+    lines, n = own.shape
+    in_run = goes_on.copy()
+    in_run[:, 1:] |= goes_on[:, :-1]
+    place = np.flatnonzero(in_run)
+    last = np.flatnonzero(~goes_on.reshape(-1)[place])  # in `place`, where each run ends
+    m = np.diff(last, prepend=-1)
+    line, N = place // n, place % n + 1.0
+    l = own.reshape(-1).take(place).astype(np.float64)
+    sums = np.cumsum(own, axis=-1, dtype=np.uint32 if own.dtype == np.uint8 else np.float64)
+    S = sums.reshape(-1).take(place).astype(np.float64)
+    first = last - m + 1
+    L = S[last] - S[first] + l[first]
+    W = np.asarray([float(n)])
+    members = area_terms(Rows(np.ones_like(N), l, N, S, W, np, False), estimator, ties)
+    blocks = area_terms(Rows(m.astype(np.float64), L, N[last], S[last], W, np, False), estimator, ties)
+    return np.bincount(line[last], blocks, lines) - np.bincount(line, members, lines)
 
 
 # oracle -------------------------------------------------------------------------------------------

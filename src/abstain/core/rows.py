@@ -292,6 +292,29 @@ def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> It
         N_seen, S_seen = N_next, S_next
 
 
+def rows_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:
+    """Rows of numpy samples: compact (one row a block) for a vector, of the samples' shape for a batch."""
+    if loss.ndim > 1:
+        return _batch_rows(loss, confidence, weight)
+    parts = row_pieces(sort_once(loss, confidence, weight))
+    m, L, N, S = (np.concatenate(column) for column in zip(*((r.m, r.L, r.N, r.S) for r in parts)))
+    return Rows(m, L, N, S, N[-1:], np, False)
+
+
+def _batch_rows(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Rows:
+    import array_api_compat.numpy as xp
+
+    keys = pack_loss(loss, confidence) if weight is None else None
+    if keys is None:
+        return rows_of_samples(xp, loss, confidence, weight)
+    ranked, below, unpack = keys
+    sorting.sort_in_place(ranked)
+    heads = ranked >> ranked.dtype.type(below)
+    ends = np.ones(heads.shape, dtype=bool)
+    np.not_equal(heads[..., 1:], heads[..., :-1], out=ends[..., :-1])
+    return rows_of_sorted(xp, unpack(ranked).astype(np.float64), ends)
+
+
 def _ordered_within_ties(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """float32 values in an order that does not depend on how equal confidences came in."""
     if ends.all():

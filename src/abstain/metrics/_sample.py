@@ -8,8 +8,7 @@ import numpy as np
 
 from abstain._arrays import Array, Backend, backend_of, float_dtype
 from abstain._check import check_mask, check_pair, check_weight
-from abstain.core import areas
-from abstain.core.rows import Rows, rows_of_samples
+from abstain.core.rows import Rows, rows_of, rows_of_samples
 from abstain.core.sorting import is_zero_one
 from abstain.errors import InputError
 
@@ -27,7 +26,7 @@ class Sample(NamedTuple):
     def rows(self) -> Rows:
         """Blocks of the samples that were answered, most confident first."""
         if self.backend.host:
-            return areas.rows_of(self.loss, self.confidence, self.weight)
+            return rows_of(self.loss, self.confidence, self.weight)
         return rows_of_samples(self.backend.xp, self.loss, self.confidence, self.weight)
 
     def is_zero_one(self) -> bool:

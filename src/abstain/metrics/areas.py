@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain._arrays import Array, backend_of, is_concrete
 from abstain._check import check_choice, check_pair, check_weight
-from abstain.core import areas, device
+from abstain.core import device
 from abstain.core import estimators as core
 from abstain.core.estimators import (
     ESTIMATORS,
@@ -47,7 +47,7 @@ def area_sample(
 def area_of(sample: Sample, estimator: str, ties: str) -> Array:
     """AURC of a checked sample, where it lives."""
     if sample.backend.host:
-        return areas.area(sample.loss, sample.confidence, sample.weight, estimator, ties)
+        return core.area_of_samples(sample.loss, sample.confidence, sample.weight, estimator, ties)
     if device.takes(sample.loss, sample.confidence, sample.weight, sample.is_zero_one):
         return device.area(sample.backend.xp, sample.loss, sample.confidence, estimator, ties)
     return area(sample.rows(), estimator, ties)
