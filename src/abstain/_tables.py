@@ -1,13 +1,18 @@
-"""Tables for people: columns as a data frame, aligned text, Markdown, LaTeX or HTML. Knows nothing of
-metrics."""
+"""Results for people and for files: columns as a data frame, aligned text, Markdown, LaTeX or HTML; records as JSON.
+
+Knows nothing of metrics.
+"""
 
 from __future__ import annotations
 
 import html
 import importlib.util
+import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import asdict, is_dataclass
+from functools import cache
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 from abstain.errors import InputError, MissingDependencyError
 
@@ -61,6 +66,11 @@ def _available() -> str:
     return "dict"
 
 
+def columns_of(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Some attributes of records, each as a column."""
+    return {name: [getattr(record, name) for record in records] for name in names}
+
+
 def text(columns: Mapping[str, Sequence[str]], indent: str = "  ") -> str:
     """Aligned columns: words to the left, numbers to the right."""
     lines = _aligned(columns, " ")
@@ -111,6 +121,14 @@ def html_table(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
+def html_page(head: str, tables: Mapping[str, Mapping[str, Sequence[str]]], notes: Sequence[str]) -> str:
+    """A line of text, tables by their captions, and a list of notes."""
+    title = f"<p>{html.escape(head)}</p>" if head else ""
+    body = "".join(html_table(columns, caption) for caption, columns in tables.items())
+    listed = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+    return f"<div>{title}{body}<ul>{listed}</ul></div>"
+
+
 def number(value: float | None, digits: int = 4) -> str:
     """A number for a table; a dash for one that is absent."""
     return "-" if value is None else f"{value:.{digits}g}"
@@ -137,3 +155,54 @@ def _bar(value: str) -> str:
 
 def _tex(value: str) -> str:
     return "".join(_LATEX.get(c, c) for c in str(value))
+
+
+# records as JSON ------------------------------------------------------------------------------------------
+
+
+class Stored:
+    """A frozen dataclass that goes to JSON and comes back, records within it included."""
+
+    _noun: ClassVar[str]  # what it is called in a message
+
+    def to_json(self) -> str:
+        """All of it as JSON; `from_json` gives it back."""
+        data: Any = self
+        return json.dumps({"format": self._format(), **asdict(data)}, allow_nan=False, default=_plain)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` wrote."""
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.pop("format", None) != cls._format():
+            raise InputError(
+                f"{cls.__name__}.from_json: not {cls._noun} written by `to_json` ({cls._format()})."
+            )
+        restored: Self = _restored(cls, data)
+        return restored
+
+    @classmethod
+    def _format(cls) -> str:
+        return f"abstain.{cls.__name__}/1"
+
+
+_hints = cache(get_type_hints)
+
+
+def _restored(kind: Any, value: Any) -> Any:
+    """A value of that type from its JSON form."""
+    parts = get_args(kind)
+    if is_dataclass(kind):
+        return kind(**{name: _restored(_hints(kind)[name], x) for name, x in value.items()})  # type: ignore[operator]
+    if value is None or not parts:
+        return value
+    if get_origin(kind) is tuple:
+        each = parts[:1] * len(value) if parts[-1] is Ellipsis else parts
+        return tuple(map(_restored, each, value))
+    return _restored(parts[0], value)  # X or None
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):  # numpy scalars as group labels
+        return value.item()
+    raise TypeError(f"to_json: cannot write {type(value).__name__} (a group label?) as JSON")

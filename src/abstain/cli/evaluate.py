@@ -44,8 +44,7 @@ def evaluated_bare(read: Predictions, metrics: list[str], level: float) -> Evalu
     entries = []
     for name in metrics:
         metric = by_name(name)
-        more: dict[str, Any] = {} if metric.smooth else {"replicates": 100}
-        found = interval(metric.name, read.loss, read.confidence, level=level, **more, **dict(metric.options))
+        found = interval(metric.name, read.loss, read.confidence, level=level, **dict(metric.options))
         entries.append(
             Entry("confidence", read.loss_name, metric.key, metric.label, metric.lower_is_better, found.estimate,
                   found.standard_error, found.low, found.high, found.method, read.n)
@@ -186,7 +185,7 @@ def evaluated(file: str, how: Reading, options: dict[str, Any]) -> tuple[Any, Pr
             return evaluated_bare(read, options["metrics"], options["level"]), read
         table = abstain.evaluate(
             **read.arguments(), metrics=options["metrics"], scores=options["scores"], losses=options["losses"],
-            level=options["level"], replicates=options["replicates"], rng=options["seed"], progress=False,
+            level=options["level"], progress=False,
         )  # fmt: skip
     return table, read
 
@@ -329,8 +328,6 @@ Examples:
 @click.option("--level", type=Fraction(), default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--engine", type=click.Choice(["memory", "files", "dask", "spark", "sketch"]),
               help="Who computes. By default memory, and files for a table larger than --max-memory.")  # fmt: skip
-@click.option("--replicates", type=click.IntRange(0), help="Of the bootstrap, where a metric needs one.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
 @click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
 @reading
 @output

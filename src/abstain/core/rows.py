@@ -231,6 +231,25 @@ class Sorted(NamedTuple):
     total: float
 
 
+class Ranking(NamedTuple):
+    """One sort of confidences, for every loss that is read along it: indices, most confident first."""
+
+    order: np.ndarray
+    stops: np.ndarray  # after each run of equals: how many samples it and those above it hold
+
+    @property
+    def n(self) -> int:
+        """Samples."""
+        return len(self.order)
+
+
+def ranking_of(confidence: np.ndarray, order: np.ndarray | None = None) -> Ranking:
+    """Sort once; or take the order, where it is known."""
+    order = sorting.order_of(confidence) if order is None else order
+    ends = sorting.run_ends(confidence[order], 0, 0, len(order))
+    return Ranking(order, np.flatnonzero(ends) + 1)
+
+
 def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Sorted:
     """Sort by packed keys where the loss fits below them, by packed indices otherwise."""
     n = len(loss)

@@ -17,7 +17,7 @@ estimate, standard error, degrees of freedom and effective number of errors; see
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from abstain.core.estimators import area_terms, row_weights
 from abstain.core.influence import _mass_terms, of_zero_one_oracle, raw_half_mass_area
-from abstain.core.rows import Blocks, Rows, row_pieces, rows_of_blocks, sort_once
+from abstain.core.rows import Blocks, Ranking, Rows, row_pieces, rows_of_blocks, sort_once
 from abstain.core.sorting import is_zero_one
 
 _SIZE = 1 << 14  # samples at a time: their columns stay in cache
@@ -50,6 +50,73 @@ def tables_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
         pieces = row_pieces(sort_once(loss, confidence, None), size=_SIZE)
         return [Table(r, (r.m, r.L, r.L), (r.m, r.L, r.L, r.L, r.L)) for r in pieces]
     return [table_of_blocks(Blocks.from_samples(loss, confidence, weight))]
+
+
+def tables_by(
+    ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool, size: int = _SIZE
+) -> Iterator[Table]:
+    """Of samples whose ranking is known, most confident first, in pieces of whole rows that stay in cache."""
+    order, stops = ranking
+    W = np.asarray([float(len(order)) if weight is None else float(weight[order].sum())])
+    first, begin, N, S = 0, 0, 0.0, 0.0
+    while first < len(stops):
+        last = max(first + 1, int(np.searchsorted(stops, begin + size, "right")))
+        counts = np.diff(stops[first:last], prepend=begin)
+        here = order[begin : stops[last - 1]]
+        starts = None if len(here) == len(counts) else stops[first:last] - counts - begin
+        l = loss[here].astype(np.float64, copy=False)
+        w = None if weight is None else weight[here].astype(np.float64, copy=False)
+        m, L, squares, fourths = _sums_of_rows(l, w, starts, zero_one)
+        rows = Rows(m, L, N + np.cumsum(m), S + np.cumsum(L), W, np, False)
+        yield Table(rows, squares, fourths)
+        first, begin, N, S = last, int(stops[last - 1]), float(rows.N[-1]), float(rows.S[-1])
+
+
+def _sums_of_rows(
+    l: np.ndarray, w: np.ndarray | None, starts: np.ndarray | None, zero_one: bool
+) -> tuple[np.ndarray, np.ndarray, Sequence[np.ndarray], Sequence[np.ndarray]]:
+    """Of each row: w, w l, w^2 l^j, w^4 l^j. One array stands for all powers of a 0/1 loss."""
+
+    def total(x: np.ndarray) -> np.ndarray:
+        return x if starts is None else np.add.reduceat(x, starts)
+
+    def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
+        if zero_one:
+            return [total(x), *most * [total(x * l)]]
+        found = [x]
+        for _ in range(most):
+            found.append(found[-1] * l)
+        return [total(y) for y in found]
+
+    if w is None:
+        fourths = powers(np.ones_like(l), 4)
+        return fourths[0], fourths[1], fourths[:3], fourths
+    square = w * w
+    return *powers(w, 1), powers(square, 2), powers(square * square, 4)
+
+
+def totals_of_samples(
+    loss: np.ndarray,
+    weight: np.ndarray | None,
+    zero_one: bool,
+    idle: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0),
+) -> Totals:
+    """The totals before anything is ranked."""
+    n = len(loss)
+    if weight is None and zero_one:
+        wrong = float(np.count_nonzero(loss))
+        return Totals(n, float(n), wrong, (n, *2 * [wrong]), (n, *4 * [wrong]), True, idle=idle)
+    l = loss.astype(np.float64, copy=False)
+    w = np.ones(n) if weight is None else weight.astype(np.float64, copy=False)
+    sums = {}
+    for p, most in ((1, 1), (2, 2), (4, 4)):
+        x = w**p
+        for j in range(most + 1):
+            sums[p, j] = float(np.sum(x))
+            x = x * l
+    squares, fourths = (tuple(sums[p, j] for j in range(p + 1)) for p in (2, 4))
+    whole = weight is None or bool(np.all(w == np.floor(w)))
+    return Totals(n, sums[1, 0], sums[1, 1], squares, fourths, zero_one, bool((l < 0).any()), whole, idle)
 
 
 def table_of_blocks(blocks: Blocks) -> Table:

@@ -32,7 +32,7 @@ from abstain.display import CurveLine, thinned
 from abstain.engines.ranges import Columns, RangeSums, split
 from abstain.errors import InfeasibleError, InputError
 from abstain.evaluation.results import Entry, Evaluation
-from abstain.evaluation.table import _ONE_KIND, _for_loss, listed
+from abstain.evaluation.table import ONE_KIND, listed, metrics_for
 from abstain.inference.intervals import Scale, fits, quantile
 from abstain.metrics.groups import Grouped
 from abstain.metrics.points import RiskCoverageCurve
@@ -449,7 +449,7 @@ def engine(summarise: Evaluate) -> Callable[..., Evaluation]:
             for group, summary in {None: whole, **parts}.items():
                 entries += [
                     _entry(metric, names, summary, level, group, zero_one)
-                    for metric in _for_loss(wanted, zero_one)
+                    for metric in metrics_for(wanted, zero_one)
                 ]
             if curve is not None:
                 curves.append((*names, thinned(names[0], curve.coverage, curve.risk)))
@@ -496,7 +496,7 @@ def _summaries(
     summarise: Evaluate, data: Any, options: dict[str, Any], wanted: list[Metric] | None
 ) -> dict[Any, Summary]:
     """One summary for each group (None: all samples), with a pass for every estimator that was asked for."""
-    metrics = [*_for_loss(wanted, True), *_for_loss(wanted, False)]
+    metrics = [*metrics_for(wanted, True), *metrics_for(wanted, False)]
     asked = [dict(m.options) for m in metrics]
     ask = {
         "coverages": sorted({o["coverage"] for o in asked if "coverage" in o}),
@@ -537,9 +537,7 @@ def _entry(
     estimator, ties = options.get("estimator", "harmonic"), options.get("ties", "threshold")
     found = summary.values.get(_named(metric.name, estimator, ties))
     if found is None:
-        reason = (
-            _ONE_KIND if zero_one and metric.needs_both else "not worked out by this engine for this loss"
-        )
+        reason = ONE_KIND if zero_one and metric.needs_both else "not worked out by this engine for this loss"
         return Entry(*head, None, reason=reason, **more)
     if not found.standard_error:
         return Entry(*head, found.estimate, reason="no interval: no standard error here", **more)

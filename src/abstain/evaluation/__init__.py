@@ -9,7 +9,6 @@ from abstain.evaluation.results import (
     Evaluation,
     ExpectedAURC,
     Pair,
-    Quantity,
     TopTies,
 )
 from abstain.evaluation.table import evaluate, evaluate_blocks, register_engine
@@ -21,7 +20,6 @@ __all__ = [
     "Evaluation",
     "ExpectedAURC",
     "Pair",
-    "Quantity",
     "TopTies",
     "compare",
     "evaluate",

@@ -12,7 +12,7 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import Comparison, Contestant, Pair
-from abstain.evaluation.table import loss_vectors, score_vectors
+from abstain.evaluation.table import read_model
 from abstain.inference import influence, interval
 from abstain.inference.influence import codes
 from abstain.losses import by_name as loss_by_name
@@ -245,9 +245,9 @@ def _vectors(
         l, g = (np.asarray(to_host(x)).reshape(-1) for x in model)
         return [(name, l, g)]
     given: tuple[Any, Any] = (None, model) if probs else (model, None)
-    l = next(iter(loss_vectors(*given, labels, [loss], []).values()))
-    found = score_vectors(*given, scores)
-    return [(f"{name} / {k}" if name and len(found) > 1 else name or k, l, g) for k, g in found.items()]
+    found = read_model("compare", given[0], labels, given[1], scores, [loss])
+    l, several = next(iter(found.losses.values())), len(found.scores) > 1
+    return [(f"{name} / {k}" if name and several else name or k, l, g) for k, g in found.scores.items()]
 
 
 # the comparison -------------------------------------------------------------------------------------------

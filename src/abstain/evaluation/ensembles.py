@@ -10,10 +10,12 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
 from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
-from abstain.evaluation.results import ExpectedAURC, Quantity
-from abstain.evaluation.table import loss_vectors, score_vectors
+from abstain.evaluation.results import ExpectedAURC
+from abstain.evaluation.table import read_model
 from abstain.inference import influence
 from abstain.inference.influence import freedom_of
+from abstain.inference.limits import student
+from abstain.inference.results import Interval
 from abstain.metrics.points import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
 from abstain.scores import pooled_log_probs
@@ -99,19 +101,16 @@ def _from_model(
             "`loss=` and `confidence=` of shape (members, samples)."
         )
     pooled_logits = pooled_log_probs(logits, probs=probs)
-    stack: Any = probs if logits is None else logits
-    pairs = []
-    name = ""
-    for member in stack:
-        given: tuple[Any, Any] = (None, member) if logits is None else (member, None)
-        name, vectors = _one(given, labels, loss, score)
-        pairs.append(vectors)
-    return pairs, _one((pooled_logits, None), labels, loss, score)[1], name
+    kind, stack = ("probs", probs) if logits is None else ("logits", logits)
+    found = [_one(labels, loss, score, **{kind: member}) for member in stack]
+    name, pooled = _one(labels, loss, score, logits=pooled_logits)
+    return [pair for _, pair in found], pooled, name
 
 
-def _one(given: tuple[Any, Any], labels: Array, loss: Any, score: Any) -> tuple[str, Vectors]:
-    name, l = next(iter(loss_vectors(*given, labels, [loss], []).items()))
-    return name, (l, next(iter(score_vectors(*given, [score]).values())))
+def _one(labels: Array, loss: Any, score: Any, **outputs: Array) -> tuple[str, Vectors]:
+    found = read_model("expected_aurc", labels=labels, scores=[score], losses=[loss], **outputs)
+    ((name, l),) = found.losses.items()
+    return name, (l, *found.scores.values())
 
 
 def _measure(
@@ -124,7 +123,12 @@ def _measure(
     n, count = len(pull), len(values)
     over_data, freedom = _spread(pull)
     over_members = float(np.std(values, ddof=1) / np.sqrt(count)) if count > 1 else 0.0
-    mean = _quantity(float(values.mean()), *_combined(over_members, over_data, count, freedom), level)
+
+    def around(value: float, error: float, freedom: float) -> Interval:
+        reach = student(freedom, level) * error
+        return Interval(metric.name, value, error, value - reach, value + reach, level, "normal", n)
+
+    mean = around(float(values.mean()), *_combined(over_members, over_data, count, freedom))
     averaged = gain = None
     curves = [_mean_curve(pairs)]
     if pooled is not None:
@@ -133,9 +137,9 @@ def _measure(
                 f"expected_aurc: `averaged` must have the members' {n} samples, got {len(pooled[0])}."
             )
         own = influence(metric.name, *pooled, **options)
-        averaged = _quantity(own.estimate, *_spread(own.values), level)
+        averaged = around(own.estimate, *_spread(own.values))
         error = _spread(pull - own.values)[0]
-        gain = _quantity(float(values.mean()) - own.estimate, error, max(1.0, n - 1.0), level)
+        gain = around(mean.estimate - own.estimate, error, max(1.0, n - 1.0))
         curve = risk_coverage_curve(*pooled)
         curves.append(thinned("averaged prediction", curve.coverage, curve.risk))
     return ExpectedAURC(
@@ -156,13 +160,6 @@ def _combined(members: float, data: float, count: int, freedom: float) -> tuple[
     error = float(np.hypot(members, data))
     spread = members**4 / max(count - 1, 1) + data**4 / freedom
     return error, error**4 / spread if spread > 0 else 1.0
-
-
-def _quantity(value: float, error: float, freedom: float, level: float) -> Quantity:
-    from scipy.special import stdtrit
-
-    reach = float(stdtrit(freedom, (1 + level) / 2)) * error
-    return Quantity(value, error, value - reach, value + reach)
 
 
 def _mean_curve(pairs: list[Vectors]) -> CurveLine:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from abstain import _tables
 from abstain.display import CurveLine, IntervalDisplay, RiskCoverageDisplay
 from abstain.errors import InfeasibleError, InputError
+from abstain.inference.results import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_FIELDS = ("estimate", "standard_error", "low", "high")  # of everything here that has an error bar
 
 
 @dataclass(frozen=True)
@@ -39,9 +42,7 @@ class Entry:
     @property
     def cell(self) -> str:
         """The number as a table shows it."""
-        if self.estimate is None:
-            return "-"
-        if self.low is None:
+        if self.estimate is None or self.low is None:
             return _tables.number(self.estimate)
         return f"{self.estimate:.4g} [{self.low:.3g}, {self.high:.3g}]"
 
@@ -55,18 +56,14 @@ class TopTies:
     n: int
 
 
-# results ------------------------------------------------------------------------------------------
-#
-# What `evaluate` answers with: every score x loss x metric, each with its interval or the reason it has
-# none.
-
-
-_FORMAT = "abstain.Evaluation/1"
-
-
 @dataclass(frozen=True, repr=False)
-class Evaluation:
-    """The whole table. `abstained` is the share never accepted; `notes` are sentences a reader should see."""
+class Evaluation(_tables.Stored):
+    """What `evaluate` answers with: every score x loss x metric, each with its interval or the reason it has none.
+
+    `abstained` is the share never accepted; `notes` are sentences a reader should see.
+    """
+
+    _noun: ClassVar[str] = "an evaluation"
 
     entries: tuple[Entry, ...]
     curves: tuple[tuple[str, str, CurveLine], ...]
@@ -99,17 +96,15 @@ class Evaluation:
         return _unique(e.group for e in self.entries if e.group is not None)
 
     def select(self, **wanted: Any) -> tuple[Entry, ...]:
-        """Entries with these values of score, loss, metric and group (the whole set unless a group is
-        named).
-        """
+        """Entries with these values of score, loss, metric and group (the whole set unless a group is named)."""
         wanted = {"group": None, **wanted}
+        known: dict[str, tuple[Any, ...]] = {
+            "score": self.scores,
+            "loss": self.losses,
+            "metric": self.metrics,
+            "group": (None, *self.groups),
+        }
         for name, value in wanted.items():
-            known: dict[str, tuple[Any, ...]] = {
-                "score": self.scores,
-                "loss": self.losses,
-                "metric": self.metrics,
-                "group": (None, *self.groups),
-            }
             if name not in known or value not in known[name]:
                 listed = ", ".join(map(repr, known.get(name, known)))
                 raise InputError(f"Evaluation: no {name} {value!r} in this table, it has {listed}.")
@@ -123,52 +118,42 @@ class Evaluation:
     def best(self, metric: str = "aurc", *, loss: str | None = None, group: Any = None) -> Entry:
         """The score with the best value of a metric; its interval says how sure that is (see `compare`)."""
         found = self.select(metric=metric, loss=loss or self.losses[0], group=group)
-        defined = [e for e in found if e.estimate is not None]
-        if not defined:
+        ranked = _best_first(found)
+        if not ranked:
             raise InfeasibleError(f"Evaluation.best: {metric} is undefined here: {found[0].reason}")
-        sign = 1 if defined[0].lower_is_better else -1
-        return min(defined, key=lambda e: sign * (e.estimate or 0.0))
+        return ranked[0]
 
     def worst_group(
         self, metric: str = "aurc", *, score: str | None = None, loss: str | None = None
     ) -> Entry:
         """The group where a score does worst."""
-        score, loss = score or self.scores[0], loss or self.losses[0]
         if not self.groups:
             raise InputError("Evaluation.worst_group: no `groups=` were given to evaluate.")
-        found = [self.select(score=score, loss=loss, metric=metric, group=g)[0] for g in self.groups]
-        defined = [e for e in found if e.estimate is not None]
-        if not defined:
+        place = {"score": score or self.scores[0], "loss": loss or self.losses[0], "metric": metric}
+        ranked = _best_first(self.select(**place, group=g)[0] for g in reversed(self.groups))
+        if not ranked:
             raise InfeasibleError(f"Evaluation.worst_group: {metric} is undefined in every group.")
-        sign = 1 if defined[0].lower_is_better else -1
-        return max(defined, key=lambda e: sign * (e.estimate or 0.0))
+        return ranked[-1]
 
     # ways to show it --------------------------------------------------------------------------------------
 
     def frame(self, library: str | None = None) -> Any:
         """One row per entry, as a pandas or polars frame, or a dict of columns when neither is installed."""
-        names = list(Entry.__dataclass_fields__)
-        columns = {name: [getattr(e, name) for e in self.entries] for name in names}
-        if not self.groups:
-            del columns["group"]
-        return _tables.frame(columns, library)
+        names = [name for name in Entry.__dataclass_fields__ if name != "group" or self.groups]
+        return _tables.frame(_tables.columns_of(self.entries, names), library)
 
     def grid(self, loss: str, group: Any = None) -> dict[str, list[str]]:
-        """Metrics down, scores across, as text; the best of each row carries a star when there is a
-        choice.
-        """
-        columns: dict[str, list[str]] = {"metric": []}
-        for score in self.scores:
-            columns[score] = []
+        """Metrics down, scores across, as text; the best of each row carries a star when there is a choice."""
+        columns: dict[str, list[str]] = {name: [] for name in ("metric", *self.scores)}
         for metric in self.metrics:
             found = self.select(loss=loss, metric=metric, group=group)
-            if all(e.estimate is None for e in found):
+            ranked = _best_first(found)
+            if not ranked:
                 continue
             columns["metric"].append(found[0].label)
             choice = len({e.estimate for e in found}) > 1
-            winner = self.best(metric, loss=loss, group=group).estimate if choice else None
             for e in found:
-                star = " *" if winner is not None and e.estimate == winner else ""
+                star = " *" if choice and e.estimate == ranked[0].estimate else ""
                 columns[e.score].append(e.cell + star)
         return columns
 
@@ -176,7 +161,8 @@ class Evaluation:
         parts = [self._head()]
         for loss in self.losses:
             parts += [f"loss: {loss}", *_in_pieces(self.grid(loss))]
-        return "\n".join([*parts, *self._foot()])
+        notes = [f"  - {note}" for note in self._remarks()]
+        return "\n".join([*parts, *(["notes", *notes] if notes else [])])
 
     def _head(self) -> str:
         away = f", {self.abstained:.1%} abstained" if self.abstained else ""
@@ -184,19 +170,18 @@ class Evaluation:
             f"Evaluation of {self.n} samples{away}; estimate [{self.level:.0%} interval], * best of its row"
         )
 
-    def _foot(self) -> list[str]:
+    def _remarks(self) -> list[str]:
+        """Why numbers are absent, and the notes."""
         absent: dict[str, str] = {}
         for e in self.entries:
             if e.reason and e.group is None:
                 absent.setdefault(f"{e.label}, {e.loss}", e.reason)
-        lines = [f"  - {what}: {why}" for what, why in absent.items()]
-        lines += [f"  - {note}" for note in self.notes]
-        return ["notes", *lines] if lines else []
+        return [*(f"{what}: {why}" for what, why in absent.items()), *self.notes]
 
     def to_markdown(self) -> str:
         """One Markdown table per loss, and the notes below."""
         parts = [f"**{loss}** (n = {self.n})\n\n{_tables.markdown(self.grid(loss))}" for loss in self.losses]
-        return "\n".join(parts) + "".join(f"\n{line.strip()}" for line in self._foot()[1:]) + "\n"
+        return "\n".join(parts) + "".join(f"\n- {note}" for note in self._remarks()) + "\n"
 
     def to_latex(self) -> str:
         """One LaTeX table (booktabs) per loss."""
@@ -206,13 +191,8 @@ class Evaluation:
         )
 
     def _repr_html_(self) -> str:
-        import html
-
-        tables = "".join(_tables.html_table(self.grid(loss), f"{loss} loss") for loss in self.losses)
-        notes = "".join(
-            f"<li>{html.escape(line.strip().removeprefix('- '))}</li>" for line in self._foot()[1:]
-        )
-        return f"<div><p>{html.escape(self._head())}</p>{tables}<ul>{notes}</ul></div>"
+        tables = {f"{loss} loss": self.grid(loss) for loss in self.losses}
+        return _tables.html_page(self._head(), tables, self._remarks())
 
     def display(
         self,
@@ -224,15 +204,13 @@ class Evaluation:
         """The numbers behind `plot`: risk-coverage curves, or the intervals of one metric."""
         loss = loss or self.losses[0]
         if kind == "curves":
-            lines = [line for _, of, line in self.curves if of == loss]
-            return RiskCoverageDisplay(tuple(lines), f"selective risk ({loss})")
+            lines = tuple(line for _, of, line in self.curves if of == loss)
+            return RiskCoverageDisplay(lines, f"selective risk ({loss})")
         if kind != "intervals":
             raise InputError(f'Evaluation.plot: `kind` must be "curves" or "intervals", got {kind!r}.')
         found = [e for e in self.select(metric=metric, loss=loss) if e.estimate is not None]
-        columns = ([getattr(e, k) for e in found] for k in ("score", "estimate", "low", "high"))
-        names, values, low, high = (tuple(c) for c in columns)
         label = found[0].label if found else metric
-        return IntervalDisplay(names, values, low, high, f"{label} ({loss})")
+        return _bars(found, "score", f"{label} ({loss})")
 
     def plot(
         self,
@@ -242,44 +220,23 @@ class Evaluation:
         metric: str = "aurc",
         loss: str | None = None,
     ) -> Axes:
-        """Draw the risk-coverage curves (or kind="intervals": one metric with error bars); returns the
-        axes.
-        """
+        """Draw the risk-coverage curves (or kind="intervals": one metric with error bars); returns the axes."""
         return self.display(kind, metric=metric, loss=loss).plot(ax)
 
-    def to_json(self) -> str:
-        """The whole table as JSON; `from_json` gives it back."""
-        return json.dumps({"format": _FORMAT, **asdict(self)}, allow_nan=False, default=_plain)
 
-    @classmethod
-    def from_json(cls, text: str) -> Evaluation:
-        """The table that `to_json` wrote."""
-        data = json.loads(text)
-        if not isinstance(data, dict) or data.pop("format", None) != _FORMAT:
-            raise InputError(f"Evaluation.from_json: not an evaluation written by `to_json` ({_FORMAT}).")
-        return cls(
-            entries=tuple(Entry(**e) for e in data["entries"]),
-            curves=tuple((s, l, line_from(c)) for s, l, c in data["curves"]),
-            n=data["n"],
-            level=data["level"],
-            abstained=data["abstained"],
-            top_ties=tuple(TopTies(**t) for t in data["top_ties"]),
-            notes=tuple(data["notes"]),
-        )
+def _best_first(entries: Iterable[Entry]) -> list[Entry]:
+    """Those that have a value; equals keep their order."""
+    defined = [e for e in entries if e.estimate is not None]
+    return sorted(defined, key=lambda e: (e.estimate or 0.0) * (1 if e.lower_is_better else -1))
 
 
-def line_from(data: dict[str, Any]) -> CurveLine:
-    """A curve from its JSON form."""
-    return CurveLine(data["name"], tuple(data["coverage"]), tuple(data["risk"]))
+def _bars(records: Sequence[Any], name: str, label: str, notes: tuple[str, ...] = ()) -> IntervalDisplay:
+    columns = _tables.columns_of(records, (name, "estimate", "low", "high"))
+    names, values, low, high = map(tuple, columns.values())
+    return IntervalDisplay(names, values, low, high, label, notes)
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "item"):  # numpy scalars as group labels
-        return value.item()
-    raise TypeError(f"to_json: cannot write {type(value).__name__} (a group label?) as JSON")
-
-
-def _unique(values: Any) -> tuple[Any, ...]:
+def _unique(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(values))
 
 
@@ -290,12 +247,8 @@ def _in_pieces(grid: dict[str, list[str]], across: int = 4) -> list[str]:
     return [_tables.text({"metric": grid["metric"], **{k: grid[k] for k in piece}}) for piece in pieces]
 
 
-# comparison ---------------------------------------------------------------------------------------
-#
-# What `compare` answers with: a ranking with ties, and every pair's difference.
+# what `compare` answers with ------------------------------------------------------------------------------
 
-
-_COMPARISON_FORMAT = "abstain.Comparison/1"
 _SENTENCES = 8  # more than these the repr only counts
 
 
@@ -331,8 +284,11 @@ class Pair:
     p_adjusted: float
     different: bool
     samples_needed: int | None
+    note: str = ""  # why there is no verdict, where there is none
 
     def __repr__(self) -> str:
+        if self.note:
+            return f"{self.a} and {self.b}: no verdict, it {self.note}"
         if self.different:
             return (
                 f"{self.a} and {self.b} differ by {self.difference:.3g} (corrected p = {self.p_adjusted:.2g})"
@@ -340,10 +296,19 @@ class Pair:
         need = f"; about {_about(self.samples_needed)} samples would be needed" if self.samples_needed else ""
         return f"{self.a} and {self.b} cannot be told apart at this n (corrected p = {self.p_adjusted:.2g}){need}"
 
+    def swapped(self) -> Pair:
+        """`b` minus `a`."""
+        return replace(self, a=self.b, b=self.a, difference=-self.difference, low=-self.high, high=-self.low)
+
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
-    """Contestants, best first, and all pairs. P-values are two-sided and corrected after Holm."""
+class Comparison(_tables.Stored):
+    """What `compare` answers with: contestants, best first, and all pairs.
+
+    P-values are two-sided and corrected after Holm.
+    """
+
+    _noun: ClassVar[str] = "a comparison"
 
     contestants: tuple[Contestant, ...]
     pairs: tuple[Pair, ...]
@@ -375,28 +340,21 @@ class Comparison:
         """The difference of two of them, `a` minus `b`."""
         self[a], self[b]
         for p in self.pairs:
-            if (p.a, p.b) == (a, b):
-                return p
-            if (p.a, p.b) == (b, a):
-                swapped = asdict(p) | {
-                    "a": a,
-                    "b": b,
-                    "difference": -p.difference,
-                    "low": -p.high,
-                    "high": -p.low,
-                }
-                return Pair(**swapped)
+            if {p.a, p.b} == {a, b}:
+                return p if p.a == a else p.swapped()
         raise InputError(f"Comparison: {a!r} cannot be compared with itself.")
 
     # ways to show it --------------------------------------------------------------------------------------
 
     def frame(self, library: str | None = None) -> Any:
         """One row per contestant, best first."""
-        return _tables.frame(_columns(self.contestants, Contestant), library)
+        return _tables.frame(
+            _tables.columns_of(self.contestants, list(Contestant.__dataclass_fields__)), library
+        )
 
     def pairs_frame(self, library: str | None = None) -> Any:
         """One row per pair."""
-        return _tables.frame(_columns(self.pairs, Pair), library)
+        return _tables.frame(_tables.columns_of(self.pairs, list(Pair.__dataclass_fields__)), library)
 
     def grid(self) -> dict[str, list[str]]:
         """The ranking as text."""
@@ -404,7 +362,9 @@ class Comparison:
             "rank": [_span(c) for c in self.contestants],
             "name": [c.name for c in self.contestants],
             self.label: [f"{c.estimate:.4g}" for c in self.contestants],
-            f"{self.level:.0%} interval": [_interval(c) for c in self.contestants],
+            f"{self.level:.0%} interval": [
+                "-" if c.low is None else f"[{c.low:.4g}, {c.high:.4g}]" for c in self.contestants
+            ],
             "group": [c.group for c in self.contestants],
         }
 
@@ -417,10 +377,8 @@ class Comparison:
 
     def sentences(self) -> list[str]:
         """What can be said of neighbours in the ranking that share a group."""
-        return [repr(p) for p in self._neighbours() if not p.different]
-
-    def _neighbours(self) -> list[Pair]:
-        return [self.pair(a, b) for a, b in zip(self.names, self.names[1:])]
+        neighbours = (self.pair(a, b) for a, b in zip(self.names, self.names[1:]))
+        return [repr(p) for p in neighbours if not p.different]
 
     def __repr__(self) -> str:
         told = self.sentences()
@@ -437,38 +395,16 @@ class Comparison:
         return _tables.latex(self.grid(), self._head())
 
     def _repr_html_(self) -> str:
-        import html
-
-        notes = "".join(f"<li>{html.escape(s)}</li>" for s in self.sentences()[:_SENTENCES])
-        return f"<div>{_tables.html_table(self.grid(), self._head())}<ul>{notes}</ul></div>"
+        return _tables.html_page("", {self._head(): self.grid()}, self.sentences()[:_SENTENCES])
 
     def display(self) -> IntervalDisplay:
         """The numbers behind `plot`."""
-        columns = (
-            [getattr(c, k) for c in self.contestants] for k in ("name", "estimate", "low", "high", "group")
-        )
-        names, values, low, high, groups = (tuple(c) for c in columns)
-        return IntervalDisplay(names, values, low, high, f"{self.label} ({self.loss})", groups)
+        letters = tuple(c.group for c in self.contestants)
+        return _bars(self.contestants, "name", f"{self.label} ({self.loss})", letters)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Estimates with intervals, best on top, the group's letters beside the name; returns the axes."""
         return self.display().plot(ax)
-
-    def to_json(self) -> str:
-        """The whole comparison as JSON; `from_json` gives it back."""
-        return json.dumps({"format": _COMPARISON_FORMAT, **asdict(self)}, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Comparison:
-        """The comparison that `to_json` wrote."""
-        data = json.loads(text)
-        if not isinstance(data, dict) or data.pop("format", None) != _COMPARISON_FORMAT:
-            raise InputError(
-                f"Comparison.from_json: not a comparison written by `to_json` ({_COMPARISON_FORMAT})."
-            )
-        data["contestants"] = tuple(Contestant(**c) for c in data["contestants"])
-        data["pairs"] = tuple(Pair(**p) for p in data["pairs"])
-        return cls(**data)
 
 
 def _about(count: int) -> str:
@@ -480,37 +416,11 @@ def _span(c: Contestant) -> str:
     return str(c.rank_low) if c.rank_low == c.rank_high else f"{c.rank_low}-{c.rank_high}"
 
 
-def _interval(c: Contestant) -> str:
-    return "-" if c.low is None else f"[{c.low:.4g}, {c.high:.4g}]"
-
-
-def _columns(rows: tuple[Any, ...], kind: Any) -> dict[str, list[Any]]:
-    return {name: [getattr(row, name) for row in rows] for name in kind.__dataclass_fields__}
-
-
-# members ------------------------------------------------------------------------------------------
-#
-# What `expected_aurc` answers with: the members, their mean, the averaged predictor and the gain.
-
-
-_EXPECTED_FORMAT = "abstain.ExpectedAURC/1"
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """An estimate with its standard error and interval."""
-
-    estimate: float
-    standard_error: float
-    low: float
-    high: float
-
-    def __repr__(self) -> str:
-        return f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
+# what `expected_aurc` answers with ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
-class ExpectedAURC:
+class ExpectedAURC(_tables.Stored):
     """The mean over members, and what averaging their predictions gains.
 
     `mean` carries both errors: `error_members` (other members could have been drawn) and `error_data` (other
@@ -518,39 +428,43 @@ class ExpectedAURC:
     error over data, for these members.
     """
 
+    _noun: ClassVar[str] = "an expected area"
+
     metric: str
     label: str
     loss: str
     level: float
     n: int
     members: tuple[float, ...]
-    mean: Quantity
+    mean: Interval
     error_members: float
     error_data: float
-    averaged: Quantity | None
-    gain: Quantity | None
+    averaged: Interval | None
+    gain: Interval | None
     curves: tuple[CurveLine, ...]
 
+    def _rows(self) -> dict[str, Interval]:
+        named = {"mean": self.mean, "averaged": self.averaged, "gain": self.gain}
+        return {name: found for name, found in named.items() if found is not None}
+
     def __repr__(self) -> str:
-        head = (
-            f"Expected {self.label} of {len(self.members)} members, {self.n} samples ({self.loss})\n"
-            f"  members   {self.mean!r}, standard error {self.error_members:.2g} over members, "
-            f"{self.error_data:.2g} over data"
+        told = {name: f"{q.estimate:.4g} [{q.low:.4g}, {q.high:.4g}]" for name, q in self._rows().items()} | (
+            {} if self.averaged else {"averaged": "not given"}
         )
-        if self.averaged is None:
-            return head + "\n  averaged  not given"
-        return f"{head}\n  averaged  {self.averaged!r}\n  gain      {self.gain!r}"
+        errors = f"{self.error_members:.2g} over members, {self.error_data:.2g} over data"
+        lines = [f"  members   {told.pop('mean')}, standard error {errors}"]
+        lines += [f"  {name:<9} {text}" for name, text in told.items()]
+        head = f"Expected {self.label} of {len(self.members)} members, {self.n} samples ({self.loss})"
+        return "\n".join([head, *lines])
 
     def frame(self, library: str | None = None) -> Any:
         """One row per member, then the mean, the averaged predictor and the gain."""
-        rows: list[tuple[str, float, float | None, float | None, float | None]] = [
-            (f"member {k}", value, None, None, None) for k, value in enumerate(self.members)
-        ]
-        for name, q in (("mean", self.mean), ("averaged", self.averaged), ("gain", self.gain)):
-            if q is not None:
-                rows.append((name, q.estimate, q.standard_error, q.low, q.high))
-        names = ("name", "estimate", "standard_error", "low", "high")
-        return _tables.frame({name: [row[i] for row in rows] for i, name in enumerate(names)}, library)
+        rows = self._rows()
+        members = len(self.members)
+        columns: dict[str, list[Any]] = {"name": [*(f"member {k}" for k in range(members)), *rows]}
+        for name, column in _tables.columns_of(list(rows.values()), _FIELDS).items():
+            columns[name] = [*(self.members if name == "estimate" else [None] * members), *column]
+        return _tables.frame(columns, library)
 
     def display(self) -> RiskCoverageDisplay:
         """The curves behind `plot`: the members' mean selective risk at each coverage, and the averaged one."""
@@ -559,19 +473,3 @@ class ExpectedAURC:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the members' mean curve and the averaged predictor's; returns the axes."""
         return self.display().plot(ax)
-
-    def to_json(self) -> str:
-        """As JSON; `from_json` gives it back."""
-        return json.dumps({"format": _EXPECTED_FORMAT, **asdict(self)}, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> ExpectedAURC:
-        """What `to_json` wrote."""
-        data = json.loads(text)
-        if not isinstance(data, dict) or data.pop("format", None) != _EXPECTED_FORMAT:
-            raise InputError(f"ExpectedAURC.from_json: not written by `to_json` ({_EXPECTED_FORMAT}).")
-        for name in ("mean", "averaged", "gain"):
-            data[name] = None if data[name] is None else Quantity(**data[name])
-        data["members"] = tuple(data["members"])
-        data["curves"] = tuple(line_from(c) for c in data["curves"])
-        return cls(**data)

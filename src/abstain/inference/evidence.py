@@ -117,7 +117,8 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
     sums = np.asarray([float(np.sum(x)) for x in columns])
     found = []
     if asked.coverages or asked.risks or asked.tprs:
-        running = [np.cumsum(x) for x in columns]
+        distinct = {id(x): np.cumsum(x) for x in {id(x): x for x in columns}.values()}
+        running = [distinct[id(x)] for x in columns]  # powers of a 0/1 loss are one array
         start = (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))
         alongs = (rows.N, rows.N - rows.S), (start[0], start[0] - start[1])
         for along, above, asked_at in zip(*alongs, positions(total, asked)):

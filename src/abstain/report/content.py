@@ -164,8 +164,6 @@ def _classes_of(read: Predictions) -> tuple[np.ndarray, list[str], str] | None:
 
 
 ESTIMATORS: tuple[Estimator, ...] = ("harmonic", "log", "loo", "sele")
-REPLICATES = 200  # of the bootstrap, for metrics without an influence function
-_FEW = 200_000  # samples above which those metrics come without an interval
 _WORK = 5e6  # samples times replicates that a band may cost
 
 
@@ -240,8 +238,6 @@ def _model(
         evaluation=abstain.evaluate(
             **_arguments(read, score),
             level=level,
-            rng=seed,
-            replicates=REPLICATES if read.n <= _FEW else 0,
             progress=False,
         ),
         estimators=_estimators(read, losses, confidence, level),
