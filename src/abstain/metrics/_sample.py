@@ -1,8 +1,11 @@
-"""From the user's arguments to rows: checked once, the same way for every metric."""
+"""From the user's arguments to rows: checked once, the same way for every metric, and taken apart by `groups=`."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, cast, overload
 
 import numpy as np
 
@@ -10,7 +13,11 @@ from abstain._arrays import Array, Backend, backend_of, float_dtype
 from abstain._check import check_mask, check_pair, check_weight
 from abstain.core.rows import Rows, rows_of, rows_of_samples
 from abstain.core.sorting import is_zero_one
-from abstain.errors import InputError
+from abstain.errors import InputError, ShapeError
+from abstain.metrics.groups import Grouped, per_group
+
+Vector = Sequence[float] | np.ndarray
+Options = ParamSpec("Options")
 
 
 class Sample(NamedTuple):
@@ -23,6 +30,11 @@ class Sample(NamedTuple):
     weight: Array | None
     total: Array
 
+    @property
+    def answered(self) -> Array:
+        """Mass of the samples that did not abstain."""
+        return _mass(self.backend, self.loss, self.weight)
+
     def rows(self) -> Rows:
         """Blocks of the samples that were answered, most confident first."""
         if self.backend.host:
@@ -34,9 +46,7 @@ class Sample(NamedTuple):
         if self.backend.host:
             return is_zero_one(self.loss)
         xp = self.backend.xp
-        if xp.isdtype(self.loss.dtype, "bool"):
-            return True
-        return bool(xp.all((self.loss == 0) | (self.loss == 1)))
+        return xp.isdtype(self.loss.dtype, "bool") or bool(xp.all((self.loss == 0) | (self.loss == 1)))
 
     def deliver(self, value: Array) -> Any:
         """A result, where the input lives."""
@@ -50,39 +60,91 @@ def prepare(
     sample_weight: Array | None = None,
     abstained: Array | None = None,
     whole: str = "",
+    vector: bool = False,
 ) -> Sample:
-    """Check and place the inputs. Abstained samples keep their mass in `total` and lose it everywhere else."""
+    """Check and place the inputs. Abstained samples keep their mass in `total` and lose it everywhere else.
+
+    whole: who needs weights that are whole numbers, if anybody. vector: are batches refused?
+    """
     backend = backend_of(loss, confidence, sample_weight, abstained)
+    xp = backend.xp
     loss, confidence = check_pair(name, backend, loss, confidence)
+    if vector and loss.ndim != 1:
+        raise ShapeError(f"{name}: takes one vector, got shape {tuple(loss.shape)}. Loop over the batch.")
     if backend.host and loss.dtype.kind in "iu":
         loss = loss.astype(np.float64)  # one case fewer; whole numbers stay whole
     if backend.host and confidence.dtype not in (np.float32, np.float64):
         confidence = confidence.astype(np.float64)
     weight = None if sample_weight is None else check_weight(name, backend, sample_weight, loss, whole)
-    mask = None if abstained is None else check_mask(name, "abstained", backend, abstained, loss)
     total = _mass(backend, loss, weight)
-    if mask is not None:
-        loss, confidence, weight = _leave_out(name, backend, loss, confidence, weight, mask)
+    answered = None
+    if abstained is not None:
+        answered = ~check_mask(name, "abstained", backend, abstained, loss)
+        answered = answered if weight is None else answered & (weight > 0)
+        if not bool(xp.all(xp.any(answered, axis=-1))):
+            raise InputError(f"{name}: every sample has abstained; nothing is left to measure.")
     elif backend.host and weight is not None and loss.ndim == 1 and not weight.all():
-        loss, confidence, weight = (a[weight > 0] for a in (loss, confidence, weight))  # no mass, no block
+        answered = weight > 0  # no mass, no block
+    if answered is not None and loss.ndim == 1:
+        loss, confidence = loss[answered], confidence[answered]
+        weight = None if weight is None else weight[answered]
+    elif answered is not None:
+        ones = xp.astype(answered, float_dtype(xp))
+        weight = ones if weight is None else ones * xp.astype(weight, float_dtype(xp))
     return Sample(name, backend, loss, confidence, weight, total)
 
 
 def _mass(backend: Backend, loss: Array, weight: Array | None) -> Array:
     if weight is None:
-        return backend.xp.asarray(float(loss.shape[-1])) if backend.host else float(loss.shape[-1])
+        return float(loss.shape[-1])
     return backend.xp.sum(backend.xp.astype(weight, float_dtype(backend.xp)), axis=-1)
 
 
-def _leave_out(
-    name: str, backend: Backend, loss: Array, confidence: Array, weight: Array | None, mask: Array
-) -> tuple[Array, Array, Array | None]:
-    xp = backend.xp
-    kept = ~mask if weight is None else ~mask & (weight > 0)
-    if not bool(xp.all(xp.any(kept, axis=-1))):
-        raise InputError(f"{name}: every sample has abstained; nothing is left to measure.")
-    if loss.ndim == 1:
-        return loss[kept], confidence[kept], None if weight is None else weight[kept]
-    wide = float_dtype(xp)
-    ones = xp.astype(kept, wide)
-    return loss, confidence, ones if weight is None else ones * xp.astype(weight, wide)
+class GroupableMetric(Protocol[Options]):
+    """A metric with its `groups=` option, as type checkers and editors see it.
+
+    The metric's own parameters come from its definition. A keyword cannot be added to them (PEP 612), so the
+    call with `groups` is an overload of its own, whose other options are checked when it runs. A numpy array
+    counts as a vector, the common case: its number of dimensions is unknown to type checkers, and a batch gives
+    an array.
+    """
+
+    __name__: str
+
+    @overload
+    def __call__(self, loss: Vector, /, *args: Options.args, **options: Options.kwargs) -> float: ...
+    @overload
+    def __call__(self, loss: Array, /, *args: Options.args, **options: Options.kwargs) -> Array: ...
+    @overload
+    def __call__(
+        self, loss: Array, confidence: Array = None, /, *, groups: None, **options: Any
+    ) -> Array: ...
+    @overload
+    def __call__(
+        self, loss: Array, confidence: Array = None, /, *, groups: Array, **options: Any
+    ) -> Grouped: ...
+
+
+def by_group(
+    lower_is_better: bool,
+) -> Callable[[Callable[Concatenate[Array, Options], Array]], GroupableMetric[Options]]:
+    """Give a metric its `groups=` option: one label per sample; missing ones (None, NaN) are the group None."""
+
+    def wrap(metric: Callable[Concatenate[Array, Options], Array]) -> GroupableMetric[Options]:
+        @functools.wraps(metric)
+        def grouped(
+            loss: Array, confidence: Array = None, /, *, groups: Array | None = None, **options: Any
+        ) -> Any:
+            if groups is None:
+                return cast(Any, metric)(loss, confidence, **options)
+            found = per_group(metric, loss, confidence, groups, options)
+            return Grouped(metric.__name__, *found, lower_is_better)
+
+        own = inspect.signature(metric)
+        groups = inspect.Parameter(
+            "groups", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Array | None"
+        )
+        cast(Any, grouped).__signature__ = own.replace(parameters=[*own.parameters.values(), groups])
+        return cast(GroupableMetric[Options], grouped)
+
+    return wrap

@@ -11,32 +11,16 @@ from abstain._arrays import Array, backend_of, is_concrete
 from abstain._check import check_choice, check_pair, check_weight
 from abstain.core import device
 from abstain.core import estimators as core
-from abstain.core.estimators import (
-    ESTIMATORS,
-    TIES,
-    Estimator,
-    Ties,
-    area,
-    asymptotic_oracle,
-    needs_whole_weights,
-    oracle_area,
-    zero_one_oracle_rows,
-)
+from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
 from abstain.errors import InfeasibleError, InputError, ShapeError
-from abstain.metrics._sample import Sample, prepare
-from abstain.metrics.groups import Vector, by_group
+from abstain.metrics._sample import Sample, Vector, by_group, prepare
 
 Cdf = Callable[[Array], Array] | Array | None
+Oracle = Literal["empirical", "asymptotic"]
 
 
-def area_sample(
-    name: str,
-    loss: Array,
-    confidence: Array,
-    estimator: str,
-    ties: str,
-    weight: Array | None,
-    abstained: Array | None,
+def _area_sample(
+    name: str, loss: Array, confidence: Array, estimator: str, ties: str, weight: Array, abstained: Array
 ) -> Sample:
     """Checked inputs of an area with its options."""
     check_choice(name, "estimator", estimator, ESTIMATORS)
@@ -44,13 +28,13 @@ def area_sample(
     return prepare(name, loss, confidence, weight, abstained, needs_whole_weights(estimator, ties))
 
 
-def area_of(sample: Sample, estimator: str, ties: str) -> Array:
+def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
     """AURC of a checked sample, where it lives."""
     if sample.backend.host:
         return core.area_of_samples(sample.loss, sample.confidence, sample.weight, estimator, ties)
     if device.takes(sample.loss, sample.confidence, sample.weight, sample.is_zero_one):
         return device.area(sample.backend.xp, sample.loss, sample.confidence, estimator, ties)
-    return area(sample.rows(), estimator, ties)
+    return core.area(sample.rows(), estimator, ties)
 
 
 @by_group(lower_is_better=True)
@@ -98,8 +82,8 @@ def aurc(
     >>> aurc([1, 0, 0, 0, 1], [0.9, 0.9, 0.9, 0.5, 0.5])  # ties are accepted together: 1/3 and 2/5
     0.36
     """
-    sample = area_sample("aurc", loss, confidence, estimator, ties, sample_weight, abstained)
-    return sample.deliver(area_of(sample, estimator, ties))
+    sample = _area_sample("aurc", loss, confidence, estimator, ties, sample_weight, abstained)
+    return sample.deliver(_area_of(sample, estimator, ties))
 
 
 @by_group(lower_is_better=True)
@@ -118,21 +102,31 @@ def augrc(
 
     The generalised risk is the loss accepted per sample *of the whole set*; this is what SELE computes.
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (..., n)
+        One loss and one confidence (higher = surer) per sample along the last axis; leading axes are batches.
+    ties : {"threshold", "expected"}
+        "threshold": equal confidences are accepted together. "expected": mean over random orders of equals.
+    sample_weight : array, optional
+        Non-negative; ties="expected" takes whole numbers (repetitions) only.
+    abstained : bool array, optional
+        Samples never accepted; they count in the whole set.
+    groups : array, optional
+        One label per sample: answers with a `Grouped` result.
+
+    Returns
+    -------
+    float for numpy vectors; an array of the input's library, where the input lives, otherwise.
+
+    Examples
+    --------
     >>> augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
     0.2
     """
-    sample = area_sample("augrc", loss, confidence, "sele", ties, sample_weight, abstained)
-    value = area_of(sample, "sele", ties)
-    if abstained is not None:  # the loss accepted is per sample of the whole set, abstentions included
-        kept = (
-            sample.rows().W[..., 0] if sample.loss.ndim > 1 or not sample.backend.host else _kept_mass(sample)
-        )
-        value = value * kept / sample.total
-    return sample.deliver(value)
-
-
-def _kept_mass(sample: Sample) -> float:
-    return float(len(sample.loss) if sample.weight is None else sample.weight.sum())
+    sample = _area_sample("augrc", loss, confidence, "sele", ties, sample_weight, abstained)
+    value = _area_of(sample, "sele", ties)
+    return sample.deliver(value if abstained is None else value * sample.answered / sample.total)
 
 
 @overload
@@ -144,27 +138,37 @@ def aurc_given_cdf(
     loss: Array, confidence: Array, /, *, cdf: Cdf = None, sample_weight: Array | None = None
 ) -> Array: ...
 def aurc_given_cdf(
-    loss: Array,
-    confidence: Array,
-    /,
-    *,
-    cdf: Cdf = None,
-    sample_weight: Array | None = None,
+    loss: Array, confidence: Array, /, *, cdf: Cdf = None, sample_weight: Array | None = None
 ) -> Array:
     r"""The form AURC_a: losses weighted by :math:`-\ln(1 - G)`; lower is better.
 
-    `cdf` is the CDF of the confidence, as a function of it or as its values at the samples. Without it G is
-    estimated by r/(n+1), ties sharing the mean weight of their ranks, which is `aurc(estimator="log")`.
+    .. math:: \mathrm{AURC}_a = -\frac1n \sum_i \ell_i \ln(1 - G(g_i))
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (..., n)
+        One loss and one confidence (higher = surer) per sample along the last axis; leading axes are batches.
+    cdf : callable or array, optional
+        The CDF G of the confidence, as a function of it or as its values at the samples, in [0, 1). Without it G
+        is estimated by r/(n+1), ties sharing the mean weight of their ranks: that is `aurc(estimator="log")`.
+    sample_weight : array, optional
+        Non-negative; without `cdf` whole numbers (repetitions) only.
+
+    Returns
+    -------
+    float for numpy vectors; an array of the input's library, where the input lives, otherwise.
+
+    Examples
+    --------
     >>> round(aurc_given_cdf([1, 0], [0.25, 0.75], cdf=lambda g: g), 6)  # -ln(0.75) / 2
     0.143841
     """
     if cdf is None:
         return aurc(loss, confidence, estimator="log", sample_weight=sample_weight)
     backend = backend_of(loss, confidence, sample_weight)
-    loss, confidence = check_pair("aurc_given_cdf", backend, loss, confidence)
-    sample = prepare("aurc_given_cdf", loss, confidence, sample_weight)
     xp = backend.xp
+    loss, confidence = check_pair("aurc_given_cdf", backend, loss, confidence)
+    total = prepare("aurc_given_cdf", loss, confidence, sample_weight).total
     values = backend.asarray(cdf(confidence) if callable(cdf) else cdf, loss)
     if tuple(values.shape) != tuple(loss.shape):
         raise ShapeError(
@@ -174,46 +178,34 @@ def aurc_given_cdf(
         raise InputError(
             "aurc_given_cdf: `cdf` must lie in [0, 1) and not be NaN: at 1 the weight is infinite. Use r/(n+1)."
         )
-    weights = -xp.log1p(-values)
-    mass = xp.ones_like(weights) if sample_weight is None else backend.asarray(sample_weight, loss)
-    return backend.deliver(xp.sum(mass * weights * loss, axis=-1) / sample.total)
+    own = -xp.log1p(-values) * loss
+    if sample_weight is not None:
+        own = own * backend.asarray(sample_weight, loss)
+    return backend.deliver(xp.sum(own, axis=-1) / total)
 
 
-# excess -------------------------------------------------------------------------------------------
-#
-# AURC beside the best any ordering of the same losses could do.
-
-
-Oracle = Literal["empirical", "asymptotic"]
+# AURC beside the best any ordering of the same losses could do ------------------------------------
 
 
 def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tuple[Array, Array, Array]:
     """AURC, oracle AURC and risk of one sample."""
-    xp = np if sample.backend.host else sample.backend.xp
+    check_choice(sample.name, "oracle", oracle, get_args(Oracle))
     if sample.backend.host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
         n, errors = float(len(sample.loss)), float(np.count_nonzero(sample.loss))
         risk: Array = np.asarray(errors / n)
-        best: Array = area(zero_one_oracle_rows(errors, n), estimator, "expected")
+        best: Array = core.area(core.zero_one_oracle_rows(errors, n), estimator, "expected")
     else:
         rows = sample.rows()
         risk = rows.S[..., -1] / rows.W[..., 0]
-        best = _best(sample, estimator)
+        best = core.oracle_area(sample.backend.full_xp, sample.loss, sample.weight, estimator)
     if oracle == "asymptotic":
-        _zero_one_only(sample)
-        best = asymptotic_oracle(xp, risk)
-    return area_of(sample, estimator, ties), best, risk
-
-
-def _best(sample: Sample, estimator: str) -> Array:
-    return oracle_area(sample.backend.full_xp, sample.loss, sample.weight, estimator)
-
-
-def _zero_one_only(sample: Sample) -> None:
-    if not sample.is_zero_one():
-        raise InputError(
-            f'{sample.name}: oracle="asymptotic" is R + (1-R) ln(1-R), which holds for 0/1 loss only. '
-            f'Use oracle="empirical".'
-        )
+        if not sample.is_zero_one():
+            raise InputError(
+                f'{sample.name}: oracle="asymptotic" is R + (1-R) ln(1-R), which holds for 0/1 loss only. '
+                f'Use oracle="empirical".'
+            )
+        best = core.asymptotic_oracle(sample.backend.xp, risk)
+    return _area_of(sample, estimator, ties), best, risk
 
 
 @by_group(lower_is_better=True)
@@ -227,16 +219,40 @@ def oracle_aurc(
     sample_weight: Array | None = None,
     abstained: Array | None = None,
 ) -> Array:
-    r"""AURC of the best possible ordering of these losses (smallest on top); `confidence` is not read.
+    r"""AURC of the best possible ordering of these losses (smallest on top); lower is better.
 
     .. math:: \mathrm{AURC}^* = \frac1n\sum_{k=1}^n \frac1k \sum_{j\le k} \ell_{(j)}
 
+    Equal losses are not tied: each sample is a threshold of its own.
+
+    Parameters
+    ----------
+    loss : array, shape (..., n)
+        One loss per sample along the last axis; leading axes are batches.
+    confidence : array, optional
+        Not read; here so that all areas are called alike.
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights.
+    oracle : {"empirical", "asymptotic"}
+        "asymptotic": the population value for 0/1 loss, R + (1-R) ln(1-R).
+    sample_weight : array, optional
+        Non-negative. "log" and "loo" take whole numbers (repetitions) only.
+    abstained : bool array, optional
+        Samples never accepted; they are left out.
+    groups : array, optional
+        One label per sample: answers with a `Grouped` result.
+
+    Returns
+    -------
+    float for numpy vectors; an array of the input's library, where the input lives, otherwise.
+
+    Examples
+    --------
     >>> round(oracle_aurc([0, 0, 1]), 6)
     0.111111
     """
     same = loss if confidence is None else confidence
-    check_choice("oracle_aurc", "oracle", oracle, get_args(Oracle))
-    sample = area_sample("oracle_aurc", loss, same, estimator, "threshold", sample_weight, abstained)
+    sample = _area_sample("oracle_aurc", loss, same, estimator, "threshold", sample_weight, abstained)
     return sample.deliver(_excess_parts(sample, estimator, "threshold", oracle)[1])
 
 
@@ -256,13 +272,33 @@ def e_aurc(
 
     .. math:: \mathrm{E\text{-}AURC} = \mathrm{AURC} - \mathrm{AURC}^*
 
-    `oracle="asymptotic"` takes the population value for 0/1 loss, R + (1-R) ln(1-R), instead of the empirical one.
+    Parameters
+    ----------
+    loss, confidence : array, shape (..., n)
+        One loss and one confidence (higher = surer) per sample along the last axis; leading axes are batches.
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights, for the area and for the oracle.
+    ties : {"threshold", "expected"}
+        "threshold": equal confidences are accepted together. "expected": mean over random orders of equals.
+    oracle : {"empirical", "asymptotic"}
+        "asymptotic": the population value for 0/1 loss, R + (1-R) ln(1-R).
+    sample_weight : array, optional
+        Non-negative. "log", "loo" and ties="expected" take whole numbers (repetitions) only.
+    abstained : bool array, optional
+        Samples never accepted; the area is over the coverage that can be attained.
+    groups : array, optional
+        One label per sample: answers with a `Grouped` result.
 
+    Returns
+    -------
+    float for numpy vectors; an array of the input's library, where the input lives, otherwise.
+
+    Examples
+    --------
     >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
     0.0
     """
-    check_choice("e_aurc", "oracle", oracle, get_args(Oracle))
-    sample = area_sample("e_aurc", loss, confidence, estimator, ties, sample_weight, abstained)
+    sample = _area_sample("e_aurc", loss, confidence, estimator, ties, sample_weight, abstained)
     value, best, _ = _excess_parts(sample, estimator, ties, oracle)
     return sample.deliver(value - best)
 
@@ -286,13 +322,35 @@ def naurc(
     When every loss is the same (all right, all wrong) no ordering can do better or worse: the value is 0.
     Estimators by which the best order exceeds R ("2sele" of many errors) give an InfeasibleError.
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (..., n)
+        One loss and one confidence (higher = surer) per sample along the last axis; leading axes are batches.
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights, for the area and for the oracle.
+    ties : {"threshold", "expected"}
+        "threshold": equal confidences are accepted together. "expected": mean over random orders of equals.
+    oracle : {"empirical", "asymptotic"}
+        "asymptotic": the population value for 0/1 loss, R + (1-R) ln(1-R).
+    sample_weight : array, optional
+        Non-negative. "log", "loo" and ties="expected" take whole numbers (repetitions) only.
+    abstained : bool array, optional
+        Samples never accepted; the area is over the coverage that can be attained.
+    groups : array, optional
+        One label per sample: answers with a `Grouped` result.
+
+    Returns
+    -------
+    float for numpy vectors; an array of the input's library, where the input lives, otherwise.
+
+    Examples
+    --------
     >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
     0.0
     """
-    check_choice("naurc", "oracle", oracle, get_args(Oracle))
-    sample = area_sample("naurc", loss, confidence, estimator, ties, sample_weight, abstained)
+    sample = _area_sample("naurc", loss, confidence, estimator, ties, sample_weight, abstained)
     value, best, risk = _excess_parts(sample, estimator, ties, oracle)
-    xp = np if sample.backend.host else sample.backend.xp
+    xp = sample.backend.xp
     room = risk - best
     some = room > 1e-14 * xp.abs(risk)
     if is_concrete(sample.loss) and bool(xp.any(~some & (value - best > 1e-12 * xp.abs(best)))):
@@ -303,9 +361,7 @@ def naurc(
     return sample.deliver(xp.where(some, value - best, 0.0) / xp.where(some, room, 1.0))
 
 
-# weights ------------------------------------------------------------------------------------------
-#
-# The weights themselves: what makes AURC a weighted mean of losses.
+# The weights themselves: what makes AURC a weighted mean of losses --------------------------------
 
 
 def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
@@ -313,6 +369,20 @@ def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
 
     harmonic :math:`H_n - H_{n-r}`, log :math:`-\ln(1-r/(n+1))`, loo :math:`H_{n-1}-H_{n-r}`, sele :math:`r/n`.
 
+    Parameters
+    ----------
+    n : int
+        How many samples.
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The weight of rank r stands at place r - 1.
+
+    Examples
+    --------
     >>> rank_weights(3).round(4).tolist()
     [0.3333, 0.8333, 1.8333]
     """
@@ -324,21 +394,11 @@ def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
 
 @overload
 def weights(
-    confidence: Vector,
-    /,
-    *,
-    estimator: Estimator = "harmonic",
-    ties: Ties = "threshold",
-    sample_weight: Array | None = None,
+    confidence: Vector, /, *, estimator: Estimator = ..., ties: Ties = ..., sample_weight: Array | None = None
 ) -> np.ndarray: ...
 @overload
 def weights(
-    confidence: Array,
-    /,
-    *,
-    estimator: Estimator = "harmonic",
-    ties: Ties = "threshold",
-    sample_weight: Array | None = None,
+    confidence: Array, /, *, estimator: Estimator = ..., ties: Ties = ..., sample_weight: Array | None = None
 ) -> Array: ...
 def weights(
     confidence: Array,
@@ -350,6 +410,27 @@ def weights(
 ) -> Array:
     r"""Weight :math:`\hat\alpha_i` of each sample, in the order given: AURC is the mean of weight times loss.
 
+    .. math:: \hat\alpha_i = \sum_{j:\, g_j \le g_i} \frac{1}{\#\{k: g_k \ge g_j\}}
+
+    for "harmonic" with ties="threshold" and unit weights; `rank_weights` has the others.
+
+    Parameters
+    ----------
+    confidence : array, shape (..., n)
+        Higher = surer; leading axes are batches.
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights.
+    ties : {"threshold", "expected"}
+        "threshold": equal confidences are accepted together. "expected": mean over random orders of equals.
+    sample_weight : array, optional
+        Non-negative. "log", "loo" and ties="expected" take whole numbers (repetitions) only.
+
+    Returns
+    -------
+    array of the shape of `confidence`, where the input lives.
+
+    Examples
+    --------
     >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top
     [1.3333, 0.3333, 1.3333]
     """
@@ -357,8 +438,7 @@ def weights(
     check_choice("weights", "ties", ties, TIES)
     backend = backend_of(confidence, sample_weight)
     _, g = check_pair("weights", backend, confidence, confidence)
-    w = None
-    if sample_weight is not None:
-        w = check_weight("weights", backend, sample_weight, g, needs_whole_weights(estimator, ties))
-    xp = backend.full_xp
-    return backend.deliver(core.sample_weights(xp, g, w, estimator, ties))
+    w = sample_weight
+    if w is not None:
+        w = check_weight("weights", backend, w, g, needs_whole_weights(estimator, ties))
+    return backend.deliver(core.sample_weights(backend.full_xp, g, w, estimator, ties))

@@ -1,12 +1,10 @@
-"""Any metric by group: per-group values, their plain mean, and the worst."""
+"""Splitting by group, the one home of it; a metric within each group, their plain mean, and the worst."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, Protocol, cast, overload
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +12,30 @@ from abstain._arrays import Array, backend_of, to_host
 from abstain.errors import InputError, ShapeError
 
 _SAMPLE_ALIGNED = ("sample_weight", "abstained")
-Vector = Sequence[float] | np.ndarray
-Options = ParamSpec("Options")
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """A metric within each group. `macro` is the plain mean over groups, `worst` the group a user should fear."""
+    """A metric within each group: what a metric answers when it is given `groups=`.
+
+    Attributes
+    ----------
+    metric : str
+        Name of the metric.
+    values : dict
+        The metric of each group, by label; samples without a label are the group None.
+    counts : dict
+        Samples in each group.
+    lower_is_better : bool
+        Which way `worst` looks.
+
+    Examples
+    --------
+    >>> from abstain import aurc
+    >>> by_site = aurc([0, 1, 0, 0], [0.9, 0.8, 0.7, 0.6], groups=["a", "a", "b", "b"])
+    >>> by_site.values, by_site.macro, by_site.worst_group
+    ({'a': 0.25, 'b': 0.0}, 0.125, 'a')
+    """
 
     metric: str
     values: dict[Any, float]
@@ -49,83 +64,25 @@ class Grouped:
         return "\n".join([f"{self.metric} by group:", *lines, tail])
 
 
-class GroupableMetric(Protocol[Options]):
-    """A metric with its `groups=` option, as type checkers and editors see it.
-
-    The metric's own parameters come from its definition. A keyword cannot be added to them (PEP 612), so the
-    call with `groups` is an overload of its own, whose other options are checked when it runs. A numpy array
-    counts as a vector, the common case: its number of dimensions is unknown to type checkers, and a batch gives
-    an array.
-    """
-
-    __name__: str
-
-    @overload
-    def __call__(self, loss: Vector, /, *args: Options.args, **options: Options.kwargs) -> float: ...
-    @overload
-    def __call__(self, loss: Array, /, *args: Options.args, **options: Options.kwargs) -> Array: ...
-    @overload
-    def __call__(
-        self, loss: Array, confidence: Array = None, /, *, groups: None, **options: Any
-    ) -> Array: ...
-    @overload
-    def __call__(
-        self, loss: Array, confidence: Array = None, /, *, groups: Array, **options: Any
-    ) -> Grouped: ...
-
-
-def by_group(
-    lower_is_better: bool,
-) -> Callable[[Callable[Concatenate[Array, Options], Array]], GroupableMetric[Options]]:
-    """Give a metric its `groups=` option: one label per sample; missing ones (None, NaN) are the group None."""
-
-    def wrap(metric: Callable[Concatenate[Array, Options], Array]) -> GroupableMetric[Options]:
-        @functools.wraps(metric)
-        def grouped(
-            loss: Array, confidence: Array = None, /, *, groups: Array | None = None, **options: Any
-        ) -> Any:
-            if groups is None:
-                return cast(Any, metric)(loss, confidence, **options)
-            return _per_group(metric, loss, confidence, groups, options, lower_is_better)
-
-        own = inspect.signature(metric)
-        groups = inspect.Parameter(
-            "groups", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Array | None"
-        )
-        cast(Any, grouped).__signature__ = own.replace(parameters=[*own.parameters.values(), groups])
-        return cast(GroupableMetric[Options], grouped)
-
-    return wrap
-
-
-def _per_group(
-    metric: Callable[..., Any],
-    loss: Array,
-    confidence: Array,
-    groups: Array,
-    options: dict[str, Any],
-    lower: bool,
-) -> Grouped:
+def per_group(
+    metric: Callable[..., Any], loss: Array, confidence: Array, groups: Array, options: dict[str, Any]
+) -> tuple[dict[Any, float], dict[Any, int]]:
+    """The metric within each group, and the number of its samples."""
     name = metric.__name__
-    labels, codes = group_codes(name, groups)
-    if codes.shape != np.shape(loss):
-        raise ShapeError(
-            f"{name}: `groups` must be a vector with one label per sample, "
-            f"got {codes.shape} for {tuple(np.shape(loss))}."
-        )
-    if not labels:
-        raise InputError(f"{name}: needs at least one sample, got none.")
+    labels, codes = group_codes(name, groups, np.shape(loss))
     values, counts = {}, {}
     for code, label in enumerate(labels):
         mask = codes == code
         part = {k: _subset(v, mask) if k in _SAMPLE_ALIGNED else v for k, v in options.items()}
         values[label] = float(metric(_subset(loss, mask), _subset(confidence, mask), **part))
         counts[label] = int(mask.sum())
-    return Grouped(name, values, counts, lower)
+    return values, counts
 
 
-def group_codes(name: str, groups: Array) -> tuple[list[Any], np.ndarray]:
-    """The distinct labels in order, and the place of each sample's label among them.
+def group_codes(
+    name: str, groups: Array, shape: tuple[int, ...] | None = None
+) -> tuple[list[Any], np.ndarray]:
+    """The distinct labels in order, and the place of each sample's label among them; `shape`: that of the samples.
 
     Labels may be of any kind: numbers, strings, a pandas column or categorical. Missing ones, however written
     (None, NaN, NaT, pandas.NA), are one group, named None and listed last.
@@ -138,6 +95,12 @@ def group_codes(name: str, groups: Array) -> tuple[list[Any], np.ndarray]:
         raise ShapeError(
             f"{name}: `groups` must be a vector with one label per sample, got shape {given.shape}."
         )
+    if shape is not None and given.shape != tuple(shape):
+        raise ShapeError(
+            f"{name}: `groups` must be a vector with one label per sample, got {given.shape} for {tuple(shape)}."
+        )
+    if shape is not None and not len(given):
+        raise InputError(f"{name}: needs at least one sample, got none.")
     if given.dtype != object:
         found, codes = np.unique(given, return_inverse=True)  # NaN and NaT stand last, once
         return [None if _is_missing(label) else label.item() for label in found], codes
@@ -163,9 +126,8 @@ def _is_missing(label: Any) -> bool:
     if label is None:
         return True
     same = label == label
-    return (
-        type(same).__name__ == "NAType" or not same
-    )  # NaN and NaT differ from themselves, pandas.NA says NA
+    # NaN and NaT differ from themselves, pandas.NA says NA
+    return type(same).__name__ == "NAType" or not same
 
 
 def _subset(x: Array | None, mask: np.ndarray) -> Array | None:
@@ -176,8 +138,24 @@ def _subset(x: Array | None, mask: np.ndarray) -> Array | None:
 
 
 def balanced_weights(groups: Array) -> np.ndarray:
-    """Sample weights that give every group (or class) the same mass, n samples in all.
+    r"""Sample weights that give every group (or class) the same mass, n samples in all.
 
+    .. math:: w_i = \frac{n}{G\, n_{g(i)}}
+
+    with G groups, of which the sample's own has :math:`n_{g(i)}` members.
+
+    Parameters
+    ----------
+    groups : array, shape (n,)
+        One label per sample; missing ones (None, NaN) are a group of their own.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        For `sample_weight=`.
+
+    Examples
+    --------
     >>> balanced_weights(["a", "a", "a", "b"]).round(3).tolist()
     [0.667, 0.667, 0.667, 2.0]
     """

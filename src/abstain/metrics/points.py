@@ -9,18 +9,37 @@ import numpy as np
 from abstain._arrays import Array, float_dtype
 from abstain._check import check_fraction, check_nonnegative
 from abstain.core import points
-from abstain.core.rows import Blocks, Rows, rows_of_sorted, sort_samples
-from abstain.errors import InfeasibleError, ShapeError
-from abstain.metrics._sample import Sample, prepare
-from abstain.metrics.groups import by_group
+from abstain.core.rows import rows_of_sorted, sort_samples
+from abstain.core.sorting import rank
+from abstain.errors import InfeasibleError
+from abstain.metrics._sample import Sample, by_group, prepare
 
 
 @dataclass(frozen=True)
 class RiskCoverageCurve:
-    """Points from the most confident down; accept when `confidence >= threshold`.
+    """One point for each distinct confidence, from the most confident down.
 
-    coverage: share accepted. risk: mean loss of the accepted. generalised_risk: their loss per sample of the whole
-    set. count: samples accepted. `abstained` is the share that can never be accepted.
+    Attributes
+    ----------
+    coverage : array
+        Share accepted.
+    risk : array
+        Mean loss of the accepted.
+    generalised_risk : array
+        Loss of the accepted per sample of the whole set.
+    threshold : array
+        Accept when `confidence >= threshold`.
+    count : array
+        Samples accepted.
+    n : int
+        Samples in all.
+    abstained : float
+        The share that can never be accepted.
+
+    Examples
+    --------
+    >>> risk_coverage_curve([0, 1, 0], [0.9, 0.8, 0.8])
+    RiskCoverageCurve(2 points, n = 3, risk 0 at coverage 0.3333 to 0.3333 at 1)
     """
 
     coverage: Array
@@ -45,57 +64,62 @@ class RiskCoverageCurve:
 
 
 def risk_coverage_curve(
-    loss: Array,
-    confidence: Array,
-    /,
-    *,
-    sample_weight: Array | None = None,
-    abstained: Array | None = None,
+    loss: Array, confidence: Array, /, *, sample_weight: Array | None = None, abstained: Array | None = None
 ) -> RiskCoverageCurve:
-    """Coverage, risk, generalised risk, threshold and count at every distinct confidence.
+    r"""Coverage, risk, generalised risk, threshold and count at every distinct confidence.
 
-    The arrays of the curve live where the input lives.
+    .. math:: c(t) = P(g \ge t), \qquad R(t) = E[\ell \mid g \ge t]
 
+    Equal confidences are one point: they are accepted together.
+
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        One loss and one confidence (higher = surer) per sample.
+    sample_weight : array, optional
+        Non-negative; a sample counts as much as its weight.
+    abstained : bool array, optional
+        Samples never accepted; they count in the coverage.
+
+    Returns
+    -------
+    RiskCoverageCurve
+        Its arrays live where the input lives.
+
+    Examples
+    --------
     >>> curve = risk_coverage_curve([0, 1, 0], [0.9, 0.8, 0.8])
     >>> curve.coverage.round(3).tolist(), curve.risk.round(3).tolist(), curve.threshold.tolist()
     ([0.333, 1.0], [0.0, 0.333], [0.9, 0.8])
     """
-    sample = prepare("risk_coverage_curve", loss, confidence, sample_weight, abstained)
-    if sample.loss.ndim != 1:
-        shape = tuple(sample.loss.shape)
-        raise ShapeError(f"risk_coverage_curve: takes one vector, got shape {shape}. Loop over the batch.")
-    rows, threshold, count = _on_host(sample) if sample.backend.host else _on_device(sample)
+    sample = prepare("risk_coverage_curve", loss, confidence, sample_weight, abstained, vector=True)
+    N, S, threshold, count = _on_host(sample) if sample.backend.host else _on_device(sample)
     total = float(sample.total)
-    deliver = sample.deliver
     return RiskCoverageCurve(
-        coverage=deliver(rows.N / total),
-        risk=deliver(rows.risk),
-        generalised_risk=deliver(rows.S / total),
-        threshold=deliver(threshold),
-        count=deliver(count),
-        n=len(loss) if isinstance(loss, (list, tuple)) else int(loss.shape[0]),
-        abstained=1 - float(rows.W[0]) / total,
+        coverage=sample.deliver(N / total),
+        risk=sample.deliver(S / N),
+        generalised_risk=sample.deliver(S / total),
+        threshold=sample.deliver(threshold),
+        count=sample.deliver(count),
+        n=np.shape(loss)[0],
+        abstained=1 - float(sample.answered) / total,
     )
 
 
-def _on_host(sample: Sample) -> tuple[Rows, Array, Array]:
-    blocks = Blocks.from_samples(sample.loss, sample.confidence, sample.weight)
-    return blocks.rows(), blocks.confidence[::-1], np.cumsum(blocks.count[::-1])
+def _on_host(sample: Sample) -> tuple[Array, Array, Array, Array]:
+    """At each block: mass and loss accepted, its confidence, and how many samples are accepted."""
+    ranked = rank(sample.loss, sample.confidence, sample.weight)
+    count = ranked.block_ends()
+    return ranked.cum_weight[count], ranked.cum_loss[count], ranked.decode(ranked.heads[count - 1]), count
 
 
-def _on_device(sample: Sample) -> tuple[Rows, Array, Array]:
+def _on_device(sample: Sample) -> tuple[Array, Array, Array, Array]:
     xp = sample.backend.xp
     loss, ranked, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
     ends = xp.concat([ranked[1:] != ranked[:-1], xp.ones_like(ranked[:1], dtype=xp.bool)])
     rows = rows_of_sorted(xp, loss, ends, weight)
     kept = xp.nonzero(rows.m > 0)[0]
-    m, L, N, S = (xp.take(column, kept) for column in (rows.m, rows.L, rows.N, rows.S))
-    return Rows(m, L, N, S, rows.W, xp, False), xp.take(ranked, kept), kept + 1
-
-
-# points -------------------------------------------------------------------------------------------
-#
-# Numbers at one operating point.
+    return xp.take(rows.N, kept), xp.take(rows.S, kept), xp.take(ranked, kept), kept + 1
 
 
 @by_group(lower_is_better=True)
@@ -107,19 +131,38 @@ def risk(
     sample_weight: Array | None = None,
     abstained: Array | None = None,
 ) -> Array:
-    """Mean loss over all answered samples (coverage 1 unless some abstained); lower is better.
+    r"""Mean loss over all answered samples (coverage 1 unless some abstained); lower is better.
 
+    .. math:: R = \frac{\sum_i w_i \ell_i}{\sum_i w_i}
+
+    Parameters
+    ----------
+    loss : array, shape (..., n)
+        One loss per sample along the last axis; leading axes are batches.
+    confidence : array, optional
+        Not read; here so that all metrics are called alike.
+    sample_weight : array, optional
+        Non-negative; a sample counts as much as its weight.
+    abstained : bool array, optional
+        Samples never accepted; they are left out.
+    groups : array, optional
+        One label per sample: answers with a `Grouped` result.
+
+    Returns
+    -------
+    float for numpy vectors; an array of the input's library, where the input lives, otherwise.
+
+    Examples
+    --------
     >>> risk([0, 1, 0, 0, 1])
     0.4
     """
     sample = prepare("risk", loss, loss if confidence is None else confidence, sample_weight, abstained)
     xp = sample.backend.xp
-    wide = float_dtype(xp)
-    loss = xp.astype(sample.loss, wide)
-    if sample.weight is None:
-        return sample.deliver(xp.mean(loss, axis=-1))
-    weight = xp.astype(sample.weight, wide)
-    return sample.deliver(xp.sum(weight * loss, axis=-1) / xp.sum(weight, axis=-1))
+    lost = xp.astype(sample.loss, float_dtype(xp))
+    if sample.weight is not None:
+        lost = lost * xp.astype(sample.weight, float_dtype(xp))
+    return sample.deliver(xp.sum(lost, axis=-1) / sample.answered)
 
 
 @by_group(lower_is_better=True)
@@ -138,6 +181,25 @@ def risk_at_coverage(
 
     Ties are accepted together, so the coverage reached may be larger than the one asked for.
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (..., n)
+        One loss and one confidence (higher = surer) per sample along the last axis; leading axes are batches.
+    coverage : float in (0, 1]
+        The share of the samples to accept at least.
+    sample_weight : array, optional
+        Non-negative; a sample counts as much as its weight.
+    abstained : bool array, optional
+        Samples never accepted; they count in the coverage.
+    groups : array, optional
+        One label per sample: answers with a `Grouped` result.
+
+    Returns
+    -------
+    float for numpy vectors; an array of the input's library, where the input lives, otherwise.
+
+    Examples
+    --------
     >>> risk_at_coverage([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5], coverage=0.6)
     0.3333333333333333
     """
@@ -162,10 +224,32 @@ def coverage_at_risk(
     sample_weight: Array | None = None,
     abstained: Array | None = None,
 ) -> Array:
-    """Largest coverage whose selective risk is at most `risk`, 0 when no threshold does it; higher is better.
+    r"""Largest coverage whose selective risk is at most `risk`, 0 when no threshold does it; higher is better.
 
-    This is the empirical figure and promises nothing about new data: see `select_threshold` for a guarantee.
+    .. math:: \max_t \{ P(g \ge t) : E[\ell \mid g \ge t] \le r \}
 
+    Equal confidences are accepted together. This is the empirical figure and promises nothing about new data: see
+    `select_threshold` for a guarantee.
+
+    Parameters
+    ----------
+    loss, confidence : array, shape (..., n)
+        One loss and one confidence (higher = surer) per sample along the last axis; leading axes are batches.
+    risk : float
+        The largest mean loss of the accepted, on the scale of `loss`.
+    sample_weight : array, optional
+        Non-negative; a sample counts as much as its weight.
+    abstained : bool array, optional
+        Samples never accepted; they count in the coverage.
+    groups : array, optional
+        One label per sample: answers with a `Grouped` result.
+
+    Returns
+    -------
+    float for numpy vectors; an array of the input's library, where the input lives, otherwise.
+
+    Examples
+    --------
     >>> coverage_at_risk([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5], risk=0.25)
     0.8
     """
@@ -189,8 +273,30 @@ def rejection_cost(
 
     .. math:: C(t) = E[\ell\,1(g \ge t)] + d\,P(g < t)
 
-    Rejecting everything is always among the choices, so the best cost is at most `cost`.
+    Equal confidences are accepted together. Rejecting everything is always among the choices, so the best cost is at
+    most `cost`.
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (..., n)
+        One loss and one confidence (higher = surer) per sample along the last axis; leading axes are batches.
+    cost : float
+        What a rejection costs, on the scale of `loss`.
+    threshold : float, optional
+        Accept when `confidence >= threshold`; without it the best one on these samples.
+    sample_weight : array, optional
+        Non-negative; a sample counts as much as its weight.
+    abstained : bool array, optional
+        Samples never accepted; they cost what a rejection costs.
+    groups : array, optional
+        One label per sample: answers with a `Grouped` result.
+
+    Returns
+    -------
+    float for numpy vectors; an array of the input's library, where the input lives, otherwise.
+
+    Examples
+    --------
     >>> rejection_cost([0, 0, 1], [0.9, 0.8, 0.1], cost=0.3)  # reject the last: 0.3 / 3
     0.09999999999999999
     """
@@ -210,7 +316,25 @@ def rejection_cost(
 
 @dataclass(frozen=True)
 class RejectionPoint:
-    """The cheapest threshold: accept when `confidence >= threshold`; None rejects everything."""
+    """The cheapest threshold, as `best_rejection` finds it.
+
+    Attributes
+    ----------
+    threshold : float or None
+        Accept when `confidence >= threshold`; None rejects everything.
+    cost : float
+        Chow's cost per sample there.
+    coverage : float
+        Share accepted.
+    risk : float or None
+        Mean loss of the accepted; None when nothing is.
+
+    Examples
+    --------
+    >>> point = best_rejection([0, 0, 1], [0.9, 0.8, 0.1], cost=0.3)
+    >>> point.threshold, round(point.coverage, 3), point.risk
+    (0.8, 0.667, 0.0)
+    """
 
     threshold: float | None
     cost: float
@@ -227,8 +351,27 @@ def best_rejection(
     sample_weight: Array | None = None,
     abstained: Array | None = None,
 ) -> RejectionPoint:
-    """The threshold of least Chow cost on this sample (the largest coverage among equals).
+    r"""The threshold of least Chow cost on this sample (the largest coverage among equals).
 
+    .. math:: \arg\min_t\; E[\ell\,1(g \ge t)] + d\,P(g < t)
+
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        One loss and one confidence (higher = surer) per sample.
+    cost : float
+        What a rejection costs, on the scale of `loss`.
+    sample_weight : array, optional
+        Non-negative; a sample counts as much as its weight.
+    abstained : bool array, optional
+        Samples never accepted; they cost what a rejection costs.
+
+    Returns
+    -------
+    RejectionPoint
+
+    Examples
+    --------
     >>> best_rejection([0, 0, 1], [0.9, 0.8, 0.1], cost=0.3).threshold
     0.8
     """
@@ -238,9 +381,5 @@ def best_rejection(
     place = points.cheapest(costs) - 1
     if place < 0:
         return RejectionPoint(None, d, 0.0, None)
-    return RejectionPoint(
-        float(curve.threshold[place]),
-        float(costs[place + 1]),
-        float(curve.coverage[place]),
-        float(curve.risk[place]),
-    )
+    columns = (curve.threshold, costs[1:], curve.coverage, curve.risk)
+    return RejectionPoint(*(float(column[place]) for column in columns))

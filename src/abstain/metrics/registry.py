@@ -6,11 +6,12 @@ A name may carry its one number after an @: "risk_at_coverage@0.8", "coverage_at
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from abstain.errors import InputError
-from abstain.metrics import areas, detection, points
+from abstain.metrics import areas, detection
+from abstain.metrics.points import coverage_at_risk, risk, risk_at_coverage
 
 
 @dataclass(frozen=True)
@@ -18,27 +19,24 @@ class Metric:
     """A metric and what a table or a law needs to know of it.
 
     needs_zero_one: defined for losses 0 (right) and 1 (wrong) only. needs_both: undefined when all are right
-    or all are wrong. smooth: has an influence function, so that intervals need no resampling. argument: the
-    name of its one number. bounded: the largest value a 0/1 loss can give.
+    or all are wrong. smooth: has an influence function, so that intervals need no resampling. options: its one
+    number, if it takes one, and the estimator, if one was asked for. bounded: the largest value a 0/1 loss can give.
     """
 
     name: str
     label: str
     function: Callable[..., Any] = field(repr=False)
     lower_is_better: bool
+    options: tuple[tuple[str, Any], ...] = ()
     needs_zero_one: bool = False
     needs_both: bool = False
     smooth: bool = True
-    argument: str | None = None
-    options: tuple[tuple[str, Any], ...] = ()
     bounded: float = 1.0
 
     @property
     def key(self) -> str:
         """The name with its options, as `by_name` reads it back."""
-        given = dict(self.options)
-        number = f"@{given.pop(self.argument):g}" if self.argument in given else ""
-        return self.name + number + "".join(f":{v}" for v in given.values())
+        return self.name + "".join(f":{v}" if k == "estimator" else f"@{v:g}" for k, v in self.options)
 
     @property
     def arrow(self) -> str:
@@ -55,33 +53,17 @@ _ALL = (
     Metric("augrc", "AUGRC", areas.augrc, True, bounded=0.5),
     Metric("e_aurc", "E-AURC", areas.e_aurc, True),
     Metric("naurc", "NAURC", areas.naurc, True, bounded=float("inf")),
-    Metric("risk", "risk", points.risk, True),
+    Metric("risk", "risk", risk, True),
     Metric("oracle_aurc", "oracle AURC", areas.oracle_aurc, True),
-    Metric("auroc", "AUROC of failures", detection.auroc, False, True, True),
+    Metric("auroc", "AUROC of failures", detection.auroc, False, (), True, True),
     Metric("prediction_rejection_ratio", "PRR", detection.prediction_rejection_ratio, False),
-    Metric("aupr_error", "AUPR of errors", detection.aupr_error, False, True, True, False),
-    Metric("aupr_success", "AUPR of successes", detection.aupr_success, False, True, True, False),
+    Metric("aupr_error", "AUPR of errors", detection.aupr_error, False, (), True, True, False),
+    Metric("aupr_success", "AUPR of successes", detection.aupr_success, False, (), True, True, False),
+    Metric("fpr_at_tpr", "FPR at TPR", detection.fpr_at_tpr, True, (("tpr", 0.95),), True, True, False),
     Metric(
-        "fpr_at_tpr", "FPR at TPR", detection.fpr_at_tpr, True, True, True, False, "tpr", (("tpr", 0.95),)
+        "risk_at_coverage", "risk at coverage", risk_at_coverage, True, (("coverage", 0.8),), smooth=False
     ),
-    Metric(
-        "risk_at_coverage",
-        "risk at coverage",
-        points.risk_at_coverage,
-        True,
-        smooth=False,
-        argument="coverage",
-        options=(("coverage", 0.8),),
-    ),
-    Metric(
-        "coverage_at_risk",
-        "coverage at risk",
-        points.coverage_at_risk,
-        False,
-        smooth=False,
-        argument="risk",
-        options=(("risk", 0.05),),
-    ),
+    Metric("coverage_at_risk", "coverage at risk", coverage_at_risk, False, (("risk", 0.05),), smooth=False),
 )
 METRICS = {metric.name: metric for metric in _ALL}
 ESTIMATED = ("aurc", "e_aurc", "naurc", "oracle_aurc")  # those that take `estimator=`
@@ -105,31 +87,17 @@ def by_name(metric: str | Metric) -> Metric:
             f"metrics.by_name: unknown metric {text!r}, the known ones are {', '.join(METRICS)}."
         )
     found = METRICS[name]
-    options = dict(found.options)
+    options: dict[str, Any] = dict(found.options)
     if number:
-        if found.argument is None:
+        if not options:
             raise InputError(f"metrics.by_name: {name} takes no number, got {text!r}.")
-        options[found.argument] = _as_number(text, number)
+        try:
+            options = dict.fromkeys(options, float(number))
+        except ValueError:
+            raise InputError(f"metrics.by_name: after the @ a number must stand, got {text!r}.") from None
     if estimator:
         if name not in ESTIMATED:
             raise InputError(f"metrics.by_name: {name} takes no estimator, got {text!r}.")
         options["estimator"] = estimator
-    return _with(found, tuple(options.items()))
-
-
-def _as_number(text: Any, number: str) -> float:
-    try:
-        return float(number)
-    except ValueError:
-        raise InputError(f"metrics.by_name: after the @ a number must stand, got {text!r}.") from None
-
-
-def _with(metric: Metric, options: tuple[tuple[str, Any], ...]) -> Metric:
-    from dataclasses import replace
-
-    if options == metric.options and metric.argument is None:
-        return metric
-    given = dict(options)
-    number = f" {given[metric.argument]:g}" if metric.argument else ""
-    estimator = f" ({given['estimator']})" if "estimator" in given else ""
-    return replace(metric, options=options, label=metric.label + number + estimator)
+    told = "".join(f" ({v})" if k == "estimator" else f" {v:g}" for k, v in options.items())
+    return replace(found, options=tuple(options.items()), label=found.label + told) if options else found
