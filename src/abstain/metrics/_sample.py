@@ -116,12 +116,10 @@ class GroupableMetric(Protocol[Options]):
     @overload
     def __call__(self, loss: Array, /, *args: Options.args, **options: Options.kwargs) -> Array: ...
     @overload
-    def __call__(
-        self, loss: Array, confidence: Array = None, /, *, groups: None, **options: Any
-    ) -> Array: ...
+    def __call__(self, loss: Array, confidence: Array = None, /, *, groups: None, **more: Any) -> Array: ...
     @overload
     def __call__(
-        self, loss: Array, confidence: Array = None, /, *, groups: Array, **options: Any
+        self, loss: Array, confidence: Array = None, /, *, groups: Array, **more: Any
     ) -> Grouped: ...
 
 
@@ -141,9 +139,8 @@ def by_group(
             return Grouped(metric.__name__, *found, lower_is_better)
 
         own = inspect.signature(metric)
-        groups = inspect.Parameter(
-            "groups", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Array | None"
-        )
+        kind = inspect.Parameter.KEYWORD_ONLY
+        groups = inspect.Parameter("groups", kind, default=None, annotation="Array | None")
         cast(Any, grouped).__signature__ = own.replace(parameters=[*own.parameters.values(), groups])
         return cast(GroupableMetric[Options], grouped)
 

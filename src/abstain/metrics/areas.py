@@ -19,13 +19,11 @@ Cdf = Callable[[Array], Array] | Array | None
 Oracle = Literal["empirical", "asymptotic"]
 
 
-def _area_sample(
-    name: str, loss: Array, confidence: Array, estimator: str, ties: str, weight: Array, abstained: Array
-) -> Sample:
-    """Checked inputs of an area with its options."""
+def _checked(name: str, estimator: str, ties: str) -> str:
+    """The options of an area, checked: which of them needs weights that are whole numbers, if any does."""
     check_choice(name, "estimator", estimator, ESTIMATORS)
     check_choice(name, "ties", ties, TIES)
-    return prepare(name, loss, confidence, weight, abstained, needs_whole_weights(estimator, ties))
+    return needs_whole_weights(estimator, ties)
 
 
 def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
@@ -82,7 +80,7 @@ def aurc(
     >>> aurc([1, 0, 0, 0, 1], [0.9, 0.9, 0.9, 0.5, 0.5])  # ties are accepted together: 1/3 and 2/5
     0.36
     """
-    sample = _area_sample("aurc", loss, confidence, estimator, ties, sample_weight, abstained)
+    sample = prepare("aurc", loss, confidence, sample_weight, abstained, _checked("aurc", estimator, ties))
     return sample.deliver(_area_of(sample, estimator, ties))
 
 
@@ -124,7 +122,7 @@ def augrc(
     >>> augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
     0.2
     """
-    sample = _area_sample("augrc", loss, confidence, "sele", ties, sample_weight, abstained)
+    sample = prepare("augrc", loss, confidence, sample_weight, abstained, _checked("augrc", "sele", ties))
     value = _area_of(sample, "sele", ties)
     return sample.deliver(value if abstained is None else value * sample.answered / sample.total)
 
@@ -252,7 +250,8 @@ def oracle_aurc(
     0.111111
     """
     same = loss if confidence is None else confidence
-    sample = _area_sample("oracle_aurc", loss, same, estimator, "threshold", sample_weight, abstained)
+    whole = _checked("oracle_aurc", estimator, "threshold")
+    sample = prepare("oracle_aurc", loss, same, sample_weight, abstained, whole)
     return sample.deliver(_excess_parts(sample, estimator, "threshold", oracle)[1])
 
 
@@ -298,7 +297,9 @@ def e_aurc(
     >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
     0.0
     """
-    sample = _area_sample("e_aurc", loss, confidence, estimator, ties, sample_weight, abstained)
+    sample = prepare(
+        "e_aurc", loss, confidence, sample_weight, abstained, _checked("e_aurc", estimator, ties)
+    )
     value, best, _ = _excess_parts(sample, estimator, ties, oracle)
     return sample.deliver(value - best)
 
@@ -348,7 +349,7 @@ def naurc(
     >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
     0.0
     """
-    sample = _area_sample("naurc", loss, confidence, estimator, ties, sample_weight, abstained)
+    sample = prepare("naurc", loss, confidence, sample_weight, abstained, _checked("naurc", estimator, ties))
     value, best, risk = _excess_parts(sample, estimator, ties, oracle)
     xp = sample.backend.xp
     room = risk - best
@@ -434,11 +435,8 @@ def weights(
     >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top
     [1.3333, 0.3333, 1.3333]
     """
-    check_choice("weights", "estimator", estimator, ESTIMATORS)
-    check_choice("weights", "ties", ties, TIES)
+    whole = _checked("weights", estimator, ties)
     backend = backend_of(confidence, sample_weight)
     _, g = check_pair("weights", backend, confidence, confidence)
-    w = sample_weight
-    if w is not None:
-        w = check_weight("weights", backend, w, g, needs_whole_weights(estimator, ties))
+    w = None if sample_weight is None else check_weight("weights", backend, sample_weight, g, whole)
     return backend.deliver(core.sample_weights(backend.full_xp, g, w, estimator, ties))
