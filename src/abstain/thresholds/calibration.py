@@ -5,6 +5,7 @@ target cannot be certified.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from abstain._tables import frame
 from abstain.core.points import cheapest as least_cost
 from abstain.core.points import reaches
 from abstain.core.sorting import Ranked, is_zero_one, rank
-from abstain.errors import InputError, ShapeError
+from abstain.errors import InputError
 from abstain.metrics._sample import prepare
 from abstain.thresholds import testing
 from abstain.thresholds.testing import least_p_value, least_samples, plan, walk
@@ -65,47 +66,29 @@ class Calibration(NamedTuple):
 def calibrate(
     name: str, loss: Array, confidence: Array, sample_weight: Array | None, bounded: tuple[float, float]
 ) -> Calibration:
-    """Check and sort."""
-    sample = prepare(name, to_host(loss), to_host(confidence), to_host(sample_weight))
-    if sample.loss.ndim != 1:
-        raise ShapeError(f"{name}: takes one vector, got shape {sample.loss.shape}. Loop over the batch.")
-    low, high = _bounds(name, bounded)
-    return Calibration(
-        rank(_scale(name, sample.loss, low, high), sample.confidence, sample.weight), low, high
-    )
-
-
-def _bounds(name: str, bounded: tuple[float, float]) -> tuple[float, float]:
+    """Check, scale to [0, 1] and sort; a loss that takes the two ends only becomes 0/1 and is tested exactly."""
+    sample = prepare(name, to_host(loss), to_host(confidence), to_host(sample_weight), vector=True)
     try:
         low, high = (float(b) for b in bounded)
     except (TypeError, ValueError):
         raise InputError(f"{name}: `bounded` must be a pair (low, high), got {bounded!r}.") from None
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise InputError(f"{name}: `bounded` must be finite and rising, got ({low:g}, {high:g}).")
-    return low, high
-
-
-def _scale(name: str, loss: np.ndarray, low: float, high: float) -> np.ndarray:
-    """To [0, 1]; a loss that takes the two ends only becomes 0/1 and is tested exactly."""
-    if loss.dtype == bool and (low, high) == (0.0, 1.0):
-        return loss
-    smallest, largest = float(loss.min()), float(loss.max())
+    smallest, largest = float(sample.loss.min()), float(sample.loss.max())
     if smallest < low or largest > high:
         raise InputError(
             f"{name}: `loss` must lie within bounded=({low:g}, {high:g}), got values from {smallest:g} to "
             f"{largest:g}. No guarantee is possible without a bound that is known beforehand: pass "
             f"bounded=(low, high), or clip the loss and speak of the clipped one."
         )
-    if (low, high) == (0.0, 1.0):
-        return loss.astype(bool) if is_zero_one(loss) else loss
-    scaled = (loss.astype(np.float64) - low) / (high - low)
-    return scaled.astype(bool) if is_zero_one(scaled) else scaled
+    scaled = sample.loss
+    if (low, high) != (0.0, 1.0):
+        scaled = (scaled.astype(np.float64) - low) / (high - low)
+    scaled = scaled.astype(bool, copy=False) if is_zero_one(scaled) else scaled
+    return Calibration(rank(scaled, sample.confidence, sample.weight), low, high)
 
 
-# candidates ---------------------------------------------------------------------------------------
-#
-# The table a threshold was chosen from.
-
+# The table a threshold was chosen from ------------------------------------------------------------
 
 COLUMNS = ("value", "accepted", "coverage", "risk", "p_value", "level", "passed")
 
@@ -114,8 +97,27 @@ COLUMNS = ("value", "accepted", "coverage", "risk", "p_value", "level", "passed"
 class Candidates:
     """One row per threshold that was looked at, from few accepted to many.
 
-    value: accept when `confidence >= value`. accepted: samples at or above it. p_value: of "the risk here is above
-    the target"; level: what it was compared with (both NaN where nothing was tested). passed: could be chosen.
+    Attributes
+    ----------
+    value : ndarray
+        Accept when `confidence >= value`.
+    accepted : ndarray
+        Samples at or above it.
+    coverage, risk : ndarray
+        Share of the samples accepted, and their mean loss.
+    p_value, level : ndarray
+        Of "the risk here is above the target", and what it was compared with; both NaN where nothing was tested.
+    passed : ndarray
+        Could be chosen.
+
+    Examples
+    --------
+    >>> from abstain import select_threshold
+    >>> table = select_threshold([0, 0, 1], [0.9, 0.8, 0.1], risk=0.2, method="empirical").table
+    >>> table
+    Candidates(3 thresholds, 2 passed)
+    >>> table.value.tolist(), table.passed.tolist()
+    ([0.9, 0.8, 0.1], [True, True, False])
     """
 
     value: np.ndarray
@@ -141,47 +143,12 @@ class Candidates:
         return frame(self.columns(), library)
 
 
-def tabulate(
-    cal: Calibration,
-    count: np.ndarray,
-    value: np.ndarray,
-    passed: np.ndarray,
-    p_value: np.ndarray | None = None,
-    level: np.ndarray | None = None,
-) -> Candidates:
-    """Rows of one count are one threshold: it passed if any of its tests did."""
-    if not len(count):
-        empty = np.zeros(0)
-        return Candidates(empty, empty.astype(np.int64), empty, empty, empty, empty, empty.astype(bool))
-    unknown = np.full(len(count), np.nan)
-    p_value, level = unknown if p_value is None else p_value, unknown if level is None else level
-    starts = np.flatnonzero(np.append(True, count[1:] != count[:-1]))
-    some = count[starts] > 0
-    rows = starts[some]
-
-    def merged(rule: np.ufunc, x: np.ndarray) -> np.ndarray:
-        return np.asarray(rule.reduceat(x, starts))[some]
-
-    return Candidates(
-        value=value[rows],
-        accepted=count[rows].astype(np.int64),
-        coverage=cal.coverage(count[rows]),
-        risk=cal.risk(count[rows]),
-        p_value=p_value[rows],
-        level=merged(np.maximum, level),
-        passed=merged(np.logical_or, passed),
-    )
-
-
-# methods ------------------------------------------------------------------------------------------
-#
-# How a threshold is chosen: from the calibration data to the number of samples it accepts.
-
+# How a threshold is chosen: from the calibration data to the number of samples it accepts ----------
 
 _SHOWN = 400  # rows of the table where nothing is tested rank by rank
 
 
-class Choice(NamedTuple):
+class Selection(NamedTuple):
     """How many calibration samples are accepted (None: no threshold), from which value on, out of which table."""
 
     accepted: int | None
@@ -189,24 +156,44 @@ class Choice(NamedTuple):
     table: Candidates
 
 
-def _largest(count: np.ndarray, value: np.ndarray, passed: np.ndarray, table: Candidates) -> Choice:
-    good = np.flatnonzero(passed & (count > 0))
-    if not len(good):
-        return Choice(None, None, table)
-    best = good[np.argmax(count[good])]
-    return Choice(int(count[best]), float(value[best]), table)
+def _largest(
+    cal: Calibration,
+    count: np.ndarray,
+    value: np.ndarray,
+    passed: np.ndarray,
+    p_value: np.ndarray | None = None,
+    level: np.ndarray | None = None,
+) -> Selection:
+    """The largest that passed. Counts rise; rows of one count are one threshold: it passed if any of its tests did."""
+    unknown = np.full(len(count), np.nan)
+    starts = np.flatnonzero(count != np.append(-1, count[:-1]))
+    some = count[starts] > 0
+    rows = starts[some]
+    table = Candidates(
+        value=value[rows],
+        accepted=count[rows].astype(np.int64),
+        coverage=cal.coverage(count[rows]),
+        risk=cal.risk(count[rows]),
+        p_value=(unknown if p_value is None else p_value)[rows],
+        level=np.maximum.reduceat(unknown if level is None else level, starts)[some],
+        passed=np.logical_or.reduceat(passed, starts)[some],
+    )
+    if not table.passed.any():
+        return Selection(None, None, table)
+    best = np.flatnonzero(table.passed)[-1]
+    return Selection(int(table.accepted[best]), float(table.value[best]), table)
 
 
-def learn_then_test(cal: Calibration, risk: float, delta: float) -> Choice:
-    """Sequential tests from several starts (see `sequence`); `risk` is scaled to [0, 1]."""
+def learn_then_test(cal: Calibration, risk: float, delta: float) -> Selection:
+    """Sequential tests from several starts (see `testing`); `risk` is scaled to [0, 1]."""
     ranks, weights = plan(cal.n, risk, delta)
     count, value = cal.ranked.cut(ranks)
     p = cal.p_values(count, risk)
     level, passed = walk(p, weights, least_p_value(count, risk))
-    return _largest(count, value, passed, tabulate(cal, count, value, passed, p, level))
+    return _largest(cal, count, value, passed, p, level)
 
 
-def sgr(cal: Calibration, risk: float, delta: float) -> Choice:
+def sgr(cal: Calibration, risk: float, delta: float) -> Selection:
     """Geifman & El-Yaniv's binary search over ranks, each of its steps at delta / steps.
 
     Put right on three counts: errors are counted, not rounded from a mean; only a threshold whose own bound holds is
@@ -224,32 +211,27 @@ def sgr(cal: Calibration, risk: float, delta: float) -> Choice:
         low, high = (middle, high) if passed else (low, max(low, middle - 1))
     seen.sort()
     counts, values, p_values, oks = (np.asarray(column) for column in zip(*seen))
-    table = tabulate(cal, counts, values, oks, p_values, np.full(len(seen), delta / steps))
-    return _largest(counts, values, oks, table)
+    return _largest(cal, counts, values, oks, p_values, np.full(len(seen), delta / steps))
 
 
-def _curve(cal: Calibration, good: np.ndarray, ends: np.ndarray) -> Choice:
+def _curve(cal: Calibration, good: np.ndarray, ends: np.ndarray) -> Selection:
     """The largest of all blocks where `good` holds, and a table of some hundred of them.
 
     Here the threshold is the smallest confidence accepted: no test has spoken of the gap below it.
     """
-    chosen = int(ends[np.flatnonzero(good)[-1]]) if good.any() else None
-    shown = np.unique(np.linspace(0, len(ends) - 1, _SHOWN).astype(np.int64))
-    count = ends[shown] if chosen is None else np.union1d(ends[shown], chosen)
-    value = cal.ranked.values_at(count)
-    passed = good[np.searchsorted(ends, count)]
-    table = tabulate(cal, count, value, passed)
-    return Choice(chosen, None if chosen is None else float(value[count == chosen][0]), table)
+    shown = np.linspace(0, len(ends) - 1, _SHOWN).astype(np.int64)
+    shown = np.union1d(shown, np.flatnonzero(good)[-1:])
+    return _largest(cal, ends[shown], cal.ranked.values_at(ends[shown]), good[shown])
 
 
-def empirical(cal: Calibration, risk: float) -> Choice:
+def empirical(cal: Calibration, risk: float) -> Selection:
     """The largest coverage whose risk on the calibration data is at most `risk`: a description, not a promise."""
     ends = cal.ranked.block_ends()
     allowed = risk * cal.ranked.cum_weight[ends]
     return _curve(cal, cal.ranked.cum_loss[ends] <= allowed * (1 + 1e-12), ends)
 
 
-def conformal(cal: Calibration, risk: float) -> Choice:
+def conformal(cal: Calibration, risk: float) -> Selection:
     r"""Conformal risk control of the loss of the accepted per sample: :math:`(S_t + 1)/(n + 1) \le r`.
 
     S only grows as more are accepted, so no multiple testing is needed; what is bounded is a mean over calibration
@@ -259,7 +241,7 @@ def conformal(cal: Calibration, risk: float) -> Choice:
     return _curve(cal, (cal.ranked.cum_loss[ends] + 1) / (cal.n + 1) <= risk, ends)
 
 
-def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Choice:
+def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Selection:
     """The least coverage that is at least `coverage`: on the calibration data, or (with delta) of the population.
 
     The coverage of `g >= g_(k)`, k-th largest of n, is at least Beta(k, n - k + 1) distributed, ties or not.
@@ -272,12 +254,11 @@ def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Choic
 
         enough = betainc(ends, np.maximum(cal.n - ends + 1, 1), coverage) <= delta
     if not enough.any():
-        return Choice(cal.n, -math.inf, _curve(cal, ends == cal.n, ends).table)
-    chosen = int(ends[np.flatnonzero(enough)[0]])
-    return _curve(cal, ends == chosen, ends)
+        return _curve(cal, ends == cal.n, ends)._replace(value=-math.inf)
+    return _curve(cal, np.arange(len(ends)) == np.argmax(enough), ends)
 
 
-def cheapest(cal: Calibration, cost: float) -> Choice:
+def cheapest(cal: Calibration, cost: float) -> Selection:
     """Least loss of the accepted plus `cost` (scaled) for each rejected; the largest coverage among equals."""
     ends = cal.ranked.block_ends()
     rows = np.append(0, ends)  # 0: all rejected
@@ -286,10 +267,7 @@ def cheapest(cal: Calibration, cost: float) -> Choice:
     return _curve(cal, np.arange(len(ends)) == best, ends)
 
 
-# advice -------------------------------------------------------------------------------------------
-#
-# What to tell a user whose target cannot be certified.
-
+# What to tell a user whose target cannot be certified ---------------------------------------------
 
 _MOST = 10**12  # samples: beyond this the answer is "no number"
 
@@ -319,35 +297,34 @@ class Advice:
 
 
 def advise(cal: Calibration, risk: float, delta: float, method: str) -> Advice:
-    """Look for a larger risk that passes, and for more samples that would."""
-    best = _smallest_risk(cal, risk, delta, method)
+    """Look for a larger risk that passes, and for more samples that would.
+
+    Passing is not strictly monotone in the target, but the risk that is returned has passed.
+    """
     needed = _samples(cal, risk, delta)
-    if best is None:
-        return Advice(None, None, needed)
-    reached, choice = best
-    coverage = float(cal.coverage(np.asarray([choice.accepted]))[0])
-    return Advice(cal.unscaled(reached), coverage, needed)
-
-
-def _smallest_risk(cal: Calibration, risk: float, delta: float, method: str) -> tuple[float, Choice] | None:
-    """Bisection: passing is not strictly monotone in the target, but what is returned has passed."""
     choose = sgr if method == "sgr" else learn_then_test
+
+    def passes(larger: float) -> bool:
+        return choose(cal, larger, delta).accepted is not None
+
     low, high = risk, min(0.999, max(2 * risk, 0.01))
-    choice = choose(cal, high, delta)
-    while choice.accepted is None:
+    while not passes(high):
         if high >= 0.999:
-            return None
+            return Advice(None, None, needed)
         low, high = high, min(0.999, 2 * high)
-        choice = choose(cal, high, delta)
-    found = (high, choice)
-    while high - low > 0.01 * high:
+    reached = bisect(passes, low, high, relative=0.01)
+    accepted = np.asarray([choose(cal, reached, delta).accepted])
+    return Advice(cal.unscaled(reached), float(cal.coverage(accepted)[0]), needed)
+
+
+def bisect(
+    passes: Callable[[float], bool], low: float, high: float, relative: float = 0.0, absolute: float = 0.0
+) -> float:
+    """A number that passes, next to one that does not: `high` passes, and `low` need not be asked."""
+    while high - low > absolute + relative * high:
         middle = (low + high) / 2
-        choice = choose(cal, middle, delta)
-        if choice.accepted is None:
-            low = middle
-        else:
-            high, found = middle, (middle, choice)
-    return found
+        low, high = (low, middle) if passes(middle) else (middle, high)
+    return high
 
 
 def _samples(cal: Calibration, risk: float, delta: float) -> int | None:
@@ -373,13 +350,8 @@ def _samples(cal: Calibration, risk: float, delta: float) -> int | None:
         low, high = high, 2 * high
         if high > _MOST:
             return None
-    while high - low > 0.01 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if passes(middle) else (middle, high)
-    return max(cal.n + 1, _round_up(high))
-
-
-def _round_up(x: float) -> int:
-    """Two significant digits, upwards: more would pretend to know."""
-    unit = 10 ** max(0, math.floor(math.log10(x)) - 1)
-    return int(math.ceil(x / unit) * unit)
+    found = bisect(passes, low, high, relative=0.01)
+    unit = 10 ** max(
+        0, math.floor(math.log10(found)) - 1
+    )  # two significant digits: more would pretend to know
+    return max(cal.n + 1, math.ceil(found / unit) * unit)

@@ -26,13 +26,41 @@ class Rate:
     high: np.ndarray
     of: np.ndarray  # how many samples the proportion is taken of
 
+    def text(self, row: int) -> str:
+        """For one row of a table."""
+        if not self.of[row]:
+            return "-"
+        return f"{self.value[row]:.3f} [{self.low[row]:.3f}, {self.high[row]:.3f}]"
+
 
 @dataclass(frozen=True, eq=False)
 class ClinicalTable:
     """Among the accepted, one row per threshold: rates for the positive class, and the mix of true classes.
 
-    sensitivity and specificity speak of the accepted only: a positive case that was handed over is neither found nor
-    missed by the model. `positives_accepted` says what share of the positive cases the model answers at all.
+    Each rate is a `Rate`: `value`, `low`, `high` and the number `of` samples it is taken of, as arrays.
+
+    Attributes
+    ----------
+    threshold, accepted, coverage : ndarray
+        Accept when `confidence >= threshold`; how many samples that takes, and what share.
+    sensitivity, specificity, ppv, npv, prevalence : Rate
+        Of the accepted only: a positive case that was handed over is neither found nor missed by the model.
+    positives_accepted : Rate
+        What share of the positive cases the model answers at all.
+    class_mix : dict
+        Share of each true class among the accepted.
+    positive
+        The class the rates speak of.
+    level : float
+        At which each interval holds on its own.
+    n : int
+        Samples in all.
+
+    Examples
+    --------
+    >>> t = clinical_table([1, 1, 0, 0], [1, 0, 0, 0], [0.9, 0.2, 0.8, 0.7], thresholds=[0.5])
+    >>> t.accepted.tolist(), t.positives_accepted.value.tolist()
+    ([3], [0.5])
     """
 
     threshold: np.ndarray
@@ -51,18 +79,11 @@ class ClinicalTable:
 
     def columns(self) -> dict[str, list[Any]]:
         """Plain lists by name."""
-        result: dict[str, list[Any]] = {
-            "threshold": self.threshold.tolist(),
-            "accepted": self.accepted.tolist(),
-            "coverage": self.coverage.tolist(),
-        }
+        result = {name: getattr(self, name).tolist() for name in ("threshold", "accepted", "coverage")}
         for name in (*_RATES, "positives_accepted"):
             rate: Rate = getattr(self, name)
-            result |= {
-                name: rate.value.tolist(),
-                f"{name}_low": rate.low.tolist(),
-                f"{name}_high": rate.high.tolist(),
-            }
+            ends = (("", rate.value), ("_low", rate.low), ("_high", rate.high))
+            result |= {name + end: values.tolist() for end, values in ends}
         return result | {f"share of {label}": share.tolist() for label, share in self.class_mix.items()}
 
     def frame(self, library: str | None = None) -> Any:
@@ -73,14 +94,8 @@ class ClinicalTable:
         head = f"{'threshold':>10} {'coverage':>8} " + " ".join(f"{name:>22}" for name in _RATES)
         rows = [f"Among the accepted, positive = {self.positive!r}, n = {self.n}, level {self.level:g}", head]
         for i in range(len(self.threshold)):
-            cells = []
-            for name in _RATES:
-                rate: Rate = getattr(self, name)
-                text = (
-                    "-" if not rate.of[i] else f"{rate.value[i]:.3f} [{rate.low[i]:.3f}, {rate.high[i]:.3f}]"
-                )
-                cells.append(f"{text:>22}")
-            rows.append(f"{self.threshold[i]:>10.4g} {self.coverage[i]:>8.3f} " + " ".join(cells))
+            cells = " ".join(f"{getattr(self, name).text(i):>22}" for name in _RATES)
+            rows.append(f"{self.threshold[i]:>10.4g} {self.coverage[i]:>8.3f} {cells}")
         return "\n".join(rows)
 
 
@@ -96,10 +111,27 @@ def clinical_table(
 ) -> ClinicalTable:
     """Sensitivity, specificity, PPV, NPV and class mix among the accepted, with exact (Clopper-Pearson) intervals.
 
-    A sample is accepted when its confidence is at least the threshold. Without `thresholds`: those of coverage 100%,
-    90%, ..., 10%. More than two classes are read as `positive` against the rest. Each interval holds on its own at
-    `level`; they are not joint.
+    A sample is accepted when its confidence is at least the threshold, so equal confidences go together. With true and
+    false positives and negatives counted among the accepted: sensitivity = TP / (TP + FN), specificity =
+    TN / (TN + FP), PPV = TP / (TP + FP), NPV = TN / (TN + FN).
 
+    Parameters
+    ----------
+    labels, predictions, confidence : array, shape (n,)
+        The true class, the model's answer, and how sure it is (higher = surer).
+    positive
+        The class that is looked for; more than two classes are read as this one against the rest.
+    thresholds : array, optional
+        Those of coverage 100%, 90%, ..., 10% when left out.
+    level : float in (0, 1)
+        Of each interval on its own; they are not joint.
+
+    Returns
+    -------
+    ClinicalTable
+
+    Examples
+    --------
     >>> t = clinical_table([1, 1, 0, 0], [1, 0, 0, 0], [0.9, 0.2, 0.8, 0.7], thresholds=[0.0, 0.5])
     >>> t.sensitivity.value.tolist(), t.npv.value.round(3).tolist(), t.coverage.tolist()
     ([0.5, 1.0], [0.667, 1.0], [1.0, 0.75])

@@ -11,7 +11,8 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_nonnegative
 from abstain._tables import frame
 from abstain.core.points import cheapest
-from abstain.core.rows import Blocks
+from abstain.core.sorting import rank
+from abstain.display import axes
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, prepare
 
@@ -23,11 +24,26 @@ _NAME = "cost_curve"
 
 @dataclass(frozen=True, eq=False)
 class CostCurve:
-    """Cost per sample against the threshold, from "reject everything" (value +infinity) to "accept everything".
+    """Cost per sample against the threshold, from "reject everything" to "accept everything"; lower is better.
 
-    cost = model_cost + reject_cost: the loss of the accepted, and what the rejected cost. With a human, human_loss
-    is the part of reject_cost that is the human's own errors, and system_loss = model_cost + human_loss is the loss
-    of the whole system. Lower is better for each.
+    Attributes
+    ----------
+    value : ndarray
+        Accept when `confidence >= value`; +infinity rejects everything.
+    coverage : ndarray
+        Share accepted.
+    model_cost, reject_cost : ndarray
+        The loss of the accepted, and what the rejected cost; their sum is `cost`.
+    human_loss : ndarray
+        The part of `reject_cost` that is the human's own errors; with `model_cost` it makes `system_loss`.
+    n : int
+        Samples in all.
+
+    Examples
+    --------
+    >>> curve = cost_curve([0, 0, 1], [0.9, 0.8, 0.1], cost=0.1)
+    >>> curve.best, curve.coverage[curve.best].round(3).item(), curve.cost.round(3).tolist()
+    (2, 0.667, [0.1, 0.067, 0.033, 0.333])
     """
 
     value: np.ndarray
@@ -62,10 +78,17 @@ class CostCurve:
         return frame(self.columns(), library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Cost against coverage; returns the axes."""
-        from abstain.thresholds.threshold import plot_costs
-
-        return plot_costs(self, ax)
+        """Cost and its parts against coverage, the least marked; returns the axes."""
+        ax, b = axes(ax), self.best
+        ax.plot(self.coverage, self.cost, color="C0", label="cost")
+        ax.plot(self.coverage, self.model_cost, color="C3", lw=1, ls=":", label="model errors")
+        ax.plot(self.coverage, self.reject_cost, color="0.5", lw=1, ls=":", label="rejections")
+        if self.human_loss.any():
+            ax.plot(self.coverage, self.system_loss, color="C1", lw=1, ls="--", label="loss of the system")
+        ax.plot([self.coverage[b]], [self.cost[b]], "o", color="C2", label=f"least: {self.cost[b]:.4g}")
+        ax.set(xlabel="coverage of the model", ylabel="per sample", xlim=(0, 1), ylim=(0, None))
+        ax.legend(fontsize="small")
+        return ax
 
     def __repr__(self) -> str:
         b = self.best
@@ -89,28 +112,42 @@ def cost_curve(
 
     .. math:: C(t) = E[\ell\,1(g \ge t)] + E[(d + h)\,1(g < t)]
 
-    with the loss :math:`\ell` of the model's answer, `cost` d of handing a case over and `human_loss` h, the expected
-    loss of who answers it then (0 for a mere rejection; 1 - accuracy for a human under 0/1 loss). Both may be one
-    number or one per sample (`class_costs` makes them from a cost matrix).
+    with the loss :math:`\ell` of the model's answer, the cost d of handing a case over and the loss h of who answers it
+    then. Equal confidences are accepted together.
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        One loss and one confidence (higher = surer) per sample.
+    cost, human_loss : float or array
+        d and h, one number or one per sample (`class_costs` makes them from a cost matrix). h is 0 for a mere
+        rejection, 1 - accuracy for a human under 0/1 loss.
+    sample_weight : array, optional
+        Non-negative; a sample counts as much as its weight.
+
+    Returns
+    -------
+    CostCurve
+
+    Examples
+    --------
     >>> curve = cost_curve([0, 0, 1], [0.9, 0.8, 0.1], cost=0.1, human_loss=0.05)
     >>> curve.cost.round(4).tolist()
     [0.15, 0.1, 0.05, 0.3333]
     >>> curve.value[curve.best].item()
     0.8
     """
-    sample = prepare(_NAME, to_host(loss), to_host(confidence), to_host(sample_weight))
-    if sample.loss.ndim != 1:
-        raise ShapeError(f"{_NAME}: takes one vector, got shape {sample.loss.shape}. Loop over the batch.")
+    sample = prepare(_NAME, to_host(loss), to_host(confidence), to_host(sample_weight), vector=True)
     kept = None if sample_weight is None else np.asarray(to_host(sample_weight)) > 0
     d = _per_sample("cost", cost, sample, kept)
     h = _per_sample("human_loss", human_loss, sample, kept)
-    blocks = [Blocks.from_samples(x, sample.confidence, sample.weight) for x in (sample.loss, d + h, h)]
-    total = float(sample.total)
-    accepted, handed, human = (np.append(0.0, b.rows().S) / total for b in blocks)
+    ranked = [rank(x, sample.confidence, sample.weight) for x in (sample.loss, d + h, h)]
+    ends = ranked[0].block_ends()
+    rows = np.append(0, ends)
+    accepted, handed, human = (r.cum_loss[rows] / sample.total for r in ranked)
     return CostCurve(
-        value=np.append(np.inf, blocks[0].confidence[::-1].astype(np.float64)),
-        coverage=np.append(0.0, blocks[0].rows().N) / total,
+        value=np.append(np.inf, ranked[0].values_at(ends)),
+        coverage=ranked[0].cum_weight[rows] / sample.total,
         model_cost=accepted,
         reject_cost=handed[-1] - handed,
         human_loss=human[-1] - human,
@@ -128,8 +165,12 @@ def _per_sample(argument: str, x: float | Array, sample: Sample, kept: np.ndarra
         raise ShapeError(
             f"{_NAME}: `{argument}` must be a number or one per sample, got shape {values.shape}."
         )
+    return _costs(_NAME, argument, values)
+
+
+def _costs(name: str, argument: str, values: np.ndarray) -> np.ndarray:
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise InputError(f"{_NAME}: `{argument}` must be finite and at least 0 throughout.")
+        raise InputError(f"{name}: `{argument}` must be finite and at least 0 throughout.")
     return values
 
 
@@ -138,9 +179,22 @@ def class_costs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Loss of each answer and cost of each rejection, from costs by class: what `cost_curve` takes.
 
-    errors[y, p] is the cost of answering p where y is true; rejections[y] that of handing over a case of class y
-    (one number for all classes will do; 0 when left out). Classes are 0 ... K-1.
+    Parameters
+    ----------
+    labels, predictions : array of int, shape (n,)
+        The true classes and the model's answers, 0 ... K-1.
+    errors : array, shape (K, K)
+        errors[y, p] is the cost of answering p where y is true.
+    rejections : float or array, shape (K,), optional
+        The cost of handing over a case of each class, or of any; 0 when left out.
 
+    Returns
+    -------
+    loss, cost : ndarray, shape (n,)
+        errors[y, p] and rejections[y] of each sample.
+
+    Examples
+    --------
     >>> class_costs([0, 1, 1], [0, 0, 1], errors=[[0, 1], [10, 0]], rejections=[0.1, 0.5])
     (array([ 0., 10.,  0.]), array([0.1, 0.5, 0.5]))
     """
@@ -158,15 +212,12 @@ def class_costs(
         )
     if y.size and (min(y.min(), p.min()) < 0 or max(y.max(), p.max()) >= len(matrix)):
         raise InputError(f"class_costs: classes must lie in 0 ... {len(matrix) - 1}.")
-    if not (np.isfinite(matrix).all() and (matrix >= 0).all()):
-        raise InputError("class_costs: `errors` must be finite and at least 0 throughout.")
+    _costs("class_costs", "errors", matrix)
     by_class = np.asarray(0.0 if rejections is None else to_host(rejections), dtype=np.float64)
     if by_class.shape not in ((), (len(matrix),)):
         raise ShapeError(
             f"class_costs: `rejections` must be a number or one for each of {len(matrix)} classes, got shape "
             f"{by_class.shape}."
         )
-    if not (np.isfinite(by_class).all() and (by_class >= 0).all()):
-        raise InputError("class_costs: `rejections` must be finite and at least 0 throughout.")
-    by_class = np.broadcast_to(by_class, len(matrix))
+    by_class = np.broadcast_to(_costs("class_costs", "rejections", by_class), len(matrix))
     return matrix[y, p], by_class[y].copy()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict, Unpack, get_args, overload
+from typing import Literal, NamedTuple, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative
-from abstain.errors import InputError, ShapeError
+from abstain.errors import InputError
+from abstain.metrics.groups import group_codes
 from abstain.thresholds import calibration
-from abstain.thresholds.calibration import Calibration, advise, calibrate
+from abstain.thresholds.calibration import Calibration, advise, bisect, calibrate
 from abstain.thresholds.testing import coverage_band, upper_limit
 from abstain.thresholds.threshold import GroupThresholds, Reference, Threshold
 
@@ -21,12 +22,19 @@ _WEIGHTED = (
 )
 
 
-def _noun(cal: Calibration) -> str:
-    return "error rate" if cal.ranked.zero_one and (cal.low, cal.high) == (0.0, 1.0) else "mean loss"
+class Goal(NamedTuple):
+    """What was asked for: "risk", "coverage" or "cost", how much of it, how surely, and by which method."""
+
+    form: str
+    target: float
+    delta: float
+    method: str
 
 
-def guarantee(cal: Calibration, form: str, target: float, delta: float, method: str) -> str | None:
+def guarantee(cal: Calibration, goal: Goal) -> str | None:
     """The promise of a threshold that was found, or None."""
+    form, target, delta, method = goal
+    noun = "error rate" if cal.ranked.zero_one and (cal.low, cal.high) == (0.0, 1.0) else "mean loss"
     if form == "cost" or method == "empirical":
         return None
     if form == "coverage":
@@ -39,13 +47,14 @@ def guarantee(cal: Calibration, form: str, target: float, delta: float, method: 
     if method == "crc":
         return (
             f"On average over calibration sets of {cal.n} samples, the loss of the accepted per sample of all "
-            f"(accepted or not) is at most {target:.4g}, {_DRAWS}. This is not the {_noun(cal)} of the accepted, "
+            f"(accepted or not) is at most {target:.4g}, {_DRAWS}. This is not the {noun} of the accepted, "
             f"which may be larger, and no probability of failure is stated."
         )
-    start = f"With probability at least {1 - delta:.4g} over the {cal.n} calibration samples, the {_noun(cal)} of the "
+    start = (
+        f"With probability at least {1 - delta:.4g} over the {cal.n} calibration samples, the {noun} of the "
+    )
     end = f"accepted is at most {target:.4g}, {_DRAWS}"
     if cal.ranked.weight is not None:
-        assert cal.ranked.weight is not None
         what = _WEIGHTED.format(top=float(cal.ranked.weight.max()))
         return f"{start}accepted among later data is at most {target:.4g}, {what}."
     if method == "sgr":
@@ -53,33 +62,30 @@ def guarantee(cal: Calibration, form: str, target: float, delta: float, method: 
     return f"{start}{end}. Nothing is assumed about the shape of the risk; ties are accepted or rejected together."
 
 
-def note(cal: Calibration, form: str, method: str, found: bool) -> str | None:
+_NOTES = {  # by what decided, for a threshold that was found and for none
+    "cost": (
+        "Least cost on the calibration data itself; later data will cost a little more.",
+        "Rejecting everything is cheapest on the calibration data.",
+    ),
+    "empirical": (
+        "Chosen on the calibration risk itself, which errs on the low side; about half of such thresholds exceed the "
+        "target.",
+        "At no threshold is the calibration risk at most the target.",
+    ),
+    "crc": (None, "Even the smallest block of samples has too much loss for the target."),
+}
+_CERTIFIED = (None, "No threshold can be certified at this risk and delta with these data.")
+
+
+def note(cal: Calibration, goal: Goal, found: bool) -> str | None:
     """What to know besides, or None."""
-    if form == "cost":
+    if goal.form == "coverage":
+        weighted = cal.ranked.weight is not None
         return (
-            "Least cost on the calibration data itself; later data will cost a little more."
-            if found
-            else "Rejecting everything is cheapest on the calibration data."
+            "With importance weights the coverage is an estimate; nothing is promised." if weighted else None
         )
-    if method == "empirical" and form == "risk":
-        return (
-            "Chosen on the calibration risk itself, which errs on the low side; about half of such thresholds exceed "
-            "the target."
-            if found
-            else "At no threshold is the calibration risk at most the target."
-        )
-    if form == "coverage" and cal.ranked.weight is not None:
-        return "With importance weights the coverage is an estimate; nothing is promised."
-    if found:
-        return None
-    if method == "crc":
-        return "Even the smallest block of samples has too much loss for the target."
-    return "No threshold can be certified at this risk and delta with these data."
-
-
-# select -------------------------------------------------------------------------------------------
-#
-# `select_threshold`: which threshold to ship, and what it promises.
+    told = _NOTES.get("cost" if goal.form == "cost" else goal.method, _CERTIFIED)
+    return told[0] if found else told[1]
 
 
 Method = Literal["ltt", "sgr", "crc", "empirical"]
@@ -124,24 +130,45 @@ def select_threshold(
 ) -> Threshold | GroupThresholds:
     r"""The threshold with the largest coverage that keeps a promise; `value` is None when none does.
 
-    Give exactly one of `risk`, `coverage`, `cost`:
+    .. math:: P\big(E[\ell \mid g \ge t] > r\big) \le \delta
 
-    - `risk=r`: :math:`P(E[\ell \mid g \ge t] > r) \le \delta` over calibration sets, by `method`:
-      "ltt" (default) sequential exact tests, no assumption but independent draws from one population;
-      "sgr" Geifman & El-Yaniv's binary search, put right, which needs a risk that never falls with coverage;
-      "crc" conformal risk control: bounds :math:`E[\ell\,1(g \ge t)]`, the loss of the accepted per sample of *all*,
-      on average over calibration sets (no delta); "empirical" no guarantee.
-    - `coverage=c`: the least threshold-step that accepts a share c of the population with probability 1 - delta
-      ("ltt"), or of these samples ("empirical").
-    - `cost=d`: least loss of the accepted plus d for each rejected (Chow) on these samples; no guarantee.
+    over calibration sets, for `risk=r`. Equal confidences are accepted or rejected together. The data must not have
+    been used to train or tune the model or its confidence. Give exactly one of `risk`, `coverage`, `cost`.
 
-    Losses must lie in `bounded` = (low, high), known beforehand. A loss that takes only these two values is tested
-    exactly (binomial), any other by Hoeffding-Bentkus and betting bounds. `groups` gives a threshold per group, each
-    at delta / groups. `sample_weight` are importance weights (density of later data over calibration data, up to a
-    factor); what is left of the guarantee then is said in `guarantee`.
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        One loss and one confidence (higher = surer) per calibration sample.
+    risk : float
+        The mean loss of the accepted is at most this, by `method`.
+    coverage : float in (0, 1]
+        The least threshold-step that accepts such a share of the population with probability 1 - delta
+        (method="ltt"), or of these samples ("empirical").
+    cost : float
+        Least loss of the accepted plus this for each rejected (Chow) on these samples; no guarantee.
+    delta : float in (0, 1)
+        The probability with which the promise may fail.
+    method : {"ltt", "sgr", "crc", "empirical"}
+        "ltt": sequential exact tests, no assumption but independent draws from one population. "sgr": Geifman &
+        El-Yaniv's binary search, put right, which needs a risk that never falls with coverage. "crc": conformal risk
+        control, which bounds :math:`E[\ell\,1(g \ge t)]`, the loss of the accepted per sample of *all*, on average
+        over calibration sets (no delta). "empirical": no guarantee.
+    bounded : (float, float)
+        Between which values losses lie, known beforehand. A loss that takes only these two values is tested exactly
+        (binomial), any other by Hoeffding-Bentkus and betting bounds.
+    groups : array, optional
+        One label per sample: a threshold for each group, at delta / groups.
+    sample_weight : array, optional
+        Importance weights (density of later data over calibration data, up to a factor); what is left of the
+        guarantee then is said in `guarantee`.
 
-    The data must not have been used to train or tune the model or its confidence.
+    Returns
+    -------
+    Threshold
+        With `groups`, a `GroupThresholds`.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> g = rng.random(2000)
@@ -154,105 +181,98 @@ def select_threshold(
     form, target = _form(risk, coverage, cost)
     level = check_fraction(_NAME, "delta", delta, open_high=True)
     check_choice(_NAME, "method", method, METHODS)
-    _check_combination(form, method, sample_weight)
-    if groups is not None:
-        return _by_group(loss, confidence, groups, sample_weight, form, target, level, method, bounded)
-    cal = calibrate(_NAME, loss, confidence, sample_weight, _known(form, loss, bounded))
-    return _select(cal, form, target, level, method)
-
-
-def _form(risk: float | None, coverage: float | None, cost: float | None) -> tuple[str, float]:
-    given = [
-        (name, x) for name, x in (("risk", risk), ("coverage", coverage), ("cost", cost)) if x is not None
-    ]
-    if len(given) != 1:
-        names = ", ".join(name for name, _ in given) or "none"
-        raise InputError(f"{_NAME}: give exactly one of `risk`, `coverage`, `cost`, got {names}.")
-    name, value = given[0]
-    if name == "coverage":
-        return name, check_fraction(_NAME, name, value)
-    number = float(value)
-    if name == "risk" and not np.isfinite(number):
-        raise InputError(f"{_NAME}: `risk` must be a finite number, got {number:g}.")
-    return (name, number) if name == "risk" else (name, check_nonnegative(_NAME, name, value))
-
-
-def _check_combination(form: str, method: str, sample_weight: Array | None) -> None:
     if form == "coverage" and method not in ("ltt", "empirical"):
         raise InputError(f'{_NAME}: `coverage` takes method "ltt" or "empirical", got {method!r}.')
     if sample_weight is not None and method in ("sgr", "crc"):
         raise InputError(f'{_NAME}: method {method!r} takes no `sample_weight`. Use "ltt" or "empirical".')
+    goal = Goal(form, target, level, method)
+    if form == "cost" and tuple(bounded) == (0, 1):
+        bounded = _seen_bounds(loss)
+    if groups is None:
+        return _select(calibrate(_NAME, loss, confidence, sample_weight, bounded), goal)
+    l, g, w = (None if x is None else np.asarray(to_host(x)) for x in (loss, confidence, sample_weight))
+    labels, codes = group_codes(_NAME, groups, np.shape(l))
+    each, found = goal._replace(delta=level / len(labels)), {}
+    for code, label in enumerate(labels):
+        mine = tuple(None if x is None else x[codes == code] for x in (l, g, w))
+        found[label] = _select(calibrate(_NAME, *mine, bounded), each)
+    return GroupThresholds(found, level)
 
 
-def _known(form: str, loss: Array, bounded: tuple[float, float]) -> tuple[float, float]:
+def _form(risk: float | None, coverage: float | None, cost: float | None) -> tuple[str, float]:
+    asked = {"risk": risk, "coverage": coverage, "cost": cost}
+    given = {name: x for name, x in asked.items() if x is not None}
+    if len(given) != 1:
+        names = ", ".join(given) or "none"
+        raise InputError(f"{_NAME}: give exactly one of `risk`, `coverage`, `cost`, got {names}.")
+    [(name, value)] = given.items()
+    if name == "coverage":
+        return name, check_fraction(_NAME, name, value)
+    if name == "cost":
+        return name, check_nonnegative(_NAME, name, value)
+    if not np.isfinite(float(value)):
+        raise InputError(f"{_NAME}: `risk` must be a finite number, got {float(value):g}.")
+    return name, float(value)
+
+
+def _seen_bounds(loss: Array) -> tuple[float, float]:
     """A cost promises nothing, so it needs no bound on the loss: take what the data show."""
-    if form != "cost" or tuple(bounded) != (0, 1):
-        return bounded
     values = np.asarray(to_host(loss), dtype=np.float64)
-    finite = values[np.isfinite(values)]
-    return (min(0.0, float(finite.min())), max(1.0, float(finite.max()))) if finite.size else bounded
+    finite = np.append(values[np.isfinite(values)], [0.0, 1.0])
+    return float(finite.min()), float(finite.max())
 
 
-def _choose(cal: Calibration, form: str, target: float, delta: float, method: str) -> calibration.Choice:
-    if form == "coverage":
-        certain = method == "ltt" and cal.ranked.weight is None
-        return calibration.at_coverage(cal, target, delta if certain else None)
-    if form == "cost":
-        return calibration.cheapest(cal, cal.scaled(target))
-    risk = cal.scaled(target)
-    if method == "ltt":
-        return calibration.learn_then_test(cal, risk, delta)
-    if method == "sgr":
-        return calibration.sgr(cal, risk, delta)
-    return calibration.conformal(cal, risk) if method == "crc" else calibration.empirical(cal, risk)
+def _choose(cal: Calibration, goal: Goal) -> calibration.Selection:
+    if goal.form == "coverage":
+        certain = goal.method == "ltt" and cal.ranked.weight is None
+        return calibration.at_coverage(cal, goal.target, goal.delta if certain else None)
+    scaled = cal.scaled(goal.target)
+    if goal.form == "cost":
+        return calibration.cheapest(cal, scaled)
+    if goal.method in ("ltt", "sgr"):
+        choose = calibration.sgr if goal.method == "sgr" else calibration.learn_then_test
+        return choose(cal, scaled, goal.delta)
+    return calibration.conformal(cal, scaled) if goal.method == "crc" else calibration.empirical(cal, scaled)
 
 
-def _select(cal: Calibration, form: str, target: float, delta: float, method: str) -> Threshold:
-    choice = _choose(cal, form, target, delta, method)
+def _select(cal: Calibration, goal: Goal) -> Threshold:
+    choice = _choose(cal, goal)
     count = np.asarray([choice.accepted or 0])
     share = float(cal.coverage(count)[0])
     found = choice.accepted is not None
-    tested = form == "risk" and method in ("ltt", "sgr")
+    tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
     weight = cal.ranked.weight
     size = float(cal.n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
     return Threshold(
         value=choice.value,
-        form=form,
-        target=target,
-        method=method,
-        delta=delta,
+        **goal._asdict(),
         n=cal.n,
         coverage=share,
-        coverage_interval=coverage_band(share, size, delta) if found else (0.0, 0.0),
+        coverage_interval=coverage_band(share, size, goal.delta) if found else (0.0, 0.0),
         risk=float(cal.risk(count)[0]) if found else None,
-        risk_upper=_risk_upper(cal, choice, target, delta, tested),
-        guarantee=guarantee(cal, form, target, delta, method) if found else None,
-        note=note(cal, form, method, found),
+        risk_upper=goal.target if tested and found else _risk_upper(cal, choice.accepted, goal.delta),
+        guarantee=guarantee(cal, goal) if found else None,
+        note=note(cal, goal, found),
         bounded=(cal.low, cal.high),
         table=choice.table,
         reference=_reference(cal),
-        advice=advise(cal, cal.scaled(target), delta, method) if tested and not found else None,
+        advice=advise(cal, cal.scaled(goal.target), goal.delta, goal.method)
+        if tested and not found
+        else None,
     )
 
 
-def _risk_upper(
-    cal: Calibration, choice: calibration.Choice, target: float, delta: float, tested: bool
-) -> float | None:
-    if choice.accepted is None:
+def _risk_upper(cal: Calibration, accepted: int | None, delta: float) -> float | None:
+    if accepted is None or cal.ranked.weight is not None:
         return None
-    if tested:
-        return target
-    if cal.ranked.weight is not None:
-        return None
-    total = float(cal.ranked.cum_loss[choice.accepted])
+    total, count = float(cal.ranked.cum_loss[accepted]), np.asarray([accepted])
     if cal.ranked.zero_one:
-        return cal.unscaled(upper_limit(total, choice.accepted, delta))
-    low, high = total / choice.accepted, 1.0
-    count = np.asarray([choice.accepted])
-    while high - low > 1e-6:  # the p-value falls as the risk it speaks against rises
-        middle = (low + high) / 2
-        low, high = (low, middle) if cal.p_values(count, middle)[0] <= delta else (middle, high)
-    return cal.unscaled(high)
+        return cal.unscaled(upper_limit(total, accepted, delta))
+
+    def passes(risk: float) -> bool:  # the p-value falls as the risk it speaks against rises
+        return bool(cal.p_values(count, risk)[0] <= delta)
+
+    return cal.unscaled(bisect(passes, total / accepted, 1.0, absolute=1e-6))
 
 
 def _reference(cal: Calibration) -> Reference:
@@ -260,30 +280,3 @@ def _reference(cal: Calibration) -> Reference:
     ends = cal.ranked.block_ends()
     shown = np.unique(np.linspace(0, len(ends) - 1, _REFERENCE_POINTS).astype(np.int64))
     return Reference(cal.ranked.values_at(ends[shown]), ends[shown].astype(np.int64), cal.n)
-
-
-def _by_group(
-    loss: Array,
-    confidence: Array,
-    groups: Array,
-    sample_weight: Array | None,
-    form: str,
-    target: float,
-    delta: float,
-    method: str,
-    bounded: tuple[float, float],
-) -> GroupThresholds:
-    l, g, labels = np.asarray(to_host(loss)), np.asarray(to_host(confidence)), np.asarray(to_host(groups))
-    w = None if sample_weight is None else np.asarray(to_host(sample_weight))
-    if labels.ndim != 1 or l.shape != labels.shape or g.shape != labels.shape:
-        raise ShapeError(
-            f"{_NAME}: `groups` must hold one label per sample, got {labels.shape} for {l.shape}."
-        )
-    names = np.unique(labels)
-    result = {}
-    for label in names:
-        mine = labels == label
-        weight = None if w is None else w[mine]
-        cal = calibrate(_NAME, l[mine], g[mine], weight, _known(form, l, bounded))
-        result[label.item()] = _select(cal, form, target, delta / len(names), method)
-    return GroupThresholds(result, delta)

@@ -14,12 +14,10 @@ import numpy as np
 from abstain._arrays import Array
 from abstain.core.sorting import Ranked
 
-# pvalues ------------------------------------------------------------------------------------------
+# p-values for "the mean loss of the accepted is above r" ------------------------------------------
 #
-# p-values for "the mean loss of the accepted is above r": small when the losses seen are too low for that.
-#
-# Losses are scaled to [0, 1]. Counts and sums come as arrays; a count of 0 proves nothing and has p-value 1.
-
+# Small when the losses seen are too low for that. Counts and sums come as arrays; a count of 0 proves nothing and has
+# p-value 1.
 
 _CHUNK = 1 << 15  # samples at a time: temporaries stay in cache
 _ROUNDING = 1e-9  # a sum of floats that should be a whole number may lie this far (relatively) above it
@@ -33,10 +31,8 @@ def binomial(errors: np.ndarray, count: np.ndarray, risk: float) -> np.ndarray:
     """
     from scipy.special import bdtr
 
-    some = count > 0
-    return np.where(
-        some, bdtr(errors.astype(np.float64), np.where(some, count, 1).astype(np.int64), risk), 1.0
-    )
+    trials = np.maximum(count, 1).astype(np.int64)
+    return np.where(count > 0, bdtr(errors.astype(np.float64), trials, risk), 1.0)
 
 
 def hoeffding_bentkus(loss_sum: np.ndarray, count: np.ndarray, risk: float) -> np.ndarray:
@@ -71,7 +67,7 @@ def betting(ranked: Ranked, count: np.ndarray, risk: float, top_weight: float = 
     picked = _picked(count, risk, stakes, top_weight)
     last = np.zeros(
         len(stakes), dtype=np.int64
-    )  # up to which count a stake is looked at: large ones not for long
+    )  # the count up to which a stake is looked at: not long for large ones
     np.maximum.at(last, picked, np.asarray(count)[:, None])
     return wealth_p(log_wealth(ranked, count, risk, stakes, last), count, risk, stakes, top_weight)
 
@@ -181,13 +177,6 @@ _STEP = 0.02  # ranks grow by this factor ...
 _FINE = 6.0  # ... but by no more than this many square roots: the resolution follows the precision
 
 
-class Plan(NamedTuple):
-    """Ranks to visit, rising, and the weight each holds."""
-
-    ranks: np.ndarray
-    weights: np.ndarray
-
-
 def least_samples(risk: float, level: float) -> float:
     """How many samples without any loss prove a mean below `risk` at this level: (1 - r)^k <= level."""
     if risk <= 0:
@@ -195,8 +184,8 @@ def least_samples(risk: float, level: float) -> float:
     return 1.0 if risk >= 1 else math.log(level) / math.log1p(-risk)
 
 
-def plan(n: int, risk: float, delta: float) -> Plan:
-    """Ranks and weights for n samples: a few starts, then steps of a fiftieth.
+def plan(n: int, risk: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ranks to visit of n samples, rising, and the weight each holds: a few starts, then steps of a fiftieth.
 
     >>> ranks, weights = plan(1000, 0.05, 0.05)
     >>> ranks[:3].tolist(), ranks[-1].item(), round(weights.sum().item(), 12)
@@ -204,14 +193,14 @@ def plan(n: int, risk: float, delta: float) -> Plan:
     """
     least = least_samples(risk, delta)
     if least > n:
-        return Plan(np.zeros(0, dtype=np.int64), np.zeros(0))
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
     starts = _starts(n, risk, delta, least)
     ranks = [starts[0]]
     while ranks[-1] < n:
         k = ranks[-1]
         ranks.append(min(n, k + max(1, int(min(_STEP * k, _FINE * math.sqrt(k))))))
     place = np.searchsorted(ranks, starts)
-    return Plan(np.asarray(ranks), np.bincount(place, minlength=len(ranks)) * (delta / len(starts)))
+    return np.asarray(ranks), np.bincount(place, minlength=len(ranks)) * (delta / len(starts))
 
 
 def _starts(n: int, risk: float, delta: float, least: float) -> list[int]:
@@ -265,14 +254,29 @@ def least_p_value(count: np.ndarray, risk: float) -> np.ndarray:
     return np.asarray((1 - risk) ** count) if risk < 1 else np.where(count > 0, 0.0, 1.0)
 
 
-# intervals ----------------------------------------------------------------------------------------
-#
-# Exact intervals of proportions, and a band that holds for all thresholds at once.
+# Exact intervals of proportions, and a band that holds for all thresholds at once -----------------
 
 
 def clopper_pearson(hits: Array, trials: Array, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Exact two-sided interval of a proportion; [0, 1] where there are no trials.
+    r"""Exact two-sided interval of a proportion; [0, 1] where there are no trials.
 
+    .. math:: [B^{-1}_{\alpha/2}(x, n - x + 1),\; B^{-1}_{1-\alpha/2}(x + 1, n - x)], \qquad \alpha = 1 - \mathrm{level}
+
+    with the quantiles of the beta distribution.
+
+    Parameters
+    ----------
+    hits, trials : array or int
+        Successes, and out of how many.
+    level : float in (0, 1)
+        The probability with which the interval holds the true proportion, at least.
+
+    Returns
+    -------
+    low, high : ndarray
+
+    Examples
+    --------
     >>> low, high = clopper_pearson(0, 10)
     >>> round(low.item(), 4), round(high.item(), 4)
     (0.0, 0.3085)
