@@ -18,7 +18,7 @@ from abstain.errors import InputError
 from abstain.torch import AURC, aurc_loss
 from abstain.torch.huggingface import AURCStopping, trainer_loss, trainer_metrics
 from abstain.torch.lightning import AURCMonitor
-from abstain.torch.stopping import ErrorAwarePatience
+from abstain.torch.metrics import ErrorAwarePatience
 
 
 def test_small_steps_add_up_and_noise_does_not_count():

@@ -8,7 +8,7 @@ from abstain.torch._triton_compat import jit, tl
 
 @jit
 def bin_of(x, offset, cells, mask):
-    """`core.binmap.BinMap.index`, number by number."""
+    """`core.bins.BinMap.index`, number by number."""
     x = x + 0.0
     low = (x > 0) & (x <= 0.5)
     top = (x > 0.5) & (x <= 1)

@@ -14,7 +14,7 @@ from abstain.torch._triton_compat import jit, tl
 @jit(do_not_specialize=["n", "ignore_index"])
 def read_rows(logits, target, work, n, classes, stride, ignore_index,
               SMOOTHING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # fmt: skip
-    """Of each row: `confidence._minus_odds_against` (NaN where ignored), log-sum-exp, and cross-entropy.
+    """Of each row: `loss._minus_odds_against` (NaN where ignored), log-sum-exp, and cross-entropy.
 
     A target out of range has loss NaN: asking the host to raise an error would make it wait.
     """
@@ -68,7 +68,7 @@ def shares(work, n, LOO: tl.constexpr, MINE: tl.constexpr, STEP: tl.constexpr):
 @jit(do_not_specialize=["n"])
 def weigh(work, out, n, FACTOR: tl.constexpr, MEAN: tl.constexpr, NONE: tl.constexpr, LOO: tl.constexpr,
           SELE: tl.constexpr, ALONE: tl.constexpr, MINE: tl.constexpr, THEIRS: tl.constexpr):  # fmt: skip
-    """`core.pairwise.pair_weights` of each sample (over their number where MEAN), and the weighted losses, summed.
+    """`core.estimators.pair_weights` of each sample (over their number where MEAN), and the weighted losses, summed.
 
     The program that comes last adds up the sums of all, in their order: the result does not depend on who that is.
     """
@@ -108,9 +108,8 @@ def weigh(work, out, n, FACTOR: tl.constexpr, MEAN: tl.constexpr, NONE: tl.const
     else:
         tl.store(work + 5 * n + tl.program_id(0), tl.sum(weighted, axis=0))
         tl.debug_barrier()
-        before = tl.atomic_add(
-            work + 5 * n + 128, 1.0
-        )  # releases what was stored, acquires what the others stored
+        # releases what was stored, acquires what the others stored
+        before = tl.atomic_add(work + 5 * n + 128, 1.0)
         if before == tl.num_programs(0) - 1:
             k = tl.arange(0, 128)
             sums = tl.load(work + 5 * n + k, mask=k < tl.num_programs(0), other=0.0, cache_modifier=".cg")

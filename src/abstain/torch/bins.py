@@ -44,11 +44,10 @@ def add(state: BinState, binmap: BinMap, loss: Array, confidence: Array, place: 
     """
     if confidence.is_cuda and add_by_kernel(state, binmap, loss, confidence, place):
         return
+    place = confidence if place is None else place
     for a in range(0, confidence.shape[0], _AT_ONCE):
         part = slice(a, a + _AT_ONCE)
-        _add_plainly(
-            state, binmap, loss[part], confidence[part], (confidence if place is None else place)[part]
-        )
+        _add_plainly(state, binmap, loss[part], confidence[part], place[part])
 
 
 def _add_plainly(state: BinState, binmap: BinMap, loss: Array, confidence: Array, place: Array) -> None:
@@ -61,26 +60,16 @@ def _add_plainly(state: BinState, binmap: BinMap, loss: Array, confidence: Array
 
 
 def certified(state: BinState) -> Bins:
-    """The state as bins that `core.binning` reads."""
+    """The state as bins that `core.bins` reads."""
     return disjoint_bins(xp, state.count.double(), state.loss_sum, state.low, state.high)
 
 
-# kernels ------------------------------------------------------------------------------------------
-#
-# The binned update in one pass over the samples, as Triton kernels.
-#
-# Two of them. The general one takes any loss and adds to the bins in global memory. The lean one serves 0/1 losses of
-# float32 confidences: each program keeps its bins in shared memory, which Triton does not expose, so those few
-# accesses are written in PTX. It is used only where a trial run on the card gives the numbers of plain torch.
-
-
+# On a GPU, Triton kernels make the update in one pass over the samples. The general one takes any loss and adds to the
+# bins in global memory. The lean one serves 0/1 losses of float32 confidences: each program keeps its bins in shared
+# memory, which Triton does not expose, so those few accesses are written in PTX. It is used only where a trial run on
+# the card gives the numbers of plain torch.
 LEAN_BINS = 2900  # 16 bytes of shared memory each, in 46 KB
 _ONES = 0x7FFFFFFFFFFFFFFF
-
-
-def available() -> bool:
-    """Is there a Triton to compile with?"""
-    return AVAILABLE
 
 
 def add_by_kernel(state: Any, binmap: BinMap, loss: Array, confidence: Array, place: Array | None) -> bool:
@@ -96,22 +85,12 @@ def add_by_kernel(state: Any, binmap: BinMap, loss: Array, confidence: Array, pl
 
 def add_generally(state: Any, binmap: BinMap, loss: Array, confidence: Array, place: Array) -> None:
     """Any loss, float32 or float64 confidences: atomics on the bins themselves."""
-    offset, cells = tables(binmap, confidence.device)
     low, high = to_ordered(state.low), to_ordered(state.high)
+    loss = (loss.view(torch.uint8) if loss.dtype is torch.bool else loss).contiguous()
     n, block = confidence.shape[0], 1024
-    _triton_bins.general[((n + block - 1) // block,)](
-        confidence,
-        place.contiguous(),
-        (loss.view(torch.uint8) if loss.dtype is torch.bool else loss).contiguous(),
-        offset,
-        cells,
-        state.count,
-        state.loss_sum,
-        low,
-        high,
-        n,
-        BLOCK=block,
-    )
+    samples = confidence, place.contiguous(), loss, *tables(binmap, confidence.device)
+    grid = ((n + block - 1) // block,)
+    _triton_bins.general[grid](*samples, state.count, state.loss_sum, low, high, n, BLOCK=block)
     state.low.copy_(from_ordered(low))
     state.high.copy_(from_ordered(high))
 
@@ -121,20 +100,10 @@ def add_lean(state: Any, binmap: BinMap, loss: Array, confidence: Array) -> None
     low, high = to_ordered(state.low), to_ordered(state.high)
     errors = torch.zeros_like(state.count)
     programs = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
+    samples = confidence, loss.contiguous().view(torch.uint8), short_table(binmap, confidence.device)
+    sizes = {"SIZE": binmap.size, "SLOTS": 1 << binmap.size.bit_length(), "THREADS": 256, "EACH": 8}
     _triton_bins.lean[(programs,)](
-        confidence,
-        loss.contiguous().view(torch.uint8),
-        short_table(binmap, confidence.device),
-        state.count,
-        errors,
-        low,
-        high,
-        confidence.shape[0],
-        SIZE=binmap.size,
-        SLOTS=1 << (binmap.size).bit_length(),
-        THREADS=256,
-        EACH=8,
-        num_warps=8,
+        *samples, state.count, errors, low, high, confidence.shape[0], **sizes, num_warps=8
     )
     state.loss_sum.add_(errors)
     state.low.copy_(from_ordered(low))
@@ -142,10 +111,8 @@ def add_lean(state: Any, binmap: BinMap, loss: Array, confidence: Array) -> None
 
 
 def _is_lean(loss: Array, confidence: Array, binmap: BinMap) -> bool:
-    small = loss.dtype in (torch.bool, torch.uint8)
-    return (
-        small and confidence.dtype is torch.float32 and binmap.size <= LEAN_BINS and binmap._cells.max() < 512
-    )
+    small = binmap.size <= LEAN_BINS and binmap._cells.max() < 512
+    return small and loss.dtype in (torch.bool, torch.uint8) and confidence.dtype is torch.float32
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,7 +1,7 @@
 """The usual loss of a batch on a GPU in three to four kernels: for eager training, where launching costs the time.
 
-The numbers are those of `core.pairwise` (weights), `confidence` (the order) and `criteria` (cross-entropy), which
-the kernels of `_triton_rank` repeat; `benchmarks/torch_gpu.py` compares them on the card before it takes any time.
+The numbers are those of `core.estimators.pair_weights` and of `loss` (the order, the cross-entropy), which the
+kernels of `_triton_rank` repeat; `benchmarks/torch_gpu.py` compares them on the card before it takes any time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TAIL = 129  # of `work`, see `_triton_rank`
 def takes(logits: Any, target: Any, estimator: str, reduction: str, label_smoothing: float) -> bool:
     """Are these a small batch of class scores and class numbers on one GPU, and options the kernels know?
 
-    True only for what passes every check of `inputs`.
+    True only for what passes every check of `loss`.
     """
     return (
         AVAILABLE

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from abstain.errors import InputError, MissingDependencyError
-from abstain.torch.metrics import SelectiveMetric
-from abstain.torch.stopping import ErrorAwarePatience
+from abstain.torch.metrics import ErrorAwarePatience, SelectiveMetric
 
 try:
     from lightning.pytorch.callbacks import Callback
@@ -38,6 +37,13 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         Folder for the best checkpoint, `best.ckpt`; None saves nothing.
     sigmas : float
         How many standard errors count as progress; 0 is the usual rule.
+    level : float
+        Of the interval; see `abstain.inference.interval`.
+
+    Examples
+    --------
+    >>> AURCMonitor("val_aurc", patience=3).path is None  # Trainer(..., callbacks=[AURCMonitor(...)])
+    True
     """
 
     def __init__(
@@ -67,9 +73,8 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         found = metric.compute_with_interval(self.level)
         metric.reset()
         values = {"": found.estimate, "_se": found.standard_error, "_low": found.low, "_high": found.high}
-        pl_module.log_dict(
-            {f"{self.metric}{end}": float(value) for end, value in values.items()}, rank_zero_only=True
-        )
+        named = {f"{self.metric}{end}": float(value) for end, value in values.items()}
+        pl_module.log_dict(named, rank_zero_only=True)
         if self.rule.improved(found.estimate, found.standard_error) and self.path is not None:
             trainer.save_checkpoint(self.path)
         if self.rule.exhausted:

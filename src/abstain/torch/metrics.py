@@ -1,11 +1,16 @@
-"""torchmetrics metrics for selective classification: AURC and its relatives, exact or in constant memory."""
+"""torchmetrics metrics for selective classification: AURC and its relatives, exact or in constant memory.
+
+Each metric keeps either every sample (exact) or bins (constant memory); its value is that of the function in
+`abstain`, its interval that of `abstain.inference.interval`. `ErrorAwarePatience` is the rule by which the
+callbacks for trainers stop.
+"""
 
 from __future__ import annotations
 
 import functools
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import array_api_compat.torch as xp
 import torch
@@ -25,21 +30,24 @@ from abstain.errors import (
     MissingDependencyError,
     ShapeError,
 )
+from abstain.inference import Interval, interval
 from abstain.torch import bins
 
-if TYPE_CHECKING:
-    from abstain.inference import Interval
+try:
+    from torchmetrics import Metric
+except ImportError as problem:  # pragma: no cover - torchmetrics is present wherever the tests run
+    raise MissingDependencyError("abstain.torch metrics", "torchmetrics", "torch") from problem
 
-
-INPUTS = ("logits", "probs")
 _AT_ONCE = 1 << 25  # class scores worked on at a time: bounds the scratch memory of large images
+_UNIT_SCORES = ("max_softmax", "softmax_margin", "probability_norm", "vote_share")
+_DTYPES = (torch.uint8, torch.float32, torch.float64)
 
 
 class Reader:
     """How one metric turns `(preds, target, confidence)` into losses and confidences."""
 
     def __init__(self, name: str, loss: Any, score: Any, input: str, ignore_index: int | None) -> None:  # noqa: A002
-        check_choice(name, "input", input, INPUTS)
+        check_choice(name, "input", input, ("logits", "probs"))
         self.name, self.input, self.ignore_index = name, input, ignore_index
         self.loss = losses.by_name(loss)
         self.score = scores.by_name(score)
@@ -57,42 +65,30 @@ class Reader:
     def pieces(self, preds: Array, target: Array, confidence: Array | None) -> Iterator[tuple[Array, Array]]:
         """Losses and confidences of a batch, a bounded number of samples at a time; ignored targets left out."""
         self._check(preds, target, confidence)
-        labels = not preds.is_floating_point()
-        classes = 1 if labels else preds.shape[1]
-        if not labels:
-            preds = preds.detach().movedim(1, -1).flatten(0, -2)
-        preds = preds.reshape(-1) if labels else preds
-        target, confidence = (
-            target.reshape(-1),
-            None if confidence is None else confidence.detach().reshape(-1),
-        )
-        step = max(1, _AT_ONCE // classes)
+        by_class = preds.is_floating_point()
+        preds = preds.detach().movedim(1, -1).flatten(0, -2) if by_class else preds.reshape(-1)
+        target = target.reshape(-1)
+        confidence = None if confidence is None else confidence.detach().reshape(-1)
+        step = max(1, _AT_ONCE // (preds.shape[1] if by_class else 1))
         for a in range(0, target.shape[0], step):
             part = slice(a, a + step)
             yield self._read(preds[part], target[part], None if confidence is None else confidence[part])
 
     def _read(self, preds: Array, target: Array, confidence: Array | None) -> tuple[Array, Array]:
         if self.ignore_index is not None:
-            kept = target != self.ignore_index
-            preds, target = preds[kept], target[kept]
-            confidence = None if confidence is None else confidence[kept]
+            counted = target != self.ignore_index
+            preds, target = preds[counted], target[counted]
+            confidence = None if confidence is None else confidence[counted]
         if target.shape[0] == 0:
-            return target.new_zeros(0, dtype=self.loss_dtype(preds)), target.new_zeros(0, dtype=torch.float64)
+            dtype = torch.uint8 if self.zero_one else torch.float64
+            return target.new_zeros(0, dtype=dtype), target.new_zeros(0, dtype=torch.float64)
         if not preds.is_floating_point():
             return (preds != target).to(torch.uint8), _rankable(confidence)
-        given = {"logits": preds} if self.input == "logits" else {"probs": preds}
-        loss = self.loss(given.get("logits"), target, probs=given.get("probs"))
+        loss = self.loss(labels=target, **{self.input: preds})
         loss = loss.to(torch.uint8) if loss.dtype is torch.bool else loss.detach()
-        key = self._scored(**given) if confidence is None else _rankable(confidence)
-        return loss, key
-
-    def _scored(self, logits: Array | None = None, probs: Array | None = None) -> Array:
-        key: Array = self.score(logits, probs=probs) if logits is not None else self.score(probs=probs)
-        return key
-
-    def loss_dtype(self, preds: Array) -> torch.dtype:
-        """What losses are kept in."""
-        return torch.uint8 if self.zero_one else torch.float64
+        if confidence is not None:
+            return loss, _rankable(confidence)
+        return loss, self.score(preds) if self.input == "logits" else self.score(probs=preds)
 
     def _check(self, preds: Array, target: Array, confidence: Array | None) -> None:
         if preds.is_floating_point():
@@ -119,26 +115,11 @@ class Reader:
             )
 
 
-def _rankable(confidence: Array | None) -> Array:
+def _rankable(confidence: Array) -> Array:
     """A given confidence as it is; half precision as float32, which holds it exactly; whole numbers as float64."""
-    assert confidence is not None
     if confidence.dtype in (torch.float32, torch.float64):
         return confidence
     return confidence.float() if confidence.is_floating_point() else confidence.double()
-
-
-# state --------------------------------------------------------------------------------------------
-#
-# What every metric here is made of: samples (exact) or bins (constant memory), kept the torchmetrics way.
-
-
-try:
-    from torchmetrics import Metric
-except ImportError as problem:  # pragma: no cover - torchmetrics is present wherever the tests run
-    raise MissingDependencyError("abstain.torch metrics", "torchmetrics", "torch") from problem
-
-_UNIT_SCORES = ("max_softmax", "softmax_margin", "probability_norm", "vote_share")
-_DTYPES = (torch.uint8, torch.float32, torch.float64)
 
 
 @functools.lru_cache(maxsize=16)
@@ -149,6 +130,8 @@ def bin_map(thresholds: int, domain: str) -> BinMap:
 
 class SelectiveMetric(Metric):  # type: ignore[misc]
     """Shared by all metrics: reading predictions, holding state, syncing, intervals and certified bounds.
+
+    `update(preds, target)` keeps the names of torchmetrics, by which a `MetricCollection` hands arguments on.
 
     Parameters
     ----------
@@ -172,6 +155,7 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
     full_state_update = False
     plot_lower_bound = 0.0
     function = ""  # the metric's name in `abstain`
+    option_names: tuple[str, ...] = ()  # attributes that are arguments of that function
 
     def __init__(
         self,
@@ -214,58 +198,49 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
                 place = None if confidence is not None else self.reader.score.back(xp, key)
                 bins.add(self._bin_state(), bin_map(self.thresholds, self.domain), loss, key, place)
 
-    # what subclasses say about themselves -----------------------------------------------------------------------------
-
-    def exact(self, loss: Array, confidence: Array) -> Array:
-        """The metric of all samples."""
-        raise NotImplementedError
-
-    def binned(self, table: Bins) -> Certified:
-        """The metric of binned samples, with its bounds."""
-        raise NotImplementedError
-
-    def options(self) -> dict[str, Any]:
-        """Arguments of the function in `abstain` that computes this metric."""
-        return {}
-
-    # results ----------------------------------------------------------------------------------------------------------
-
     def compute(self) -> Array:
         """The metric of everything seen so far (in all processes)."""
         if self.thresholds is None:
-            return self.exact(*self._samples())
-        return self.binned(self._table()).estimate
+            return self._exact(*self._samples())
+        return self._binned(self._table()).estimate
 
     def compute_bounds(self) -> Certified:
         """Estimate with certified lower and upper bounds; of an exact metric all three are the same."""
         if self.thresholds is None:
             value = self.compute()
             return Certified(value, value, value)
-        return self._synced(lambda: self.binned(self._table()))
+        return self._synced(lambda: self._binned(self._table()))
 
     def compute_with_interval(self, level: float = 0.95, **options: Any) -> Interval:
         """The metric with a confidence interval and its standard error: see `abstain.inference.interval`."""
-        from abstain.inference import interval
-
         if self.thresholds is not None:
             raise InfeasibleError(
                 f"{type(self).__name__}: an interval needs the samples, which bins have not kept. "
                 f"Use thresholds=None, or `compute_bounds()` for what the bins prove."
             )
         return self._synced(
-            lambda: interval(self.function, *self._samples(), level=level, **self.options(), **options)
+            lambda: interval(self.function, *self._samples(), level=level, **self._options, **options)
         )
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot a value, or several over time, as all torchmetrics do; without `val`, of `compute()`."""
         return self._plot(val, ax)
 
-    # state ------------------------------------------------------------------------------------------------------------
+    def set_dtype(self, dst_type: Any) -> SelectiveMetric:
+        """Confidences and counts keep their type: in half precision they would lose order and whole numbers."""
+        return self
 
     @property
-    def most(self) -> float | None:
-        """The largest possible loss, None where there is none (and nothing is certain)."""
-        return self.reader.loss.upper
+    def _options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.option_names}
+
+    def _exact(self, loss: Array, confidence: Array) -> Array:
+        return getattr(functional, self.function)(loss, confidence, **self._options)
+
+    def _binned(self, table: Bins) -> Certified:
+        """The metric of binned samples, with its bounds; these need a largest possible loss."""
+        finish = getattr(core_bins, self.function)
+        return finish(table, *self._options.values(), self.reader.loss.upper)
 
     def _synced(self, work: Callable[[], Any]) -> Any:
         with self.sync_context(
@@ -277,10 +252,7 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
         loss, confidence = (
             torch.cat(x) if isinstance(x, list) and x else x for x in (self.loss, self.confidence)
         )
-        if len(loss) == 0:
-            raise InputError(
-                f"{type(self).__name__}: needs at least one sample, got none. Call `update` first."
-            )
+        self._check_some(len(loss) > 0)
         return (loss.bool() if loss.dtype is torch.uint8 else loss), confidence
 
     def _bin_state(self) -> bins.BinState:
@@ -288,44 +260,30 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
 
     def _table(self) -> Bins:
         state = self._bin_state()
-        if not bool(state.count.any()):
+        self._check_some(bool(state.count.any()))
+        return bins.certified(state)
+
+    def _check_some(self, seen: bool) -> None:
+        if not seen:
             raise InputError(
                 f"{type(self).__name__}: needs at least one sample, got none. Call `update` first."
             )
-        return bins.certified(state)
 
     def _sync_dist(self, dist_sync_fn: Any, process_group: Any = None) -> None:
         """Before samples travel: processes must agree on their types, those without samples included."""
         for name in ("loss", "confidence") if self.thresholds is None else ():
             parts = getattr(self, name)
-            own = _DTYPES.index(torch.cat(parts).dtype) if parts else 0
-            code = torch.tensor(own, device=self.device)
-            widest = int(
-                torch.stack(list(dist_sync_fn(code, group=process_group or self.process_group))).max()
-            )
             joined = torch.cat(parts) if parts else torch.zeros(0, device=self.device)
-            setattr(self, name, [joined.to(_DTYPES[widest])])
+            code = torch.tensor(_DTYPES.index(joined.dtype) if parts else 0, device=self.device)
+            codes = dist_sync_fn(code, group=process_group or self.process_group)
+            setattr(self, name, [joined.to(_DTYPES[int(torch.stack(list(codes)).max())])])
         super()._sync_dist(dist_sync_fn, process_group)
-
-    def set_dtype(self, dst_type: Any) -> SelectiveMetric:
-        """Confidences and counts keep their type: in half precision they would lose order and whole numbers."""
-        return self
-
-
-def _joined(parts: Any) -> Array:
-    """A list state as one vector, copied only where there is something to join."""
-    if not isinstance(parts, list):
-        return parts
-    return parts[0] if len(parts) == 1 else torch.cat(parts) if parts else parts
-
-
-# metrics ------------------------------------------------------------------------------------------
-#
-# torchmetrics metrics for selective classification: AURC and its relatives, exact or in constant memory.
 
 
 class _Area(SelectiveMetric):
     """Metrics built on AURC with an estimator and a tie rule."""
+
+    option_names = ("estimator", "ties")
 
     def __init__(self, *, estimator: str = "harmonic", ties: str = "threshold", **kwargs: Any) -> None:
         name = type(self).__name__
@@ -339,20 +297,23 @@ class _Area(SelectiveMetric):
             )
         self.estimator, self.ties = estimator, ties
 
-    def options(self) -> dict[str, Any]:
-        """Arguments of the function."""
-        return {"estimator": self.estimator, "ties": self.ties}
+    def _binned(self, table: Bins) -> Certified:
+        return core_bins.aurc(table, self.reader.loss.upper)
 
 
 class AURC(_Area):
-    """Area under the risk-coverage curve; lower is better. See `abstain.aurc`.
+    r"""Area under the risk-coverage curve; lower is better. See `abstain.aurc`.
 
-    Options as in `SelectiveMetric`, and
+    .. math:: \frac{1}{n}\sum_i \hat\alpha_i\,\ell_i
 
     Parameters
     ----------
     estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights.
     ties : {"threshold", "expected"}
+        Equal confidences are accepted together, or in random order.
+    **kwargs
+        `loss`, `score`, `input`, `thresholds`, `ignore_index` as in `SelectiveMetric`, and those of torchmetrics.
 
     Examples
     --------
@@ -365,123 +326,154 @@ class AURC(_Area):
 
     function = "aurc"
 
-    def exact(self, loss: Array, confidence: Array) -> Array:
-        """AURC of all samples."""
-        return functional.aurc(loss, confidence, **self.options())
-
-    def binned(self, table: Bins) -> Certified:
-        """AURC of bins."""
-        return core_bins.aurc(table, self.most)
-
 
 class EAURC(_Area):
-    """Excess AURC over the best ordering of the same losses; lower is better. See `abstain.e_aurc`.
+    r"""Excess AURC over the best ordering of the same losses; lower is better. See `abstain.e_aurc`.
 
-    Options as in `SelectiveMetric`, `estimator` and `ties` as in `AURC`. With `thresholds`, 0/1 loss only: other
-    losses would need a second pass ordered by loss.
+    .. math:: \mathrm{AURC} - \mathrm{AURC}^*
+
+    Parameters
+    ----------
+    estimator, ties : str
+        As in `AURC`.
+    **kwargs
+        As in `SelectiveMetric`. With `thresholds`, 0/1 loss only: other losses would need a second pass ordered by
+        loss.
+
+    Examples
+    --------
+    >>> import torch
+    >>> metric = EAURC()
+    >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 1, 1]))
+    >>> metric.compute()  # the error ranks last, and no order is better
+    tensor(0., dtype=torch.float64)
     """
 
     function = "e_aurc"
 
-    def exact(self, loss: Array, confidence: Array) -> Array:
-        """E-AURC of all samples."""
-        return functional.e_aurc(loss, confidence, **self.options())
-
-    def binned(self, table: Bins) -> Certified:
-        """E-AURC of bins: the oracle of a 0/1 loss needs the counts alone."""
-        best = self._oracle(table)
+    def _binned(self, table: Bins) -> Certified:
+        best, _ = self._best_and_risk(table)
         return _each(core_bins.aurc(table, 1.0), lambda x: x - best)
 
-    def _oracle(self, table: Bins) -> float:
+    def _best_and_risk(self, table: Bins) -> tuple[float, float]:
+        """AURC of the best ordering, which for a 0/1 loss needs the counts alone, and the risk."""
         if not self.reader.zero_one:
             raise InfeasibleError(
                 f"{type(self).__name__}: bins know the best ordering of 0/1 losses only. Use thresholds=None."
             )
         mass, errors = (float(x) for x in core_bins.total(table))
-        return float(area(zero_one_oracle_rows(errors, mass), "harmonic", "expected"))
+        return float(area(zero_one_oracle_rows(errors, mass), "harmonic", "expected")), errors / mass
 
 
 class NAURC(EAURC):
-    """Normalised AURC, 0 for the best ordering, 1 for a useless one; lower is better. See `abstain.naurc`.
+    r"""Normalised AURC, 0 for the best ordering, 1 for a useless one; lower is better. See `abstain.naurc`.
 
-    Options as in `SelectiveMetric`, `estimator` and `ties` as in `AURC`. With `thresholds`, 0/1 loss only.
+    .. math:: \frac{\mathrm{AURC} - \mathrm{AURC}^*}{\mathrm{risk} - \mathrm{AURC}^*}
+
+    Parameters
+    ----------
+    estimator, ties : str
+        As in `AURC`.
+    **kwargs
+        As in `SelectiveMetric`. With `thresholds`, 0/1 loss only.
+
+    Examples
+    --------
+    >>> import torch
+    >>> metric = NAURC()
+    >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 1, 1]))
+    >>> metric.compute()
+    tensor(0., dtype=torch.float64)
     """
 
     function = "naurc"
 
-    def exact(self, loss: Array, confidence: Array) -> Array:
-        """NAURC of all samples."""
-        return functional.naurc(loss, confidence, **self.options())
-
-    def binned(self, table: Bins) -> Certified:
-        """NAURC of bins."""
-        best = self._oracle(table)
-        mass, errors = (float(x) for x in core_bins.total(table))
-        room = errors / mass - best
-        if room <= 1e-14 * errors / mass:  # all right or all wrong: no ordering is better than another
+    def _binned(self, table: Bins) -> Certified:
+        best, risk = self._best_and_risk(table)
+        room = risk - best
+        if room <= 1e-14 * risk:  # all right or all wrong: no ordering is better than another
             return _each(core_bins.aurc(table, 1.0), lambda x: 0 * x)
         return _each(core_bins.aurc(table, 1.0), lambda x: (x - best) / room)
 
 
 class AUGRC(SelectiveMetric):
-    """Area under the generalised risk-coverage curve; lower is better. See `abstain.augrc`.
+    r"""Area under the generalised risk-coverage curve; lower is better. See `abstain.augrc`.
 
-    Options as in `SelectiveMetric`.
+    .. math:: \frac{1}{n}\sum_i \frac{r_i}{n}\,\ell_i
+
+    with r the rank, 1 for the least confident; equal confidences share the largest of theirs.
+
+    Parameters
+    ----------
+    **kwargs
+        As in `SelectiveMetric`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> metric = AUGRC()
+    >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 1, 1]))
+    >>> metric.compute()  # 1/9
+    tensor(0.1111, dtype=torch.float64)
     """
 
     function = "augrc"
-
-    def exact(self, loss: Array, confidence: Array) -> Array:
-        """AUGRC of all samples."""
-        return functional.augrc(loss, confidence)
-
-    def binned(self, table: Bins) -> Certified:
-        """AUGRC of bins."""
-        return core_bins.augrc(table, self.most)
 
 
 class RiskAtCoverage(SelectiveMetric):
     """Selective risk at a coverage; lower is better. See `abstain.risk_at_coverage`.
 
-    Options as in `SelectiveMetric`, and
+    The mean loss of the most confident samples, at least the share `coverage` of all; equal confidences are accepted
+    together.
 
     Parameters
     ----------
     coverage : float
         The share of samples to accept at least.
+    **kwargs
+        As in `SelectiveMetric`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> metric = RiskAtCoverage(coverage=1.0)
+    >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 1, 1]))
+    >>> metric.compute()
+    tensor(0.3333, dtype=torch.float64)
     """
 
     function = "risk_at_coverage"
+    option_names = ("coverage",)
 
     def __init__(self, *, coverage: float, **kwargs: Any) -> None:
         self.coverage = check_fraction("RiskAtCoverage", "coverage", coverage)
         super().__init__(**kwargs)
 
-    def options(self) -> dict[str, Any]:
-        """Arguments of the function."""
-        return {"coverage": self.coverage}
-
-    def exact(self, loss: Array, confidence: Array) -> Array:
-        """Risk of all samples at the coverage."""
-        return functional.risk_at_coverage(loss, confidence, coverage=self.coverage)
-
-    def binned(self, table: Bins) -> Certified:
-        """Risk of bins at the coverage."""
-        return core_bins.risk_at_coverage(table, self.coverage, self.most)
-
 
 class CoverageAtRisk(SelectiveMetric):
     """Largest coverage within a risk; higher is better. See `abstain.coverage_at_risk`.
 
-    Options as in `SelectiveMetric`, and
+    The largest share of most confident samples whose mean loss is at most `risk`; equal confidences are accepted
+    together.
 
     Parameters
     ----------
     risk : float
         The selective risk to stay within, on the samples seen: no promise about new data.
+    **kwargs
+        As in `SelectiveMetric`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> metric = CoverageAtRisk(risk=0.1)
+    >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 1, 1]))
+    >>> metric.compute()
+    tensor(0.6667, dtype=torch.float64)
     """
 
     function = "coverage_at_risk"
+    option_names = ("risk",)
     higher_is_better = True
     plot_upper_bound = 1.0
 
@@ -489,26 +481,25 @@ class CoverageAtRisk(SelectiveMetric):
         self.risk = check_nonnegative("CoverageAtRisk", "risk", risk)
         super().__init__(**kwargs)
 
-    def options(self) -> dict[str, Any]:
-        """Arguments of the function."""
-        return {"risk": self.risk}
-
-    def exact(self, loss: Array, confidence: Array) -> Array:
-        """Coverage of all samples within the risk."""
-        return functional.coverage_at_risk(loss, confidence, risk=self.risk)
-
-    def binned(self, table: Bins) -> Certified:
-        """Coverage of bins within the risk."""
-        return core_bins.coverage_at_risk(table, self.risk, self.most)
-
 
 class FailureAUROC(SelectiveMetric):
     """Chance that a right sample is surer than a wrong one; higher is better. See `abstain.auroc`.
 
-    While only right or only wrong samples have been seen it is undefined: nan, with a warning, so that a batch
-    without errors does not end a run.
+    Equal confidences count half. While only right or only wrong samples have been seen it is undefined: nan, with a
+    warning, so that a batch without errors does not end a run.
 
-    Options as in `SelectiveMetric`.
+    Parameters
+    ----------
+    **kwargs
+        As in `SelectiveMetric`; 0/1 losses only.
+
+    Examples
+    --------
+    >>> import torch
+    >>> metric = FailureAUROC()
+    >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 1, 1]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
     """
 
     function = "auroc"
@@ -522,14 +513,12 @@ class FailureAUROC(SelectiveMetric):
                 f'FailureAUROC: `loss` must be 0/1, got "{self.reader.loss.name}". Use loss="zero_one".'
             )
 
-    def exact(self, loss: Array, confidence: Array) -> Array:
-        """AUROC of all samples."""
+    def _exact(self, loss: Array, confidence: Array) -> Array:
         if bool(loss.all()) or not bool(loss.any()):
             return _undefined(confidence)
         return functional.auroc(loss, confidence)
 
-    def binned(self, table: Bins) -> Certified:
-        """AUROC of bins."""
+    def _binned(self, table: Bins) -> Certified:
         mass, errors = core_bins.total(table)
         if not 0 < float(errors) < float(mass):
             value = _undefined(mass)
@@ -549,3 +538,60 @@ def _undefined(like: Array) -> Array:
         stacklevel=3,
     )
     return like.new_full((), float("nan")).double()
+
+
+class ErrorAwarePatience:
+    """Counts evaluations since AURC last fell by more than `sigmas` standard errors.
+
+    A validation AURC has an error bar; taking every small dip for progress keeps the luckiest checkpoint, not the
+    best. The best is compared with its last accepted value, so many small steps in one direction still add up. The
+    standard error is that of one evaluation; two evaluations on the same samples differ by less, so the rule is
+    on the careful side.
+
+    Parameters
+    ----------
+    patience : int, optional
+        None is never exhausted.
+    sigmas : float
+        How many standard errors count as progress; 0 is the usual rule.
+
+    Examples
+    --------
+    >>> rule = ErrorAwarePatience(patience=2)
+    >>> [rule.improved(value, 0.01) for value in (0.20, 0.15, 0.145, 0.142)]
+    [True, True, False, False]
+    >>> rule.exhausted, rule.best
+    (True, 0.15)
+    """
+
+    def __init__(self, patience: int | None = None, sigmas: float = 1.0) -> None:
+        if patience is not None and (int(patience) != patience or patience < 1):
+            raise InputError(
+                f"ErrorAwarePatience: `patience` must be a whole number, at least 1, got {patience!r}."
+            )
+        self.patience, self.sigmas = patience, check_nonnegative("ErrorAwarePatience", "sigmas", sigmas)
+        self.best: float | None = None
+        self.best_error = 0.0
+        self.since = 0
+
+    def improved(self, value: float, standard_error: float) -> bool:
+        """Take in one evaluation; is it better than the best by more than the noise?"""
+        if self.best is None or value < self.best - self.sigmas * standard_error:
+            self.best, self.best_error, self.since = value, standard_error, 0
+            return True
+        self.since += 1
+        return False
+
+    @property
+    def exhausted(self) -> bool:
+        """Has there been no progress for `patience` evaluations?"""
+        return self.patience is not None and self.since >= self.patience
+
+    def state_dict(self) -> dict[str, float | int | None]:
+        """For checkpoints."""
+        return {"best": self.best, "best_error": self.best_error, "since": self.since}
+
+    def load_state_dict(self, state: dict[str, float | int | None]) -> None:
+        """From a checkpoint."""
+        self.best, self.best_error = state["best"], float(state["best_error"] or 0)
+        self.since = int(state["since"] or 0)

@@ -44,14 +44,18 @@ def hard_weights(key: Array, mass: Array | None, total: Array, estimator: str) -
     return _sorted_weights_op(key, mass, estimator) if compiling else _sorted_weights(key, mass, estimator)
 
 
-def soft_weights(key: Array, mass: Array | None, total: Array, estimator: str, temperature: float) -> Array:
-    """Weights by a smooth comparison of confidences; the gradient flows through them. `key` holds no NaN."""
+def soft_weights(
+    key: Array, valid: Array, mass: Array | None, total: Array, estimator: str, temperature: float
+) -> Array:
+    """Weights by a smooth comparison of confidences; the gradient flows through them."""
     if key.shape[0] > SOFT_AT_MOST:
         raise InputError(
             f'aurc_loss: rank="soft" compares all pairs and takes at most {SOFT_AT_MOST} samples, got {key.shape[0]}. '
             f'Use rank="hard", or a sample of the pixels.'
         )
-    return pair_weights(xp, softly_accepts(xp, key, temperature), mass, total, estimator)
+    accepted = softly_accepts(xp, torch.where(valid, key, 0), temperature)
+    weights = pair_weights(xp, accepted, valid.to(key.dtype) if mass is None else mass, total, estimator)
+    return torch.where(valid, weights, 0)
 
 
 def _sorted_weights(key: Array, mass: Array | None, estimator: str) -> Array:
