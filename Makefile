@@ -33,8 +33,9 @@ format: $(VENV)/.lint ## Let ruff lay out the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.test ## Speed of the core beside what it beats (BENCH="--full" for 1e8)
+bench: $(VENV)/.test ## Speed of the core and of evaluate beside what they are measured against (BENCH="--full" for 1e8)
 	$(BIN)/python benchmarks/core.py $(BENCH)
+	$(BIN)/python benchmarks/evaluate.py
 
 paper: $(VENV)/.test ## The paper's figures and tables, from ABSTAIN_DATA or from scikit-learn's digits
 	$(BIN)/python -m reproduction all --out out/paper

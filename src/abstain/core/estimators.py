@@ -66,6 +66,18 @@ def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
     )
 
 
+def block_gain(rows: Rows) -> Array:
+    """`H_N - H_(N - m)` of each row: what its block adds to a harmonic sum, 1/N for a lone sample."""
+    if rows.xp is not np:
+        return harmonic_difference(rows.xp, rows.N - rows.m, rows.N)
+    gain = rows.m / np.where(rows.N > 0, rows.N, 1.0)
+    tied = rows.m > 1
+    if tied.any():
+        N = rows.N[tied]
+        gain[tied] = harmonic_difference(np, N - rows.m[tied], N)
+    return gain
+
+
 def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
     """`ln(high!) - ln(low!)` for whole numbers `0 <= low <= high` held as floats."""
     small = xp.asarray(_SMALL, dtype=low.dtype)
@@ -127,8 +139,7 @@ def _log(r: Rows) -> Array:
 
 def _harmonic_expected(r: Rows) -> Array:
     """Random order within a block: its loss comes in evenly while the accepted mass grows from N - m to N."""
-    above = r.N - r.m
-    gain = harmonic_difference(r.xp, above, r.N)
+    above, gain = r.N - r.m, block_gain(r)
     lone = r.m <= 1
     share = r.xp.where(lone, r.m / r.xp.where(r.N > 0, r.N, 1.0), r.m - above * gain)
     return (r.S - r.L) * gain + r.L * share / r.xp.where(r.m > 0, r.m, 1.0)
@@ -223,8 +234,9 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
         return (below + (rows.m if ties == "threshold" else (rows.m + 1) / 2)) / rows.W
     if ties == "threshold":
         return _threshold_weights(rows, estimator)
-    total = harmonic_difference(xp, rows.N, rows.W + 0 * rows.N)
-    gain = harmonic_difference(xp, above, rows.N)
+    gain = block_gain(rows)
+    from_below = xp.flip(xp.cumulative_sum(xp.flip(gain, axis=-1), axis=-1), axis=-1)
+    total = from_below - gain + harmonic_difference(xp, rows.N[..., -1:], rows.W + 0 * rows.N[..., -1:])
     own = xp.where(rows.m > 1, 1 - above * gain / mass, 1 / xp.where(rows.N > 0, rows.N, 1.0))
     return total + own - (1 / rows.W if estimator == "loo" else 0.0)
 

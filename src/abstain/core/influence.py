@@ -25,6 +25,7 @@ from abstain.core.estimators import (
     area,
     area_terms,
     asymptotic_oracle,
+    block_gain,
     harmonic_difference,
     log_factorial_difference,
     row_weights,
@@ -124,9 +125,12 @@ def _expected_terms(rows: Rows) -> tuple[Array, Array]:
     from scipy.special import polygamma
 
     above, mass, loss_above = rows.N - rows.m, _some(rows.m), rows.S - rows.L
-    gain = harmonic_difference(np, above, rows.N)
-    trigamma = polygamma(1, above + 1)
-    change = polygamma(1, rows.N + 1) - trigamma
+    gain = block_gain(rows)
+    change = -rows.m / _some(rows.N) ** 2  # of the trigamma function from one row to the next
+    tied = rows.m > 1
+    if tied.any():
+        change[tied] = polygamma(1, rows.N[tied] + 1) - polygamma(1, above[tied] + 1)
+    trigamma = polygamma(1, rows.N[..., -1:] + 1) - np.cumsum(change[..., ::-1], axis=-1)[..., ::-1]
     mean_loss = rows.L / mass
     low = loss_above * change - mean_loss * (gain + above * change)
     return low, loss_above * trigamma + mean_loss * (gain * (above / mass + 1) - above * trigamma)
