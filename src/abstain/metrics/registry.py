@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from abstain._check import check_choice
+from abstain.core.estimators import ESTIMATORS
 from abstain.errors import InputError
 from abstain.metrics import areas, detection, points
 
@@ -113,6 +115,7 @@ def by_name(metric: str | Metric) -> Metric:
     if estimator:
         if name not in ESTIMATED:
             raise InputError(f"metrics.by_name: {name} takes no estimator, got {text!r}.")
+        check_choice("metrics.by_name", "estimator", estimator, ESTIMATORS)
         options["estimator"] = estimator
     return _with(found, tuple(options.items()))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from abstain.errors import MissingDependencyError
 from abstain.evaluation import Comparison, Entry, Evaluation
 from abstain.formats import replacing
-from abstain.report.content import Content, ModelContent, embedded, safe_json, versions
+from abstain.report.content import REPLICATES, Content, ModelContent, embedded, safe_json, versions
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -348,8 +348,9 @@ def method(content: Content, command: str) -> str:
 generalised risk
 the same loss per sample of all. AURC is the mean selective risk over all thresholds, AUGRC the mean
 generalised risk.</li>
-<li>Intervals come from influence functions, on the log scale for areas; those of points of the curve are pointwise.
-The curve's band is simultaneous, from {content.replicates} replicates; seed {content.seed}.</li>
+<li>Intervals come from influence functions, on the log scale for areas; metrics without one from {REPLICATES}
+bootstrap replicates.
+The curve's band is simultaneous, from {content.replicates} replicates; seed {content.rng}.</li>
 <li>Differences are tested on the same samples where the files hold the same samples, and corrected after Holm.</li>
 </ul>
 {again}
