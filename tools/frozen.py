@@ -47,10 +47,15 @@ EXPECTED: dict[str, str] = {
     "formats/read*/weight*": "the field is called sample_weight, as the argument",
     "formats/read*/notes": "was always empty and is gone",
     "formats/read*/used/group": "roles are called as the arguments: groups, sample_weight, clusters",
-    "formats/read*/used/weight": "as above",
     "formats/read*/used/cluster": "as above",
     "formats/names/1*": "as above",
     "formats/limits/message": '"1 kB" is 1000 bytes; the flag is --memory',
+    "cli/convert/*/weight": "the field is called sample_weight, as the argument",
+    "cli/convert/*/notes": "was always empty and is gone",
+    "cli/convert/*/used/*": "roles are called as the arguments: groups, sample_weight, clusters",
+    "cli/evaluate/answers.csv --preview/output": "as above",
+    "cli/evaluate/strong.npz --max-memory */errors": '"1 kB" is 1000 bytes; the flag is --memory',
+    "cli/help/*": "flags are called as the arguments: --memory, --rng, --groups; one text for a shared option",
 }
 """Glob pattern of the changed path (as `check` prints it) -> why it was meant to change."""
 

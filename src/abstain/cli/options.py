@@ -69,11 +69,15 @@ def no_folders(files: Iterable[str]) -> None:
             )
 
 
-def fraction(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    """A number between 0 and 1; percent are refused with a hint."""
-    if value is None or 0 < value < 1:
-        return value
-    raise click.BadParameter(f"{value:g} must lie between 0 and 1.{percent_hint(value)}")
+def fraction(name: str, help: str, default: float | None = None) -> Callable[[Command], Command]:  # noqa: A002
+    """An option that takes a number between 0 and 1; percent are refused with a hint."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+        if value is None or 0 < value < 1:
+            return value
+        raise click.BadParameter(f"{value:g} must lie between 0 and 1.{percent_hint(value)}")
+
+    return click.option(name, type=float, callback=check, metavar="FRACTION", help=help, default=default)
 
 
 def percent_hint(value: float) -> str:
@@ -132,7 +136,7 @@ _OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
     "loss": (click.option("--loss", default="zero_one", callback=known("losses", several=False), metavar="NAME",
                           help="Loss computed from class scores, where there are any."),),
     "names": (click.option("--names", metavar="A,B,...", help="Names of the models; by default those of the files."),),
-    "level": (click.option("--level", type=float, default=0.95, callback=fraction, help="Of the intervals."),),
+    "level": (fraction("--level", "Of intervals, bands and tests.", 0.95),),
     "rng": (click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the bootstrap."),),
     "open": (click.option("--open", "open_it", is_flag=True, help="Open the page in the browser."),),
     "columns": (click.option("-c", "--column", "columns", multiple=True, callback=_columns, metavar="ROLE=NAME",

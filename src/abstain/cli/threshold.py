@@ -25,9 +25,9 @@ _FACTS = ("value", "form", "target", "method", "delta", "n", "coverage", "risk",
 @click.command("threshold", cls=Documented)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--risk", type=click.FloatRange(min=0, min_open=True), help="Largest risk of the accepted.")
-@click.option("--coverage", type=float, callback=fraction, help="Smallest share to accept.")
+@fraction("--coverage", "Smallest share to accept.")
 @click.option("--cost", type=click.FloatRange(min=0), help="What a rejection costs, an error costing 1.")
-@click.option("--delta", type=float, callback=fraction, default=0.05, help="Chance that the promise fails.")
+@fraction("--delta", "Chance that the promise fails.", 0.05)
 @click.option("--method", type=click.Choice(["ltt", "sgr", "crc", "empirical"]), default="ltt",
               help="How the promise is made.")  # fmt: skip
 @shared("score", "loss")
