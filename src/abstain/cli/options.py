@@ -32,7 +32,8 @@ class Documented(click.Command):
     def __init__(self, *args: Any, **settings: Any) -> None:
         text, found, examples = inspect.cleandoc(settings.pop("help", None) or "").partition("Examples:\n")
         epilog = f"\b\nExamples:\n{examples}" if found else None
-        super().__init__(*args, help=text, epilog=epilog, **settings)
+        settings |= {"help": text, "epilog": epilog}
+        super().__init__(*args, **settings)
 
 
 class Reading(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,65 +19,39 @@ from abstain.formats.limits import Limits, file_error, reading, shown
 # which the few fields needed are read here: Message(version, header_type, header, bodyLength),
 # RecordBatch(length, nodes, buffers, compression), DictionaryBatch(id, data).
 
-_DICTIONARY, _BATCH = 2, 3
 
-
-def _field(data: memoryview, table: int, number: int) -> int | None:
-    """Where a field of a flatbuffer table lies, or None when it is absent."""
+def _field(data: memoryview, table: int, number: int) -> int:
+    """Where a field of a flatbuffer table lies; 0 when it is absent."""
     vtable = table - int(struct.unpack_from("<i", data, table)[0])
     length = int(struct.unpack_from("<H", data, vtable)[0])
     entry = 4 + 2 * number
     offset = int(struct.unpack_from("<H", data, vtable + entry)[0]) if entry < length else 0
-    return table + offset if offset else None
+    return table + offset if offset else 0
 
 
 def _follow(data: memoryview, place: int) -> int:
     return place + int(struct.unpack_from("<I", data, place)[0])
 
 
-def _batch(data: memoryview) -> int | None:
-    """The record batch table of a message, inside a dictionary batch or not; None for the schema."""
-    message = _follow(data, 0)
-    kind_at, header_at = _field(data, message, 1), _field(data, message, 2)
-    kind = 0 if kind_at is None else data[kind_at]
-    if header_at is None or kind not in (_DICTIONARY, _BATCH):
-        return None
-    table = _follow(data, header_at)
-    if kind == _BATCH:
-        return table
-    inner = _field(data, table, 1)
-    return None if inner is None else _follow(data, inner)
-
-
-def _unpacked(metadata: memoryview, body: memoryview) -> int:
-    batch = _batch(metadata)
-    if batch is None:
+def unpacked_size(message: Any) -> int:
+    """Bytes of a message of an Arrow file after unpacking."""
+    if message.type not in ("record batch", "dictionary"):
         return 0
-    buffers_at = _field(metadata, batch, 2)
-    if _field(metadata, batch, 3) is None or buffers_at is None:
+    data, body = memoryview(message.metadata), memoryview(message.body)
+    batch = _follow(data, _field(data, _follow(data, 0), 2))
+    if message.type == "dictionary":
+        batch = _follow(data, _field(data, batch, 1))
+    buffers, compressed = _field(data, batch, 2), _field(data, batch, 3)
+    if not buffers or not compressed:
         return len(body)
-    vector = _follow(metadata, buffers_at)
-    count = int(struct.unpack_from("<I", metadata, vector)[0])
+    vector = _follow(data, buffers)
     total = 0
-    for k in range(count):
-        offset, length = struct.unpack_from("<qq", metadata, vector + 4 + 16 * k)
+    for k in range(int(struct.unpack_from("<I", data, vector)[0])):
+        offset, length = struct.unpack_from("<qq", data, vector + 4 + 16 * k)
         if length >= 8:
             stated = int(struct.unpack_from("<q", body, offset)[0])
             total += length if stated < 0 else stated
     return total
-
-
-def unpacked_sizes(source: Any) -> Iterator[int]:
-    """Bytes after unpacking, message by message; `source` is a pyarrow file standing at the first message."""
-    import pyarrow as pa
-
-    messages = pa.ipc.MessageReader.open_stream(source)
-    while True:
-        try:
-            message = messages.read_next_message()
-        except StopIteration:
-            return
-        yield _unpacked(memoryview(message.metadata), memoryview(message.body))
 
 
 def _pyarrow(path: Path) -> Any:
@@ -117,8 +91,8 @@ def open_arrow(path: Path, limits: Limits) -> Source:
         with pa.memory_map(str(path)) as source:
             source.seek(8 if source.read(6) == b"ARROW1" else 0)
             total = 0
-            for unpacked in unpacked_sizes(source):
-                total += unpacked
+            for message in pa.ipc.MessageReader.open_stream(source):
+                total += unpacked_size(message)
                 limits.check(path, total)
         table = _ipc(pa, path).read_all()
         table.validate(full=True)  # offsets of an untrusted file are not to be believed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,8 @@ from abstain.formats.columns import Choice, Source, UncertainError, Values, Word
 from abstain.formats.limits import Limits, file_error, shown, values_of
 from abstain.formats.readers import open_source
 
-_TRUTH = {
-    "true": 1.0,
-    "1": 1.0,
-    "yes": 1.0,
-    "t": 1.0,
-    "false": 0.0,
-    "0": 0.0,
-    "no": 0.0,
-    "f": 0.0,
-    "": np.nan,
-}
-_ALONG = ("logits", "probs", "labels", "loss", "confidence", "abstained", "groups", "sample_weight", "clusters",
-          "label_words")  # fmt: skip
+_TRUTH = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
+_TRUTH[""] = np.nan
 _MANY_GROUPS = 10_000  # above these, groups are known by number: their names would take the memory of a table
 
 
@@ -123,10 +112,8 @@ class Predictions:
         rows = ~self.abstained
         if not rows.any():
             raise file_error(self.path, "every sample has abstained; nothing is left to measure.")
-        along = {name: getattr(self, name) for name in _ALONG}
-        return replace(
-            self, n=int(rows.sum()), **{k: None if v is None else v[rows] for k, v in along.items()}
-        )
+        along: Any = {k: v[rows] for k, v in vars(self).items() if isinstance(v, np.ndarray | Words)}
+        return replace(self, n=int(rows.sum()), **along)
 
     def __repr__(self) -> str:
         return f"Predictions({self.name}, n = {self.n}, {self.kind}, from {self.format})"
@@ -134,12 +121,14 @@ class Predictions:
 
 def along(models: Sequence[Predictions]) -> dict[str, Any]:
     """What goes along the samples of each model, as `compare` takes it; nothing of what no model has."""
-    makers = {"sample_weight": np.ones, "clusters": np.arange, "abstained": lambda n: np.zeros(n, dtype=bool)}
+    plain: dict[str, Callable[[int], np.ndarray]] = {
+        "sample_weight": np.ones, "clusters": np.arange, "abstained": lambda n: np.zeros(n, dtype=bool),
+    }  # fmt: skip
     found: dict[str, Any] = {}
-    for name, plain in makers.items():
+    for name, make in plain.items():
         given = {m.name: getattr(m, name) for m in models}
         if any(values is not None for values in given.values()):
-            found[name] = {m.name: plain(m.n) if given[m.name] is None else given[m.name] for m in models}
+            found[name] = {m.name: make(m.n) if given[m.name] is None else given[m.name] for m in models}
     return found
 
 
@@ -318,7 +307,7 @@ class _Loaded:
         if isinstance(labels, Words) != isinstance(prediction, Words) or len(labels) != len(prediction):
             raise self.error("labels and predictions must be of one kind and length to be compared.")
         if isinstance(labels, Words) and isinstance(prediction, Words):
-            labels, prediction = labels.codes, prediction.numbered(labels.values)
+            return (labels.codes != prediction.numbered(labels.values)).astype(np.float64)
         return np.asarray(labels != prediction).astype(np.float64)
 
     def along(self, n: int) -> dict[str, Any]:

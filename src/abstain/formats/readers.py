@@ -9,6 +9,7 @@ import math
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -159,12 +160,8 @@ def open_delimited(path: Path, limits: Limits) -> Source:
     for name, *pieces in zip(names, *parts):
         values = _join(pieces)
         kind = "text" if isinstance(values, Words) else "numbers"
-        columns[name] = Column((len(values),), kind, partial(_itself, values))
+        columns[name] = Column((len(values),), kind, lambda values=values: values)
     return Source(path, "tsv" if tabbed else "csv", columns)
-
-
-def _itself(values: Values) -> Values:
-    return values
 
 
 def _clean(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
@@ -205,14 +202,11 @@ def _read_cells(path: Path, lines: Iterator[list[str]], width: int, limits: Limi
 
 def _from_cells(cells: list[str]) -> Values:
     """Numbers if every cell is one or empty (an empty one is NaN, to be objected to when it matters)."""
-    try:
+    with suppress(ValueError):
         return np.array(cells, dtype=np.float64)
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         return np.array([cell if cell.strip() else "nan" for cell in cells], dtype=np.float64)
-    except ValueError:
-        return Words.of(cells)
+    return Words.of(cells)
 
 
 def _join(parts: list[Values]) -> Values:

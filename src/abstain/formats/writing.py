@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,23 +49,16 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     target = Path(path)
     if not target.parent.is_dir():
         raise file_error(target, f"there is no folder {shown(target.parent)} to write it to.")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name[:60]}.", suffix=".part", dir=target.parent)
+    part = target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with part.open("xb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
+        part.replace(target)
     except BaseException:  # Ctrl-C included
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_predictions(predictions: Predictions, path: str | Path) -> None:

@@ -294,7 +294,7 @@ def _limits(
     if read.sample_weight is not None or float(count.sum()) > _LOOKS:
         return [None] * len(count), [None] * len(count)
     found = [None if k < 10 else interval("risk", loss[:k], confidence[:k], level=level) for k in count]
-    return [f and f.low for f in found], [f and f.high for f in found]
+    return [None if f is None else f.low for f in found], [None if f is None else f.high for f in found]
 
 
 def _shares(
