@@ -96,7 +96,7 @@ def draw_tables(demo: Demo, models: list[Predictions]) -> None:
     best = next(m for m in models if m.name == result.names[0])
     on.print(Text("\n2. The best one in full\n", style="bold"))
     metrics = ["aurc", "augrc", "auroc", "risk", "risk_at_coverage@0.8"]
-    table = evaluate(**best.arguments(), metrics=metrics, losses=["zero_one"], replicates=100)
+    table = evaluate(**best.arguments(), metrics=metrics, losses=["zero_one"])
     draw_evaluation(on, table, best)
     asked = f"an error rate of at most {demo.risk:.0%}"
     on.print(Text(f"\n3. Below which confidence should it abstain, for {asked}?\n", style="bold"))

@@ -26,14 +26,13 @@ from abstain.cli.screen import (
     working,
 )
 from abstain.engines.read import find_files, kind_of
-from abstain.evaluation import Entry, Evaluation, TopTies
+from abstain.evaluation import Entry, Evaluation
 from abstain.formats import Limits, Predictions, open_source
 from abstain.formats.columns import assign
 from abstain.formats.limits import shown, values_of
 from abstain.formats.readers import column_names
 
 _METRIC = 15  # columns for the names of the metrics
-_PLAIN_FROM = 1_000_000  # rows from which a bare table of losses is not given a curve
 
 
 @click.command("evaluate", cls=Documented)
@@ -47,8 +46,6 @@ _PLAIN_FROM = 1_000_000  # rows from which a bare table of losses is not given a
 @shared("level")
 @click.option("--engine", type=click.Choice(["memory", "files", "dask", "spark", "sketch"]),
               help="Who computes. By default memory, and files for a table larger than --memory.")  # fmt: skip
-@click.option("--replicates", type=click.IntRange(0), help="Of the bootstrap, where a metric needs one.")
-@shared("rng")
 @click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
 @reading
 @output
@@ -78,7 +75,7 @@ def command(file: str, how: Reading, out: Output, engine: str | None, preview: b
         with working(f"reading {shown(file)}"):
             read = how.read(file)
         with working(f"evaluating {read.n:,} samples"), values_of(file):
-            table = evaluated(read, options)
+            table = abstain.evaluate(**read.arguments(), **options, progress=False)
     elif engine == "sketch":
         table = sketched(file, table_columns(file, how), options["level"])
     else:
@@ -101,29 +98,6 @@ def default_engine(file: str, how: Reading) -> str:
     return "files" if times * path.stat().st_size > how.memory else "memory"
 
 
-def evaluated(read: Predictions, options: dict[str, Any]) -> Evaluation:
-    """In memory; millions of losses with confidences and nothing else get what was asked for and no curve."""
-    metrics = options["metrics"]
-    if read.n < _PLAIN_FROM or set(read.arguments()) != {"loss", "confidence"} or metrics in (None, "all"):
-        return abstain.evaluate(**read.arguments(), **options, progress=False)
-    assert read.loss is not None
-    assert read.confidence is not None
-    entries = []
-    for metric in map(abstain.metrics.registry.by_name, metrics):
-        more: dict[str, Any] = {} if metric.smooth else {"replicates": 100}
-        found = abstain.inference.interval(
-            metric.name, read.loss, read.confidence, level=options["level"], **more, **dict(metric.options)
-        )
-        entries.append(
-            Entry("confidence", read.loss_name, metric.key, metric.label, metric.lower_is_better, found.estimate,
-                  found.standard_error, found.low, found.high, found.method, read.n)
-        )  # fmt: skip
-    top = int((read.confidence == read.confidence.max()).sum())
-    notes = (f"{top:,} of {read.n:,} samples tie at the top of confidence.",) if top > 1 else ()
-    ties = (TopTies("confidence", top, read.n),)
-    return Evaluation(tuple(entries), (), read.n, options["level"], 0.0, ties, notes)
-
-
 def evaluated_by(engine: str, file: str, how: Reading, options: dict[str, Any]) -> Evaluation:
     """Files, Dask or Spark compute; columns are found by the same names as in memory."""
     from abstain.engines.finish import engine as table_by
@@ -131,7 +105,7 @@ def evaluated_by(engine: str, file: str, how: Reading, options: dict[str, Any]) 
     columns = table_columns(file, how)
     module = importlib.import_module(f"abstain.engines.{engine}")
     outputs = {"logits": columns.pop("logits")} if "logits" in columns else {}
-    asked = columns | {key: options[key] for key in ("metrics", "scores", "losses", "level")}
+    asked = columns | options
     means = {"memory": how.memory} if engine == "files" else {}
     table = table_by(lambda data, **own: module.evaluate(data, **own | outputs | means))(
         logits=os.path.abspath(file), **asked

@@ -138,7 +138,7 @@ _OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
                           help="Loss computed from class scores, where there are any."),),
     "names": (click.option("--names", metavar="A,B,...", help="Names of the models; by default those of the files."),),
     "level": (fraction("--level", "Of intervals, bands and tests.", 0.95),),
-    "rng": (click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the bootstrap."),),
+    "rng": (click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the bands."),),
     "open": (click.option("--open", "open_it", is_flag=True, help="Open the page in the browser."),),
     "columns": (click.option("-c", "--column", "columns", multiple=True, callback=_columns, metavar="ROLE=NAME",
                              help=f"Which column is which, where its name does not say. Roles: {_ROLES}. "

@@ -26,8 +26,6 @@ from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
 from abstain.thresholds import clopper_pearson
 
 ESTIMATORS: tuple[Estimator, ...] = ("harmonic", "log", "loo", "sele")
-REPLICATES = 200  # of the bootstrap, for metrics without an influence function
-_FEW = 200_000  # samples above which those metrics come without an interval
 _WORK = 5e6  # samples times replicates that a band may cost
 _STEPS = 400  # of the slider
 _POINTS = 600  # of a curve
@@ -115,7 +113,7 @@ class Content:
     level : float
         Of the intervals.
     rng : int
-        Seed of the bootstrap.
+        Seed of the bands' bootstrap.
     replicates : int
         Of the curves' bands.
 
@@ -152,7 +150,7 @@ def gather(
     level : float
         Of intervals and bands.
     rng : int
-        Seed of the bootstrap.
+        Seed of the bands' bootstrap.
     progress : callable
         Called with the name of each model before work on it begins, and once before the comparison.
 
@@ -199,7 +197,6 @@ def _model(read: Predictions, score: str, loss: str, level: float, rng: int, rep
             read.kind == "logits"
         )
         given["scores"] = list(dict.fromkeys([score, *usual]))
-    replicates = REPLICATES if read.n <= _FEW else 0
     estimators = []
     for name in ESTIMATORS:
         try:
@@ -215,7 +212,7 @@ def _model(read: Predictions, score: str, loss: str, level: float, rng: int, rep
         curve=curve,
         band=band,
         steps=_slider(read, curve, losses.astype(np.float64), confidence, score, level),
-        evaluation=abstain.evaluate(**given, level=level, rng=rng, replicates=replicates, progress=False),
+        evaluation=abstain.evaluate(**given, level=level, progress=False),
         estimators=tuple(estimators),
         distinct=len(curve.threshold),
     )

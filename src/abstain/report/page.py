@@ -16,7 +16,7 @@ from typing import Any
 from abstain.errors import needed
 from abstain.evaluation import Comparison, Evaluation
 from abstain.formats import replacing
-from abstain.report.content import REPLICATES, Content, ModelContent, embedded, safe_json, versions
+from abstain.report.content import Content, ModelContent, embedded, safe_json, versions
 
 # nothing may be fetched from anywhere; scripts and styles are the page's own
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -266,7 +266,6 @@ def page(
         "ranking": ranked,
         "ties": "".join(f"<div>{told}</div>" for told in ties),
         "files": files_table(content),
-        "resampled": REPLICATES,
         "replicates": content.replicates,
         "rng": content.rng,
         "again": f"<h3>Make this page again</h3><pre>{text(command)}</pre>" if command else "",
