@@ -49,6 +49,18 @@ EXPECTED: dict[str, str] = {
     "metrics/risk_at_coverage/1.0/*-fractional-weights": "rounding of fractional weights no longer stops short of 1",
     "jax/aurc_loss/float32/1/values/*": "gradients in float32: XLA fuses otherwise, the last bit differs",
     "*/aurc_loss/*/refused/message": "one vocabulary: `target` of the loss is `labels`",
+    "formats/read*/weight*": "the field is called sample_weight, as the argument",
+    "formats/read*/notes": "was always empty and is gone",
+    "formats/read*/used/group": "roles are called as the arguments: groups, sample_weight, clusters",
+    "formats/read*/used/cluster": "as above",
+    "formats/names/1*": "as above",
+    "formats/limits/message": '"1 kB" is 1000 bytes; the flag is --memory',
+    "cli/convert/*/weight": "the field is called sample_weight, as the argument",
+    "cli/convert/*/notes": "was always empty and is gone",
+    "cli/convert/*/used/*": "roles are called as the arguments: groups, sample_weight, clusters",
+    "cli/evaluate/answers.csv --preview/output": "as above",
+    "cli/evaluate/strong.npz --max-memory */errors": '"1 kB" is 1000 bytes; the flag is --memory',
+    "cli/help/*": "flags are called as the arguments: --memory, --rng, --groups; one text for a shared option",
 }
 """Glob pattern of the changed path (as `check` prints it) -> why it was meant to change."""
 
@@ -1999,7 +2011,7 @@ def report(keep: Record) -> None:
     for name, given, options in (
         ("two", ("strong.npz", "weak.npz"), {}),
         ("one", ("strong.npz",), {"score": "max_logit", "loss": "cross_entropy", "level": 0.9}),
-        ("table", ("answers.csv",), {"seed": 3}),
+        ("table", ("answers.csv",), {"rng": 3}),
         ("losses", ("losses.json",), {}),
     ):
         content = abstain.report.gather([read[file] for file in given], **options)

@@ -13,6 +13,9 @@ AbstainWarning (UserWarning)
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 __all__ = [
     "AbstainError",
     "AbstainWarning",
@@ -66,3 +69,11 @@ class MissingDependencyError(AbstainError, ImportError):
 
 class AbstainWarning(UserWarning):
     """Something the user should know before trusting a number."""
+
+
+def needed(module: str, feature: str, extra: str) -> Any:
+    """An optional module, imported when it is needed; where it is missing, the error has the install line."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingDependencyError(feature, module.partition(".")[0], extra) from error

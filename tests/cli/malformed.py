@@ -15,7 +15,7 @@ import numpy as np
 
 GOOD_Z = np.random.default_rng(0).normal(size=(60, 4))
 GOOD_Y = np.random.default_rng(1).integers(0, 4, 60)
-SMALL = ["--max-memory", "50MB"]
+SMALL = ["--memory", "50MB"]
 BOMB = 300 * 2**20  # bytes, six times what is allowed
 
 

@@ -194,7 +194,7 @@ def test_threshold_per_group(run, table):
 @pytest.mark.parametrize("arguments", [
     ["evaluate"], ["evaluate", "nowhere.csv"], ["evaluate", "answers.csv", "--metrics", "area"],
     ["evaluate", "answers.csv", "--level", "95"], ["evaluate", "answers.csv", "-c", "confidence"],
-    ["evaluate", "answers.csv", "-c", "colour=red"], ["evaluate", "answers.csv", "--max-memory", "lots"],
+    ["evaluate", "answers.csv", "-c", "colour=red"], ["evaluate", "answers.csv", "--memory", "lots"],
     ["threshold", "answers.csv"], ["threshold", "answers.csv", "--risk", "5"], ["threshold", "answers.csv", "--risk", "0.1", "--cost", "1"], ["evaluat", "x"],
     ["convert", "answers.csv", "answers.doc"], ["evaluate", "answers.csv", "--metrics", "aurc:best"],
 ])  # fmt: skip

@@ -272,7 +272,7 @@ def test_quoted_cells_byte_order_mark_and_blanks(tmp_path):
 
 def test_limits_are_the_users(tmp_path, scores):
     np.savez(tmp_path / "a.npz", logits=scores[0], labels=scores[1])
-    with pytest.raises(DataError, match="--max-memory"):
+    with pytest.raises(DataError, match="--memory"):
         read_predictions(tmp_path / "a.npz", limits=Limits(memory=100))
 
 

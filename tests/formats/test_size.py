@@ -40,6 +40,6 @@ def test_a_limit_on_the_command_line_is_in_the_same_units(tmp_path):
     (tmp_path / "t.csv").write_text("correct,confidence\n" + "1,0.5\n" * 20_000)
     for size, code in (("950kB", 3), ("950KiB", 0)):  # 2 columns of 24 bytes a cell, and a little more
         done = CliRunner().invoke(
-            cli, ["evaluate", str(tmp_path / "t.csv"), "--metrics", "risk", "-q", "--max-memory", size]
+            cli, ["evaluate", str(tmp_path / "t.csv"), "--metrics", "risk", "-q", "--memory", size]
         )
         assert done.exit_code == code, done.output

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
+from rich.text import Text
+
+from abstain import compare, evaluate, select_threshold
+from abstain.cli.compare import draw_comparison
+from abstain.cli.evaluate import draw_evaluation
+from abstain.cli.options import shared
+from abstain.cli.screen import console
+from abstain.cli.threshold import draw_facts, in_words
+from abstain.formats import Predictions, read_predictions
 
 
 class Demo(NamedTuple):
@@ -39,37 +49,34 @@ DEMOS = {
         0.03,
     ),
 }
+_SCORE = {"score": "max_softmax", "loss": "zero_one"}
 
 
 @click.command("demo")
-@click.option("--data", type=click.Choice(list(DEMOS)), default="cifar10", show_default=True,
+@click.option("--data", type=click.Choice(list(DEMOS)), default="cifar10",
               help="Two networks on CIFAR-10, or five classifiers of digits.")  # fmt: skip
-@click.option("-o", "--output", "target", metavar="FILE", default="abstain-demo.html", show_default=True,
+@click.option("-o", "--output", "target", metavar="FILE", default="abstain-demo.html",
               type=click.Path(dir_okay=False), help="Where the page goes.")  # fmt: skip
 @click.option("--no-report", is_flag=True, help="Only the tables.")
-@click.option("--open", "open_it", is_flag=True, help="Open it in the browser.")
+@shared("open")
 def command(data: str, target: str, no_report: bool, open_it: bool) -> None:
     """Real model outputs that come along: tables here, an interactive report on disk."""
     demo = DEMOS[data]
     models = demo_models(demo)
-    _tables(demo, models)
+    draw_tables(demo, models)
     if no_report:
         return
-    from abstain.cli.report import write_report
+    from abstain.cli.report import show_page, write_report  # the page needs plotly, the tables do not
 
-    options = {"score": ["max_softmax"], "loss": ["zero_one"], "level": 0.95, "seed": 0, "title": demo.title}
-    write_report(models, target, options, "abstain demo" + ("" if data == "cifar10" else f" --data {data}"))
+    again = "abstain demo" + ("" if data == "cifar10" else f" --data {data}")
+    write_report(models, target, title=demo.title, command=again, **_SCORE)
     click.echo(f"\nInteractive report: {click.format_filename(target)}")
     if open_it:
-        click.launch(Path(target).absolute().as_uri())
+        show_page(target)
 
 
-def demo_models(demo: Demo) -> list[Any]:
-    """The outputs, read by the same road as any file."""
-    from dataclasses import replace
-
-    from abstain.formats import read_predictions
-
+def demo_models(demo: Demo) -> list[Predictions]:
+    """The outputs, read as any file."""
     folder = Path(str(resources.files("abstain") / "data"))
     found = []
     for path in sorted(folder.glob(demo.files)):
@@ -78,28 +85,20 @@ def demo_models(demo: Demo) -> list[Any]:
     return found
 
 
-def _tables(demo: Demo, models: list[Any]) -> None:
-    from rich.text import Text
-
-    from abstain import compare, evaluate, select_threshold
-    from abstain.cli.compare import draw_comparison
-    from abstain.cli.evaluate import draw_evaluation
-    from abstain.cli.screen import console
-    from abstain.cli.threshold import draw_facts, in_words
-    from abstain.formats.predictions import pair_of
-
+def draw_tables(demo: Demo, models: list[Predictions]) -> None:
+    """Three questions and their answers."""
     on = console()
     on.print(Text(demo.about + "\n"))
-    pairs = {m.name: pair_of(m, "max_softmax", "zero_one") for m in models}
-    result = compare({name: (pair.loss, pair.confidence) for name, pair in pairs.items()})
+    samples = {m.name: m.samples(**_SCORE) for m in models}
+    result = compare(samples)
     on.print(Text("1. Which model knows best when it is wrong?\n", style="bold"))
     draw_comparison(on, result)
     best = next(m for m in models if m.name == result.names[0])
     on.print(Text("\n2. The best one in full\n", style="bold"))
     metrics = ["aurc", "augrc", "auroc", "risk", "risk_at_coverage@0.8"]
-    draw_evaluation(on, evaluate(**best.arguments(), metrics=metrics, losses=["zero_one"]), best)
+    table = evaluate(**best.arguments(), metrics=metrics, losses=["zero_one"])
+    draw_evaluation(on, table, best)
     asked = f"an error rate of at most {demo.risk:.0%}"
     on.print(Text(f"\n3. Below which confidence should it abstain, for {asked}?\n", style="bold"))
-    pair = pairs[best.name]
-    rule = select_threshold(pair.loss, pair.confidence, risk=demo.risk)
-    draw_facts(on, rule, in_words(rule, "max_softmax") or "")
+    rule = select_threshold(*samples[best.name], risk=demo.risk)
+    draw_facts(on, rule, [in_words(rule, _SCORE["score"])])

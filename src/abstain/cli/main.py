@@ -1,13 +1,19 @@
-"""The command `abstain`. Commands are imported when they are run, so that `--help` is quick."""
+"""The command `abstain` and its small commands; the others are imported when they are run: `--help` is quick."""
 
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import click
+
+import abstain
+from abstain.cli.options import Documented, Reading, reading
+from abstain.errors import AbstainError, InfeasibleError, MissingDependencyError
 
 OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE = 0, 1, 2, 3, 4
 
@@ -21,44 +27,27 @@ _COMMANDS = {
     "convert": "Write a file of predictions in another format.",
     "version": "Versions of abstain and of what it uses.",
 }
-_EPILOG = """\b
-Examples:
-  abstain demo
-  abstain evaluate preds.npz
-  abstain evaluate answers.csv --metrics aurc,auroc --json
-  abstain compare a.npz b.npz
-  abstain threshold preds.parquet --risk 0.05 --delta 0.05
-  abstain report a.npz b.npz -o report.html
-
-\b
-Exit codes:
-  0 ok    1 interrupted    2 usage    3 bad data    4 no feasible threshold
-
-\b
-Shell completion:
-  bash  eval "$(_ABSTAIN_COMPLETE=bash_source abstain)"
-  zsh   eval "$(_ABSTAIN_COMPLETE=zsh_source abstain)"
-  fish  _ABSTAIN_COMPLETE=fish_source abstain | source
-"""
 
 
-class _Commands(click.Group):
+class _Commands(Documented, click.Group):
     """Commands by name; help needs their one line only."""
+
+    command_class = Documented
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module = importlib.import_module(f"abstain.cli.{cmd_name}")
-        command: click.Command = module.command
+        if cmd_name in self.commands or cmd_name not in _COMMANDS:
+            return self.commands.get(cmd_name)
+        command: click.Command = importlib.import_module(f"abstain.cli.{cmd_name}").command
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         near = [name for name in _COMMANDS if args and args[0] and name.startswith(args[0])]
         if args and args[0] not in _COMMANDS and len(near) == 1:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        ctx.meta["abstain.arguments"] = list(args)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -70,27 +59,13 @@ class _Commands(click.Group):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # overflow in a number that is then left out
                 return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except Exception as error:
-            code = exit_code(error)
-            if code is None:
-                raise
+        except (
+            AbstainError,
+            MemoryError,
+        ) as error:  # anything else is a mistake of ours and shows its traceback
             complain(error)
-            ctx.exit(code)
-
-
-def exit_code(error: BaseException) -> int | None:
-    """The code of an error raised on purpose; None for a mistake of ours, which shows its traceback."""
-    from abstain.errors import AbstainError, InfeasibleError, MissingDependencyError
-
-    if isinstance(error, MissingDependencyError):
-        return USAGE
-    if isinstance(error, InfeasibleError):
-        return INFEASIBLE
-    if isinstance(error, (AbstainError, MemoryError)):
-        return BAD_DATA
-    return None
+            codes = {MissingDependencyError: USAGE, InfeasibleError: INFEASIBLE}
+            ctx.exit(next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_DATA))
 
 
 def complain(error: BaseException) -> None:
@@ -102,23 +77,109 @@ def complain(error: BaseException) -> None:
         from abstain.cli.screen import show_preview
 
         show_preview(error.source, stderr=True)
-    text = one_line(error) or "needs more memory than there is"
-    click.echo(f"abstain: {text}", err=True)
+    click.echo(f"abstain: {one_line(error) or 'needs more memory than there is'}", err=True)
 
 
 @click.group(
     cls=_Commands,
-    epilog=_EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(package_name="abstain", prog_name="abstain")
 def cli() -> None:
     """Know when not to predict: risk-coverage curves, AURC with error bars, thresholds with guarantees.
 
     Reads npz, npy, csv, tsv, json, jsonl, parquet, arrow, feather, safetensors and pt (tensors only).
+
+    Examples:
+      abstain demo
+      abstain evaluate preds.npz
+      abstain evaluate answers.csv --metrics aurc,auroc --json
+      abstain compare a.npz b.npz
+      abstain threshold preds.parquet --risk 0.05 --delta 0.05
+      abstain report a.npz b.npz -o report.html
+
+    \b
+    Exit codes:
+      0 ok    1 interrupted    2 usage    3 bad data    4 no feasible threshold
+
+    \b
+    Shell completion:
+      bash  eval "$(_ABSTAIN_COMPLETE=bash_source abstain)"
+      zsh   eval "$(_ABSTAIN_COMPLETE=zsh_source abstain)"
+      fish  _ABSTAIN_COMPLETE=fish_source abstain | source
     """
 
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line."""
     return cli(arguments, prog_name="abstain")
+
+
+@cli.command()
+@click.argument("source", metavar="IN", type=click.Path(exists=True, dir_okay=False))
+@click.argument("target", metavar="OUT", type=click.Path(dir_okay=False))
+@reading
+def convert(source: str, target: str, how: Reading) -> None:
+    """Write a file of predictions in another format, under the standard names.
+
+    OUT ends in .npz, .csv, .tsv, .parquet, .arrow, .feather, .json, .jsonl or .safetensors.
+
+    Examples:
+      abstain convert preds.json preds.parquet
+      abstain convert model.pt preds.npz
+      abstain convert table.csv table.npz -c confidence=p_max -c correct=is_right
+    """
+    from abstain.formats import WRITABLE, write_predictions
+
+    if Path(target).suffix.lower() not in WRITABLE:
+        raise click.UsageError(f"OUT must end in one of {', '.join(WRITABLE)}.")
+    read = how.read(source)
+    write_predictions(read, target)
+    click.echo(f"wrote {click.format_filename(target)}: {read.n:,} samples, {read.kind}", err=True)
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def version(as_json: bool) -> None:
+    """Versions of abstain and of what it uses."""
+    from abstain.report.content import versions
+
+    found = versions()
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    width = max(map(len, found))
+    for name, number in found.items():
+        click.echo(f"{name:<{width}}  {number}")
+
+
+@cli.command(
+    context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def reproduce(context: click.Context, arguments: tuple[str, ...]) -> None:
+    """Repeat the experiments of the paper; `abstain reproduce --help` lists them."""
+    root = checkout()
+    if root is None:
+        click.echo(
+            "abstain: the paper's experiments are not in the package; they are in a checkout of its repository: "
+            "run `pip install -e .` there",
+            err=True,
+        )
+        context.exit(USAGE)
+    if sys.path[:1] != [str(root)]:
+        sys.path.insert(0, str(root))  # before the working directory, which may have a folder of that name
+    try:
+        code = importlib.import_module("reproduction.__main__").main(list(arguments))
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("`abstain reproduce`", str(error.name), "all") from error
+    context.exit(code)
+
+
+def checkout() -> Path | None:
+    """The root of the checkout that an editable install points at, known by what lies beside `src`; else None."""
+    package = Path(abstain.__file__).resolve().parent
+    root = package.parent.parent
+    here = package.parent.name == "src" and (root / "reproduction" / "__main__.py").is_file()
+    return root if here else None

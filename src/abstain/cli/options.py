@@ -1,9 +1,15 @@
-"""Options that several commands share, and what they turn into."""
+"""Options that several commands share: one table of them, and what they turn into.
+
+A flag is the argument of the Python function with dashes.
+"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -12,11 +18,22 @@ from abstain._size import bytes_of
 from abstain.errors import AbstainError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Callback = Callable[[click.Context, click.Parameter, Any], Any]
 _FORMATS = ("npz", "npy", "csv", "tsv", "json", "jsonl", "parquet", "arrow", "safetensors", "pt")
 _ROLES = (
-    "logits, probs, labels, prediction, correct, loss, error, confidence, abstained, group, weight, cluster, "
-    "classes"
+    "logits, probs, labels, prediction, correct, loss, error, confidence, abstained, groups, sample_weight, "
+    "clusters, classes"
 )
+
+
+class Documented(click.Command):
+    """A command whose docstring is its help; what the docstring says from "Examples:" on stands after the options."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        text, found, examples = inspect.cleandoc(settings.pop("help", None) or "").partition("Examples:\n")
+        epilog = f"\b\nExamples:\n{examples}" if found else None
+        settings |= {"help": text, "epilog": epilog}
+        super().__init__(*args, **settings)
 
 
 class Reading(NamedTuple):
@@ -33,10 +50,15 @@ class Reading(NamedTuple):
         """One file of predictions."""
         from abstain.formats import Limits, read_predictions
 
-        return read_predictions(
-            path, columns=self.columns, kind=self.kind, labels=self.labels, classes=self.classes,
-            name=name, format=self.format, limits=Limits(memory=self.memory),
-        )  # fmt: skip
+        own = self._asdict()
+        return read_predictions(path, name=name, limits=Limits(memory=own.pop("memory")), **own)
+
+
+class Output(NamedTuple):
+    """What to print and where."""
+
+    form: str | None  # "json", "csv", "latex" or "quiet"; by default what a screen shows
+    path: str | None
 
 
 def no_folders(files: Iterable[str]) -> None:
@@ -48,146 +70,124 @@ def no_folders(files: Iterable[str]) -> None:
             )
 
 
-class Output(NamedTuple):
-    """What to print and where."""
+def fraction(name: str, help: str, default: float | None = None) -> Callable[[Command], Command]:  # noqa: A002
+    """An option that takes a number between 0 and 1; percent are refused with a hint."""
 
-    form: str  # "screen", "json", "csv", "latex" or "quiet"
-    path: str | None
-
-
-class _Size(click.ParamType):  # type: ignore[type-arg]
-    name = "size"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        try:
-            return bytes_of("--max-memory", value)
-        except AbstainError as error:
-            self.fail(str(error), param, ctx)
-
-
-class Fraction(click.ParamType):  # type: ignore[type-arg]
-    """A number between 0 and 1; percent are refused with a hint."""
-
-    name = "fraction"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        """Parse and check."""
-        try:
-            number = float(value)
-        except ValueError:
-            self.fail(f"{value!r} is no number.", param, ctx)
-        if not 0 < number < 1:
-            hint = f" Write {number / 100:g} for {number:g}%." if 1 < number < 100 else ""
-            self.fail(f"{value} must lie between 0 and 1.{hint}", param, ctx)
-        return number
-
-
-class Names(click.ParamType):  # type: ignore[type-arg]
-    """Names between commas, each known to a registry."""
-
-    name = "names"
-
-    def __init__(self, check: Callable[[str], Any], everything: bool = True) -> None:
-        self._check, self._everything = check, everything
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> list[str] | str:
-        """Parse and check."""
-        if not isinstance(value, str) or (value == "all" and self._everything):
+    def check(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+        if value is None or 0 < value < 1:
             return value
-        names = [part.strip() for part in value.split(",") if part.strip()]
-        for name in names:
-            try:
-                self._check(name)
-            except AbstainError as error:
-                self.fail(str(error).split(": ", 1)[-1], param, ctx)
+        raise click.BadParameter(f"{value:g} must lie between 0 and 1.{percent_hint(value)}")
+
+    return click.option(name, type=float, callback=check, metavar="FRACTION", help=help, default=default)
+
+
+def percent_hint(value: float) -> str:
+    return f" Write {value / 100:g} for {value:g}%." if 1 <= value < 100 else ""
+
+
+def between_commas(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def known(kind: str, *, several: bool = True, everything: bool = False) -> Callback:
+    """One name of a registry ("metrics", "scores" or "losses"), or several between commas, or "all"."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+        if value is None or (everything and value == "all"):
+            return value
+        by_name = importlib.import_module(f"abstain.{kind}{'.registry' * (kind == 'metrics')}").by_name
+        names = list(between_commas(value)) if several else [value]
+        try:
+            for name in names:
+                by_name(name)
+        except AbstainError as error:
+            raise click.BadParameter(str(error).split(": ", 1)[-1]) from None
         if not names:
-            self.fail("needs at least one name.", param, ctx)
-        return names
+            raise click.BadParameter("needs at least one name.")
+        return names if several else value
 
-
-def known_metric(name: str) -> Any:
-    """The metric, or an error that lists them."""
-    from abstain.metrics.registry import by_name
-
-    metric = by_name(name)
-    given = dict(metric.options).get("estimator")
-    if given is not None:
-        from abstain._check import check_choice
-        from abstain.core.estimators import ESTIMATORS
-
-        check_choice("metrics", "estimator", given, ESTIMATORS)
-    return metric
-
-
-def known_score(name: str) -> Any:
-    """The score, or an error that lists them."""
-    from abstain.scores import by_name
-
-    return by_name(name)
-
-
-def known_loss(name: str) -> Any:
-    """The loss, or an error that lists them."""
-    from abstain.losses import by_name
-
-    return by_name(name)
+    return check
 
 
 def _columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    from abstain.formats.columns import role_of
+
     found = {}
     for text in value:
-        role, equals, name = text.partition("=")
-        role = {"label": "labels", "groups": "group", "weights": "weight"}.get(role.strip(), role.strip())
-        if not equals or role not in _ROLES.split(", ") or not name:
+        role, _, name = text.partition("=")
+        try:
+            found[role_of(role)] = name
+        except AbstainError:
+            name = ""
+        if not name:
             raise click.BadParameter(f"write ROLE=NAME with a role among {_ROLES}; got {text!r}.")
-        found[role] = name
     return found
 
 
-_READING = (
-    click.option("-c", "--column", "column", multiple=True, callback=_columns, metavar="ROLE=NAME",
-                 help=f"Which column is which, where its name does not say. Roles: {_ROLES}. "
-                      "`probs=class_*` takes one column per class."),
-    click.option("--as", "kind", type=click.Choice(["logits", "probs", "confidence"]),
-                 help="What the array of an npy file is. Never guessed from its values."),
-    click.option("--labels", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
-                 help="A second file that holds the labels."),
-    click.option("--classes", metavar="A,B,...", default="",
-                 help="Class names in the order of the class scores, where labels are words."),
-    click.option("--format", "file_format", type=click.Choice(_FORMATS), help="Where the file's name does not say it."),
-    click.option("--max-memory", type=_Size(), default="4GB", show_default=True,
-                 help="Refuse files whose values would take more."),
-)  # fmt: skip
-
-_OUTPUT = (
-    click.option("--json", "form", flag_value="json", help="Print JSON, every digit."),
-    click.option("--csv", "form", flag_value="csv", help="Print comma-separated rows."),
-    click.option("--latex", "form", flag_value="latex", help="Print a LaTeX table (booktabs)."),
-    click.option("-q", "--quiet", "form", flag_value="quiet", help="Print the one number that matters."),
-    click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False),
-                 help="Write it there instead of to the screen."),
-)  # fmt: skip
+def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    try:
+        return bytes_of("--memory", value)
+    except AbstainError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-def reading(command: Command) -> Command:
-    """The options of `Reading`."""
-    for option in reversed(_READING):
-        command = option(command)
-    return command
+_OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
+    "score": (click.option("--score", default="max_softmax", callback=known("scores", several=False), metavar="NAME",
+                           help="Confidence computed from class scores, where there are any."),),
+    "loss": (click.option("--loss", default="zero_one", callback=known("losses", several=False), metavar="NAME",
+                          help="Loss computed from class scores, where there are any."),),
+    "names": (click.option("--names", metavar="A,B,...", help="Names of the models; by default those of the files."),),
+    "level": (fraction("--level", "Of intervals, bands and tests.", 0.95),),
+    "rng": (click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the bands."),),
+    "open": (click.option("--open", "open_it", is_flag=True, help="Open the page in the browser."),),
+    "columns": (click.option("-c", "--column", "columns", multiple=True, callback=_columns, metavar="ROLE=NAME",
+                             help=f"Which column is which, where its name does not say. Roles: {_ROLES}. "
+                                  "`probs=class_*` takes one column per class."),),
+    "kind": (click.option("--as", "kind", type=click.Choice(["logits", "probs", "confidence"]),
+                          help="What the array of an npy file is. Never guessed from its values."),),
+    "labels": (click.option("--labels", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+                            help="A second file that holds the labels."),),
+    "classes": (click.option("--classes", metavar="A,B,...", callback=lambda ctx, param, value: between_commas(value),
+                             help="Class names in the order of the class scores, where labels are words."),),
+    "format": (click.option("--format", type=click.Choice(_FORMATS), help="Where the file's name does not say it."),),
+    "memory": (click.option("--memory", "--max-memory", "memory", default="4GB", callback=_memory, metavar="SIZE",
+                            help="Refuse files whose values would take more."),),
+    "form": (
+        click.option("--json", "form", flag_value="json", help="Print JSON, every digit."),
+        click.option("--csv", "form", flag_value="csv", help="Print comma-separated rows."),
+        click.option("--latex", "form", flag_value="latex", help="Print a LaTeX table (booktabs)."),
+        click.option("-q", "--quiet", "form", flag_value="quiet", help="Print the one number that matters."),
+    ),
+    "path": (click.option("-o", "--output", "path", metavar="FILE", type=click.Path(dir_okay=False),
+                          help="Write it there instead of to the screen."),),
+}  # fmt: skip
 
 
-def output(command: Command) -> Command:
-    """The options of `Output`."""
-    for option in reversed(_OUTPUT):
-        command = option(command)
-    return command
+def shared(*names: str) -> Callable[[Command], Command]:
+    """Options of the table, in this order."""
+
+    def decorate(command: Command) -> Command:
+        for name in reversed(names):
+            for option in reversed(_OPTIONS[name]):
+                command = option(command)
+        return command
+
+    return decorate
 
 
-def taken(options: dict[str, Any]) -> tuple[Reading, Output]:
-    """Take the shared options out of a command's own."""
-    names = tuple(part.strip() for part in options.pop("classes").split(",") if part.strip())
-    how = Reading(
-        options.pop("column"), options.pop("kind"), options.pop("labels"), names,
-        options.pop("file_format"), options.pop("max_memory"),
-    )  # fmt: skip
-    return how, Output(options.pop("form", None) or "screen", options.pop("output", None))
+def _gathered(kind: type[Reading] | type[Output], argument: str) -> Callable[[Command], Command]:
+    """A decorator: options that are the fields of `kind` reach the command as one argument."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def call(**options: Any) -> Any:
+            own: Any = {name: options.pop(name) for name in kind._fields}
+            return command(**options, **{argument: kind(**own)})
+
+        return shared(*kind._fields)(call)  # type: ignore[return-value]
+
+    return decorate
+
+
+reading = _gathered(Reading, "how")
+output = _gathered(Output, "out")

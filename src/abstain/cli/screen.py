@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from abstain.cli.options import Output
+from abstain.formats import replacing
 
 
 def console(*, stderr: bool = False, file: Any = None) -> Console:
@@ -24,11 +25,6 @@ def console(*, stderr: bool = False, file: Any = None) -> Console:
     if not made.is_terminal and made.width < 80:
         made.width = 80
     return made
-
-
-def can_draw(on: Console) -> bool:
-    """Does the encoding have more than ASCII?"""
-    return "utf" in (on.encoding or "").lower()
 
 
 def decimals(error: float | None) -> int:
@@ -49,28 +45,31 @@ def estimate(value: float | None, error: float | None) -> str:
     return f"{value:.{decimals(error)}f}" if error else f"{value:.4g}"
 
 
-def span(low: float | None, high: float | None, error: float | None, unicode: bool) -> str:
-    """An interval, as short as it stays clear.
+def span(on: Console, found: Any) -> str:
+    """An interval, as short as it stays clear; a dash where the encoding has more than ASCII.
 
-    >>> span(0.0081, 0.0105, 0.0006, False)
+    >>> from types import SimpleNamespace
+    >>> found = SimpleNamespace(low=0.0081, high=0.0105, standard_error=0.0006)
+    >>> span(Console(file=io.TextIOWrapper(io.BytesIO(), "ascii")), found)
     '0.00810..0.01050'
     """
-    if low is None or high is None:
+    if found.low is None or found.high is None:
         return ""
-    digits = decimals(error if error else (high - low) / 4)
-    return f"{low:.{digits}f}{'–' if unicode else '..'}{high:.{digits}f}"
+    digits = decimals(found.standard_error or (found.high - found.low) / 4)
+    dash = "–" if "utf" in (on.encoding or "").lower() else ".."
+    return f"{found.low:.{digits}f}{dash}{found.high:.{digits}f}"
 
 
-def plain_table(columns: Mapping[str, Sequence[str]], *, right: Iterable[str] = (), title: str = "") -> Table:
-    """A table of texts; the texts are never read as markup."""
-    table = Table(
-        box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, show_edge=False
-    )
-    for name in columns:
+def plain_table(
+    columns: Mapping[str, Sequence[Any]], *, right: Iterable[str] = (), first: int | None = None
+) -> Table:
+    """A table of texts, which are never read as markup; the first column may be given its largest width."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for place, name in enumerate(columns):
         side: Any = "right" if name in right else "left"
-        table.add_column(Text(name), justify=side, overflow="fold")
+        table.add_column(Text(name), justify=side, overflow="fold", max_width=None if place else first)
     for row in zip(*columns.values()):
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return table
 
 
@@ -79,6 +78,12 @@ def show_preview(source: Any, *, stderr: bool = False) -> None:
     on = console(stderr=stderr)
     on.print(Text(f"{source.path.name} ({source.format})", style="bold"))
     on.print(plain_table(source.preview()))
+
+
+def show_notes(on: Console, notes: Iterable[str]) -> None:
+    """A line for each, whatever characters it has."""
+    for note in notes:
+        on.print(Text(f"- {note}"))
 
 
 @contextmanager
@@ -92,11 +97,6 @@ def working(text: str) -> Iterator[None]:
         yield
 
 
-# delivery -----------------------------------------------------------------------------------------
-#
-# Results to the screen or to a file, in the form that was asked for.
-
-
 def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
     """Columns as comma-separated text, every digit."""
     text = io.StringIO()
@@ -106,27 +106,35 @@ def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-def deliver(output: Output, forms: Mapping[str, Callable[[], str]], screen: Callable[[Any], None]) -> None:
-    """Print, or write whole or not at all. `screen` draws on a rich console."""
-    if output.form == "screen" and output.path is None:
-        screen(console())
+def deliver(
+    out: Output, result: Any, quiet: Callable[[], str], draw: Callable[[Console], None], **forms: Any
+) -> None:
+    """Print a result, or write it whole or not at all. `draw` shows it on a console; `quiet` is its one number.
+
+    `forms` replace those that a result has by itself: to_json, to_latex, and frame for csv.
+    """
+    forms = {
+        "json": lambda: result.to_json(), "csv": lambda: as_csv(result.frame("dict")),
+        "latex": lambda: result.to_latex(), "quiet": quiet, **forms,
+    }  # fmt: skip
+    if out.form is None and out.path is None:
+        draw(console())
         return
-    text = _drawn(screen) if output.form == "screen" else forms[output.form]()
+    drawn = io.StringIO()
+    if out.form is None:
+        on = console(file=drawn)
+        on.width = 100
+        draw(on)
+    text = forms[out.form]() if out.form else drawn.getvalue()
     text = text if text.endswith("\n") else text + "\n"
-    if output.path is None:
+    if out.path is None:
         click.echo(text, nl=False)
-        return
-    from abstain.formats import replacing
+    else:
+        write(out.path, text)
 
-    with replacing(output.path) as stream:
+
+def write(path: str, text: str) -> None:
+    """A file, whole or not at all, and a word about it."""
+    with replacing(path) as stream:
         stream.write(text.encode("utf-8"))
-    click.echo(f"wrote {click.format_filename(output.path)}", err=True)
-
-
-def _drawn(screen: Callable[[Any], None]) -> str:
-
-    text = io.StringIO()
-    on = console(file=text)
-    on.width = 100
-    screen(on)
-    return text.getvalue()
+    click.echo(f"wrote {click.format_filename(path)}", err=True)

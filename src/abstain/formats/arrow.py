@@ -3,99 +3,59 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from abstain.errors import DataError, MissingDependencyError
+from abstain.errors import needed
 from abstain.formats.columns import Column, Source, Values, Words
-from abstain.formats.limits import Limits, reading, shown
+from abstain.formats.limits import Limits, file_error, reading, shown
 
-# arrow size ---------------------------------------------------------------------------------------
-#
-# How much an Arrow IPC file unpacks to, read from its message headers before anything is unpacked.
-#
-# Compressed buffers begin with their unpacked length (int64); where each buffer lies is said in the message's
-# flatbuffer, of which the few fields needed are read here:
-# Message(version, header_type, header, bodyLength), RecordBatch(length, nodes, buffers, compression),
-# DictionaryBatch(id, data).
+# How much an Arrow IPC file unpacks to is read from its message headers before anything is unpacked. Compressed
+# buffers begin with their unpacked length (int64); where each buffer lies is said in the message's flatbuffer, of
+# which the few fields needed are read here: Message(version, header_type, header, bodyLength),
+# RecordBatch(length, nodes, buffers, compression), DictionaryBatch(id, data).
 
 
-_DICTIONARY, _BATCH = 2, 3
-
-
-def _field(data: memoryview, table: int, number: int) -> int | None:
-    """Where a field of a flatbuffer table lies, or None when it is absent."""
+def _field(data: memoryview, table: int, number: int) -> int:
+    """Where a field of a flatbuffer table lies; 0 when it is absent."""
     vtable = table - int(struct.unpack_from("<i", data, table)[0])
     length = int(struct.unpack_from("<H", data, vtable)[0])
     entry = 4 + 2 * number
     offset = int(struct.unpack_from("<H", data, vtable + entry)[0]) if entry < length else 0
-    return table + offset if offset else None
+    return table + offset if offset else 0
 
 
 def _follow(data: memoryview, place: int) -> int:
     return place + int(struct.unpack_from("<I", data, place)[0])
 
 
-def _batch(data: memoryview) -> int | None:
-    """The record batch table of a message, inside a dictionary batch or not; None for the schema."""
-    message = _follow(data, 0)
-    kind_at, header_at = _field(data, message, 1), _field(data, message, 2)
-    kind = 0 if kind_at is None else data[kind_at]
-    if header_at is None or kind not in (_DICTIONARY, _BATCH):
-        return None
-    table = _follow(data, header_at)
-    if kind == _BATCH:
-        return table
-    inner = _field(data, table, 1)
-    return None if inner is None else _follow(data, inner)
-
-
-def _unpacked(metadata: memoryview, body: memoryview) -> int:
-    batch = _batch(metadata)
-    if batch is None:
+def unpacked_size(message: Any) -> int:
+    """Bytes of a message of an Arrow file after unpacking."""
+    if message.type not in ("record batch", "dictionary"):
         return 0
-    buffers_at = _field(metadata, batch, 2)
-    if _field(metadata, batch, 3) is None or buffers_at is None:
+    data, body = memoryview(message.metadata), memoryview(message.body)
+    batch = _follow(data, _field(data, _follow(data, 0), 2))
+    if message.type == "dictionary":
+        batch = _follow(data, _field(data, batch, 1))
+    buffers, compressed = _field(data, batch, 2), _field(data, batch, 3)
+    if not buffers or not compressed:
         return len(body)
-    vector = _follow(metadata, buffers_at)
-    count = int(struct.unpack_from("<I", metadata, vector)[0])
+    vector = _follow(data, buffers)
     total = 0
-    for k in range(count):
-        offset, length = struct.unpack_from("<qq", metadata, vector + 4 + 16 * k)
+    for k in range(int(struct.unpack_from("<I", data, vector)[0])):
+        offset, length = struct.unpack_from("<qq", data, vector + 4 + 16 * k)
         if length >= 8:
             stated = int(struct.unpack_from("<q", body, offset)[0])
             total += length if stated < 0 else stated
     return total
 
 
-def unpacked_sizes(source: Any) -> Iterator[int]:
-    """Bytes after unpacking, message by message; `source` is a pyarrow file standing at the first message."""
-    import pyarrow as pa
-
-    messages = pa.ipc.MessageReader.open_stream(source)
-    while True:
-        try:
-            message = messages.read_next_message()
-        except StopIteration:
-            return
-        yield _unpacked(memoryview(message.metadata), memoryview(message.body))
-
-
-# arrow --------------------------------------------------------------------------------------------
-#
-# parquet, arrow and feather, by pyarrow; only the columns that are used are read.
-
-
 def _pyarrow(path: Path) -> Any:
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise MissingDependencyError(f"Reading {shown(path.name)}", "pyarrow", "files") from error
-    return pa
+    return needed("pyarrow", f"Reading {shown(path.name)}", "files")
 
 
 def open_parquet(path: Path, limits: Limits) -> Source:
@@ -103,20 +63,16 @@ def open_parquet(path: Path, limits: Limits) -> Source:
     pa = _pyarrow(path)
     import pyarrow.parquet as pq
 
-    with reading(path, "parquet"):
-        file = pq.ParquetFile(path)
+    with reading(path, "parquet"), pq.ParquetFile(path) as file:
         schema, rows = file.schema_arrow, file.metadata.num_rows
         _check(path, schema, rows, limits)
         text = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
-        file.close()
 
     def load(name: str) -> Values:
-        with (
-            reading(path, "parquet"),
-            pq.ParquetFile(path, read_dictionary=[t for t in text if t == name]) as opened,
-        ):
-            limits.check(path, _declared(opened.metadata, name), f"column `{shown(name)}`")
-            return _convert(path, name, opened.read(columns=[name])[name], limits)
+        as_words = [name] if name in text else None
+        with reading(path, "parquet"), pq.ParquetFile(path, read_dictionary=as_words) as file:
+            limits.check(path, _declared(file.metadata, name), f"column `{shown(name)}`")
+            return _values(path, name, file.read(columns=[name])[name], limits)
 
     return Source(path, "parquet", _columns(schema, rows, load))
 
@@ -133,61 +89,66 @@ def open_arrow(path: Path, limits: Limits) -> Source:
     pa = _pyarrow(path)
     with reading(path, "arrow"):
         with pa.memory_map(str(path)) as source:
-            is_file = source.read(6) == b"ARROW1"
-            source.seek(8 if is_file else 0)
+            source.seek(8 if source.read(6) == b"ARROW1" else 0)
             total = 0
-            for unpacked in unpacked_sizes(source):
-                total += unpacked
+            for message in pa.ipc.MessageReader.open_stream(source):
+                total += unpacked_size(message)
                 limits.check(path, total)
-        table = _ipc_table(pa, path, is_file)
+        table = _ipc(pa, path).read_all()
+        table.validate(full=True)  # offsets of an untrusted file are not to be believed
         _check(path, table.schema, table.num_rows, limits)
-    return Source(
-        path,
-        "arrow",
-        _columns(table.schema, table.num_rows, lambda name: _convert(path, name, table[name], limits)),
-    )
+
+    def load(name: str) -> Values:
+        return _values(path, name, table[name], limits)
+
+    return Source(path, "arrow", _columns(table.schema, table.num_rows, load))
 
 
-def _ipc_table(pa: Any, path: Path, is_file: bool) -> Any:
+def _ipc(pa: Any, path: Path) -> Any:
     source = pa.memory_map(str(path))
-    reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-    table = reader.read_all()
-    table.validate(full=True)  # offsets of an untrusted file are not to be believed
-    return table
+    is_file = source.read(6) == b"ARROW1"
+    source.seek(0)
+    return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+
+
+def schema_names(path: Path, kind: str) -> list[str]:
+    """Names of the columns of a parquet or arrow file, without its values."""
+    pa = _pyarrow(path)
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        return list(pq.read_schema(path).names)
+    return list(_ipc(pa, path).schema.names)
 
 
 def _check(path: Path, schema: Any, rows: int, limits: Limits) -> None:
-    if len(schema) > limits.columns:
-        raise DataError(f"{shown(path)}: has {len(schema)} columns, which is too many.")
+    limits.check_columns(path, len(schema))
     if rows == 0:
-        raise DataError(f"{shown(path)}: has no rows.")
+        raise file_error(path, "has no rows.")
     limits.check(path, rows * 8, "one column of it")
 
 
 def _columns(schema: Any, rows: int, load: Callable[[str], Values]) -> dict[str, Column]:
-    return {f.name: Column((rows,), _kind(f.type), partial(load, f.name)) for f in schema}
+    from pyarrow import types
+
+    words = (types.is_string, types.is_large_string, types.is_dictionary)
+    kinds = {f.name: "text" if any(is_kind(f.type) for is_kind in words) else str(f.type) for f in schema}
+    return {name: Column((rows,), kind, partial(load, name)) for name, kind in kinds.items()}
 
 
-def _kind(kind: Any) -> str:
-    import pyarrow as pa
+def _values(path: Path, name: str, values: Any, limits: Limits) -> Values:
+    from pyarrow import types
 
-    words = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
-    return "text" if words else str(kind)
-
-
-def _convert(path: Path, name: str, values: Any, limits: Limits) -> Values:
-    import pyarrow as pa
-
-    kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        values, kind = values.dictionary_encode(), None
-    if kind is None or pa.types.is_dictionary(kind):
+    kind, what = values.type, f"column `{shown(name)}`"
+    if types.is_string(kind) or types.is_large_string(kind):
+        return _words(values.dictionary_encode())
+    if types.is_dictionary(kind):
         return _words(values)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _rows(path, name, values, limits)
-    if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise DataError(f"{shown(path)}: column `{shown(name)}` must hold numbers or text, got {kind}.")
-    limits.check(path, len(values) * 8, f"column `{shown(name)}`")
+    if not (types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):
+        raise file_error(path, f"{what} must hold numbers or text, got {kind}.")
+    limits.check(path, len(values) * 8, what)
     return np.asarray(values.to_numpy())
 
 
@@ -201,15 +162,14 @@ def _words(values: Any) -> Words:
 
 def _rows(path: Path, name: str, values: Any, limits: Limits) -> np.ndarray:
     """A list in each row, all of one length."""
-    n = len(values)
+    import pyarrow.compute as pc
+
     flat = [np.asarray(chunk.flatten().to_numpy(zero_copy_only=False)) for chunk in values.chunks]
     whole = np.concatenate(flat) if flat else np.zeros(0)
     limits.check(path, whole.nbytes, f"column `{shown(name)}`")
-    import pyarrow.compute as pc
-
     lengths = pc.list_value_length(values)
-    if values.null_count or not n or pc.min(lengths).as_py() != pc.max(lengths).as_py():
-        raise DataError(f"{shown(path)}: rows of `{shown(name)}` must have one length.")
+    if values.null_count or not len(values) or pc.min(lengths).as_py() != pc.max(lengths).as_py():
+        raise file_error(path, f"rows of `{shown(name)}` must have one length.")
     if whole.dtype.kind not in "biuf":
-        raise DataError(f"{shown(path)}: rows of `{shown(name)}` must hold numbers.")
-    return whole.reshape(n, -1)
+        raise file_error(path, f"rows of `{shown(name)}` must hold numbers.")
+    return whole.reshape(len(values), -1)

@@ -13,13 +13,27 @@ from pathlib import Path
 
 import numpy as np
 
-from abstain.errors import DataError
+from abstain.errors import DataError, InputError
 from abstain.formats.limits import shown
 
 
 @dataclass(frozen=True)
 class Words:
-    """A column of text: each distinct text once, and which one stands in each row."""
+    """A column of text: each distinct text once, and which one stands in each row.
+
+    Parameters
+    ----------
+    codes : array of int, shape (n,)
+        The text of row i is `values[codes[i]]`.
+    values : tuple of str
+        The distinct texts.
+
+    Examples
+    --------
+    >>> words = Words.of(["law", "art", "law"])
+    >>> words.values, words.codes.tolist(), words.row(2)
+    (('law', 'art'), [0, 1, 0], 'law')
+    """
 
     codes: np.ndarray
     values: tuple[str, ...]
@@ -31,20 +45,63 @@ class Words:
         codes = np.fromiter((seen.setdefault(t, len(seen)) for t in texts), dtype=np.int64)
         return cls(codes, tuple(seen))
 
+    @classmethod
+    def of_array(cls, array: np.ndarray) -> Words:
+        """From a numpy array of fixed-width strings (str or UTF-8 bytes)."""
+        values, codes = np.unique(array.reshape(-1), return_inverse=True)
+        texts = (v.decode("utf-8") if isinstance(v, bytes) else v for v in values.tolist())
+        return cls(codes.astype(np.int64), tuple(texts))
+
     def __len__(self) -> int:
         return len(self.codes)
+
+    def __getitem__(self, rows: np.ndarray) -> Words:
+        return Words(self.codes[rows], self.values)
 
     def row(self, place: int) -> str:
         """The text in one row."""
         return self.values[int(self.codes[place])]
 
+    def numbered(self, order: Iterable[str]) -> np.ndarray:
+        """The place of each row's text in some order of texts; -1 for one that is not there."""
+        place = {text: k for k, text in enumerate(order)}
+        return np.array([place.get(v, -1) for v in self.values], dtype=np.int64)[self.codes]
+
+    def texts(self) -> np.ndarray:
+        """One text per row, as an array."""
+        return np.array(self.values, dtype=str)[self.codes]
+
 
 Values = np.ndarray | Words
 
 
+def is_number(text: str) -> bool:
+    """Does a cell hold a number?"""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Column:
-    """A named array that is read when asked for. `shape` and `kind` are known beforehand."""
+    """A named array of a file, read when asked for.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Known without reading the values.
+    kind : str
+        What it holds, for people: a dtype, "numbers" or "text".
+    load : callable
+        Reads the values.
+
+    Examples
+    --------
+    >>> print(Column((3, 10), "float32", load=lambda: np.zeros((3, 10))))
+    3 x 10 float32
+    """
 
     shape: tuple[int, ...]
     kind: str
@@ -56,7 +113,26 @@ class Column:
 
 @dataclass(frozen=True)
 class Source:
-    """An opened file."""
+    """An opened file, as `open_source` gives it.
+
+    Parameters
+    ----------
+    path : Path
+    format : str
+        One of `FORMATS`.
+    columns : dict of str to Column
+    classes : tuple of str
+        Names of the classes, where the file tells them beside its columns.
+
+    Examples
+    --------
+    >>> column = Column((2,), "numbers", load=lambda: np.array([0.5, 0.25]))
+    >>> source = Source(Path("t.csv"), "csv", {"confidence": column})
+    >>> source.listed()
+    '`confidence` (2 numbers)'
+    >>> source.preview()
+    {'column': ['confidence'], 'holds': ['2 numbers'], 'first values': ['0.5, 0.25']}
+    """
 
     path: Path
     format: str
@@ -71,12 +147,12 @@ class Source:
 
     def preview(self, rows: int = 3) -> dict[str, list[str]]:
         """Name, kind and first values of each column, for a table on the screen."""
-        table: dict[str, list[str]] = {"column": [], "holds": [], "first values": []}
-        for name, column in list(self.columns.items())[:20]:
-            table["column"].append(shown(name))
-            table["holds"].append(str(column))
-            table["first values"].append(_first(column.load(), rows))
-        return table
+        some = list(self.columns.items())[:20]
+        return {
+            "column": [shown(name) for name, _ in some],
+            "holds": [str(column) for _, column in some],
+            "first values": [_first(column.load(), rows) for _, column in some],
+        }
 
 
 def _first(values: Values, rows: int) -> str:
@@ -87,21 +163,6 @@ def _first(values: Values, rows: int) -> str:
     if values.ndim == 1:
         return ", ".join(shown(f"{v:.4g}" if values.dtype.kind == "f" else v) for v in values[:rows])
     return shown(np.array2string(values[0].reshape(-1)[:4], precision=3, separator=", ")) + " ..."
-
-
-def words_of_array(array: np.ndarray) -> Words:
-    """Text from a numpy array of fixed-width strings."""
-    flat = array.reshape(-1)
-    if flat.dtype.kind == "S":
-        values, codes = np.unique(flat, return_inverse=True)
-        return Words(codes.astype(np.int64), tuple(v.decode("utf-8") for v in values.tolist()))
-    values, codes = np.unique(flat, return_inverse=True)
-    return Words(codes.astype(np.int64), tuple(str(v) for v in values.tolist()))
-
-
-# roles --------------------------------------------------------------------------------------------
-#
-# Which column is which. Names state it, flags override it, values are never looked at to guess.
 
 
 # role -> names that state it, compared without case and with - . and blanks as _
@@ -115,23 +176,32 @@ NAMES: dict[str, tuple[str, ...]] = {
     "error": ("error", "errors", "wrong", "is_error"),
     "confidence": ("confidence", "confidences", "conf"),
     "abstained": ("abstained", "abstain", "refused"),
-    "group": ("group", "groups", "subgroup"),
-    "weight": ("sample_weight", "sample_weights", "weight", "weights"),
-    "cluster": ("cluster", "clusters"),
+    "groups": ("groups", "group", "subgroup"),
+    "sample_weight": ("sample_weight", "sample_weights", "weight", "weights"),
+    "clusters": ("clusters", "cluster"),
     "classes": ("classes", "class_names"),
 }
 ROLES = tuple(NAMES)
-_SPREAD = {  # one column per class: logit_0, logit_1 ... or prob_cat, prob_dog ...
+"""What a column can be: the arguments of `evaluate`, and what they can be made from."""
+_PER_CLASS = {  # one column per class: logit_0, logit_1 ... or prob_cat, prob_dog ...
     "logits": re.compile(r"^(?:y_)?logits?_(.+)$"),
     "probs": re.compile(r"^(?:y_)?(?:probs?|proba|probability|p)_(.+)$"),
 }
 
 
 class UncertainError(DataError):
-    """Two columns state the same thing, or none states what is needed; `source` is there to be shown."""
+    """Two columns state the same thing, or none states what is needed; `source` is there to be shown.
 
-    def __init__(self, message: str, source: Source) -> None:
-        super().__init__(message)
+    Examples
+    --------
+    >>> raise UncertainError("`p` and `conf` could both be the confidence.", Source(Path("t.csv"), "csv", {}))
+    Traceback (most recent call last):
+    ...
+    abstain.formats.columns.UncertainError: t.csv: `p` and `conf` could both be the confidence.
+    """
+
+    def __init__(self, text: str, source: Source) -> None:
+        super().__init__(f"{shown(source.path)}: {text}")
         self.source = source
 
 
@@ -153,27 +223,38 @@ def plain(name: str) -> str:
     return re.sub(r"[\s.\-/]+", "_", name.strip().lower())
 
 
+def role_of(name: str) -> str:
+    """The role that a name states.
+
+    >>> role_of("group"), role_of("y_true")
+    ('groups', 'labels')
+    """
+    for role, names in NAMES.items():
+        if plain(name) in names:
+            return role
+    raise InputError(f"a column's role must be one of {', '.join(ROLES)}, got {name!r}.")
+
+
 def assign(source: Source, stated: Mapping[str, str], kind: str | None = None) -> dict[str, Choice]:
     """Columns by role. `stated` holds role -> name or pattern; `kind` says what an array without a name is."""
+    stated = {role_of(name): pattern for name, pattern in stated.items()}
     found = {role: _stated(source, role, pattern) for role, pattern in stated.items()}
     taken = {name for choice in found.values() for name in choice.names}
     for role, names in NAMES.items():
-        if role not in found:
-            matches = [c for c in source.columns if plain(c) in names and c not in taken]
-            if len(matches) > 1:
-                listed = " and ".join(f"`{shown(m)}`" for m in matches)
-                raise UncertainError(
-                    f"{shown(source.path)}: {listed} could both be the {role}. "
-                    f"Say which: --column {role}={shown(matches[0])}",
-                    source,
-                )
-            if matches:
-                found[role] = Choice((matches[0],))
-    for role in ("logits", "probs"):
-        if role not in found:
-            spread = _spread(source, role, taken)
-            if spread is not None:
-                found[role] = spread
+        matches = [c for c in source.columns if plain(c) in names and c not in taken]
+        if role in found or not matches:
+            continue
+        if len(matches) > 1:
+            listed = " and ".join(f"`{shown(m)}`" for m in matches)
+            raise UncertainError(
+                f"{listed} could both be the {role}. Say which: --column {role}={shown(matches[0])}", source
+            )
+        found[role] = Choice((matches[0],))
+    for role, pattern in _PER_CLASS.items():
+        pairs = [(c, pattern.match(plain(c))) for c in source.columns if c not in taken]
+        hits = {c: c[-len(m.group(1)) :] for c, m in pairs if m}
+        if role not in found and len(hits) > 1:
+            found[role] = _in_class_order(list(hits), list(hits.values()))
     if kind is not None and "array" in source.columns and kind not in found:
         found[kind] = Choice(("array",))
     return found
@@ -185,24 +266,14 @@ def _stated(source: Source, role: str, pattern: str) -> Choice:
     matches = [c for c in source.columns if fnmatch.fnmatchcase(c, pattern)]
     if not matches:
         raise UncertainError(
-            f"{shown(source.path)}: there is no column `{shown(pattern)}` for the {role}, "
-            f"it has {source.listed()}.",
-            source,
+            f"there is no column `{shown(pattern)}` for the {role}, it has {source.listed()}.", source
         )
-    if len(matches) > 1 and role not in ("logits", "probs"):
+    if len(matches) > 1 and role not in _PER_CLASS:
         raise UncertainError(
-            f"{shown(source.path)}: `{shown(pattern)}` must mean one column for the {role}, "
-            f"got {len(matches)} of them.",
-            source,
+            f"`{shown(pattern)}` must mean one column for the {role}, got {len(matches)} of them.", source
         )
     head = pattern.split("*")[0]
     return _in_class_order(matches, [m.removeprefix(head) for m in matches])
-
-
-def _spread(source: Source, role: str, taken: set[str]) -> Choice | None:
-    pairs = [(c, _SPREAD[role].match(plain(c))) for c in source.columns if c not in taken]
-    hits = [(c, c[-len(m.group(1)) :]) for c, m in pairs if m]
-    return _in_class_order(*map(list, zip(*hits))) if len(hits) > 1 else None
 
 
 def _in_class_order(names: list[str], suffixes: list[str]) -> Choice:
@@ -210,5 +281,5 @@ def _in_class_order(names: list[str], suffixes: list[str]) -> Choice:
     if len(names) == 1:
         return Choice((names[0],))
     if sorted(suffixes) == sorted(map(str, range(len(names)))):
-        return Choice(tuple(sorted(names, key=lambda name: int(suffixes[names.index(name)]))))
+        return Choice(tuple(name for _, name in sorted(zip(map(int, suffixes), names))))
     return Choice(tuple(names), tuple(suffixes))

@@ -1,4 +1,4 @@
-"""What an untrusted file may cost: size limits, and one clear line for whatever goes wrong inside a reader."""
+"""What an untrusted file may cost, and one clear line for whatever goes wrong inside a reader."""
 
 from __future__ import annotations
 
@@ -14,24 +14,51 @@ from abstain._size import shown_size
 from abstain.errors import AbstainError, DataError, InputError
 
 _LONGEST = 400  # characters of a message
-PACKED = (".gz", ".xz", ".bz2")
+_PACKERS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
+PACKED = tuple(_PACKERS)
 _MAGIC = (b"\x1f\x8b", b"BZ", b"\xfd7")  # how packed data begin
+
+
+def file_error(path: object, text: str) -> DataError:
+    """An objection that names the file."""
+    return DataError(f"{shown(path)}: {text}")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes that the values of one file may take once unpacked, and columns it may have."""
+    """What one file may cost; more is refused before anything of that size is allocated.
+
+    Parameters
+    ----------
+    memory : int
+        Bytes that its values may take once unpacked (4 GB).
+    columns : int
+        Columns that it may have.
+
+    Examples
+    --------
+    >>> Limits(memory=10**6).check("preds.npz", 2 * 10**6)
+    Traceback (most recent call last):
+    ...
+    abstain.errors.DataError: preds.npz: its values would take 2 MB of memory, more than the limit of 1 MB. ...
+    """
 
     memory: int = 4 * 10**9
     columns: int = 100_000
 
-    def check(self, path: Path, needed: int, what: str = "its values") -> None:
-        """Refuse before anything of that size is allocated."""
+    def check(self, path: str | Path, needed: int, what: str = "its values") -> None:
+        """Refuse what would take more memory than is allowed."""
         if needed > self.memory:
-            raise DataError(
-                f"{shown(path)}: {what} would take {shown_size(needed)} of memory, more than the limit of "
-                f"{shown_size(self.memory)}. If you trust the file, raise the limit with --max-memory."
+            raise file_error(
+                path,
+                f"{what} would take {shown_size(needed)} of memory, more than the limit of "
+                f"{shown_size(self.memory)}. If you trust the file, raise the limit with --memory.",
             )
+
+    def check_columns(self, path: Path, count: int) -> None:
+        """Refuse more columns than are allowed."""
+        if count > self.columns:
+            raise file_error(path, f"has {count} columns, which is too many.")
 
 
 def shown(text: object) -> str:
@@ -58,18 +85,20 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except AbstainError:
         raise
     except MemoryError as error:
-        raise DataError(f"{shown(path)}: needs more memory than there is to be read as {what}.") from error
+        raise file_error(path, f"needs more memory than there is to be read as {what}.") from error
     except RecursionError as error:
-        raise DataError(f"{shown(path)}: is nested too deeply to be read as {what}.") from error
+        raise file_error(path, f"is nested too deeply to be read as {what}.") from error
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{shown(path)}: must be UTF-8 text, got byte 0x{error.object[error.start]:02x} that is not. "
-            f"Convert it first, for example with `iconv -t utf-8`."
+        byte = error.object[error.start]
+        raise file_error(
+            path,
+            f"must be UTF-8 text, got byte 0x{byte:02x} that is not. "
+            f"Convert it first, for example with `iconv -t utf-8`.",
         ) from error
     except Exception as error:  # a damaged file may break a parser in any way; none of them is a traceback
-        detail = one_line(error) or type(error).__name__
-        raise DataError(
-            f"{shown(path)}: cannot be read as {what}, it seems damaged or of another kind ({detail})."
+        why = one_line(error) or type(error).__name__
+        raise file_error(
+            path, f"cannot be read as {what}, it seems damaged or of another kind ({why})."
         ) from error
 
 
@@ -81,7 +110,7 @@ def values_of(path: str | Path) -> Iterator[None]:
     except DataError:
         raise
     except InputError as error:
-        raise DataError(f"{shown(path)}: {error}") from error
+        raise file_error(path, str(error)) from error
 
 
 class Bounded(io.RawIOBase):
@@ -91,7 +120,7 @@ class Bounded(io.RawIOBase):
         self._path, self._stream, self._left, self._limit = path, stream, limit, limit
 
     def readable(self) -> bool:
-        """Yes."""
+        """The buffer around this stream asks before it reads."""
         return True
 
     def readinto(self, buffer: object) -> int:
@@ -100,15 +129,16 @@ class Bounded(io.RawIOBase):
         data = self._stream.read(min(len(view), self._left + 1))
         self._left -= len(data)
         if self._left < 0:
-            raise DataError(
-                f"{shown(self._path)}: unpacks to more than {shown_size(self._limit)}, the limit. "
-                f"If you trust the file, raise the limit with --max-memory."
+            raise file_error(
+                self._path,
+                f"unpacks to more than {shown_size(self._limit)}, the limit. "
+                f"If you trust the file, raise the limit with --memory.",
             )
         view[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
-        """Close what lies below, too."""
+        """Close the stream below, too: nobody else holds it."""
         self._stream.close()
         super().close()
 
@@ -116,9 +146,8 @@ class Bounded(io.RawIOBase):
 def opened(path: Path, limits: Limits) -> IO[bytes]:
     """A file's bytes, unpacked when the name says gz, xz or bz2, and never more than the limit of them."""
     ending = path.suffix.lower()
-    opener = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}.get(ending, "io")
-    stream: IO[bytes] = importlib.import_module(opener).open(path, "rb")
+    stream: IO[bytes] = importlib.import_module(_PACKERS.get(ending, "io")).open(path, "rb")
     buffered = io.BufferedReader(Bounded(path, stream, limits.memory), 1 << 16)
     if ending in PACKED and buffered.peek(6)[:2] in _MAGIC:
-        raise DataError(f"{shown(path)}: is packed twice ({ending} of a packed file). Unpack it once first.")
+        raise file_error(path, f"is packed twice ({ending} of a packed file). Unpack it once first.")
     return cast(IO[bytes], buffered)

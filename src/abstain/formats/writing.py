@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,128 +14,140 @@ from typing import IO, Any
 
 import numpy as np
 
-from abstain.errors import DataError, MissingDependencyError
-from abstain.formats.limits import shown
-from abstain.formats.predictions import Predictions, group_labels
+from abstain.errors import DataError, needed
+from abstain.formats.limits import file_error, shown
+from abstain.formats.predictions import Predictions
+from abstain.formats.readers import SAFETENSORS
 
 WRITABLE = (".npz", ".csv", ".tsv", ".parquet", ".arrow", ".feather", ".json", ".jsonl", ".safetensors")
 """Endings that `write_predictions` knows."""
-_SAFE = {
-    "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16",
-    "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
-}  # fmt: skip
+_SAFE = {code: name for name, code in SAFETENSORS.items() if name != "BF16"}
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """A stream to a temporary neighbour that takes the file's place at the end; on any error nothing is left."""
+    """Write a file whole or not at all: a temporary neighbour takes its place at the end.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file to write. On any error (Ctrl-C included) it is as it was, and nothing is left beside it.
+
+    Yields
+    ------
+    binary stream
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(f"{folder}/out.txt") as stream:
+    ...         _ = stream.write(b"all of it")
+    ...     Path(f"{folder}/out.txt").read_text()
+    'all of it'
+    """
     target = Path(path)
     if not target.parent.is_dir():
-        raise DataError(f"{shown(target)}: there is no folder {shown(target.parent)} to write it to.")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name[:60]}.", suffix=".part", dir=target.parent)
+        raise file_error(target, f"there is no folder {shown(target.parent)} to write it to.")
+    part = target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with part.open("xb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
+        part.replace(target)
     except BaseException:  # Ctrl-C included
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def write_predictions(predictions: Predictions, path: str | Path) -> None:
-    """Write predictions under the standard names, in the format the ending says."""
+    """Write predictions under the standard names, in the format the ending says, whole or not at all.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        What `read_predictions` gave.
+    path : str or Path
+        The file; it ends in one of `WRITABLE`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from abstain.formats import read_predictions
+    >>> read = Predictions("mine", "", "", 2, loss=np.array([0.0, 2.0]), confidence=np.array([0.9, 0.5]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_predictions(read, f"{folder}/out.csv")
+    ...     print(Path(f"{folder}/out.csv").read_text())
+    confidence,loss
+    0.9,0.0
+    0.5,2.0
+    """
     ending = Path(path).suffix.lower()
     if ending not in WRITABLE:
-        raise DataError(f"{shown(path)}: must end in one of {', '.join(WRITABLE)} to be written.")
+        raise file_error(path, f"must end in one of {', '.join(WRITABLE)} to be written.")
     arrays = _named(predictions)
-    if ending == ".npz":
-        with replacing(path) as stream:
+    with replacing(path) as stream:
+        if ending == ".npz":
             np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
-    elif ending == ".safetensors":
-        with replacing(path) as stream:
+        elif ending == ".safetensors":
             _safetensors(stream, arrays, predictions.classes)
-    elif ending == ".json":
-        with replacing(path) as stream:
+        elif ending == ".json":
             stream.write(json.dumps({k: v.tolist() for k, v in arrays.items()}).encode())
-    else:
-        _table(path, ending, _columns(arrays))
+        elif ending in (".parquet", ".arrow", ".feather"):
+            _arrow(stream, ending, _columns(arrays))
+        else:
+            _text(stream, ending, _columns(arrays))
 
 
 def _named(p: Predictions) -> dict[str, np.ndarray]:
-    labels = p.labels
-    if labels is None and p.label_words is not None:
-        labels = np.array(p.label_words.values, dtype=str)[p.label_words.codes]
+    labels = p.label_words.texts() if p.labels is None and p.label_words is not None else p.labels
     zero_one = p.loss is not None and p.loss_name == "zero_one"
     values: dict[str, Any] = {
         "logits": p.logits, "probs": p.probs, "labels": labels, "confidence": p.confidence,
         "correct": (1 - p.loss).astype(np.int8) if zero_one and p.loss is not None else None,
-        "loss": None if zero_one else p.loss, "abstained": p.abstained, "group": group_labels(p.groups),
-        "weight": p.weight, "cluster": p.clusters, "classes": np.array(p.classes) if p.classes else None,
+        "loss": None if zero_one else p.loss, "abstained": p.abstained, "group": p.group_labels(),
+        "weight": p.sample_weight, "cluster": p.clusters, "classes": np.array(p.classes) if p.classes else None,
     }  # fmt: skip
     return {name: np.asarray(value) for name, value in values.items() if value is not None}
 
 
 def _columns(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """One column per class, named after it; labels as the class names where there are any."""
-    classes = [str(c) for c in arrays.pop("classes", np.array([], dtype=str)).tolist()]
+    classes = arrays.pop("classes", np.array([], dtype=str)).astype(str)
     found: dict[str, np.ndarray] = {}
     for name, values in arrays.items():
         if values.ndim == 2:
-            ends = classes if len(classes) == values.shape[1] else list(map(str, range(values.shape[1])))
+            ends = classes if len(classes) == values.shape[1] else range(values.shape[1])
             found.update({f"{name.removesuffix('s')}_{e}": values[:, k] for k, e in enumerate(ends)})
-        elif name == "labels" and classes and values.dtype.kind in "iu" and "correct" not in arrays:
-            found["label"] = np.array(classes)[values]
+        elif name == "labels" and len(classes) and values.dtype.kind in "iu" and "correct" not in arrays:
+            found["label"] = classes[values]
         else:
             found["label" if name == "labels" else name] = values
     return found
 
 
-def _table(path: str | Path, ending: str, columns: dict[str, np.ndarray]) -> None:
-    if ending in (".parquet", ".arrow", ".feather"):
-        _arrow(path, ending, columns)
-        return
+def _text(stream: IO[bytes], ending: str, columns: dict[str, np.ndarray]) -> None:
     rows = zip(*(values.tolist() for values in columns.values()))
-    with replacing(path) as stream:
-        if ending == ".jsonl":
-            for row in rows:
-                stream.write(json.dumps(dict(zip(columns, row))).encode() + b"\n")
-            return
-        import io
-
-        text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+    if ending == ".jsonl":
+        text.writelines(json.dumps(dict(zip(columns, row))) + "\n" for row in rows)
+    else:
         writer = csv.writer(text, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
-        text.detach()
+    text.detach()
 
 
-def _arrow(path: str | Path, ending: str, columns: dict[str, np.ndarray]) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingDependencyError(f"Writing {shown(path)}", "pyarrow", "files") from error
-    table = pa.table(
-        {
-            name: pa.array(values.tolist() if values.dtype.kind in "US" else values)
-            for name, values in columns.items()
-        }
-    )
-    with replacing(path) as stream:
-        if ending == ".parquet":
-            pq.write_table(table, stream)
-        else:
-            with pa.ipc.new_file(stream, table.schema) as writer:
-                writer.write_table(table)
+def _arrow(stream: IO[bytes], ending: str, columns: dict[str, np.ndarray]) -> None:
+    pa = needed("pyarrow", f"Writing a {ending} file", "files")
+    plain = {name: v.tolist() if v.dtype.kind in "US" else v for name, v in columns.items()}
+    table = pa.table({name: pa.array(values) for name, values in plain.items()})
+    if ending == ".parquet":
+        needed("pyarrow.parquet", "Writing a parquet file", "files").write_table(table, stream)
+        return
+    with pa.ipc.new_file(stream, table.schema) as writer:
+        writer.write_table(table)
 
 
 def _safetensors(stream: IO[bytes], arrays: dict[str, np.ndarray], classes: tuple[str, ...]) -> None:
@@ -143,17 +156,17 @@ def _safetensors(stream: IO[bytes], arrays: dict[str, np.ndarray], classes: tupl
     for name, values in arrays.items():
         if name == "classes":
             continue
-        if values.dtype.name not in _SAFE:
+        little = values.dtype.newbyteorder("<")
+        if little.str not in _SAFE:
             raise DataError(
                 f"safetensors holds numbers only, and `{name}` is text. Choose npz, parquet or csv."
             )
-        raw = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+        raw = np.ascontiguousarray(values).astype(little, copy=False).tobytes()
         span = [place, place + len(raw)]
-        header[name] = {"dtype": _SAFE[values.dtype.name], "shape": list(values.shape), "data_offsets": span}
+        header[name] = {"dtype": _SAFE[little.str], "shape": list(values.shape), "data_offsets": span}
         place += len(raw)
         parts.append(raw)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)  # the numbers begin at a multiple of eight
     stream.write(len(text).to_bytes(8, "little") + text)
-    for raw in parts:
-        stream.write(raw)
+    stream.writelines(parts)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from abstain._check import check_choice
+from abstain.core.estimators import ESTIMATORS
 from abstain.errors import InputError
 from abstain.metrics import areas, detection
 from abstain.metrics.points import coverage_at_risk, risk, risk_at_coverage
@@ -98,6 +100,7 @@ def by_name(metric: str | Metric) -> Metric:
     if estimator:
         if name not in ESTIMATED:
             raise InputError(f"metrics.by_name: {name} takes no estimator, got {text!r}.")
+        check_choice("metrics.by_name", "estimator", estimator, ESTIMATORS)
         options["estimator"] = estimator
     told = "".join(f" ({v})" if k == "estimator" else f" {v:g}" for k, v in options.items())
     return replace(found, options=tuple(options.items()), label=found.label + told) if options else found

@@ -6,7 +6,7 @@ import json
 import math
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from itertools import pairwise
 from typing import Any
@@ -20,11 +20,17 @@ from abstain.errors import InputError
 from abstain.evaluation import Comparison, Evaluation
 from abstain.formats import Predictions, Words
 from abstain.formats.limits import values_of
-from abstain.formats.predictions import along_samples, full_pair
+from abstain.formats.predictions import along
 from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
 from abstain.thresholds import clopper_pearson
 
+ESTIMATORS: tuple[Estimator, ...] = ("harmonic", "log", "loo", "sele")
+_WORK = 5e6  # samples times replicates that a band may cost
+_STEPS = 400  # of the slider
+_POINTS = 600  # of a curve
+_CLASSES = 24  # more than these are shown as "all others"
+_LOOKS = 4e7  # samples looked at for the limits of a loss that is not 0/1
 _PACKAGES = (
     "numpy", "scipy", "array-api-compat", "click", "rich", "plotly", "pyarrow", "torch", "jax", "scikit-learn",
     "pandas", "polars", "matplotlib", "distributed", "pyspark",
@@ -32,7 +38,23 @@ _PACKAGES = (
 
 
 def versions(*names: str) -> dict[str, str]:
-    """Installed versions by package (those given, or all that abstain can use)."""
+    """Installed versions by package.
+
+    Parameters
+    ----------
+    *names : str
+        Packages; by default all that abstain can use, "not installed" among them.
+
+    Returns
+    -------
+    dict of str to str
+        abstain and python first.
+
+    Examples
+    --------
+    >>> list(versions("numpy"))
+    ['abstain', 'python', 'numpy']
+    """
     found = {"abstain": abstain.__version__, "python": platform.python_version()}
     for name in names or _PACKAGES:
         try:
@@ -43,19 +65,10 @@ def versions(*names: str) -> dict[str, str]:
     return found
 
 
-# steps --------------------------------------------------------------------------------------------
-#
-# What the threshold slider shows: for each step the coverage, the risk with its limits, who is accepted.
-
-
-_STEPS = 400
-_CLASSES = 24  # more than these are shown as "all others"
-_LOOKS = 4e7  # samples looked at for the limits of a loss that is not 0/1
-
-
 @dataclass(frozen=True)
-class Steps:
-    """One entry per step, from the strictest threshold to the one that accepts every answered sample."""
+class Slider:
+    """What the threshold slider shows: one entry per step, from the strictest threshold to the one that accepts
+    every answered sample."""
 
     threshold: list[float]
     shown: list[str]
@@ -71,22 +84,190 @@ class Steps:
     by: str
 
 
-def steps_of(read: Predictions, loss: np.ndarray, confidence: np.ndarray, score: str, level: float) -> Steps:
+@dataclass(frozen=True)
+class ModelContent:
+    """One model."""
+
+    read: Predictions
+    score: str
+    loss: str
+    zero_one: bool
+    curve: RiskCoverageCurve
+    band: CurveBand | None
+    steps: Slider
+    evaluation: Evaluation
+    estimators: tuple[tuple[str, Interval], ...]
+    distinct: int
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that a page shows; `gather` makes it.
+
+    Parameters
+    ----------
+    models : tuple of ModelContent
+        Curve, band, slider and tables of each model.
+    comparison : Comparison or None
+        Of the models, or of the scores of a single one; None where there is nothing to compare.
+    level : float
+        Of the intervals.
+    rng : int
+        Seed of the bands' bootstrap.
+    replicates : int
+        Of the curves' bands.
+
+    Examples
+    --------
+    >>> Content(models=(), comparison=None, level=0.95, rng=0, replicates=100).level
+    0.95
+    """
+
+    models: tuple[ModelContent, ...]
+    comparison: Comparison | None
+    level: float
+    rng: int
+    replicates: int
+
+
+def gather(
+    models: Sequence[Predictions],
+    *,
+    score: str = "max_softmax",
+    loss: str = "zero_one",
+    level: float = 0.95,
+    rng: int = 0,
+    progress: Callable[[str], None] = lambda what: None,
+) -> Content:
+    """Curves with bands, tables, the slider's steps and the ranking of some models.
+
+    Parameters
+    ----------
+    models : sequence of Predictions
+        What `abstain.formats.read_predictions` gave, one per model.
+    score, loss : str
+        The confidence and the loss of the curves, where there are class scores.
+    level : float
+        Of intervals and bands.
+    rng : int
+        Seed of the bands' bootstrap.
+    progress : callable
+        Called with the name of each model before work on it begins, and once before the comparison.
+
+    Returns
+    -------
+    Content
+
+    Examples
+    --------
+    >>> from abstain.formats import Predictions
+    >>> read = Predictions("mine", "t.csv", "csv", 4, loss=np.array([0.0, 1.0, 0.0, 0.0]),
+    ...                    confidence=np.array([0.9, 0.5, 0.7, 0.6]), loss_name="zero_one")
+    >>> model = gather([read]).models[0]
+    >>> model.steps.coverage, model.steps.risk[-1]
+    ([0.25, 0.5, 0.75, 1.0], 0.25)
+    """
+    if not models:
+        raise InputError("report: needs at least one model.")
+    replicates = int(np.clip(_WORK / max(m.n for m in models), 100, 1000))
+    found = []
+    for read in models:
+        progress(read.name)
+        with values_of(read.path):
+            found.append(_model(read, score, loss, level, rng, replicates))
+    progress("comparing")
+    return Content(tuple(found), _compared(models, found, score, loss, level), level, rng, replicates)
+
+
+def _model(read: Predictions, score: str, loss: str, level: float, rng: int, replicates: int) -> ModelContent:
+    losses, confidence = read.samples(score, loss)
+    own: Any = {"sample_weight": read.sample_weight, "abstained": read.abstained}
+    curve = risk_coverage_curve(losses, confidence, **own)
+    own["clusters"] = read.clusters
+    band = None
+    if read.n >= 20 and not bool((losses < 0).any()):
+        band = curve_band(
+            losses, confidence, level=level, replicates=replicates, rng=rng, progress=False, **own
+        )
+    given = {name: value for name, value in read.arguments().items() if name != "groups"}
+    if read.kind == "confidence":
+        score, loss = "confidence", read.loss_name
+    else:
+        usual = ["max_softmax", "softmax_margin", "negative_entropy"] + ["max_logit"] * (
+            read.kind == "logits"
+        )
+        given["scores"] = list(dict.fromkeys([score, *usual]))
+    estimators = []
+    for name in ESTIMATORS:
+        try:
+            found = interval("aurc", losses, confidence, level=level, estimator=name, **own)
+        except InputError:  # weights that are no repetitions have one estimator only
+            continue
+        estimators.append((name, found))
+    return ModelContent(
+        read=read,
+        score=score,
+        loss=loss,
+        zero_one=_zero_one(losses),
+        curve=curve,
+        band=band,
+        steps=_slider(read, curve, losses.astype(np.float64), confidence, score, level),
+        evaluation=abstain.evaluate(**given, level=level, progress=False),
+        estimators=tuple(estimators),
+        distinct=len(curve.threshold),
+    )
+
+
+def _zero_one(loss: np.ndarray) -> bool:
+    return bool(np.all((loss == 0) | (loss == 1)))
+
+
+def _compared(
+    models: Sequence[Predictions], found: list[ModelContent], score: str, loss: str, level: float
+) -> Comparison | None:
+    """Models with each other where there are several, the scores of one model otherwise."""
+    by = [(model, score) for model in models]
+    if len(models) == 1:
+        names = [name for name in found[0].evaluation.scores if name != "confidence"]
+        by = [(replace(models[0], name=name), name) for name in names]
+    if not by:
+        return None
+    entries = {model.name: model.samples(score, loss) for model, score in by}
+    rivals = [model for model, _ in by]
+    return abstain.compare(entries, level=level, paired=same_samples(rivals), **along(rivals))
+
+
+def same_samples(models: Sequence[Predictions]) -> bool:
+    """One length and, where labels are known, the same labels in the same order."""
+    labels = [m.labels for m in models if m.labels is not None]
+    alike = all(np.array_equal(labels[0], other) for other in labels[1:])
+    return alike and len({m.n for m in models}) == 1
+
+
+# the slider
+
+
+def _spaced(curve: RiskCoverageCurve, low: float, points: int) -> np.ndarray:
+    """Places on a curve about evenly apart in coverage, each the first that reaches its share."""
+    grid = np.linspace(low, curve.coverage[-1], points)
+    return np.unique(np.minimum(np.searchsorted(curve.coverage, grid - 1e-12), len(curve.coverage) - 1))
+
+
+def _slider(
+    read: Predictions, curve: RiskCoverageCurve, loss: np.ndarray, confidence: np.ndarray, score: str, level: float
+) -> Slider:  # fmt: skip
     """At every distinct confidence, or at about 400 of them evenly in coverage."""
-    own: Any = {"sample_weight": read.weight, "abstained": read.abstained}
-    curve = risk_coverage_curve(loss, confidence, **own)
-    grid = np.linspace(0, curve.coverage[-1], _STEPS + 1)[1:]
-    keep = np.unique(np.minimum(np.searchsorted(curve.coverage, grid - 1e-12), len(curve.coverage) - 1))
-    answered = np.ones(len(loss), dtype=bool) if read.abstained is None else ~read.abstained
-    order = np.argsort(-confidence[answered], kind="stable")
-    count = curve.count[keep]
-    losses = np.concatenate([[0.0], np.cumsum(loss[answered][order], dtype=np.float64)])[count]
-    low, high = _limits(read, loss[answered][order], confidence[answered][order], count, losses, level)
-    classes, totals, by_class, by = _shares(read, answered, order, count)
-    threshold = curve.threshold[keep].astype(np.float64)
-    return Steps(
-        threshold.tolist(), [_shown(score, t) for t in threshold], curve.coverage[keep].tolist(),
-        curve.risk[keep].tolist(), low, high, count.tolist(), losses.tolist(), classes, totals, by_class, by,
+    places = _spaced(curve, curve.coverage[-1] / _STEPS, _STEPS)
+    answered = np.flatnonzero(np.ones(len(loss), dtype=bool) if read.abstained is None else ~read.abstained)
+    order = answered[np.argsort(-confidence[answered], kind="stable")]
+    count = curve.count[places]
+    losses = np.concatenate([[0.0], np.cumsum(loss[order])])[count]
+    threshold = curve.threshold[places].astype(np.float64)
+    low, high = _limits(read, loss[order], confidence[order], count, losses, level)
+    classes, totals, by_class, by = _shares(read, order, count)
+    return Slider(
+        threshold.tolist(), [_shown(score, t) for t in threshold], curve.coverage[places].tolist(),
+        curve.risk[places].tolist(), low, high, count.tolist(), losses.tolist(), classes, totals, by_class, by,
     )  # fmt: skip
 
 
@@ -101,248 +282,90 @@ def _shown(score: str, key: float) -> str:
 
 
 def _limits(
-    read: Predictions,
-    loss: np.ndarray,
-    confidence: np.ndarray,
-    count: np.ndarray,
-    losses: np.ndarray,
-    level: float,
-) -> tuple[list[float | None], list[float | None]]:
+    read: Predictions, loss: np.ndarray, confidence: np.ndarray, count: np.ndarray, losses: np.ndarray, level: float
+) -> tuple[list[float | None], list[float | None]]:  # fmt: skip
     """Clopper-Pearson for 0/1 losses; the interval of a mean otherwise, as far as that stays quick."""
-    if read.weight is None and bool(np.all((loss == 0) | (loss == 1))):
+    if read.sample_weight is None and _zero_one(loss):
         low, high = clopper_pearson(losses, count, level)
         return low.tolist(), high.tolist()
-    if read.weight is not None or float(count.sum()) > _LOOKS:
+    if read.sample_weight is not None or float(count.sum()) > _LOOKS:
         return [None] * len(count), [None] * len(count)
     found = [None if k < 10 else interval("risk", loss[:k], confidence[:k], level=level) for k in count]
     return [None if f is None else f.low for f in found], [None if f is None else f.high for f in found]
 
 
 def _shares(
-    read: Predictions, answered: np.ndarray, order: np.ndarray, count: np.ndarray
+    read: Predictions, order: np.ndarray, count: np.ndarray
 ) -> tuple[list[str], list[int], list[list[int]], str]:
-    """How many of each class (or group) are accepted at each step."""
+    """How many of each class (or group) are accepted at each step; the largest are named."""
     named = _classes_of(read)
     if named is None:
         return [], [], [], ""
     codes, names, by = named
-    totals = np.bincount(codes, minlength=len(names))
-    largest = np.argsort(-totals, kind="stable")[:_CLASSES]
+    largest = np.argsort(-np.bincount(codes, minlength=len(names)), kind="stable")[:_CLASSES]
     shown = np.sort(largest) if len(names) <= _CLASSES else largest
+    titles = [names[i] for i in shown] + ["all others"] * (len(names) > len(shown))
     place = np.full(len(names), len(shown), dtype=np.int64)
     place[shown] = np.arange(len(shown))
-    wide = len(shown) + (len(names) > len(shown))
-    ranked = place[codes[answered][order]]
-    edges = np.concatenate([[0], count])
-    added = [np.bincount(ranked[a:b], minlength=wide) for a, b in pairwise(edges)]
-    titles = [names[i] for i in shown] + (["all others"] if wide > len(shown) else [])
-    return titles, np.bincount(place[codes], minlength=wide).tolist(), np.cumsum(added, axis=0).tolist(), by
+    ranked = place[codes[order]]
+    added = [np.bincount(ranked[a:b], minlength=len(titles)) for a, b in pairwise([0, *count])]
+    totals = np.bincount(place[codes], minlength=len(titles))
+    return titles, totals.tolist(), np.cumsum(added, axis=0).tolist(), by
 
 
 def _classes_of(read: Predictions) -> tuple[np.ndarray, list[str], str] | None:
     """Codes and names: the true class where it is known, the group otherwise."""
-    if read.labels is not None:
-        labels = read.labels if read.labels.ndim == 1 else read.labels.argmax(axis=1)  # one-hot rows
-        values, codes = np.unique(labels, return_inverse=True)
-        numbers = [int(v) for v in values]
-        inside = bool(read.classes) and min(numbers) >= 0 and max(numbers) < len(read.classes)
-        return codes, [read.classes[k] if inside else str(k) for k in numbers], "true class"
-    words = read.label_words or (read.groups if isinstance(read.groups, Words) else None)
-    by = "true class" if read.label_words is not None else "group"
-    if words is not None:
-        used, codes = np.unique(words.codes, return_inverse=True)
-        return codes, [words.values[int(k)] for k in used], by
-    if isinstance(read.groups, np.ndarray):
-        values, codes = np.unique(read.groups, return_inverse=True)
-        return codes, [f"{v:g}" if values.dtype.kind == "f" else str(v) for v in values.tolist()], "group"
-    return None
+    labels, by = read.labels, "true class"
+    if labels is not None and labels.ndim > 1:
+        labels = labels.argmax(axis=1)  # one-hot rows
+    values = labels if labels is not None else read.label_words
+    if values is None:
+        values, by = read.groups, "group"
+    if values is None:
+        return None
+    used, codes = np.unique(values.codes if isinstance(values, Words) else values, return_inverse=True)
+    if isinstance(values, Words):
+        return codes, [values.values[int(k)] for k in used], by
+    if by == "group":
+        return codes, [f"{v:g}" if used.dtype.kind == "f" else str(v) for v in used.tolist()], by
+    numbers = [int(v) for v in used]
+    inside = bool(read.classes) and min(numbers) >= 0 and max(numbers) < len(read.classes)
+    return codes, [read.classes[k] if inside else str(k) for k in numbers], by
 
 
-# content ------------------------------------------------------------------------------------------
-#
-# Everything the page shows, gathered from the library's own functions; nothing is computed here.
-
-
-ESTIMATORS: tuple[Estimator, ...] = ("harmonic", "log", "loo", "sele")
-_WORK = 5e6  # samples times replicates that a band may cost
-
-
-@dataclass(frozen=True)
-class ModelContent:
-    """One model."""
-
-    read: Predictions
-    score: str
-    loss: str
-    zero_one: bool
-    curve: RiskCoverageCurve
-    band: CurveBand | None
-    steps: Steps
-    evaluation: Evaluation
-    estimators: tuple[tuple[str, Interval], ...]
-    distinct: int
-
-
-@dataclass(frozen=True)
-class Content:
-    """All models and their comparison."""
-
-    models: tuple[ModelContent, ...]
-    comparison: Comparison | None
-    level: float
-    seed: int
-    replicates: int
-
-
-def gather(
-    models: Sequence[Predictions],
-    *,
-    score: str = "max_softmax",
-    loss: str = "zero_one",
-    level: float = 0.95,
-    seed: int = 0,
-    progress: Callable[[str], None] = lambda what: None,
-) -> Content:
-    """Curves with bands, tables, the slider's steps and the ranking of some models."""
-    if not models:
-        raise InputError("report: needs at least one model.")
-    replicates = int(np.clip(_WORK / max(m.n for m in models), 100, 1000))
-    found = []
-    for read in models:
-        progress(read.name)
-        with values_of(read.path):
-            found.append(_model(read, score, loss, level, seed, replicates))
-    progress("comparing")
-    return Content(tuple(found), _compared(models, found, score, loss, level), level, seed, replicates)
-
-
-def _model(
-    read: Predictions, score: str, loss: str, level: float, seed: int, replicates: int
-) -> ModelContent:
-    losses, confidence = full_pair(read, score, loss)
-    own: Any = {"sample_weight": read.weight, "abstained": read.abstained}
-    curve = risk_coverage_curve(losses, confidence, **own)
-    band = None
-    if read.n >= 20 and not bool((losses < 0).any()):
-        band = curve_band(losses, confidence, level=level, replicates=replicates, rng=seed, progress=False,
-                          clusters=read.clusters, **own)  # fmt: skip
-    score = "confidence" if read.kind == "confidence" else score
-    return ModelContent(
-        read=read,
-        score=score,
-        loss=read.loss_name if read.kind == "confidence" else loss,
-        zero_one=bool(np.all((losses == 0) | (losses == 1))),
-        curve=curve,
-        band=band,
-        steps=steps_of(read, losses.astype(np.float64), confidence, score, level),
-        evaluation=abstain.evaluate(
-            **_arguments(read, score),
-            level=level,
-            progress=False,
-        ),
-        estimators=_estimators(read, losses, confidence, level),
-        distinct=len(curve.threshold),
-    )
-
-
-def _arguments(read: Predictions, score: str) -> dict[str, Any]:
-    given = {name: value for name, value in read.arguments().items() if name != "groups"}
-    if read.kind == "confidence":
-        return given
-    default = ["max_softmax", "softmax_margin", "negative_entropy"] + ["max_logit"] * (read.kind == "logits")
-    return given | {"scores": list(dict.fromkeys([score, *default]))}
-
-
-def _estimators(
-    read: Predictions, loss: np.ndarray, confidence: np.ndarray, level: float
-) -> tuple[tuple[str, Interval], ...]:
-    own: Any = {"sample_weight": read.weight, "abstained": read.abstained, "clusters": read.clusters}
-    found = []
-    for name in ESTIMATORS:
-        try:
-            found.append((name, interval("aurc", loss, confidence, level=level, estimator=name, **own)))
-        except InputError:  # weights that are no repetitions have one estimator only
-            continue
-    return tuple(found)
-
-
-def _compared(
-    models: Sequence[Predictions], found: list[ModelContent], score: str, loss: str, level: float
-) -> Comparison | None:
-    """Models with each other where there are several, the scores of one model otherwise."""
-    if len(models) == 1:
-        read = models[0]
-        if read.kind == "confidence":
-            return None
-        scores = [name for name in found[0].evaluation.scores if name != "confidence"]
-        entries = {name: full_pair(read, name, loss) for name in scores}
-        own: Any = {"sample_weight": read.weight, "clusters": read.clusters, "abstained": read.abstained}
-        return abstain.compare(entries, level=level, **own)
-    entries = {m.name: full_pair(m, score, loss) for m in models}
-    paired = same_samples(models)
-    columns = {"sample_weight": "weight", "clusters": "clusters", "abstained": "abstained"}
-    along: Any = {name: along_samples(models, column) for name, column in columns.items()}
-    return abstain.compare(entries, level=level, paired=paired, **along)
-
-
-def same_samples(models: Sequence[Predictions]) -> bool:
-    """One length and, where labels are known, the same labels in the same order."""
-    labels = [m.labels for m in models if m.labels is not None]
-    alike = all(np.array_equal(labels[0], other) for other in labels[1:])
-    return alike and len({m.n for m in models}) == 1
-
-
-# embedded -----------------------------------------------------------------------------------------
-#
-# The numbers behind the charts and the slider, as JSON that is safe inside a page.
-
-
-_POINTS = 600
+# the numbers behind the charts, as JSON
 
 
 def embedded(content: Content) -> dict[str, Any]:
     """Plain values for the page's scripts."""
     zero_one = all(m.zero_one for m in content.models)
     noun = "error rate" if zero_one else "mean loss"
+    names = [m.read.name for m in content.models]
+    ranked = content.comparison.names if content.comparison is not None and len(names) > 1 else names
+    whole = round(content.level, 2) == content.level
     return {
-        "level": f"{content.level:.0%}"
-        if round(content.level, 2) == content.level
-        else f"{content.level:.1%}",
+        "level": f"{content.level:.0%}" if whole else f"{content.level:.1%}",
         "zero_one": zero_one,
         "words": {
             "risk": f"selective risk: {noun} of the answered",
             "generalised": f"generalised risk: {'errors' if zero_one else 'loss'} answered, per sample of all",
         },
-        "best": _best(content),
+        "best": names.index(ranked[0]),  # the model the slider starts with
         "models": [_model_data(m) for m in content.models],
         "forest": _forest(content),
     }
 
 
-def _best(content: Content) -> int:
-    """The model the slider starts with."""
-    names = [m.read.name for m in content.models]
-    ranked = content.comparison.names if content.comparison is not None and len(names) > 1 else names
-    return names.index(ranked[0])
-
-
 def _model_data(model: ModelContent) -> dict[str, Any]:
     curve, steps = model.curve, asdict(model.steps)
-    grid = np.linspace(curve.coverage[0], curve.coverage[-1], _POINTS)
-    keep = np.unique(np.minimum(np.searchsorted(curve.coverage, grid - 1e-12), len(curve.coverage) - 1))
-    covered = _short(curve.coverage[keep])
+    places = _spaced(curve, curve.coverage[0], _POINTS)
     start = int(np.searchsorted(steps["coverage"], 0.8 * steps["coverage"][-1] - 1e-12))
-    views = {"risk": curve.risk[keep], "generalised": curve.generalised_risk[keep]}
-    return {
-        "name": model.read.name,
-        "n": model.read.n,
-        "start": min(start, len(steps["coverage"]) - 1),
-        "steps": steps,
-        **{
-            view: {"coverage": covered, "value": _short(values), "band": _band(model, view)}
-            for view, values in views.items()
-        },
-    }
+    data = {"name": model.read.name, "n": model.read.n, "steps": steps}
+    data["start"] = min(start, len(steps["coverage"]) - 1)
+    for view, values in (("risk", curve.risk), ("generalised", curve.generalised_risk)):
+        line = {"coverage": _short(curve.coverage[places]), "value": _short(values[places])}
+        data[view] = line | {"band": _band(model, view)}
+    return data
 
 
 def _band(model: ModelContent, view: str) -> dict[str, Any] | None:
@@ -352,8 +375,8 @@ def _band(model: ModelContent, view: str) -> dict[str, Any] | None:
         return None
     scale = band.coverage if view == "generalised" else np.ones_like(band.coverage)
     some = band.coverage >= model.curve.coverage[0] - 1e-12  # below it no threshold accepts anybody
-    values = (band.coverage, band.low * scale, band.high * scale)
-    return dict(zip(("coverage", "low", "high"), (_short(v[some]) for v in values)))
+    values = {"coverage": band.coverage, "low": band.low * scale, "high": band.high * scale}
+    return {name: _short(v[some]) for name, v in values.items()}
 
 
 def _short(values: np.ndarray) -> list[float]:
@@ -364,24 +387,20 @@ def _short(values: np.ndarray) -> list[float]:
 def _forest(content: Content) -> list[dict[str, Any]]:
     rows = []
     for k, model in enumerate(content.models):
-        found = model.evaluation
+        found, name = model.evaluation, model.read.name
+        clipped = name if len(name) <= 28 else name[:27] + "…"
         for score in found.scores:
             entry = found[score, found.losses[0], "aurc"]
             if entry.estimate is None:
                 continue
-            alone = len(content.models) == 1
             rows.append(
                 {
-                    "model": model.read.name, "score": score, "colour": k, "first": score == model.score,
-                    "label": score if alone else f"{_clipped(model.read.name)} · {score}",
+                    "model": name, "score": score, "colour": k, "first": score == model.score,
+                    "label": score if len(content.models) == 1 else f"{clipped} · {score}",
                     "estimate": entry.estimate, "low": entry.low, "high": entry.high,
                 }
             )  # fmt: skip
     return rows
-
-
-def _clipped(name: str, most: int = 28) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def safe_json(data: Any) -> str:
