@@ -10,7 +10,8 @@ import pytest
 
 import abstain
 from abstain.evaluation import Comparison, compare, comparison
-from abstain.inference import paired_difference, unpaired_difference
+from abstain.inference import differences, paired_difference, unpaired_difference
+from abstain.inference.limits import Scale
 
 matplotlib.use("Agg")
 
@@ -114,9 +115,11 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
     assert near.standard_error == pytest.approx(truth.standard_error, rel=1e-9)
     rows = np.random.default_rng(0).normal(size=(3, 1000))
     rows[1] = rows[0] + 1e-9 * rows[2]
-    errors = comparison.difference_errors(rows)
-    for a, b in combinations(range(3), 2):
-        assert errors[a, b] == errors[b, a] == pytest.approx(np.linalg.norm(rows[a] - rows[b]), rel=1e-9)
+    sides = [differences.Side(1.0, 1.0, row, 99.0, 99.0) for row in rows]
+    a, b = np.triu_indices(3, 1)
+    errors = differences.compared(sides, a, b, Scale("log"), 0.95, True)[1]
+    for i, j, error in zip(a, b, errors):
+        assert error == pytest.approx(np.linalg.norm(rows[i] - rows[j]), rel=1e-9)
 
 
 # Holm -----------------------------------------------------------------------------------------------------

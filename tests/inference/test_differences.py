@@ -37,13 +37,51 @@ def test_paired_by_hand(metric):
     data = models()
     found = paired_difference(*data, metric=metric)
     a, b = influence(metric, *data[:2]), influence(metric, *data[2:])
-    D = a.values - b.values
-    error = math.sqrt(np.sum(D**2)) / 400
+    error = math.sqrt(np.sum((a.values - b.values) ** 2)) / 400
     assert found.difference == pytest.approx(a.estimate - b.estimate, rel=1e-12)
     assert found.standard_error == pytest.approx(error, rel=1e-12)
-    assert found.p_value == pytest.approx(2 * stdtr(399, -abs(found.difference) / error), rel=1e-9)
+    T = [a.estimate, b.estimate]
+    if metric == "aurc":
+        T = [abstain.aurc(*data[:2], estimator="loo"), abstain.aurc(*data[2:], estimator="loo")]
+    rate = (lambda t: 1 / (t * (1 - t))) if metric == "auroc" else (lambda t: 1 / t)
+    phi = (lambda t: math.log(t / (1 - t))) if metric == "auroc" else math.log
+    e = (a.values * rate(T[0]) - b.values * rate(T[1])) / 400
+    freedom = 2 * np.sum(e**2) ** 2 / (np.sum(e**4) - np.sum(e**2) ** 2 / 400)
+    t = (phi(T[0]) - phi(T[1])) / math.sqrt(np.sum(e**2))
+    # the p-value of the two limits is that of a t test on the scale, up to the curvature of the scale
+    assert found.p_value == pytest.approx(2 * stdtr(freedom, -abs(t)), rel=0.05)
     assert found.significant == (not found.low <= 0 <= found.high)
     assert found.significant == (found.p_value < 0.05)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_p_value_is_the_level_at_which_a_limit_is_zero(seed):
+    rng = np.random.default_rng(seed)
+    b = rng.random(300)
+    l = rng.random(300) < 0.6 * (1 - b) ** 2
+    data = (l, b + 0.05 * rng.standard_normal(300), l, b + 0.05 * seed / 10 * rng.standard_normal(300))
+    p = paired_difference(*data).p_value
+    for level in (1 - p * 1.001, 1 - p * 0.999):
+        if 0 < level < 1:
+            found = paired_difference(*data, level=level)
+            assert (found.low <= 0 <= found.high) == (level > 1 - p)
+
+
+def test_few_effective_errors_give_no_verdict():
+    rng = np.random.default_rng(0)
+    b = rng.random(200)
+    many, few = rng.random(200) < 0.6 * (1 - b), b > 0.97
+    found = paired_difference(many, b, few, b)
+    assert (found.p_value, found.significant) == (1.0, False)
+    k = 200 - np.sort(np.flatnonzero(few[np.argsort(b)])[::-1])  # places from the top, the most confident 1
+    alpha = np.asarray([np.sum(1 / np.arange(i, 201)) for i in k])
+    effective = alpha.sum() ** 2 / np.sum(alpha**2)
+    assert (
+        found.note
+        == f"rests on about {effective:.1f} effective errors ({few.sum()} in all): too few to compare"
+    )
+    assert found.note in repr(found)
+    assert paired_difference(many, b, many, b**2 + 0.1 * rng.random(200)).note == ""
 
 
 def test_swapping_changes_the_sign_only():
@@ -87,7 +125,8 @@ def test_right_everywhere_against_wrong_everywhere():
     g = np.arange(10.0)
     found = paired_difference(np.zeros(10), g, np.ones(10), g)
     assert found.difference == -1
-    assert found.p_value == pytest.approx(2 * 0.5**10)
+    assert found.p_value == 1  # a model without an error may have had luck: ten samples do not say
+    assert "0.0 effective errors (0 in all)" in found.note
 
 
 def test_one_side_may_abstain():

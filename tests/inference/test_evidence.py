@@ -53,7 +53,9 @@ def test_stretches_give_what_the_whole_gives(n, levels, weighted):
     whole, apart = (evidence_of(t, total, asked, best) for t in (tables, pieces(tables[0], 5)))
     for metric, options in ALL:
         one, many = estimate(metric, whole, **options), estimate(metric, apart, **options)
-        assert one.estimate == pytest.approx(getattr(abstain, metric)(l, g, sample_weight=w, **options), rel=1e-12)
+        assert one.estimate == pytest.approx(
+            getattr(abstain, metric)(l, g, sample_weight=w, **options), rel=1e-12
+        )
         for field in ("estimate", "standard_error", "low", "high"):
             assert getattr(many, field) == pytest.approx(getattr(one, field), rel=1e-9, abs=1e-12)
         assert one.low <= one.estimate <= one.high

@@ -70,6 +70,10 @@ def value(metric, w, l, g, estimator="harmonic", ties="threshold", oracle="empir
         return (risk / 2 - half_area(w, l, g)) / (risk / 2 - half_area(w, l, -l))
     if metric == "auroc":
         return auroc_by_pairs(w, l, g)
+    if metric.startswith("aupr"):
+        return precision_by_hand(
+            w, l if metric == "aupr_error" else 1 - l, -g if metric == "aupr_error" else g
+        )
     area = area_by_definition(w, l, g, "sele" if metric == "augrc" else estimator, ties)
     return {
         "aurc": area,
@@ -79,6 +83,12 @@ def value(metric, w, l, g, estimator="harmonic", ties="threshold", oracle="empir
         "e_aurc": area - best,
         "naurc": (area - best) / (risk - best),
     }[metric]
+
+
+def precision_by_hand(w, hit, key):
+    """For each hit, the share of hits among all samples found no later than it; their mean."""
+    found = [(w * hit)[key >= k].sum() / w[key >= k].sum() for k in key]
+    return (w * hit) @ np.asarray(found) / (w * hit).sum()
 
 
 def derivative(function, w, step=1e-6):
@@ -108,7 +118,9 @@ def draw(seed, n=24, zero_one=True, levels=6, weights=True):
 @pytest.mark.parametrize("zero_one", [True, False])
 def test_area_influence_is_the_derivative(estimator, ties, zero_one, weights, seed):
     w, l, g = draw(seed, zero_one=zero_one, weights=weights)
-    estimate, values = core_influence.values("aurc", l, g, w if weights else None, Options(estimator, ties))
+    estimate, values = core_influence.values("aurc", l, g, w if weights else None, Options(estimator, ties))[
+        :2
+    ]
     assert estimate == pytest.approx(value("aurc", w, l, g, estimator, ties), rel=1e-12)
     expected = derivative(lambda v: value("aurc", v, l, g, estimator, ties), w)
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
@@ -120,9 +132,9 @@ def test_area_influence_is_the_derivative(estimator, ties, zero_one, weights, se
 @pytest.mark.parametrize("zero_one", [True, False])
 @pytest.mark.parametrize("metric", core_influence.METRICS)
 def test_every_metric_influence_is_the_derivative(metric, zero_one, weights, seed):
-    zero_one = zero_one or metric == "auroc"  # which is of right and wrong only
+    zero_one = zero_one or metric in ("auroc", "aupr_error", "aupr_success")  # of right and wrong only
     w, l, g = draw(seed + 10, zero_one=zero_one, weights=weights)
-    estimate, values = core_influence.values(metric, l, g, w if weights else None)
+    estimate, values = core_influence.values(metric, l, g, w if weights else None)[:2]
     assert estimate == pytest.approx(value(metric, w, l, g), rel=1e-12)
     np.testing.assert_allclose(values, derivative(lambda v: value(metric, v, l, g), w), rtol=1e-6, atol=1e-7)
     assert w @ values == pytest.approx(0, abs=1e-11 * w.sum())
@@ -133,7 +145,7 @@ def test_every_metric_influence_is_the_derivative(metric, zero_one, weights, see
 @pytest.mark.parametrize("oracle", ["empirical", "asymptotic"])
 def test_oracle_metrics_by_estimator_and_oracle(metric, estimator, oracle):
     w, l, g = draw(5)
-    estimate, values = core_influence.values(metric, l, g, w, Options(estimator, "threshold", oracle))
+    estimate, values = core_influence.values(metric, l, g, w, Options(estimator, "threshold", oracle))[:2]
     expected = derivative(lambda v: value(metric, v, l, g, estimator, "threshold", oracle), w)
     assert estimate == pytest.approx(value(metric, w, l, g, estimator, "threshold", oracle), rel=1e-12)
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
@@ -152,7 +164,7 @@ def test_fractional_weights():
     _, l, g = draw(8, zero_one=False)
     w = rng.random(len(l)) + 0.1
     for metric in ("aurc", "augrc", "risk", "prediction_rejection_ratio"):
-        _, values = core_influence.values(metric, l, g, w)
+        _, values = core_influence.values(metric, l, g, w)[:2]
         np.testing.assert_allclose(
             values, derivative(lambda v, m=metric: value(m, v, l, g), w), rtol=1e-6, atol=1e-7
         )
@@ -169,7 +181,7 @@ def test_sweep_rows_and_samples_agree(n, levels, dtype):
     g = rng.random(n) if levels is None else rng.integers(0, levels, n) / levels
     l = rng.random(n) < 0.3 if dtype is bool else rng.exponential(1.0, n).astype(dtype)
     l[0] = 1
-    estimate, values = core_influence.values("aurc", l, g)
+    estimate, values = core_influence.values("aurc", l, g)[:2]
     by_rows = core_influence.of_moments("aurc", core_influence.moments_of_samples(l, g))
     assert by_rows.estimate == pytest.approx(estimate, rel=1e-12)
     assert by_rows.second == pytest.approx(values @ values, rel=1e-9)
@@ -190,7 +202,7 @@ def test_weighted_rows_agree_with_samples_and_merge():
     n = 400
     g, l, w = rng.integers(0, 30, n) / 30, rng.exponential(1, n), rng.random(n) + 0.2
     for metric in ("aurc", "augrc", "risk"):
-        _, values = core_influence.values(metric, l, g, w)
+        _, values = core_influence.values(metric, l, g, w)[:2]
         whole = Blocks.from_samples(l[:150], g[:150], w[:150]).merge(
             Blocks.from_samples(l[150:], g[150:], w[150:])
         )
@@ -208,7 +220,7 @@ def test_batches_of_rows_give_the_lines_of_each():
         line = core_influence.of_rows(metric, rows)
         squares = of.second_moment(line, rows.m, rows.L, rows.L)
         for i in range(3):
-            estimate, values = core_influence.values(metric, l[i], g[i])
+            estimate, values = core_influence.values(metric, l[i], g[i])[:2]
             assert line.estimate[i] == pytest.approx(estimate, rel=1e-12)
             assert squares[i] == pytest.approx(values @ values, rel=1e-10)
 
@@ -278,5 +290,5 @@ def test_singleton_clusters_change_nothing_but_the_small_sample_factor():
 @pytest.mark.parametrize("metric", ["risk_at_coverage", "coverage_at_risk", "fpr_at_tpr"])
 def test_no_influence_for_quantile_like_metrics(metric):
     option = {"risk_at_coverage": {"coverage": 0.5}, "coverage_at_risk": {"risk": 0.1}}.get(metric, {})
-    with pytest.raises(abstain.errors.InputError, match="bootstrap"):
+    with pytest.raises(abstain.errors.InputError, match="Use `interval`"):
         standard_error(metric, [0, 1, 0], [3, 2, 1], **option)

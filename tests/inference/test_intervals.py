@@ -235,14 +235,16 @@ def test_strata_take_off_what_lies_between_them():
     assert resampled.standard_error == pytest.approx(found.standard_error, rel=0.1)
 
 
-def test_quantile_metrics_take_the_bootstrap():
+def test_points_have_closed_forms_and_the_bootstrap_on_request():
     l, g = sample(500, 9)
-    found = interval("risk_at_coverage", l, g, coverage=0.7, replicates=500)
-    assert (found.method, found.estimate) == ("bootstrap", abstain.risk_at_coverage(l, g, coverage=0.7))
-    assert found.low < found.estimate < found.high
-    other = interval("coverage_at_risk", l, g, risk=0.1, replicates=500)
-    assert other.estimate == abstain.coverage_at_risk(l, g, risk=0.1)
-    assert other.low < other.estimate < other.high
+    for metric, options in (("risk_at_coverage", {"coverage": 0.7}), ("coverage_at_risk", {"risk": 0.1})):
+        value = getattr(abstain, metric)(l, g, **options)
+        found = interval(metric, l, g, **options)
+        drawn = interval(metric, l, g, method="bootstrap", replicates=500, **options)
+        assert (found.method, found.estimate) == ("pointwise", pytest.approx(value, rel=1e-12))
+        assert (drawn.method, drawn.estimate) == ("bootstrap", value)
+        assert found.low < value < found.high
+        assert found.high - found.low == pytest.approx(drawn.high - drawn.low, rel=0.4)
 
 
 def test_results_are_frozen_and_readable():

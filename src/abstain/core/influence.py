@@ -15,6 +15,7 @@ only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from abstain.core.estimators import (
     block_gain,
     harmonic_difference,
     log_factorial_difference,
+    oracle_area,
     row_weights,
 )
 from abstain.core.rows import Blocks, Rows, rows_of_blocks
@@ -149,13 +151,20 @@ def of_risk(rows: Rows) -> Influence:
     return Influence(risk[..., 0], -risk + 0 * rows.m, np.ones_like(rows.m))
 
 
-def of_zero_one_oracle(rows: Rows, estimator: str, oracle: str = "empirical") -> Influence:
-    """The oracle AURC of a 0/1 loss, a function of the risk alone: a straight line in the loss."""
+def of_zero_one_oracle(
+    rows: Rows, estimator: str, oracle: str = "empirical", known: float | None = None
+) -> Influence:
+    """The oracle AURC of a 0/1 loss, a function of the risk alone: a straight line in the loss.
+
+    Fractional weights are no counts. Their area must be `known`; its influence is that of the population's value,
+    R + (1-R) ln(1-R), of derivative -ln(1-R), which no scale of the weights changes.
+    """
     risk = of_risk(rows)
-    if oracle == "asymptotic":  # R + (1-R) ln(1-R), of derivative -ln(1-R)
+    if oracle == "asymptotic" or known is not None:
         right = 1 - risk.estimate
         rate = -np.log(np.where(right > 0, right, 1.0))
-        return risk.scaled(rate)._replace(estimate=asymptotic_oracle(np, risk.estimate))
+        best = asymptotic_oracle(np, risk.estimate) if oracle == "asymptotic" else np.asarray(known)
+        return risk.scaled(rate)._replace(estimate=best)
     errors = rows.S[..., -1:]
     m = np.concatenate([rows.W - errors, errors], axis=-1)
     L = np.concatenate([0 * errors, errors], axis=-1)
@@ -177,6 +186,38 @@ def of_auroc(rows: Rows) -> Influence:
     a = np.asarray(value)[..., None]
     const = rows.W / right * (of_right - a)
     return Influence(value, const, rows.W / errors * (of_error - a) - const)
+
+
+def raw_precision(rows: Rows, errors: Array, of_errors: bool) -> tuple[Influence, Array, Array]:
+    r"""Derivatives of :math:`\sum_t p_t P_t / N_t`, the hits times the average precision of finding them.
+
+    p are the hits of a row, P and N what is found and seen there. A member reads the rows that come after it in
+    the search, through the two sums given with it: of p / N (hits only) and of p P / N^2. Errors (`errors` in all)
+    are looked for from the least confident up. The rows may be a stretch of a longer table.
+    """
+    if of_errors:
+        hits, found, seen = rows.L, errors - rows.S + rows.L, rows.W - rows.N + rows.m
+    else:
+        hits, found, seen = rows.m - rows.L, rows.N - rows.S, rows.N
+    precision = found / _some(seen)
+    gain, cost = hits / _some(seen), hits * precision / _some(seen)
+    value, totals = np.sum(hits * precision, axis=-1), (np.sum(gain, axis=-1), np.sum(cost, axis=-1))
+    if of_errors:
+        later, cost = np.cumsum(gain, axis=-1), np.cumsum(cost, axis=-1)
+        return Influence(value, -cost, precision + later), *totals
+    later, cost = (np.cumsum(x[..., ::-1], axis=-1)[..., ::-1] for x in (gain, cost))
+    return Influence(value, precision + later - cost, -precision - later), *totals
+
+
+def of_precision(rows: Rows, of_errors: bool) -> Influence:
+    """Average precision of a 0/1 loss."""
+    errors = rows.S[..., -1:]
+    raw = raw_precision(rows, errors, of_errors)[0]
+    mass = errors if of_errors else rows.W - errors
+    value, k = raw.estimate[..., None] / mass, rows.W / mass
+    if of_errors:
+        return Influence(value[..., 0], k * raw.const, k * (raw.slope - value))
+    return Influence(value[..., 0], k * (raw.const - value), k * (raw.slope + value))
 
 
 def of_half_mass_area(rows: Rows) -> Influence:
@@ -313,7 +354,11 @@ def _from_below(values: list[float]) -> np.ndarray:
 # must be added up in other ways: clusters, paired comparisons.
 
 
-METRICS = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc", "auroc", "prediction_rejection_ratio")
+METRICS = (
+    *("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc"),
+    *("auroc", "prediction_rejection_ratio", "aupr_error", "aupr_success"),
+)
+Parts = dict[str, Callable[[], "Influence"]]
 _BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read a second ranking, by loss
 _TINY = 1e-14
 
@@ -379,25 +424,38 @@ def of_moments(metric: str, moments: Moments, options: Options = DEFAULT) -> Spr
     return Spread(float(line.estimate), second, fourth)
 
 
-def of_rows(metric: str, rows: Rows, options: Options = DEFAULT) -> Influence:
+def of_rows(metric: str, rows: Rows, options: Options = DEFAULT, known: float | None = None) -> Influence:
     """Influence as a line in the loss for each row; batches allowed. Oracles: 0/1 losses only."""
-    parts: dict[str, Callable[[], Influence]] = {
-        "area": lambda: of_area(rows, options.estimator, options.ties),
-        "augrc": lambda: of_area(rows, "sele", options.ties),
-        "risk": lambda: of_risk(rows),
-        "oracle": lambda: of_zero_one_oracle(rows, options.estimator, options.oracle),
-        "auroc": lambda: of_auroc(rows),
-    }
     if metric == "prediction_rejection_ratio":  # 0/1 loss: 2 AUROC - 1
         errors = rows.S[..., -1:]
         both = (errors > 0) & (errors < rows.W)
         with np.errstate(invalid="ignore", divide="ignore"):
-            twice = parts["auroc"]().scaled(2.0)
-        estimate = np.where(
-            both[..., 0], twice.estimate - 1, 0.0
-        )  # one kind only: nothing to gain, by convention 0
+            twice = of_auroc(rows).scaled(2.0)
+        # one kind only: nothing to gain, by convention 0
+        estimate = np.where(both[..., 0], twice.estimate - 1, 0.0)
         return Influence(estimate, np.where(both, twice.const, 0.0), np.where(both, twice.slope, 0.0))
-    return _combine(metric, parts)
+    return _combine(metric, _parts_of_rows(rows, options, known))
+
+
+def _parts_of_rows(rows: Rows, options: Options, known: float | None) -> Parts:
+    return {
+        "area": cache(lambda: of_area(rows, options.estimator, options.ties)),
+        "augrc": lambda: of_area(rows, "sele", options.ties),
+        "risk": lambda: of_risk(rows),
+        "oracle": cache(lambda: of_zero_one_oracle(rows, options.estimator, options.oracle, known)),
+        "auroc": lambda: of_auroc(rows),
+        "aupr_error": lambda: of_precision(rows, True),
+        "aupr_success": lambda: of_precision(rows, False),
+    }
+
+
+class Values(NamedTuple):
+    """An estimate and, for each sample in the order given, its influence and its rank weight (0: no ranks weigh)."""
+
+    estimate: float
+    influence: np.ndarray
+    weight: np.ndarray
+    times: float  # how often the rank weight counts in the metric
 
 
 def values(
@@ -406,35 +464,41 @@ def values(
     confidence: np.ndarray,
     weight: np.ndarray | None = None,
     options: Options = DEFAULT,
-) -> tuple[float, np.ndarray]:
+) -> Values:
     """Estimate and the influence of each sample, in the order given."""
-    zero_one = is_zero_one(loss)
     ranked = _Ranked(loss, confidence, weight)
-    if has_row_form(metric, zero_one):
-        line = ranked.spread_out(of_rows(metric, ranked.rows, options))
-        return float(line.estimate), line.const
-    by_loss = _Ranked(loss, -loss.astype(np.float64), weight)
-    best = by_loss.rows
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
-    if not whole:
-        by_loss = _Ranked(loss, -loss.astype(np.float64), weight, grouped=False)
-        best = by_loss.rows
-    parts: dict[str, Callable[[], Influence]] = {
-        "area": lambda: ranked.spread_out(of_area(ranked.rows, options.estimator, options.ties)),
-        "risk": lambda: ranked.spread_out(of_risk(ranked.rows)),
-        "oracle": lambda: by_loss.spread_out(
-            of_area(best, options.estimator, "expected" if whole else "threshold")
-        ),
-        "half": lambda: ranked.spread_out(of_half_mass_area(ranked.rows)),
-        "half_best": lambda: by_loss.spread_out(of_half_mass_area(best)),
-    }
-    line = _combine(metric, parts)
-    return float(line.estimate), line.const
+    if has_row_form(metric, is_zero_one(loss)):
+        known = None
+        if not whole and metric in ("oracle_aurc", "e_aurc", "naurc"):
+            known = float(oracle_area(np, loss.astype(np.float64), weight, options.estimator))
+        line = ranked.spread_out(of_rows(metric, ranked.rows, options, known))
+        parts = _parts_of_rows(ranked.rows, options, known)
+    else:
+        by_loss = _Ranked(loss, -loss.astype(np.float64), weight, grouped=whole)
+        best, ties = by_loss.rows, "expected" if whole else "threshold"
+        parts = {
+            "area": cache(lambda: ranked.spread_out(of_area(ranked.rows, options.estimator, options.ties))),
+            "risk": lambda: ranked.spread_out(of_risk(ranked.rows)),
+            "oracle": cache(lambda: by_loss.spread_out(of_area(best, options.estimator, ties))),
+            "half": lambda: ranked.spread_out(of_half_mass_area(ranked.rows)),
+            "half_best": lambda: by_loss.spread_out(of_half_mass_area(best)),
+        }
+        line = _combine(metric, parts)
+    by_rank = {"augrc": "sele"} | dict.fromkeys(("aurc", "e_aurc", "naurc"), options.estimator)
+    rank_weight, times = np.ones(len(loss)), 0.0
+    if metric in by_rank:
+        rank_weight = ranked.given(row_weights(ranked.rows, by_rank[metric], options.ties)[ranked.place])
+        times = 1.0
+    if metric == "naurc":
+        room = float(parts["risk"]().estimate - parts["oracle"]().estimate)
+        times = 1 / room if room > _TINY else 0.0
+    return Values(float(line.estimate), line.const, rank_weight, times)
 
 
-def _combine(metric: str, part: dict[str, Callable[[], Influence]]) -> Influence:
+def _combine(metric: str, part: Parts) -> Influence:
     """Each metric from its parts."""
-    if metric in ("risk", "auroc", "augrc") and metric in part:
+    if metric in ("risk", "auroc", "augrc", "aupr_error", "aupr_success"):
         return part[metric]()
     if metric == "aurc":
         return part["area"]()
@@ -458,7 +522,8 @@ class _Ranked:
     def __init__(
         self, loss: np.ndarray, key: np.ndarray, weight: np.ndarray | None, grouped: bool = True
     ) -> None:
-        self.order = sorting.order_of(key)
+        # ungrouped: the oracle's order, equal losses by weight, so that no order of entry shows
+        self.order = sorting.order_of(key) if grouped or weight is None else np.lexsort((weight, -key))
         ranked = key[self.order]
         ends = np.ones(len(ranked), dtype=bool)
         if grouped:
@@ -472,7 +537,11 @@ class _Ranked:
 
     def spread_out(self, line: Influence) -> Influence:
         """One influence per sample, in the order given, held as constants."""
-        own = line.const[self.place] + line.slope[self.place] * self.loss
-        back = np.empty_like(own)
-        back[self.order] = own
-        return Influence(line.estimate, back, np.zeros_like(back))
+        own = self.given(line.const[self.place] + line.slope[self.place] * self.loss)
+        return Influence(line.estimate, own, np.zeros_like(own))
+
+    def given(self, values: np.ndarray) -> np.ndarray:
+        """Values of ranked samples in the order given."""
+        back = np.empty_like(values)
+        back[self.order] = values
+        return back

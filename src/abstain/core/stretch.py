@@ -24,10 +24,11 @@ from typing import NamedTuple
 import numpy as np
 
 from abstain.core.estimators import area_terms, row_weights
-from abstain.core.influence import _mass_terms, of_zero_one_oracle, raw_half_mass_area
+from abstain.core.influence import _mass_terms, of_zero_one_oracle, raw_half_mass_area, raw_precision
 from abstain.core.rows import Blocks, Ranking, Rows, row_pieces, rows_of_blocks, sort_once
 from abstain.core.sorting import is_zero_one
 
+_ROUNDING = 1e-12  # a sum of powers this small beside its terms is none: nothing varies
 _SIZE = 1 << 14  # samples at a time: their columns stay in cache
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
 _WAYS = {
@@ -178,25 +179,13 @@ def half_stretch(table: Table) -> Stretch:
 
 
 def precision_stretch(table: Table, errors: float, of_errors: bool) -> Stretch:
-    r"""Average precision of a 0/1 loss: :math:`\sum_t p_t P_t / N_t`, p the hits of a row, P and N found and seen.
-
-    Errors (`errors` in all) are looked for from the least confident up: their members read the rows above.
-    """
-    rows = table.rows
+    """Average precision of a 0/1 loss with `errors` in all; looking for errors, members read the rows above."""
+    line, *sums = raw_precision(table.rows, errors, of_errors)
+    gain, cost = map(float, sums)
+    terms = (float(line.estimate), math.nan)
     if of_errors:
-        hits, found, seen = rows.L, errors - rows.S + rows.L, rows.W - rows.N + rows.m
-    else:
-        hits, found, seen = rows.m - rows.L, rows.N - rows.S, rows.N
-    precision = found / seen
-    gain, cost = hits / seen, hits * precision / seen
-    terms = (float(np.sum(hits * precision)), math.nan)
-    total_gain, total_cost = float(np.sum(gain)), float(np.sum(cost))
-    if of_errors:
-        gain, cost = np.cumsum(gain), np.cumsum(cost)
-        return _stretch(table, terms, -cost, precision + gain, down=(-total_cost, total_gain))
-    gain, cost = (np.cumsum(x[::-1])[::-1] for x in (gain, cost))
-    hit = precision + gain
-    return _stretch(table, terms, hit - cost, -hit, up=(total_gain - total_cost, -total_gain))
+        return _stretch(table, terms, line.const, line.slope, down=(-cost, gain))
+    return _stretch(table, terms, line.const, line.slope, up=(gain - cost, -gain))
 
 
 def _stretch(
@@ -323,9 +312,8 @@ def zero_one_oracle(
     changes, and the area must be `known`.
     """
     one, S = np.asarray([total.W]), np.asarray([total.S])
-    line = of_zero_one_oracle(Rows(one, S, one, S, one), estimator, kind if total.whole else "asymptotic")
-    area = float(line.estimate) if known is None or kind == "asymptotic" else known
-    return area, float(line.const[0]), float(line.slope[0])
+    line = of_zero_one_oracle(Rows(one, S, one, S, one), estimator, kind, None if total.whole else known)
+    return float(line.estimate), float(line.const[0]), float(line.slope[0])
 
 
 class Sums(NamedTuple):
@@ -356,8 +344,9 @@ def combined(stretches: Sequence[Stretch], line: MetricLine) -> Sums:
     for p, name in ((2, "second"), (4, "fourth")):
         i, j, r = np.asarray(_TRIPLES[p]).T
         sums = np.stack([getattr(s, name) for s in stretches])
-        total = np.sum(_WAYS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums)
-        powers.append(max(float(total), 0.0) / W**p)
+        terms = _WAYS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums
+        total = float(np.sum(terms))
+        powers.append(total / W**p if total > _ROUNDING * float(np.sum(np.abs(terms))) else 0.0)
     ms, ls, qs = np.split(np.stack([s.weights for s in stretches]), [5, 7], axis=1)
     ones = np.stack([own**i for i in range(5)], axis=1)
 

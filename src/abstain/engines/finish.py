@@ -33,7 +33,7 @@ from abstain.engines.ranges import Columns, RangeSums, split
 from abstain.errors import InfeasibleError, InputError
 from abstain.evaluation.results import Entry, Evaluation
 from abstain.evaluation.table import ONE_KIND, listed, metrics_for
-from abstain.inference.intervals import Scale, fits, quantile
+from abstain.inference.limits import Scale, student
 from abstain.metrics.groups import Grouped
 from abstain.metrics.points import RiskCoverageCurve
 from abstain.metrics.registry import METRICS, Metric, by_name
@@ -544,6 +544,7 @@ def _entry(
     centre = summary.loo if metric.name == "aurc" and summary.loo else found.estimate
     bounded = metric.name in _LOGIT and zero_one
     scale = Scale("logit", *_LOGIT[metric.name]) if bounded else Scale("log")
-    scale = scale if fits(scale, centre) else Scale("normal")
-    low, high = scale.around(centre, found.standard_error, quantile(summary.n - 1, level))
+    scale = scale if scale.holds(centre) else Scale("normal")
+    step = student(summary.n - 1, level) * found.standard_error * scale.rate(centre)
+    low, high = (float(scale.shifted(centre, x)) for x in (-step, step))
     return Entry(*head, found.estimate, found.standard_error, low, high, scale.name, **more)

@@ -26,8 +26,8 @@ from abstain.engines.read import batches_in_step, find_files, paired_batches, ro
 from abstain.engines.spill import Spill, free
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, Contestant
-from abstain.evaluation.comparison import _pair, student_tests
-from abstain.inference.intervals import Scale, fits, quantile
+from abstain.evaluation.comparison import pair_of
+from abstain.inference.limits import Scale, student
 from abstain.metrics.registry import Metric
 
 # paired -------------------------------------------------------------------------------------------
@@ -159,11 +159,13 @@ def ranked(names: tuple[str, str], found: Paired, metric: Metric, level: float) 
     values, errors = (found.first, found.second), found.own_errors
     order = [0, 1] if found.first <= found.second else [1, 0]
     gap = values[order[0]] - values[order[1]]
-    freedom = np.asarray([found.n - 1.0])
-    test = student_tests(
-        np.asarray([gap]), np.asarray([found.standard_error]), np.asarray([sum(values)]), freedom, level
-    )
-    pair = _pair(names[order[0]], names[order[1]], test, 0, level, found.n)
+    from scipy.special import stdtr
+
+    error = found.standard_error
+    reach = student(found.n - 1.0, level) * error
+    p = 1.0 if gap == 0 else float(2 * stdtr(found.n - 1.0, -abs(gap) / error)) if error else 0.0
+    test = (gap, error, gap - reach, gap + reach, p, "")
+    pair = pair_of(names[order[0]], names[order[1]], test, np.asarray([p]), 0, level, found.n)
     contestants = tuple(
         _contestant(names[i], values[i], errors[i], found.n, place, pair.different, level)
         for place, i in enumerate(order)
@@ -175,8 +177,9 @@ def ranked(names: tuple[str, str], found: Paired, metric: Metric, level: float) 
 def _contestant(
     name: str, value: float, error: float, n: int, place: int, different: bool, level: float
 ) -> Contestant:
-    scale = Scale("log") if fits(Scale("log"), value) else Scale("normal")
-    low, high = scale.around(value, error, quantile(n - 1, level)) if error else (None, None)
+    scale = Scale("log") if value > 0 else Scale("normal")
+    step = student(n - 1, level) * error * scale.rate(value)
+    low, high = (scale.shifted(value, x) for x in (-step, step)) if error else (None, None)
     ranks = (place + 1, place + 1) if different else (1, 2)
     return Contestant(name, value, error, low, high, n, *ranks, "ab"[place] if different else "a")
 

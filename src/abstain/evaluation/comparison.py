@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,40 +12,13 @@ from abstain._check import check_fraction
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import read_model
-from abstain.inference import influence, interval
-from abstain.inference.influence import codes
+from abstain.inference import interval
+from abstain.inference.differences import Side, compared, side_of
+from abstain.inference.influence import codes, gather
+from abstain.inference.limits import scale_of
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.registry import Metric, by_name
 from abstain.theory import samples_to_tell_apart
-
-_RELATIVE = 1e-6  # below this share of the variances, a difference's variance is computed from the difference
-
-
-def difference_errors(pulls: np.ndarray) -> np.ndarray:
-    r"""Norms of all differences of rows: :math:`\|v_a - v_b\|^2 = G_{aa} + G_{bb} - 2 G_{ab}`, one product for all."""
-    gram = pulls @ pulls.T
-    own = np.diag(gram)
-    square = own[:, None] + own[None, :] - 2 * gram
-    close = np.argwhere(np.triu(square < _RELATIVE * (own[:, None] + own[None, :]), 1))
-    for a, b in close:  # near twins: the subtraction above has few digits left
-        gap = pulls[a] - pulls[b]
-        square[a, b] = square[b, a] = gap @ gap
-    np.fill_diagonal(square, 0.0)
-    return np.sqrt(np.maximum(square, 0.0))
-
-
-def paired_errors(pulls: list[np.ndarray], a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of differences on the same units, and their degrees of freedom."""
-    return difference_errors(np.stack(pulls))[a, b], np.full(len(a), len(pulls[0]) - 1.0)
-
-
-def welch_errors(pulls: list[np.ndarray], a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of differences of independent estimates, and Welch's degrees of freedom."""
-    second = np.array([float(p @ p) for p in pulls])
-    own = np.array([max(1.0, len(p) - 1.0) for p in pulls])
-    spread = second[a] ** 2 / own[a] + second[b] ** 2 / own[b]
-    square = second[a] + second[b]
-    return np.sqrt(square), np.where(spread > 0, square**2 / np.where(spread > 0, spread, 1.0), 1.0)
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
@@ -80,32 +52,6 @@ def groups_of_equals(different: np.ndarray) -> list[list[int]]:
         distinct = list(dict.fromkeys(split))
         sets = [s for s in distinct if not any(s < other for other in distinct)]
     return sorted(sorted(s) for s in sets)
-
-
-@dataclass(frozen=True)
-class PairTests:
-    """Differences of all pairs a < b, and what the tests say."""
-
-    difference: np.ndarray
-    error: np.ndarray
-    reach: np.ndarray
-    p_value: np.ndarray
-    p_adjusted: np.ndarray
-
-
-def student_tests(
-    gap: np.ndarray, error: np.ndarray, scale: np.ndarray, freedom: np.ndarray, level: float
-) -> PairTests:
-    """Two-sided Student tests of the given differences; without any spread see `paired_difference`."""
-    from scipy.special import stdtr, stdtrit
-
-    freedom = np.maximum(freedom, 1.0)
-    flat = error <= 1e-13 * scale
-    gap = np.where(flat & (np.abs(gap) <= 1e-13 * scale), 0.0, gap)
-    tail = 2 * stdtr(freedom, -np.abs(gap) / np.where(flat, 1.0, error))
-    certain = np.where(gap == 0, 1.0, np.minimum(1.0, 2.0 ** (1 - np.minimum(1000, freedom + 1))))
-    p = np.where(flat, certain, tail)
-    return PairTests(gap, error, stdtrit(freedom, (1 + level) / 2) * error, p, holm(p))
 
 
 def letter(k: int) -> str:
@@ -145,10 +91,12 @@ def compare(
 ) -> Comparison:
     r"""Rank models (or scores) by a metric, and say which cannot be told apart.
 
-    .. math:: z_{ab} = \frac{T_a - T_b}{\|v_a - v_b\|/W}, \qquad v_a = (w_i\,\mathrm{IF}^a_i)_i
+    .. math:: t_{ab} = \frac{\phi(T_a) - \phi(T_b)}{\|x_a - x_b\|}, \qquad
+              x_a = (\phi'(T_a)\, w_i\,\mathrm{IF}^a_i / W)_i
 
-    Each contestant is sorted once for its influence function; all pairs then follow from one product of
-    matrices. P-values are two-sided, Student's t, corrected after Holm for the number of pairs.
+    Each contestant is sorted once for its influence function; all pairs then follow from a few products of
+    matrices. :math:`\phi` is the metric's scale. P-values are two-sided, Student's t, corrected after Holm for the
+    number of pairs. A pair with fewer than ten effective errors on either side gets no verdict, and says so.
 
     Parameters
     ----------
@@ -255,54 +203,43 @@ def _vectors(
 
 def _compare(entries: dict[str, _Entry], metric: Metric, loss: str, level: float, paired: bool) -> Comparison:
     options = dict(metric.options)
-    found = {
-        k: influence(
-            metric.name, e.loss, e.confidence, sample_weight=e.weight, abstained=e.abstained, **options
+    units = {
+        k: gather(
+            "compare", metric.name, e.loss, e.confidence, e.weight, e.abstained, e.clusters, options=options
         )
         for k, e in entries.items()
     }
+    found = {k: side_of(u) for k, u in units.items()}
     sign = 1 if metric.lower_is_better else -1
     names = sorted(found, key=lambda k: sign * found[k].estimate)  # equals keep the order given
-    value = np.array([found[k].estimate for k in names])
-    pulls = [_pull(entries[k], found[k].values) for k in names]
     a, b = np.triu_indices(len(names), 1)
-    errors = paired_errors if paired else welch_errors
-    error, freedom = errors(pulls, a, b)
-    scale = np.abs(value[a]) + np.abs(value[b])
-    test = student_tests(value[a] - value[b], error, scale, freedom, level)
+    some = next(iter(units.values()))
+    negative = any(bool((u.loss < 0).any()) for u in units.values())
+    scale = scale_of(some.metric, all(u.zero_one for u in units.values()), negative)
+    tests = compared([found[k] for k in names], a, b, scale, level, paired)
+    adjusted = holm(tests[4])
     sizes = [len(entries[k].loss) for k in names]
     pairs = tuple(
-        _pair(names[i], names[j], test, k, level, max(sizes[i], sizes[j]))
+        pair_of(names[i], names[j], [x[k] for x in tests], adjusted, k, level, max(sizes[i], sizes[j]))
         for k, (i, j) in enumerate(zip(a, b))
     )
     different = np.zeros((len(names), len(names)), dtype=bool)
-    different[a, b] = different[b, a] = test.p_adjusted < 1 - level
-    contestants = _contestants(names, entries, metric, level, different, pulls, found)
+    different[a, b] = different[b, a] = adjusted < 1 - level
+    contestants = _contestants(names, entries, metric, level, different, found)
     arrow = metric.lower_is_better
     return Comparison(contestants, pairs, metric.key, metric.label, arrow, loss, level, max(sizes), paired)
 
 
-def _pull(entry: _Entry, values: np.ndarray) -> np.ndarray:
-    """What each independent unit does to the estimate; the norm of this is the standard error."""
-    total = float(len(values)) if entry.weight is None else float(entry.weight.sum())
-    own = values if entry.weight is None else values * entry.weight
-    if entry.clusters is None:
-        return own / total
-    summed = np.bincount(entry.clusters, own)
-    if len(summed) < 2:
-        raise InputError("compare: `clusters` must name at least two clusters, got one.")
-    return np.asarray(summed / total * np.sqrt(len(summed) / (len(summed) - 1)))
-
-
-def _pair(a: str, b: str, test: PairTests, k: int, level: float, n: int) -> Pair:
-    gap, error, reach = (float(x[k]) for x in (test.difference, test.error, test.reach))
-    equal = test.p_adjusted >= 1 - level
+def pair_of(a: str, b: str, test: Sequence[Any], adjusted: np.ndarray, k: int, level: float, n: int) -> Pair:
+    """The k-th of the pairs whose corrected p-values are `adjusted`; `test` as `compared` gives it."""
+    gap, error, low, high, p = (float(x) for x in test[:5])
+    equal = adjusted >= 1 - level
     needed = None
-    if equal[k] and gap != 0 and error > 0:  # at the level the correction leaves for the pairs still open
+    if (
+        equal[k] and gap != 0 and error > 0 and not test[5]
+    ):  # at the level the correction leaves the open pairs
         needed = samples_to_tell_apart(gap, error, n, level=1 - (1 - level) / int(equal.sum()))
-    limits = (gap - reach, gap + reach)
-    p = (float(test.p_value[k]), float(test.p_adjusted[k]))
-    return Pair(a, b, gap, error, *limits, *p, not equal[k], needed)
+    return Pair(a, b, gap, error, low, high, p, float(adjusted[k]), not equal[k], needed, test[5])
 
 
 def _contestants(
@@ -311,17 +248,14 @@ def _contestants(
     metric: Metric,
     level: float,
     different: np.ndarray,
-    pulls: list[np.ndarray],
-    found: dict[str, Any],
+    found: dict[str, Side],
 ) -> tuple[Contestant, ...]:
     letters = [""] * len(names)
     for k, members in enumerate(groups_of_equals(different)):
         for i in members:
             letters[i] += letter(k)
     return tuple(
-        _contestant(
-            name, entries[name], metric, level, different, i, pulls[i], letters[i], found[name].estimate
-        )
+        _contestant(name, entries[name], metric, level, different, i, found[name], letters[i])
         for i, name in enumerate(names)
     )
 
@@ -333,9 +267,8 @@ def _contestant(
     level: float,
     different: np.ndarray,
     place: int,
-    pull: np.ndarray,
+    side: Side,
     letters: str,
-    estimate: float,
 ) -> Contestant:
     columns: dict[str, Any] = {
         "sample_weight": entry.weight,
@@ -345,5 +278,5 @@ def _contestant(
     own = interval(metric.name, entry.loss, entry.confidence, level=level, **columns, **dict(metric.options))
     better, worse = int(different[place, :place].sum()), int(different[place, place + 1 :].sum())
     ranks = (1 + better, len(different) - worse)
-    error = float(np.sqrt(pull @ pull))
-    return Contestant(name, estimate, error, own.low, own.high, len(entry.loss), *ranks, letters)
+    error = float(np.sqrt(side.pulls @ side.pulls))
+    return Contestant(name, side.estimate, error, own.low, own.high, len(entry.loss), *ranks, letters)

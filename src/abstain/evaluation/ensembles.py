@@ -13,8 +13,7 @@ from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
 from abstain.evaluation.table import read_model
 from abstain.inference import influence
-from abstain.inference.influence import freedom_of
-from abstain.inference.limits import student
+from abstain.inference.limits import freedom, student
 from abstain.inference.results import Interval
 from abstain.metrics.points import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
@@ -152,7 +151,9 @@ def _spread(values: np.ndarray) -> tuple[float, float]:
     """Standard error of a mean of influences, and its degrees of freedom."""
     squares = np.square(values)
     second = float(squares.sum())
-    return float(np.sqrt(second)) / len(values), freedom_of(len(values), second, float(squares @ squares))
+    return float(np.sqrt(second)) / len(values), freedom(
+        second, float(squares @ squares) - second**2 / len(values), len(values)
+    )
 
 
 def _combined(members: float, data: float, count: int, freedom: float) -> tuple[float, float]:

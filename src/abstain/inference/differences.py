@@ -1,15 +1,18 @@
-"""Is A better than B? Differences of a metric, on the same samples or on different ones."""
+"""Is A better than B? Differences of a metric, on the same samples or on different ones; of all pairs at once."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.errors import ShapeError
-from abstain.inference.influence import Units, error_of, gather, measure, values_of
+from abstain.inference.influence import Units, gather, leave_one_out, pulls_of, spread_over, values_of
+from abstain.inference.limits import Joint, Scale, contrast, scale_of, too_few
 from abstain.inference.results import Difference
 
 
@@ -31,10 +34,13 @@ def paired_difference(
 ) -> Difference:
     r"""Metric of A minus metric of B on the *same* samples, sample i of one being sample i of the other.
 
-    .. math:: z = \frac{T_A - T_B}{\sqrt{\sum_i D_i^2}/n}, \qquad D_i = \mathrm{IF}^A_i - \mathrm{IF}^B_i
+    .. math:: t = \frac{\phi(T_A) - \phi(T_B)}{\sqrt{\sum_i e_i^2}/n}, \qquad
+              e_i = \phi'(T_A)\,\mathrm{IF}^A_i - \phi'(T_B)\,\mathrm{IF}^B_i
 
-    What makes a sample hard for both cancels in D, so this sees differences that two separate intervals hide.
-    The p-value is two-sided, of "both have the same value in the population", by Student's t.
+    What makes a sample hard for both cancels in e, so this sees differences that two separate intervals hide.
+    :math:`\phi` is the metric's scale (the logarithm for AURC). The p-value is two-sided, of "both have the same
+    value in the population", by Student's t with the degrees of freedom of e. With fewer than ten effective errors
+    on either side there is no verdict: the p-value is 1 and `note` says why.
 
     >>> loss, sure = [0, 0, 1, 0, 1, 1], [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
     >>> paired_difference(loss, sure, loss, sure).p_value
@@ -49,11 +55,7 @@ def paired_difference(
             f"{name}: A and B must be the same samples, got {a.n} and {b.n} of them. "
             f"Use `unpaired_difference` for different test sets."
         )
-    value_a, pull_a = values_of(name, a)
-    value_b, pull_b = values_of(name, b)
-    error, _ = error_of(pull_a - pull_b, a)
-    # influences of A and B are alike, so their differences are nearly symmetric, and t needs no help with long tails
-    return _difference(a, (value_a, value_b), error, level, max(1.0, a.sampled - 1.0), a.n, True)
+    return _difference(a, b, level, a.n, True)
 
 
 def unpaired_difference(
@@ -73,7 +75,7 @@ def unpaired_difference(
     abstained_b: Array | None = None,
     **options: Any,
 ) -> Difference:
-    """Metric of A minus metric of B on two *independent* test sets (Welch's degrees of freedom).
+    """Metric of A minus metric of B on two *independent* test sets; see `paired_difference`.
 
     >>> unpaired_difference([0, 1, 0], [3, 2, 1], [0, 1, 0], [3, 2, 1]).difference
     0.0
@@ -82,31 +84,116 @@ def unpaired_difference(
     level = check_fraction(name, "level", level, open_high=True)
     a = gather(name, metric, loss_a, confidence_a, sample_weight_a, abstained_a, clusters_a, None, options)
     b = gather(name, metric, loss_b, confidence_b, sample_weight_b, abstained_b, clusters_b, None, options)
-    value_a, error_a = measure(name, a)[:2]
-    value_b, error_b = measure(name, b)[:2]
-    error = math.hypot(error_a, error_b)
-    spread = error_a**4 / max(1, a.sampled - 1) + error_b**4 / max(1, b.sampled - 1)
-    freedom = error**4 / spread if spread > 0 else 1.0
-    return _difference(a, (value_a, value_b), error, level, freedom, a.n + b.n, False)
+    return _difference(a, b, level, a.n + b.n, False)
 
 
-def _difference(
-    units: Units,
-    values: tuple[float, float],
-    error: float,
-    level: float,
-    freedom: float,
-    n: int,
-    paired: bool,
-) -> Difference:
-    from scipy.special import stdtr, stdtrit
+def _difference(a: Units, b: Units, level: float, n: int, paired: bool) -> Difference:
+    sides = [side_of(units) for units in (a, b)]
+    one, other = np.asarray([0]), np.asarray([1])
+    scale = scale_of(a.metric, a.zero_one and b.zero_one, bool((a.loss < 0).any() or (b.loss < 0).any()))
+    gap, error, low, high, p, notes = (x[0] for x in compared(sides, one, other, scale, level, paired))
+    numbers = (float(x) for x in (gap, error, low, high, p))
+    values = sides[0].estimate, sides[1].estimate
+    return Difference(a.metric, *numbers, level, n, *values, paired, notes)
 
-    gap = values[0] - values[1]
-    scale = abs(values[0]) + abs(values[1])
-    if error > 1e-13 * scale:
-        p = float(2 * stdtr(freedom, -abs(gap) / error))
-    else:  # no spread at all: equal, or different in every sample alike, as improbable as n heads in a row
-        gap = 0.0 if abs(gap) <= 1e-13 * scale else gap
-        p = 1.0 if gap == 0 else min(1.0, 2.0 ** (1 - min(1000, units.sampled)))
-    reach = float(stdtrit(freedom, (1 + level) / 2)) * error
-    return Difference(units.metric, gap, error, gap - reach, gap + reach, p, level, n, *values, paired)
+
+class Side(NamedTuple):
+    """One model: its estimate, the less biased one that tests read, what each unit does to it, and its errors."""
+
+    estimate: float
+    centre: float
+    pulls: np.ndarray
+    effective_errors: float
+    errors: float
+
+
+def side_of(units: Units) -> Side:
+    """Of checked samples."""
+    values = values_of("paired_difference", units)
+    pulls = pulls_of(values.influence, units)
+    if units.clusters is not None:
+        pulls = pulls * math.sqrt(len(pulls) / (len(pulls) - 1))
+    reach = pulls_of(values.weight * spread_over(units, units.loss), units, False)
+    square = float(reach @ reach)
+    effective = float(np.sum(reach)) ** 2 / square if square > 0 else 0.0
+    loo = leave_one_out(units)
+    own = units.mass_of(units.loss.astype(np.float64))
+    errors = float(np.sum(own)) ** 2 / max(float(own @ own), 1e-300) if units.loss.any() else 0.0
+    return Side(values.estimate, values.estimate if loo is None else loo, pulls, effective, errors)
+
+
+def compared(
+    sides: Sequence[Side], a: np.ndarray, b: np.ndarray, scale: Scale, level: float, paired: bool
+) -> tuple[np.ndarray, ...]:
+    """Of the pairs (a, b): difference, standard error, limits, p-value, and why there is no verdict (or "")."""
+    T = np.asarray([s.centre for s in sides])
+    s = np.asarray([math.sqrt(float(x.pulls @ x.pulls)) for x in sides])
+    value = np.asarray([x.estimate for x in sides])
+    gap, size = value[a] - value[b], np.abs(value[a]) + np.abs(value[b])
+    held = np.asarray(scale.holds(T[a]) & scale.holds(T[b]) & (scale.name != "normal"))
+    found = np.empty((4, len(a)))
+    for chosen, which in ((scale, held), (Scale("normal"), ~held)):
+        if which.any():
+            i, j = a[which], b[which]
+            joint, units = _joint(sides, i, j, chosen, T, paired)
+            limits = contrast(chosen, (T[i], T[j]), (s[i], s[j]), joint, units, level)
+            found[:, which] = joint.error, *limits
+    error, low, high, p = found
+    flat = error <= 1e-13 * size  # no spread at all: equal, or different in every sample alike
+    gap = np.where(flat & (np.abs(gap) <= 1e-13 * size), 0.0, gap)
+    low, high = np.where(flat, gap, np.minimum(low, gap)), np.where(flat, gap, np.maximum(high, gap))
+    p = np.where(flat, np.where(gap == 0, 1.0, 0.0), p)
+    notes = np.asarray(
+        [_why_not(sides[i], sides[j], scale) if g != 0 else "" for i, j, g in zip(a, b, gap)], dtype=object
+    )
+    return gap, error, low, high, np.where(notes == "", p, 1.0), notes
+
+
+def _why_not(a: Side, b: Side, scale: Scale) -> str:
+    weaker = min(a, b, key=lambda side: side.effective_errors)
+    return too_few(weaker.effective_errors, weaker.errors)
+
+
+def _joint(
+    sides: Sequence[Side], a: np.ndarray, b: np.ndarray, scale: Scale, T: np.ndarray, paired: bool
+) -> tuple[Joint, Any]:
+    """Sums over units of all pairs: of those on the same units by products of matrices, of others side by side."""
+    used = np.union1d(a, b)
+    rate = dict(zip(used, scale.rate(T[used])))
+    if not paired:
+        x = {i: sides[i].pulls * rate[i] for i in used}
+        second = {i: float(v @ v) for i, v in x.items()}
+        excess = {i: float(np.sum(v**4)) - second[i] ** 2 / len(v) for i, v in x.items()}
+        own = {i: float(sides[i].pulls @ sides[i].pulls) for i in used}
+        sums = [np.asarray([d[i] + d[j] for i, j in zip(a, b)]) for d in (second, excess, own)]
+        units = np.asarray([len(x[i]) + len(x[j]) for i, j in zip(a, b)])
+        return Joint(sums[0], sums[1], np.sqrt(sums[2])), units
+    row = {i: k for k, i in enumerate(used)}
+    i, j = (np.asarray([row[x] for x in side]) for side in (a, b))
+    v = np.stack([sides[k].pulls for k in used])
+    x = v * np.asarray([rate[k] for k in used])[:, None]
+    second, error2 = _squares(x)[i, j], _squares(v)[i, j]
+    x2 = x * x
+    cubes, middle, fourths = (x2 * x) @ x.T, x2 @ x2.T, np.sum(x2 * x2, axis=1)
+    fourth = fourths[i] + fourths[j] - 4 * (cubes[i, j] + cubes[j, i]) + 6 * middle[i, j]
+    for k in np.flatnonzero(
+        fourth < _RELATIVE * (fourths[i] + fourths[j])
+    ):  # near twins: few digits are left
+        fourth[k] = np.sum((x[i[k]] - x[j[k]]) ** 4)
+    n = v.shape[1]
+    return Joint(second, fourth - second**2 / n, np.sqrt(error2)), n
+
+
+_RELATIVE = 1e-6  # below this share of its terms a difference of sums is worked out sample by sample
+
+
+def _squares(x: np.ndarray) -> np.ndarray:
+    r"""Of all pairs of rows: :math:`\|x_a - x_b\|^2 = G_{aa} + G_{bb} - 2 G_{ab}`, one product for all."""
+    gram = x @ x.T
+    own = np.diag(gram)
+    square = own[:, None] + own[None, :] - 2 * gram
+    for a, b in np.argwhere(np.triu(square < _RELATIVE * (own[:, None] + own[None, :]), 1)):
+        gap = x[a] - x[b]
+        square[a, b] = square[b, a] = gap @ gap
+    np.fill_diagonal(square, 0.0)
+    return np.maximum(square, 0.0)

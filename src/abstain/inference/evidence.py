@@ -182,15 +182,18 @@ def facts_of(total: Totals) -> limits.Facts:
     )
 
 
-def spread_of(metric: str, found: Evidence, kind: str = "empirical") -> limits.Spread:
+def evidence_spread(metric: str, found: Evidence, kind: str = "empirical") -> limits.Spread:
     """Estimate and sums of influences of a smooth metric."""
     total, asked = found.total, found.asked
     areas = {name: math.fsum(s.terms for s in parts) / total.W for name, parts in found.stretches.items()}
-    needs = _AREAS[metric]
-    if any(name not in areas for name in needs):
+    if metric == "prediction_rejection_ratio" and "half" not in areas:  # one kind only: nothing to gain
+        return limits.Spread(0.0, 0.0, 0.0)
+    if any(name not in areas for name in _AREAS[metric]):
         raise InfeasibleError(f"{metric}: needs both right and wrong samples, got only one kind.")
     best = (math.nan, 0.0, 0.0)
     if metric in ("oracle_aurc", "e_aurc", "naurc"):
+        if not total.whole and found.oracle is None and kind == "empirical":
+            raise InputError(f"interval: {metric} with fractional weights needs the samples themselves.")
         best = stretch.zero_one_oracle(total, asked.estimator, kind, found.oracle)
     line = stretch.metric_line(metric, areas, total, best)
     centre = None
@@ -215,11 +218,13 @@ def estimate(
 
     `more` multiplies the variance of a point: what clusters add to it.
     """
+    if whole_of(found.total)[0] < 2:
+        raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
     if metric in POINTS:
         return _point(metric, found, level, more, options)
     if metric not in ("aurc", "augrc", "risk") and not found.total.zero_one:
         raise InputError(f"interval: {metric} of losses other than 0/1 needs the samples themselves.")
-    spread = spread_of(metric, found, options.get("oracle", "empirical"))
+    spread = evidence_spread(metric, found, options.get("oracle", "empirical"))
     return limits.interval_of(metric, spread, facts_of(found.total), level, method, loss_bound)
 
 

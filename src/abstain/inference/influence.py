@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_choice
+from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain.core import areas
 from abstain.core import influence as core_influence
-from abstain.core.areas import area_spread
-from abstain.core.estimators import ESTIMATORS, TIES, needs_whole_weights
-from abstain.core.influence import METRICS, Options
+from abstain.core.estimators import ESTIMATORS, TIES, needs_whole_weights, oracle_area
+from abstain.core.influence import METRICS, Options, has_row_form
 from abstain.core.sorting import is_zero_one
+from abstain.core.stretch import Sums, Table, Totals, tables_of, totals_of
 from abstain.errors import InfeasibleError, InputError, ShapeError
+from abstain.inference.evidence import POINTS, Evidence, asked_for, evidence_of, evidence_spread, facts_of
+from abstain.inference.limits import Facts, Spread, spread_of
 from abstain.inference.results import Influences
 from abstain.metrics._sample import prepare
 
-BOOTSTRAP_ONLY = ("risk_at_coverage", "coverage_at_risk", "aupr_error", "aupr_success", "fpr_at_tpr")
-NAMES = (*METRICS, *BOOTSTRAP_ONLY)
+NAMES = (*METRICS, *POINTS)
 _AREAS = ("aurc", "oracle_aurc", "e_aurc", "naurc")
 _TAKES = {
     **dict.fromkeys(_AREAS, ("estimator", "ties", "oracle")),
@@ -61,6 +62,20 @@ class Units(NamedTuple):
         return float(len(self.loss) if self.weight is None else self.weight.sum())
 
     @property
+    def whole(self) -> bool:
+        """Are the weights whole numbers, that is, repetitions?"""
+        return self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
+
+    @property
+    def independent(self) -> bool:
+        """Is every sample a draw of its own?"""
+        return self.clusters is None and self.strata is None
+
+    def mass_of(self, values: np.ndarray) -> np.ndarray:
+        """Values of the answered samples times their weights."""
+        return values if self.weight is None else self.weight * values
+
+    @property
     def sampled(self) -> int:
         """How many independent units were drawn: clusters if there are any, samples otherwise."""
         return self.n if self.clusters is None else int(self.clusters.max()) + 1
@@ -86,7 +101,7 @@ def gather(
 ) -> Units:
     """Check everything once."""
     name = metric_name(function, metric)
-    options = _check_options(function, name, options or {})
+    options = check_options(function, name, options or {})
     loss, confidence = to_host(loss), to_host(confidence if confidence is not None else loss)
     sample_weight, abstained = to_host(sample_weight), to_host(abstained)
     whole = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
@@ -118,7 +133,8 @@ def gather(
     )
 
 
-def _check_options(function: str, metric: str, options: dict[str, Any]) -> dict[str, Any]:
+def check_options(function: str, metric: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The metric's own options, each checked."""
     takes = _TAKES.get(metric, ())
     for name in options:
         if name not in takes:
@@ -130,7 +146,10 @@ def _check_options(function: str, metric: str, options: dict[str, Any]) -> dict[
     for needed in ("coverage", "risk"):
         if needed in takes and needed not in options:
             raise InputError(f"{function}: {metric} needs `{needed}=`, got none.")
-    return options
+    numbers = {k: check_fraction(function, k, options[k]) for k in ("coverage", "tpr") if k in options}
+    if "risk" in options:
+        numbers["risk"] = check_nonnegative(function, "risk", options["risk"])
+    return options | numbers
 
 
 def _check_kind(
@@ -166,9 +185,6 @@ def codes(function: str, argument: str, labels: Array | None, n: int) -> np.ndar
 # Influence of each sample, and the standard error it makes.
 
 
-_MANY = 1 << 17  # samples from which sums over rows replace single influences for losses other than 0/1
-
-
 def influence(
     metric: str | Callable[..., Any],
     loss: Array,
@@ -191,7 +207,8 @@ def influence(
     [-0.5, -0.5, 0.5, 0.5]
     """
     units = gather("influence", metric, loss, confidence, sample_weight, abstained, options=options)
-    return Influences(units.metric, *values_of("influence", units))
+    found = values_of("influence", units)
+    return Influences(units.metric, found.estimate, found.influence)
 
 
 def standard_error(
@@ -218,83 +235,116 @@ def standard_error(
     units = gather(
         "standard_error", metric, loss, confidence, sample_weight, abstained, clusters, options=options
     )
-    return measure("standard_error", units).standard_error
+    return measure("standard_error", units)[0].error
 
 
-class Measured(NamedTuple):
-    """Estimate, standard error and its degrees of freedom; the leave-one-out estimate where it came for free."""
-
-    estimate: float
-    standard_error: float
-    freedom: float
-    loo: float | None = None
-
-
-def measure(function: str, units: Units) -> Measured:
-    """Estimate and standard error by the fastest road."""
+def measure(function: str, units: Units) -> tuple[Spread, Facts]:
+    """Estimate with the sums of its influences, and what limits must know of the sample."""
     needs_influence(function, units.metric)
-    single = units.clusters is None and units.strata is None and units.kept is None and units.weight is None
-    by_rows = units.zero_one or (units.n > _MANY and core_influence.has_row_form(units.metric, False))
-    if not (single and by_rows):
-        estimate, values = values_of(function, units)
-        return Measured(estimate, *error_of(values, units))
-    loo = None
-    found: Any = None
-    if units.metric == "aurc" and units.area == core_influence.DEFAULT:
-        found = area_spread(units.loss, units.confidence, units.zero_one)
-        loo = None if found is None else found.loo
-    if found is None:
-        moments = core_influence.moments_of_samples(units.loss, units.confidence)
-        found = core_influence.of_moments(units.metric, moments, units.area)
-    error = math.sqrt(found.second) / units.n
-    return Measured(found.estimate, error, freedom_of(units.n, found.second, found.fourth), loo)
+    if units.independent and units.kept is None and has_row_form(units.metric, units.zero_one):
+        found = evidence(units)
+        return evidence_spread(units.metric, found, units.area.oracle), facts_of(found.total)
+    values = values_of(function, units)
+    pulls, reach = (
+        pulls_of(values.influence, units),
+        pulls_of(values.weight * spread_over(units, units.loss), units, False),
+    )
+    mass = units.mass
+    powers = (float(np.sum(units.mass_of(values.weight[_kept(units)] ** p))) / mass for p in (2, 4))
+    means = [values.times**p * x for p, x in zip((2, 4), powers)]
+    grown = 1.0 if units.clusters is None else len(pulls) / (len(pulls) - 1)
+    squares = grown * np.square(pulls)
+    z = float(np.sum(reach)), float(reach @ reach)
+    sums = Sums(float(np.sum(squares)), float(squares @ squares), *z, *means)
+    return spread_of(values.estimate, sums, len(pulls), leave_one_out(units)), facts(units)
 
 
-def freedom_of(count: int, second: float, fourth: float | None) -> float:
-    r"""Degrees of freedom of a spread estimated from `count` draws, by Satterthwaite's rule.
+def evidence(units: Units) -> Evidence:
+    """All that its error bar reads, of independent samples."""
+    tables = tables_of(units.loss, units.confidence, units.weight)
+    best = None
+    if units.zero_one and not units.whole and units.metric in ("oracle_aurc", "e_aurc", "naurc"):
+        best = float(oracle_area(np, units.loss.astype(np.float64), units.weight, units.area.estimator))
+    return evidence_of(tables, totals(units, tables), asked_for([(units.metric, units.options)]), best)
 
-    A sum of squares of draws of kurtosis :math:`\kappa` varies like one of :math:`2n/(\kappa - 1)` normal ones: when
-    a few samples (confident errors, say) make most of the spread, it is known no better than from those few.
-    """
-    if fourth is None or second <= 0:
-        return max(1.0, count - 1.0)
-    kurtosis = count * fourth / second**2
-    return max(1.0, min(count - 1.0, 2 * count / (kurtosis - 1) if kurtosis > 1 else math.inf))
+
+def totals(units: Units, tables: Sequence[Table]) -> Totals:
+    """Of samples in memory, those that abstained beside them."""
+    negative = not units.zero_one and bool(units.loss.min() < 0)
+    found = totals_of(tables, len(units.loss), units.zero_one, negative, units.whole)
+    if units.kept is None:
+        return found
+    idle = np.ones(units.n) if units.whole_weight is None else units.whole_weight
+    idle = idle[~units.kept]
+    idle = idle[idle > 0]
+    return found._replace(idle=(len(idle), *(float(np.sum(idle**p)) for p in (1, 2, 4))))
+
+
+def facts(units: Units) -> Facts:
+    """What limits must know of the sample: of clusters as many as there are, the largest beside the mean one."""
+    w = np.ones(len(units.loss)) if units.weight is None else units.weight
+    l = units.loss.astype(np.float64)
+    masses = float(np.sum(w)), float(w @ l), (float(w @ w), float(w * w @ l), float(w * l @ (w * l)))
+    negative = not units.zero_one and bool(l.min() < 0)
+    found = facts_of(Totals(len(l), *masses, (0.0,), units.zero_one, negative))._replace(
+        n=units.n, units=units.sampled
+    )
+    if units.clusters is None:
+        return found
+    sizes = np.bincount(units.clusters, units.whole_weight)
+    share = units.sampled / units.n
+    pairs, heaviest = max(1.0, share * found.pairs), float(sizes.max() / sizes.mean())
+    return found._replace(draws=units.sampled, pairs=pairs, heaviest=heaviest)
+
+
+def leave_one_out(units: Units) -> float | None:
+    """The leave-one-out estimate, around which intervals of AURC are built; of unit weights only."""
+    if units.metric != "aurc" or units.weight is not None or units.area.estimator in ("sele", "2sele"):
+        return None
+    return float(areas.area(units.loss, units.confidence, None, "loo", units.area.ties))
 
 
 def needs_influence(function: str, metric: str) -> None:
-    """Some metrics depend on the density at a quantile: no influence function there."""
-    if metric in BOOTSTRAP_ONLY:
+    """Points of the curve depend on the local risk at their cut: no influence to give for each sample."""
+    if metric in POINTS:
         raise InputError(
-            f"{function}: {metric} has no influence function to rely on. "
-            f'Use `interval(..., method="bootstrap")`.'
+            f"{function}: {metric} has no influence function of its own. Use `interval`, which takes the local risk "
+            f"at the cut from its neighbours."
         )
 
 
-def values_of(function: str, units: Units) -> tuple[float, np.ndarray]:
-    """Estimate and influences of all n samples, those that abstained included."""
+def values_of(function: str, units: Units) -> core_influence.Values:
+    """Estimate, influences and rank weights of all n samples, those that abstained included."""
     needs_influence(function, units.metric)
-    estimate, own = core_influence.values(
-        units.metric, units.loss, units.confidence, units.weight, units.area
-    )
+    found = core_influence.values(units.metric, units.loss, units.confidence, units.weight, units.area)
     if units.kept is None:
-        return estimate, own
-    share = units.mass / units.total
+        return found
+    share, estimate, own = units.mass / units.total, found.estimate, found.influence
     if units.metric == "augrc":  # share * (AUGRC of the answered): both factors move
         idle, own, estimate = -share * estimate, (1 - share) * estimate + own, share * estimate
     else:
         idle, own = 0.0, own / share
-    values = np.full(units.n, idle)
-    values[units.kept] = own
-    return estimate, values
+    return core_influence.Values(
+        estimate, spread_over(units, own, idle), spread_over(units, found.weight), found.times
+    )
 
 
-def error_of(values: np.ndarray, units: Units) -> tuple[float, float]:
-    """Standard error and its degrees of freedom from influences.
+def _kept(units: Units) -> Any:
+    return slice(None) if units.kept is None else units.kept
 
-    They are added up within clusters first, and their mean is taken off within strata.
-    """
-    pulls = values if units.whole_weight is None else values * units.whole_weight
+
+def spread_over(units: Units, values: np.ndarray, idle: float = 0.0) -> np.ndarray:
+    """Values of the answered samples among all n."""
+    if units.kept is None:
+        return values
+    every = np.full(units.n, idle)
+    every[units.kept] = values
+    return every
+
+
+def pulls_of(values: np.ndarray, units: Units, centred: bool = True) -> np.ndarray:
+    """What each independent unit adds up to, w times the values over W; less the mean of its stratum."""
+    pulls = (values if units.whole_weight is None else values * units.whole_weight) / units.total
     strata = units.strata
     if units.clusters is not None:
         if units.sampled < 2:
@@ -303,9 +353,6 @@ def error_of(values: np.ndarray, units: Units) -> tuple[float, float]:
         if strata is not None:
             strata = np.zeros(units.sampled, dtype=np.int64)
             strata[units.clusters] = units.strata
-    if strata is not None:
+    if strata is not None and centred:
         pulls = pulls - (np.bincount(strata, pulls) / np.bincount(strata))[strata]
-    count, squares = len(pulls), np.square(pulls)
-    second = float(np.sum(squares))
-    grown = 1.0 if units.clusters is None else count / (count - 1)
-    return math.sqrt(second * grown) / units.total, freedom_of(count, second, float(squares @ squares))
+    return np.asarray(pulls)

@@ -3,269 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_choice, check_fraction
-from abstain.core import areas
-from abstain.core.estimators import Estimator, Ties, area
-from abstain.core.influence import Moments, Options, has_row_form, moments_of_blocks, of_moments
+from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain.core.estimators import Estimator, Ties
 from abstain.core.rows import Blocks
+from abstain.core.stretch import table_of_blocks, totals_of
 from abstain.errors import InputError, ShapeError
 from abstain.inference import resampling
+from abstain.inference.evidence import POINTS, Evidence, asked_for, estimate, evidence_of
 from abstain.inference.influence import (
-    BOOTSTRAP_ONLY,
-    NAMES,
-    Measured,
     Units,
-    freedom_of,
+    check_options,
+    codes,
+    evidence,
+    facts,
     gather,
     measure,
+    metric_name,
+    pulls_of,
+    spread_over,
+    values_of,
 )
+from abstain.inference.limits import Facts, Spread, interval_of, mean_spread, scale_of
 from abstain.inference.resampling import jackknife
 from abstain.inference.results import GroupedIntervals, Interval
 from abstain.metrics.areas import Oracle
 
-LOG = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc")  # never negative when the losses are not
-_BOUNDED = {"auroc": (0.0, 1.0), "prediction_rejection_ratio": (-1.0, 1.0), "risk": (0.0, 1.0)}
-
-
-class Scale(NamedTuple):
-    """Name of the scale and, for the logit, the range it belongs to."""
-
-    name: str
-    low: float = 0.0
-    high: float = 1.0
-
-    def around(self, centre: float, standard_error: float, quantile: float) -> tuple[float, float]:
-        """Interval of half-width `quantile` standard errors on this scale."""
-        if self.name == "normal":
-            return centre - quantile * standard_error, centre + quantile * standard_error
-        if self.name == "log":
-            factor = math.exp(min(700.0, quantile * standard_error / centre))
-            return centre / factor, centre * factor
-        below, above = centre - self.low, self.high - centre
-        width = quantile * standard_error * (self.high - self.low) / (below * above)
-        odds = math.log(below / above)
-        return tuple(
-            self.low + (self.high - self.low) / (1 + math.exp(-x)) for x in (odds - width, odds + width)
-        )  # type: ignore[return-value]
-
-
-def default_scale(units: Units) -> Scale:
-    """The scale on which the measured coverage is best."""
-    metric = units.metric
-    if metric in _BOUNDED and units.zero_one:
-        return Scale("logit", *_BOUNDED[metric])
-    if metric in LOG and not bool((units.loss < 0).any()):
-        return Scale("log")
-    return Scale("normal")
-
-
-def fits(scale: Scale, centre: float) -> bool:
-    """Is the centre inside the range of the scale?"""
-    if scale.name == "log":
-        return centre > 0
-    return scale.name == "normal" or scale.low < centre < scale.high
-
-
-def within(units: Units, low: float, high: float) -> tuple[float, float]:
-    """The part of an interval that a metric of 0/1 losses can reach."""
-    a_mean = units.metric in ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc")
-    if units.zero_one and a_mean and units.options.get("estimator") != "2sele":
-        return max(0.0, low), min(1.0, high)
-    return low, high
-
-
-def quantile(freedom: float, level: float) -> float:
-    """Two-sided Student quantile."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + level) / 2))
-
-
-# bounds -------------------------------------------------------------------------------------------
-#
-# Limits for samples without spread: all right, all wrong, or perfectly ranked. One-sided, and valid.
-#
-# With n units and none of them wrong, the risk is at most :math:`p_u = 1 - (1-level)^{1/n}` with probability
-# `level`. It does not bound AURC by itself, since those errors could sit on top: then the selective risk is 1
-# up to coverage p and p/c beyond, an area of p (1 - ln p), the largest there is. (Tied confidences only average
-# it.)
-
-
-Limits = tuple[float, float] | None
-
-
-def bound_limits(units: Units, estimate: float, level: float, most: float | None) -> Limits:
-    """(low, high) when the influences are all zero; None when no limit is known. Losses lie in [0, most]."""
-    if not units.zero_one and most is None:
-        return None
-    top = 1.0 if most is None else most
-    p = min(1.0, error_limit(units, level))
-    if not units.loss.any():
-        return _none_wrong(units.metric, p, top)
-    if not units.zero_one:
-        return None
-    if units.loss.all():
-        return _all_wrong(units.metric, p)
-    return _perfect_ranking(units, estimate, level)
-
-
-def error_limit(units: Units, level: float) -> float:
-    """Largest risk that shows no error in this many draws with probability 1 - level."""
-    p = -math.expm1(math.log1p(-level) / _draws(units))
-    if units.clusters is None:
-        return p
-    import numpy as np
-
-    sizes = np.bincount(units.clusters, units.whole_weight)
-    return p * float(sizes.max() / sizes.mean())  # a cluster with an error may be a large one
-
-
-def _draws(units: Units) -> float:
-    if units.clusters is not None:
-        return units.sampled
-    if units.weight is None:
-        return len(units.loss)
-    return float(units.weight.sum() ** 2 / (units.weight**2).sum())
-
-
-def area_limit(p: float) -> float:
-    """Largest AURC of risk p: all errors on top."""
-    return p * (1 - math.log(p)) if p > 0 else 0.0
-
-
-def oracle_value(p: float) -> float:
-    """Least AURC of risk p: all errors at the bottom."""
-    return p + (1 - p) * math.log1p(-p) if p < 1 else 1.0
-
-
-_UNKNOWN = {
-    "naurc": (0.0, math.inf),
-    "prediction_rejection_ratio": (-1.0, 1.0),
-}  # one kind says nothing of these
-
-
-def _none_wrong(metric: str, p: float, most: float) -> Limits:
-    high = {
-        "risk": p,
-        "aurc": area_limit(p),
-        "e_aurc": area_limit(p),
-        "augrc": p,  # reached by one block of ties
-        "oracle_aurc": oracle_value(p),
-    }
-    return (0.0, most * high[metric]) if metric in high else _UNKNOWN.get(metric)
-
-
-def _all_wrong(metric: str, p: float) -> Limits:
-    risk = 1 - p
-    found = {
-        "risk": (risk, 1.0),
-        "aurc": (oracle_value(risk), 1.0),
-        "oracle_aurc": (oracle_value(risk), 1.0),
-        "augrc": (risk**2 / 2, 1.0),
-        "e_aurc": (0.0, area_limit(risk) - oracle_value(risk)),
-    }
-    return found.get(metric, _UNKNOWN.get(metric))
-
-
-def _perfect_ranking(units: Units, estimate: float, level: float) -> Limits:
-    """Every right sample above every error (or the reverse): k disjoint pairs, all of one kind.
-
-    Pairs drawn apart are independent, so AUROC^k >= 1 - level bounds AUROC from below. Given AUROC = 1 - q,
-    AURC is largest with a share q of the errors on top, which adds area_limit(q R) to the oracle's.
-    """
-    if units.weight is not None or units.clusters is not None:
-        return None
-    errors = int(units.loss.sum())
-    pairs = min(errors, len(units.loss) - errors)
-    worst = (1 - level) ** (1 / pairs)
-    if units.metric == "auroc":
-        return (worst, 1.0) if estimate > 0.5 else (0.0, 1 - worst)
-    if units.metric == "prediction_rejection_ratio":
-        return (2 * worst - 1, 1.0) if estimate > 0 else (-1.0, 1 - 2 * worst)
-    risk = errors / len(units.loss)
-    if units.metric == "e_aurc" and estimate <= 1e-12 * risk:
-        return 0.0, area_limit((1 - worst) * risk)
-    if units.metric == "naurc" and estimate <= 1e-12:
-        return 0.0, area_limit((1 - worst) * risk) / (risk - oracle_value(risk))
-    return None
-
-
-# analytic -----------------------------------------------------------------------------------------
-#
-# From an estimate and its standard error to an interval: which scale, which centre, and what without spread.
-
-
 METHODS = ("log", "logit", "normal", "bootstrap", "bca", "jackknife")
-
-
-def choose_method(units: Units, method: str | None) -> str:
-    """The method asked for, or the metric's own; refused where it has no meaning."""
-    if method is None:
-        return "bootstrap" if units.metric in BOOTSTRAP_ONLY else default_scale(units).name
-    check_choice("interval", "method", method, METHODS)
-    if method == "log" and bool((units.loss < 0).any()):
-        raise InputError(
-            'interval: `method="log"` needs losses of at least 0, got negative ones. Use "normal".'
-        )
-    if method == "logit" and default_scale(units).name != "logit":
-        raise InputError(f'interval: `method="logit"` needs a metric of bounded range, got {units.metric}.')
-    return method
-
-
-def finish(
-    units: Units,
-    found: Measured,
-    centre: tuple[float, str],
-    level: float,
-    method: str,
-    loss_bound: float | None = None,
-) -> Interval:
-    """The interval around `centre` on the method's scale, or the limits that hold when there is no spread."""
-    estimate, error = found.estimate, found.standard_error
-    scale = Scale(method) if method in ("log", "normal") else default_scale(units)
-    tiny = 1e-12 * max(abs(estimate), float(np.mean(np.abs(units.loss))))
-    perfect = (
-        units.metric in ("e_aurc", "naurc") and abs(estimate) <= tiny
-    )  # nothing to gain: the ranking is ideal
-    if error <= tiny or perfect:
-        limits = bound_limits(units, estimate, level, loss_bound)
-        if limits is not None:
-            return Interval(units.metric, estimate, error, *limits, level, method, units.n, "bound")
-        centre = (0.0 if perfect else estimate, "estimate")
-    if not fits(scale, centre[0]):
-        centre = (0.0 if perfect else estimate, "estimate")
-    if not fits(scale, centre[0]):
-        scale, method = Scale("normal"), "normal"
-    low, high = scale.around(centre[0], error, quantile(found.freedom, level))
-    if method != "normal":
-        low, high = within(units, low, high)
-    return Interval(units.metric, estimate, error, low, high, level, method, units.n, centre[1])
-
-
-def centre_of(units: Units, found: Measured, method: str) -> tuple[float, str]:
-    """What the log interval is built around: for AURC the leave-one-out estimate, where its weights allow."""
-    whole = units.weight is None or bool(np.all(units.weight == np.floor(units.weight)))
-    options = units.area
-    if method != "log" or units.metric != "aurc" or options.estimator in ("sele", "2sele") or not whole:
-        return found.estimate, "estimate"
-    if options.estimator == "loo":
-        return found.estimate, "loo"
-    if found.loo is not None:
-        return found.loo, "loo"
-    return float(areas.area(units.loss, units.confidence, units.weight, "loo", options.ties)), "loo"
-
-
-# intervals ----------------------------------------------------------------------------------------
-#
-# Confidence intervals for every metric.
-
-
 Method = Literal["log", "logit", "normal", "bootstrap", "bca", "jackknife"]
 
 
@@ -371,6 +141,8 @@ def interval(
     0.133...
     """
     level = check_fraction("interval", "level", level, open_high=True)
+    if loss_bound is not None:
+        loss_bound = check_nonnegative("interval", "loss_bound", loss_bound)
     shared = {
         "level": level,
         "method": method,
@@ -395,14 +167,75 @@ def interval(
     return _analytic(units, level, chosen, loss_bound)
 
 
-def _analytic(units: Units, level: float, method: str, loss_bound: float | None) -> Interval:
-    if method == "jackknife":
-        estimate, error, freedom, around = jackknife(units)
-        return finish(
-            units, Measured(estimate, error, freedom), (around, "jackknife"), level, method, loss_bound
+def choose_method(units: Units, method: str | None) -> str | None:
+    """The method asked for, None for the metric's own; refused where it has no meaning."""
+    if method is None:
+        return None
+    check_choice("interval", "method", method, METHODS)
+    scale = scale_of(units.metric, units.zero_one, bool((units.loss < 0).any()))
+    if units.metric in POINTS and method != "bootstrap":
+        raise InputError(
+            f'interval: `method="{method}"` needs a smooth metric, got {units.metric}. Use "bootstrap", or none.'
         )
-    found = measure("interval", units)
-    return finish(units, found, centre_of(units, found, method), level, method, loss_bound)
+    if method == "log" and scale.name == "normal":
+        raise InputError(
+            'interval: `method="log"` needs losses of at least 0, got negative ones. Use "normal".'
+        )
+    if method == "logit" and scale.name != "logit":
+        raise InputError(f'interval: `method="logit"` needs a metric of bounded range, got {units.metric}.')
+    return method
+
+
+def _analytic(units: Units, level: float, method: str | None, loss_bound: float | None) -> Interval:
+    if units.metric in POINTS:
+        return _point(units, level)
+    if method == "jackknife":
+        found = jackknife(units)
+        return interval_of(units.metric, found, facts(units), level, method, loss_bound, "jackknife")
+    return interval_of(units.metric, *measure("interval", units), level, method, loss_bound)
+
+
+def _point(units: Units, level: float) -> Interval:
+    """A point of the curve; clusters multiply its variance by as much as they do at the cut itself."""
+    found = evidence(units)
+    plain = estimate(units.metric, found, level=level, **units.options)
+    if units.independent:
+        return plain
+    values = _at_cut(units, plain.estimate)
+    pulls = pulls_of(values, units)
+    alone = pulls_of(values, units._replace(clusters=None, strata=None))
+    grown = len(pulls) / (len(pulls) - 1) if units.clusters is not None else 1.0
+    more = grown * float(pulls @ pulls) / float(alone @ alone) if alone.any() else 1.0
+    return estimate(units.metric, found, level=level, more=max(more, 1e-3), **units.options)
+
+
+def _at_cut(units: Units, value: float) -> np.ndarray:
+    """Influence of each sample on a point, its local risk read in one window around the cut; see `points`."""
+    order = np.argsort(-units.confidence, kind="stable")
+    l, w = units.loss[order].astype(np.float64), units.mass_of(np.ones(len(units.loss)))[order]
+    fpr = units.metric == "fpr_at_tpr"
+    along = np.cumsum(w * (1 - l) if fpr else w)
+    least = (
+        units.options.get("tpr", 0.95) * along[-1]
+        if fpr
+        else units.options.get("coverage", value) * units.total
+    )
+    k = min(int(np.searchsorted(along, least * (1 - 1e-11))), len(l) - 1)
+    taken = units.confidence[order] >= units.confidence[order][k]
+    h = max(5, int(np.sqrt(len(l) * taken.mean() * (1 - taken.mean()))))
+    near = slice(max(0, k - h), k + h + 1)
+    if fpr:
+        E, H = float(w @ l), float(w @ (1 - l))
+        F, A = float(w[taken] @ l[taken]) / E, float(w[taken] @ (1 - l[taken])) / H
+        rho = float(w[near] @ l[near]) / E * H / max(float(w[near] @ (1 - l[near])), 1e-300)
+        own, idle = np.where(l > 0, (taken - F) / E, -rho * (taken - A) / H), 0.0
+    else:
+        m, N = float(w[near] @ l[near] / w[near].sum()), float(w[taken].sum())
+        idle = (m - float(w[taken] @ l[taken]) / N) / units.total
+        own = taken * (l - m) / N + idle
+    back = np.empty_like(own)
+    back[order] = own
+    return spread_over(units, back, idle)
 
 
 def _by_group(
@@ -414,29 +247,94 @@ def _by_group(
         raise ShapeError(
             f"interval: `groups` must have one label per sample, got {labels.shape} for {loss.shape}."
         )
-    found = {}
+    columns = {k: None if v is None else np.asarray(to_host(v)) for k, v in columns.items()}
+    found, masks = {}, []
     for label in np.unique(labels):
         mask = labels == label
-        part: dict[str, Any] = {
-            k: None if v is None else np.asarray(to_host(v))[mask] for k, v in columns.items()
-        }
+        part = {k: None if v is None else v[mask] for k, v in columns.items()}
         found[label.item()] = interval(metric, loss[mask], confidence[mask], **part, **rest)
+        masks.append(mask)
     parts = list(found.values())
+    name, method = parts[0].metric, rest["method"]
+    if name in POINTS or method in ("bootstrap", "bca", "jackknife"):
+        macro = _mean_of(parts, columns["clusters"] is not None)
+    else:
+        options = {k: v for k, v in rest.items() if k in _OWN}
+        macro = _macro(name, loss, confidence, masks, columns, options, parts, method)
+    return GroupedIntervals(name, found, macro)
+
+
+_OWN = ("estimator", "ties", "oracle")
+
+
+def _mean_of(parts: list[Interval], shared: bool) -> Interval:
+    """The mean of intervals: distances to the limits add up as squares, or plainly where units may be shared."""
+    add = np.sum if shared else np.linalg.norm
     value = float(np.mean([p.estimate for p in parts]))
-    error = math.sqrt(sum(p.standard_error**2 for p in parts)) / len(parts)
-    reach = quantile(math.inf, parts[0].level) * error
-    macro = Interval(
-        parts[0].metric,
-        value,
-        error,
-        value - reach,
-        value + reach,
-        parts[0].level,
-        "normal",
-        labels.size,
-        "estimate",
+    down, up, error = (
+        float(add([max(x, 0.0) for x in gaps])) / len(parts)
+        for gaps in zip(*((p.estimate - p.low, p.high - p.estimate, p.standard_error) for p in parts))
     )
-    return GroupedIntervals(parts[0].metric, found, macro)
+    head, n = parts[0], sum(p.n for p in parts)
+    return Interval(head.metric, value, error, value - down, value + up, head.level, head.method, n)
+
+
+def _macro(
+    metric: str,
+    loss: np.ndarray,
+    confidence: np.ndarray,
+    masks: list[np.ndarray],
+    columns: dict[str, Any],
+    options: dict[str, Any],
+    parts: list[Interval],
+    method: str | None,
+) -> Interval:
+    """The mean over groups: sums over units of what they do to it, a cluster's added up over all groups it is in."""
+    G, clusters = len(masks), codes("interval", "clusters", columns["clusters"], len(loss))
+    every: list[tuple[Spread, Facts]] = []
+    pulls, reach = np.zeros((2, len(loss)))
+    for mask in masks:
+        part = {k: None if v is None else v[mask] for k, v in columns.items()}
+        units = gather("interval", metric, loss[mask], confidence[mask], **part, options=options)
+        every.append(measure("interval", units))
+        if clusters is not None:
+            values = values_of("interval", units)
+            alone = units._replace(clusters=None)
+            pulls[mask] = pulls_of(values.influence, alone)
+            reach[mask] = pulls_of(values.weight * spread_over(units, units.loss), alone, False)
+    spreads, known = zip(*every)
+    found = mean_spread(spreads)
+    units = sum(f.units for f in known)
+    if clusters is not None:
+        v, z = np.bincount(clusters, pulls) / G, np.bincount(clusters, reach) / G
+        units = len(v)
+        squares = np.square(v) * units / (units - 1)
+        second, more = float(squares.sum()), found.second_up - found.second
+        excess = float(squares @ squares) - second**2 / units
+        grown = {"second_up": second + more, "excess_up": excess + found.excess_up - found.excess}
+        found = found._replace(
+            second=second, excess=excess, reach=float(z.sum()), reach2=float(z @ z), **grown
+        )
+    facts = known[0]._replace(
+        n=len(loss),
+        units=units,
+        zero_one=all(f.zero_one for f in known),
+        negative=any(f.negative for f in known),
+        risk=float(np.mean([f.risk for f in known])),
+    )
+    bound = [p for p in parts if p.centre == "bound"]
+    if len(bound) == G or not np.isfinite([found.second, found.excess]).all():
+        return replace(_mean_of(parts, clusters is not None), centre="bound")
+    macro = interval_of(metric, found, facts, parts[0].level, method)
+    down, up = (
+        math.hypot(*gaps) / G
+        for gaps in zip((0.0, 0.0), *((p.estimate - p.low, p.high - p.estimate) for p in bound))
+    )
+    return replace(
+        macro,
+        low=macro.estimate - math.hypot(macro.estimate - macro.low, down),
+        high=macro.estimate + math.hypot(macro.high - macro.estimate, up),
+    )
 
 
 # from blocks --------------------------------------------------------------------------------------
@@ -449,39 +347,26 @@ def interval_from_blocks(
 ) -> Interval:
     """Interval from a mergeable block table (a stream, files, replicas); independent samples.
 
-    AURC, AUGRC and risk of any loss; the other metrics of `interval` with an influence function for 0/1
-    losses.
+    AURC, AUGRC, risk and points of the curve of any loss; the other metrics of `interval` for 0/1 losses.
 
     >>> table = Blocks.from_samples(np.asarray([0, 0, 1, 1]), np.arange(4.0))
     >>> interval_from_blocks("risk", table, method="normal")
     risk 0.5, 95% interval [-0.2956, 1.296], standard error 0.25 (normal, n = 4)
     """
-    check_choice("interval_from_blocks", "metric", metric, NAMES)
-    level = check_fraction("interval_from_blocks", "level", level, open_high=True)
-    moments = moments_of_blocks(blocks)
-    if metric in BOOTSTRAP_ONLY or not has_row_form(metric, moments.zero_one):
-        raise InputError(
-            f"interval_from_blocks: {metric} of this loss needs the samples themselves, which a block table "
-            f"has added up. Use `interval` on the samples."
-        )
-    found = of_moments(metric, moments, Options(**options))
-    units = _units_of(metric, moments, int(blocks.count.sum()), options)
-    method = choose_method(units, method)
+    name = "interval_from_blocks"
+    options = check_options(name, metric_name(name, metric), options)
+    level = check_fraction(name, "level", level, open_high=True)
     if method in ("bootstrap", "bca", "jackknife"):
-        raise InputError(
-            f'interval_from_blocks: `method="{method}"` needs the samples themselves. Use `interval`.'
-        )
-    n, loo = units.n, float(area(moments.rows, "loo", options.get("ties", "threshold")))
-    error, freedom = math.sqrt(found.second) / units.total, freedom_of(n, found.second, found.fourth)
-    measured = Measured(found.estimate, error, freedom, loo)
-    return finish(units, measured, centre_of(units, measured, method), level, method)
-
-
-def _units_of(metric: str, moments: Moments, n: int, options: dict[str, Any]) -> Units:
-    """Just enough of the samples behind a table to choose a scale: its losses, block by block."""
-    rows = moments.rows
-    loss = np.repeat([0.0, 1.0], [n - int(rows.S[-1]), int(rows.S[-1])]) if moments.zero_one else rows.L
-    weight = None if bool(np.array_equal(moments.w2, rows.m)) else rows.m
-    return Units(
-        metric, loss, loss, weight, None, n, float(rows.W[0]), None, None, None, options, moments.zero_one
+        raise InputError(f'{name}: `method="{method}"` needs the samples themselves. Use `interval`.')
+    return estimate(
+        metric, evidence_of_blocks(blocks, [(metric, options)]), level=level, method=method, **options
     )
+
+
+def evidence_of_blocks(blocks: Blocks, metrics: Iterable[tuple[str, dict[str, Any]]]) -> Evidence:
+    """Of a mergeable table, for metrics with these options. That weights are whole is told by the blocks' masses."""
+    tables = [table_of_blocks(blocks)]
+    whole = bool(np.all(blocks.mass == np.floor(blocks.mass)))
+    negative = not blocks.zero_one and bool((blocks.loss_sum < 0).any())
+    total = totals_of(tables, int(blocks.count.sum()), blocks.zero_one, negative, whole)
+    return evidence_of(tables, total, asked_for(metrics))

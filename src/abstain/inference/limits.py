@@ -16,6 +16,7 @@ one independent draw (a row, or a cluster) does to it:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,6 +129,26 @@ def spread_of(estimate: float, sums: Sums, units: int, centre: float | None = No
     )
 
 
+def mean_spread(parts: Sequence[Spread]) -> Spread:
+    """Of the plain mean of independent estimates."""
+    G = len(parts)
+
+    def total(name: str, power: int) -> float:
+        return math.fsum(getattr(p, name) for p in parts) / G**power
+
+    centres = [p.estimate if p.centre is None else p.centre for p in parts]
+    return Spread(
+        total("estimate", 1),
+        total("second", 2),
+        total("excess", 4),
+        total("reach", 1),
+        total("reach2", 2),
+        total("second_up", 2),
+        total("excess_up", 4),
+        math.fsum(centres) / G,
+    )
+
+
 def freedom(second: float, excess: float, units: float, least: float = 1.0) -> float:
     """Degrees of freedom of a sum of squares (Satterthwaite)."""
     most = max(1.0, units - 1.0)
@@ -161,14 +182,16 @@ def interval_of(
         if limits is not None:
             low, high = min(limits[0], found.estimate), max(limits[1], found.estimate)
             return Interval(metric, found.estimate, found.error, low, high, level, name, facts.n, "bound")
-    centre, told = (found.estimate, "estimate") if found.centre is None else (found.centre, around)
+    centre, told = found.estimate, "estimate"
+    if found.centre is not None and found.error > tiny and (scale.name == "log" or around != "loo"):
+        centre, told = found.centre, around
     if not scale.holds(centre):
         centre, told = 0.0 if perfect else found.estimate, "estimate"
     if not scale.holds(centre):
         scale, name = Scale("normal"), "normal"
     df = freedom(found.second, found.excess, facts.units)
     q, q_up = student(df, level), 0.0
-    if metric in _BY_RANK and found.effective_errors < FEW and found.second_up > 0:
+    if scale.name == "log" and metric in _BY_RANK and found.effective_errors < FEW and found.second_up > 0:
         few = freedom(found.second_up, found.excess_up, facts.units, 2.0)
         q_up = student(min(max(df, 2.0), few), level)
     step = found.error * scale.rate(centre)
@@ -268,20 +291,20 @@ def _one_order(metric: str, estimate: float, facts: Facts, level: float) -> tupl
 
 
 class Joint(NamedTuple):
-    """Of two models: sums of e^2 and e^4 over units, e = v_A rate(T_A) - v_B rate(T_B); the correlation of v_A and v_B.
+    """Of two models, over independent units: e = v_A rate(T_A) - v_B rate(T_B), each on the metric's scale.
 
-    `excess` is the sum of e^4 less (sum of e^2)^2 / n. Of independent test sets both are sums over both.
+    `second` is the sum of e^2, `excess` the sum of e^4 less second^2 / n, `error` the root of the sum of (v_A -
+    v_B)^2. Of independent test sets the first two add up over both, and so do the squares of `error`.
     """
 
     second: Any
     excess: Any
-    rho: Any
+    error: Any
 
 
 class Contrast(NamedTuple):
-    """Differences with their limits and the p-value of none; arrays over pairs."""
+    """Limits of a difference and the p-value of none; arrays over pairs."""
 
-    error: Any
     low: Any
     high: Any
     p_value: Any
@@ -290,41 +313,49 @@ class Contrast(NamedTuple):
 def contrast(
     scale: Scale, T: tuple[Any, Any], s: tuple[Any, Any], joint: Joint, units: Any, level: float
 ) -> Contrast:
-    r"""Limits of `T_A - T_B` from those of either alone (MOVER), with what they share taken off.
+    r"""Limits of `T_A - T_B`, each side's distance taken on the metric's scale.
 
-    .. math:: d - \sqrt{L_A^2 + U_B^2 - 2\rho L_A U_B}, \qquad d + \sqrt{U_A^2 + L_B^2 - 2\rho U_A L_B}
-
-    L and U are the distances to the limits on the metric's scale, with the degrees of freedom of the difference on
-    that scale. The p-value is the level whose limit is 0.
+    On the scale the sides have errors a and b, and their difference has eta = sqrt(sum e^2), less where they
+    share what makes samples hard. What is their own, :math:`a\eta/\sqrt{a^2+b^2}` and so for b, gives distances L
+    and U to either side's limits, and :math:`\sqrt{L_A^2 + U_B^2}` that of the difference's lower limit. What they
+    share moves both and leaves no difference where there is none: it widens the limits, and the p-value, the level
+    at which the first limit is 0, does not see it. Student's quantile has the degrees of freedom of e.
     """
     from scipy.special import stdtr, stdtrit
 
-    (A, B), (sA, sB) = np.broadcast_arrays(*T), np.broadcast_arrays(*s)
-    d, rho = A - B, np.clip(joint.rho, -1.0, 1.0)
-    error = np.sqrt(np.maximum(sA**2 + sB**2 - 2 * rho * sA * sB, 0.0))
+    A, B, sA, sB = np.broadcast_arrays(*T, *s)
+    d, a, b = A - B, sA * scale.rate(A), sB * scale.rate(B)
+    both = a**2 + b**2
+    own = np.sqrt(np.where(both > 0, joint.second / np.where(both > 0, both, 1.0), 0.0))
+    shared = np.sqrt(np.maximum(both - joint.second, 0.0) / 2)
     excess = np.asarray(joint.excess)
     df = np.where(excess > 0, 2 * joint.second**2 / np.where(excess > 0, excess, 1.0), math.inf)
     df = np.clip(df, 2.0, np.maximum(2.0, units - 1.0))
 
     def reach(q: Any, first: Any, its: Any, second: Any, other: Any) -> Any:
         """How far the lower limit of `first - second` lies below it."""
-        L = first - scale.shifted(first, -q * its * scale.rate(first))
-        U = scale.shifted(second, q * other * scale.rate(second)) - second
-        return np.sqrt(np.maximum(L * L + U * U - 2 * rho * L * U, 0.0))
+        L = first - scale.shifted(first, -q * own * its)
+        return np.hypot(L, scale.shifted(second, q * own * other) - second)
 
     q = stdtrit(df, (1 + level) / 2)
-    low, high = d - reach(q, A, sA, B, sB), d + reach(q, B, sB, A, sA)
-    top = d >= 0  # the limit that may be 0 is the one between the larger and the smaller
-    sides = (np.where(top, A, B), np.where(top, sA, sB), np.where(top, B, A), np.where(top, sB, sA))
+    moved = [scale.shifted(A, x) - scale.shifted(B, x) for x in (-q * shared, q * shared)]
+    sides = ((A, a, B, b), (B, b, A, a))
+    limits = []
+    for sign, side in zip((1, -1), sides):
+        gap, least = sign * d, np.minimum(sign * moved[0], sign * moved[1])
+        near = gap - reach(q, *side)
+        far = gap - np.hypot(gap - near, gap - least)
+        kept = (near > 0) & (gap > 0)  # zero is left out: what both share does not bring it back
+        limits.append(sign * np.where(kept, np.maximum(far, near * least / np.where(kept, gap, 1.0)), far))
+    larger = [np.where(d >= 0, x, y) for x, y in zip(*sides)]
     inside, outside = np.zeros_like(d), np.ones_like(d)
     for _ in range(60):
-        outside = np.where(reach(outside, *sides) < np.abs(d), 2 * outside, outside)
+        outside = np.where(reach(outside, *larger) < np.abs(d), 2 * outside, outside)
     for _ in range(60):
         middle = (inside + outside) / 2
-        short = reach(middle, *sides) < np.abs(d)
+        short = reach(middle, *larger) < np.abs(d)
         inside, outside = np.where(short, middle, inside), np.where(short, outside, middle)
-    p = np.where(d == 0, 1.0, 2 * stdtr(df, -inside))
-    return Contrast(error, low, high, p)
+    return Contrast(*limits, np.where(d == 0, 1.0, 2 * stdtr(df, -inside)))
 
 
 def too_few(effective: float, errors: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
@@ -18,7 +17,9 @@ from abstain.core.bootstrap import Draw, Resampler
 from abstain.core.estimators import area, asymptotic_oracle
 from abstain.core.rows import Rows
 from abstain.errors import InputError
-from abstain.inference.influence import BOOTSTRAP_ONLY, Units, error_of, freedom_of, gather, values_of
+from abstain.inference.evidence import POINTS
+from abstain.inference.influence import Units, gather, measure, pulls_of, values_of
+from abstain.inference.limits import Spread
 from abstain.inference.results import CurveBand, Interval
 
 
@@ -38,23 +39,22 @@ def left_out(units: Units) -> tuple[float, np.ndarray] | None:
     return whole, leave_one_out_areas(units.loss, units.confidence, estimator, options.ties)
 
 
-def jackknife(units: Units) -> tuple[float, float, float, float]:
-    """Estimate, standard error, its degrees of freedom, and the bias-corrected estimate.
+def jackknife(units: Units) -> Spread:
+    """Estimate with the spread of its deletions, around the bias-corrected estimate.
 
     Exact deletion for AURC, AUGRC and risk of unweighted independent samples; otherwise the infinitesimal
     jackknife (the influence function), which corrects no bias.
     """
-    exact = left_out(units) if units.clusters is None and units.strata is None else None
+    exact = left_out(units) if units.independent else None
     if exact is None:
-        estimate, values = values_of("interval", units)
-        return estimate, *error_of(values, units), estimate
+        found = measure("interval", units)[0]
+        return Spread(found.estimate, found.second, found.excess, centre=found.estimate)
     estimate, without = exact
-    mean = float(np.mean(without))
-    n = units.n
-    squares = np.square(without - mean)
+    n, mean = units.n, float(np.mean(without))
+    squares = np.square(without - mean) * (n - 1) / n
     second = float(np.sum(squares))
-    freedom = freedom_of(n, second, float(squares @ squares))
-    return estimate, math.sqrt(second * (n - 1) / n), freedom, estimate - (n - 1) * (mean - estimate)
+    centre = estimate - (n - 1) * (mean - estimate)
+    return Spread(estimate, second, float(squares @ squares) - second**2 / n, centre=centre)
 
 
 def acceleration(units: Units) -> float:
@@ -63,9 +63,7 @@ def acceleration(units: Units) -> float:
     if exact is not None:
         pulls = np.mean(exact[1]) - exact[1]
     else:
-        values = values_of("interval", units)[1]
-        pulls = values if units.whole_weight is None else values * units.whole_weight
-        pulls = pulls if units.clusters is None else np.bincount(units.clusters, pulls)
+        pulls = pulls_of(values_of("interval", units).influence, units._replace(strata=None))
     square = float(pulls @ pulls)
     return float(np.sum(pulls**3)) / (6 * square**1.5) if square > 0 else 0.0
 
@@ -84,7 +82,7 @@ def interval(
     """Percentiles of the replicates; BCa corrects them for bias and skewness."""
     if replicates < 100:
         raise InputError(f"interval: `replicates` must be at least 100 for a percentile, got {replicates}.")
-    if method == "bca" and units.metric in BOOTSTRAP_ONLY:
+    if method == "bca" and units.metric in POINTS:
         raise InputError(
             f'interval: `method="bca"` needs a smooth metric, got {units.metric}. Use "bootstrap".'
         )

@@ -80,6 +80,7 @@ class Difference:
     estimate_a: float
     estimate_b: float
     paired: bool
+    note: str = ""  # why there is no verdict, where there is none
 
     @property
     def significant(self) -> bool:
@@ -90,8 +91,8 @@ class Difference:
         kind = "paired" if self.paired else "unpaired"
         return (
             f"{self.metric}: {self.estimate_a:.4g} - {self.estimate_b:.4g} = {self.difference:.3g}, "
-            f"{_percent(self.level)} interval [{self.low:.3g}, {self.high:.3g}], p = {self.p_value:.3g} "
-            f"({kind}, n = {self.n})"
+            f"{_percent(self.level)} interval [{self.low:.3g}, {self.high:.3g}], "
+            f"{self.note or f'p = {self.p_value:.3g}'} ({kind}, n = {self.n})"
         )
 
 

@@ -59,8 +59,8 @@ _ALL = (
     Metric("oracle_aurc", "oracle AURC", areas.oracle_aurc, True),
     Metric("auroc", "AUROC of failures", detection.auroc, False, (), True, True),
     Metric("prediction_rejection_ratio", "PRR", detection.prediction_rejection_ratio, False),
-    Metric("aupr_error", "AUPR of errors", detection.aupr_error, False, (), True, True, False),
-    Metric("aupr_success", "AUPR of successes", detection.aupr_success, False, (), True, True, False),
+    Metric("aupr_error", "AUPR of errors", detection.aupr_error, False, (), True, True),
+    Metric("aupr_success", "AUPR of successes", detection.aupr_success, False, (), True, True),
     Metric("fpr_at_tpr", "FPR at TPR", detection.fpr_at_tpr, True, (("tpr", 0.95),), True, True, False),
     Metric(
         "risk_at_coverage", "risk at coverage", risk_at_coverage, True, (("coverage", 0.8),), smooth=False
