@@ -15,7 +15,7 @@ only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ from abstain.core.estimators import (
     oracle_area,
     row_weights,
 )
-from abstain.core.rows import Blocks, Ranking, Rows, ranking_of, rows_of_blocks
+from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, ranking_of, rows_of_blocks
 from abstain.core.sorting import is_zero_one
 
 
@@ -449,6 +449,11 @@ def _parts_of_rows(rows: Rows, options: Options, known: float | None) -> Parts:
     }
 
 
+def weighed_by(metric: str, options: Options) -> str | None:
+    """The estimator whose rank weights a metric gives its losses; None where every loss counts the same."""
+    return {"augrc": "sele"}.get(metric, options.estimator if metric in ("aurc", "e_aurc", "naurc") else None)
+
+
 class Values(NamedTuple):
     """An estimate and, for each sample in the order given, its influence and its rank weight (0: no ranks weigh)."""
 
@@ -483,22 +488,34 @@ def values(
         risk = ranked.rows.S[-1] / ranked.rows.W[0]
         parts = {
             "area": lambda: ranked.area(options.estimator, options.ties),
-            "risk": lambda: Influence(risk, loss - risk, np.zeros(1)),
+            "risk": lambda: Influence(risk, loss, np.zeros(1)),  # its mean is taken off piece by piece
             "augrc": lambda: ranked.area("sele", options.ties),
             "oracle": lambda: best.area(options.estimator, ties),
-            "half": lambda: ranked.spread_out(of_half_mass_area(ranked.rows)),
-            "half_best": lambda: best.spread_out(of_half_mass_area(best.rows)),
+            "half": lambda: ranked.half(),
+            "half_best": lambda: best.half(),
         }
-        line = _combine(metric, parts)
-    by_rank = {"augrc": "sele"} | dict.fromkeys(("aurc", "e_aurc", "naurc"), options.estimator)
-    rank_weight, times = np.ones(len(loss)), 0.0
-    if metric in by_rank:
-        rank_weight = ranked.weights(by_rank[metric], options.ties)
-        times = 1.0
+        line = _combine_in_pieces(metric, parts, len(loss))
+    by_rank = weighed_by(metric, options)
+    rank_weight, times = ranked.weights(by_rank, options.ties), float(by_rank is not None)
     if metric == "naurc":
         room = float(parts["risk"]().estimate - parts["oracle"]().estimate)
         times = 1 / room if room > _TINY else 0.0
     return Values(float(line.estimate), line.const, rank_weight, times)
+
+
+def _combine_in_pieces(metric: str, parts: Parts, n: int) -> Influence:
+    """`_combine` of influences held as one constant per sample, a cacheful at a time."""
+    own, estimate = np.empty(n), np.nan
+    for a in range(0, n, CHUNK):
+
+        def piece(name: str, a: int = a) -> Influence:
+            line = parts[name]()
+            const = line.const[a : a + CHUNK]
+            return Influence(line.estimate, const - line.estimate if name == "risk" else const, line.slope)
+
+        line = _combine(metric, {name: partial(piece, name) for name in parts})
+        own[a : a + CHUNK], estimate = line.const, line.estimate
+    return Influence(estimate, own, np.zeros(1))
 
 
 def _combine(metric: str, part: Parts) -> Influence:
@@ -536,7 +553,13 @@ class Ranked:
             m, L = (np.add.reduceat(x, stops - counts) for x in (m, L))
         N, S = np.cumsum(m), np.cumsum(L)
         self.rows = Rows(m, L, N, S, N[-1:], np, False)
-        self._known: dict[tuple[str, ...], Any] = {}
+        self._known: dict[Any, Any] = {}
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives, worked out once."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
 
     def of_members(self, by_row: np.ndarray) -> np.ndarray:
         """What each ranked sample reads at its row."""
@@ -554,19 +577,27 @@ class Ranked:
         return back
 
     def area(self, estimator: str, ties: str) -> Influence:
-        """An area with each sample's influence; worked out once."""
-        key = ("area", estimator, ties)
-        if key not in self._known:
-            self._known[key] = self.spread_out(of_area(self.rows, estimator, ties))
-        found: Influence = self._known[key]
+        """An area with the influence of each sample, in the order given."""
+        found: Influence = self.once(
+            ("area", estimator, ties), lambda: self.spread_out(of_area(self.rows, estimator, ties))
+        )
         return found
 
-    def weights(self, estimator: str, ties: str) -> np.ndarray:
-        """The rank weight of each sample, in the order given; worked out once."""
-        key = ("weights", estimator, ties)
-        if key not in self._known:
-            self._known[key] = self.given(self.of_members(row_weights(self.rows, estimator, ties)))
-        return np.asarray(self._known[key])
+    def half(self) -> Influence:
+        """The area behind the rejection ratio, likewise."""
+        found: Influence = self.once("half", lambda: self.spread_out(of_half_mass_area(self.rows)))
+        return found
+
+    def weights(self, estimator: str | None, ties: str) -> np.ndarray:
+        """The rank weight of each sample, in the order given; 1 without an estimator."""
+        if estimator is None:
+            return np.ones(len(self.loss))
+        return np.asarray(
+            self.once(
+                ("weights", estimator, ties),
+                lambda: self.given(self.of_members(row_weights(self.rows, estimator, ties))),
+            )
+        )
 
 
 def best_ranked(loss: np.ndarray, weight: np.ndarray | None, whole: bool) -> Ranked:

@@ -164,7 +164,7 @@ def area_stretch(table: Table, estimator: str = "harmonic", ties: str = "thresho
         own = 1 / others if estimator == "loo" and others > 0 else 0.0  # left out for the top row alone
         up[1] = float(slope[0]) + own
     terms = float(np.sum(area_terms(rows, estimator, ties)))
-    loo = float(np.sum(area_terms(rows, "loo", ties)))
+    loo = math.nan if estimator in ("sele", "2sele") else float(np.sum(area_terms(rows, "loo", ties)))
     return _stretch(table, (terms, loo), const, slope, up=(up[0], up[1]))
 
 

@@ -24,7 +24,7 @@ from abstain._progress import bars
 from abstain.core.estimators import oracle_area
 from abstain.core.influence import Ranked, best_ranked
 from abstain.core.rows import Blocks, Ranking, ranking_of
-from abstain.core.stretch import table_of_blocks, tables_by, totals_of
+from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.evaluation.results import Entry, Evaluation, TopTies
@@ -35,12 +35,11 @@ from abstain.inference.evidence import (
     Part,
     asked_for,
     estimate,
-    evidence_of,
     part_of,
     together,
 )
 from abstain.inference.influence import Units, facts, gather, spread_by_sample, totals
-from abstain.inference.intervals import interval_of_units
+from abstain.inference.intervals import evidence_of_blocks, interval_of_units
 from abstain.inference.limits import interval_of
 from abstain.inference.results import Interval
 from abstain.metrics._sample import prepare
@@ -235,11 +234,15 @@ Key = tuple[str, str, Any]  # score, loss, group (None: all samples)
 
 def asked_of(metrics: Sequence[Metric]) -> list[Asked]:
     """What to gather for these metrics: one question for each estimator and rule for ties."""
+    return [asked_for(kind) for kind in _by_estimator(metrics)] or [Asked()]
+
+
+def _by_estimator(metrics: Sequence[Metric]) -> list[list[tuple[str, dict[str, Any]]]]:
     kinds: dict[tuple[Any, Any], list[tuple[str, dict[str, Any]]]] = {}
     for metric in metrics:
         options = dict(metric.options)
         kinds.setdefault((options.get("estimator"), options.get("ties")), []).append((metric.name, options))
-    return [asked_for(asked) for asked in kinds.values()] or [Asked()]
+    return list(kinds.values())
 
 
 def evaluation_of(
@@ -293,7 +296,7 @@ def _entry(
         found = found or _from_sums(metric, evidence, level)
     except (InputError, InfeasibleError) as problem:
         return without(str(problem).partition(": ")[2])
-    if n < 2 and not total.zero_one:
+    if n < 2:
         return without("needs at least two samples (or clusters) to see any spread, got one.", found.estimate)
     finite = np.isfinite([found.low, found.high]).all()  # a limit at infinity says nothing
     if not finite or (found.standard_error == 0 and found.centre != "bound" and found.method != "pointwise"):
@@ -346,13 +349,11 @@ def evaluate_blocks(
     wanted = None if metrics is None else [by_name(m) for m in metrics]
     found, curves, ties = {}, [], {}
     for (score, loss), blocks in tables.items():
-        table, n = table_of_blocks(blocks), int(blocks.count.sum())
-        whole = bool(np.all(blocks.mass == np.floor(blocks.mass)))
-        total = totals_of([table], n, blocks.zero_one, bool((blocks.loss_sum < 0).any()), whole)
-        asks = asked_of(metrics_for(wanted, blocks.zero_one))
-        found[score, loss, None] = [evidence_of([table], total, asked) for asked in asks]
-        curves.append((score, loss, thinned(score, table.rows.N / total.W, table.rows.risk)))
-        ties[score] = TopTies(score, int(blocks.count[-1]), n)
+        kinds = _by_estimator(metrics_for(wanted, blocks.zero_one))
+        found[score, loss, None] = [evidence_of_blocks(blocks, kind) for kind in kinds]
+        rows = blocks.rows()
+        curves.append((score, loss, thinned(score, rows.N / rows.W, rows.risk)))
+        ties[score] = TopTies(score, int(blocks.count[-1]), int(blocks.count.sum()))
     return evaluation_of(
         found, metrics=wanted, level=level, curves=curves, top_ties=list(ties.values()), abstained=abstained
     )
@@ -454,6 +455,7 @@ class _Part(NamedTuple):
 
     losses: dict[str, Units]
     scores: dict[str, np.ndarray]
+    totals: dict[str, Totals]
 
 
 def _part(vectors: Vectors, columns: dict[str, np.ndarray | None], here: Any = slice(None)) -> _Part:
@@ -462,7 +464,8 @@ def _part(vectors: Vectors, columns: dict[str, np.ndarray | None], here: Any = s
     losses = {k: gather("evaluate", "risk", l[here], some_score, **along) for k, l in vectors.losses.items()}
     del along["clusters"]
     checked = {k: prepare("evaluate", some_loss, g[here], **along) for k, g in vectors.scores.items()}
-    return _Part(losses, {name: sample.confidence for name, sample in checked.items()})
+    confidences = {name: sample.confidence for name, sample in checked.items()}
+    return _Part(losses, confidences, {name: totals(units) for name, units in losses.items()})
 
 
 def _in_memory(
@@ -493,7 +496,8 @@ def _in_memory(
                     own = units._replace(
                         confidence=parts[group].scores[score], by_loss=best.get((group, name))
                     )
-                    cells[score, name, group] = _measured(score, own, ranking, metrics[name], level)
+                    total = parts[group].totals[name]
+                    cells[score, name, group] = _measured(score, own, total, ranking, metrics[name], level)
             shown.advance("evaluating", 1, len(vectors.scores))
     ties = [TopTies(k, int(np.count_nonzero(g == g.max())), len(g)) for k, g in vectors.scores.items()]
     notes = [f"{t.tied:,} of {t.n:,} samples tie at the top of {t.score}." for t in ties if t.tied > 1]
@@ -537,43 +541,56 @@ class _Cell(NamedTuple):
     curve: CurveLine
 
 
-def _measured(score: str, units: Units, ranking: Ranking, metrics: list[Metric], level: float) -> _Cell:
+def _measured(
+    score: str, units: Units, total: Totals, ranking: Ranking, metrics: list[Metric], level: float
+) -> _Cell:
     """All metrics of one loss along one ranking."""
-    total = totals(units)
     by_rows = units.zero_one and units.independent and units.kept is None
     asks = asked_of([m for m in metrics if by_rows or m.name in POINTS])
+    if not by_rows:
+        units = units._replace(ranked=Ranked(ranking, units.loss, units.weight))
+    if by_rows or asks != [Asked()]:
+        evidence, N, S = _evidence(units, total, ranking, asks)
+    else:
+        assert units.ranked is not None
+        evidence, (N, S) = [Evidence(total, asks[0], {}, (), {})], units.ranked.rows[2:4]
+    measured = {} if by_rows else dict(_by_sample(units, total, metrics, level))
+    return _Cell(evidence, measured, thinned(score, N / units.total, S / N))
+
+
+def _evidence(
+    units: Units, total: Totals, ranking: Ranking, asks: list[Asked]
+) -> tuple[list[Evidence], np.ndarray, np.ndarray]:
+    """Evidence for every question, and mass and loss accepted at each row, from one walk along the ranking."""
     parts: list[list[Part]] = [[] for _ in asks]
     accepted = []
     for table in tables_by(ranking, units.loss, units.weight, units.zero_one):
         accepted.append((table.rows.N, table.rows.S))
         for asked, own in zip(asks, parts):
             own.append(part_of(table, total, asked))
+    best = None
     evidence = []
     for asked, own in zip(asks, parts):
-        best = None
-        if by_rows and not total.whole and "area" in asked.areas:
+        if units.zero_one and not total.whole and "area" in asked.areas:
             best = float(oracle_area(np, units.loss.astype(np.float64), units.weight, asked.estimator))
         evidence.append(together(own, total, asked, best))
     N, S = (np.concatenate(column) for column in zip(*accepted))
-    measured = {} if by_rows else dict(_by_sample(units, ranking, metrics, level))
-    return _Cell(evidence, measured, thinned(score, N / units.total, S / N))
+    return evidence, N, S
 
 
 def _by_sample(
-    units: Units, ranking: Ranking, metrics: list[Metric], level: float
+    units: Units, total: Totals, metrics: list[Metric], level: float
 ) -> Iterator[tuple[str, Interval | Exception]]:
     """From the influence of each sample: clusters, abstentions, losses other than 0/1."""
-    units = units._replace(ranked=Ranked(ranking, units.loss, units.weight))
-    known = facts(units)
+    known = facts(units, total)
     for metric in metrics:
-        one_kind = metric.needs_both and (units.loss.all() or not units.loss.any())
+        one_kind = metric.needs_both and total.S in (0, total.W)
         if (metric.needs_zero_one and not units.zero_one) or one_kind:
             continue
         own = units._replace(metric=metric.name, options=dict(metric.options))
         try:
             if metric.name not in POINTS:
-                spread = spread_by_sample("evaluate", own)
-                yield metric.key, interval_of(metric.name, spread, known, level)
+                yield metric.key, interval_of(metric.name, spread_by_sample("evaluate", own), known, level)
             elif not units.independent:
                 yield metric.key, interval_of_units(own, level, None, None)
         except (InputError, InfeasibleError) as problem:

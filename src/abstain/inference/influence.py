@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -255,20 +256,34 @@ def spread_by_sample(function: str, units: Units) -> Spread:
     if units.ranked is None:
         ranking = ranking_of(units.confidence)
         units = units._replace(ranked=core_influence.Ranked(ranking, units.loss, units.weight))
+    assert units.ranked is not None
     values = values_of(function, units)
-    pulls, reach = (
-        pulls_of(values.influence, units),
-        pulls_of(values.weight * spread_over(units, units.loss), units, False),
-    )
-    mass = units.mass
-    square = np.square(values.weight[_kept(units)])
-    powers = (float(np.sum(units.mass_of(x))) / mass for x in (square, square * square))
-    means = [values.times**p * x for p, x in zip((2, 4), powers)]
+    pulls = pulls_of(values.influence, units)
+    second, fourth = power_sums(pulls)
     grown = 1.0 if units.clusters is None else len(pulls) / (len(pulls) - 1)
-    squares = grown * np.square(pulls)
-    z = float(np.sum(reach)), float(reach @ reach)
-    sums = Sums(float(np.sum(squares)), float(squares @ squares), *z, *means)
+
+    def reach() -> tuple[float, float, float, float]:
+        """Of w alpha l / W over units: sum and squares; of alpha: means of its second and fourth powers."""
+        z = pulls_of(values.weight * spread_over(units, units.loss), units, False)
+        square = units.mass_of(np.square(values.weight[_kept(units)]))
+        fourths = np.square(square) if units.weight is None else square * values.weight[_kept(units)] ** 2
+        return float(np.sum(z)), float(z @ z), *(float(np.sum(x)) / units.mass for x in (square, fourths))
+
+    kind = core_influence.weighed_by(units.metric, units.area)
+    z, z2, mean2, mean4 = units.ranked.once(("reach", kind, units.area.ties), reach)
+    means = (values.times**2 * mean2, values.times**4 * mean4)
+    sums = Sums(grown * second, grown**2 * fourth, z, z2, *means)
     return spread_of(values.estimate, sums, len(pulls), leave_one_out(units))
+
+
+def power_sums(x: np.ndarray, size: int = 1 << 15) -> tuple[float, float]:
+    """Sums of second and fourth powers, a cacheful at a time."""
+    second, fourth = [], []
+    for a in range(0, len(x), size):
+        square = np.square(x[a : a + size])
+        second.append(float(np.sum(square)))
+        fourth.append(float(square @ square))
+    return math.fsum(second), math.fsum(fourth)
 
 
 def evidence(units: Units) -> Evidence:
@@ -295,15 +310,9 @@ def totals(units: Units) -> Totals:
     return found._replace(idle=(len(idle), *(float(np.sum(idle**p)) for p in (1, 2, 4))))
 
 
-def facts(units: Units) -> Facts:
+def facts(units: Units, total: Totals | None = None) -> Facts:
     """What limits must know of the sample: of clusters as many as there are, the largest beside the mean one."""
-    w = np.ones(len(units.loss)) if units.weight is None else units.weight
-    l = units.loss.astype(np.float64)
-    masses = float(np.sum(w)), float(w @ l), (float(w @ w), float(w * w @ l), float(w * l @ (w * l)))
-    negative = not units.zero_one and bool(l.min() < 0)
-    found = facts_of(Totals(len(l), *masses, (0.0,), units.zero_one, negative))._replace(
-        n=units.n, units=units.sampled
-    )
+    found = facts_of(total or totals(units))._replace(n=units.n, units=units.sampled)
     if units.clusters is None:
         return found
     sizes = np.bincount(units.clusters, units.whole_weight)
