@@ -539,13 +539,19 @@ def _combine(metric: str, part: Parts) -> Influence:
 
 
 class Ranked:
-    """One loss along one ranking: the rows its samples fall into, the way back, and what was worked out of it."""
+    """One loss along one ranking: the rows its samples fall into, the way back, and what was worked out of it.
 
-    def __init__(self, ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None = None) -> None:
-        self.ranking = ranking
+    in_order: are the samples given most confident first already?
+    """
+
+    def __init__(
+        self, ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None = None, in_order: bool = False
+    ) -> None:
+        self.ranking, self.in_order = ranking, in_order
         order, stops = ranking
-        self.loss = loss[order].astype(np.float64, copy=False)
-        w = np.ones(len(order)) if weight is None else weight[order].astype(np.float64, copy=False)
+        loss, weight = (x if x is None or in_order else x[order] for x in (loss, weight))
+        self.loss = loss.astype(np.float64, copy=False)
+        w = np.ones(len(order)) if weight is None else weight.astype(np.float64, copy=False)
         m, L, self.place = w, self.loss if weight is None else w * self.loss, None
         if len(stops) < len(order):
             counts = np.diff(stops, prepend=0)
@@ -572,6 +578,8 @@ class Ranked:
 
     def given(self, values: np.ndarray) -> np.ndarray:
         """Values of ranked samples in the order given."""
+        if self.in_order:
+            return values
         back = np.empty_like(values)
         back[self.ranking.order] = values
         return back
@@ -591,13 +599,32 @@ class Ranked:
     def weights(self, estimator: str | None, ties: str) -> np.ndarray:
         """The rank weight of each sample, in the order given; 1 without an estimator."""
         if estimator is None:
-            return np.ones(len(self.loss))
+            return np.ones(1)
         return np.asarray(
             self.once(
                 ("weights", estimator, ties),
                 lambda: self.given(self.of_members(row_weights(self.rows, estimator, ties))),
             )
         )
+
+
+class Reordered(Ranked):
+    """A ranking of samples that are given in another order; its areas are worked out once for all orders."""
+
+    def __init__(self, ranked: Ranked, order: np.ndarray) -> None:
+        self._ranked, self._order, self._known = ranked, order, {}
+
+    def area(self, estimator: str, ties: str) -> Influence:
+        """As of the ranking itself."""
+        return self._moved(self._ranked.area(estimator, ties))
+
+    def half(self) -> Influence:
+        """As of the ranking itself."""
+        return self._moved(self._ranked.half())
+
+    def _moved(self, line: Influence) -> Influence:
+        found: Influence = self.once(id(line), lambda: line._replace(const=line.const[self._order]))
+        return found
 
 
 def best_ranked(loss: np.ndarray, weight: np.ndarray | None, whole: bool) -> Ranked:

@@ -195,7 +195,11 @@ def _stretch(
     rows = table.rows
     masses = float(rows.m.sum()), float(rows.L.sum())
     centre = float(np.sum(rows.m * const + rows.L * slope))
-    second, fourth = (_powers(p, sums, const, slope) for p, sums in ((2, table.squares), (4, table.fourths)))
+    fourth = _powers(4, table.fourths, const, slope)
+    if table.squares[0] is table.fourths[0]:  # weights of 1: the same sums
+        second = np.asarray([fourth[_TRIPLES[4].index((i, j, 4 - i - j))] for i, j, _ in _TRIPLES[2]])
+    else:
+        second = _powers(2, table.squares, const, slope)
     columns = ((rows.m, 4), (rows.L, 1), (table.squares[2], 2))
     weights = np.asarray([x for mass, p in columns for x in _means(mass, slope, p)])
     return Stretch(*terms, *masses, up, down, centre, second, fourth, weights)

@@ -22,7 +22,7 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
 from abstain._progress import bars
 from abstain.core.estimators import oracle_area
-from abstain.core.influence import Ranked, best_ranked
+from abstain.core.influence import Ranked, Reordered, best_ranked
 from abstain.core.rows import Blocks, Ranking, ranking_of
 from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, thinned
@@ -548,7 +548,7 @@ def _measured(
     by_rows = units.zero_one and units.independent and units.kept is None
     asks = asked_of([m for m in metrics if by_rows or m.name in POINTS])
     if not by_rows:
-        units = units._replace(ranked=Ranked(ranking, units.loss, units.weight))
+        units, ranking = _ranked(units, ranking)
     if by_rows or asks != [Asked()]:
         evidence, N, S = _evidence(units, total, ranking, asks)
     else:
@@ -556,6 +556,19 @@ def _measured(
         evidence, (N, S) = [Evidence(total, asks[0], {}, (), {})], units.ranked.rows[2:4]
     measured = {} if by_rows else dict(_by_sample(units, total, metrics, level))
     return _Cell(evidence, measured, thinned(score, N / units.total, S / N))
+
+
+def _ranked(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
+    """Units with their ranking; put in its order where nobody abstained, so that no influence has to be moved back."""
+    if units.kept is not None:
+        return units._replace(ranked=Ranked(ranking, units.loss, units.weight)), ranking
+    order = ranking.order
+    moved = {k: getattr(units, k) for k in ("loss", "confidence", "weight", "whole_weight", "clusters")}
+    moved = {name: None if x is None else x[order] for name, x in moved.items()}
+    ranking = Ranking(np.arange(len(order)), ranking.stops)
+    ranked = Ranked(ranking, moved["loss"], moved["weight"], in_order=True)
+    by_loss = None if units.by_loss is None else Reordered(units.by_loss, order)
+    return units._replace(**moved, ranked=ranked, by_loss=by_loss), ranking
 
 
 def _evidence(

@@ -265,6 +265,8 @@ def spread_by_sample(function: str, units: Units) -> Spread:
     def reach() -> tuple[float, float, float, float]:
         """Of w alpha l / W over units: sum and squares; of alpha: means of its second and fourth powers."""
         z = pulls_of(values.weight * spread_over(units, units.loss), units, False)
+        if kind is None:
+            return float(np.sum(z)), float(z @ z), 1.0, 1.0
         square = units.mass_of(np.square(values.weight[_kept(units)]))
         fourths = np.square(square) if units.weight is None else square * values.weight[_kept(units)] ** 2
         return float(np.sum(z)), float(z @ z), *(float(np.sum(x)) / units.mass for x in (square, fourths))
