@@ -53,12 +53,15 @@ class CurveLine:
 
 
 def thinned(name: str, coverage: np.ndarray, risk: np.ndarray, points: int = _POINTS) -> CurveLine:
-    """At most about `points` points of a curve, evenly in coverage, the first and the last always among
-    them.
-    """
-    grid = np.linspace(coverage[0], coverage[-1], points)
-    keep = np.unique(np.minimum(np.searchsorted(coverage, grid), len(coverage) - 1))
+    """At most about `points` points of a curve, see `shown_points`."""
+    keep = shown_points(coverage, points)
     return CurveLine(name, tuple(coverage[keep].tolist()), tuple(risk[keep].tolist()))
+
+
+def shown_points(coverage: np.ndarray, points: int = _POINTS) -> np.ndarray:
+    """Places of at most about `points` points, evenly in coverage, the first and the last always among them."""
+    grid = np.linspace(coverage[0], coverage[-1], points)
+    return np.unique(np.minimum(np.searchsorted(coverage, grid), len(coverage) - 1))
 
 
 @dataclass(frozen=True)

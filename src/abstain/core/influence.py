@@ -106,6 +106,9 @@ def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Ar
 def _threshold_terms(rows: Rows, estimator: str) -> tuple[Array, Array]:
     """Of m S / N (harmonic) and (m S - L) / (N - 1) (loo)."""
     loo = estimator == "loo"
+    if not (loo or rows.padded):
+        own = rows.risk
+        return -rows.m * own / rows.N, own
     accepted = rows.N - (1.0 if loo else 0.0)
     some = accepted > 0
     per = np.where(some, 1.0, 0.0) / np.where(some, accepted, 1.0)

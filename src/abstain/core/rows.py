@@ -245,8 +245,8 @@ class Ranking(NamedTuple):
 
 def ranking_of(confidence: np.ndarray, order: np.ndarray | None = None) -> Ranking:
     """Sort once; or take the order, where it is known."""
-    order = sorting.order_of(confidence) if order is None else order
-    ends = sorting.run_ends(confidence[order], 0, 0, len(order))
+    order, ranked = sorting.ranked_by(confidence) if order is None else (order, confidence[order])
+    ends = sorting.run_ends(ranked, 0, 0, len(order))
     return Ranking(order, np.flatnonzero(ends) + 1)
 
 

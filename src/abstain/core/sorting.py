@@ -280,13 +280,19 @@ class Packing:
 
 def order_of(confidence: np.ndarray) -> np.ndarray:
     """Indices along a vector, most confident first, equals in order of appearance: a fast stable argsort."""
+    return ranked_by(confidence)[0]
+
+
+def ranked_by(confidence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`order_of`, and one sorted number per sample, equal for equal confidences."""
     packing = Packing(confidence)
     n = len(confidence)
     index_bits = max(1, (n - 1).bit_length())
     spare = max(0, packing.span_bits + index_bits - 64)
     if spare == 0:
         keys = packing.pack(index_bits, lambda a, b: np.arange(a, b, dtype=np.uint32))
-        return unpack_low(sort_in_place(keys), index_bits)
+        ranked = sort_in_place(keys)
+        return unpack_low(ranked, index_bits), ranked >> ranked.dtype.type(index_bits)
     return _order_coarse_then_fine(packing, index_bits, spare)
 
 
@@ -295,7 +301,7 @@ def unpack_low(keys: np.ndarray, below: int) -> np.ndarray:
     return np.asarray(keys & keys.dtype.type((1 << below) - 1)).astype(np.int64)
 
 
-def _order_coarse_then_fine(packing: Packing, index_bits: int, spare: int) -> np.ndarray:
+def _order_coarse_then_fine(packing: Packing, index_bits: int, spare: int) -> tuple[np.ndarray, np.ndarray]:
     """64-bit confidences leave no room: sort by their leading bits, then put right the few that agree in those."""
     falling = falling_bits(packing.confidence, packing.top, packing.negative)
     coarse = (falling >> np.uint64(spare)) << np.uint64(index_bits)
@@ -304,13 +310,14 @@ def _order_coarse_then_fine(packing: Packing, index_bits: int, spare: int) -> np
     full = falling[order]
     wrong = full[1:] < full[:-1]
     if not wrong.any():
-        return order
+        return order, full
     leading = full >> np.uint64(spare)
     same = leading[1:] == leading[:-1]
     run = np.concatenate([[False], same]) | np.concatenate([same, [False]])
     places = np.flatnonzero(run)
     order[places] = order[places][np.lexsort((order[places], full[places]))]
-    return order
+    full[places] = falling[order[places]]
+    return order, full
 
 
 def run_ends(ranked: np.ndarray, below: int, start: int, stop: int) -> np.ndarray:

@@ -25,7 +25,7 @@ from abstain.core.estimators import oracle_area
 from abstain.core.influence import Ranked, Reordered, best_ranked
 from abstain.core.rows import Blocks, Ranking, ranking_of
 from abstain.core.stretch import Totals, tables_by
-from abstain.display import CurveLine, thinned
+from abstain.display import CurveLine, shown_points, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.evaluation.results import Entry, Evaluation, TopTies
 from abstain.inference.evidence import (
@@ -555,7 +555,11 @@ def _measured(
         assert units.ranked is not None
         evidence, (N, S) = [Evidence(total, asks[0], {}, (), {})], units.ranked.rows[2:4]
     measured = {} if by_rows else dict(_by_sample(units, total, metrics, level))
-    return _Cell(evidence, measured, thinned(score, N / units.total, S / N))
+    keep = shown_points(N / units.total)
+    N, S = N[keep], S[keep]
+    return _Cell(
+        evidence, measured, CurveLine(score, tuple((N / units.total).tolist()), tuple((S / N).tolist()))
+    )
 
 
 def _ranked(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
@@ -563,7 +567,8 @@ def _ranked(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
     if units.kept is not None:
         return units._replace(ranked=Ranked(ranking, units.loss, units.weight)), ranking
     order = ranking.order
-    moved = {k: getattr(units, k) for k in ("loss", "confidence", "weight", "whole_weight", "clusters")}
+    names = ("loss", "weight", "whole_weight", "clusters")  # the confidence is read for clusters alone
+    moved = {k: getattr(units, k) for k in (names if units.independent else ("confidence", *names))}
     moved = {name: None if x is None else x[order] for name, x in moved.items()}
     ranking = Ranking(np.arange(len(order)), ranking.stops)
     ranked = Ranked(ranking, moved["loss"], moved["weight"], in_order=True)

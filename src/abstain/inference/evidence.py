@@ -114,11 +114,13 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
                 else stretch.precision_stretch(table, total.S, name == "aupr_error")
             )
     columns = [rows.m, rows.L, *table.squares, *table.fourths]
-    sums = np.asarray([float(np.sum(x)) for x in columns])
+    distinct = {id(x): x for x in columns}  # the powers of a 0/1 loss are one array
+    added = {i: float(np.sum(x)) for i, x in distinct.items()}
+    sums = np.asarray([added[id(x)] for x in columns])
     found = []
     if asked.coverages or asked.risks or asked.tprs:
-        distinct = {id(x): np.cumsum(x) for x in {id(x): x for x in columns}.values()}
-        running = [distinct[id(x)] for x in columns]  # powers of a 0/1 loss are one array
+        summed = {i: np.cumsum(x) for i, x in distinct.items()}
+        running = [summed[id(x)] for x in columns]
         start = (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))
         alongs = (rows.N, rows.N - rows.S), (start[0], start[0] - start[1])
         for along, above, asked_at in zip(*alongs, positions(total, asked)):
