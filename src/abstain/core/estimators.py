@@ -224,6 +224,8 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     xp = rows.xp
     if estimator == "2sele":
         return 2 * row_weights(rows, "sele", ties)
+    if ties == "threshold" and estimator in ("harmonic", "loo"):
+        return _threshold_weights(rows, estimator)
     above = rows.N - rows.m
     below = rows.W - rows.N
     mass = xp.where(rows.m > 0, rows.m, 1.0)
@@ -232,8 +234,6 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
         return xp.log(rows.W + 1) - mean_log
     if estimator == "sele":
         return (below + (rows.m if ties == "threshold" else (rows.m + 1) / 2)) / rows.W
-    if ties == "threshold":
-        return _threshold_weights(rows, estimator)
     gain = block_gain(rows)
     from_below = xp.flip(xp.cumulative_sum(xp.flip(gain, axis=-1), axis=-1), axis=-1)
     total = from_below - gain + harmonic_difference(xp, rows.N[..., -1:], rows.W + 0 * rows.N[..., -1:])
@@ -244,9 +244,11 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
 def _threshold_weights(rows: Rows, estimator: str) -> Array:
     """Sum over the blocks at or below one's own of mass / accepted mass (self left out for `loo`)."""
     xp = rows.xp
-    one_out = 1.0 if estimator == "loo" else 0.0
-    accepted = rows.N - one_out
-    share = xp.where(accepted > 0, rows.m, 0.0) / xp.where(accepted > 0, accepted, 1.0)
+    accepted = rows.N - (1.0 if estimator == "loo" else 0.0)
+    if rows.padded or estimator == "loo":
+        share = xp.where(accepted > 0, rows.m, 0.0) / xp.where(accepted > 0, accepted, 1.0)
+    else:
+        share = rows.m / accepted
     from_below = xp.flip(xp.cumulative_sum(xp.flip(share, axis=-1), axis=-1), axis=-1)
     if estimator == "loo":
         some = accepted > 0

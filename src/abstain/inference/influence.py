@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from abstain.core import influence as core_influence
 from abstain.core.estimators import ESTIMATORS, TIES, needs_whole_weights, oracle_area
 from abstain.core.influence import METRICS, Options, has_row_form
 from abstain.core.sorting import is_zero_one
-from abstain.core.stretch import Sums, Table, Totals, tables_of, totals_of
+from abstain.core.stretch import Sums, Totals, tables_of, totals_of_samples
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.inference.evidence import POINTS, Evidence, asked_for, evidence_of, evidence_spread, facts_of
 from abstain.inference.limits import Facts, Spread, spread_of
@@ -265,30 +265,21 @@ def evidence(units: Units) -> Evidence:
     best = None
     if units.zero_one and not units.whole and units.metric in ("oracle_aurc", "e_aurc", "naurc"):
         best = float(oracle_area(np, units.loss.astype(np.float64), units.weight, units.area.estimator))
-    return evidence_of(tables, totals(units, tables), asked_for([(units.metric, units.options)]), best)
+    return evidence_of(tables, totals(units), asked_for([(units.metric, units.options)]), best)
 
 
-def totals(units: Units, tables: Sequence[Table]) -> Totals:
+def totals(units: Units) -> Totals:
     """Of samples in memory, those that abstained beside them."""
-    negative = not units.zero_one and bool(units.loss.min() < 0)
-    found = totals_of(tables, len(units.loss), units.zero_one, negative, units.whole)
-    if units.kept is None:
-        return found
-    idle = np.ones(units.n) if units.whole_weight is None else units.whole_weight
-    idle = idle[~units.kept]
-    idle = idle[idle > 0]
-    return found._replace(idle=(len(idle), *(float(np.sum(idle**p)) for p in (1, 2, 4))))
+    idle = (0, 0.0, 0.0, 0.0)
+    if units.kept is not None:
+        w = (np.ones(units.n) if units.whole_weight is None else units.whole_weight)[~units.kept]
+        idle = (int(np.count_nonzero(w)), *(float(np.sum(w**p)) for p in (1, 2, 4)))
+    return totals_of_samples(units.loss, units.weight, units.zero_one, idle)
 
 
 def facts(units: Units) -> Facts:
     """What limits must know of the sample: of clusters as many as there are, the largest beside the mean one."""
-    w = np.ones(len(units.loss)) if units.weight is None else units.weight
-    l = units.loss.astype(np.float64)
-    masses = float(np.sum(w)), float(w @ l), (float(w @ w), float(w * w @ l), float(w * l @ (w * l)))
-    negative = not units.zero_one and bool(l.min() < 0)
-    found = facts_of(Totals(len(l), *masses, (0.0,), units.zero_one, negative))._replace(
-        n=units.n, units=units.sampled
-    )
+    found = facts_of(totals(units))._replace(n=units.n, units=units.sampled)
     if units.clusters is None:
         return found
     sizes = np.bincount(units.clusters, units.whole_weight)

@@ -358,6 +358,8 @@ def interval_from_blocks(
     level = check_fraction(name, "level", level, open_high=True)
     if method in ("bootstrap", "bca", "jackknife"):
         raise InputError(f'{name}: `method="{method}"` needs the samples themselves. Use `interval`.')
+    if blocks.count.sum() < 2:
+        raise InputError(f"{name}: needs at least two samples to see any spread, got one.")
     return estimate(
         metric, evidence_of_blocks(blocks, [(metric, options)]), level=level, method=method, **options
     )
