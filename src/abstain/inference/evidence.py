@@ -114,20 +114,19 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
                 else stretch.precision_stretch(table, total.S, name == "aupr_error")
             )
     columns = [rows.m, rows.L, *table.squares, *table.fourths]
-    distinct = {id(x): x for x in columns}  # the powers of a 0/1 loss are one array
-    added = {i: float(np.sum(x)) for i, x in distinct.items()}
-    sums = np.asarray([added[id(x)] for x in columns])
+    distinct = {id(x): x for x in columns}  # powers of a 0/1 loss are one array
+    totals = {k: float(np.sum(x)) for k, x in distinct.items()}
+    sums = np.asarray([totals[id(x)] for x in columns])
     found = []
     if asked.coverages or asked.risks or asked.tprs:
-        summed = {i: np.cumsum(x) for i, x in distinct.items()}
-        running = [summed[id(x)] for x in columns]
+        running = {k: np.cumsum(x) for k, x in distinct.items()}
         start = (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))
         alongs = (rows.N, rows.N - rows.S), (start[0], start[0] - start[1])
         for along, above, asked_at in zip(*alongs, positions(total, asked)):
             wanted = np.maximum(asked_at.reshape(-1), 0.0) * (1 - _SLACK)
             here = np.flatnonzero((wanted <= along[-1]) & (wanted >= above * (1 - 4 * _SLACK)))
             row = np.searchsorted(along, wanted[here])
-            found.append((here, np.stack([rows.m[row], *(x[row] for x in running)])))
+            found.append((here, np.stack([rows.m[row], *(running[id(x)][row] for x in columns)])))
     within = {r: float(np.max(np.where(rows.risk <= r * (1 + _SLACK), rows.N, 0.0))) for r in asked.risks}
     return Part(made, sums, tuple(found), within)
 
@@ -260,5 +259,7 @@ def _point(metric: str, found: Evidence, level: float, more: float, options: dic
         value = found.reached[risk] / W
         low, high = points.coverage_limits(at, points.coverages(total.W / W), whole, risk, level, more)
     low, high = min(low, value), max(high, value)
+    if total.zero_one or metric == "coverage_at_risk":
+        low, high = max(low, 0.0), min(high, 1.0)
     error = (high - low) / (2 * limits.student(math.inf, level))
     return Interval(metric, value, error, low, high, level, "pointwise", n)
