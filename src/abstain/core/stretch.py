@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,8 @@ from abstain.core.sorting import is_zero_one
 _ROUNDING = 1e-12  # a sum of powers this small beside its terms is none: nothing varies
 _SIZE = 1 << 15  # samples at a time: their columns stay in cache
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
+_EXPONENTS = {p: np.asarray(triples).T for p, triples in _TRIPLES.items()}
+_BINOMIAL = {p: np.asarray([math.comb(p, i) for i in range(p + 1)]) for p in (1, 2, 4)}
 _WAYS = {
     p: np.asarray([math.factorial(p) / math.prod(map(math.factorial, t)) for t in triples])
     for p, triples in _TRIPLES.items()
@@ -137,15 +140,18 @@ def totals_of(tables: Sequence[Table], n: int, zero_one: bool, negative: bool, w
 
 
 class Stretch(NamedTuple):
-    """Sums over one stretch. `up` is what it adds to const and slope of the members above it (`down`: below)."""
+    """Sums over one stretch, or over many that are `stacked`.
 
-    terms: float  # its part of W * area
-    loo: float  # the same by the leave-one-out weights, of use for unit weights
-    mass: float
-    loss: float
-    up: tuple[float, float]
-    down: tuple[float, float]
-    centre: float  # sum of w u
+    `up` is what a stretch adds to const and slope of the members above it (`down`: below).
+    """
+
+    terms: Any  # its part of W * area
+    loo: Any  # the same by the leave-one-out weights, of use for unit weights
+    mass: Any
+    loss: Any
+    up: Any  # (const, slope)
+    down: Any
+    centre: Any  # sum of w u
     second: np.ndarray  # sums of w^2 u^i l^j, in the order of _TRIPLES[2]
     fourth: np.ndarray
     weights: np.ndarray  # sums of m slope^k (k <= 4), w l slope^k (k <= 1), w^2 l^2 slope^k (k <= 2)
@@ -166,7 +172,7 @@ def area_stretch(table: Table, estimator: str = "harmonic", ties: str = "thresho
         up[1] = float(slope[0]) + own
     terms = float(np.sum(area_terms(rows, estimator, ties)))
     loo = math.nan if estimator in ("sele", "2sele") else float(np.sum(area_terms(rows, "loo", ties)))
-    return _stretch(table, (terms, loo), const, slope, up=(up[0], up[1]))
+    return _stretch(table, (terms, loo), const, slope, up=(up[0], up[1]), ranked=True)
 
 
 def half_stretch(table: Table) -> Stretch:
@@ -192,7 +198,9 @@ def _stretch(
     slope: np.ndarray,
     up: tuple[float, float] = (0.0, 0.0),
     down: tuple[float, float] = (0.0, 0.0),
+    ranked: bool = False,
 ) -> Stretch:
+    """`ranked`: does the metric weigh losses by their ranks?"""
     rows = table.rows
     masses = float(rows.m.sum()), float(rows.L.sum())
     centre = float(np.sum(rows.m * const + rows.L * slope))
@@ -203,8 +211,10 @@ def _stretch(
         second = np.asarray([fourth[_TRIPLES[4].index((i, j, 4 - i - j))] for i, j, _ in _TRIPLES[2]])
     else:
         second = _powers(2, table.squares, const, slope)
-    columns = ((rows.m, 4), (rows.L, 1), (table.squares[2], 2))
-    weights = np.asarray([x for mass, p in columns for x in _means(mass, slope, p)])
+    weights = np.zeros(10)
+    for start, mass, p in ((0, rows.m, 4), (5, rows.L, 1), (7, table.squares[2], 2)):
+        means = _means(mass, slope, p if ranked else 0)
+        weights[start : start + len(means)] = means
     return Stretch(*terms, *masses, up, down, centre, second, fourth, weights)
 
 
@@ -306,6 +316,7 @@ def _separation(metric: str, half: float, risk: float) -> MetricLine:
     return MetricLine(ratio if k == 1 else (1 + ratio) / 2, "half", -k / most, -k * rate * risk, k * rate)
 
 
+@lru_cache(maxsize=256)
 def zero_one_oracle(
     total: Totals, estimator: str, kind: str, known: float | None = None
 ) -> tuple[float, float, float]:
@@ -334,36 +345,37 @@ class Sums(NamedTuple):
     mean4: float
 
 
-def combined(stretches: Sequence[Stretch], line: MetricLine) -> Sums:
-    """The sums of a metric over all stretches, most confident first."""
-    k = line.times
-    mass, loss, centre = (np.asarray([getattr(s, x) for s in stretches]) for x in ("mass", "loss", "centre"))
-    W = float(mass.sum())
-    a, b = (_from_outside(stretches, i) for i in (0, 1))
-    own = b.copy()
-    a = k * (a - (centre.sum() + np.sum(a * mass + b * loss)) / W) + line.const
+def stacked(stretches: Sequence[Stretch]) -> Stretch:
+    """All stretches of a ranking, most confident first, each field as one array."""
+    return Stretch(*(np.asarray(field) for field in zip(*stretches)))
+
+
+def combined(every: Stretch, line: MetricLine) -> Sums:
+    """The sums of a metric over stacked stretches."""
+    k, W = line.times, float(every.mass.sum())
+    a, b = (_from_outside(every, i) for i in (0, 1))
+    own = b
+    a = k * (a - (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / W) + line.const
     b = k * b + line.slope
     powers = []
-    for p, name in ((2, "second"), (4, "fourth")):
-        i, j, r = np.asarray(_TRIPLES[p]).T
-        sums = np.stack([getattr(s, name) for s in stretches])
+    for p, sums in ((2, every.second), (4, every.fourth)):
+        i, j, r = _EXPONENTS[p]
         terms = _WAYS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums
         total = float(np.sum(terms))
         powers.append(total / W**p if total > _ROUNDING * float(np.sum(np.abs(terms))) else 0.0)
-    ms, ls, qs = np.split(np.stack([s.weights for s in stretches]), [5, 7], axis=1)
-    ones = np.stack([own**i for i in range(5)], axis=1)
+    ms, ls, qs = every.weights[:, :5], every.weights[:, 5:7], every.weights[:, 7:]
 
     def grown(sums: np.ndarray, p: int) -> float:
         """Sum of x (slope + offset)^p."""
-        return float(sum(math.comb(p, i) * np.sum(sums[:, i] * ones[:, p - i]) for i in range(p + 1)))
+        return float(np.sum(sums[:, : p + 1] * _BINOMIAL[p] * own[:, None] ** np.arange(p, -1, -1)))
 
-    ranked = line.area in ("area", "sele") and k != 0  # else every error counts the same
-    reach = (grown(ls, 1), grown(qs, 2)) if ranked else (float(ls[:, 0].sum()), float(qs[:, 0].sum()))
+    if line.area not in ("area", "sele") or k == 0:  # every error counts the same
+        return Sums(*powers, float(ls[:, 0].sum()) / W, float(qs[:, 0].sum()) / W**2, k**2, k**4)
     means = (k**p * grown(ms, p) / W for p in (2, 4))
-    return Sums(*powers, reach[0] / W, reach[1] / W**2, *means)
+    return Sums(*powers, grown(ls, 1) / W, grown(qs, 2) / W**2, *means)
 
 
-def _from_outside(stretches: Sequence[Stretch], i: int) -> np.ndarray:
+def _from_outside(every: Stretch, i: int) -> np.ndarray:
     """For each stretch what those below it hand up and those above it hand down."""
-    up, down = (np.asarray([x[i] for x in side]) for side in zip(*((s.up, s.down) for s in stretches)))
+    up, down = every.up[:, i], every.down[:, i]
     return np.asarray(np.cumsum(up[::-1])[::-1] - up + np.cumsum(down) - down)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.core import stretch
-from abstain.core.stretch import Stretch, Table, Totals
+from abstain.core.stretch import Stretch, Table, Totals, stacked
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference import limits, points
 from abstain.inference.points import Readings
@@ -137,7 +137,7 @@ class Evidence:
 
     total: Totals
     asked: Asked
-    stretches: dict[str, list[Stretch]]
+    stretches: dict[str, Stretch]  # stacked
     readings: tuple[Readings, ...]
     reached: dict[float, float]
     oracle: float | None = None  # the best area, where it is no function of the risk: weights, other losses
@@ -145,7 +145,7 @@ class Evidence:
 
 def together(parts: Sequence[Part], total: Totals, asked: Asked, oracle: float | None = None) -> Evidence:
     """From the parts of all stretches, most confident first."""
-    stretches = {name: [p.stretches[name] for p in parts] for name in parts[0].stretches}
+    stretches = {name: stacked([p.stretches[name] for p in parts]) for name in parts[0].stretches}
     above = np.cumsum([p.sums for p in parts], axis=0) - [p.sums for p in parts]
     readings = []
     if parts[0].readings:
@@ -186,7 +186,7 @@ def facts_of(total: Totals) -> limits.Facts:
 def evidence_spread(metric: str, found: Evidence, kind: str = "empirical") -> limits.Spread:
     """Estimate and sums of influences of a smooth metric."""
     total, asked = found.total, found.asked
-    areas = {name: math.fsum(s.terms for s in parts) / total.W for name, parts in found.stretches.items()}
+    areas = {name: math.fsum(every.terms) / total.W for name, every in found.stretches.items()}
     if metric == "prediction_rejection_ratio" and "half" not in areas:  # one kind only: nothing to gain
         return limits.Spread(0.0, 0.0, 0.0)
     if any(name not in areas for name in _AREAS[metric]):
@@ -199,7 +199,7 @@ def evidence_spread(metric: str, found: Evidence, kind: str = "empirical") -> li
     line = stretch.metric_line(metric, areas, total, best)
     centre = None
     if metric == "aurc" and total.unit and asked.estimator not in ("sele", "2sele"):
-        centre = math.fsum(s.loo for s in found.stretches["area"]) / total.W
+        centre = math.fsum(found.stretches["area"].loo) / total.W
     sums = stretch.combined(found.stretches[line.area], line)
     return limits.spread_of(line.estimate, sums, total.n, centre)
 

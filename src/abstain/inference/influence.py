@@ -14,7 +14,7 @@ from abstain.core import areas
 from abstain.core import influence as core_influence
 from abstain.core.estimators import ESTIMATORS, TIES, area, needs_whole_weights, oracle_area
 from abstain.core.influence import METRICS, Options, has_row_form
-from abstain.core.rows import ranking_of
+from abstain.core.rows import CHUNK, ranking_of
 from abstain.core.sorting import is_zero_one
 from abstain.core.stretch import Sums, Totals, tables_by, tables_of, totals_of_samples
 from abstain.errors import InfeasibleError, InputError, ShapeError
@@ -258,9 +258,12 @@ def spread_by_sample(function: str, units: Units) -> Spread:
         units = units._replace(ranked=core_influence.Ranked(ranking, units.loss, units.weight))
     assert units.ranked is not None
     values = values_of(function, units)
-    pulls = pulls_of(values.influence, units)
-    second, fourth = power_sums(pulls)
-    grown = 1.0 if units.clusters is None else len(pulls) / (len(pulls) - 1)
+    if units.independent:
+        count, second, fourth = units.n, *power_sums(values.influence, units.whole_weight, units.total)
+    else:
+        pulls = pulls_of(values.influence, units)
+        count, second, fourth = len(pulls), *power_sums(pulls)
+    grown = 1.0 if units.clusters is None else count / (count - 1)
 
     def reach() -> tuple[float, float, float, float]:
         """Of w alpha l / W over units: sum and squares; of alpha: means of its second and fourth powers."""
@@ -275,14 +278,15 @@ def spread_by_sample(function: str, units: Units) -> Spread:
     z, z2, mean2, mean4 = units.ranked.once(("reach", kind, units.area.ties), reach)
     means = (values.times**2 * mean2, values.times**4 * mean4)
     sums = Sums(grown * second, grown**2 * fourth, z, z2, *means)
-    return spread_of(values.estimate, sums, len(pulls), leave_one_out(units))
+    return spread_of(values.estimate, sums, count, leave_one_out(units))
 
 
-def power_sums(x: np.ndarray, size: int = 1 << 15) -> tuple[float, float]:
-    """Sums of second and fourth powers, a cacheful at a time."""
+def power_sums(x: np.ndarray, weight: np.ndarray | None = None, total: float = 1.0) -> tuple[float, float]:
+    """Sums of second and fourth powers of w x / W, a cacheful at a time."""
     second, fourth = [], []
-    for a in range(0, len(x), size):
-        square = np.square(x[a : a + size])
+    for a in range(0, len(x), CHUNK):
+        here = slice(a, a + CHUNK)
+        square = np.square((x[here] if weight is None else x[here] * weight[here]) / total)
         second.append(float(np.sum(square)))
         fourth.append(float(square @ square))
     return math.fsum(second), math.fsum(fourth)
