@@ -66,6 +66,11 @@ def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
     )
 
 
+def all_lone(rows: Rows) -> bool:
+    """Is every row one sample of weight 1? Then there are no ties to treat in one way or another."""
+    return rows.xp is np and not rows.padded and bool(rows.m.max() <= 1)
+
+
 def block_gain(rows: Rows) -> Array:
     """`H_N - H_(N - m)` of each row: what its block adds to a harmonic sum, 1/N for a lone sample."""
     if rows.xp is not np:
@@ -139,6 +144,8 @@ def _log(r: Rows) -> Array:
 
 def _harmonic_expected(r: Rows) -> Array:
     """Random order within a block: its loss comes in evenly while the accepted mass grows from N - m to N."""
+    if all_lone(r):
+        return _harmonic(r)
     above, gain = r.N - r.m, block_gain(r)
     lone = r.m <= 1
     share = r.xp.where(lone, r.m / r.xp.where(r.N > 0, r.N, 1.0), r.m - above * gain)
@@ -232,6 +239,9 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     if estimator == "log":
         mean_log = log_factorial_difference(xp, above, rows.N) / mass
         return xp.log(rows.W + 1) - mean_log
+    if all_lone(rows):
+        own = _threshold_weights(rows, "harmonic")
+        return own - (1 / rows.W if estimator == "loo" else 0.0)
     gain = block_gain(rows)
     from_below = xp.flip(xp.cumulative_sum(xp.flip(gain, axis=-1), axis=-1), axis=-1)
     total = from_below - gain + harmonic_difference(xp, rows.N[..., -1:], rows.W + 0 * rows.N[..., -1:])

@@ -23,6 +23,7 @@ import numpy as np
 from abstain._arrays import Array
 from abstain.core import areas, points
 from abstain.core.estimators import (
+    all_lone,
     area,
     area_terms,
     asymptotic_oracle,
@@ -129,6 +130,10 @@ def _expected_terms(rows: Rows) -> tuple[Array, Array]:
     """Of (S - L) g + L (1 - a g / m), a = N - m, g = H_N - H_a extended by the digamma function."""
     from scipy.special import polygamma
 
+    if all_lone(rows):
+        square = 1 / np.square(rows.N)
+        trigamma = polygamma(1, rows.N[..., -1:] + 1) + np.cumsum(square[..., ::-1], axis=-1)[..., ::-1]
+        return -rows.S * square, trigamma * (rows.S - rows.L * rows.N) + rows.L
     above, mass, loss_above = rows.N - rows.m, _some(rows.m), rows.S - rows.L
     gain = block_gain(rows)
     change = -rows.m / _some(rows.N) ** 2  # of the trigamma function from one row to the next

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +81,7 @@ class Part(NamedTuple):
     reached: dict[float, float]  # risk: the largest mass accepted within it
 
 
+@lru_cache(maxsize=64)
 def positions(total: Totals, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
     """Masses from the top at which to read, along all samples and along the right ones; (5, points) each."""
     n, W, w2, _ = whole_of(total)
