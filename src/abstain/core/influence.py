@@ -89,7 +89,10 @@ def of_area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") ->
 
 def centred(rows: Rows, raw: Influence) -> Influence:
     """Take the mean off the derivatives: mass given to one sample is taken from all."""
-    mean = np.sum(rows.m * raw.const + rows.L * raw.slope, axis=-1, keepdims=True) / rows.W
+    if rows.m.ndim == 1:  # no copies
+        mean = (rows.m @ raw.const + rows.L @ raw.slope) / rows.W
+    else:
+        mean = np.sum(rows.m * raw.const + rows.L * raw.slope, axis=-1, keepdims=True) / rows.W
     return raw._replace(const=raw.const - mean)
 
 

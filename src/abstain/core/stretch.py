@@ -72,7 +72,8 @@ def tables_by(
         l = loss[here].astype(np.float64, copy=False)
         w = None if weight is None else weight[here].astype(np.float64, copy=False)
         m, L, squares, fourths = _sums_of_rows(l, w, starts, zero_one)
-        rows = Rows(m, L, N + np.cumsum(m), S + np.cumsum(L), W, np, False)
+        accepted = stops[first:last].astype(np.float64) if w is None else N + np.cumsum(m)
+        rows = Rows(m, L, accepted, S + np.cumsum(L), W, np, False)
         yield Table(rows, squares, fourths)
         first, begin, N, S = last, int(stops[last - 1]), float(rows.N[-1]), float(rows.S[-1])
 
@@ -87,7 +88,7 @@ def _sums_of_rows(
 
     def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
         if zero_one:
-            return [total(x), *most * [total(x * l)]]
+            return [total(x), *most * [total(l if w is None else x * l)]]
         found = [x]
         for _ in range(most):
             found.append(found[-1] * l)
@@ -202,20 +203,21 @@ def _stretch(
 ) -> Stretch:
     """`ranked`: does the metric weigh losses by their ranks?"""
     rows = table.rows
-    masses = float(rows.m.sum()), float(rows.L.sum())
-    centre = float(np.sum(rows.m * const + rows.L * slope))
     fourth = _powers(4, table.fourths, const, slope)
-    if all(
-        x is y for x, y in zip(table.squares, table.fourths)
-    ):  # unit weights: the lower powers are among them
+    if all(x is y for x, y in zip((rows.m, rows.L, *table.squares), (*table.fourths[:2], *table.fourths))):
+        # weights of 1: all lower powers are among them
         second = np.asarray([fourth[_TRIPLES[4].index((i, j, 4 - i - j))] for i, j, _ in _TRIPLES[2]])
+        mass, loss, centre = (float(second[_TRIPLES[2].index(t)]) for t in ((0, 0, 2), (0, 1, 1), (1, 0, 1)))
     else:
         second = _powers(2, table.squares, const, slope)
+        mass, loss = float(np.sum(rows.m)), float(np.sum(rows.L))
+        centre = float(np.sum(rows.m * const + rows.L * slope))
     weights = np.zeros(10)
-    for start, mass, p in ((0, rows.m, 4), (5, rows.L, 1), (7, table.squares[2], 2)):
-        means = _means(mass, slope, p if ranked else 0)
-        weights[start : start + len(means)] = means
-    return Stretch(*terms, *masses, up, down, centre, second, fourth, weights)
+    weights[[0, 5, 7]] = mass, loss, second[_TRIPLES[2].index((0, 2, 0))]
+    if ranked:
+        weights[:5], weights[7:] = _means(rows.m, slope, 4), _means(table.squares[2], slope, 2)
+        weights[5:7] = weights[7:9] if rows.L is table.squares[2] else _means(rows.L, slope, 1)
+    return Stretch(*terms, mass, loss, up, down, centre, second, fourth, weights)
 
 
 def _powers(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
