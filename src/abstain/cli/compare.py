@@ -129,7 +129,6 @@ def compared_by_files(
 ) -> tuple[Comparison, list[str]]:
     """Two tables of the same samples, range by range on disk."""
     from abstain.engines import files as engine
-    from abstain.engines.paired import ranked
     from abstain.metrics.registry import by_name
 
     asked = by_name(metric)
@@ -140,12 +139,10 @@ def compared_by_files(
         raise click.UsageError("--engine files compares columns of losses and confidences.")
     first, second = ((own["confidence"], own["loss"]) for own in columns)
     weight = {key: columns[0][key] for key in ("sample_weight",) if key in columns[0]}
-    path, other = files.values()
-    found = engine.compare(
-        path, other=other, first=first, second=second, memory=how.memory, **weight, **dict(asked.options)
-    )
-    one, two = files
-    return ranked((one, two), found, asked, level), []
+    (one, path), (two, other) = files.items()
+    sides: dict[str, Any] = {"first": first, "second": second, "other": other, "names": (one, two)}
+    means = {"memory": how.memory, "level": level}
+    return engine.compare(path, **sides, **means, **weight, **dict(asked.options)), []
 
 
 def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) -> None:

@@ -100,17 +100,12 @@ def default_engine(file: str, how: Reading) -> str:
 
 def evaluated_by(engine: str, file: str, how: Reading, options: dict[str, Any]) -> Evaluation:
     """Files, Dask or Spark compute; columns are found by the same names as in memory."""
-    from abstain.engines.finish import engine as table_by
-
     columns = table_columns(file, how)
     module = importlib.import_module(f"abstain.engines.{engine}")
-    outputs = {"logits": columns.pop("logits")} if "logits" in columns else {}
-    asked = columns | options
+    asked = columns | {key: options[key] for key in ("metrics", "scores", "losses", "level")}
     means = {"memory": how.memory} if engine == "files" else {}
-    table = table_by(lambda data, **own: module.evaluate(data, **own | outputs | means))(
-        logits=os.path.abspath(file), **asked
-    )
-    if outputs:
+    table: Evaluation = module.evaluate(os.path.abspath(file), **asked, **means)
+    if "logits" in columns:
         return table
     # the names that memory gives to columns of losses and confidences
     entries = tuple(replace(entry, score="confidence", loss="loss") for entry in table.entries)
@@ -146,13 +141,10 @@ def table_columns(file: str, how: Reading) -> dict[str, Any]:
 def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
     """A stream of constant size: the value lies for certain between the two ends."""
     from abstain.engines import Sketch
-    from abstain.engines.plan import fields_for
-    from abstain.engines.read import batches
+    from abstain.engines.read import batches, question
 
     score, loss = ("max_softmax", "zero_one") if "logits" in columns else ("confidence", "loss")
-    if "labels" in columns:
-        columns["label"] = columns.pop("labels")
-    fields = fields_for("evaluate", {key: value for key, value in columns.items() if key != "groups"})
+    fields = question("evaluate", columns | {"groups": None})
     sketch = Sketch()
     for part in find_files("evaluate", file):
         for batch in batches("evaluate", part, fields):
