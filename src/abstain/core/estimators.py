@@ -224,16 +224,14 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     xp = rows.xp
     if estimator == "2sele":
         return 2 * row_weights(rows, "sele", ties)
-    above = rows.N - rows.m
-    below = rows.W - rows.N
-    mass = xp.where(rows.m > 0, rows.m, 1.0)
+    if estimator == "sele":
+        return (rows.W - rows.N + (rows.m if ties == "threshold" else (rows.m + 1) / 2)) / rows.W
+    if ties == "threshold" and estimator != "log":
+        return _threshold_weights(rows, estimator)
+    above, mass = rows.N - rows.m, xp.where(rows.m > 0, rows.m, 1.0)
     if estimator == "log":
         mean_log = log_factorial_difference(xp, above, rows.N) / mass
         return xp.log(rows.W + 1) - mean_log
-    if estimator == "sele":
-        return (below + (rows.m if ties == "threshold" else (rows.m + 1) / 2)) / rows.W
-    if ties == "threshold":
-        return _threshold_weights(rows, estimator)
     gain = block_gain(rows)
     from_below = xp.flip(xp.cumulative_sum(xp.flip(gain, axis=-1), axis=-1), axis=-1)
     total = from_below - gain + harmonic_difference(xp, rows.N[..., -1:], rows.W + 0 * rows.N[..., -1:])

@@ -15,13 +15,13 @@ only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array
-from abstain.core import areas, points, sorting
+from abstain.core import areas, points
 from abstain.core.estimators import (
     area,
     area_terms,
@@ -32,7 +32,7 @@ from abstain.core.estimators import (
     oracle_area,
     row_weights,
 )
-from abstain.core.rows import Blocks, Rows, rows_of_blocks
+from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, ranking_of, rows_of_blocks
 from abstain.core.sorting import is_zero_one
 
 
@@ -449,6 +449,11 @@ def _parts_of_rows(rows: Rows, options: Options, known: float | None) -> Parts:
     }
 
 
+def weighed_by(metric: str, options: Options) -> str | None:
+    """The estimator whose rank weights a metric gives its losses; None where every loss counts the same."""
+    return {"augrc": "sele"}.get(metric, options.estimator if metric in ("aurc", "e_aurc", "naurc") else None)
+
+
 class Values(NamedTuple):
     """An estimate and, for each sample in the order given, its influence and its rank weight (0: no ranks weigh)."""
 
@@ -464,36 +469,53 @@ def values(
     confidence: np.ndarray,
     weight: np.ndarray | None = None,
     options: Options = DEFAULT,
+    ranked: Ranked | None = None,
+    by_loss: Ranked | None = None,
 ) -> Values:
-    """Estimate and the influence of each sample, in the order given."""
-    ranked = _Ranked(loss, confidence, weight)
+    """Estimate and the influence of each sample, in the order given; rankings that are known need no sort."""
+    ranked = Ranked(ranking_of(confidence), loss, weight) if ranked is None else ranked
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
-    if has_row_form(metric, is_zero_one(loss)):
+    if is_zero_one(loss):
         known = None
         if not whole and metric in ("oracle_aurc", "e_aurc", "naurc"):
             known = float(oracle_area(np, loss.astype(np.float64), weight, options.estimator))
         line = ranked.spread_out(of_rows(metric, ranked.rows, options, known))
         parts = _parts_of_rows(ranked.rows, options, known)
     else:
-        by_loss = _Ranked(loss, -loss.astype(np.float64), weight, grouped=whole)
-        best, ties = by_loss.rows, "expected" if whole else "threshold"
+        best, ties = by_loss or ranked, "expected" if whole else "threshold"
+        if by_loss is None and not has_row_form(metric, False):
+            best = best_ranked(loss, weight, whole)
+        risk = ranked.rows.S[-1] / ranked.rows.W[0]
         parts = {
-            "area": cache(lambda: ranked.spread_out(of_area(ranked.rows, options.estimator, options.ties))),
-            "risk": lambda: ranked.spread_out(of_risk(ranked.rows)),
-            "oracle": cache(lambda: by_loss.spread_out(of_area(best, options.estimator, ties))),
-            "half": lambda: ranked.spread_out(of_half_mass_area(ranked.rows)),
-            "half_best": lambda: by_loss.spread_out(of_half_mass_area(best)),
+            "area": lambda: ranked.area(options.estimator, options.ties),
+            "risk": lambda: Influence(risk, loss, np.zeros(1)),  # its mean is taken off piece by piece
+            "augrc": lambda: ranked.area("sele", options.ties),
+            "oracle": lambda: best.area(options.estimator, ties),
+            "half": lambda: ranked.half(),
+            "half_best": lambda: best.half(),
         }
-        line = _combine(metric, parts)
-    by_rank = {"augrc": "sele"} | dict.fromkeys(("aurc", "e_aurc", "naurc"), options.estimator)
-    rank_weight, times = np.ones(len(loss)), 0.0
-    if metric in by_rank:
-        rank_weight = ranked.given(row_weights(ranked.rows, by_rank[metric], options.ties)[ranked.place])
-        times = 1.0
+        line = _combine_in_pieces(metric, parts, len(loss))
+    by_rank = weighed_by(metric, options)
+    rank_weight, times = ranked.weights(by_rank, options.ties), float(by_rank is not None)
     if metric == "naurc":
         room = float(parts["risk"]().estimate - parts["oracle"]().estimate)
         times = 1 / room if room > _TINY else 0.0
     return Values(float(line.estimate), line.const, rank_weight, times)
+
+
+def _combine_in_pieces(metric: str, parts: Parts, n: int) -> Influence:
+    """`_combine` of influences held as one constant per sample, a cacheful at a time."""
+    own, estimate = np.empty(n), np.nan
+    for a in range(0, n, CHUNK):
+
+        def piece(name: str, a: int = a) -> Influence:
+            line = parts[name]()
+            const = line.const[a : a + CHUNK]
+            return Influence(line.estimate, const - line.estimate if name == "risk" else const, line.slope)
+
+        line = _combine(metric, {name: partial(piece, name) for name in parts})
+        own[a : a + CHUNK], estimate = line.const, line.estimate
+    return Influence(estimate, own, np.zeros(1))
 
 
 def _combine(metric: str, part: Parts) -> Influence:
@@ -516,32 +538,71 @@ def _combine(metric: str, part: Parts) -> Influence:
     return ratio(excess, minus(risk, best), _TINY * np.abs(risk.estimate))
 
 
-class _Ranked:
-    """Samples in the order of a key, with the rows they fall into and the way back."""
+class Ranked:
+    """One loss along one ranking: the rows its samples fall into, the way back, and what was worked out of it."""
 
-    def __init__(
-        self, loss: np.ndarray, key: np.ndarray, weight: np.ndarray | None, grouped: bool = True
-    ) -> None:
-        # ungrouped: the oracle's order, equal losses by weight, so that no order of entry shows
-        self.order = sorting.order_of(key) if grouped or weight is None else np.lexsort((weight, -key))
-        ranked = key[self.order]
-        ends = np.ones(len(ranked), dtype=bool)
-        if grouped:
-            np.not_equal(ranked[1:], ranked[:-1], out=ends[:-1])
-        self.place = np.cumsum(ends) - ends
-        self.loss = loss[self.order].astype(np.float64)
-        w = np.ones(len(ranked)) if weight is None else weight[self.order].astype(np.float64)
-        m, L = (np.bincount(self.place, x, minlength=self.place[-1] + 1) for x in (w, w * self.loss))
+    def __init__(self, ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None = None) -> None:
+        self.ranking = ranking
+        order, stops = ranking
+        self.loss = loss[order].astype(np.float64, copy=False)
+        w = np.ones(len(order)) if weight is None else weight[order].astype(np.float64, copy=False)
+        m, L, self.place = w, self.loss if weight is None else w * self.loss, None
+        if len(stops) < len(order):
+            counts = np.diff(stops, prepend=0)
+            self.place = np.repeat(np.arange(len(stops)), counts)
+            m, L = (np.add.reduceat(x, stops - counts) for x in (m, L))
         N, S = np.cumsum(m), np.cumsum(L)
         self.rows = Rows(m, L, N, S, N[-1:], np, False)
+        self._known: dict[Any, Any] = {}
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives, worked out once."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def of_members(self, by_row: np.ndarray) -> np.ndarray:
+        """What each ranked sample reads at its row."""
+        return by_row if self.place is None else by_row[self.place]
 
     def spread_out(self, line: Influence) -> Influence:
         """One influence per sample, in the order given, held as constants."""
-        own = self.given(line.const[self.place] + line.slope[self.place] * self.loss)
-        return Influence(line.estimate, own, np.zeros_like(own))
+        own = self.given(self.of_members(line.const) + self.of_members(line.slope) * self.loss)
+        return Influence(line.estimate, own, np.zeros(1))
 
     def given(self, values: np.ndarray) -> np.ndarray:
         """Values of ranked samples in the order given."""
         back = np.empty_like(values)
-        back[self.order] = values
+        back[self.ranking.order] = values
         return back
+
+    def area(self, estimator: str, ties: str) -> Influence:
+        """An area with the influence of each sample, in the order given."""
+        found: Influence = self.once(
+            ("area", estimator, ties), lambda: self.spread_out(of_area(self.rows, estimator, ties))
+        )
+        return found
+
+    def half(self) -> Influence:
+        """The area behind the rejection ratio, likewise."""
+        found: Influence = self.once("half", lambda: self.spread_out(of_half_mass_area(self.rows)))
+        return found
+
+    def weights(self, estimator: str | None, ties: str) -> np.ndarray:
+        """The rank weight of each sample, in the order given; 1 without an estimator."""
+        if estimator is None:
+            return np.ones(len(self.loss))
+        return np.asarray(
+            self.once(
+                ("weights", estimator, ties),
+                lambda: self.given(self.of_members(row_weights(self.rows, estimator, ties))),
+            )
+        )
+
+
+def best_ranked(loss: np.ndarray, weight: np.ndarray | None, whole: bool) -> Ranked:
+    """The order of least area. Fractional weights are no repetitions: every sample is a row, equal losses by weight."""
+    if whole or weight is None:
+        return Ranked(ranking_of(-loss.astype(np.float64)), loss, weight)
+    order = np.lexsort((weight, loss))
+    return Ranked(Ranking(order, np.arange(1, len(order) + 1)), loss, weight)

@@ -96,28 +96,24 @@ def _sums_of_rows(
     return *powers(w, 1), powers(square, 2), powers(square * square, 4)
 
 
-def totals_of_samples(
-    loss: np.ndarray,
-    weight: np.ndarray | None,
-    zero_one: bool,
-    idle: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0),
-) -> Totals:
+def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Totals:
     """The totals before anything is ranked."""
     n = len(loss)
     if weight is None and zero_one:
         wrong = float(np.count_nonzero(loss))
-        return Totals(n, float(n), wrong, (n, *2 * [wrong]), (n, *4 * [wrong]), True, idle=idle)
+        return Totals(n, float(n), wrong, (n, *2 * [wrong]), (n, *4 * [wrong]), True)
     l = loss.astype(np.float64, copy=False)
     w = np.ones(n) if weight is None else weight.astype(np.float64, copy=False)
-    sums = {}
-    for p, most in ((1, 1), (2, 2), (4, 4)):
-        x = w**p
-        for j in range(most + 1):
-            sums[p, j] = float(np.sum(x))
+    square = w * w
+    sums = []
+    for x, most in ((w, 1), (square, 2), (square * square, 4)):
+        sums.append([float(np.sum(x))])
+        for _ in range(most):
             x = x * l
-    squares, fourths = (tuple(sums[p, j] for j in range(p + 1)) for p in (2, 4))
+            sums[-1].append(float(np.sum(x)))
     whole = weight is None or bool(np.all(w == np.floor(w)))
-    return Totals(n, sums[1, 0], sums[1, 1], squares, fourths, zero_one, bool((l < 0).any()), whole, idle)
+    mass, squares, fourths = (tuple(x) for x in sums)
+    return Totals(n, *mass, squares, fourths, zero_one, bool(l.min() < 0), whole)
 
 
 def table_of_blocks(blocks: Blocks) -> Table:
@@ -168,7 +164,7 @@ def area_stretch(table: Table, estimator: str = "harmonic", ties: str = "thresho
         own = 1 / others if estimator == "loo" and others > 0 else 0.0  # left out for the top row alone
         up[1] = float(slope[0]) + own
     terms = float(np.sum(area_terms(rows, estimator, ties)))
-    loo = float(np.sum(area_terms(rows, "loo", ties)))
+    loo = math.nan if estimator in ("sele", "2sele") else float(np.sum(area_terms(rows, "loo", ties)))
     return _stretch(table, (terms, loo), const, slope, up=(up[0], up[1]))
 
 

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +22,25 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
 from abstain._progress import bars
 from abstain.core.estimators import oracle_area
+from abstain.core.influence import Ranked, best_ranked
 from abstain.core.rows import Blocks, Ranking, ranking_of
-from abstain.core.sorting import is_zero_one
-from abstain.core.stretch import Totals, table_of_blocks, tables_by, totals_of, totals_of_samples
+from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.evaluation.results import Entry, Evaluation, TopTies
-from abstain.inference import interval
-from abstain.inference.evidence import Asked, Evidence, asked_for, estimate, evidence_of, part_of, together
+from abstain.inference.evidence import (
+    POINTS,
+    Asked,
+    Evidence,
+    Part,
+    asked_for,
+    estimate,
+    part_of,
+    together,
+)
+from abstain.inference.influence import Units, facts, gather, spread_by_sample, totals
+from abstain.inference.intervals import evidence_of_blocks, interval_of_units
+from abstain.inference.limits import interval_of
 from abstain.inference.results import Interval
 from abstain.metrics._sample import prepare
 from abstain.metrics.groups import group_codes
@@ -218,16 +230,19 @@ def _find_engine(name: str | Engine) -> Engine:
 # from evidence to the table -------------------------------------------------------------------------------
 
 Key = tuple[str, str, Any]  # score, loss, group (None: all samples)
-_SUMS_SUFFICE = ("aurc", "augrc", "risk", "risk_at_coverage", "coverage_at_risk")  # for losses other than 0/1
 
 
 def asked_of(metrics: Sequence[Metric]) -> list[Asked]:
     """What to gather for these metrics: one question for each estimator and rule for ties."""
+    return [asked_for(kind) for kind in _by_estimator(metrics)] or [Asked()]
+
+
+def _by_estimator(metrics: Sequence[Metric]) -> list[list[tuple[str, dict[str, Any]]]]:
     kinds: dict[tuple[Any, Any], list[tuple[str, dict[str, Any]]]] = {}
     for metric in metrics:
         options = dict(metric.options)
         kinds.setdefault((options.get("estimator"), options.get("ties")), []).append((metric.name, options))
-    return [asked_for(asked) for asked in kinds.values()]
+    return list(kinds.values())
 
 
 def evaluation_of(
@@ -239,19 +254,17 @@ def evaluation_of(
     top_ties: Sequence[TopTies] = (),
     notes: Sequence[str] = (),
     abstained: float = 0.0,
-    from_samples: Callable[[Key, Metric], Interval | None] = lambda key, metric: None,
+    measured: Mapping[tuple[Key, str], Interval | Exception] = MappingProxyType({}),
 ) -> Evaluation:
     """The table of any evidence: that of memory, of block tables, of engines.
 
     `found` holds, for each score, loss and group, evidence for every question of `asked_of(metrics_for(...))`.
-    `from_samples` may answer where sums over rows cannot (clusters, oracles of losses other than 0/1).
+    `measured` holds, by the metric's key, what sums over rows cannot tell (clusters, oracles of other losses).
     """
     scores, losses, groups = (tuple(dict.fromkeys(key[i] for key in found)) for i in range(3))
-    zero_one = {
-        name: all(e[0].total.zero_one for (_, l, _), e in found.items() if l == name) for name in losses
-    }
+    zero_one = {l: all(e[0].total.zero_one for key, e in found.items() if key[1] == l) for l in losses}
     entries = [
-        _entry(metric, key, found[key], level, from_samples)
+        _entry(metric, key, found[key], level, measured.get((key, metric.key)))
         for group in groups
         for loss in losses
         for metric in metrics_for(metrics, zero_one[loss])
@@ -263,39 +276,33 @@ def evaluation_of(
 
 
 def _entry(
-    metric: Metric,
-    key: Key,
-    evidence: Sequence[Evidence],
-    level: float,
-    from_samples: Callable[[Key, Metric], Interval | None],
+    metric: Metric, key: Key, evidence: Sequence[Evidence], level: float, found: Interval | Exception | None
 ) -> Entry:
     score, loss, group = key
     total = evidence[0].total
     n = total.n + total.idle[0]
+    head = (score, loss, metric.key, metric.label, metric.lower_is_better)
 
-    def entry(value: float | None, *spread: Any, reason: str | None = None) -> Entry:
-        head = (score, loss, metric.key, metric.label, metric.lower_is_better, value)
-        return Entry(*head, *spread, n=n, group=group, reason=reason)
+    def without(reason: str, value: float | None = None) -> Entry:
+        return Entry(*head, value, n=n, group=group, reason=reason)
 
     if metric.needs_zero_one and not total.zero_one:
-        return entry(None, reason="needs a 0/1 loss")
+        return without("needs a 0/1 loss")
     if metric.needs_both and total.S in (0, total.W):
-        return entry(None, reason=ONE_KIND)
-    found, reason = None, None
-    for measure in (from_samples, lambda key, metric: _from_sums(metric, evidence, level)):
-        try:
-            found = found or measure(key, metric)
-        except (InputError, InfeasibleError) as problem:
-            reason = reason or str(problem).partition(": ")[2]
-    if found is None or reason:
-        return entry(found and found.estimate, reason=reason)
+        return without(ONE_KIND)
+    try:
+        if isinstance(found, Exception):
+            raise found
+        found = found or _from_sums(metric, evidence, level)
+    except (InputError, InfeasibleError) as problem:
+        return without(str(problem).partition(": ")[2])
     if n < 2:
-        reason = "needs at least two samples (or clusters) to see any spread, got one."
-        return entry(found.estimate, reason=reason)
+        return without("needs at least two samples (or clusters) to see any spread, got one.", found.estimate)
     finite = np.isfinite([found.low, found.high]).all()  # a limit at infinity says nothing
     if not finite or (found.standard_error == 0 and found.centre != "bound" and found.method != "pointwise"):
-        return entry(found.estimate, reason="no interval: the samples show no spread")
-    return entry(found.estimate, found.standard_error, found.low, found.high, found.method)
+        return without("no interval: the samples show no spread", found.estimate)
+    spread = (found.standard_error, found.low, found.high, found.method)
+    return Entry(*head, found.estimate, *spread, n=n, group=group)
 
 
 def _from_sums(metric: Metric, evidence: Sequence[Evidence], level: float) -> Interval:
@@ -342,13 +349,11 @@ def evaluate_blocks(
     wanted = None if metrics is None else [by_name(m) for m in metrics]
     found, curves, ties = {}, [], {}
     for (score, loss), blocks in tables.items():
-        table, n = table_of_blocks(blocks), int(blocks.count.sum())
-        whole = bool(np.all(blocks.mass == np.floor(blocks.mass)))
-        total = totals_of([table], n, blocks.zero_one, bool((blocks.loss_sum < 0).any()), whole)
-        asks = asked_of(metrics_for(wanted, blocks.zero_one))
-        found[score, loss, None] = [evidence_of([table], total, asked) for asked in asks]
-        curves.append((score, loss, thinned(score, table.rows.N / total.W, table.rows.risk)))
-        ties[score] = TopTies(score, int(blocks.count[-1]), n)
+        kinds = _by_estimator(metrics_for(wanted, blocks.zero_one))
+        found[score, loss, None] = [evidence_of_blocks(blocks, kind) for kind in kinds]
+        rows = blocks.rows()
+        curves.append((score, loss, thinned(score, rows.N / rows.W, rows.risk)))
+        ties[score] = TopTies(score, int(blocks.count[-1]), int(blocks.count.sum()))
     return evaluation_of(
         found, metrics=wanted, level=level, curves=curves, top_ties=list(ties.values()), abstained=abstained
     )
@@ -442,133 +447,151 @@ def evaluate(
         return evaluate_blocks(answer, metrics=wanted, level=level)
     vectors = _gather(logits, labels, probs, loss, confidence, scores=scores, losses=losses)
     columns = {name: _column(name, values, vectors.n) for name, values in along.items()}
-    return _Memory(vectors, columns, wanted, level).evaluation(progress)
+    return _in_memory(vectors, columns.pop("groups"), columns, wanted, level, progress)
 
 
-class _Memory:
-    """Checked vectors of all answered samples, and what each group of them holds."""
+class _Part(NamedTuple):
+    """All samples, or those of a group: checked units of each loss, and the confidences of the answered ones."""
 
-    def __init__(
-        self,
-        vectors: Vectors,
-        columns: dict[str, np.ndarray | None],
-        wanted: list[Metric] | None,
-        level: float,
-    ) -> None:
-        self.vectors, self.columns, self.wanted, self.level = vectors, columns, wanted, level
-        weight, away, groups = (columns[k] for k in ("sample_weight", "abstained", "groups"))
-        some_loss, some_score = next(iter(vectors.losses.values())), next(iter(vectors.scores.values()))
-        checked = {k: prepare("evaluate", l, some_score, weight, away) for k, l in vectors.losses.items()}
-        self.losses = {name: sample.loss for name, sample in checked.items()}
-        self.scores = {
-            k: prepare("evaluate", some_loss, g, weight, away).confidence for k, g in vectors.scores.items()
-        }
-        self.weight = next(iter(checked.values())).weight
-        self.answered = np.ones(vectors.n, dtype=bool) if away is None else ~away.astype(bool)
-        if weight is not None:
-            self.answered &= weight > 0
-        self.labels, self.codes = ([], None) if groups is None else group_codes("evaluate", groups)
-        self.labels = [MISSING if label is None else label for label in self.labels]
+    losses: dict[str, Units]
+    scores: dict[str, np.ndarray]
+    totals: dict[str, Totals]
 
-    def evaluation(self, progress: bool | None) -> Evaluation:
-        found: dict[Key, list[Evidence]] = {}
-        curves: dict[tuple[str, str], CurveLine] = {}
-        totals = {(None, name): self._total(loss, None) for name, loss in self.losses.items()}
-        work = len(self.scores) * len(self.losses)
-        with bars(progress if progress or self.vectors.n >= _BAR_FROM else False) as shown:
-            for score, confidence in self.scores.items():
-                rankings = dict(self._rankings(confidence))
-                for name, loss in self.losses.items():
-                    for group, ranking in rankings.items():
-                        if (group, name) not in totals:
-                            totals[group, name] = self._total(loss, group, ranking.order)
-                        total = totals[group, name]
-                        cell, line = self._cell(ranking, loss, total, totals[None, name].zero_one)
-                        found[score, name, group] = cell
-                        if group is None:
-                            curves[score, name] = thinned(score, line[0] / _mass(total), line[1] / line[0])
-                    shown.advance("evaluating", 1, work)
-        ties = [
-            TopTies(name, int(np.count_nonzero(g == g.max())), len(g))
-            for name, g in self.vectors.scores.items()
-        ]
-        notes = [f"{t.tied:,} of {t.n:,} samples tie at the top of {t.score}." for t in ties if t.tied > 1]
-        total = next(iter(totals.values()))
-        return evaluation_of(
-            found,
-            metrics=self.wanted,
-            level=self.level,
-            curves=[(s, l, curves[s, l]) for l in self.losses for s in self.scores],
-            top_ties=ties,
-            notes=[*self.vectors.notes, *notes],
-            abstained=total.idle[1] / _mass(total),
-            from_samples=self._from_samples,
-        )
 
-    def _rankings(self, confidence: np.ndarray) -> Iterator[tuple[Any, Ranking]]:
-        """The order of all samples, and of each group, which stands in it already."""
-        ranking = ranking_of(confidence)
-        yield None, ranking
-        if self.codes is not None:
-            codes = self.codes[self.answered][ranking.order]
-            by_group = ranking.order[np.argsort(codes, kind="stable")]
-            parts = np.split(by_group, np.cumsum(np.bincount(codes, minlength=len(self.labels)))[:-1])
-            for label, order in zip(self.labels, parts):
-                if len(order):
-                    yield label, ranking_of(confidence, order)
+def _part(vectors: Vectors, columns: dict[str, np.ndarray | None], here: Any = slice(None)) -> _Part:
+    along: dict[str, Any] = {name: x if x is None else x[here] for name, x in columns.items()}
+    some_loss, some_score = (next(iter(x.values()))[here] for x in (vectors.losses, vectors.scores))
+    losses = {k: gather("evaluate", "risk", l[here], some_score, **along) for k, l in vectors.losses.items()}
+    del along["clusters"]
+    checked = {k: prepare("evaluate", some_loss, g[here], **along) for k, g in vectors.scores.items()}
+    confidences = {name: sample.confidence for name, sample in checked.items()}
+    return _Part(losses, confidences, {name: totals(units) for name, units in losses.items()})
 
-    def _total(self, loss: np.ndarray, group: Any, members: np.ndarray | slice = slice(None)) -> Totals:
-        own = loss[members]
-        idle = ~self.answered & self._of(group)
-        w = np.ones(1) if self.columns["sample_weight"] is None else self.columns["sample_weight"]
-        w = np.broadcast_to(w, idle.shape)[idle].astype(np.float64)
-        away = (len(w), float(w.sum()), float((w**2).sum()), float((w**4).sum()))
-        weight = None if self.weight is None else self.weight[members]
-        return totals_of_samples(own, weight, is_zero_one(own), away)
 
-    def _of(self, group: Any) -> np.ndarray:
-        """Which of all samples belong to a group."""
-        if group is None or self.codes is None:
-            return np.ones(self.vectors.n, dtype=bool)
-        return np.asarray(self.codes == self.labels.index(group))
+def _in_memory(
+    vectors: Vectors,
+    groups: np.ndarray | None,
+    columns: dict[str, np.ndarray | None],
+    wanted: list[Metric] | None,
+    level: float,
+    progress: bool | None,
+) -> Evaluation:
+    labels, codes = ([], None) if groups is None else group_codes("evaluate", groups)
+    named = [MISSING if label is None else label for label in labels]
+    parts = {None: _part(vectors, columns)}
+    parts |= {label: _part(vectors, columns, codes == k) for k, label in enumerate(named)}
+    whole = next(iter(parts[None].losses.values()))
+    if codes is not None and whole.kept is not None:
+        codes = codes[whole.kept]
+    metrics = {name: metrics_for(wanted, units.zero_one) for name, units in parts[None].losses.items()}
+    best: dict[Any, Ranked] = {}
+    cells: dict[Key, _Cell] = {}
+    shown_from = progress if progress or vectors.n >= _BAR_FROM else False
+    with bars(shown_from) as shown:
+        for score, confidence in parts[None].scores.items():
+            for group, ranking in _rankings(confidence, named, codes):
+                for name, units in parts[group].losses.items():
+                    if not units.zero_one and (group, name) not in best:
+                        best[group, name] = best_ranked(units.loss, units.weight, units.whole)
+                    own = units._replace(
+                        confidence=parts[group].scores[score], by_loss=best.get((group, name))
+                    )
+                    total = parts[group].totals[name]
+                    cells[score, name, group] = _measured(score, own, total, ranking, metrics[name], level)
+            shown.advance("evaluating", 1, len(vectors.scores))
+    ties = [TopTies(k, int(np.count_nonzero(g == g.max())), len(g)) for k, g in vectors.scores.items()]
+    notes = [f"{t.tied:,} of {t.n:,} samples tie at the top of {t.score}." for t in ties if t.tied > 1]
+    total = next(iter(cells.values())).evidence[0].total
+    return evaluation_of(
+        {key: cell.evidence for key, cell in cells.items()},
+        metrics=wanted,
+        level=level,
+        curves=[(s, l, cells[s, l, None].curve) for l in vectors.losses for s in vectors.scores],
+        top_ties=ties,
+        notes=[*vectors.notes, *notes],
+        abstained=total.idle[1] / (total.W + total.idle[1]),
+        measured={(key, m): found for key, cell in cells.items() for m, found in cell.measured.items()},
+    )
 
-    def _cell(
-        self, ranking: Ranking, loss: np.ndarray, total: Totals, zero_one: bool
-    ) -> tuple[list[Evidence], tuple[np.ndarray, np.ndarray]]:
-        """Evidence for every question, and the curve as mass and loss accepted, from one walk along the ranking."""
-        asks = asked_of(metrics_for(self.wanted, zero_one))
-        parts: list[list[Any]] = [[] for _ in asks]
-        curve = []
-        for table in tables_by(ranking, loss, self.weight, total.zero_one):
-            for asked, own in zip(asks, parts):
-                own.append(part_of(table, total, asked))
-            curve.append((table.rows.N, table.rows.S))
-        N, S = (np.concatenate(column) for column in zip(*curve))
-        evidence = []
+
+def _rankings(
+    confidence: np.ndarray, labels: list[Any], codes: np.ndarray | None
+) -> Iterator[tuple[Any, Ranking]]:
+    """The order of all samples, and of each group, which stands in it already."""
+    ranking = ranking_of(confidence)
+    yield None, ranking
+    if codes is None:
+        return
+    counts = np.bincount(codes, minlength=len(labels))
+    starts = np.cumsum(counts) - counts
+    by_group = np.argsort(codes, kind="stable")
+    within = np.empty_like(by_group)  # the place of each sample in its own group
+    within[by_group] = np.arange(len(codes)) - np.repeat(starts, counts)
+    ranked = ranking.order[np.argsort(codes[ranking.order], kind="stable")]
+    for label, start, count in zip(labels, starts, counts):
+        order = ranked[start : start + count]
+        yield label, Ranking(within[order], ranking_of(confidence, order).stops)
+
+
+class _Cell(NamedTuple):
+    """What one ranking says of one loss: evidence, intervals that need the samples, and the curve."""
+
+    evidence: list[Evidence]
+    measured: dict[str, Interval | Exception]
+    curve: CurveLine
+
+
+def _measured(
+    score: str, units: Units, total: Totals, ranking: Ranking, metrics: list[Metric], level: float
+) -> _Cell:
+    """All metrics of one loss along one ranking."""
+    by_rows = units.zero_one and units.independent and units.kept is None
+    asks = asked_of([m for m in metrics if by_rows or m.name in POINTS])
+    if not by_rows:
+        units = units._replace(ranked=Ranked(ranking, units.loss, units.weight))
+    if by_rows or asks != [Asked()]:
+        evidence, N, S = _evidence(units, total, ranking, asks)
+    else:
+        assert units.ranked is not None
+        evidence, (N, S) = [Evidence(total, asks[0], {}, (), {})], units.ranked.rows[2:4]
+    measured = {} if by_rows else dict(_by_sample(units, total, metrics, level))
+    return _Cell(evidence, measured, thinned(score, N / units.total, S / N))
+
+
+def _evidence(
+    units: Units, total: Totals, ranking: Ranking, asks: list[Asked]
+) -> tuple[list[Evidence], np.ndarray, np.ndarray]:
+    """Evidence for every question, and mass and loss accepted at each row, from one walk along the ranking."""
+    parts: list[list[Part]] = [[] for _ in asks]
+    accepted = []
+    for table in tables_by(ranking, units.loss, units.weight, units.zero_one):
+        accepted.append((table.rows.N, table.rows.S))
         for asked, own in zip(asks, parts):
-            best = None
-            if not total.whole and total.zero_one and "area" in asked.areas:
-                members = ranking.order
-                best = float(
-                    oracle_area(np, loss[members].astype(float), self.weight[members], asked.estimator)
-                )
-            evidence.append(together(own, total, asked, best))
-        return evidence, (N, S)
-
-    def _from_samples(self, key: Key, metric: Metric) -> Interval | None:
-        """Where sums over rows cannot tell: clusters, and oracles of losses other than 0/1."""
-        score, name, group = key
-        loss, confidence = self.vectors.losses[name], self.vectors.scores[score]
-        idle = not self.answered.all()
-        graded = not (is_zero_one(loss) or metric.name in _SUMS_SUFFICE)
-        if self.columns["clusters"] is None and not graded and not (idle and metric.name == "augrc"):
-            return None
-        here = slice(None) if group is None else self._of(group)
-        along = {k: v if v is None else v[here] for k, v in self.columns.items() if k != "groups"}
-        options = dict(metric.options)
-        return interval(metric.name, loss[here], confidence[here], level=self.level, **along, **options)
+            own.append(part_of(table, total, asked))
+    best = None
+    evidence = []
+    for asked, own in zip(asks, parts):
+        if units.zero_one and not total.whole and "area" in asked.areas:
+            best = float(oracle_area(np, units.loss.astype(np.float64), units.weight, asked.estimator))
+        evidence.append(together(own, total, asked, best))
+    N, S = (np.concatenate(column) for column in zip(*accepted))
+    return evidence, N, S
 
 
-def _mass(total: Totals) -> float:
-    """Of all samples, abstained included."""
-    return total.W + total.idle[1]
+def _by_sample(
+    units: Units, total: Totals, metrics: list[Metric], level: float
+) -> Iterator[tuple[str, Interval | Exception]]:
+    """From the influence of each sample: clusters, abstentions, losses other than 0/1."""
+    known = facts(units, total)
+    for metric in metrics:
+        one_kind = metric.needs_both and total.S in (0, total.W)
+        if (metric.needs_zero_one and not units.zero_one) or one_kind:
+            continue
+        own = units._replace(metric=metric.name, options=dict(metric.options))
+        try:
+            if metric.name not in POINTS:
+                yield metric.key, interval_of(metric.name, spread_by_sample("evaluate", own), known, level)
+            elif not units.independent:
+                yield metric.key, interval_of_units(own, level, None, None)
+        except (InputError, InfeasibleError) as problem:
+            yield metric.key, problem

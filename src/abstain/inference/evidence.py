@@ -218,8 +218,6 @@ def estimate(
 
     `more` multiplies the variance of a point: what clusters add to it.
     """
-    if whole_of(found.total)[0] < 2:
-        raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
     if metric in POINTS:
         return _point(metric, found, level, more, options)
     if metric not in ("aurc", "augrc", "risk") and not found.total.zero_one:

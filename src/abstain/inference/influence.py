@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +12,11 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative
 from abstain.core import areas
 from abstain.core import influence as core_influence
-from abstain.core.estimators import ESTIMATORS, TIES, needs_whole_weights, oracle_area
+from abstain.core.estimators import ESTIMATORS, TIES, area, needs_whole_weights, oracle_area
 from abstain.core.influence import METRICS, Options, has_row_form
+from abstain.core.rows import ranking_of
 from abstain.core.sorting import is_zero_one
-from abstain.core.stretch import Sums, Table, Totals, tables_of, totals_of
+from abstain.core.stretch import Sums, Totals, tables_by, tables_of, totals_of_samples
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.inference.evidence import POINTS, Evidence, asked_for, evidence_of, evidence_spread, facts_of
 from abstain.inference.limits import Facts, Spread, spread_of
@@ -50,6 +52,8 @@ class Units(NamedTuple):
     strata: np.ndarray | None
     options: dict[str, Any]
     zero_one: bool
+    ranked: core_influence.Ranked | None = None  # along the confidence, where that is known
+    by_loss: core_influence.Ranked | None = None  # along the loss, the smallest first
 
     @property
     def area(self) -> Options:
@@ -244,34 +248,60 @@ def measure(function: str, units: Units) -> tuple[Spread, Facts]:
     if units.independent and units.kept is None and has_row_form(units.metric, units.zero_one):
         found = evidence(units)
         return evidence_spread(units.metric, found, units.area.oracle), facts_of(found.total)
+    return spread_by_sample(function, units), facts(units)
+
+
+def spread_by_sample(function: str, units: Units) -> Spread:
+    """The same from the influence of each sample: clusters, strata, oracles of losses other than 0/1."""
+    if units.ranked is None:
+        ranking = ranking_of(units.confidence)
+        units = units._replace(ranked=core_influence.Ranked(ranking, units.loss, units.weight))
+    assert units.ranked is not None
     values = values_of(function, units)
-    pulls, reach = (
-        pulls_of(values.influence, units),
-        pulls_of(values.weight * spread_over(units, units.loss), units, False),
-    )
-    mass = units.mass
-    powers = (float(np.sum(units.mass_of(values.weight[_kept(units)] ** p))) / mass for p in (2, 4))
-    means = [values.times**p * x for p, x in zip((2, 4), powers)]
+    pulls = pulls_of(values.influence, units)
+    second, fourth = power_sums(pulls)
     grown = 1.0 if units.clusters is None else len(pulls) / (len(pulls) - 1)
-    squares = grown * np.square(pulls)
-    z = float(np.sum(reach)), float(reach @ reach)
-    sums = Sums(float(np.sum(squares)), float(squares @ squares), *z, *means)
-    return spread_of(values.estimate, sums, len(pulls), leave_one_out(units)), facts(units)
+
+    def reach() -> tuple[float, float, float, float]:
+        """Of w alpha l / W over units: sum and squares; of alpha: means of its second and fourth powers."""
+        z = pulls_of(values.weight * spread_over(units, units.loss), units, False)
+        square = units.mass_of(np.square(values.weight[_kept(units)]))
+        fourths = np.square(square) if units.weight is None else square * values.weight[_kept(units)] ** 2
+        return float(np.sum(z)), float(z @ z), *(float(np.sum(x)) / units.mass for x in (square, fourths))
+
+    kind = core_influence.weighed_by(units.metric, units.area)
+    z, z2, mean2, mean4 = units.ranked.once(("reach", kind, units.area.ties), reach)
+    means = (values.times**2 * mean2, values.times**4 * mean4)
+    sums = Sums(grown * second, grown**2 * fourth, z, z2, *means)
+    return spread_of(values.estimate, sums, len(pulls), leave_one_out(units))
+
+
+def power_sums(x: np.ndarray, size: int = 1 << 15) -> tuple[float, float]:
+    """Sums of second and fourth powers, a cacheful at a time."""
+    second, fourth = [], []
+    for a in range(0, len(x), size):
+        square = np.square(x[a : a + size])
+        second.append(float(np.sum(square)))
+        fourth.append(float(square @ square))
+    return math.fsum(second), math.fsum(fourth)
 
 
 def evidence(units: Units) -> Evidence:
     """All that its error bar reads, of independent samples."""
-    tables = tables_of(units.loss, units.confidence, units.weight)
+    tables = (
+        tables_of(units.loss, units.confidence, units.weight)
+        if units.ranked is None
+        else list(tables_by(units.ranked.ranking, units.loss, units.weight, units.zero_one))
+    )
     best = None
     if units.zero_one and not units.whole and units.metric in ("oracle_aurc", "e_aurc", "naurc"):
         best = float(oracle_area(np, units.loss.astype(np.float64), units.weight, units.area.estimator))
-    return evidence_of(tables, totals(units, tables), asked_for([(units.metric, units.options)]), best)
+    return evidence_of(tables, totals(units), asked_for([(units.metric, units.options)]), best)
 
 
-def totals(units: Units, tables: Sequence[Table]) -> Totals:
+def totals(units: Units) -> Totals:
     """Of samples in memory, those that abstained beside them."""
-    negative = not units.zero_one and bool(units.loss.min() < 0)
-    found = totals_of(tables, len(units.loss), units.zero_one, negative, units.whole)
+    found = totals_of_samples(units.loss, units.weight, units.zero_one)
     if units.kept is None:
         return found
     idle = np.ones(units.n) if units.whole_weight is None else units.whole_weight
@@ -280,15 +310,9 @@ def totals(units: Units, tables: Sequence[Table]) -> Totals:
     return found._replace(idle=(len(idle), *(float(np.sum(idle**p)) for p in (1, 2, 4))))
 
 
-def facts(units: Units) -> Facts:
+def facts(units: Units, total: Totals | None = None) -> Facts:
     """What limits must know of the sample: of clusters as many as there are, the largest beside the mean one."""
-    w = np.ones(len(units.loss)) if units.weight is None else units.weight
-    l = units.loss.astype(np.float64)
-    masses = float(np.sum(w)), float(w @ l), (float(w @ w), float(w * w @ l), float(w * l @ (w * l)))
-    negative = not units.zero_one and bool(l.min() < 0)
-    found = facts_of(Totals(len(l), *masses, (0.0,), units.zero_one, negative))._replace(
-        n=units.n, units=units.sampled
-    )
+    found = facts_of(total or totals(units))._replace(n=units.n, units=units.sampled)
     if units.clusters is None:
         return found
     sizes = np.bincount(units.clusters, units.whole_weight)
@@ -301,6 +325,8 @@ def leave_one_out(units: Units) -> float | None:
     """The leave-one-out estimate, around which intervals of AURC are built; of unit weights only."""
     if units.metric != "aurc" or units.weight is not None or units.area.estimator in ("sele", "2sele"):
         return None
+    if units.ranked is not None:
+        return float(area(units.ranked.rows, "loo", units.area.ties))
     return float(areas.area(units.loss, units.confidence, None, "loo", units.area.ties))
 
 
@@ -316,7 +342,9 @@ def needs_influence(function: str, metric: str) -> None:
 def values_of(function: str, units: Units) -> core_influence.Values:
     """Estimate, influences and rank weights of all n samples, those that abstained included."""
     needs_influence(function, units.metric)
-    found = core_influence.values(units.metric, units.loss, units.confidence, units.weight, units.area)
+    found = core_influence.values(
+        units.metric, units.loss, units.confidence, units.weight, units.area, units.ranked, units.by_loss
+    )
     if units.kept is None:
         return found
     share, estimate, own = units.mass / units.total, found.estimate, found.influence

@@ -13,6 +13,7 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative
 from abstain.core.estimators import Estimator, Ties
 from abstain.core.rows import Blocks
+from abstain.core.sorting import order_of
 from abstain.core.stretch import table_of_blocks, totals_of
 from abstain.errors import InputError, ShapeError
 from abstain.inference import resampling
@@ -164,7 +165,7 @@ def interval(
     chosen = choose_method(units, method)
     if chosen in ("bootstrap", "bca"):
         return resampling.interval(units, level, chosen, replicates, np.random.default_rng(rng), progress)
-    return _analytic(units, level, chosen, loss_bound)
+    return interval_of_units(units, level, chosen, loss_bound)
 
 
 def choose_method(units: Units, method: str | None) -> str | None:
@@ -186,7 +187,8 @@ def choose_method(units: Units, method: str | None) -> str | None:
     return method
 
 
-def _analytic(units: Units, level: float, method: str | None, loss_bound: float | None) -> Interval:
+def interval_of_units(units: Units, level: float, method: str | None, loss_bound: float | None) -> Interval:
+    """Limits of checked units, by the metric's own method, a scale, or the jackknife."""
     if units.metric in POINTS:
         return _point(units, level)
     if method == "jackknife":
@@ -211,7 +213,7 @@ def _point(units: Units, level: float) -> Interval:
 
 def _at_cut(units: Units, value: float) -> np.ndarray:
     """Influence of each sample on a point, its local risk read in one window around the cut; see `points`."""
-    order = np.argsort(-units.confidence, kind="stable")
+    order = order_of(units.confidence) if units.ranked is None else units.ranked.ranking.order
     l, w = units.loss[order].astype(np.float64), units.mass_of(np.ones(len(units.loss)))[order]
     fpr = units.metric == "fpr_at_tpr"
     along = np.cumsum(w * (1 - l) if fpr else w)
@@ -358,6 +360,8 @@ def interval_from_blocks(
     level = check_fraction(name, "level", level, open_high=True)
     if method in ("bootstrap", "bca", "jackknife"):
         raise InputError(f'{name}: `method="{method}"` needs the samples themselves. Use `interval`.')
+    if blocks.count.sum() < 2:
+        raise InputError(f"{name}: needs at least two samples to see any spread, got one.")
     return estimate(
         metric, evidence_of_blocks(blocks, [(metric, options)]), level=level, method=method, **options
     )

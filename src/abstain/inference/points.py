@@ -139,6 +139,7 @@ def proportion(
     from scipy.special import betaincinv
 
     tail = (1 - level) / 2
+    share = np.where(np.abs(share - 0.5) > 0.5 - 1e-12, np.round(share), share)  # 0 or 1, but for rounding
     x, rest = share * size + 0.5, (1 - share) * size + 0.5
     far = -np.expm1(math.log(tail) / draws)
     low = np.where(share <= 0, 0.0, np.where(share >= 1, 1 - far, betaincinv(x, rest, tail)))
