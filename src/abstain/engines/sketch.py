@@ -77,7 +77,7 @@ class CertifiedCurve:
 # Points and curves read off a table of items, with what is certain about them.
 
 
-def certified(result: bins.Certified) -> Certified:
+def certified(result: bins.Bracket) -> Certified:
     """As plain numbers."""
     low, high = (None if x is None else float(x) for x in (result.low, result.high))
     return Certified(float(result.estimate), low, high)
