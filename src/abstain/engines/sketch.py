@@ -80,7 +80,7 @@ class CertifiedCurve:
         )
 
 
-def certified(result: bins.Certified) -> Certified:
+def certified(result: bins.Bracket) -> Certified:
     """As plain numbers."""
     low, high = (None if x is None else float(x) for x in (result.low, result.high))
     return Certified(float(result.estimate), low, high)
