@@ -9,8 +9,7 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_choice
-from abstain.core.estimators import ESTIMATORS, Estimator, harmonic_difference, row_weights
-from abstain.core.rows import Rows
+from abstain.core.estimators import ESTIMATORS, Estimator, harmonic_difference, weight_of_rank
 from abstain.errors import InputError
 
 # The paper states its biases as binomial sums of n terms. Each equals one of the three functions below (`power_tail`,
@@ -216,18 +215,11 @@ def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmoni
     beta, n = _checked("expected_weight", beta, n, estimator)
     inside = np.where(beta < 1, beta, 0.0)
     value = bias_given(inside, 1 - inside, n, estimator) - np.log1p(-inside)
-    return _plain(np.where(beta < 1, value, _weight_of(n, n, estimator)))
-
-
-def _weight_of(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
-    """The weights of `core` at these ranks: each rank a block of one, with n - rank samples above it."""
-    rank, n = np.broadcast_arrays(rank, n)
-    one, none = np.ones_like(rank), np.zeros_like(rank)
-    return np.asarray(row_weights(Rows(one, none, n - rank + 1, none, n), estimator, "expected"))
+    return _plain(np.where(beta < 1, value, weight_of_rank(n, n, estimator)))
 
 
 def _squared_bias(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
-    return (_weight_of(rank, n, estimator) - _weight_of(rank, n, "harmonic")) ** 2
+    return (weight_of_rank(rank, n, estimator) - weight_of_rank(rank, n, "harmonic")) ** 2
 
 
 def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
