@@ -196,15 +196,20 @@ def area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Ar
 def rank_weights(n: int, estimator: str = "harmonic") -> np.ndarray:
     """Weights of ranks 1 ... n without ties, ascending."""
     if n > 1 << 16:
-        return weight_of_rank(np.arange(1.0, n + 1), np.asarray(float(n)), estimator)
+        return _rank_weights(n, estimator)
     return _cached_rank_weights(n, estimator)
 
 
 @functools.lru_cache(maxsize=64)
 def _cached_rank_weights(n: int, estimator: str) -> np.ndarray:
-    weights = weight_of_rank(np.arange(1.0, n + 1), np.asarray(float(n)), estimator)
+    weights = _rank_weights(n, estimator)
     weights.flags.writeable = False
     return weights
+
+
+def _rank_weights(n: int, estimator: str) -> np.ndarray:
+    rank = np.arange(1.0, n + 1)
+    return weight_of_rank(rank, np.asarray(float(n)), estimator)
 
 
 def weight_of_rank(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
