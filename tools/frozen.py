@@ -48,6 +48,8 @@ EXPECTED: dict[str, str] = {
     "metrics/naurc/2sele/*": "the best order is no better than the mean: refused, where 0 was a perfect score",
     "metrics/risk_at_coverage/1.0/*-fractional-weights": "rounding of fractional weights no longer stops short of 1",
     "jax/aurc_loss/float32/1/values/*": "gradients in float32: XLA fuses otherwise, the last bit differs",
+    "sklearn/scorers/*/text": "a scorer's text names the metric, not a private function",
+    "theory/plan_sample_size/*pilot/*": "finding 16: a pilot is planned with its own value, ties and all",
     "*/aurc_loss/*/refused/message": "one vocabulary: `target` of the loss is `labels`",
     "formats/read*/weight*": "the field is called sample_weight, as the argument",
     "formats/read*/notes": "was always empty and is gone",

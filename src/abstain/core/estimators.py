@@ -194,14 +194,17 @@ def _cached_rank_weights(n: int, estimator: str) -> np.ndarray:
 
 def _rank_weights(n: int, estimator: str) -> np.ndarray:
     rank = np.arange(1.0, n + 1)
+    return weight_of_rank(rank, np.asarray(float(n)), estimator)
+
+
+def weight_of_rank(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
+    """Weight of a rank, 1 for the least confident of n, without ties."""
     above = n - rank  # samples strictly more confident
-    if estimator == "harmonic":
-        return np.asarray(harmonic_difference(np, above, np.full(n, float(n))))
-    if estimator == "loo":
-        return np.asarray(harmonic_difference(np, above, np.full(n, n - 1.0)))
+    if estimator in ("harmonic", "loo"):
+        return np.asarray(harmonic_difference(np, above, n - (estimator == "loo") + 0 * above))
     if estimator == "log":
-        return -np.log((above + 1) / (n + 1))
-    return rank / n * (2 if estimator == "2sele" else 1)
+        return np.asarray(-np.log((above + 1) / (n + 1)))
+    return np.asarray(rank / n * (2 if estimator == "2sele" else 1))
 
 
 def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
