@@ -158,10 +158,9 @@ class Source:
 def _first(values: Values, rows: int) -> str:
     if isinstance(values, Words):
         return ", ".join(shown(values.row(i)) for i in range(min(rows, len(values))))
-    if values.ndim == 0:
-        return shown(values)
-    if values.ndim == 1:
-        return ", ".join(shown(f"{v:.4g}" if values.dtype.kind == "f" else v) for v in values[:rows])
+    if values.ndim <= 1:
+        some = values.reshape(-1)[:rows]
+        return ", ".join(shown(f"{v:.4g}" if some.dtype.kind == "f" else v) for v in some)
     return shown(np.array2string(values[0].reshape(-1)[:4], precision=3, separator=", ")) + " ..."
 
 
