@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from abstain import losses, scores
-from abstain.formats.columns import Choice, Source, UncertainError, Values, Words, assign, is_number
+from abstain.formats.columns import RoleColumns, Source, UncertainError, Values, Words, assign, is_number
 from abstain.formats.limits import Limits, file_error, shown, values_of
 from abstain.formats.readers import open_source
 
@@ -206,7 +206,7 @@ def read_predictions(
     return Predictions(name=name or stem, path=str(path), format=source.format, used=used, **fields)
 
 
-def _load(source: Source, role: str, choice: Choice) -> Values:
+def _load(source: Source, role: str, choice: RoleColumns) -> Values:
     parts = [source.columns[name].load() for name in choice.names]
     if len(parts) == 1:
         return parts[0]
@@ -220,7 +220,7 @@ def _load(source: Source, role: str, choice: Choice) -> Values:
 
 def _labels_of(path: str | Path, limits: Limits) -> Values:
     source = open_source(path, limits=limits)
-    choice = assign(source, {}, "labels").get("labels") or Choice(tuple(source.columns))
+    choice = assign(source, {}, "labels").get("labels") or RoleColumns(tuple(source.columns))
     if len(choice.names) > 1:
         raise UncertainError(f"must have a column of labels, it has {source.listed()}.", source)
     return _load(source, "labels", choice)
@@ -237,7 +237,7 @@ class _Loaded:
     """The columns of a file on their way to `Predictions`; each method checks one thing and says so."""
 
     source: Source
-    roles: dict[str, Choice]
+    roles: dict[str, RoleColumns]
     values: dict[str, Values]
     classes: tuple[str, ...]
 

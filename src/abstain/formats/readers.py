@@ -150,12 +150,12 @@ def open_delimited(path: Path, limits: Limits, delimiter: str = ",") -> Source:
         parts = _read_cells(path, lines, len(names), limits)
     if not parts:
         raise file_error(path, "has column names and no rows.")
-    columns = {}
-    for name, *pieces in zip(names, *parts):
-        values = _join(pieces)
-        kind = "text" if isinstance(values, Words) else "numbers"
-        columns[name] = Column((len(values),), kind, lambda values=values: values)
+    columns = {name: _held(_join(list(pieces))) for name, *pieces in zip(names, *parts)}
     return Source(path, "tsv" if delimiter == "\t" else "csv", columns)
+
+
+def _held(values: Values) -> Column:
+    return Column((len(values),), "text" if isinstance(values, Words) else "numbers", lambda: values)
 
 
 def _clean(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
