@@ -210,13 +210,8 @@ def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, .
     columns: dict[str, list[Any]] = {loss if loss == "loss" else f"{loss} loss": []}
     for score in scores:
         columns[score if len(score) <= 14 else score.replace("_", "_\n", 1)] = []
-    for metric in table.metrics:
-        found = {e.score: e for e in table.select(loss=loss, metric=metric)}
-        values = {e.estimate for e in found.values() if e.estimate is not None}
-        if not values:
-            continue
-        best = table.best(metric, loss=loss).estimate if len(values) > 1 else None
-        cells = [found[scores[0]].label, *(_cell(on, found[score], best) for score in scores)]
+    for entries, best in table.rows(loss):
+        cells = [entries[0].label, *(_cell(on, e, best) for e in entries if e.score in scores)]
         for column, cell in zip(columns.values(), cells):
             column.append(cell)
     return plain_table(columns, first=_METRIC - 2)
