@@ -94,18 +94,33 @@ def test_every_estimator_agrees_with_memory(estimator, ties, tmp_path, tiny):
     path = write_parts(tmp_path / "data", dict(zip(("g1", "l1", "g2", "l2", "w"), models)))
     found = files.compare(path, **BOTH, estimator=estimator, ties=ties)
     options = Options(estimator, ties)
-    (T1, i1), (T2, i2) = values("aurc", l1, g1, None, options), values("aurc", l2, g2, None, options)
+    (T1, i1, *_), (T2, i2, *_) = (values("aurc", l, g, None, options) for l, g in ((l1, g1), (l2, g2)))
     assert found["first"].estimate == pytest.approx(T1, rel=1e-11)
     assert found["second"].estimate == pytest.approx(T2, rel=1e-11)
     assert found.pairs[0].standard_error == pytest.approx(np.sqrt(np.sum((i1 - i2) ** 2)) / N, rel=1e-8)
 
 
-def test_it_is_the_comparison_of_memory(models, stored, tiny):
-    g1, l1, g2, l2, _ = models
-    truth = abstain.compare({"a": (l1, g1), "b": (l2, g2)}).pair("a", "b")
-    found = files.compare(stored, **BOTH).pair("first", "second")
-    assert found.difference == pytest.approx(truth.difference, rel=1e-9, abs=1e-14)
-    assert found.standard_error == pytest.approx(truth.standard_error, rel=1e-3)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_it_is_the_comparison_of_memory(weighted, models, stored, tiny):
+    g1, l1, g2, l2, w = models
+    some = w > 0 if weighted else np.ones(N, dtype=bool)
+    sides = {name: (l[some], g[some]) for name, l, g in (("first", l1, g1), ("second", l2, g2))}
+    memory = abstain.compare(sides, sample_weight=w[some] if weighted else None)
+    found = files.compare(stored, **BOTH, sample_weight="w" if weighted else None)
+    assert found.names == memory.names
+    truth, pair = memory.pairs[0], found.pairs[0]
+    assert pair.difference == pytest.approx(truth.difference, rel=1e-9, abs=1e-14)
+    for name in ("standard_error", "low", "high", "p_value"):
+        assert getattr(pair, name) == pytest.approx(getattr(truth, name), rel=1e-7, abs=1e-13), name
+    assert (pair.note, pair.different, pair.samples_needed) == (
+        truth.note,
+        truth.different,
+        truth.samples_needed,
+    )
+    for own, side in zip(found.contestants, memory.contestants):
+        told, expected = ((c.estimate, c.standard_error, c.low, c.high) for c in (own, side))
+        assert told == pytest.approx(expected, rel=1e-9)
+        assert (own.rank_low, own.rank_high, own.group) == (side.rank_low, side.rank_high, side.group)
 
 
 def test_a_model_does_not_differ_from_itself(stored, tiny):

@@ -27,7 +27,7 @@ from abstain.engines.finish import (
     oracle_ask,
 )
 from abstain.engines.histogram import joined, nothing
-from abstain.engines.paired import PairQuestion, Standing, joint_sums, ranked, rates_of, standings, turned
+from abstain.engines.paired import Pairing, PairQuestion, Standing, joint_sums, standings, turned
 from abstain.engines.ranges import Columns, RangeSums, Survey, cuts_for, joined_columns, lone, no_sums, split
 from abstain.engines.read import BATCH, Fields, FilePart, Labels, Spot, batch_of, beside, by_label, tables_in
 from abstain.errors import InputError
@@ -288,7 +288,7 @@ def joint_bundle(
 ) -> np.ndarray:
     """The joint sums of a bundle of the second model."""
     found = [joint_sums(columns, standing[number], ask, rates) for number, columns in by_range(pieces)]
-    return np.sum([np.zeros(4), *found], axis=0)
+    return np.sum([np.zeros(3), *found], axis=0)
 
 
 # passes -----------------------------------------------------------------------------------------------------
@@ -346,8 +346,8 @@ def comparison(run: Executor, asked: PairQuestion) -> Comparison:
     load = Loader(asked.name, asked.first, other=asked.second)
     one = run.execute(load, asked.ask, "first: ")
     two = run.execute(Loader(asked.name, asked.second), asked.ask, "second: ")
-    sides = one.answer(None), two.answer(None)
-    return ranked(asked, *sides, run.joint(one, two, load, rates_of(*sides)))
+    pairing = Pairing(asked, one.answer(None), two.answer(None))
+    return pairing.compared(run.joint(one, two, load, pairing.rates))
 
 
 def told_by_sums(sums: RangeSums, places: dict[int, Place], ask: Ask) -> dict[int, Finished]:

@@ -24,9 +24,11 @@ from abstain.engines.ranges import SURVEYED, Columns, Survey
 from abstain.engines.read import Fields, batches_in_step, beside, find_files, rows_in, tables_in
 from abstain.engines.spill import Range, Shelf, Spill, cuts_that_fit, free
 from abstain.errors import InputError
-from abstain.evaluation.comparison import _pair, student_tests
+from abstain.evaluation.comparison import pair_of
 from abstain.evaluation.results import Comparison, Contestant
-from abstain.inference import limits
+from abstain.inference import evidence
+from abstain.inference.differences import Side, compared
+from abstain.inference.limits import Joint, Scale, scale_of
 from abstain.metrics.registry import Metric, by_name
 
 Model = tuple[str, str]  # the columns of a model's confidence and loss
@@ -117,52 +119,53 @@ def turned(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray | Non
 def joint_sums(
     columns: Columns, standing: Standing, ask: Ask, rates: tuple[float, float], tie: np.ndarray | None = None
 ) -> np.ndarray:
-    """Sums over a range of the second model of (a - b)^2, e^2, e^4 and a b.
+    """Sums over a range of the second model of (a - b)^2, e^2 and e^4.
 
-    a and b are what a sample does to either area, e = rate_a a - rate_b b.
+    a and b are what a sample does to either area, e = rate_a a - rate_b b the same on the scale of the test.
     """
     assert columns.extra is not None  # the first influences travel along
     weight = (1.0 if columns.weight is None else columns.weight) / standing.place.total.W
     a, b = weight * columns.extra[0], weight * influences(columns, standing, ask, tie)
     e = rates[0] * a - rates[1] * b
-    return np.asarray([np.sum(x) for x in ((a - b) ** 2, e**2, e**4, a * b)])
+    return np.asarray([np.sum(x) for x in ((a - b) ** 2, e**2, e**4)])
 
 
-def rates_of(first: Answer, second: Answer) -> tuple[float, float]:
-    """How fast the scale of the difference runs at either area."""
-    scale = scale_of(first, second)
-    return float(scale.rate(first.areas[0])), float(scale.rate(second.areas[0]))
+class Pairing:
+    """Two models whose areas are known: what the joint pass needs of them, and the comparison after it."""
+
+    def __init__(self, asked: PairQuestion, first: Answer, second: Answer) -> None:
+        self.asked, self.answers = asked, (first, second)
+        self.sides = [_side(answer) for answer in self.answers]
+        totals = [answer.total for answer in self.answers]
+        self.scale = scale_of("aurc", all(t.zero_one for t in totals), any(t.negative for t in totals))
+        held = all(self.scale.holds(side.centre) for side in self.sides)
+        used = self.scale if held else Scale("normal")
+        self.rates = tuple(float(used.rate(side.centre)) for side in self.sides)
+
+    def compared(self, joint: np.ndarray) -> Comparison:
+        """Best first; models that cannot be told apart share a letter. Of areas lower is better."""
+        asked, level, n = self.asked, self.asked.ask.level, self.answers[0].total.n
+        order = [0, 1] if self.sides[0].estimate <= self.sides[1].estimate else [1, 0]
+        names = [asked.titles[i] for i in order]
+        sums = Joint(joint[1:2], joint[2:] - joint[1:2] ** 2 / n, np.sqrt(joint[:1]))
+        one, other = np.asarray([0]), np.asarray([1])
+        test = compared([self.sides[i] for i in order], one, other, self.scale, level, True, (sums, n))
+        pair = pair_of(*names, [x[0] for x in test], test[4], 0, level, n)
+        contestants = []
+        for place, i in enumerate(order):
+            own = self.answers[i].interval(asked.metric)
+            ranks, letter = ((place + 1, place + 1), "ab"[place]) if pair.different else ((1, 2), "a")
+            told = (own.estimate, own.standard_error, own.low, own.high)
+            contestants.append(Contestant(names[place], *told, n, *ranks, letter))
+        head = (asked.metric.key, asked.metric.label, True, "own losses")
+        return Comparison(tuple(contestants), (pair,), *head, level, n, True)
 
 
-def scale_of(first: Answer, second: Answer) -> limits.Scale:
-    """The scale of both areas."""
-    sides = (first, second)
-    negative, zero_one = any(s.total.negative for s in sides), all(s.total.zero_one for s in sides)
-    scale = limits.scale_of("aurc", zero_one, negative)
-    return scale if all(scale.holds(s.areas[0]) for s in sides) else limits.Scale("normal")
-
-
-def ranked(asked: PairQuestion, first: Answer, second: Answer, joint: np.ndarray) -> Comparison:
-    """Best first; models that cannot be told apart share a letter. Of areas lower is better."""
-    level, sides = asked.ask.level, (first, second)
-    order = [0, 1] if first.areas[0] <= second.areas[0] else [1, 0]
-    names, (a, b) = [asked.titles[i] for i in order], (sides[i].areas[0] for i in order)
-    n = first.total.n
-    error, freedom = np.sqrt(joint[:1]), np.asarray([n - 1.0])
-    test = student_tests(np.asarray([a - b]), error, np.asarray([abs(a) + abs(b)]), freedom, level)
-    pair = _pair(*names, test, 0, level, n)
-    contestants = []
-    for place, i in enumerate(order):
-        own = sides[i].interval(asked.metric)
-        told = (
-            own.estimate,
-            own.standard_error,
-            *((own.low, own.high) if own.standard_error else (None, None)),
-        )
-        ranks, letter = ((place + 1, place + 1), "ab"[place]) if pair.different else ((1, 2), "a")
-        contestants.append(Contestant(names[place], *told, n, *ranks, letter))
-    head = (asked.metric.key, asked.metric.label, True, "own losses")
-    return Comparison(tuple(contestants), (pair,), *head, level, n, True)
+def _side(answer: Answer) -> Side:
+    found = evidence.evidence_spread("aurc", answer.evidence[0])
+    centre = found.estimate if found.centre is None else found.centre
+    errors = evidence.facts_of(answer.total).errors
+    return Side(found.estimate, centre, found.error, found.effective_errors, errors, np.empty(0))
 
 
 # files ------------------------------------------------------------------------------------------------------
@@ -208,12 +211,12 @@ class _Run:
                 self._tick("move", columns.rows)
             spill.drop(part.number)
         ranges, other, standing = self._finished(two, "second")
-        joint, rates = np.zeros(4), rates_of(answer, other)
+        joint, pairing = np.zeros(3), Pairing(asked, answer, other)
         for part, at in zip(ranges, standing):
             for columns in two.read(part):
-                joint += joint_sums(columns, at, ask, rates, part.sums[:2] if part.tied else None)
+                joint += joint_sums(columns, at, ask, pairing.rates, part.sums[:2] if part.tied else None)
                 self._tick("joint", columns.rows)
-        return ranked(asked, answer, other, joint)
+        return pairing.compared(joint)
 
     def _surveys(self) -> tuple[Survey, Survey]:
         first, second, rng = Survey(), Survey(), np.random.default_rng(0)
