@@ -9,10 +9,11 @@ from scipy.special import digamma, gammaln
 import abstain
 from abstain.core import influence as core_influence
 from abstain.core import influence as of
-from abstain.core.areas import area_spread
 from abstain.core.influence import Options
 from abstain.core.rows import Blocks
+from abstain.core.stretch import table_of_blocks, tables_of, totals_of
 from abstain.inference import influence, standard_error
+from abstain.inference.evidence import asked_for, evidence_of, evidence_spread
 
 ESTIMATORS = ("harmonic", "log", "loo", "sele", "2sele")
 
@@ -182,19 +183,24 @@ def test_sweep_rows_and_samples_agree(n, levels, dtype):
     l = rng.random(n) < 0.3 if dtype is bool else rng.exponential(1.0, n).astype(dtype)
     l[0] = 1
     estimate, values = core_influence.values("aurc", l, g)[:2]
-    by_rows = core_influence.of_moments("aurc", core_influence.moments_of_samples(l, g))
-    assert by_rows.estimate == pytest.approx(estimate, rel=1e-12)
-    assert by_rows.second == pytest.approx(values @ values, rel=1e-9)
-    if dtype is bool:
-        assert by_rows.fourth == pytest.approx(np.sum(values**4), rel=1e-9)
-    swept = area_spread(l, g, dtype is bool)
-    if swept is not None:
-        assert swept.estimate == pytest.approx(estimate, rel=1e-12)
-        assert swept.second == pytest.approx(values @ values, rel=1e-6)
-        assert swept.fourth is None or swept.fourth == pytest.approx(np.sum(values**4), rel=1e-6)
-        assert swept.loo == pytest.approx(abstain.aurc(l, g, estimator="loo"), rel=1e-12)
-    else:
-        assert n == 3
+    found = estimate_of("aurc", tables_of(l, g), n, dtype is bool)
+    assert found.estimate == pytest.approx(estimate, rel=1e-12)
+    assert found.second == pytest.approx(values @ values / n**2, rel=1e-9)
+    assert found.excess == pytest.approx(np.sum((values / n) ** 4) - found.second**2 / n, rel=1e-7, abs=1e-12)
+    assert found.centre == pytest.approx(abstain.aurc(l, g, estimator="loo"), rel=1e-12)
+    up = np.sort(g)
+    per = np.cumsum(1 / (n - np.searchsorted(up, up)))  # each sample at or below counts 1 / (accepted there)
+    alpha = per[np.searchsorted(up, g, "right") - 1]
+    assert found.reach == pytest.approx(np.sum(alpha * l) / n, rel=1e-10)
+    assert found.reach2 == pytest.approx(np.sum((alpha * l) ** 2) / n**2, rel=1e-10)
+    more = found.second + np.mean(alpha**2) / (4 * n**2)
+    assert found.second_up == pytest.approx(more, rel=1e-9)
+
+
+def estimate_of(metric, tables, n, zero_one, whole=True):
+    """Sums of influences by rows, without a sample in sight."""
+    total = totals_of(tables, n, zero_one, False, whole)
+    return evidence_spread(metric, evidence_of(tables, total, asked_for([(metric, {})])))
 
 
 def test_weighted_rows_agree_with_samples_and_merge():
@@ -206,8 +212,10 @@ def test_weighted_rows_agree_with_samples_and_merge():
         whole = Blocks.from_samples(l[:150], g[:150], w[:150]).merge(
             Blocks.from_samples(l[150:], g[150:], w[150:])
         )
-        found = core_influence.of_moments(metric, core_influence.moments_of_blocks(whole))
-        assert found.second == pytest.approx(np.sum((w * values) ** 2), rel=1e-10)
+        found = estimate_of(metric, [table_of_blocks(whole)], n, False, False)
+        v = w * values / w.sum()
+        assert found.second == pytest.approx(np.sum(v**2), rel=1e-10)
+        assert found.excess == pytest.approx(np.sum(v**4) - found.second**2 / n, rel=1e-8)
 
 
 def test_batches_of_rows_give_the_lines_of_each():

@@ -230,9 +230,11 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
 def _threshold_weights(rows: Rows, estimator: str) -> Array:
     """Sum over the blocks at or below one's own of mass / accepted mass (self left out for `loo`)."""
     xp = rows.xp
-    one_out = 1.0 if estimator == "loo" else 0.0
-    accepted = rows.N - one_out
-    share = xp.where(accepted > 0, rows.m, 0.0) / xp.where(accepted > 0, accepted, 1.0)
+    accepted = rows.N - (1.0 if estimator == "loo" else 0.0)
+    if rows.padded or estimator == "loo":
+        share = xp.where(accepted > 0, rows.m, 0.0) / xp.where(accepted > 0, accepted, 1.0)
+    else:
+        share = rows.m / accepted
     from_below = xp.flip(xp.cumulative_sum(xp.flip(share, axis=-1), axis=-1), axis=-1)
     if estimator == "loo":
         some = accepted > 0

@@ -25,11 +25,11 @@ import numpy as np
 
 from abstain.core.estimators import area_terms, row_weights
 from abstain.core.influence import _mass_terms, of_zero_one_oracle, raw_half_mass_area, raw_precision
-from abstain.core.rows import Blocks, Ranking, Rows, row_pieces, rows_of_blocks, sort_once
+from abstain.core.rows import Blocks, Ranking, Rows, ranking_of, row_pieces, rows_of_blocks, sort_once
 from abstain.core.sorting import is_zero_one
 
 _ROUNDING = 1e-12  # a sum of powers this small beside its terms is none: nothing varies
-_SIZE = 1 << 14  # samples at a time: their columns stay in cache
+_SIZE = 1 << 15  # samples at a time: their columns stay in cache
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
 _WAYS = {
     p: np.asarray([math.factorial(p) / math.prod(map(math.factorial, t)) for t in triples])
@@ -46,11 +46,12 @@ class Table(NamedTuple):
 
 
 def tables_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> list[Table]:
-    """Of samples, most confident first; unweighted 0/1 losses in pieces that stay in cache."""
-    if weight is None and is_zero_one(loss):
+    """Of samples, most confident first, in pieces that stay in cache."""
+    zero_one = is_zero_one(loss)
+    if weight is None and zero_one:
         pieces = row_pieces(sort_once(loss, confidence, None), size=_SIZE)
         return [Table(r, (r.m, r.L, r.L), (r.m, r.L, r.L, r.L, r.L)) for r in pieces]
-    return [table_of_blocks(Blocks.from_samples(loss, confidence, weight))]
+    return list(tables_by(ranking_of(confidence), loss, weight, zero_one))
 
 
 def tables_by(
@@ -195,7 +196,13 @@ def _stretch(
     rows = table.rows
     masses = float(rows.m.sum()), float(rows.L.sum())
     centre = float(np.sum(rows.m * const + rows.L * slope))
-    second, fourth = (_powers(p, sums, const, slope) for p, sums in ((2, table.squares), (4, table.fourths)))
+    fourth = _powers(4, table.fourths, const, slope)
+    if all(
+        x is y for x, y in zip(table.squares, table.fourths)
+    ):  # unit weights: the lower powers are among them
+        second = np.asarray([fourth[_TRIPLES[4].index((i, j, 4 - i - j))] for i, j, _ in _TRIPLES[2]])
+    else:
+        second = _powers(2, table.squares, const, slope)
     columns = ((rows.m, 4), (rows.L, 1), (table.squares[2], 2))
     weights = np.asarray([x for mass, p in columns for x in _means(mass, slope, p)])
     return Stretch(*terms, *masses, up, down, centre, second, fourth, weights)
@@ -215,11 +222,11 @@ def _powers(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.nda
 
 def _means(mass: np.ndarray, x: np.ndarray, p: int) -> list[float]:
     """Sums of mass x^i, i = 0 ... p."""
-    found = [float(np.sum(mass))]
-    for _ in range(p):
-        mass = mass * x
-        found.append(float(np.sum(mass)))
-    return found
+    found = [np.sum(mass), mass @ x]
+    if p > 1:
+        first, square = mass * x, x * x
+        found += [first @ x, first @ square, (first * x) @ square][: p - 1]
+    return [float(y) for y in found]
 
 
 class MetricLine(NamedTuple):

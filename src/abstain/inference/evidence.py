@@ -114,18 +114,19 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
                 else stretch.precision_stretch(table, total.S, name == "aupr_error")
             )
     columns = [rows.m, rows.L, *table.squares, *table.fourths]
-    sums = np.asarray([float(np.sum(x)) for x in columns])
+    distinct = {id(x): x for x in columns}  # powers of a 0/1 loss are one array
+    totals = {k: float(np.sum(x)) for k, x in distinct.items()}
+    sums = np.asarray([totals[id(x)] for x in columns])
     found = []
     if asked.coverages or asked.risks or asked.tprs:
-        distinct = {id(x): np.cumsum(x) for x in {id(x): x for x in columns}.values()}
-        running = [distinct[id(x)] for x in columns]  # powers of a 0/1 loss are one array
+        running = {k: np.cumsum(x) for k, x in distinct.items()}
         start = (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))
         alongs = (rows.N, rows.N - rows.S), (start[0], start[0] - start[1])
         for along, above, asked_at in zip(*alongs, positions(total, asked)):
             wanted = np.maximum(asked_at.reshape(-1), 0.0) * (1 - _SLACK)
             here = np.flatnonzero((wanted <= along[-1]) & (wanted >= above * (1 - 4 * _SLACK)))
             row = np.searchsorted(along, wanted[here])
-            found.append((here, np.stack([rows.m[row], *(x[row] for x in running)])))
+            found.append((here, np.stack([rows.m[row], *(running[id(x)][row] for x in columns)])))
     within = {r: float(np.max(np.where(rows.risk <= r * (1 + _SLACK), rows.N, 0.0))) for r in asked.risks}
     return Part(made, sums, tuple(found), within)
 
