@@ -259,5 +259,7 @@ def _point(metric: str, found: Evidence, level: float, more: float, options: dic
         value = found.reached[risk] / W
         low, high = points.coverage_limits(at, points.coverages(total.W / W), whole, risk, level, more)
     low, high = min(low, value), max(high, value)
+    if total.zero_one or metric == "coverage_at_risk":
+        low, high = max(low, 0.0), min(high, 1.0)
     error = (high - low) / (2 * limits.student(math.inf, level))
     return Interval(metric, value, error, low, high, level, "pointwise", n)

@@ -181,6 +181,7 @@ def interval_of(
         limits = bounds(metric, found.estimate, facts, level, loss_bound)
         if limits is not None:
             low, high = min(limits[0], found.estimate), max(limits[1], found.estimate)
+            low, high = within(metric, facts, low, high)
             return Interval(metric, found.estimate, found.error, low, high, level, name, facts.n, "bound")
     centre, told = found.estimate, "estimate"
     if found.centre is not None and found.error > tiny and (scale.name == "log" or around != "loo"):
@@ -203,10 +204,11 @@ def interval_of(
 
 
 def within(metric: str, facts: Facts, low: float, high: float) -> tuple[float, float]:
-    """The part of an interval that a metric of 0/1 losses can reach."""
-    if facts.zero_one and metric in ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc"):
-        return max(0.0, low), min(1.0, high)
-    return low, high
+    """The part of an interval that a metric of 0/1 losses can reach; rounding may have led beyond."""
+    if not facts.zero_one:
+        return low, high
+    least, most = _LOGIT.get(metric, (0.0, math.inf if metric == "naurc" else 1.0))
+    return max(least, low), min(most, high)
 
 
 # without spread -------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -141,10 +141,16 @@ def proportion(
     tail = (1 - level) / 2
     share = np.where(np.abs(share - 0.5) > 0.5 - 1e-12, np.round(share), share)  # 0 or 1, but for rounding
     x, rest = share * size + 0.5, (1 - share) * size + 0.5
-    far = -np.expm1(math.log(tail) / draws)
-    low = np.where(share <= 0, 0.0, np.where(share >= 1, 1 - far, betaincinv(x, rest, tail)))
-    high = np.where(share >= 1, 1.0, np.where(share <= 0, far, betaincinv(x, rest, 1 - tail)))
-    return np.minimum(low, share), np.maximum(high, share)
+    far = unseen(draws, level)
+    none, every = share < 1e-12, share > 1 - 1e-12  # sums of weights round
+    low = np.where(none, 0.0, np.where(every, 1 - far, betaincinv(x, rest, tail)))
+    high = np.where(every, 1.0, np.where(none, far, betaincinv(x, rest, 1 - tail)))
+    return np.clip(np.minimum(low, share), 0.0, 1.0), np.clip(np.maximum(high, share), 0.0, 1.0)
+
+
+def unseen(draws: Any, level: float) -> Any:
+    """The largest share of what was seen in none of so many draws; one side of a two-sided level."""
+    return -np.expm1(math.log((1 - level) / 2) / draws)
 
 
 def coverage_limits(
@@ -158,17 +164,17 @@ def coverage_limits(
     ends = []
     for side, limit in enumerate((high, low)):
         good = np.flatnonzero(limit <= risk)
-        k = int(good[-1]) if len(good) else -1
-        end = float(reached[k]) if k >= 0 else 0.0
-        if k + 1 < len(limit) and not tied[max(k, 0)] and not tied[k + 1]:
-            if k >= 0:
-                part = (risk - limit[k]) / (limit[k + 1] - limit[k])
-                end += part * float(reached[k + 1] - reached[k])
-            else:
-                end = 0.0 if side == 0 else float(reached[0])
-        elif 0 < end < 1 and tied[k]:
+        if not len(good):  # what lies above all that was seen may still be within the risk
+            ends.append(float(side and unseen(size, level)))
+            continue
+        k = int(good[-1])
+        end = float(reached[k])
+        if tied[k] and end < reached[-1]:
             end = float(proportion(np.asarray(end), size, size, level)[side])
-        ends.append(end)
+        elif k + 1 < len(limit) and not tied[k + 1]:
+            part = (risk - limit[k]) / (limit[k + 1] - limit[k])
+            end += part * float(reached[k + 1] - reached[k])
+        ends.append(min(end, 1.0))
     return ends[0], ends[1]
 
 
