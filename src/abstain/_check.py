@@ -8,17 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import (
-    Array,
-    Backend,
-    Namespace,
-    backend_of,
-    extremes,
-    float_dtype,
-    is_concrete,
-    is_jax,
-    is_torch,
-)
+from abstain._arrays import Array, Backend, backend_of, extremes, float_dtype, is_concrete, is_jax
 from abstain.errors import DtypeError, InputError, ShapeError
 
 _SIGN = "Confidence means higher = surer; negate an uncertainty first."
@@ -35,14 +25,18 @@ def check_choice(name: str, argument: str, value: Any, choices: Sequence[str]) -
         raise InputError(f"{name}: `{argument}` must be one of {listed}, got {value!r}.")
 
 
+def _number(name: str, argument: str, value: Any, rule: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: `{argument}` must be {rule}, got {value!r}.") from None
+
+
 def check_fraction(
     name: str, argument: str, value: Any, *, open_low: bool = True, open_high: bool = False
 ) -> float:
     """A number between 0 and 1."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name}: `{argument}` must be a number between 0 and 1, got {value!r}.") from None
+    number = _number(name, argument, value, "a number between 0 and 1")
     low_ok = number > 0 if open_low else number >= 0
     high_ok = number < 1 if open_high else number <= 1
     if not (low_ok and high_ok):
@@ -54,7 +48,7 @@ def check_fraction(
 
 def check_nonnegative(name: str, argument: str, value: Any) -> float:
     """A finite number, at least 0."""
-    number = float(value)
+    number = _number(name, argument, value, "a finite number, at least 0")
     if not (np.isfinite(number) and number >= 0):
         raise InputError(f"{name}: `{argument}` must be a finite number, at least 0, got {number:g}.")
     return number
@@ -118,20 +112,14 @@ def check_pair(name: str, backend: Backend, loss: Array, confidence: Array) -> t
         name, "confidence", backend, confidence, f"A sample without a confidence cannot be ranked. {_SIGN}"
     )
     check_finite(name, "loss", backend, loss, "Drop the sample or mark it with `abstained=`.")
-    if backend.host and confidence.dtype.kind in "iu" and _beyond_floats(confidence):
-        raise InputError(
-            f"{name}: `confidence` must not exceed 2^53 in whole numbers, got {_largest(confidence)}: as floats, by "
-            f"which samples are ranked, neighbours would tie. Subtract a common offset, or pass their ranks."
-        )
+    if backend.host and confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
+        largest = max(int(confidence.max()), -int(confidence.min()))
+        if largest > 1 << 53:
+            raise InputError(
+                f"{name}: `confidence` must not exceed 2^53 in whole numbers, got {largest}: as floats, by which "
+                f"samples are ranked, neighbours would tie. Subtract a common offset, or pass their ranks."
+            )
     return loss, confidence
-
-
-def _largest(whole: np.ndarray) -> int:
-    return max(int(whole.max()), -int(whole.min()))
-
-
-def _beyond_floats(whole: np.ndarray) -> bool:
-    return whole.dtype.itemsize == 8 and _largest(whole) > 1 << 53
 
 
 def check_weight(name: str, backend: Backend, weight: Array, like: Array, whole: str = "") -> Array:
@@ -173,14 +161,11 @@ def check_mask(name: str, argument: str, backend: Backend, mask: Array, like: Ar
     return mask
 
 
-# check classes ------------------------------------------------------------------------------------
-#
-# Boundary checks for class scores (logits or probabilities along the last axis) and for class labels.
-
+# Class scores (logits or probabilities along the last axis) and class labels -----------------------
 
 _CHUNK = (
     1 << 14
-)  # entries handled at a time on the host: temporaries stay in the cache and off fresh memory pages
+)  # entries handled at a time on the host: temporaries stay in cache and off fresh memory pages
 _SUM_TOLERANCE = {
     "float16": 2e-2,
     "bfloat16": 2e-2,
@@ -196,7 +181,7 @@ class Classes(NamedTuple):
     values: Array
     kind: str
 
-    def by_row(self, work: Callable[[Namespace, Array], Array]) -> Array:
+    def by_row(self, work: Callable[[Any, Array], Array]) -> Array:
         """Apply `work(xp, wide rows)`, which drops the last axis; on the host a piece of the rows at a time.
 
         Every row is worked on alone and in one memory layout, so its result does not depend on where it
@@ -204,9 +189,8 @@ class Classes(NamedTuple):
         """
         with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
             if not self.backend.host:
-                return work(
-                    self.backend.xp, self.backend.xp.astype(self.values, float_dtype(self.backend.xp))
-                )
+                xp = self.backend.xp
+                return work(xp, xp.astype(self.values, float_dtype(xp)))
             flat = self.values.reshape(-1, self.values.shape[-1])
             step = max(1, _CHUNK // flat.shape[-1])
             pieces = [
@@ -252,7 +236,8 @@ def check_classes(
             f"got shape {tuple(values.shape)}. A binary model's single column p becomes two: 1 - p and p."
         )
     if is_concrete(values):
-        seen = values.detach() if is_torch(values) else values  # looking at values is no part of a gradient
+        # looking at values is no part of a gradient
+        seen = values.detach() if hasattr(values, "detach") else values
         if kind == "logits":
             _check_logits(name, backend, seen, masked)
         else:
@@ -273,7 +258,7 @@ def _stated(name: str, logits: Array | None, probs: Array | None, takes: tuple[s
     return "logits" if probs is None else "probs"
 
 
-def _first(xp: Namespace, bad: Array) -> tuple[int, ...]:
+def _first(xp: Any, bad: Array) -> tuple[int, ...]:
     """Where the first True stands."""
     at = int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int32)))
     return tuple(int(i) for i in np.unravel_index(at, tuple(bad.shape)))
@@ -289,11 +274,8 @@ def _check_logits(name: str, backend: Backend, x: Array, masked: bool) -> None:
     wrong = xp.isnan(x) | (x == float("inf"))
     if bool(xp.any(wrong)) or not masked:
         at = _first(xp, wrong if bool(xp.any(wrong)) else ~xp.isfinite(x))
-        allowed = (
-            "-inf may mark a class that cannot occur; NaN and +inf may not"
-            if masked
-            else "this score needs finite ones"
-        )
+        marks = "-inf may mark a class that cannot occur; NaN and +inf may not"
+        allowed = marks if masked else "this score needs finite ones"
         raise InputError(f"{name}: `logits` must be finite, got {float(x[at])} at index {at}; {allowed}.")
     empty = xp.max(x, axis=-1) == -float("inf")
     if bool(xp.any(empty)):
@@ -344,7 +326,7 @@ def check_labels(name: str, classes: Classes, labels: Array | None) -> Array:
     return xp.astype(labels, xp.int64) if not is_jax(labels) else xp.astype(labels, xp.int32)
 
 
-def _from_one_hot(name: str, xp: Namespace, labels: Array) -> Array:
+def _from_one_hot(name: str, xp: Any, labels: Array) -> Array:
     if is_concrete(labels):
         numbers = xp.astype(labels, float_dtype(xp))
         wrong = (xp.max(numbers, axis=-1) != 1) | (xp.sum(xp.astype(numbers != 0, xp.int32), axis=-1) != 1)
@@ -356,7 +338,7 @@ def _from_one_hot(name: str, xp: Namespace, labels: Array) -> Array:
     return xp.argmax(xp.astype(labels, float_dtype(xp)), axis=-1)
 
 
-def _check_range(name: str, xp: Namespace, labels: Array, count: int) -> None:
+def _check_range(name: str, xp: Any, labels: Array, count: int) -> None:
     if xp.isdtype(labels.dtype, "bool"):
         return
     whole = xp.floor(labels) == labels if xp.isdtype(labels.dtype, "real floating") else labels == labels
@@ -375,10 +357,7 @@ def check_positive(
     name: str, argument: str, value: Any, *, above: float = 0.0, infinite: bool = False
 ) -> float:
     """A number above a bound, finite unless said."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name}: `{argument}` must be a number, got {value!r}.") from None
+    number = _number(name, argument, value, "a number")
     if not number > above or (number == float("inf") and not infinite):
         raise InputError(f"{name}: `{argument}` must be a number above {above:g}, got {number:g}.")
     return number
@@ -389,7 +368,7 @@ def check_same_shape(name: str, prediction: Array, target: Array) -> tuple[Backe
     backend = backend_of(prediction, target)
     like = prediction if hasattr(prediction, "shape") else target
     prediction = as_real(name, "prediction", backend, prediction, like)
-    target = as_real(name, "target", backend, backend.asarray(target, like), like)
+    target = as_real(name, "target", backend, target, like)
     if tuple(prediction.shape) != tuple(target.shape):
         raise ShapeError(
             f"{name}: `prediction` and `target` must have one shape, got {tuple(prediction.shape)} and "

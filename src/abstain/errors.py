@@ -30,35 +30,107 @@ __all__ = [
 
 
 class AbstainError(Exception):
-    """Base of all errors raised on purpose by this package."""
+    """Base of all errors raised on purpose by this package.
+
+    Examples
+    --------
+    >>> import abstain
+    >>> try:
+    ...     abstain.aurc([0, 1], [0.5])
+    ... except AbstainError as error:
+    ...     print(type(error).__name__)
+    ShapeError
+    """
 
 
 class InputError(AbstainError, ValueError):
-    """An argument's value breaks the rule the message states."""
+    """An argument's value breaks the rule the message states.
+
+    Examples
+    --------
+    >>> import abstain
+    >>> abstain.risk_at_coverage([0, 1], [0.9, 0.5], coverage=80)
+    Traceback (most recent call last):
+    ...
+    abstain.errors.InputError: risk_at_coverage: `coverage` must lie in (0, 1], got 80. ...
+    """
 
 
 class ShapeError(InputError):
-    """Lengths or dimensions do not fit together."""
+    """Lengths or dimensions do not fit together.
+
+    Examples
+    --------
+    >>> import abstain
+    >>> abstain.aurc([0, 1, 0], [0.9, 0.5])
+    Traceback (most recent call last):
+    ...
+    abstain.errors.ShapeError: aurc: ...
+    """
 
 
 class DtypeError(InputError, TypeError):
-    """The kind of values is wrong: objects, complex numbers, logits for probabilities."""
+    """The kind of values is wrong: objects, complex numbers, logits for probabilities.
+
+    Examples
+    --------
+    >>> import abstain
+    >>> abstain.aurc([0, 1], [0.9, 1j])
+    Traceback (most recent call last):
+    ...
+    abstain.errors.DtypeError: aurc: ...
+    """
 
 
 class DataError(InputError):
-    """A file does not hold readable predictions."""
+    """A file does not hold readable predictions.
+
+    Examples
+    --------
+    >>> import abstain
+    >>> abstain.formats.read_predictions("nowhere.csv")
+    Traceback (most recent call last):
+    ...
+    abstain.errors.DataError: nowhere.csv: there is no such file.
+    """
 
 
 class InfeasibleError(AbstainError, ValueError):
-    """The question has no answer on this data (a coverage nobody can reach, say)."""
+    """The question has no answer on this data (a coverage nobody can reach, say).
+
+    Examples
+    --------
+    >>> import abstain
+    >>> abstain.auroc([0, 0], [0.9, 0.5])
+    Traceback (most recent call last):
+    ...
+    abstain.errors.InfeasibleError: auroc: ...
+    """
 
 
 class SpillError(AbstainError, OSError):
-    """The folder for intermediate data cannot take any more; what was written there is removed."""
+    """The folder for intermediate data cannot take any more; what was written there is removed.
+
+    Examples
+    --------
+    >>> raise SpillError("no room left for intermediate data in /tmp")
+    Traceback (most recent call last):
+    ...
+    abstain.errors.SpillError: no room left for intermediate data in /tmp
+    """
 
 
 class MissingDependencyError(AbstainError, ImportError):
-    """An optional dependency is not installed; the message holds the install line."""
+    """An optional dependency is not installed; the message holds the install line.
+
+    Examples
+    --------
+    >>> raise MissingDependencyError("The report", "plotly", "report")
+    Traceback (most recent call last):
+    ...
+    abstain.errors.MissingDependencyError: The report needs the package `plotly`, which is not installed.
+    Run: pip install 'abstain[report]'
+    """
 
     def __init__(self, feature: str, package: str, extra: str) -> None:
         super().__init__(
@@ -68,7 +140,17 @@ class MissingDependencyError(AbstainError, ImportError):
 
 
 class AbstainWarning(UserWarning):
-    """Something the user should know before trusting a number."""
+    """Something the user should know before trusting a number.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always", AbstainWarning)
+    ...     warnings.warn("few errors: the interval is wide", AbstainWarning)
+    >>> told[0].category.__name__
+    'AbstainWarning'
+    """
 
 
 def needed(module: str, feature: str, extra: str) -> Any:

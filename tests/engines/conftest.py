@@ -114,12 +114,54 @@ def spark_session():
     session.stop()
 
 
+METRICS = ("risk", "aurc", "augrc", "oracle_aurc", "e_aurc", "naurc", "auroc", "prediction_rejection_ratio")
+
+
+class Told:
+    """What an engine found about one set of samples: numbers by metric, points by where they were asked for."""
+
+    def __init__(self, answer, coverages=(), risks=()):
+        from abstain.metrics.registry import by_name
+
+        self._answer, self._by_name = answer, by_name
+        self.n, self.mass, self.ranges = answer.total.n, answer.total.W, answer.ranges
+        self.risk_at_coverage = {c: self[f"risk_at_coverage@{c}"].estimate for c in coverages}
+        self.coverage_at_risk = {r: self[f"coverage_at_risk@{r}"].estimate for r in risks}
+        self.curve = None if answer.curve is None else answer.points()
+
+    def __getitem__(self, metric):
+        from types import SimpleNamespace
+
+        metric = self._by_name(metric)
+        if metric.name in METRICS[3:] and not self._answer.total.zero_one:
+            return SimpleNamespace(estimate=self._answer.value(metric))
+        return self._answer.interval(metric)
+
+
+def told(engine, data, *, coverages=(), risks=(), points=0, client=None, session=None, **options):
+    """`Told` of the data, or of each group, by a module of `abstain.engines`."""
+    from dataclasses import replace
+
+    from abstain.engines.finish import ask_for
+    from abstain.engines.read import question
+    from abstain.metrics.registry import by_name
+
+    where = {"files": (), "dask": (client,), "spark": (session,)}[engine.__name__.rpartition(".")[2]]
+    name, run, columns = engine._asked("test", data, *where, options)
+    points_of = [f"risk_at_coverage@{c}" for c in coverages] + [f"coverage_at_risk@{r}" for r in risks]
+    ask = ask_for(name, [by_name(m) for m in (*METRICS, *points_of)])
+    found = run(question(name, columns), replace(ask, curve=points, thresholds=points > 0))
+    answers = {group: Told(answer, coverages, risks) for group, answer in found.items()}
+    return answers if options.get("groups") else answers[None]
+
+
 _WITH_CLUSTERS = (
     "test_every_engine",
     "test_cluster",
     "test_evaluating",
     "test_files",
     "test_groups",
+    "test_one_error_bar",
     "test_progress",
 )
 

@@ -11,7 +11,7 @@ import pytest
 import abstain
 from abstain.engines import cluster
 from abstain.engines import dask as engine
-from abstain.engines.plan import fields_for
+from abstain.engines.read import question
 
 from .conftest import write_parts
 from .definitions import influence
@@ -43,18 +43,18 @@ def test_paired_comparison_adds_up_joint_influences(engine_name, two_models, req
 
         where = {"session": request.getfixturevalue("spark_session")}
     found = compare(path, first=("g1", "l1"), second=("g2", "l2"), sample_weight="w", **where)
-    assert found.first == pytest.approx(T1, rel=1e-12)
-    assert found.second == pytest.approx(T2, rel=1e-12)
-    assert found.standard_error == pytest.approx(error, rel=1e-9)
-    assert found.z == pytest.approx((T1 - T2) / error, rel=1e-9)
-    low, high = found.interval()
-    assert low < found.difference < high
+    assert found["first"].estimate == pytest.approx(T1, rel=1e-12)
+    assert found["second"].estimate == pytest.approx(T2, rel=1e-12)
+    pair = found.pair("first", "second")
+    assert pair.standard_error == pytest.approx(error, rel=1e-9)
+    assert pair.difference == pytest.approx(T1 - T2, rel=1e-9)
+    assert pair.low < pair.difference < pair.high
     assert found.n == len(g1)
 
 
 def test_a_model_does_not_differ_from_itself(two_models, dask_client):
     path = two_models[0]
-    found = engine.compare(path, first=("g2", "l2"), second=("g2", "l2"), client=dask_client)
+    found = engine.compare(path, first=("g2", "l2"), second=("g2", "l2"), client=dask_client).pairs[0]
     assert found.difference == 0
     assert found.standard_error == pytest.approx(0, abs=1e-12)
 
@@ -141,10 +141,10 @@ def traffic(rows, folder, client, monkeypatch, groups=0):
     counted = received(monkeypatch)
     if groups:
         found = engine.evaluate(str(folder), client=client, groups="kind")
-        assert len(found) == groups
-        assert sum(summary.n for summary in found.values()) == rows
+        assert len(found.groups) == groups
+        assert sum(found.select(metric="aurc", group=group)[0].n for group in found.groups) == rows
     else:
-        assert engine.evaluate(str(folder), client=client, points=100).n == rows
+        assert engine.evaluate(str(folder), client=client).n == rows
     return counted[0]
 
 
@@ -168,16 +168,16 @@ def test_ten_megabytes_are_enough_for_twenty_million_samples(tmp_path, dask_clie
     assert 0 < traffic(20_000_000, tmp_path, dask_client, monkeypatch) < 10_000_000
 
 
-def test_a_stretch_of_a_file_knows_its_rows(two_models):
-    from abstain.engines.read import Fields, batches, find_files, stretches
+def test_a_part_of_a_file_knows_its_rows(two_models):
+    from abstain.engines.read import Fields, batches, file_parts, find_files
 
     path, g1, *_ = two_models
     files = find_files("test", path)
     seen = []
-    for stretch in stretches(files, 1000):
-        for batch in batches("test", stretch.file, Fields("g1", "l1"), stretch=stretch):
+    for part in file_parts(files, 1000):
+        for batch in batches("test", part, Fields("g1", "l1")):
             whole = np.concatenate(
-                [b.columns.confidence for b in batches("test", stretch.file, Fields("g1", "l1"))]
+                [b.columns.confidence for b in batches("test", part.file, Fields("g1", "l1"))]
             )
             rows = slice(batch.start, batch.start + batch.columns.rows)
             np.testing.assert_array_equal(batch.columns.confidence, whole[rows])
@@ -195,7 +195,7 @@ def test_logits_of_frames_are_scored_on_the_way(as_list, tmp_path, dask_client, 
     y = np.where(rng.random(3000) < 0.7, z.argmax(1), rng.integers(0, 4, 3000))
     columns = {"z": list(z)} if as_list else {f"z{k}": z[:, k] for k in range(4)}
     whole = pd.DataFrame({**columns, "label": y})
-    named = {"logits": "z" if as_list else [f"z{k}" for k in range(4)], "label": "label"}
+    named = {"logits": "z" if as_list else [f"z{k}" for k in range(4)], "labels": "label"}
     truth = abstain.aurc(z.argmax(1) != y, abstain.scores.max_softmax(z))
     futures = dask_client.scatter([whole[:1000], whole[1000:1000], whole[1000:]])
     assert engine.aurc(futures, client=dask_client, **named) == pytest.approx(truth, rel=1e-12)
@@ -209,7 +209,7 @@ def test_logits_of_frames_are_scored_on_the_way(as_list, tmp_path, dask_client, 
 def test_a_partition_with_a_column_of_right_answers():
     import pandas as pd
 
-    load = cluster.Loader("f", fields_for("f", {"correct": "right"}))
+    load = cluster.Loader("f", question("f", {"correct": "right"}))
     frame = {"right": np.asarray([1, 0, 1]), "confidence": np.asarray([0.5, 0.25, 0.75])}
     assert load(pd.DataFrame(frame))[None].loss.tolist() == [False, True, False]
 
@@ -247,7 +247,9 @@ def test_every_engine_reads_the_same_files_of_a_folder(untidy, dask_client, spar
         spark.evaluate("file://" + folder, session=spark_session),
     ]
     assert [found.n for found in answers] == [2000] * 5
-    assert [found["aurc"].estimate for found in answers] == pytest.approx([truth] * 5, rel=1e-12)
+    assert [found["confidence", "loss", "aurc"].estimate for found in answers] == pytest.approx(
+        [truth] * 5, rel=1e-12
+    )
 
 
 def test_folders_that_tell_a_column_tell_every_engine(tmp_path, dask_client, spark_session):

@@ -7,10 +7,12 @@ import pytest
 
 import abstain
 from abstain.core import tally
-from abstain.engines import files, plan
-from abstain.engines.histogram import Items, items_of, joined, nothing
-from abstain.engines.ranges import Columns, gathered, split
+from abstain.engines import files
+from abstain.engines.histogram import Histogram, histogram_of, joined, nothing
+from abstain.engines.ranges import Columns, gathered, split, window
 from abstain.errors import DataError
+
+from .conftest import told
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -71,11 +73,11 @@ def test_counted_and_sorted_ranges_give_the_whole(shape, tmp_path, counts_small_
     folder = write(tmp_path, loss, g)
     assert files.aurc(folder) == pytest.approx(area_by_hand(loss, g), rel=1e-13)
     assert sum(counts_small_data) == len(g)
-    found = files.evaluate(folder, coverages=(0.1, 0.5, 1.0), risks=(0.05, 0.2), points=50)
+    found = told(files, folder, coverages=(0.1, 0.5, 1.0), risks=(0.05, 0.2), points=50)
     for metric in ("aurc", "augrc", "risk", "e_aurc", "naurc", "auroc"):
         assert found[metric].estimate == pytest.approx(getattr(abstain, metric)(loss, g), rel=1e-10), metric
-    told = abstain.evaluate(loss=loss, confidence=g, metrics=["aurc"])["confidence", "loss", "aurc"]
-    assert found["aurc"].standard_error == pytest.approx(told.standard_error, rel=1e-8)
+    memory = abstain.evaluate(loss=loss, confidence=g, metrics=["aurc"])["confidence", "loss", "aurc"]
+    assert found["aurc"].standard_error == pytest.approx(memory.standard_error, rel=1e-8)
     for coverage, risk in found.risk_at_coverage.items():
         assert risk == pytest.approx(abstain.risk_at_coverage(loss, g, coverage=coverage), rel=1e-12)
     for risk, coverage in found.coverage_at_risk.items():
@@ -160,7 +162,7 @@ def test_every_sample_goes_to_its_range(ranges):
 
 def histogram(confidence):
     zeros = np.zeros(len(confidence), dtype=bool)
-    return joined([nothing(), items_of(zeros, confidence.astype(np.float32), None, 4096)], 4096)
+    return joined([nothing(), histogram_of(zeros, confidence.astype(np.float32), None, 4096)], 4096)
 
 
 def inside(ends, confidence):
@@ -171,7 +173,7 @@ def test_the_window_holds_most_samples_that_its_room_allows():
     rng = np.random.default_rng(6)
     g = 1 - rng.random(1 << 18, dtype=np.float32)
     for room in (48 << 20, 64 << 20, 200 << 20):
-        ends = plan.window(histogram(g), 10**9, room)
+        ends = window(histogram(g), 10**9, room)
         assert ends is not None
         assert 0.9 * room < tally.bytes_between(*ends) <= room + 8
         octaves = room / 8 / 2**23  # between 1/2 and 1 lie as many numbers as between 1/4 and 1/2
@@ -181,11 +183,11 @@ def test_the_window_holds_most_samples_that_its_room_allows():
 
 def test_the_window_leaves_out_what_is_sparse():
     g = 1 - np.random.default_rng(6).random(1 << 18, dtype=np.float32)
-    ends = plan.window(histogram(g), 10**8, 4 << 30)
+    ends = window(histogram(g), 10**8, 4 << 30)
     assert ends is not None
     # from 2^-(k+1) to 2^-k there are 1e8 / 2^(k + 1) samples on 2^23 numbers: more than half a sample each to 2^-4
     assert ends[0] == pytest.approx(2.0**-4, rel=0.01)
-    assert plan.window(histogram(g), 10**6, 4 << 30) is None
+    assert window(histogram(g), 10**6, 4 << 30) is None
 
 
 def test_two_neighbours_in_the_sample_do_not_draw_the_window_to_them():
@@ -193,7 +195,7 @@ def test_two_neighbours_in_the_sample_do_not_draw_the_window_to_them():
     few = (2.0 ** -rng.uniform(1, 30, 3000)).astype(np.float32)
     few[:20] = np.nextafter(few[20:40], np.float32(1))  # chance brings some very close together
     g = np.concatenate([1 - rng.random(200_000, dtype=np.float32) * np.float32(0.01), few])
-    ends = plan.window(histogram(g), 10**8, 4 << 30)
+    ends = window(histogram(g), 10**8, 4 << 30)
     assert ends is not None
     assert ends[0] > 0.9
 
@@ -201,12 +203,12 @@ def test_two_neighbours_in_the_sample_do_not_draw_the_window_to_them():
 @pytest.mark.parametrize("rows", [1 << 32, 1 << 40])
 def test_no_window_where_a_counter_could_overflow(rows):
     g = dense(10_000, np.random.default_rng(0))
-    assert plan.window(histogram(g), (1 << 32) - 1, 1 << 30) is not None
-    assert plan.window(histogram(g), rows, 1 << 30) is None
+    assert window(histogram(g), (1 << 32) - 1, 1 << 30) is not None
+    assert window(histogram(g), rows, 1 << 30) is None
 
 
 def test_no_window_over_nothing():
-    assert plan.window(Items(np.empty(0), np.empty(0), np.empty((2, 0))), 10, 1 << 20) is None
+    assert window(Histogram(np.empty(0), np.empty(0), np.empty((2, 0))), 10, 1 << 20) is None
 
 
 @pytest.mark.filterwarnings("error")

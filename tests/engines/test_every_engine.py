@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from abstain.engines import Sketch, files
-from abstain.engines.finish import summary_of
-from abstain.engines.plan import ask_for
-from abstain.engines.read import ready
 
+from .conftest import told
 from .definitions import by_definition, oracle
 
 
@@ -25,20 +23,16 @@ def tiny_ranges(monkeypatch):
 
 
 OPTIONS = {"coverages": (0.5,), "risks": (0.2,), "points": 20}
-ASK = ask_for("test", "harmonic", "threshold", True, **OPTIONS)
 
 
-@pytest.mark.parametrize("engine", ["memory", "files", "spilled"])
+@pytest.mark.parametrize("engine", ["files", "spilled"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_one_machine_agrees_with_the_definition(engine, weighted, shape, stored, request):
     _name, l, g, w = shape
-    if engine == "memory":
-        found = summary_of("test", ready(l, g, w if weighted else None), ASK)
-    else:
-        if engine == "spilled":
-            request.getfixturevalue("tiny_ranges")
-        found = files.evaluate(stored, sample_weight="w" if weighted else None, **OPTIONS)
-        assert (found.ranges > 5) == (engine == "spilled")
+    if engine == "spilled":
+        request.getfixturevalue("tiny_ranges")
+    found = told(files, stored, sample_weight="w" if weighted else None, **OPTIONS)
+    assert (found.ranges > 5) == (engine == "spilled")
     check(found, l, g, w if weighted else np.ones_like(w))
 
 
@@ -48,14 +42,14 @@ def test_a_cluster_agrees_with_the_definition(engine, shape, stored, request):
     name, l, g, w = shape
     weighted = name in ("heavily_tied", "real_losses")
     if engine == "dask":
-        from abstain.engines.dask import evaluate
+        from abstain.engines import dask as module
 
         where = {"client": request.getfixturevalue("dask_client")}
     else:
-        from abstain.engines.spark import evaluate
+        from abstain.engines import spark as module
 
         where = {"session": request.getfixturevalue("spark_session")}
-    found = evaluate(stored, sample_weight="w" if weighted else None, **where, **OPTIONS)
+    found = told(module, stored, sample_weight="w" if weighted else None, **where, **OPTIONS)
     assert found.ranges > 1
     check(found, l, g, w if weighted else np.ones_like(w))
 

@@ -16,7 +16,7 @@ import abstain
 from abstain.engines import files
 from abstain.errors import DataError, InputError
 
-from .conftest import write_parts
+from .conftest import told, write_parts
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.parquet")
@@ -88,8 +88,9 @@ def test_the_siblings_agree_with_the_functions_in_memory(sample, tmp_path, tiny_
     np.testing.assert_array_equal(curve.threshold, truth.threshold[at])
     assert curve.coverage[-1] == 1
     found = files.evaluate(path)
-    assert found["auroc"].estimate == pytest.approx(abstain.auroc(l, g), rel=1e-11)
-    assert "aurc" in repr(found)
+    auroc = found["confidence", "loss", "auroc"].estimate
+    assert auroc == pytest.approx(abstain.auroc(l, g), rel=1e-11)
+    assert "AURC" in repr(found)
 
 
 def test_groups_are_cut_spilled_and_finished_apart(sample, tmp_path, tiny_ranges):
@@ -113,7 +114,7 @@ def test_logits_and_labels_are_scored_without_saturation(as_list, tmp_path):
     pq.write_table(pa.table({**columns, "label": y}), tmp_path / "p.parquet")
     truth = abstain.aurc(z.argmax(1) != y, abstain.scores.max_softmax(z))
     named = "z" if as_list else [f"z{k}" for k in range(5)]
-    assert files.aurc(tmp_path, logits=named, label="label") == pytest.approx(truth, rel=1e-12)
+    assert files.aurc(tmp_path, logits=named, labels="label") == pytest.approx(truth, rel=1e-12)
 
 
 def test_a_nan_in_the_middle_of_file_7_is_named(sample, tmp_path, dask_client, spark_session):
@@ -168,7 +169,7 @@ def test_weight_zero_is_as_good_as_absent(spilled, sample, tmp_path, request):
     w = np.random.default_rng(5).integers(0, 3, len(l)).astype(float)
     w[np.argmax(g)] = 0
     path = write_parts(tmp_path / "d", {"confidence": g, "loss": l, "w": w})
-    found = files.evaluate(path, sample_weight="w", points=10)
+    found = told(files, path, sample_weight="w", points=10)
     assert found["aurc"].estimate == pytest.approx(abstain.aurc(l, g, sample_weight=w), rel=1e-12)
     assert found["e_aurc"].estimate == pytest.approx(abstain.e_aurc(l, g, sample_weight=w), rel=1e-9)
 
@@ -212,7 +213,7 @@ def test_fractional_weights_reach_the_same_area(sample, tmp_path, tiny_ranges):
     l, g = sample
     w = np.random.default_rng(3).exponential(1, len(l))
     path = write_parts(tmp_path / "d", {"confidence": g, "loss": l, "w": w})
-    found = files.evaluate(path, sample_weight="w")
+    found = told(files, path, sample_weight="w")
     assert found["aurc"].estimate == pytest.approx(abstain.aurc(l, g, sample_weight=w), rel=1e-12)
     truth = abstain.e_aurc(l, g, sample_weight=w)
     assert found["e_aurc"].estimate == pytest.approx(truth, rel=1e-3)  # equal losses: masses as if small
@@ -222,10 +223,9 @@ def test_fractional_weights_reach_the_same_area(sample, tmp_path, tiny_ranges):
 
 SCRIPT = """
 import resource, signal, sys, time
-import abstain.engines.files as filerun
-from abstain.engines import files, outofcore
-outofcore.samples_that_fit = lambda *a: 2000
-filerun._fits = lambda *a: False
+from abstain.engines import files
+files.samples_that_fit = lambda *a: 2000
+files._fits = lambda *a: False
 {more}
 print(repr(files.aurc({path!r}, {options})), flush=True)
 """
@@ -255,7 +255,7 @@ def test_a_full_disk_is_told_and_nothing_is_left(sample, tmp_path):
 def interrupted(path, options):
     """Start, and send Ctrl-C once the second pass has done five files."""
     more = """
-    original = outofcore.Run.scatter
+    original = files.Run.scatter
     def slow(self, *a):
         read, seen = self.read, []
         def held(file):
@@ -266,7 +266,7 @@ def interrupted(path, options):
                 time.sleep(60)
         self.read = held
         return original(self, *a)
-    outofcore.Run.scatter = slow
+    files.Run.scatter = slow
     """
     process = run(path, options, more)
     assert process.stdout.readline().strip() == "waiting"
@@ -390,7 +390,7 @@ def test_shares_of_fractional_weights_are_not_missed_by_rounding(spilled, tmp_pa
     n = 20_000
     g, l = np.arange(n)[::-1] / n, np.arange(n) % 10 == 9
     folder = write_parts(tmp_path / "tenths", {"confidence": g, "loss": l, "w": np.full(n, 0.1)})
-    found = files.evaluate(folder, sample_weight="w", coverages=(0.3, 0.7, 1.0), risks=(0.1,))
+    found = told(files, folder, sample_weight="w", coverages=(0.3, 0.7, 1.0), risks=(0.1,))
     assert list(found.risk_at_coverage.values()) == pytest.approx([0.1] * 3, rel=1e-9)
     assert found.coverage_at_risk[0.1] == pytest.approx(1.0)
 
@@ -399,8 +399,8 @@ def test_losses_with_the_moments_of_a_zero_one_loss_are_not_taken_for_one(tmp_pa
     """Sums of l and of l^2 are those of three errors in four: only the losses themselves tell."""
     l, g = np.tile([0.5, 0.5, 0.5, 1.5], 50), np.arange(200.0)
     pa.parquet.write_table(pa.table({"loss": l, "confidence": g}), tmp_path / "half.parquet")
-    found = files.evaluate(tmp_path / "half.parquet")
-    assert "auroc" not in found.values
+    found = told(files, tmp_path / "half.parquet")
+    assert files.evaluate(tmp_path / "half.parquet", metrics=["auroc"]).entries[0].estimate is None
     for metric in ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio"):
         assert found[metric].estimate == pytest.approx(getattr(abstain, metric)(l, g), rel=1e-12)
 
@@ -408,7 +408,7 @@ def test_losses_with_the_moments_of_a_zero_one_loss_are_not_taken_for_one(tmp_pa
 def test_weights_with_the_moments_of_unit_weights_are_not_taken_for_them(tmp_path):
     l, g, w = np.arange(200) % 4 == 3, np.arange(200.0), np.tile([0.5, 0.5, 0.5, 1.5], 50)
     pa.parquet.write_table(pa.table({"loss": l, "confidence": g, "w": w}), tmp_path / "w.parquet")
-    found = files.evaluate(tmp_path / "w.parquet", sample_weight="w")
+    found = told(files, tmp_path / "w.parquet", sample_weight="w")
     for metric in ("oracle_aurc", "e_aurc", "naurc"):
         assert found[metric].estimate == pytest.approx(
             getattr(abstain, metric)(l, g, sample_weight=w), rel=1e-12
@@ -426,7 +426,7 @@ ODD_LISTS = {
 @pytest.mark.parametrize("kind", ODD_LISTS)
 def test_lists_of_logits_of_other_lengths_are_refused_by_their_row(kind, tmp_path):
     from abstain.engines import cluster
-    from abstain.engines.plan import fields_for
+    from abstain.engines.read import question
 
     rows, row = ODD_LISTS[kind]
     table = pa.table({"z": pa.array(rows), "label": np.zeros(len(rows), dtype=int)})
@@ -434,8 +434,8 @@ def test_lists_of_logits_of_other_lengths_are_refused_by_their_row(kind, tmp_pat
     with pytest.raises(
         DataError, match=rf"files.aurc: rows of `z` must be lists of one length .* row {row}\."
     ):
-        files.aurc(tmp_path, logits="z", label="label")
-    load = cluster.Loader("f", fields_for("f", {"logits": "z", "label": "label"}))
+        files.aurc(tmp_path, logits="z", labels="label")
+    load = cluster.Loader("f", question("f", {"logits": "z", "labels": "label"}))
     for part in (table, table.to_batches()[0], table.to_pandas()):
         with pytest.raises(DataError, match=rf"f: rows of `z` must be lists .* a partition, row {row}\."):
             load(part)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from abstain.engines import cluster, dask, plan, spark
+from abstain.engines import cluster, dask, spark
 from abstain.engines.ranges import Columns
 from abstain.engines.read import by_label, labels_of
 from abstain.errors import DataError, InputError
 
-from .conftest import write_parts
+from .conftest import told, write_parts
 from .definitions import by_definition, oracle
 
 N = 9_000
@@ -65,7 +65,7 @@ def test_each_group_is_answered_by_its_definition(name, grouped, request):
     path, l, g, w, labels, weight = grouped
     engine, where = engine_of(name, request)
     options = {"coverages": (0.5,), "risks": (0.2,), "points": 20}
-    found = engine.evaluate(path, groups="kind", sample_weight=weight, **options, **where)
+    found = told(engine, path, groups="kind", sample_weight=weight, **options, **where)
     assert set(found) == set(labels)
     for label, summary in found.items():
         own = labels == label
@@ -136,7 +136,7 @@ def test_too_many_groups_are_refused(name, tmp_path, request):
         engine.aurc(path, groups="id", **where)
     path = write_parts(tmp_path / "e", {k: v[:600] for k, v in columns.items()})
     with pytest.raises(InputError, match="`points` must be at most 333 for 600 groups, got 400"):
-        engine.evaluate(path, groups="id", points=400, **where)
+        engine.risk_coverage_curve(path, groups="id", points=400, **where)
 
 
 def test_a_column_of_lists_names_no_groups(tmp_path, dask_client):
@@ -158,10 +158,10 @@ def test_groups_share_tasks(dask_client):
     }
     survey = cluster.survey_groups(groups, "test")
     rows = sum(c.rows for c in groups.values())
-    found = plan.slots_for(survey, 4)
+    found = cluster.numbering_for(survey, 4)
     assert found.total >= 100 + 2  # the large one is cut
     assert found.bundles <= 6
-    parts, sums = plan.bundled(groups, found, keep=True)
+    parts, sums = cluster.bundled(groups, found, keep=True)
     sizes = [sum(columns.rows for _, columns in part) for part in parts]
     assert sum(sizes) == rows
     assert max(sizes) < 1.3 * rows / 4
@@ -170,18 +170,18 @@ def test_groups_share_tasks(dask_client):
         assert np.isin(columns.confidence, groups[group].confidence).all()
         assert sums.sums[0, number] == columns.rows
         assert sums.sums[1, number] == columns.loss.sum()
-    again, numbers = plan.numbered(groups, found)
-    assert {n: c.rows for n, c in plan.by_number(again, numbers)} == {
+    again, numbers = cluster.numbered(groups, found)
+    assert {n: c.rows for n, c in cluster.by_number(again, numbers)} == {
         n: c.rows for part in parts for n, c in part
     }
 
 
-def test_a_heavy_tie_in_a_group_is_a_slot_of_its_own():
+def test_a_heavy_tie_in_a_group_is_a_range_of_its_own():
     rng = np.random.default_rng(7)
     g = np.where(rng.random(50_000) < 0.7, 1.0, rng.random(50_000))
     survey = cluster.survey_groups({"a": Columns(g < 0.5, g), "b": Columns(g[:9] < 0.5, g[:9])}, "test")
-    found = plan.slots_for(survey, 5)
-    _, sums = plan.bundled({"a": Columns(g < 0.5, g)}, found)
+    found = cluster.numbering_for(survey, 5)
+    _, sums = cluster.bundled({"a": Columns(g < 0.5, g)}, found)
     heavy = int(np.argmax(sums.count))
     assert sums.low[heavy] == sums.high[heavy] == 1.0
     assert sums.count[heavy] == (g == 1).sum()

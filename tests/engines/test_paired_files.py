@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import abstain
 from abstain.cli import cli
-from abstain.engines import files, paired
+from abstain.engines import files, paired, spill
 from abstain.engines.ranges import Columns
 from abstain.engines.spill import Spill
 from abstain.errors import DataError, InputError
@@ -67,9 +67,9 @@ def check(found, models, w):
     g1, l1, g2, l2, w = g1[some], l1[some] * 1.0, g2[some], l2[some] * 1.0, w[some]
     (T1, i1), (T2, i2) = influence(l1, g1, w), influence(l2, g2, w)
     error = np.sqrt(np.sum((w * (i1 - i2)) ** 2)) / w.sum()
-    assert found.first == pytest.approx(T1, rel=1e-12)
-    assert found.second == pytest.approx(T2, rel=1e-12)
-    assert found.standard_error == pytest.approx(error, rel=1e-9)
+    assert found["first"].estimate == pytest.approx(T1, rel=1e-12)
+    assert found["second"].estimate == pytest.approx(T2, rel=1e-12)
+    assert found.pairs[0].standard_error == pytest.approx(error, rel=1e-9)
     assert found.n == some.sum()
 
 
@@ -79,7 +79,7 @@ def test_joint_influences_by_the_definition(cut, weighted, models, stored, reque
     if cut != "one range":
         request.getfixturevalue("tiny")
     if cut == "refined":
-        monkeypatch.setattr(paired, "_MOST_RANGES", 1)  # every range is too full at first
+        monkeypatch.setattr(spill, "MOST_RANGES", 1)  # every range is too full at first
     found = files.compare(stored, **BOTH, sample_weight="w" if weighted else None)
     check(found, models, models[-1] if weighted else np.ones(N))
 
@@ -94,22 +94,37 @@ def test_every_estimator_agrees_with_memory(estimator, ties, tmp_path, tiny):
     path = write_parts(tmp_path / "data", dict(zip(("g1", "l1", "g2", "l2", "w"), models)))
     found = files.compare(path, **BOTH, estimator=estimator, ties=ties)
     options = Options(estimator, ties)
-    (T1, i1), (T2, i2) = values("aurc", l1, g1, None, options), values("aurc", l2, g2, None, options)
-    assert found.first == pytest.approx(T1, rel=1e-11)
-    assert found.second == pytest.approx(T2, rel=1e-11)
-    assert found.standard_error == pytest.approx(np.sqrt(np.sum((i1 - i2) ** 2)) / N, rel=1e-8)
+    (T1, i1, *_), (T2, i2, *_) = (values("aurc", l, g, None, options) for l, g in ((l1, g1), (l2, g2)))
+    assert found["first"].estimate == pytest.approx(T1, rel=1e-11)
+    assert found["second"].estimate == pytest.approx(T2, rel=1e-11)
+    assert found.pairs[0].standard_error == pytest.approx(np.sqrt(np.sum((i1 - i2) ** 2)) / N, rel=1e-8)
 
 
-def test_it_is_the_comparison_of_memory(models, stored, tiny):
-    g1, l1, g2, l2, _ = models
-    truth = abstain.compare({"a": (l1, g1), "b": (l2, g2)}).pair("a", "b")
-    found = files.compare(stored, **BOTH)
-    assert found.difference == pytest.approx(truth.difference, rel=1e-9, abs=1e-14)
-    assert found.standard_error == pytest.approx(truth.standard_error, rel=1e-3)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_it_is_the_comparison_of_memory(weighted, models, stored, tiny):
+    g1, l1, g2, l2, w = models
+    some = w > 0 if weighted else np.ones(N, dtype=bool)
+    sides = {name: (l[some], g[some]) for name, l, g in (("first", l1, g1), ("second", l2, g2))}
+    memory = abstain.compare(sides, sample_weight=w[some] if weighted else None)
+    found = files.compare(stored, **BOTH, sample_weight="w" if weighted else None)
+    assert found.names == memory.names
+    truth, pair = memory.pairs[0], found.pairs[0]
+    assert pair.difference == pytest.approx(truth.difference, rel=1e-9, abs=1e-14)
+    for name in ("standard_error", "low", "high", "p_value"):
+        assert getattr(pair, name) == pytest.approx(getattr(truth, name), rel=1e-7, abs=1e-13), name
+    assert (pair.note, pair.different, pair.samples_needed) == (
+        truth.note,
+        truth.different,
+        truth.samples_needed,
+    )
+    for own, side in zip(found.contestants, memory.contestants):
+        told, expected = ((c.estimate, c.standard_error, c.low, c.high) for c in (own, side))
+        assert told == pytest.approx(expected, rel=1e-9)
+        assert (own.rank_low, own.rank_high, own.group) == (side.rank_low, side.rank_high, side.group)
 
 
 def test_a_model_does_not_differ_from_itself(stored, tiny):
-    found = files.compare(stored, first=("g2", "l2"), second=("g2", "l2"))
+    found = files.compare(stored, first=("g2", "l2"), second=("g2", "l2")).pairs[0]
     assert found.difference == 0
     assert found.standard_error == pytest.approx(0, abs=1e-12)
     assert found.p_value == 1
@@ -140,7 +155,8 @@ def test_models_in_files_of_their_own(weighted, models, tmp_path, tiny):
     own = [influence(l[w > 0] * 1.0, g[w > 0], w[w > 0])[1] for l, g in ((l1, g1), (l2, g2))]
     if weighted:
         errors = [np.sqrt(np.sum((w[w > 0] * i) ** 2)) / w.sum() for i in own]
-        assert found.own_errors == pytest.approx(tuple(errors), rel=1e-9, abs=1e-12)
+        told = [found[name].standard_error for name in ("first", "second")]
+        assert told == pytest.approx(errors, rel=1e-9, abs=1e-12)
 
 
 def test_files_that_do_not_hold_the_same_samples(tmp_path):

@@ -45,11 +45,11 @@ def test_every_stage_reaches_its_total(name, stored, request, capsys):
     engine, where = engine_of(name, request)
     columns = {"confidence": "g1", "loss": "l1"}
     capsys.readouterr()
-    calm = engine.evaluate(stored, **columns, **where, _progress=False)
+    calm = engine.evaluate(stored, **columns, **where, progress=False)
     assert counts(capsys.readouterr().err) == {}
-    watched = engine.evaluate(stored, **columns, **where, _progress=True)
+    watched = engine.evaluate(stored, **columns, **where, progress=True)
     shown = counts(capsys.readouterr().err)
-    assert watched.values == calm.values
+    assert watched.entries == calm.entries
     assert list(shown) == [*STAGES[name], *(f"oracle: {stage}" for stage in STAGES[name])]
     assert all(0 < done == total for done, total in shown.values())
     if name == "dask":
@@ -59,7 +59,7 @@ def test_every_stage_reaches_its_total(name, stored, request, capsys):
 @pytest.mark.parametrize("name", ["dask", "spark"])
 def test_a_comparison_shows_both_models_and_the_joint_pass(name, stored, request, capsys):
     engine, where = engine_of(name, request)
-    engine.compare(stored, first=("g1", "l1"), second=("g2", "l2"), **where, _progress=True)
+    engine.compare(stored, first=("g1", "l1"), second=("g2", "l2"), **where, progress=True)
     shown = counts(capsys.readouterr().err)
     stages = [f"{model}: {stage}" for model in ("first", "second") for stage in STAGES[name]]
     assert list(shown) == [*stages, "joint"]
@@ -70,7 +70,7 @@ def test_spark_keeps_the_job_group_of_its_user(stored, spark_session, capsys):
     context = spark_session.sparkContext
     context.setJobGroup("mine", "my own work")
     try:
-        spark.aurc(stored, session=spark_session, confidence="g1", loss="l1", _progress=True)
+        spark.aurc(stored, session=spark_session, confidence="g1", loss="l1", progress=True)
         assert context.getLocalProperty("spark.jobGroup.id") == "mine"
         assert context.getLocalProperty("spark.job.description") == "my own work"
     finally:

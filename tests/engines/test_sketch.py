@@ -10,7 +10,7 @@ import pytest
 
 import abstain
 from abstain.engines import Sketch
-from abstain.engines.histogram import Items, as_bins, joined
+from abstain.engines.histogram import Histogram, as_bins, joined
 from abstain.errors import DataError, InputError
 
 N = 1_000_000
@@ -194,14 +194,14 @@ def test_negative_losses_have_no_certificate_and_say_so():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_tensors_are_sketched_where_they_live(weighted):
     torch = pytest.importorskip("torch")
-    from abstain.engines.histogram import items_of, items_of_tensor
+    from abstain.engines.histogram import histogram_of, histogram_of_tensor
 
     rng = np.random.default_rng(6)
     l, g, w = rng.random(30_000) < 0.3, rng.random(30_000).astype(np.float32), rng.random(30_000)
     weight = w if weighted else None
-    ours = items_of(l, g, weight, 800)
+    ours = histogram_of(l, g, weight, 800)
     tensors = (torch.from_numpy(x) for x in (l, g))
-    theirs = items_of_tensor(*tensors, None if weight is None else torch.from_numpy(w), 800)
+    theirs = histogram_of_tensor(*tensors, None if weight is None else torch.from_numpy(w), 800)
     assert theirs.mass.sum() == pytest.approx(ours.mass.sum())
     for items in (ours, theirs):
         assert len(items) <= 1700
@@ -212,7 +212,7 @@ def test_tensors_are_sketched_where_they_live(weighted):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_overlapping_items_bound_every_arrangement(seed):
+def test_overlapping_histogram_bound_every_arrangement(seed):
     """Random stretches that overlap at will, filled with random samples, against the definition."""
     rng = np.random.default_rng(seed)
     losses, places, lows, highs, sums = [], [], [], [], []
@@ -224,7 +224,7 @@ def test_overlapping_items_bound_every_arrangement(seed):
         losses.append(l), places.append(inside)
         lows.append(inside.min()), highs.append(inside.max()), sums.append([count, l.sum()])
     order = np.lexsort((highs, lows))
-    items = Items(np.array(lows)[order], np.array(highs)[order], np.array(sums, float)[order].T)
+    items = Histogram(np.array(lows)[order], np.array(highs)[order], np.array(sums, float)[order].T)
     l, g = np.concatenate(losses), np.concatenate(places)
     most = max(l.max(), 1.0)
     from abstain.core import bins as core_bins

@@ -342,3 +342,10 @@ def test_unpacking_stops_at_the_limit_and_not_before(tmp_path, ending):
     assert content(10_000) == b"x" * 10_000
     with pytest.raises(DataError, match="unpacks to more than"):
         content(9_999)
+
+
+def test_the_format_stated_decides_how_cells_are_separated(tmp_path):
+    (tmp_path / "odd.dat").write_text("correct\tconfidence\n1\t0.5\n0\t0.25\n")
+    assert read_predictions(tmp_path / "odd.dat", format="tsv").confidence.tolist() == [0.5, 0.25]
+    (tmp_path / "commas.tsv").write_text("correct,confidence\n1,0.5\n0,0.25\n")
+    assert read_predictions(tmp_path / "commas.tsv", format="csv").loss.tolist() == [0, 1]

@@ -15,8 +15,8 @@ import abstain
 from abstain.cli.evaluate import table_columns
 from abstain.cli.options import (
     Documented,
+    FileOptions,
     Output,
-    Reading,
     between_commas,
     known,
     no_folders,
@@ -46,7 +46,7 @@ _SENTENCES = 8
 @click.option("--unpaired", is_flag=True, help="The files are different test sets.")
 @reading
 @output
-def command(files: tuple[str, ...], how: Reading, out: Output, names: str | None, **options: Any) -> None:
+def command(files: tuple[str, ...], how: FileOptions, out: Output, names: str | None, **options: Any) -> None:
     """Rank models by AURC (or another metric) on the same samples, with ties where the data leave them.
 
     P-values are two-sided and corrected after Holm. Models that share a letter cannot be told apart.
@@ -80,7 +80,7 @@ def model_names(files: tuple[str, ...], stated: str | None) -> list[str]:
 
 
 def compared(
-    files: dict[str, str], how: Reading, *, scores: list[str], unpaired: bool, **options: Any
+    files: dict[str, str], how: FileOptions, *, scores: list[str], unpaired: bool, **options: Any
 ) -> tuple[Comparison, list[str]]:
     """Read every file and compare; and what to know besides."""
     models = []
@@ -125,11 +125,10 @@ def _check_same_samples(labels: dict[str, Any]) -> None:
 
 
 def compared_by_files(
-    files: dict[str, str], how: Reading, *, metric: str, unpaired: bool, level: float, **options: Any
+    files: dict[str, str], how: FileOptions, *, metric: str, unpaired: bool, level: float, **options: Any
 ) -> tuple[Comparison, list[str]]:
     """Two tables of the same samples, range by range on disk."""
     from abstain.engines import files as engine
-    from abstain.engines.paired import ranked
     from abstain.metrics.registry import by_name
 
     asked = by_name(metric)
@@ -140,12 +139,10 @@ def compared_by_files(
         raise click.UsageError("--engine files compares columns of losses and confidences.")
     first, second = ((own["confidence"], own["loss"]) for own in columns)
     weight = {key: columns[0][key] for key in ("sample_weight",) if key in columns[0]}
-    path, other = files.values()
-    found = engine.compare(
-        path, other=other, first=first, second=second, memory=how.memory, **weight, **dict(asked.options)
-    )
-    one, two = files
-    return ranked((one, two), found, asked, level), []
+    (one, path), (two, other) = files.items()
+    sides: dict[str, Any] = {"first": first, "second": second, "other": other, "names": (one, two)}
+    means = {"memory": how.memory, "level": level}
+    return engine.compare(path, **sides, **means, **weight, **dict(asked.options)), []
 
 
 def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 import abstain
-from abstain.cli.options import Documented, Output, Reading, known, no_folders, output, reading, shared
+from abstain.cli.options import Documented, FileOptions, Output, known, no_folders, output, reading, shared
 from abstain.cli.screen import (
     console,
     deliver,
@@ -49,7 +49,9 @@ _METRIC = 15  # columns for the names of the metrics
 @click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
 @reading
 @output
-def command(file: str, how: Reading, out: Output, engine: str | None, preview: bool, **options: Any) -> None:
+def command(
+    file: str, how: FileOptions, out: Output, engine: str | None, preview: bool, **options: Any
+) -> None:
     """Everything about how well a model knows when it is wrong, as a table with intervals.
 
     FILE holds logits or probabilities with labels, or a plain table: correct (0/1) or loss, confidence, and
@@ -89,7 +91,7 @@ def command(file: str, how: Reading, out: Output, engine: str | None, preview: b
     deliver(out, table, one_number, lambda on: draw_evaluation(on, table, read))
 
 
-def default_engine(file: str, how: Reading) -> str:
+def default_engine(file: str, how: FileOptions) -> str:
     """Folders, and files larger than the memory allowed, go to the engine that needs little of it."""
     path = Path(file)
     if path.is_dir():
@@ -98,19 +100,14 @@ def default_engine(file: str, how: Reading) -> str:
     return "files" if times * path.stat().st_size > how.memory else "memory"
 
 
-def evaluated_by(engine: str, file: str, how: Reading, options: dict[str, Any]) -> Evaluation:
+def evaluated_by(engine: str, file: str, how: FileOptions, options: dict[str, Any]) -> Evaluation:
     """Files, Dask or Spark compute; columns are found by the same names as in memory."""
-    from abstain.engines.finish import engine as table_by
-
     columns = table_columns(file, how)
     module = importlib.import_module(f"abstain.engines.{engine}")
-    outputs = {"logits": columns.pop("logits")} if "logits" in columns else {}
-    asked = columns | options
+    asked = columns | {key: options[key] for key in ("metrics", "scores", "losses", "level")}
     means = {"memory": how.memory} if engine == "files" else {}
-    table = table_by(lambda data, **own: module.evaluate(data, **own | outputs | means))(
-        logits=os.path.abspath(file), **asked
-    )
-    if outputs:
+    table: Evaluation = module.evaluate(os.path.abspath(file), **asked, **means)
+    if "logits" in columns:
         return table
     # the names that memory gives to columns of losses and confidences
     entries = tuple(replace(entry, score="confidence", loss="loss") for entry in table.entries)
@@ -118,7 +115,7 @@ def evaluated_by(engine: str, file: str, how: Reading, options: dict[str, Any]) 
     return replace(table, entries=entries, curves=curves)
 
 
-def table_columns(file: str, how: Reading) -> dict[str, Any]:
+def table_columns(file: str, how: FileOptions) -> dict[str, Any]:
     """The columns of a table (or of the first of a folder) that an engine is to read, by argument."""
     first = find_files("evaluate", file)[0]
     kind_of(first)  # an error that names the formats
@@ -146,13 +143,10 @@ def table_columns(file: str, how: Reading) -> dict[str, Any]:
 def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
     """A stream of constant size: the value lies for certain between the two ends."""
     from abstain.engines import Sketch
-    from abstain.engines.plan import fields_for
-    from abstain.engines.read import batches
+    from abstain.engines.read import batches, question
 
     score, loss = ("max_softmax", "zero_one") if "logits" in columns else ("confidence", "loss")
-    if "labels" in columns:
-        columns["label"] = columns.pop("labels")
-    fields = fields_for("evaluate", {key: value for key, value in columns.items() if key != "groups"})
+    fields = question("evaluate", columns | {"groups": None})
     sketch = Sketch()
     for part in find_files("evaluate", file):
         for batch in batches("evaluate", part, fields):
@@ -167,7 +161,7 @@ def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
     return Evaluation(tuple(entries), (), sketch.n, level, 0.0, (), (note,))
 
 
-def draw_preview(file: str, how: Reading) -> None:
+def draw_preview(file: str, how: FileOptions) -> None:
     """What a file holds and how it would be read."""
     show_preview(open_source(file, format=how.format, limits=Limits(memory=how.memory)))
     read = how.read(file)
@@ -208,13 +202,8 @@ def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, .
     columns: dict[str, list[Any]] = {loss if loss == "loss" else f"{loss} loss": []}
     for score in scores:
         columns[score if len(score) <= 14 else score.replace("_", "_\n", 1)] = []
-    for metric in table.metrics:
-        found = {e.score: e for e in table.select(loss=loss, metric=metric)}
-        values = {e.estimate for e in found.values() if e.estimate is not None}
-        if not values:
-            continue
-        best = table.best(metric, loss=loss).estimate if len(values) > 1 else None
-        cells = [found[scores[0]].label, *(_cell(on, found[score], best) for score in scores)]
+    for entries, best in table.rows(loss):
+        cells = [entries[0].label, *(_cell(on, e, best) for e in entries if e.score in scores)]
         for column, cell in zip(columns.values(), cells):
             column.append(cell)
     return plain_table(columns, first=_METRIC - 2)

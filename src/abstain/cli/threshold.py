@@ -14,7 +14,16 @@ from rich.text import Text
 
 from abstain import Threshold, _tables, scores, select_threshold
 from abstain.cli.main import INFEASIBLE
-from abstain.cli.options import Documented, Output, Reading, fraction, output, percent_hint, reading, shared
+from abstain.cli.options import (
+    Documented,
+    FileOptions,
+    Output,
+    fraction,
+    output,
+    percent_hint,
+    reading,
+    shared,
+)
 from abstain.cli.screen import as_csv, deliver, show_notes, working, write
 from abstain.formats import Predictions
 from abstain.formats.limits import shown, values_of
@@ -41,7 +50,7 @@ _FACTS = ("value", "form", "target", "method", "delta", "n", "coverage", "risk",
               help="Hold this data against a saved rule.")  # fmt: skip
 @reading
 @output
-def command(file: str, how: Reading, out: Output, score: str, loss: str, groups: bool, save: str | None,
+def command(file: str, how: FileOptions, out: Output, score: str, loss: str, groups: bool, save: str | None,
             check: str | None, **asked: Any) -> None:  # fmt: skip
     """Choose the threshold below which to abstain; say what it promises.
 

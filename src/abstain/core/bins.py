@@ -12,17 +12,13 @@ from abstain.core import points
 from abstain.core.estimators import area_terms, harmonic_difference
 from abstain.core.rows import Rows
 
-# binmap -------------------------------------------------------------------------------------------
-#
-# A fixed, monotone map from confidences to bin numbers, the same everywhere, so that bins merge by addition.
-# addition.
+# A fixed, monotone map from confidences to bin numbers, the same everywhere, so that bins merge by addition
 #
 # Numbers are cut by the bits of their floating-point form, which no rounding of a logarithm can disturb: each
 # octave (a power of two of the distance from the nearest of 0 and 1) gets a share of the bins, cut evenly
 # inside. Between 1/2 and 1 the octaves are those of `1 - x`, so that resolution is concentrated at the
 # confident end of probabilities; 1.0 itself is a bin of its own. Log-domain rank keys (0 to some hundreds)
 # and negated entropies get their octaves too.
-
 
 _BIAS = 1023  # exponent of 1.0 in the bits of a float64
 _MANTISSA = 52
@@ -87,9 +83,8 @@ class BinMap:
         where = str(getattr(x, "device", ""))
         if where not in self._beside:
             offset, cells = xp.asarray(self._offset), xp.asarray(self._cells)
-            self._beside[where] = (
-                (offset.to(x.device), cells.to(x.device)) if is_torch(x) else (offset, cells)
-            )
+            moved = (offset.to(x.device), cells.to(x.device)) if is_torch(x) else (offset, cells)
+            self._beside[where] = moved
         return self._beside[where]
 
 
@@ -112,20 +107,13 @@ def _tables(bins: int, domain: str) -> tuple[np.ndarray, np.ndarray, int]:
             offset[r, 0] = position
             cells[r, 0] = 1
             position += 1
-    return _closed(offset, cells, position)
-
-
-def _closed(offset: np.ndarray, cells: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Octaves without bins of their own share the first bin that follows (the last one at the very end)."""
+    # octaves without bins of their own share the first bin that follows (the last one at the very end)
     empty = cells == 0
-    offset = np.where(empty, np.minimum(offset, size - 1), offset)
-    cells = np.where(empty, 1.0, cells)
-    return offset.reshape(-1), cells.reshape(-1), size
+    offset = np.where(empty, np.minimum(offset, position - 1), offset)
+    return offset.reshape(-1), np.where(empty, 1.0, cells).reshape(-1), position
 
 
-# binning ------------------------------------------------------------------------------------------
-#
-# What binned counts prove: certified bounds and a point estimate for areas and selective risks.
+# What binned counts prove: certified bounds and a point estimate for areas and selective risks
 #
 # A bin keeps its mass `c`, loss sum `L`, smallest and largest confidence. With mass `N` and loss `S` strictly
 # above it, the prefix risk at position k (mass accepted) inside a bin of losses in [0, M] lies between
@@ -140,7 +128,7 @@ def _closed(offset: np.ndarray, cells: np.ndarray, size: int) -> tuple[np.ndarra
 # most. Everything is plain arithmetic on arrays of any library, so it runs where the bins live.
 
 
-class Certified(NamedTuple):
+class Bracket(NamedTuple):
     """A point with a lower and an upper bound; the bounds are None when nothing is certain."""
 
     estimate: Array
@@ -170,7 +158,7 @@ class Bins(NamedTuple):
 def disjoint_bins(
     xp: Namespace, count: Array, loss_sum: Array, low: Array, high: Array, whole: bool = True
 ) -> Bins:
-    """Bins that do not overlap, least confident first: the state of a fixed map such as `binmap.BinMap`."""
+    """Bins that do not overlap, least confident first: the state of a fixed map such as `BinMap`."""
     N, S = _above(xp, count), _above(xp, loss_sum)
     return Bins(count, loss_sum, low >= high, N, S, N, S, whole, xp)
 
@@ -186,24 +174,24 @@ def total(bins: Bins) -> tuple[Array, Array]:
     return xp.sum(bins.c, axis=-1, keepdims=True), xp.sum(bins.L, axis=-1, keepdims=True)
 
 
-def aurc(bins: Bins, most: float | None = 1.0) -> Certified:
+def aurc(bins: Bins, most: float | None = 1.0) -> Bracket:
     """AURC (harmonic, threshold ties) of binned samples. `most`: largest possible loss; None: no proof."""
     W, _ = total(bins)
     mass = bins.xp.sum(bins.c, axis=-1)
     estimate = bins.xp.sum(_estimate_terms(bins, W, "harmonic"), axis=-1) / mass
     if most is None:
-        return Certified(estimate, None, None)
+        return Bracket(estimate, None, None)
     low, high = _risk_sums(bins, most)
     return _ordered(bins, estimate, bins.xp.sum(low, axis=-1) / mass, bins.xp.sum(high, axis=-1) / mass)
 
 
-def augrc(bins: Bins, most: float | None = 1.0) -> Certified:
+def augrc(bins: Bins, most: float | None = 1.0) -> Bracket:
     """AUGRC (mean rule, threshold ties) of binned samples."""
     W, _ = total(bins)
     square = (W * W)[..., 0]
     estimate = bins.xp.sum(_estimate_terms(bins, W, "sele"), axis=-1) / W[..., 0]
     if most is None:
-        return Certified(estimate, None, None)
+        return Bracket(estimate, None, None)
     xp = bins.xp
     x = bins.L / most
     late = xp.ceil(x) if bins.whole else x  # members that must see some of the bin's own loss
@@ -213,9 +201,9 @@ def augrc(bins: Bins, most: float | None = 1.0) -> Certified:
     return _ordered(bins, estimate, xp.sum(low, axis=-1) / square, xp.sum(high, axis=-1) / square)
 
 
-def _ordered(bins: Bins, estimate: Array, low: Array, high: Array) -> Certified:
+def _ordered(bins: Bins, estimate: Array, low: Array, high: Array) -> Bracket:
     """Overlaps can push the even spread out of the bounds; a point outside what is proven would be silly."""
-    return Certified(bins.xp.minimum(bins.xp.maximum(estimate, low), high), low, high)
+    return Bracket(bins.xp.minimum(bins.xp.maximum(estimate, low), high), low, high)
 
 
 def _estimate_terms(bins: Bins, W: Array, estimator: str) -> Array:
@@ -296,9 +284,7 @@ def risk_between(
     return low, high
 
 
-# bin points ---------------------------------------------------------------------------------------
-#
-# Single numbers that binned counts prove: risk at a coverage, coverage at a risk, failure AUROC.
+# Single numbers that binned counts prove: risk at a coverage, coverage at a risk, failure AUROC
 
 
 def rows_of_bins(bins: Bins) -> Rows:
@@ -309,17 +295,17 @@ def rows_of_bins(bins: Bins) -> Rows:
     return Rows(m, L, N, S, N[..., -1:], xp)
 
 
-def auroc(bins: Bins) -> Certified:
+def auroc(bins: Bins) -> Bracket:
     """AUROC of a 0/1 loss: pairs within a bin count half, and may count 0 or 1 unless the bin is one tie."""
     xp = bins.xp
     W, errors = total(bins)
     estimate = points.auroc(rows_of_bins(bins))
     unsure = xp.sum(xp.where(bins.tie, 0.0, (bins.c - bins.L) * bins.L), axis=-1) / 2
     slack = unsure / (errors * (W - errors))[..., 0]
-    return Certified(estimate, estimate - slack, estimate + slack)
+    return Bracket(estimate, estimate - slack, estimate + slack)
 
 
-def risk_at_coverage(bins: Bins, least: float, most: float | None = 1.0) -> Certified:
+def risk_at_coverage(bins: Bins, least: float, most: float | None = 1.0) -> Bracket:
     """Selective risk at the least attainable coverage of at least `least`; its place in a bin is not known.
 
     The estimate spreads the bin's loss evenly over its positions.
@@ -338,25 +324,24 @@ def risk_at_coverage(bins: Bins, least: float, most: float | None = 1.0) -> Cert
     position = xp.where(tie, N + c, xp.maximum(position, N + (1.0 if bins.whole else 0.0)))
     estimate = (S + L * (position - N) / c) / position
     if most is None:
-        return Certified(estimate, None, None)
+        return Bracket(estimate, None, None)
     low, high = risk_between(xp, position, N, S, c, L, most)
     known = (S + L) / (N + c)
-    return Certified(estimate, xp.where(tie, known, low), xp.where(tie, known, high))
+    return Bracket(estimate, xp.where(tie, known, low), xp.where(tie, known, high))
 
 
-def coverage_at_risk(bins: Bins, risk: float, most: float | None = 1.0) -> Certified:
+def coverage_at_risk(bins: Bins, risk: float, most: float | None = 1.0) -> Bracket:
     """Largest coverage within the risk: the edge of a bin is certain, a point inside one is possible."""
     rows = rows_of_bins(bins)
     xp = rows.xp
     low = points.coverage_at_risk(rows, rows.W[..., 0], risk)
     if most is None or risk >= most:
-        return Certified(low, low, None if most is None else xp.maximum(low, xp.ones_like(low)))
+        return Bracket(low, low, None if most is None else xp.maximum(low, xp.ones_like(low)))
     S = rows.S - rows.L
     free = rows.N - rows.L / most  # positions that need not have met any of the bin's loss
     reach = xp.minimum(rows.N, (most * free - S) / (most - risk))
-    reach = (
-        xp.floor(reach * (1 + 1e-12)) if bins.whole else reach
-    )  # a quotient may round to just below a whole number
+    # a quotient may round to just below a whole number
+    reach = xp.floor(reach * (1 + 1e-12)) if bins.whole else reach
     inside = (rows.m > 0) & ~xp.flip(bins.tie, axis=-1) & (risk * free >= S) & (reach > rows.N - rows.m)
     high = xp.max(xp.where(inside, reach / rows.W, 0.0), axis=-1)
-    return Certified(low, low, xp.maximum(low, high))
+    return Bracket(low, low, xp.maximum(low, high))

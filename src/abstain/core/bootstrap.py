@@ -100,11 +100,8 @@ class Resampler:
         if self.repeats is not None:
             return rng.multinomial(self.n, self.repeats / self.n, size=size)
         if self.clusters is None:
-            return (
-                _uniform_counts(rng, self.n, size)
-                if self.strata is None
-                else _in_strata(rng, self.strata, size)
-            )
+            plain = self.strata is None
+            return _uniform_counts(rng, self.n, size) if plain else _in_strata(rng, self.strata, size)
         if self.strata is None:
             drawn = _uniform_counts(rng, int(self.clusters.max()) + 1, size)
         else:
@@ -118,9 +115,8 @@ class Resampler:
             self._loss_order = np.argsort(self.loss, kind="stable")
         loss = self.loss[self._loss_order]
         whole = self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
-        starts = (
-            _starts(loss) if whole else np.arange(len(loss))
-        )  # as the oracle groups: copies, never neighbours
+        # as the oracle groups: copies, never neighbours
+        starts = _starts(loss) if whole else np.arange(len(loss))
         return _rows(mass[:, self._loss_order], loss, starts)
 
 

@@ -11,14 +11,11 @@ from abstain._arrays import Array, Namespace, extremes, is_cupy, is_torch
 from abstain.core.estimators import area_terms
 from abstain.core.rows import Rows
 
-# compaction ---------------------------------------------------------------------------------------
-#
-# Where blocks end in sorted keys, and how many errors lie at or above: on a GPU, by kernels that read the keys twice.
+# Where blocks end in sorted keys, and how many errors lie at or above: on a GPU, by kernels that read the keys twice
 #
 # `block_ends(xp, ranked)` gives the places (0-based) where runs of equal heads (`key >> 1`) end, ascending, and the
 # errors (`key & 1`) counted up to each. The plain version works on any library, in chunks; torch on CUDA takes a Triton
 # kernel and cupy a CUDA kernel with the same two steps: count per tile, then write each tile's ends from its offset.
-
 
 CHUNK = 1 << 26  # rows handled at a time by the plain version: bounds its scratch memory
 _TILE = 4096
@@ -57,9 +54,6 @@ def _offsets(xp: Namespace, counts: Array) -> tuple[Array, Array]:
     return total - counts, total[-1]
 
 
-# torch --------------------------------------------------------------------------------------------------------------
-
-
 @functools.lru_cache(maxsize=1)
 def _triton_kernels() -> Any:
     try:
@@ -83,8 +77,6 @@ def _by_triton(xp: Namespace, ranked: Array) -> tuple[Array, Array]:
     kernels.write[(tiles,)](ranked, n, ends_before, errors_before, place, counted, TILE=_TILE)
     return place, counted
 
-
-# cupy ---------------------------------------------------------------------------------------------------------------
 
 _CUDA = r"""
 extern "C" {
@@ -134,8 +126,6 @@ __global__ void write(const int* key, long long n, const long long* ends_before,
 
 @functools.lru_cache(maxsize=1)
 def _cuda_module() -> Any:
-    import sys
-
     return sys.modules["cupy"].RawModule(code=_CUDA)
 
 
@@ -154,11 +144,9 @@ def _by_cuda(xp: Namespace, ranked: Array) -> tuple[Array, Array]:
     return place, counted
 
 
-# device -------------------------------------------------------------------------------------------
+# The fast way on a GPU (torch, cupy): for 0/1 losses sort packed integers, then finish block by block
 #
-# The fast road on a GPU (torch, cupy): for 0/1 losses sort packed integers, then finish block by block.
-#
-# The same idea as `packed`, with signed 32-bit integers (torch has no unsigned sort): the error bit, less twice the
+# The same idea as in `sorting`, with signed 32-bit integers (torch has no unsigned sort): the error bit, less twice the
 # bits of the confidence, so that an ascending sort puts the most confident first. Nothing leaves the device but a few
 # counts.
 
@@ -182,7 +170,7 @@ def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: st
     total = xp.zeros((), dtype=xp.float64, device=loss.device)
     for start in range(
         0, place.shape[0], CHUNK
-    ):  # the float64 columns of distinct confidences would be large
+    ):  # float64 columns of all distinct confidences would be large
         rows = _rows(xp, place, errors, start, W)
         total = total + xp.sum(area_terms(rows, estimator, ties))
     return total / n

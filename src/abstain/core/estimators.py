@@ -17,9 +17,7 @@ from abstain._arrays import Array, Namespace, float_dtype, running_max
 from abstain.core.rows import Rows, beside, row_pieces, rows_of, rows_of_sorted, sort_once
 from abstain.core.sorting import in_threads, pack_loss
 
-# special ------------------------------------------------------------------------------------------
-#
-# Differences of harmonic numbers and log-factorials that keep their last digits.
+# Differences of harmonic numbers and log-factorials that keep their last digits --------------------
 #
 # `H_b - H_a` by two calls of digamma loses everything when `b - a` is small beside `b`; here the difference is
 # formed first. Only `+ - * /`, `log`, `log1p`, `where` and a short table are used, so every array library runs it.
@@ -44,12 +42,16 @@ def _look_up(xp: Namespace, table: np.ndarray, index: Array) -> Array:
     return values
 
 
+def _split(xp: Namespace, table: np.ndarray, low: Array, high: Array) -> tuple[Array, Array, Array]:
+    """The part of the difference that a table of small numbers gives, and the ends of the part beyond it."""
+    small = xp.asarray(_SMALL, dtype=low.dtype)
+    part = _look_up(xp, table, xp.minimum(high, small)) - _look_up(xp, table, xp.minimum(low, small))
+    return part, xp.maximum(low, small), xp.maximum(high, small)
+
+
 def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
     """`H_high - H_low` for whole numbers `0 <= low <= high` held as floats, to a few units in the last digit."""
-    a, b = (
-        xp.maximum(low, xp.asarray(_SMALL, dtype=low.dtype)),
-        xp.maximum(high, xp.asarray(_SMALL, dtype=low.dtype)),
-    )
+    part, a, b = _split(xp, _small_tables()[0], low, high)
     gap = b - a
     # H_k = ln k + gamma + 1/(2k) - 1/(12k^2) + 1/(120k^4) - 1/(252k^6) + 1/(240k^8) - ...; differences taken exactly
     u, v = 1 / a, 1 / b
@@ -59,11 +61,7 @@ def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
     sixth = squares * (v**4 + u * u * v * v + u**4)
     eighth = fourth * (v**4 + u**4)
     large = xp.log1p(gap * u) + inverse / 2 - squares / 12 + fourth / 120 - sixth / 252 + eighth / 240
-    table, _ = _small_tables()
-    small = xp.asarray(_SMALL, dtype=low.dtype)
-    return large + (
-        _look_up(xp, table, xp.minimum(high, small)) - _look_up(xp, table, xp.minimum(low, small))
-    )
+    return large + part
 
 
 def all_lone(rows: Rows) -> bool:
@@ -85,8 +83,7 @@ def block_gain(rows: Rows) -> Array:
 
 def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
     """`ln(high!) - ln(low!)` for whole numbers `0 <= low <= high` held as floats."""
-    small = xp.asarray(_SMALL, dtype=low.dtype)
-    a, b = xp.maximum(low, small), xp.maximum(high, small)
+    part, a, b = _split(xp, _small_tables()[1], low, high)
     gap = b - a
     u, v = 1 / a, 1 / b
     inverse = -gap * u * v
@@ -95,20 +92,10 @@ def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
     seventh = inverse * (v**6 + v**5 * u + v**4 * u**2 + v**3 * u**3 + v**2 * u**4 + v * u**5 + u**6)
     # Stirling: ln k! = (k + 1/2) ln k - k + ln(2 pi)/2 + 1/(12k) - 1/(360k^3) + 1/(1260k^5) - 1/(1680k^7)
     large = (a + 0.5) * xp.log1p(gap * u) + gap * (xp.log(b) - 1)
-    large = large + inverse / 12 - cubes / 360 + fifth / 1260 - seventh / 1680
-    _, table = _small_tables()
-    return large + (
-        _look_up(xp, table, xp.minimum(high, small)) - _look_up(xp, table, xp.minimum(low, small))
-    )
+    return large + inverse / 12 - cubes / 360 + fifth / 1260 - seventh / 1680 + part
 
 
-# estimators ---------------------------------------------------------------------------------------
-#
-# The plug-in estimators of AURC: each is a mean, over thresholds, of what is accepted there.
-#
-# With rows (m, L, N, S) as in `rows`, no ties and unit weights, exchanging the two sums turns each term below into
-# the rank weights of `weights`: :math:`\sum_t m_t S_t/N_t = \sum_i \ell_i \sum_{t \le s(i)} m_t/N_t`.
-
+# The plug-in estimators of AURC: each is a mean, over thresholds, of what is accepted there ---------
 
 Estimator = Literal["harmonic", "log", "loo", "sele", "2sele"]
 Ties = Literal["threshold", "expected"]
@@ -190,9 +177,7 @@ def area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Ar
     return rows.xp.sum(area_terms(rows, estimator, ties), axis=-1) / rows.W[..., 0]
 
 
-# weights ------------------------------------------------------------------------------------------
-#
-# Weights of ranks and of samples: AURC is their weighted mean of losses.
+# Weights of ranks and of samples: AURC is their weighted mean of losses ----------------------------
 #
 # Untied, rank r = 1 (least confident) ... n:
 #
@@ -216,14 +201,17 @@ def _cached_rank_weights(n: int, estimator: str) -> np.ndarray:
 
 def _rank_weights(n: int, estimator: str) -> np.ndarray:
     rank = np.arange(1.0, n + 1)
+    return weight_of_rank(rank, np.asarray(float(n)), estimator)
+
+
+def weight_of_rank(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
+    """Weight of a rank, 1 for the least confident of n, without ties."""
     above = n - rank  # samples strictly more confident
-    if estimator == "harmonic":
-        return np.asarray(harmonic_difference(np, above, np.full(n, float(n))))
-    if estimator == "loo":
-        return np.asarray(harmonic_difference(np, above, np.full(n, n - 1.0)))
+    if estimator in ("harmonic", "loo"):
+        return np.asarray(harmonic_difference(np, above, n - (estimator == "loo") + 0 * above))
     if estimator == "log":
-        return -np.log((above + 1) / (n + 1))
-    return rank / n * (2 if estimator == "2sele" else 1)
+        return np.asarray(-np.log((above + 1) / (n + 1)))
+    return np.asarray(rank / n * (2 if estimator == "2sele" else 1))
 
 
 def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
@@ -286,9 +274,9 @@ def sample_weights(
     return xp.take_along_axis(values, xp.argsort(order, axis=-1), axis=-1)
 
 
-# areas of samples ---------------------------------------------------------------------------------
+# Areas of numpy samples by the fastest way that is exact --------------------------------------------
 #
-# Areas of numpy samples by the fastest way that is exact. Whatever the way, the rows are those of
+# Whatever the way, the rows are those of
 # `rows.rows_of_samples`; the tests hold every one against every other.
 
 
@@ -350,9 +338,7 @@ def _tie_correction(own: np.ndarray, goes_on: np.ndarray, estimator: str, ties: 
     return np.bincount(line[last], blocks, lines) - np.bincount(line, members, lines)
 
 
-# oracle -------------------------------------------------------------------------------------------
-#
-# The best any confidence could do: losses in ascending order, each sample its own block.
+# The best any confidence could do: losses in ascending order, each sample its own block -------------
 #
 # Among equal losses the order does not matter, so they must not be grouped: grouping would give R^2 for 0/1 loss.
 
@@ -390,9 +376,7 @@ def asymptotic_oracle(xp: Namespace, risk: Array) -> Array:
     return risk + right * xp.log(xp.where(right > 0, right, xp.ones_like(right)))
 
 
-# pairwise -----------------------------------------------------------------------------------------
-#
-# Sample weights by comparing every pair: no sort, so a compiler fuses it, and a soft comparison makes it smooth.
+# Sample weights by comparing every pair: no sort, so a compiler fuses it, and a soft comparison makes it smooth
 #
 # With :math:`A_{ij}` = "sample i is accepted at the threshold put at sample j", masses w of total W,
 #

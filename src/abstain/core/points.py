@@ -2,7 +2,8 @@
 confidence separates right from wrong.
 
 Coverages are compared as quotients `N / total`: 7 of 100 and the literal 0.07 are then the same double, where
-`ceil(0.07 * 100)` would ask for 8.
+`ceil(0.07 * 100)` would ask for 8. Sums of fractional weights round, and differently in different orders, so a share is
+held against the one that was asked for with `reaches`: ten weights of 0.1 are half of twenty, whatever rounding says.
 """
 
 from __future__ import annotations
@@ -12,17 +13,8 @@ import numpy as np
 from abstain._arrays import Array, Namespace
 from abstain.core.rows import Rows
 
-# points -------------------------------------------------------------------------------------------
-#
-# Single points read off the rows: a risk at a coverage, a coverage at a risk, the cheapest rejection.
-#
-# Sums of fractional weights round, and differently in different orders, so a share is held against the one that was
-# asked for with `reaches`: 7 of 100 is 0.07, and ten weights of 0.1 are half of twenty, whatever rounding says.
-
-
-_SLACK = (
-    1e-11  # relative; more than a running sum of ten million weights is off, less than one sample of as many
-)
+# relative; more than a running sum of ten million weights is off, less than one sample of as many
+_SLACK = 1e-11
 
 
 def reaches(share: Array, least: Array | float) -> Array:
@@ -73,14 +65,10 @@ def rejection_costs(rows: Rows, total: Array, cost: float) -> Array:
     """Chow's cost at each row's threshold: loss of the accepted plus `cost` for each rejected, per sample."""
     whole = total[..., None] if getattr(total, "ndim", 0) else total
     costs = (rows.S + cost * (whole - rows.N)) / whole
-    return rows.xp.where(
-        rows.m > 0, costs, rows.xp.full_like(costs, float("inf"))
-    )  # no threshold inside a tie
+    return rows.xp.where(rows.m > 0, costs, float("inf"))  # no threshold inside a tie
 
 
-# detection ----------------------------------------------------------------------------------------
-#
-# How well confidence separates right from wrong: rows of a 0/1 loss, errors `L` and successes `m - L` in each.
+# How well confidence separates right from wrong: rows of a 0/1 loss, errors `L` and successes `m - L` in each
 
 
 def _errors(rows: Rows) -> Array:

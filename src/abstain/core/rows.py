@@ -69,9 +69,8 @@ def rows_of_sorted(xp: Namespace, loss: Array, ends: Array, weight: Array | None
     N = xp.astype(index, loss.dtype) if weight is None else xp.cumulative_sum(weight, axis=-1)
     S = xp.cumulative_sum(own, axis=-1)
     closed = running_max(xp, xp.where(ends, index, xp.zeros_like(index)))
-    before = xp.concat(
-        [xp.zeros_like(closed[..., :1]), closed[..., :-1]], axis=-1
-    )  # where the block above ended
+    # where the block above ended
+    before = xp.concat([xp.zeros_like(closed[..., :1]), closed[..., :-1]], axis=-1)
     zero = xp.zeros_like(loss[..., :1])
     m = N - xp.take_along_axis(xp.concat([zero, N], axis=-1), before, axis=-1)
     L = S - xp.take_along_axis(xp.concat([zero, S], axis=-1), before, axis=-1)
@@ -95,10 +94,8 @@ def sort_samples(
     wide = float_dtype(xp)
     for column in ("weight", "loss"):
         values = weight if column == "weight" else loss
-        if values is None or xp.isdtype(
-            values.dtype, ("bool", "integral")
-        ):  # whole numbers add up exactly anyhow
-            continue
+        if values is None or xp.isdtype(values.dtype, ("bool", "integral")):
+            continue  # whole numbers add up exactly anyhow
         order = xp.argsort(values, axis=-1, stable=True)
         loss, confidence = _take(xp, loss, order), _take(xp, confidence, order)
         weight = None if weight is None else _take(xp, weight, order)
@@ -111,13 +108,12 @@ def _take(xp: Namespace, x: Array, order: Array) -> Array:
     return xp.take_along_axis(x, order, axis=-1)
 
 
-# blocks -------------------------------------------------------------------------------------------
+# The block table: one row per distinct confidence, ascending --------------------------------------
 #
-# The block table: one row per distinct confidence, ascending. Everything else is finished from it.
-#
-# Blocks merge by adding rows of equal confidence; that one law makes streams, replicas, files and clusters the same
-# computation. Beside mass and loss sum a table may carry the second moments that standard errors need.
-
+# This is the public, mergeable form of rows, and the currency of engines that users register: whoever can group and
+# add can make one, wherever the samples are, and tables merge by adding rows of equal confidence. Everything that an
+# estimate and its error bar read is in it. The engines of this package cut the confidence axis into ranges instead,
+# and hand over the sums of each range (`stretch`), so that no table of all distinct confidences is ever held.
 
 COLUMNS = ("mass", "loss_sum", "w2", "w2l", "w2ll", "count", "graded")
 
@@ -150,43 +146,28 @@ class Blocks:
     ) -> Blocks:
         """Sort once, add up runs of equals."""
         order = sorting.order_of(confidence)[::-1]
-        ranked = confidence[order]
-        l = loss[order].astype(np.float64)
-        w = None if weight is None else weight[order].astype(np.float64)
-        starts = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
-        count = np.diff(np.append(starts, len(ranked)))
-        return cls._from_columns(ranked[starts], starts, count, l, w)
-
-    @classmethod
-    def _from_columns(
-        cls,
-        confidence: np.ndarray,
-        starts: np.ndarray,
-        count: np.ndarray,
-        l: np.ndarray,
-        w: np.ndarray | None,
-    ) -> Blocks:
-        def total(x: np.ndarray) -> np.ndarray:
-            return np.add.reduceat(x, starts)
-
-        graded = total(((l != 0) & (l != 1)).astype(np.int64))
+        ranked, l = confidence[order], loss[order].astype(np.float64)
+        starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
 
         def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
-            """Sums of x l^j."""
-            found = [total(x)]
+            """Sums over each block of x l^j, j = 0 ... most."""
+            found = [np.add.reduceat(x, starts)]
             for _ in range(most):
                 x = x * l
-                found.append(total(x))
+                found.append(np.add.reduceat(x, starts))
             return found
 
-        if w is None:
+        if weight is None:
             fourths = powers(np.ones_like(l), 4)
             head = (*fourths[:2], *fourths[:3])
         else:
+            w = weight[order].astype(np.float64)
             w2 = w * w
             fourths = powers(w2 * w2, 4)
             head = (*powers(w, 1), *powers(w2, 2))
-        return cls(confidence, *head, np.stack(fourths), count, graded)
+        count = np.diff(np.append(starts, len(ranked)))
+        graded = np.add.reduceat(((l != 0) & (l != 1)).astype(np.int64), starts)
+        return cls(ranked[starts], *head, np.stack(fourths), count, graded)
 
     def merge(self, *others: Blocks) -> Blocks:
         """The table of all samples together; any order of merging gives the same rows (sums up to rounding)."""
@@ -212,10 +193,7 @@ class Blocks:
         return rows_of_blocks(self.mass, self.loss_sum)
 
 
-# stream -------------------------------------------------------------------------------------------
-#
-# One vector of samples, sorted once and read from the most confident down, a cacheful at a time.
-
+# One vector of samples, sorted once and read from the most confident down, a cacheful at a time ----
 
 CHUNK = 1 << 16  # samples read at a time: their columns stay in cache
 Piece = Callable[[int, int], np.ndarray]

@@ -10,19 +10,16 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-# digits -------------------------------------------------------------------------------------------
-#
-# Sorting unsigned keys digit by digit, for processors on which numpy's own sort is slow.
+# Sorting unsigned keys digit by digit, for processors on which numpy's own sort is slow -----------
 #
 # numpy sorts 8- and 16-bit integers by counting, which is fast everywhere as long as the data stays in cache. So keys
 # are first dealt into some two hundred groups of about equal size, a cacheful of them at a time; then each group is
 # put in order by its 16-bit digits, the last one first.
-
 
 _CHUNK = 1 << 17  # keys dealt at a time: they and their order stay in cache
 _GROUPS = 250  # numbered in a byte
@@ -30,9 +27,8 @@ _DIGIT = 16
 _MOST = 1 << 21  # keys in a group that are still put in order by digits
 _SLOW = 11.0  # nanoseconds per key from which on digits beat numpy's sort
 
-Run = Callable[
-    [Callable[[int], None], int], None
-]  # run(work, count): work(0) ... work(count - 1), in any order
+# run(work, count): work(0) ... work(count - 1), in any order
+Run = Callable[[Callable[[int], None], int], None]
 
 
 @cache
@@ -107,20 +103,21 @@ def _order(parts: list[np.ndarray], out: np.ndarray) -> None:
 
 def _put_right(keys: np.ndarray, below: np.unsignedinteger) -> None:
     """Order keys that stand in order but for their lowest bits."""
-    leading = keys >> below
-    same = leading[1:] == leading[:-1]
-    places = np.flatnonzero(np.concatenate([[False], same]) | np.concatenate([same, [False]]))
+    places = _in_runs(keys >> below)
     keys[places] = np.sort(keys[places])
 
 
-# packed -------------------------------------------------------------------------------------------
-#
-# Sorting numbers instead of indices: the fast road for numpy.
+def _in_runs(ranked: np.ndarray) -> np.ndarray:
+    """Places of the values that have an equal beside them."""
+    same = ranked[1:] == ranked[:-1]
+    return np.flatnonzero(np.append(False, same) | np.append(same, False))
+
+
+# Sorting numbers instead of indices ---------------------------------------------------------------
 #
 # `np.argsort` is several times slower than `np.sort`, so what must travel with a confidence is packed below it in one
 # unsigned integer: the error bit of a 0/1 loss, the 32 bits of a float32 loss, or the sample's index. The integer
 # *falls* as confidence rises, so an ascending sort puts the most confident first and sums run from the top.
-
 
 CHUNK = 1 << 15  # elements handled at a time: temporaries stay in cache
 PARALLEL_FROM = 1 << 20  # below this many elements threads cost more than they save
@@ -215,9 +212,8 @@ def falling_bits(confidence: np.ndarray, top: int, negative: bool) -> np.ndarray
 def ordered_bits(confidence: np.ndarray, negative: bool) -> np.ndarray:
     """Unsigned integers in the order of the floats; -0 and +0 alike. `negative`: some value is below zero."""
     unsigned: type[np.unsignedinteger] = np.uint32 if confidence.dtype == np.float32 else np.uint64
-    bits: np.ndarray = (confidence + confidence.dtype.type(0)).view(
-        unsigned
-    )  # a fresh array; turns -0 into +0
+    fresh = confidence + confidence.dtype.type(0)  # turns -0 into +0
+    bits: np.ndarray = fresh.view(unsigned)
     if negative:
         sign = unsigned(8 * confidence.dtype.itemsize - 1)
         bits ^= np.where(bits >> sign, ~unsigned(0), unsigned(1) << sign)
@@ -250,24 +246,17 @@ class Packing:
         dtype = np.uint32 if self.span_bits + below <= 32 else np.uint64
         flat = self.confidence.reshape(-1)
         keys = np.empty(flat.shape, dtype=dtype)
-        in_threads(partial(self._pack_piece, flat, keys, below, payload), len(flat), 16 * CHUNK)
-        return keys.reshape(self.confidence.shape)
 
-    def _pack_piece(
-        self,
-        flat: np.ndarray,
-        keys: np.ndarray,
-        below: int,
-        payload: Callable[[int, int], np.ndarray],
-        a: int,
-        b: int,
-    ) -> None:
-        for start in range(a, b, CHUNK):
-            stop = min(start + CHUNK, b)
-            piece = keys[start:stop]
-            piece[...] = falling_bits(flat[start:stop], self.top, self.negative)
-            piece <<= piece.dtype.type(below)
-            piece |= payload(start, stop)
+        def some(a: int, b: int) -> None:
+            for start in range(a, b, CHUNK):
+                stop = min(start + CHUNK, b)
+                piece = keys[start:stop]
+                piece[...] = falling_bits(flat[start:stop], self.top, self.negative)
+                piece <<= piece.dtype.type(below)
+                piece |= payload(start, stop)
+
+        in_threads(some, len(flat), 16 * CHUNK)
+        return keys.reshape(self.confidence.shape)
 
     def unpack(self, falling: np.ndarray) -> np.ndarray:
         """The confidences of keys without their payload."""
@@ -308,13 +297,9 @@ def _order_coarse_then_fine(packing: Packing, index_bits: int, spare: int) -> tu
     coarse |= np.arange(len(falling), dtype=np.uint64)
     order = unpack_low(sort_in_place(coarse), index_bits)
     full = falling[order]
-    wrong = full[1:] < full[:-1]
-    if not wrong.any():
+    if not np.any(full[1:] < full[:-1]):
         return order, full
-    leading = full >> np.uint64(spare)
-    same = leading[1:] == leading[:-1]
-    run = np.concatenate([[False], same]) | np.concatenate([same, [False]])
-    places = np.flatnonzero(run)
+    places = _in_runs(full >> np.uint64(spare))
     order[places] = order[places][np.lexsort((order[places], full[places]))]
     full[places] = falling[order[places]]
     return order, full
@@ -333,10 +318,7 @@ def run_ends(ranked: np.ndarray, below: int, start: int, stop: int) -> np.ndarra
     return ends
 
 
-# payload ------------------------------------------------------------------------------------------
-#
-# What travels below a confidence's key: the error bit of a 0/1 loss, or the 32 bits of a float32 one.
-
+# What travels below a confidence's key: the error bit of a 0/1 loss, or the 32 bits of a float32 one
 
 Unpack = Callable[[np.ndarray], np.ndarray]
 
@@ -378,20 +360,11 @@ def _low_float(keys: np.ndarray) -> np.ndarray:
     return low.view(np.float32).astype(np.float64)
 
 
-# ranked -------------------------------------------------------------------------------------------
-#
-# Samples in order of confidence, with the cuts a threshold can make.
+# Samples in order of confidence, with the cuts a threshold can make -------------------------------
 #
 # A cut at rank k takes the samples *strictly above* the (k+1)-th largest confidence, `tau`: whole blocks, at most k
 # samples. Given `tau`, those samples are independent draws from the population above `tau`, which is what every
 # guarantee of `abstain.thresholds` rests on.
-
-
-class Cut(NamedTuple):
-    """At each rank: how many samples lie above `tau`, and the smallest float that accepts exactly those."""
-
-    accepted: np.ndarray
-    value: np.ndarray
 
 
 class Ranked(NamedTuple):
@@ -410,8 +383,8 @@ class Ranked(NamedTuple):
         """Number of samples."""
         return len(self.heads)
 
-    def cut(self, ranks: np.ndarray) -> Cut:
-        """What a threshold accepts when it is put just above the (rank + 1)-th confidence.
+    def cut(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """At each rank: how many samples lie above `tau`, and the smallest float that accepts exactly those.
 
         At rank n nothing is left out: every sample is accepted, whatever its confidence (-infinity).
         """
@@ -421,7 +394,7 @@ class Ranked(NamedTuple):
         tau = self.decode(left_out)
         with np.errstate(over="ignore"):  # above the largest float there is infinity, which accepts nothing
             above = np.nextafter(tau, tau.dtype.type(np.inf)).astype(np.float64)
-        return Cut(count, np.where(ranks >= self.n, -np.inf, above))
+        return count, np.where(ranks >= self.n, -np.inf, above)
 
     def values_at(self, count: np.ndarray) -> np.ndarray:
         """The smallest confidence among the first `count` samples."""
@@ -435,32 +408,20 @@ class Ranked(NamedTuple):
 def rank(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Ranked:
     """Sort once. With a 0/1 loss (or a float32 one) the loss travels in the low bits of the key."""
     keys = pack_loss(loss, confidence) if weight is None else None
+    decode: Callable[[np.ndarray], np.ndarray]
+    mass = None
     if keys is not None:
         unsorted, below, unpack = keys
         ranked = sort_in_place(unsorted)
-        packing = Packing(confidence)
-        values = unpack(ranked)
-        heads = ranked >> ranked.dtype.type(below)
-        return _finish(heads, packing.unpack, values, None, below == 1)
-    order = order_of(confidence)
-    values = loss[order].astype(np.float64)
-    mass = None if weight is None else weight[order].astype(np.float64)
-    # -x rises where x falls, exactly
-    return _finish(-confidence[order], lambda h: -h, values, mass, is_zero_one(loss))
-
-
-def _finish(
-    heads: np.ndarray,
-    decode: Callable[[np.ndarray], np.ndarray],
-    values: np.ndarray,
-    mass: np.ndarray | None,
-    zero_one: bool,
-) -> Ranked:
-    kind = np.int64 if mass is None and values.dtype == np.uint8 else np.float64
+        heads, values, zero_one = ranked >> ranked.dtype.type(below), unpack(ranked), below == 1
+        decode = Packing(confidence).unpack
+    else:
+        order = order_of(confidence)
+        values, zero_one = loss[order].astype(np.float64), is_zero_one(loss)
+        mass = None if weight is None else weight[order].astype(np.float64)
+        heads, decode = -confidence[order], np.negative  # -x rises where x falls, exactly
+    kind = np.int64 if values.dtype == np.uint8 else np.float64
     cum_loss = np.zeros(len(heads) + 1, dtype=kind)
     np.cumsum(values if mass is None else values * mass, out=cum_loss[1:], dtype=kind)
-    if mass is None:
-        cum_weight = np.arange(len(heads) + 1)
-    else:
-        cum_weight = np.concatenate([[0.0], np.cumsum(mass)])
+    cum_weight = np.arange(len(heads) + 1) if mass is None else np.append(0.0, np.cumsum(mass))
     return Ranked(heads, decode, values, mass, cum_loss, cum_weight, zero_one)

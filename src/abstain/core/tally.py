@@ -47,9 +47,8 @@ class Tally:
         bottom, self._top = (int(b) for b in ordered_bits(ends, self._negative))
         self._size = self._top - bottom + 1
         self._words = np.empty(self._size + 1, dtype=np.uint64)  # the last takes what lies elsewhere
-        self._words.fill(
-            0
-        )  # in order: pages that come into being by random access cost more than the counting
+        # in order: pages that come into being by random access cost more than the counting
+        self._words.fill(0)
 
     def add(self, loss: np.ndarray, confidence: np.ndarray) -> np.ndarray:
         """Count samples (boolean losses, float32 confidences); returns the places of those that lie elsewhere."""

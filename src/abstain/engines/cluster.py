@@ -1,145 +1,70 @@
 """The plan as tasks for a cluster: small functions of one partition or one bundle, and the passes in their order.
 
-Whoever executes them (Dask, Spark) moves samples between machines; the driver sees histograms and sums only.
+Whoever executes them (Dask, Spark) moves samples between machines; the driver sees histograms and sums only. The
+ranges of all groups stand in one numbering, and a bundle is the ranges that one task finishes: small groups share a
+task, large ones are cut into several, so the number of tasks follows the samples, not the groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from abstain.engines.finish import (
+    Answer,
     Ask,
-    Part,
+    Finished,
     Place,
+    answer_of,
     check_whole,
     finish,
     finish_tie,
-    keyed_by_loss,
+    in_best_order,
     needs_oracle_pass,
     oracle_ask,
-    summarise,
 )
-from abstain.engines.histogram import joined
-from abstain.engines.paired import Paired, Standing, paired, standings
-from abstain.engines.plan import (
-    Bundle,
-    Pair,
-    Question,
-    Slots,
-    bundled,
-    by_slot,
-    places_of,
-    slots_for,
-    sums_in,
-)
-from abstain.engines.ranges import Columns, RangeSums, Survey, together
-from abstain.engines.read import (
-    Fields,
-    Stretch,
-    batches,
-    beside,
-    by_label,
-    check_confidence,
-    check_finite,
-    check_weight,
-    labels_of,
-    logits_of,
-    loss_of,
-    paired_batches,
-    ready,
-    scored,
-    with_mass,
-)
-from abstain.errors import DataError, InputError
-
-# cluster ------------------------------------------------------------------------------------------
-#
-# The plan as tasks for a cluster: small functions of one partition or one bundle, and the sums between them.
-#
-# Whoever executes them (Dask, Spark) moves samples between machines; the driver sees histograms and sums only.
-
+from abstain.engines.histogram import joined, nothing
+from abstain.engines.paired import Pairing, PairQuestion, Standing, joint_sums, standings, turned
+from abstain.engines.ranges import Columns, RangeSums, Survey, cuts_for, joined_columns, lone, no_sums, split
+from abstain.engines.read import BATCH, Fields, FilePart, Labels, Spot, batch_of, beside, by_label, tables_in
+from abstain.errors import InputError
+from abstain.evaluation.results import Comparison
 
 SAMPLES_PER_RANGE = 4_000_000
 SAMPLES_PER_PARTITION = 4_000_000
 MOST_GROUPS = 2_000  # about two kilobytes each come to the driver
 MOST_POINTS = 200_000  # of all curves together, 32 bytes each
 _PER_TASK = 1 << 16  # samples of a partition that enter the histogram
-_ITEMS = 1 << 12  # of the histograms of all groups together
-_LEAST = (
-    4  # items worth keeping: below a thousandth of all samples a group is cut by nobody, up to 4e9 samples
-)
+_STRETCHES = 1 << 12  # of the histograms of all groups together
+_LEAST = 4  # worth keeping: below a thousandth of all samples a group is cut by nobody, up to 4e9 samples
 
 Groups = dict[Any, Columns]
+Bundle = list[tuple[int, Columns]]  # samples of some ranges, by number
 
 
 class Loader(NamedTuple):
-    """How a partition becomes columns, anywhere: by name of columns, keyed by confidence or by loss."""
+    """How a partition becomes columns, anywhere: by name of columns, in the order of confidence or of the oracle."""
 
     name: str
     fields: Fields
-    by_loss: bool = False
+    best: bool | None = None  # in the oracle's order; are the losses 0/1?
     other: Fields | None = None  # of a second model: its loss and confidence travel along
 
     def __call__(self, part: Any) -> Groups:
-        """The samples of a stretch of a file, a pandas frame, an Arrow table or a batch of it, by group."""
-        groups = self._of_file(part) if isinstance(part, Stretch) else self._of_tables(part)
-        return {g: keyed_by_loss(c) for g, c in groups.items()} if self.by_loss else groups
+        """The samples of a part of a file, a pandas frame, an Arrow table or a batch of it, by group."""
+        if isinstance(part, FilePart):
+            return merged(self._of_table(*found) for found in tables_in(self.name, part, self.fields, BATCH))
+        return self._of_table(Spot(self.name), part)
 
-    def _of_file(self, stretch: Stretch) -> Groups:
+    def _of_table(self, spot: Spot, table: Any) -> Groups:
         if self.other is not None:
-            pairs = paired_batches(self.name, stretch.file, self.fields, self.other, stretch=stretch)
-            return merged({None: columns} for columns in pairs)
-        read = batches(self.name, stretch.file, self.fields, stretch=stretch)
-        return merged(dict(by_label(batch.columns, batch.labels)) for batch in read)
-
-    def _of_tables(self, table: Any) -> Groups:
-        groups = self._of_table(table)
-        if self.other is None:
-            return groups
-        return {None: beside(groups[None], Loader(self.name, self.other)(table)[None])}
-
-    def _of_table(self, table: Any) -> Groups:
-        """Anything with named columns that numpy can read."""
-        fields = self.fields
-
-        def column(name: str) -> np.ndarray:
-            array = np.asarray(_column(table, name))
-            if array.dtype.kind not in "biuf":  # a missing truth value makes objects of them all
-                raise DataError(
-                    f"{self.name}: `{name}` must hold numbers without a missing value, got {array.dtype}."
-                )
-            return array
-
-        if fields.logits and fields.label:
-            label = column(fields.label)
-            none = np.empty(0), np.empty(0, dtype=bool)
-            confidence, loss = scored(self._logits(table), label, fields) if len(label) else none
-        else:
-            confidence, loss = column(fields.confidence), column(fields.loss)
-            check_confidence(self.name, "a partition", 0, fields.confidence, confidence)
-        check_finite(self.name, "a partition", 0, fields.loss, loss)
-        loss = loss_of(self.name, "a partition", 0, fields, loss)
-        weight = None
-        if fields.weight:
-            weight = column(fields.weight).astype(np.float64)
-            check_weight(self.name, "a partition", 0, fields.weight, weight)
-        labels = labels_of(self.name, fields.group, _column(table, fields.group)) if fields.group else None
-        return dict(by_label(ready(loss, confidence, weight), with_mass(labels, weight)))
-
-    def _logits(self, table: Any) -> np.ndarray:
-        if not hasattr(table, "column"):
-            import pyarrow as pa
-
-            table = pa.table({name: pa.array(table[name], from_pandas=True) for name in self.fields.logits})
-        return logits_of(self.name, "a partition", 0, self.fields, table)
-
-
-def _column(table: Any, name: str) -> Any:
-    return table.column(name) if hasattr(table, "column") else table[name]
+            return {None: beside(spot, table, self.fields, self.other)}
+        batch = batch_of(spot, table, self.fields)
+        columns = batch.columns if self.best is None else in_best_order(batch.columns, self.best)
+        return dict(by_label(columns, batch.labels))
 
 
 def merged(parts: Iterable[Groups]) -> Groups:
@@ -148,7 +73,7 @@ def merged(parts: Iterable[Groups]) -> Groups:
     for part in parts:
         for group, columns in part.items():
             found.setdefault(group, []).append(columns)
-    return {group: together(pieces) for group, pieces in found.items()}
+    return {group: joined_columns(pieces) for group, pieces in found.items()}
 
 
 # the survey -------------------------------------------------------------------------------------------------
@@ -166,11 +91,11 @@ def survey_groups(groups: Groups, name: str) -> Survey:
     survey, rng = Survey(), np.random.default_rng(total)
     for group, columns in groups.items():
         survey.add(columns, group, max(1, total // _PER_TASK), rng)
-        items = survey.histogram.get(group)
-        if items is not None:
+        histogram = survey.histogram.get(group)
+        if histogram is not None:
             # one in so many: a partition counts by its samples, however many of them were looked at
-            scale = columns.rows / max(items.mass.sum(), 1.0)
-            survey.histogram[group] = replace(items, sums=items.sums * scale)
+            scale = columns.rows / max(histogram.mass.sum(), 1.0)
+            survey.histogram[group] = replace(histogram, sums=histogram.sums * scale)
     return _thinned(survey)
 
 
@@ -183,14 +108,13 @@ def merge_surveys(surveys: Sequence[Survey], name: str) -> Survey:
 
 def _thinned(survey: Survey) -> Survey:
     """However many groups there are, their histograms together stay about as large as that of one."""
-    total = sum(survey.rows.values())
     if len(survey.rows) > 1:
-        for group, items in list(survey.histogram.items()):
-            most = _ITEMS * survey.rows[group] // total
+        for group, histogram in list(survey.histogram.items()):
+            most = _STRETCHES * survey.rows[group] // survey.total
             if most < _LEAST:
                 del survey.histogram[group]
             else:
-                survey.histogram[group] = joined([items], most)
+                survey.histogram[group] = joined([histogram], most)
     return survey
 
 
@@ -203,49 +127,171 @@ def check_groups(name: str, number: int) -> None:
         )
 
 
-def plan(name: str, survey: Survey, ask: Ask, at_least: int) -> Slots:
+# the numbering of ranges ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Where the ranges of each group start, the number of each group's first, and the bundle of each range."""
+
+    cuts: dict[Any, np.ndarray]
+    first: dict[Any, int]
+    bundle: np.ndarray
+
+    @property
+    def total(self) -> int:
+        """Number of ranges."""
+        return len(self.bundle)
+
+    @property
+    def bundles(self) -> int:
+        """Number of bundles."""
+        return int(self.bundle[-1]) + 1
+
+    def of(self, group: Any) -> slice:
+        """The ranges of a group."""
+        start = self.first[group]
+        return slice(start, start + len(self.cuts[group]) + 1)
+
+    def by_bundle(self, values: Mapping[int, Any]) -> dict[int, dict[int, Any]]:
+        """What is known of ranges, bundle by bundle."""
+        found: dict[int, dict[int, Any]] = {}
+        for number, value in values.items():
+            found.setdefault(int(self.bundle[number]), {})[number] = value
+        return found
+
+    def places(self, sums: RangeSums) -> dict[int, Place]:
+        """What lies above each range that holds samples, within its group; most confident first in each group."""
+        places = {}
+        for group, first in self.first.items():
+            own = sums.of(self.of(group))
+            above, total = own.above(), own.total()
+            for at in np.flatnonzero(own.count)[::-1].tolist():
+                places[first + at] = Place(float(above[0, at]), float(above[1, at]), total)
+        return places
+
+
+def numbering_for(survey: Survey, tasks: int) -> Numbering:
+    """Ranges of at most about a share of `1 / tasks` of all samples, filled into about as many bundles."""
+    rows = survey.total
+    cuts: dict[Any, np.ndarray] = {}
+    first: dict[Any, int] = {}
+    sizes: list[float] = []
+    for group, own in survey.rows.items():
+        histogram = survey.histogram.get(group, nothing())
+        cuts[group] = cuts_for(histogram, -(-own * tasks // rows))
+        first[group] = len(sizes)
+        number = len(cuts[group]) + 1
+        mass = np.bincount(np.searchsorted(cuts[group], histogram.low, "right"), histogram.mass, number)
+        mass = mass * (own / max(mass.sum(), 1.0)) if len(histogram) else np.full(number, own / number)
+        sizes += np.where(lone(cuts[group]), 0.0, mass).tolist()  # a tie is told by its sums: nobody sends it
+    return Numbering(cuts, first, _bundles(sizes, rows / tasks))
+
+
+def _bundles(sizes: Sequence[float], room: float) -> np.ndarray:
+    found, held, at = [], 0.0, 0
+    for size in sizes:
+        if held and held + size > room:
+            at, held = at + 1, 0.0
+        found.append(at)
+        held += size
+    return np.asarray(found)
+
+
+def bundled(
+    groups: Mapping[Any, Columns], numbering: Numbering, keep: bool = False
+) -> tuple[list[Bundle], RangeSums]:
+    """The samples of each bundle, by range, and the sums of every range; `keep` as in `ranges.split`."""
+    found: list[Bundle] = [[] for _ in range(numbering.bundles)]
+    total = no_sums(numbering.total)
+    for group, columns in groups.items():
+        here = numbering.of(group)
+        parts, sums = split(columns, numbering.cuts[group], keep=keep)
+        total.sums[:, here], total.low[here], total.high[here] = sums.sums, sums.low, sums.high
+        for number, part in enumerate(parts, here.start):
+            if part.rows:
+                found[numbering.bundle[number]].append((number, part))
+    return found, total
+
+
+def numbered(groups: Mapping[Any, Columns], numbering: Numbering) -> tuple[Columns, np.ndarray]:
+    """All samples, and the range of each."""
+    numbers = [
+        numbering.first[group] + np.searchsorted(numbering.cuts[group], columns.confidence, "right")
+        for group, columns in groups.items()
+    ]
+    return joined_columns(list(groups.values())), np.concatenate(numbers)
+
+
+def by_number(columns: Columns, numbers: np.ndarray) -> Bundle:
+    """The inverse: samples by range."""
+    found, codes = np.unique(numbers, return_inverse=True)
+    return list(by_label(columns, Labels(found.tolist(), codes)))
+
+
+def by_range(pieces: Sequence[Bundle]) -> Iterator[tuple[int, Columns]]:
+    """The samples of each range of a bundle, from all partitions."""
+    found: dict[int, list[Columns]] = {}
+    for number, columns in (pair for piece in pieces for pair in piece):
+        found.setdefault(number, []).append(columns)
+    for number in sorted(found):
+        yield number, joined_columns(found.pop(number))
+
+
+# tasks ------------------------------------------------------------------------------------------------------
+
+
+def plan(name: str, survey: Survey, ask: Ask, at_least: int) -> Numbering:
     """As many ranges as needed to keep each small, and enough to keep every worker busy."""
-    rows = sum(survey.rows.values())
+    rows = survey.total
     if not rows:
         raise InputError(f"{name}: needs at least one sample, the data holds none.")
-    if ask.points * len(survey.rows) > MOST_POINTS:
+    if ask.curve * len(survey.rows) > MOST_POINTS:
         raise InputError(
             f"{name}: `points` must be at most {MOST_POINTS // len(survey.rows):,} for {len(survey.rows):,} groups, "
-            f"got {ask.points:,}. The points of all curves come to the driver."
+            f"got {ask.curve:,}. The points of all curves come to the driver."
         )
     check_whole(name, survey.whole, ask)
     tasks = max(-(-rows // SAMPLES_PER_RANGE), min(at_least, -(-rows // 10_000)))
-    return slots_for(survey, min(tasks, 4096))
+    return numbering_for(survey, min(tasks, 4096))
 
 
-# ranges -----------------------------------------------------------------------------------------------------
-
-
-def split_part(part: Any, load: Loader, slots: Slots) -> tuple[list[Bundle], RangeSums]:
-    """Second pass over one partition: its samples by bundle, and the sums of every slot."""
-    return bundled(load(part), slots, keep=load.other is not None)
+def split_part(part: Any, load: Loader, numbering: Numbering) -> tuple[list[Bundle], RangeSums]:
+    """Second pass over one partition: its samples by bundle, and the sums of every range."""
+    return bundled(load(part), numbering, keep=load.other is not None)
 
 
 def sums_of(parts: Sequence[RangeSums]) -> RangeSums:
     """Sums over all partitions."""
-    first, *others = parts
-    for other in others:
-        first = first.plus(other)
-    return first
+    return parts[0].plus(*parts[1:])
 
 
-def finish_bundle(pieces: Sequence[Bundle], places: Mapping[int, Place], ask: Ask) -> dict[int, Part]:
-    """The parts of a bundle's slots, brought together from all partitions."""
+def finish_bundle(pieces: Sequence[Bundle], places: Mapping[int, Place], ask: Ask) -> dict[int, Finished]:
+    """The parts of a bundle's ranges, brought together from all partitions."""
     return {
         number: finish(columns, places[number], ask)
-        for number, columns in by_slot(pieces)
+        for number, columns in by_range(pieces)
         if number in places
     }
 
 
-# clusterrun ---------------------------------------------------------------------------------------
-#
-# What every cluster is asked to do, whoever executes it: the passes in their order, and the answers from them.
+def turn_bundle(
+    pieces: Sequence[Bundle], standing: Mapping[int, Standing], ask: Ask, numbering: Numbering
+) -> list[Bundle]:
+    """The samples of a bundle with their first influence in hand, by bundles of the second model."""
+    moved = [turned(columns, standing[number], ask) for number, columns in by_range(pieces)]
+    return bundled({None: joined_columns(moved)} if moved else {}, numbering, keep=True)[0]
+
+
+def joint_bundle(
+    pieces: Sequence[Bundle], standing: Mapping[int, Standing], ask: Ask, rates: tuple[float, float]
+) -> np.ndarray:
+    """The joint sums of a bundle of the second model."""
+    found = [joint_sums(columns, standing[number], ask, rates) for number, columns in by_range(pieces)]
+    return np.sum([np.zeros(3), *found], axis=0)
+
+
+# passes -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -253,21 +299,26 @@ class Found:
     """What one execution of the plan has found; `held` are the samples by range, where the engine keeps them."""
 
     survey: Survey
-    slots: Slots
+    numbering: Numbering
     sums: RangeSums
-    parts: dict[int, Part]
+    parts: dict[int, Finished]
+    ask: Ask
     held: Any = None
 
-    def of(self, group: Any) -> tuple[RangeSums, list[Part]]:
-        """Sums and parts of a group, most confident range first."""
-        here = self.slots.of(group)
-        parts = [self.parts[n] for n in range(here.stop - 1, here.start - 1, -1) if n in self.parts]
-        return sums_in(self.slots, self.sums, group), parts
+    def answer(self, group: Any, best: Found | None = None) -> Answer:
+        """Of a group."""
+        total = self.sums.of(self.numbering.of(group)).total()
+        return answer_of(total, self.of(group), self.ask, None if best is None else best.of(group))
+
+    def of(self, group: Any) -> list[Finished]:
+        """The parts of a group, most confident range first."""
+        here = self.numbering.of(group)
+        return [self.parts[n] for n in range(here.stop - 1, here.start - 1, -1) if n in self.parts]
 
     def standings(self) -> dict[int, Standing]:
-        """Of all slots of a plan without groups."""
-        places = places_of(self.slots, self.sums)
-        return dict(zip(places, standings(self.of(None)[1], list(places.values()))))
+        """Of all ranges of a plan without groups."""
+        places = self.numbering.places(self.sums)
+        return dict(zip(places, standings(self.of(None), list(places.values()))))
 
 
 class Executor(Protocol):
@@ -276,44 +327,33 @@ class Executor(Protocol):
     def execute(self, load: Loader, ask: Ask, stage: str = "") -> Found:
         """Survey, sums by range, every range finished where it lies; `stage` goes before the names of bars."""
 
-    def joint(self, one: Found, two: Found, load: Loader, ask: Ask) -> float:
-        """Sum of squared differences of influences: samples go from the ranges of one to the ranges of two."""
+    def joint(self, one: Found, two: Found, load: Loader, rates: tuple[float, float]) -> np.ndarray:
+        """Sums over both influences of each sample: samples go from the ranges of one to the ranges of two."""
 
 
-def summaries(run: Executor, question: Question) -> Any:
-    """A `Summary`, or one for each group."""
-    name, fields, ask, _ = question
+def answers(run: Executor, name: str, fields: Fields, ask: Ask) -> dict[Any, Answer]:
+    """Of all samples (None), or of each group."""
     load = Loader(name, fields)
-    found = run.execute(load, ask)
-    oracle = None
-    if needs_oracle_pass(ask, found.survey.zero_one, found.survey.weighted):
-        by_loss = oracle_ask(ask, found.survey.whole)
-        oracle = run.execute(load._replace(by_loss=True), by_loss, "oracle: ")
-    results = {
-        group: summarise(*found.of(group), ask, None if oracle is None else oracle.of(group)[1])
-        for group in in_order(found.slots.first)
-    }
-    return results if fields.group else results[None]
+    found, best = run.execute(load, ask), None
+    survey = found.survey
+    if needs_oracle_pass(ask, survey.zero_one, survey.whole):
+        best = run.execute(load._replace(best=survey.zero_one), oracle_ask(ask), "oracle: ")
+    return {group: found.answer(group, best) for group in found.numbering.first}
 
 
-def comparison(run: Executor, pair: Pair) -> Paired:
+def comparison(run: Executor, asked: PairQuestion) -> Comparison:
     """Both areas, and the pass for their joint influences."""
-    load = Loader(pair.name, pair.first, other=pair.second)
-    one = run.execute(load, pair.ask, "first: ")
-    two = run.execute(Loader(pair.name, pair.second), pair.ask, "second: ")
-    square = run.joint(one, two, load, pair.ask)
-    return paired(one.of(None)[1], two.of(None)[1], square, two.sums)
+    load = Loader(asked.name, asked.first, other=asked.second)
+    one = run.execute(load, asked.ask, "first: ")
+    two = run.execute(Loader(asked.name, asked.second), asked.ask, "second: ")
+    pairing = Pairing(asked, one.answer(None), two.answer(None))
+    return pairing.compared(run.joint(one, two, load, pairing.rates))
 
 
-def told_by_sums(sums: RangeSums, places: dict[int, Place], ask: Ask) -> dict[int, Part]:
-    """The parts of slots that hold one confidence: nobody needs their samples."""
+def told_by_sums(sums: RangeSums, places: dict[int, Place], ask: Ask) -> dict[int, Finished]:
+    """The parts of ranges that hold one confidence: nobody needs their samples."""
     return {
         number: finish_tie(sums.sums[:, number], float(sums.low[number]), place, ask)
         for number, place in places.items()
         if sums.tied[number]
     }
-
-
-def in_order(names: Iterable[Any]) -> list[Any]:
-    """Groups by name, the missing one last, whatever partition they were first met in."""
-    return sorted(names, key=lambda name: (name is None, name))

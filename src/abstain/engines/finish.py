@@ -1,550 +1,489 @@
-"""From a range's samples, and what lies above it, to its part of every answer; from all parts to the answers."""
+"""From a range's samples, and what lies above it, to its part of every answer; from all parts to the answers.
+
+What an error bar reads of a range is `abstain.inference.evidence.Part`; whoever holds the range makes it, and nothing
+after that knows where the samples were. A number alone (an area) takes a shorter way: sort, add up, no error bar.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain import losses, scores
-from abstain.core import points
-from abstain.core.bins import harmonic_spread
-from abstain.core.estimators import area_terms, needs_whole_weights, oracle_rows, reads_block_loss
-from abstain.core.influence import (
-    Line,
-    Moments,
-    Piece,
-    combined,
-    half_mass_piece,
-    moments_of_blocks,
-    moments_of_samples,
-    of_zero_one_oracle,
-    piece_of,
+from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain.core import points, sorting, stretch
+from abstain.core.estimators import (
+    ESTIMATORS,
+    TIES,
+    area_terms,
+    needs_whole_weights,
+    oracle_rows,
+    reads_block_loss,
 )
-from abstain.core.points import reaches
-from abstain.core.rows import Blocks, Rows, row_pieces, sort_once
-from abstain.core.tally import Counted
+from abstain.core.rows import Rows, ranking_of, row_pieces, sort_once
+from abstain.core.stretch import Table, Totals, tables_by, totals_of_samples
+from abstain.core.tally import Tally
 from abstain.display import CurveLine, thinned
-from abstain.engines.ranges import Columns, RangeSums, split
-from abstain.errors import InfeasibleError, InputError
+from abstain.engines.ranges import COUNT, Columns
+from abstain.engines.read import Fields, question, questions
+from abstain.errors import InputError
 from abstain.evaluation.results import Entry, Evaluation
-from abstain.evaluation.table import ONE_KIND, listed, metrics_for
-from abstain.inference.limits import Scale, student
+from abstain.evaluation.table import Key, asked_of, evaluation_of, listed, metrics_for
+from abstain.inference import evidence
+from abstain.inference.evidence import Asked, Evidence, Part
+from abstain.inference.results import Interval
 from abstain.metrics.groups import Grouped
 from abstain.metrics.points import RiskCoverageCurve
 from abstain.metrics.registry import METRICS, Metric, by_name
 
+_PIECES = 16  # parts that one range is told in
+_SMALLEST = 1 << 16  # samples of such a part: their columns stay in cache
+_FEW = 1 << 16  # terms that are added up; the closed form of so few would lose digits
+_POINTS = 400  # of the curve that an evaluation shows
+_BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read the best order too
+_NUMBERS = {"risk_at_coverage": "coverage", "coverage_at_risk": "risk", "fpr_at_tpr": "tpr"}
+_MISSING = "(missing)"  # the group of samples without a name; None stands for all samples in an evaluation
+_NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
+
 
 @dataclass(frozen=True)
 class Ask:
-    """What to work out. `spread`: standard errors, AUGRC and rejection ratio beside the area."""
+    """What to work out: areas and points, one `Asked` for each estimator and rule for ties."""
 
-    estimator: str = "harmonic"
-    ties: str = "threshold"
-    spread: bool = True
-    coverages: tuple[float, ...] = ()
-    risks: tuple[float, ...] = ()
-    points: int = 0  # points of the curve, over all ranges
-    by_loss: bool = False  # the oracle's pass: confidence is minus the loss, every sample a block of its own
+    kinds: tuple[Asked, ...] = (Asked(),)
+    level: float = 0.95
+    curve: int = 0  # about how many points of the curve to keep, over all ranges
+    thresholds: bool = False  # their confidences too?
+    oracle: bool = False  # does any answer need the best order of the losses?
+    by_loss: bool = False  # the oracle's pass: the confidence is the place in the best order
 
     @property
     def area_only(self) -> bool:
         """Nothing but one number?"""
-        return not (self.spread or self.coverages or self.risks or self.points or self.by_loss)
+        asked = any(kind.areas or kind.coverages or kind.risks or kind.tprs for kind in self.kinds)
+        return not (asked or self.curve or self.by_loss)
 
+    def kind(self, metric: Metric) -> int:
+        """Which of the kinds tells of a metric."""
+        options = dict(metric.options)
+        asked = (options.get("estimator", "harmonic"), options.get("ties", "threshold"))
+        return next((k for k, kind in enumerate(self.kinds) if (kind.estimator, kind.ties) == asked), 0)
 
-class Place(NamedTuple):
-    """Where a range stands: mass and loss above it, mass of the whole set."""
 
-    N: float
-    S: float
-    W: float
+def ask_for(name: str, metrics: Sequence[Metric], level: float = 0.95) -> Ask:
+    """Everything that metrics with their options need."""
+    for options in (dict(metric.options) for metric in metrics):
+        _check_area(name, options.get("estimator", "harmonic"), options.get("ties", "threshold"))
+        check_fraction(name, "coverage", options.get("coverage", 1.0))
+        check_nonnegative(name, "risk", options.get("risk", 0.0))
+    oracle = any(metric.name in _BY_LOSS for metric in metrics)
+    return Ask(tuple(asked_of(metrics)), level, oracle=oracle)
 
 
-@dataclass(frozen=True)
-class Part:
-    """A range's part of the answers. Points of the curve are columns (threshold, mass accepted, loss,
-    count)."""
+def _check_area(name: str, estimator: str, ties: str) -> None:
+    check_choice(name, "estimator", estimator, ESTIMATORS)
+    check_choice(name, "ties", ties, TIES)
 
-    area: float
-    pieces: dict[str, Piece] = field(default_factory=dict)
-    half: float = 0.0
-    at_coverage: dict[float, tuple[float, float]] = field(default_factory=dict)
-    at_risk: dict[float, float] = field(default_factory=dict)
-    curve: np.ndarray | None = None
-    count: int = 0
-    loo: float = 0.0  # the same area by the least biased weights: where intervals are centred
 
+def area_ask(name: str, estimator: str = "harmonic", ties: str = "threshold", oracle: bool = False) -> Ask:
+    """One area and nothing else: the shortest way."""
+    _check_area(name, estimator, ties)
+    return Ask((Asked((), estimator, ties),), oracle=oracle)
 
-def finish(columns: Columns, place: Place, ask: Ask) -> Part:
-    """The part of a range with samples."""
-    if ask.by_loss:
-        return _oracle_part(columns, place, ask)
-    if ask.area_only:
-        return Part(_area(columns, place, ask))
-    if ask.points:
-        blocks = Blocks.from_samples(*columns.samples)
-        return _part(moments_of_blocks(blocks), blocks.confidence[::-1], blocks.count[::-1], place, ask)
-    return _part(moments_of_samples(*columns.samples), None, None, place, ask)
 
-
-def finish_tie(sums: np.ndarray, confidence: float, place: Place, ask: Ask) -> Part:
-    """The part of a range that is one tie, from its sums alone (in the order of `ranges.SUMS`)."""
-    m, L, w2, w2l, w2ll = (sums[i : i + 1] for i in range(5))
-    moments = Moments(Rows(m, L, m, L, m), w2, w2l, w2ll, False)
-    if ask.by_loss:  # equal losses are not one block: any order among them gives the same area
-        return _oracle_of_tie(moments, place, ask)
-    return _part(moments, np.asarray([confidence]), sums[5:6], place, ask)
-
-
-def finish_counted(blocks: Counted, place: Place, ask: Ask) -> Part:
-    """The part of blocks that were counted, not sorted."""
-    m, L = blocks.mass, blocks.wrong
-    rows = Rows(m, L, np.cumsum(m), np.cumsum(L), m, np, False)
-    if ask.area_only:
-        return Part(float(np.sum(area_terms(_placed(rows, place), ask.estimator, ask.ties))))
-    return _part(Moments(rows, m, L, L, True), blocks.confidence.astype(np.float64), m, place, ask)
-
-
-def _placed(rows: Rows, place: Place) -> Rows:
-    return Rows(rows.m, rows.L, rows.N + place.N, rows.S + place.S, np.asarray([place.W]), np, False)
-
-
-def _area(columns: Columns, place: Place, ask: Ask) -> float:
-    """A sum over pieces that stay in cache."""
-    samples = sort_once(*columns.samples)
-    pieces = row_pieces(samples, reads_block_loss(ask.estimator, ask.ties))
-    return math.fsum(
-        float(np.sum(area_terms(_placed(rows, place), ask.estimator, ask.ties))) for rows in pieces
-    )
-
-
-def _part(
-    moments: Moments, threshold: np.ndarray | None, count: np.ndarray | None, place: Place, ask: Ask
-) -> Part:
-    rows = _placed(moments.rows, place)
-    columns = (moments.w2, moments.w2l, moments.w2ll)
-    pieces, half = {}, 0.0
-    if ask.spread:
-        pieces = {"area": piece_of(rows, *columns, ask.estimator, ask.ties)}
-        pieces["sele"] = piece_of(rows, *columns, "sele", ask.ties)
-        pieces["half"] = half_mass_piece(rows, *columns)
-        half = pieces["half"].terms / place.W
-    share = rows.N / place.W
-    found = {}
-    for coverage in ask.coverages:
-        reach = reaches(share, coverage)
-        if reach.any():
-            first = int(np.argmax(reach))
-            found[coverage] = (float(rows.N[first]), float(rows.S[first]))
-    feasible = {}
-    for risk in ask.risks:
-        good = reaches(-rows.risk, -risk)
-        feasible[risk] = float(np.max(np.where(good, rows.N, 0.0)))
-    area = pieces["area"].terms if pieces else float(np.sum(area_terms(rows, ask.estimator, ask.ties)))
-    samples = 0 if count is None else int(count.sum())
-    loo = float(np.sum(area_terms(rows, "loo", ask.ties))) if ask.spread else 0.0
-    curve = _points(rows, threshold, count, place, ask)
-    return Part(area, pieces, half, found, feasible, curve, samples, loo)
-
-
-def _points(
-    rows: Rows, threshold: np.ndarray | None, count: np.ndarray | None, place: Place, ask: Ask
-) -> np.ndarray | None:
-    """Rows nearest to evenly spaced coverages, first and last included."""
-    if threshold is None or count is None or not ask.points:
-        return None
-    step = place.W / ask.points
-    tick = np.floor(rows.N / step)
-    keep = np.diff(tick, prepend=math.floor(place.N / step)) > 0
-    keep[0] |= place.N == 0  # the most confident block is always shown
-    keep[-1] |= reaches(rows.N[-1] / place.W, 1.0)  # and so is coverage 1
-    return np.stack([threshold, rows.N, rows.S, np.cumsum(count)])[:, keep]
-
-
-def _oracle_part(columns: Columns, place: Place, ask: Ask) -> Part:
-    import array_api_compat.numpy as xp
-
-    rows = oracle_rows(xp, columns.loss, columns.weight)
-    w = rows.m
-    l = rows.L / np.where(w > 0, w, 1.0)
-    return _oracle_of(Moments(rows, w * w, w * w * l, w * w * l * l, False), place, ask)
-
-
-def _oracle_of(moments: Moments, place: Place, ask: Ask) -> Part:
-    rows = _placed(moments.rows, place)
-    piece = piece_of(rows, moments.w2, moments.w2l, moments.w2ll, ask.estimator, ask.ties)
-    return Part(piece.terms, {"area": piece}, float(points.half_mass_area(rows)))
-
-
-def _oracle_of_tie(moments: Moments, place: Place, ask: Ask) -> Part:
-    """All losses equal: whole masses are spread over their positions; other masses as if very small."""
-    part = _oracle_of(moments, place, ask)
-    if ask.ties == "expected" or ask.estimator != "harmonic":
-        return part
-    return replace(part, area=float(np.sum(harmonic_spread(_placed(moments.rows, place)))))
-
-
-# summary ------------------------------------------------------------------------------------------
-#
-# From the parts of all ranges to the answers.
-
-
-@dataclass(frozen=True)
-class Value:
-    """An estimate and its standard error (None where it was not worked out)."""
-
-    estimate: float
-    standard_error: float | None = None
-
-    def __float__(self) -> float:
-        return self.estimate
-
-    def __repr__(self) -> str:
-        error = "" if self.standard_error is None else f" ± {self.standard_error:.2g}"
-        return f"{self.estimate:.6g}{error}"
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Exact answers over a data set. Lower is better for all values but auroc and
-    prediction_rejection_ratio."""
-
-    n: int
-    mass: float
-    values: dict[str, Value]
-    risk_at_coverage: dict[float, float] = field(default_factory=dict)
-    coverage_at_risk: dict[float, float] = field(default_factory=dict)
-    curve: RiskCoverageCurve | None = None
-    ranges: int = 1
-    loo: float | None = None  # AURC by the least biased weights: where its interval is centred
-
-    def __getitem__(self, metric: str) -> Value:
-        return self.values[metric]
-
-    def frame(self) -> list[dict[str, Any]]:
-        """One record per metric, ready for a data frame."""
-        return [
-            {"metric": name, "estimate": v.estimate, "standard_error": v.standard_error}
-            for name, v in self.values.items()
-        ]
-
-    def __repr__(self) -> str:
-        lines = [f"  {name:<28}{value!r}" for name, value in self.values.items()]
-        lines += [f"  {f'risk at coverage {c:g}':<28}{r:.6g}" for c, r in self.risk_at_coverage.items()]
-        lines += [f"  {f'coverage at risk {r:g}':<28}{c:.6g}" for r, c in self.coverage_at_risk.items()]
-        return "\n".join([f"n = {self.n:,}", *lines])
-
-
-def summarise(sums: RangeSums, parts: Sequence[Part], ask: Ask, oracle: Sequence[Part] | None) -> Summary:
-    """`parts` and `oracle` from the most confident range (the smallest losses) down, ranges without samples
-    left out."""
-    mass, loss, w2, w2l, w2ll, count, graded = (float(x) for x in sums.sums.sum(axis=1))
-    values = {"aurc": Value(math.fsum(p.area for p in parts) / mass)}
-    if ask.spread:
-        values = _with_errors(np.asarray([mass, loss, w2, w2l, w2ll]), parts, ask)
-        if graded == 0 and mass == count == w2:  # then the sum of (w - 1)^2 is 0: every weight is 1
-            values |= _zero_one_oracle(mass, loss, parts, ask, values)
-        elif oracle is not None:
-            values |= _oracle(mass, loss, parts, oracle, values)
-    return Summary(
-        int(count),
-        float(mass),
-        values,
-        {c: _at_coverage(parts, c) for c in ask.coverages},
-        {r: max(p.at_risk[r] for p in parts) / mass for r in ask.risks},
-        _curve(parts, float(mass), int(count)) if ask.points else None,
-        len(parts),
-        math.fsum(p.loo for p in parts) / mass if ask.spread else None,
-    )
-
-
-def _with_errors(totals: np.ndarray, parts: Sequence[Part], ask: Ask) -> dict[str, Value]:
-    mass, loss, w2, w2l, w2ll = totals
-    risk = loss / mass
-    spread = math.sqrt(max(w2ll - 2 * risk * w2l + risk * risk * w2, 0.0)) / mass
-    return {
-        "risk": Value(float(risk), float(spread)),
-        "aurc": Value(*combined([p.pieces["area"] for p in parts])),
-        "augrc": Value(*combined([p.pieces["sele"] for p in parts])),
-    }
-
-
-def _zero_one_oracle(
-    mass: float, loss: float, parts: Sequence[Part], ask: Ask, values: dict[str, Value]
-) -> dict[str, Value]:
-    """The oracle of a 0/1 loss is a function of the risk: its influence is a straight line in the loss."""
-    one = np.asarray([mass])
-    best = of_zero_one_oracle(Rows(one, np.asarray([loss]), one, np.asarray([loss]), one), ask.estimator)
-    oracle, const, slope = float(best.estimate), float(best.const[0]), float(best.slope[0])
-    pieces = [p.pieces["area"] for p in parts]
-    excess = values["aurc"].estimate - oracle
-    risk = values["risk"].estimate
-    room = risk - oracle
-    result = {"oracle_aurc": Value(oracle, combined(pieces, Line(0.0, const, slope))[1])}
-    result["e_aurc"] = Value(excess, combined(pieces, Line(1.0, -const, -slope))[1])
-    if room <= 1e-14 * risk:  # all right or all wrong: no order is better than another
-        return result | {"naurc": Value(0.0, 0.0), "prediction_rejection_ratio": Value(0.0, 0.0)}
-    ratio = excess / room  # delta method: (excess' - ratio * (risk' - oracle')) / room
-    line = Line(1 / room, (-const - ratio * (-risk - const)) / room, (-slope - ratio * (1 - slope)) / room)
-    result["naurc"] = Value(ratio, combined(pieces, line)[1])
-    return result | _separation(risk, parts)
-
-
-def _separation(risk: float, parts: Sequence[Part]) -> dict[str, Value]:
-    """Rejection ratio and AUROC of a 0/1 loss: (R/2 - A) / (R/2 - R^2/2), and the mean of that with 1."""
-    half = [p.pieces["half"] for p in parts]
-    most = risk * (1 - risk) / 2
-    ratio = (risk / 2 - math.fsum(p.half for p in parts)) / most
-    rate = (0.5 - ratio * (0.5 - risk)) / most  # derivative in the risk, itself of influence l - R
-    error = combined(half, Line(-1 / most, -rate * risk, rate))[1]
-    return {"auroc": Value((1 + ratio) / 2, error / 2), "prediction_rejection_ratio": Value(ratio, error)}
-
-
-def _oracle(
-    mass: float, loss: float, parts: Sequence[Part], oracle: Sequence[Part], values: dict[str, Value]
-) -> dict[str, Value]:
-    """From the second pass, keyed by loss."""
-    best = math.fsum(p.area for p in oracle) / mass
-    risk = loss / mass
-    excess, room = values["aurc"].estimate - best, risk - best
-    some = room > 1e-14 * abs(risk)
-    half, half_best = (math.fsum(p.half for p in side) for side in (parts, oracle))
-    gain, most = risk / 2 - half, risk / 2 - half_best
-    return {
-        "oracle_aurc": Value(best),
-        "e_aurc": Value(excess),
-        "naurc": Value(excess / room if some else 0.0),
-        "prediction_rejection_ratio": Value(gain / most if most > 1e-15 * abs(risk) / 2 else 0.0),
-    }
-
-
-def _at_coverage(parts: Sequence[Part], coverage: float) -> float:
-    found = [part.at_coverage[coverage] for part in parts if coverage in part.at_coverage]
-    if found:
-        N, S = min(found)
-        return S / N
-    raise InfeasibleError(f"risk_at_coverage: coverage {coverage:g} cannot be reached.")
-
-
-def _curve(parts: Sequence[Part], mass: float, n: int) -> RiskCoverageCurve:
-    columns, done = [], 0.0
-    for part in parts:
-        if part.curve is not None:
-            points = part.curve.copy()
-            points[3] += done
-            columns.append(points)
-        done += part.count
-    threshold, N, S, count = np.concatenate(columns, axis=1)
-    return RiskCoverageCurve(N / mass, S / N, S / mass, threshold, count.astype(np.int64), n, 0.0)
-
-
-# answers ------------------------------------------------------------------------------------------
-#
-# One number out of a summary, or out of the summaries of all groups.
-
-
-def value_of(metric: str, answer: Any, name: str = "") -> float | Grouped:
-    """The estimate of a metric of which less is better."""
-    return picked(name or metric, answer, lambda summary: summary[metric].estimate)
-
-
-def picked(
-    name: str, answer: Any, pick: Callable[[Summary], float], lower_is_better: bool = True
-) -> float | Grouped:
-    """Any number of a summary; `Grouped` where there is a summary for each group."""
-    if not isinstance(answer, dict):
-        return float(pick(answer))
-    values = {group: float(pick(summary)) for group, summary in answer.items()}
-    return Grouped(name, values, {group: summary.n for group, summary in answer.items()}, lower_is_better)
-
-
-# local --------------------------------------------------------------------------------------------
-#
-# The plan in one piece: samples that fit in memory, finished as one range.
-
-
-def is_whole(weight: np.ndarray | None) -> bool:
-    """Are the weights repetitions?"""
-    return weight is None or bool(np.all(weight == np.floor(weight)))
+def oracle_ask(ask: Ask) -> Ask:
+    """The question of the pass in the order of the losses."""
+    return replace(ask, by_loss=True, curve=0)
 
 
 def check_whole(name: str, whole: bool, ask: Ask) -> None:
     """Some estimators count neighbours."""
-    who = needs_whole_weights(ask.estimator, ask.ties)
+    who = [w for kind in ask.kinds if (w := needs_whole_weights(kind.estimator, kind.ties))]
     if who and not whole:
-        raise InputError(f"{name}: {who} takes whole-number weights only (a weight means a repetition).")
+        raise InputError(f"{name}: {who[0]} takes whole-number weights only (a weight means a repetition).")
 
 
-def oracle_ask(ask: Ask, whole: bool) -> Ask:
-    """The question of the pass keyed by loss."""
-    ties = "expected" if whole else "threshold"
-    return replace(ask, by_loss=True, ties=ties, coverages=(), risks=(), points=0)
+# ranges -----------------------------------------------------------------------------------------------------
 
 
-def needs_oracle_pass(ask: Ask, zero_one: bool, weighted: bool) -> bool:
-    """0/1 losses of unit weight have a closed form."""
-    return ask.spread and not (zero_one and not weighted)
+class Place(NamedTuple):
+    """Where a range stands: mass and loss above it, and the totals of the whole set."""
+
+    N: float
+    S: float
+    total: Totals
+
+    def of(self, rows: Rows) -> Rows:
+        """Rows of the range with what the whole set accepts at each."""
+        return Rows(rows.m, rows.L, rows.N + self.N, rows.S + self.S, np.asarray([self.total.W]), np, False)
 
 
-def keyed_by_loss(columns: Columns) -> Columns:
-    """Confidence replaced by minus the loss: the order of the oracle."""
+@dataclass(frozen=True)
+class Finished:
+    """A range's part of the answers, for each kind that was asked."""
+
+    areas: tuple[float, ...]  # of W * AURC
+    parts: tuple[list[Part], ...] = ()
+    half: float = 0.0  # of the area behind the rejection ratio
+    curve: np.ndarray | None = None  # columns N, S (threshold, count)
+    count: int = 0
+    told: dict[tuple[str, float], Interval] = field(
+        default_factory=dict
+    )  # points, where the range is all there is
+
+
+def finish(columns: Columns, place: Place, ask: Ask) -> Finished:
+    """The part of a range with samples."""
+    if ask.by_loss:
+        import array_api_compat.numpy as xp
+
+        rows = place.of(oracle_rows(xp, columns.loss, columns.weight))
+        return _oracle_part(rows, place, ask)
+    if ask.area_only:
+        return Finished((_area(columns, place, ask.kinds[0]),))
+    zero_one = columns.loss.dtype == bool
+    size = columns.rows if ask.thresholds else max(_SMALLEST, -(-columns.rows // _PIECES))
+    if zero_one and columns.weight is None and not ask.thresholds:
+        pieces = row_pieces(sort_once(*columns.samples), size=size)
+        return _finish((_plain(rows) for rows in pieces), place, ask)
+    ranking = ranking_of(columns.confidence)
+    order, stops = ranking
+    labels = (columns.confidence[order[stops - 1]], np.diff(stops, prepend=0))
+    return _finish(tables_by(ranking, columns.loss, columns.weight, zero_one, size), place, ask, labels)
+
+
+def finish_tie(sums: np.ndarray, confidence: float, place: Place, ask: Ask) -> Finished:
+    """The part of a range that is one tie, from its sums alone (in the order of `ranges.SUMS`)."""
+    m, L, *powers = (sums[i : i + 1] for i in range(COUNT))
+    if place.total.zero_one:  # l^j = l, bit by bit
+        powers = [powers[0], *2 * powers[1:2], powers[3], *4 * powers[4:5]]
+    table = Table(Rows(m, L, m, L, m, np, False), powers[:3], powers[3:])
+    if ask.by_loss:
+        rows = place.of(table.rows)
+        part = _oracle_part(rows, place, ask)
+        if place.total.whole:
+            return part
+        return replace(
+            part, areas=tuple(_in_turn(rows, float(sums[COUNT]), kind.estimator) for kind in ask.kinds)
+        )
+    if ask.area_only:
+        return Finished(_areas(place.of(table.rows), ask, ask.kinds[0].ties))
+    return _finish([table], place, ask, (np.asarray([confidence]), sums[COUNT : COUNT + 1]))
+
+
+def finish_counted(counted: Tally, place: Place, ask: Ask) -> list[Finished]:
+    """The parts of a tally, most confident first."""
+    mass, wrong = counted.totals().T
+    N, S = place.N + np.cumsum(mass) - mass, place.S + np.cumsum(wrong) - wrong
+
+    def part(number: int) -> Finished:
+        blocks = counted.stretch(number)
+        m, L = blocks.mass, blocks.wrong
+        rows = Rows(m, L, np.cumsum(m), np.cumsum(L), m, np, False)
+        here = Place(float(N[number]), float(S[number]), place.total)
+        if ask.area_only:
+            return Finished(_areas(here.of(rows), ask, ask.kinds[0].ties))
+        return _finish([_plain(rows)], here, ask, (blocks.confidence.astype(np.float64), m))
+
+    with ThreadPoolExecutor(sorting.threads()) as pool:
+        return list(pool.map(part, np.flatnonzero(mass).tolist()))
+
+
+def _plain(rows: Rows) -> Table:
+    """Of 0/1 losses without weights."""
+    return Table(rows, (rows.m, rows.L, rows.L), (rows.m, rows.L, rows.L, rows.L, rows.L))
+
+
+def _areas(rows: Rows, ask: Ask, ties: str) -> tuple[float, ...]:
+    return tuple(float(np.sum(area_terms(rows, kind.estimator, ties))) for kind in ask.kinds)
+
+
+def _area(columns: Columns, place: Place, kind: Asked) -> float:
+    """A sum over pieces that stay in cache."""
+    pieces = row_pieces(sort_once(*columns.samples), reads_block_loss(kind.estimator, kind.ties))
+    return math.fsum(float(np.sum(area_terms(place.of(rows), kind.estimator, kind.ties))) for rows in pieces)
+
+
+def _oracle_part(rows: Rows, place: Place, ask: Ask) -> Finished:
+    """Whole masses are spread over their positions, others stand as they are."""
+    ties = "expected" if place.total.whole else "threshold"
+    return Finished(_areas(rows, ask, ties), half=float(points.half_mass_area(rows)))
+
+
+def _in_turn(rows: Rows, count: float, estimator: str) -> float:
+    """Samples of equal loss l and weight w that come in one by one: the sum of w (S + j w l) / (N + j w)."""
+    from scipy.special import digamma
+
+    m, L = float(rows.m[0]), float(rows.L[0])
+    N, S, w = float(rows.N[0]) - m, float(rows.S[0]) - L, m / count
+    if estimator != "harmonic":
+        return (m * S + w * L * (count + 1) / 2) / float(rows.W[0]) * (2 if estimator == "2sele" else 1)
+    if count <= _FEW:
+        turn = np.arange(1, count + 1)
+        return float(np.sum(w * (S + turn * (L / count)) / (N + turn * w)))
+    return L + (S - N * L / m) * float(digamma((N + m) / w + 1) - digamma(N / w + 1))
+
+
+def _finish(
+    tables: Iterable[Table], place: Place, ask: Ask, labels: tuple[np.ndarray, np.ndarray] | None = None
+) -> Finished:
+    """`labels`: confidence and number of samples of each row, where they are known."""
+    parts: tuple[list[Part], ...] = tuple([] for _ in ask.kinds)
+    halves, curves = [], []
+    for table in tables:
+        table = table._replace(rows=place.of(table.rows))
+        for kind, own in zip(ask.kinds, parts):
+            own.append(evidence.part_of(table, place.total, kind))
+        if ask.oracle:
+            halves.append(float(points.half_mass_area(table.rows)))
+        if ask.curve:
+            curves.append(_shown(table.rows, ask, labels))
+    areas = tuple(math.fsum(p.stretches["area"].terms for p in own if "area" in p.stretches) for own in parts)
+    told: dict[tuple[str, float], Interval] = {}
+    if place.N == 0 and table.rows.N[-1] >= place.total.W * (1 - 1e-12):
+        for kind, own in zip(ask.kinds, parts):
+            told |= _points(evidence.together(own, place.total, kind), ask.level)
+            own[:] = [part._replace(readings=()) for part in own]
+    curve = np.concatenate(curves, axis=1) if curves else None
+    count = 0 if labels is None else int(labels[1].sum())
+    return Finished(areas, parts, math.fsum(halves), curve, count, told)
+
+
+def _points(found: Evidence, level: float) -> dict[tuple[str, float], Interval]:
+    """All points asked for; a range that is all there is sends these, not the readings they are made of."""
+    asked, total = found.asked, found.total
+    both = total.zero_one and 0 < total.S < total.W
+    wanted = {"risk_at_coverage": asked.coverages, "coverage_at_risk": asked.risks}
+    wanted["fpr_at_tpr"] = asked.tprs if both else ()
+    return {
+        (metric, x): evidence.estimate(metric, found, level=level, **{_NUMBERS[metric]: x})
+        for metric, numbers in wanted.items()
+        for x in numbers
+    }
+
+
+def _shown(rows: Rows, ask: Ask, labels: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+    """Rows nearest to evenly spaced coverages, first and last included."""
+    W = float(rows.W[0])
+    step, above = W / ask.curve, float(rows.N[0] - rows.m[0])
+    keep = np.diff(np.floor(rows.N / step), prepend=math.floor(above / step)) > 0
+    keep[0] |= above <= 1e-12 * W  # the most confident block is always shown
+    keep[-1] |= points.reaches(rows.N[-1] / W, 1.0)  # and so is coverage 1
+    columns = [rows.N, rows.S]
+    if ask.thresholds and labels is not None:
+        columns += [labels[0], np.cumsum(labels[1])]
+    return np.stack(columns)[:, keep]
+
+
+# answers ----------------------------------------------------------------------------------------------------
+
+
+class Answer(NamedTuple):
+    """What all ranges of one set of samples (all, or a group) come to."""
+
+    total: Totals
+    ask: Ask
+    areas: tuple[float, ...]  # AURC, by each kind
+    evidence: tuple[Evidence, ...]
+    told: dict[tuple[str, float], Interval]
+    best: tuple[float, ...] | None  # the oracle's areas, where they are no function of the risk
+    half: float
+    half_best: float
+    curve: np.ndarray | None
+    ranges: int
+
+    def value(self, metric: Metric) -> float:
+        """The number alone."""
+        k = self.ask.kind(metric)
+        if metric.name == "aurc":
+            return self.areas[k]
+        risk = self.total.risk
+        if metric.name == "risk":
+            return risk
+        if metric.name not in _BY_LOSS:
+            return self.interval(metric).estimate
+        if metric.name == "prediction_rejection_ratio":
+            gain, most = risk / 2 - self.half, risk / 2 - self.half_best
+            return gain / most if most > 1e-15 * abs(risk) / 2 else 0.0
+        known = None if self.best is None else self.best[k]
+        best = known
+        if best is None or self.total.zero_one:
+            best = stretch.zero_one_oracle(self.total, self.ask.kinds[k].estimator, "empirical", known)[0]
+        excess, room = self.areas[k] - best, risk - best
+        ratio = excess / room if room > 1e-14 * abs(risk) else 0.0
+        return {"oracle_aurc": best, "e_aurc": excess, "naurc": ratio}[metric.name]
+
+    def interval(self, metric: Metric) -> Interval:
+        """The number with its error bar."""
+        known = self.told.get((metric.name, _number(metric)))
+        if known is not None:
+            return known
+        found = self.evidence[self.ask.kind(metric)]
+        return evidence.estimate(metric.name, found, level=self.ask.level, **dict(metric.options))
+
+    def from_samples(self, metric: Metric) -> Interval | None:
+        """What sums over rows alone do not tell: points, and the value of oracles of losses other than 0/1."""
+        if metric.name in _BY_LOSS and not self.total.zero_one:
+            value = self.value(metric)
+            return Interval(metric.name, value, 0.0, value, value, self.ask.level, "", self.total.n)
+        return self.told.get((metric.name, _number(metric)))
+
+    def line(self, name: str) -> CurveLine:
+        """The curve as an evaluation shows it."""
+        assert self.curve is not None
+        N, S = self.curve[:2]
+        return thinned(name, N / self.total.W, S / N)
+
+    def points(self) -> RiskCoverageCurve:
+        """The curve with its thresholds."""
+        assert self.curve is not None
+        N, S, threshold, count = self.curve
+        W, n = self.total.W, self.total.n
+        return RiskCoverageCurve(N / W, S / N, S / W, threshold, count.astype(np.int64), n, 0.0)
+
+
+def _number(metric: Metric) -> float:
+    """The one number of a point."""
+    return float(dict(metric.options).get(_NUMBERS.get(metric.name, ""), math.nan))
+
+
+def answer_of(
+    total: Totals, parts: Sequence[Finished], ask: Ask, best: Sequence[Finished] | None = None
+) -> Answer:
+    """`parts` and `best` from the most confident range (the smallest losses) down, ranges without samples left out."""
+    areas = tuple(math.fsum(x) / total.W for x in zip(*(p.areas for p in parts)))
+    known = None if best is None else tuple(math.fsum(x) / total.W for x in zip(*(p.areas for p in best)))
+    found = tuple(
+        evidence.together(
+            [x for p in parts for x in p.parts[k]], total, kind, None if known is None else known[k]
+        )
+        for k, kind in enumerate(ask.kinds)
+        if parts[0].parts
+    )
+    told = {key: value for p in parts for key, value in p.told.items()}
+    halves = (math.fsum(p.half for p in side) for side in (parts, best or ()))
+    return Answer(total, ask, areas, found, told, known, *halves, _joined_curve(parts), len(parts))
+
+
+def _joined_curve(parts: Sequence[Finished]) -> np.ndarray | None:
+    columns, done = [], 0
+    for part in parts:
+        if part.curve is not None:
+            shown = part.curve.copy()
+            shown[3:] += done  # samples of the ranges above
+            columns.append(shown)
+        done += part.count
+    return np.concatenate(columns, axis=1) if columns else None
+
+
+def in_best_order(columns: Columns, zero_one: bool) -> Columns:
+    """Confidence replaced by the place in the order of the oracle: minus the loss.
+
+    Of 0/1 losses the errors stand by weight, lightest first: the order that equal losses have in memory.
+    """
     loss = columns.loss.astype(np.float64)
-    return Columns(loss, -loss, columns.weight)
+    key = -loss if columns.weight is None or not zero_one else -loss * columns.weight
+    return Columns(loss if not zero_one else columns.loss, key, columns.weight)
 
 
-def summary_of(name: str, columns: Columns, ask: Ask) -> Summary:
-    """All answers about samples at hand."""
-    whole = is_whole(columns.weight)
-    check_whole(name, whole, ask)
-    sums = split(columns, np.empty(0))[1]
-    oracle = None
-    if needs_oracle_pass(ask, columns.loss.dtype == bool, columns.weight is not None):
-        by_loss = keyed_by_loss(columns)
-        oracle = [_one_part(by_loss, split(by_loss, np.empty(0))[1], oracle_ask(ask, whole))]
-    return summarise(sums, [_one_part(columns, sums, ask)], ask, oracle)
+def answer_in_memory(name: str, columns: Columns, ask: Ask) -> Answer:
+    """The plan in one piece: samples that fit in memory, finished as one range."""
+    if not columns.rows:
+        raise InputError(f"{name}: needs at least one sample, the files hold none.")
+    loss, weight = columns.loss, columns.weight
+    if ask.area_only and not ask.oracle and weight is None:  # as few passes as can be
+        total = Totals(columns.rows, float(columns.rows), float(loss.sum(dtype=np.float64)), (), (), True)
+    else:
+        total = totals_of_samples(loss, weight, loss.dtype == bool)
+    check_whole(name, total.whole, ask)
+    place, best = Place(0.0, 0.0, total), None
+    if needs_oracle_pass(ask, total.zero_one, total.whole):
+        best = [finish(in_best_order(columns, total.zero_one), place, oracle_ask(ask))]
+    return answer_of(total, [finish(columns, place, ask)], ask, best)
 
 
-def _one_part(columns: Columns, sums: RangeSums, ask: Ask):  # type: ignore[no-untyped-def]
-    place = Place(0.0, 0.0, float(sums.sums[0, 0]))
-    if sums.tied[0]:
-        return finish_tie(sums.sums[:, 0], float(sums.low[0]), place, ask)
-    return finish(columns, place, ask)
+def needs_oracle_pass(ask: Ask, zero_one: bool, whole: bool) -> bool:
+    """0/1 losses of whole weight have a closed form."""
+    return ask.oracle and not (zero_one and whole)
 
 
-# evaluating ---------------------------------------------------------------------------------------
-#
-# `abstain.evaluate(data, engine=...)`: the table of an evaluation from summaries of data that stays where it is.
-#
-# The first argument is what the engine reads; `loss`, `confidence`, `sample_weight` and `groups` are names of columns.
-# `progress` is the engine's own.
-# With `labels` (a column) the model's outputs are read from the column "logits", one list per sample.
+# questions --------------------------------------------------------------------------------------------------
+
+Run = Callable[[Fields, Ask], Mapping[Any, Answer]]  # the answer for each group (None: all samples)
 
 
-Evaluate = Callable[..., Any]
-_POINTS = 400
-_MISSING = "(missing)"  # the group of samples without a name; None stands for all samples in an evaluation
-_LOGIT = {"auroc": (0.0, 1.0), "risk": (0.0, 1.0), "prediction_rejection_ratio": (-1.0, 1.0)}  # of 0/1 losses
+def evaluated(
+    name: str, run: Run, options: Mapping[str, Any], metrics: Any = None, level: float = 0.95
+) -> Evaluation:
+    """The table of an evaluation of data that stay where they are."""
+    level = check_fraction(name, "level", level, open_high=True)
+    wanted = None if metrics is None else [by_name(m) for m in listed(metrics, (), tuple(METRICS))]
+    known = {m.key: m for zero_one in (True, False) for m in metrics_for(wanted, zero_one)}
+    ask = ask_for(name, list(known.values()), level)
+    found: dict[Key, Answer] = {}
+    curves: list[tuple[str, str, CurveLine]] = []
+    for fields in questions(name, options):
+        names = (fields.confidence, fields.loss)
+        whole = run(replace(fields, group=None), replace(ask, curve=_POINTS))[None]
+        found[*names, None] = whole
+        curves.append((*names, whole.line(names[0])))
+        parts = run(fields, ask) if fields.group else {}
+        found |= {(*names, _MISSING if g is None else g): parts[g] for g in in_order(parts)}
+    table = evaluation_of(
+        {key: answer.evidence for key, answer in found.items()},
+        metrics=wanted,
+        level=level,
+        curves=curves,
+        from_samples=lambda key, metric: found[key].from_samples(metric),
+    )
+    return replace(table, entries=tuple(_with_reason(entry, found) for entry in table.entries))
 
 
-def engine(summarise: Evaluate) -> Callable[..., Evaluation]:
-    """The function that `evaluate` calls, from an engine's own `evaluate`."""
+def _with_reason(entry: Entry, found: Mapping[Key, Answer]) -> Entry:
+    graded = not found[entry.score, entry.loss, entry.group].total.zero_one
+    by_loss = by_name(entry.metric).name in _BY_LOSS
+    return replace(entry, reason=_NO_SPREAD) if graded and by_loss and entry.low is None else entry
 
-    def evaluation(
-        *, logits: Any = None, level: float = 0.95, metrics: Sequence[str] | None = None, **given: Any
-    ) -> Evaluation:
+
+def value_of(name: str, run: Run, options: Mapping[str, Any], metric: Metric, ask: Ask) -> float | Grouped:
+    """One number, or one for each group."""
+    fields = question(name, options)
+    found = run(fields, ask)
+    if not fields.group:
+        return found[None].value(metric)
+    title = name.partition(".")[2]
+    groups = in_order(found)
+    counts = {group: found[group].total.n for group in groups}
+    return Grouped(title, {g: found[g].value(metric) for g in groups}, counts, metric.lower_is_better)
+
+
+def curve_of(
+    name: str, run: Run, options: Mapping[str, Any], number: int
+) -> RiskCoverageCurve | dict[Any, RiskCoverageCurve]:
+    """About `number` exact points of the curve, or of the curve of each group."""
+    fields = question(name, options)
+    found = run(fields, Ask(curve=int(number), thresholds=True))
+    return {g: found[g].points() for g in in_order(found)} if fields.group else found[None].points()
+
+
+def in_order(names: Iterable[Any]) -> list[Any]:
+    """Groups by name, the missing one last, whatever partition they were first met in."""
+    return sorted(names, key=lambda name: (name is None, name))
+
+
+def engine(evaluate: Callable[..., Evaluation]) -> Callable[..., Evaluation]:
+    """The function that `abstain.evaluate` calls, from an engine's own: its first argument is what the engine reads."""
+
+    def evaluation(*, logits: Any = None, **given: Any) -> Evaluation:
         if logits is None:
             raise InputError("evaluate: give the data first, e.g. `evaluate('folder', engine='files')`.")
-        wanted = None if metrics is None else [by_name(m) for m in listed(metrics, (), tuple(METRICS))]
-        entries: list[Entry] = []
-        curves: list[tuple[str, str, CurveLine]] = []
-        count = 0
-        for names, columns in _questions(given):
-            whole, parts = _found(summarise, logits, columns, wanted)
-            count, curve, zero_one = whole.n, whole.curve, "auroc" in whole.values
-            for group, summary in {None: whole, **parts}.items():
-                entries += [
-                    _entry(metric, names, summary, level, group, zero_one)
-                    for metric in metrics_for(wanted, zero_one)
-                ]
-            if curve is not None:
-                curves.append((*names, thinned(names[0], curve.coverage, curve.risk)))
-        return Evaluation(tuple(entries), tuple(curves), count, level, 0.0, ())
+        for refused in ("probs", "abstained", "clusters"):
+            if given.get(refused) is not None:
+                raise InputError(f"evaluate: engines do not take `{refused}` yet. Evaluate it in memory.")
+        return evaluate(logits, **given)
 
     return evaluation
-
-
-def _questions(given: dict[str, Any]) -> list[tuple[tuple[str, str], dict[str, Any]]]:
-    """(score, loss) names and the columns that give them."""
-    refused = [name for name in ("probs", "abstained", "clusters") if given.get(name) is not None]
-    if refused:
-        raise InputError(f"evaluate: engines do not take `{refused[0]}` yet. Evaluate it in memory.")
-    more = {key: given[key] for key in ("sample_weight", "groups", "progress") if given.get(key) is not None}
-    if given.get("labels") is None:
-        confidence, key = (
-            given.get("confidence") or "confidence",
-            "correct" if given.get("correct") else "loss",
-        )
-        loss = given.get(key) or "loss"
-        return [((confidence, loss), {"confidence": confidence, key: loss, **more})]
-    takes_logits = [s for s in scores.NAMES if "logits" in scores.by_name(s).takes]
-    asked = listed(given.get("scores"), ["max_softmax"], takes_logits)
-    return [
-        ((s, l), {"logits": "logits", "label": given["labels"], "score": s, "loss_name": l, **more})
-        for s, l in product(asked, listed(given.get("losses"), ["zero_one"], losses.NAMES))
-    ]
-
-
-def _found(
-    summarise: Evaluate, data: Any, columns: dict[str, Any], wanted: list[Metric] | None
-) -> tuple[Summary, dict[Any, Summary]]:
-    """The summary of all samples, with a curve, and those of the groups, by name."""
-    plain = {key: value for key, value in columns.items() if key != "groups"}
-    whole = _summaries(summarise, data, plain | {"points": _POINTS}, wanted)[None]
-    if "groups" not in columns:
-        return whole, {}
-    parts = _summaries(summarise, data, columns, wanted)
-    ordered = sorted(parts, key=lambda group: (group is None, group))
-    return whole, {_MISSING if group is None else group: parts[group] for group in ordered}
-
-
-def _summaries(
-    summarise: Evaluate, data: Any, options: dict[str, Any], wanted: list[Metric] | None
-) -> dict[Any, Summary]:
-    """One summary for each group (None: all samples), with a pass for every estimator that was asked for."""
-    metrics = [*metrics_for(wanted, True), *metrics_for(wanted, False)]
-    asked = [dict(m.options) for m in metrics]
-    ask = {
-        "coverages": sorted({o["coverage"] for o in asked if "coverage" in o}),
-        "risks": sorted({o["risk"] for o in asked if "risk" in o}),
-    }
-    kinds = {(o.get("estimator", "harmonic"), o.get("ties", "threshold")) for o in asked} or {
-        ("harmonic", "threshold")
-    }
-    result: dict[Any, Summary] = {}
-    for estimator, ties in sorted(kinds):
-        answer = summarise(data, estimator=estimator, ties=ties, **ask, **options)
-        for group, summary in (answer if isinstance(answer, dict) else {None: answer}).items():
-            known = result.setdefault(group, summary)
-            values = {_named(name, estimator, ties): value for name, value in summary.values.items()}
-            result[group] = replace(known, values=known.values | values)
-    return result
-
-
-def _named(name: str, estimator: str, ties: str) -> str:
-    """Areas by other weights are kept under the name with its options."""
-    plain = name in ("risk", "auroc", "prediction_rejection_ratio") or (estimator, ties) == (
-        "harmonic",
-        "threshold",
-    )
-    return name if plain else f"{name}/{estimator}/{ties}"
-
-
-def _entry(
-    metric: Metric, names: tuple[str, str], summary: Summary, level: float, group: Any, zero_one: bool
-) -> Entry:
-    options = dict(metric.options)
-    head = (*names, metric.key, metric.label, metric.lower_is_better)
-    more: dict[str, Any] = {"n": summary.n, "group": group}
-    if metric.name in ("risk_at_coverage", "coverage_at_risk"):
-        points = getattr(summary, metric.name)
-        value = points[next(iter(v for k, v in options.items() if k in ("coverage", "risk")))]
-        return Entry(*head, value, reason="no interval: the bootstrap needs the samples", **more)
-    estimator, ties = options.get("estimator", "harmonic"), options.get("ties", "threshold")
-    found = summary.values.get(_named(metric.name, estimator, ties))
-    if found is None:
-        reason = ONE_KIND if zero_one and metric.needs_both else "not worked out by this engine for this loss"
-        return Entry(*head, None, reason=reason, **more)
-    if not found.standard_error:
-        return Entry(*head, found.estimate, reason="no interval: no standard error here", **more)
-    centre = summary.loo if metric.name == "aurc" and summary.loo else found.estimate
-    bounded = metric.name in _LOGIT and zero_one
-    scale = Scale("logit", *_LOGIT[metric.name]) if bounded else Scale("log")
-    scale = scale if scale.holds(centre) else Scale("normal")
-    step = student(summary.n - 1, level) * found.standard_error * scale.rate(centre)
-    low, high = (float(scale.shifted(centre, x)) for x in (-step, step))
-    return Entry(*head, found.estimate, found.standard_error, low, high, scale.name, **more)

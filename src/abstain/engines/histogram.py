@@ -1,9 +1,9 @@
-"""Items: stretches of the confidence axis with the sums over the samples in them, made from samples and merged.
+"""Histograms of confidences that merge: stretches of the axis with the sums over the samples in them.
 
-Tables of items merge by putting them together; when there are too many, neighbours join where that costs the bounds
-least. Joins follow the binary tree of floating-point numbers (an item never reaches over a boundary simpler than its
-own), so tables made from different data fall into the same stretches and hardly overlap, in whatever order they are
-merged. An item of one confidence is a tie and stays exact.
+Histograms merge by putting their stretches together; when there are too many, neighbours join where that costs the
+bounds least. Joins follow the binary tree of floating-point numbers (a stretch never reaches over a boundary simpler
+than its own), so histograms of different data fall into the same stretches and hardly overlap, in whatever order they
+are merged. A stretch of one confidence is a tie and stays exact.
 """
 
 from __future__ import annotations
@@ -17,24 +17,15 @@ from abstain._arrays import Array
 from abstain.core import bins, sorting
 from abstain.core.sorting import is_zero_one
 
-# items --------------------------------------------------------------------------------------------
-#
-# Items: stretches of the confidence axis with the sums over the samples in them.
-#
-# Tables of items merge by putting them together; when there are too many, neighbours join where that costs the
-# bounds least. Joins follow the binary tree of floating-point numbers (an item never reaches over a boundary
-# simpler than its own), so tables made from different data fall into the same stretches and hardly overlap, in
-# whatever order they are merged. An item of one confidence is a tie and stays exact.
-
 
 @dataclass(frozen=True)
-class Items:
+class Histogram:
     """Least confident first (by `low`). Columns of sums: mass, loss, and for weights or real losses w2, w2l,
     w2ll."""
 
     low: np.ndarray
     high: np.ndarray
-    sums: np.ndarray  # shape (2 or 5, items)
+    sums: np.ndarray  # shape (2 or 5, stretches)
 
     def __len__(self) -> int:
         return len(self.low)
@@ -49,7 +40,7 @@ class Items:
         """Sum of weighted losses."""
         return np.asarray(self.sums[1])
 
-    def widened(self) -> Items:
+    def widened(self) -> Histogram:
         """With the columns of second moments, which equal the plain sums for unit weights and 0/1 losses."""
         if len(self.sums) == 5:
             return self
@@ -57,9 +48,9 @@ class Items:
         return replace(self, sums=np.stack([mass, loss, mass, loss, loss]))
 
 
-def nothing() -> Items:
-    """No items."""
-    return Items(np.empty(0), np.empty(0), np.empty((2, 0)))
+def nothing() -> Histogram:
+    """Of no samples."""
+    return Histogram(np.empty(0), np.empty(0), np.empty((2, 0)))
 
 
 def bits_of(values: np.ndarray) -> np.ndarray:
@@ -86,8 +77,8 @@ def simplest_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (b >> keep) << keep
 
 
-def joined(tables: list[Items], limit: int) -> Items:
-    """All tables together in at most `limit` items."""
+def joined(tables: list[Histogram], limit: int) -> Histogram:
+    """All together, in at most `limit` stretches."""
     tables = [t for t in tables if len(t)]
     if not tables:
         return nothing()
@@ -95,92 +86,89 @@ def joined(tables: list[Items], limit: int) -> Items:
         tables = [t.widened() for t in tables]
     low, high = np.concatenate([t.low for t in tables]), np.concatenate([t.high for t in tables])
     order = np.lexsort((high, low))
-    items = Items(low[order], high[order], np.concatenate([t.sums for t in tables], axis=1)[:, order])
-    same = (items.low[1:] == items.low[:-1]) & (items.high[1:] == items.high[:-1])
-    items = _added(items, np.flatnonzero(np.concatenate([[True], ~same])))
-    while len(items) > limit:
-        items = _coarser(items, len(items) - limit)
-    return items
+    table = Histogram(low[order], high[order], np.concatenate([t.sums for t in tables], axis=1)[:, order])
+    same = (table.low[1:] == table.low[:-1]) & (table.high[1:] == table.high[:-1])
+    table = _added(table, np.flatnonzero(np.concatenate([[True], ~same])))
+    while len(table) > limit:
+        table = _coarser(table, len(table) - limit)
+    return table
 
 
-def _added(items: Items, starts: np.ndarray) -> Items:
-    """Neighbours from one start to the next become one item."""
-    if len(starts) == len(items):
-        return items
-    return Items(
-        items.low[starts],
-        np.maximum.reduceat(items.high, starts),
-        np.add.reduceat(items.sums, starts, axis=1),
+def _added(table: Histogram, starts: np.ndarray) -> Histogram:
+    """Neighbours from one start to the next become one."""
+    if len(starts) == len(table):
+        return table
+    return Histogram(
+        table.low[starts],
+        np.maximum.reduceat(table.high, starts),
+        np.add.reduceat(table.sums, starts, axis=1),
     )
 
 
-def _coarser(items: Items, excess: int) -> Items:
+def _coarser(table: Histogram, excess: int) -> Histogram:
     """Join the cheapest of the pairs that are nearest neighbours in the tree."""
-    high = np.maximum(items.high[1:], items.high[:-1])
-    height = level(bits_of(items.low[:-1]), bits_of(high)).astype(np.int64)
+    high = np.maximum(table.high[1:], table.high[:-1])
+    height = level(bits_of(table.low[:-1]), bits_of(high)).astype(np.int64)
     left = np.concatenate([[1 << 20], height[:-1]])
     right = np.concatenate([height[1:], [1 << 20]])
     pairs = np.flatnonzero((height < left) & (height <= right))
-    price = _price(items)[pairs]
+    price = _price(table)[pairs]
     most = max(1, len(pairs) // 2)  # the dearer half may find cheaper partners next time
     count = min(excess, most)
     chosen = pairs[np.argpartition(price, count - 1)[:count]]
-    first = np.ones(len(items), dtype=bool)
+    first = np.ones(len(table), dtype=bool)
     first[chosen + 1] = False
-    return _added(items, np.flatnonzero(first))
+    return _added(table, np.flatnonzero(first))
 
 
-def _price(items: Items) -> np.ndarray:
-    """About what joining each item with the next adds to the gap between the bounds.
+def _price(table: Histogram) -> np.ndarray:
+    """About what joining each stretch with the next adds to the gap between the bounds.
 
     A stretch of mass m and loss l below (N, S) leaves `m/N (l + m S/2N)` open. A little is added for errors
     that may still come: a stretch without any costs nothing today.
     """
-    mass, loss = items.mass, np.abs(items.loss)
+    mass, loss = table.mass, np.abs(table.loss)
     m, l = mass[:-1] + mass[1:], loss[:-1] + loss[1:]
     N, S = np.cumsum(mass[::-1])[::-1][:-1], np.cumsum(loss[::-1])[::-1][:-1]
     prior = 0.1 * max(float(S[0] / N[0]), 1e-3)
     return np.asarray(m / N * (l + m * (S / (2 * N) + prior)))
 
 
-def overlaps(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """For each item: mass and loss surely above it, and mass and loss of the items that overlap it."""
-    above = np.searchsorted(items.low, items.high, "right")
-    by_high = np.argsort(items.high, kind="stable")
-    under = np.searchsorted(items.high[by_high], items.low, "left")
-    some = above - under > 1  # more than the item itself is neither above nor below
+def overlaps(table: Histogram) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """For each stretch: mass and loss surely above it, and mass and loss of what overlaps it."""
+    above = np.searchsorted(table.low, table.high, "right")
+    by_high = np.argsort(table.high, kind="stable")
+    under = np.searchsorted(table.high[by_high], table.low, "left")
+    some = above - under > 1  # more than the stretch itself is neither above nor below
     parts = []
-    for x in (items.mass, items.loss):
+    for x in (table.mass, table.loss):
         up = np.concatenate([np.cumsum(x[::-1])[::-1], [0.0]])[above]
         down = np.concatenate([[0.0], np.cumsum(x[by_high])])[under]
         parts += [up, np.where(some, np.maximum(x.sum() - up - down - x, 0.0), 0.0)]
     return parts[0], parts[2], parts[1], parts[3]
 
 
-def as_bins(items: Items, most: float | None, whole: bool) -> bins.Bins:
-    """Items as bins, each with what lies above it at best and at worst."""
-    N, S, mass, loss = overlaps(items)
+def as_bins(table: Histogram, most: float | None, whole: bool) -> bins.Bins:
+    """Stretches as bins, each with what lies above it at best and at worst."""
+    N, S, mass, loss = overlaps(table)
     largest = most or 1.0
     heavy = loss / largest  # overlapping loss as members of the largest loss
     light = np.maximum(mass - heavy, 0.0)
     if whole:  # positions are whole numbers: round both to the side that keeps the bounds true
         heavy, light = np.ceil(heavy), np.ceil(light)
         loss = heavy * largest
-    tie = items.low >= items.high
-    return bins.Bins(items.mass, items.loss, tie, N + light, S, N + heavy, S + loss, whole, np)
+    tie = table.low >= table.high
+    return bins.Bins(table.mass, table.loss, tie, N + light, S, N + heavy, S + loss, whole, np)
 
 
-# grouping -----------------------------------------------------------------------------------------
-#
-# From samples to items: sort once, cut where the numbers are simplest, add up between the cuts.
-
-
-def items_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, count: int) -> Items:
-    """At most about `count` items of numpy samples; one per distinct confidence when there are that few."""
+def histogram_of(
+    loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, count: int
+) -> Histogram:
+    """At most about `count` stretches of numpy samples; one per distinct confidence when there are that few."""
     if weight is None and is_zero_one(loss):
         packing = sorting.Packing(confidence)
         if packing.fits(1):
-            return _zero_one_items(packing, loss, count)
+            return _of_zero_one(packing, loss, count)
     order = sorting.order_of(confidence)[::-1]
     ranked = confidence[order].astype(np.float64, copy=False)
     l = loss[order].astype(np.float64)
@@ -190,12 +178,12 @@ def items_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None
     return _cut(ranked, starts, np.add.reduceat(columns, starts, axis=1))
 
 
-def _cut(ranked: np.ndarray, starts: np.ndarray, sums: np.ndarray) -> Items:
+def _cut(ranked: np.ndarray, starts: np.ndarray, sums: np.ndarray) -> Histogram:
     ends = np.append(starts[1:], len(ranked)) - 1
-    return Items(ranked[starts], ranked[ends], sums)
+    return Histogram(ranked[starts], ranked[ends], sums)
 
 
-def _zero_one_items(packing: sorting.Packing, loss: np.ndarray, count: int) -> Items:
+def _of_zero_one(packing: sorting.Packing, loss: np.ndarray, count: int) -> Histogram:
     """The error bit rides below the key; only keys at cuts are turned back into numbers."""
     bits = loss.view(np.uint8) if loss.dtype == bool else loss
     keys = sorting.sort_in_place(packing.pack(1, lambda a, b: bits[a:b].astype(np.uint8, copy=False)))
@@ -213,7 +201,7 @@ def _zero_one_items(packing: sorting.Packing, loss: np.ndarray, count: int) -> I
     wrong = np.add.reduceat(errors, runs).astype(np.float64)  # fewer than 2^32 at a time
     ends = np.append(runs[1:], len(keys)) - 1
     high, low = (packing.unpack(keys[at]).astype(np.float64) for at in (runs, ends))
-    return Items(low[::-1], high[::-1], np.stack([mass, wrong])[:, ::-1])
+    return Histogram(low[::-1], high[::-1], np.stack([mass, wrong])[:, ::-1])
 
 
 def bits_in(packing: sorting.Packing, values: np.ndarray) -> np.ndarray:
@@ -262,8 +250,8 @@ def _up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(near < values, np.nextafter(near, dtype.type(np.inf)), near)
 
 
-def items_of_tensor(loss: Array, confidence: Array, weight: Array | None, count: int) -> Items:
-    """Items of torch tensors where they live: only the table of items comes to the host."""
+def histogram_of_tensor(loss: Array, confidence: Array, weight: Array | None, count: int) -> Histogram:
+    """Histogram of torch tensors where they live: only the sums come to the host."""
     torch = sys.modules["torch"]
     ranked, order = torch.sort(confidence.double())
     l = loss.double()[order]
@@ -285,4 +273,4 @@ def items_of_tensor(loss: Array, confidence: Array, weight: Array | None, count:
     )
     plain = weight is None and bool(torch.all(l * l == l))
     kept = sums[:2] if plain else sums
-    return Items(*(x.cpu().numpy() for x in (ranked[starts], ranked[ends - 1], kept)))
+    return Histogram(*(x.cpu().numpy() for x in (ranked[starts], ranked[ends - 1], kept)))

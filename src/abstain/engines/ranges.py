@@ -1,22 +1,43 @@
-"""The plan all exact engines share: cut the confidence axis into ranges, add up each range, finish it on its
-own.
+"""Samples by ranges of their confidence: how the axis is cut, what is added up in each range, what is only counted.
 
-A range is finished from its own samples and two numbers, the mass and loss above it. So whoever holds a range
-(this process, a Dask worker, a Spark task) needs nothing from the others but sums.
+A range is finished from its own samples and what lies above it, the sums of the other ranges. So whoever holds a
+range (this process, a Dask worker, a Spark task) needs nothing from the others but sums.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.engines.histogram import Items, bits_of, float_of, items_of, joined, nothing
+from abstain.core import tally
+from abstain.core.stretch import Totals
+from abstain.engines.histogram import Histogram, bits_of, float_of, histogram_of, joined, nothing
 
 FEW = 12  # cuts that are better compared with than searched in
-SUMS = ("mass", "loss", "w2", "w2l", "w2ll", "count", "graded")  # graded: losses neither 0 nor 1
+SURVEYED = 1 << 20  # samples that a histogram is made of
+_RESOLUTION = 1 << 12  # its stretches
+# sums over a range: of w, w l, w^2 l^j, w^4 l^j; samples; losses neither 0 nor 1; losses below 0; fractional weights
+SUMS = (
+    "w",
+    "wl",
+    "w2",
+    "w2l",
+    "w2ll",
+    "w4",
+    "w4l",
+    "w4ll",
+    "w4lll",
+    "w4llll",
+    "count",
+    "graded",
+    "negative",
+    "part",
+)
+COUNT = SUMS.index("count")
 
 
 class Columns(NamedTuple):
@@ -42,7 +63,7 @@ class Columns(NamedTuple):
         return self.loss, self.confidence, self.weight
 
 
-def together(parts: list[Columns]) -> Columns:
+def joined_columns(parts: list[Columns]) -> Columns:
     """Samples of all parts."""
     columns = zip(*parts)
     return Columns(*(None if c[0] is None else np.concatenate(c, axis=-1) for c in columns))  # type: ignore[arg-type]
@@ -70,35 +91,49 @@ def gathered(parts: Iterable[Columns], rows: int) -> Columns:
     return whole.take(slice(0, at))  # samples without weight were counted, but are not there
 
 
+# sums -------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class RangeSums:
-    """Sums over each range (ascending): a row of `sums` per column of SUMS, and the confidences found
-    there."""
+    """Sums over each range (ascending), a row of `sums` per name in SUMS, and the confidences found there."""
 
     sums: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
-    def plus(self, other: RangeSums) -> RangeSums:
-        """Of both sets of samples."""
-        return RangeSums(
-            self.sums + other.sums, np.minimum(self.low, other.low), np.maximum(self.high, other.high)
-        )
+    def plus(self, *others: RangeSums) -> RangeSums:
+        """Of all sets of samples."""
+        sums, low, high = self.sums, self.low, self.high
+        for other in others:
+            sums = sums + other.sums
+            low, high = np.minimum(low, other.low), np.maximum(high, other.high)
+        return RangeSums(sums, low, high)
+
+    def of(self, ranges: slice) -> RangeSums:
+        """Some of the ranges."""
+        return RangeSums(self.sums[:, ranges], self.low[ranges], self.high[ranges])
 
     @property
     def count(self) -> np.ndarray:
         """Samples in each range."""
-        return self.sums[5].astype(np.int64)
-
-    def above(self) -> np.ndarray:
-        """Mass and loss strictly above each range, shape (2, ranges)."""
-        first = self.sums[:2]
-        return np.asarray(np.cumsum(first[:, ::-1], axis=1)[:, ::-1] - first)
+        return self.sums[COUNT].astype(np.int64)
 
     @property
     def tied(self) -> np.ndarray:
         """Ranges that hold one confidence: their sums say it all."""
         return np.asarray(self.low >= self.high)
+
+    def total(self) -> Totals:
+        """Of all ranges together."""
+        W, S, *powers = (math.fsum(row) for row in self.sums[:COUNT])
+        count, graded, negative, part = (int(x) for x in self.sums[COUNT:].sum(axis=1))
+        return Totals(count, W, S, tuple(powers[:3]), tuple(powers[3:]), graded == 0, negative > 0, part == 0)
+
+    def above(self) -> np.ndarray:
+        """Mass and loss strictly above each range, shape (2, ranges)."""
+        first = self.sums[:2]
+        return np.asarray(np.cumsum(first[:, ::-1], axis=1)[:, ::-1] - first)
 
 
 def no_sums(ranges: int) -> RangeSums:
@@ -106,13 +141,51 @@ def no_sums(ranges: int) -> RangeSums:
     return RangeSums(np.zeros((len(SUMS), ranges)), np.full(ranges, np.inf), np.full(ranges, -np.inf))
 
 
-def cuts_for(histogram: Items, ranges: int) -> np.ndarray:
+def _sums(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
+    some = sizes > 0
+    result = no_sums(len(sizes))
+    first = starts[some]
+    result.low[some] = np.minimum.reduceat(columns.confidence, first)
+    result.high[some] = np.maximum.reduceat(columns.confidence, first)
+    result.sums[COUNT] = sizes
+    l, w = columns.loss, columns.weight
+
+    def total(x: np.ndarray) -> np.ndarray:
+        return np.asarray(np.add.reduceat(x, first, dtype=np.float64))
+
+    def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
+        return [total(x := x * l) for _ in range(most)]
+
+    if w is None and l.dtype == bool:  # counted in place: a sum would first widen every one of them
+        wrong = [np.asarray([np.count_nonzero(l[a : a + n]) for a, n in zip(first, sizes[some])])] * 4
+    elif w is None:
+        l = l.astype(np.float64, copy=False)
+        wrong = powers(np.ones(()), 4)
+    if w is None:
+        mass = sizes[some]
+        rows = [mass, *wrong[:1], mass, *wrong[:2], mass, *wrong]
+    else:
+        l, w = l.astype(np.float64, copy=False), w.astype(np.float64, copy=False)
+        rows = [x for p, most in ((1, 1), (2, 2), (4, 4)) for x in (total(w**p), *powers(w**p, most))]
+        result.sums[-1, some] = total(w != np.floor(w))
+    if l.dtype != bool:
+        result.sums[-3, some], result.sums[-2, some] = total((l != 0) & (l != 1)), total(l < 0)
+    result.sums[:COUNT, some] = rows
+    return result
+
+
+# cutting ----------------------------------------------------------------------------------------------------
+
+
+def cuts_for(histogram: Histogram, ranges: int) -> np.ndarray:
     """Ascending thresholds, a range starts at each, so that about `ranges` ranges have equal mass.
 
     A confidence that alone outweighs a range becomes a range of its own.
     """
+    if ranges <= 1 or not len(histogram):
+        return np.empty(0)
     mass = histogram.mass
-    step = mass.sum() / max(1, ranges)
+    step = mass.sum() / ranges
     heavy = histogram.low[(histogram.low == histogram.high) & (mass >= step)]
     after = float_of(bits_of(heavy) + np.uint64(1))
     start = np.cumsum(mass) - mass
@@ -167,55 +240,27 @@ def _comparable(cuts: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(near < cuts, np.nextafter(near, np.float32(np.inf)), near)
 
 
-def _sums(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
-    some = sizes > 0
-    result = no_sums(len(sizes))
-    first = starts[some]
-    result.low[some] = np.minimum.reduceat(columns.confidence, first)
-    result.high[some] = np.maximum.reduceat(columns.confidence, first)
-    result.sums[5] = sizes
-    l, w = columns.loss, columns.weight
-    if w is None and l.dtype == bool:  # counted in place: a sum would first widen every one of them
-        wrong = [np.count_nonzero(l[a : a + n]) for a, n in zip(first, sizes[some])]
-        rows = [sizes[some], wrong, sizes[some], wrong, wrong]
-    elif w is None:
-        l = l.astype(np.float64, copy=False)
-        loss = np.add.reduceat(l, first)
-        rows = [sizes[some], loss, sizes[some], loss, np.add.reduceat(l * l, first)]
-        result.sums[6, some] = _graded(l, first)
-    else:
-        l, w = l.astype(np.float64, copy=False), w.astype(np.float64, copy=False)
-        rows = [np.add.reduceat(x, first) for x in (w, w * l, w * w, w * w * l, w * w * l * l)]
-        result.sums[6, some] = _graded(l, first)
-    for row, values in enumerate(rows):
-        result.sums[row, some] = values
-    return result
-
-
-def _graded(loss: np.ndarray, first: np.ndarray) -> np.ndarray:
-    return np.asarray(np.add.reduceat(((loss != 0) & (loss != 1)).astype(np.int64), first))
-
-
-# survey -------------------------------------------------------------------------------------------
-#
-# The first pass: how the confidences are spread, so that ranges can be cut that hold about as much each.
-
-
-SURVEYED = 1 << 20  # samples the histogram is made of
-_RESOLUTION = 1 << 12  # its items
+# the survey -------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Survey:
-    """What the first pass learns: how confidences are spread, per group; whether losses are 0/1, weights
-    whole."""
+    """What a first pass learns of each group: how many samples, and how their confidences are spread.
+
+    Of all together: are the losses 0/1, some confidences wider than float32, weights given, and those whole?
+    """
 
     rows: dict[Any, int] = field(default_factory=dict)
-    histogram: dict[Any, Items] = field(default_factory=dict)
+    histogram: dict[Any, Histogram] = field(default_factory=dict)
     zero_one: bool = True
     wide: bool = False
     whole: bool = True
     weighted: bool = False
+
+    @property
+    def total(self) -> int:
+        """Samples of all groups."""
+        return sum(self.rows.values())
 
     def add(self, columns: Columns, group: Any, stride: int, rng: np.random.Generator) -> None:
         """Take every `stride`-th sample into the histogram, from a random start."""
@@ -227,7 +272,8 @@ class Survey:
             self.whole &= bool(np.all(columns.weight == np.floor(columns.weight)))
         some = columns.confidence[int(rng.integers(stride)) :: stride]
         if len(some):
-            fresh = items_of(np.zeros(len(some), dtype=bool), np.ascontiguousarray(some), None, _RESOLUTION)
+            none = np.zeros(len(some), dtype=bool)
+            fresh = histogram_of(none, np.ascontiguousarray(some), None, _RESOLUTION)
             known = self.histogram.get(group, nothing())
             self.histogram[group] = joined([known, fresh], _RESOLUTION)
 
@@ -237,11 +283,77 @@ class Survey:
         for part in (self, *others):
             for group, rows in part.rows.items():
                 result.rows[group] = result.rows.get(group, 0) + rows
-            for group, items in part.histogram.items():
+            for group, table in part.histogram.items():
                 known = result.histogram.get(group, nothing())
-                result.histogram[group] = joined([known, items], _RESOLUTION)
+                result.histogram[group] = joined([known, table], _RESOLUTION)
             result.zero_one &= part.zero_one
             result.wide |= part.wide
             result.whole &= part.whole
             result.weighted |= part.weighted
         return result
+
+
+# counting ---------------------------------------------------------------------------------------------------
+#
+# With 1e8 samples a float32 between 1/2 and 1 is taken six times over: a counter for each value is smaller than
+# the samples and needs neither a sort nor a disk.
+
+_PRICE = (
+    0.5  # a counter, to set up and to read, costs as much as half a sample to write out, read back and sort
+)
+_WORTH = 0.25  # share of the samples that must be counted for the table to pay
+
+
+def window(histogram: Histogram, rows: int, room: int) -> tuple[float, float] | None:
+    """The stretch of float32 values whose samples outweigh the price of its counters by most; None if none does.
+
+    `room` bounds the bytes of counters.
+    """
+    if not len(histogram) or rows > tally.MOST:
+        return None
+    low = histogram.low.astype(np.float32)
+    after = np.append(low[1:], np.nextafter(histogram.high[-1:].astype(np.float32), np.float32(np.inf)))
+    start = np.maximum.accumulate(tally.values_between(np.zeros_like(low), low))  # stretches may overlap
+    stop = np.maximum(tally.values_between(np.zeros_like(after), after), start + 1)
+    held = histogram.mass * (rows / histogram.mass.sum())
+    first, last = _most(
+        held - _PRICE * (stop - start), np.searchsorted(stop, start + room // tally.BYTES, "right")
+    )
+    if held[first:last].sum() < _WORTH * rows:
+        return None
+    return float(low[first]), float(np.nextafter(after[last - 1], np.float32(-np.inf)))
+
+
+def _most(gain: np.ndarray, ends: np.ndarray) -> tuple[int, int]:
+    """The run [first, last) with the largest sum, where one that starts at i may reach to ends[i]."""
+    upto = np.concatenate([[0.0], np.cumsum(gain)])
+    best, found = 0.0, (0, 0)
+    for first, end in enumerate(ends.tolist()):
+        if end > first:
+            last = first + 1 + int(np.argmax(upto[first + 1 : end + 1]))
+            if upto[last] - upto[first] > best:
+                best, found = float(upto[last] - upto[first]), (first, last)
+    return found
+
+
+def outside(histogram: Histogram, ends: tuple[float, float]) -> Histogram:
+    """What lies beside a window."""
+    beside = (histogram.low < ends[0]) | (histogram.low > ends[1])
+    return Histogram(histogram.low[beside], histogram.high[beside], histogram.sums[:, beside])
+
+
+def cut_out(cuts: np.ndarray, ends: tuple[float, float]) -> tuple[np.ndarray, int]:
+    """Cuts that make the window a range of its own, and the number of that range."""
+    after = float(np.nextafter(np.float32(ends[1]), np.float32(np.inf)))
+    inside = (cuts > ends[0]) & (cuts < after)
+    cuts = np.unique(np.concatenate([cuts[~inside], [ends[0], after]]))
+    return np.asarray(cuts[np.isfinite(cuts)]), int(np.searchsorted(cuts, ends[0], "right"))
+
+
+def put_counts(sums: RangeSums, number: int, counted: tally.Tally) -> None:
+    """Fill in the sums of the range that was counted."""
+    m, wrong = counted.totals().sum(axis=0)
+    if m:
+        sums.sums[:COUNT, number] = [m, wrong, m, wrong, wrong, m, wrong, wrong, wrong, wrong]
+        sums.sums[COUNT, number] = m
+        sums.low[number], sums.high[number] = counted.span()

@@ -6,34 +6,46 @@ import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import product, takewhile
 from pathlib import Path, PurePath
 from queue import Full, Queue
 from threading import Event, Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
 
+from abstain import losses, scores
 from abstain.core.sorting import threads
 from abstain.engines.ranges import Columns
-from abstain.errors import DataError, MissingDependencyError
+from abstain.errors import DataError, InputError, MissingDependencyError
+from abstain.evaluation.table import listed
+from abstain.metrics.groups import group_codes
 
-Item = TypeVar("Item")
+Made = TypeVar("Made")
 _END = object()
 
 
-def ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """The same items in the same order, the next in the making; errors surface where they would have.
+def arrow_for(what: str) -> Any:
+    """pyarrow, or an error that says how to install it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingDependencyError(what, "pyarrow", "files") from None
+    return pyarrow
+
+
+def read_ahead(batches: Iterable[Made]) -> Iterator[Made]:
+    """The same batches in the same order, the next in the making; errors surface where they would have.
 
     Nobody waits for the reader when the work is broken off: it may hang on a disk or a network.
     """
     if threads() == 1:
-        yield from items
+        yield from batches
         return
     made: Queue[tuple[Any, BaseException | None]] = Queue(1)
     over = Event()
-    Thread(target=_read, args=(items, made, over), daemon=True).start()
+    Thread(target=_read, args=(batches, made, over), daemon=True).start()
     try:
         while (got := made.get())[0] is not _END:
             yield got[0]
@@ -43,11 +55,11 @@ def ahead(items: Iterable[Item]) -> Iterator[Item]:
         over.set()
 
 
-def _read(items: Iterable[Any], made: Queue[tuple[Any, BaseException | None]], over: Event) -> None:
+def _read(batches: Iterable[Any], made: Queue[tuple[Any, BaseException | None]], over: Event) -> None:
     error: BaseException | None = None
     try:
-        for item in items:
-            _put((item, None), made, over)
+        for batch in batches:
+            _put((batch, None), made, over)
             if over.is_set():
                 return
     except BaseException as problem:  # whatever it is, it belongs to whoever reads
@@ -63,9 +75,7 @@ def _put(got: tuple[Any, BaseException | None], made: Queue[Any], over: Event) -
             continue
 
 
-# locating -----------------------------------------------------------------------------------------
-#
-# Finding prediction files, and what can be known of them without reading the data.
+# finding files --------------------------------------------------------------------------------------------
 
 
 _KINDS = {
@@ -152,7 +162,7 @@ def kind_of(file: str) -> str:
     return kind
 
 
-class Stretch(NamedTuple):
+class FilePart(NamedTuple):
     """Part of a file: some row groups of a Parquet file, the first of them at row `start`; or all of it."""
 
     file: str
@@ -160,12 +170,12 @@ class Stretch(NamedTuple):
     groups: tuple[int, ...] | None = None
 
 
-def stretches(files: Sequence[str], rows: int) -> list[Stretch]:
+def file_parts(files: Sequence[str], rows: int) -> list[FilePart]:
     """Parts of about `rows` samples each, found without reading the data."""
     found = []
     for file in files:
         if kind_of(file) != "parquet":
-            found.append(Stretch(file))
+            found.append(FilePart(file))
             continue
         import pyarrow.parquet as pq
 
@@ -175,28 +185,99 @@ def stretches(files: Sequence[str], rows: int) -> list[Stretch]:
         groups: list[int] = []
         for i, size in enumerate(sizes):
             if groups and held + size > rows:
-                found.append(Stretch(file, start, tuple(groups)))
+                found.append(FilePart(file, start, tuple(groups)))
                 start, groups, held = at, [], 0
             groups.append(i)
             held, at = held + size, at + size
-        found.append(Stretch(file, start, tuple(groups)))
+        found.append(FilePart(file, start, tuple(groups)))
     return found
 
 
-# labels -------------------------------------------------------------------------------------------
-#
-# Samples by group: the names a column holds, and the samples of each. A missing name is None.
+# what is asked ----------------------------------------------------------------------------------------------
+
+
+class ColumnOptions(TypedDict, total=False):
+    """Which columns hold what, and whether to show how far the work is; see `abstain.engines.files.evaluate`."""
+
+    confidence: str
+    loss: str
+    correct: str | None
+    logits: str | Sequence[str]
+    labels: str | None
+    scores: Any
+    losses: Any
+    sample_weight: str | None
+    groups: str | None
+    progress: bool | None
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Columns of one confidence and one loss, read as they are or made of logits (columns, or one of lists)."""
+
+    confidence: str = "confidence"
+    loss: str = "loss"
+    weight: str | None = None
+    group: str | None = None
+    logits: tuple[str, ...] = ()
+    labels: str = ""
+    correct: bool = False  # the column of losses holds 1 where the prediction is right
+    also: tuple[str, ...] = ()  # columns that must be there, for whoever shares this part
+
+    @property
+    def names(self) -> list[str]:
+        """Columns to read."""
+        own = [*self.logits, self.labels] if self.logits else [self.confidence, self.loss]
+        return [name for name in dict.fromkeys([*own, self.weight, self.group, *self.also]) if name]
+
+
+def questions(name: str, options: Mapping[str, Any]) -> list[Fields]:
+    """The columns of each confidence and loss asked for, by the names of `ColumnOptions`."""
+    given = {key: value for key, value in options.items() if value is not None}
+    unknown = sorted(set(options) - set(ColumnOptions.__annotations__))
+    if unknown:
+        raise TypeError(f"{name}() got an unexpected keyword argument {unknown[0]!r}")
+    if "correct" in given and "loss" in given:
+        raise InputError(f"{name}: give `loss` or `correct`, not both.")
+    plain = Fields(
+        given.get("confidence", "confidence"),
+        given.get("correct") or given.get("loss", "loss"),
+        given.get("sample_weight"),
+        given.get("groups"),
+        correct="correct" in given,
+    )
+    if "labels" not in given:
+        if "logits" in given:
+            raise InputError(f"{name}: `logits` and `labels` must be given together.")
+        return [plain]
+    logits = given.get("logits", "logits")
+    plain = replace(
+        plain, logits=(logits,) if isinstance(logits, str) else tuple(logits), labels=given["labels"]
+    )
+    known = [s for s in scores.NAMES if "logits" in scores.by_name(s).takes]
+    asked = listed(given.get("scores"), ["max_softmax"], known)
+    made = product(asked, listed(given.get("losses"), ["zero_one"], losses.NAMES))
+    return [replace(plain, confidence=score, loss=loss, correct=False) for score, loss in made]
+
+
+def question(name: str, options: Mapping[str, Any]) -> Fields:
+    """The columns of the one confidence and loss that a single number is about."""
+    found = questions(name, options)
+    if len(found) > 1:
+        raise InputError(
+            f"{name}: takes one score and one loss, got {len(found)} pairs. Ask `evaluate` for many."
+        )
+    return found[0]
+
+
+# groups -----------------------------------------------------------------------------------------------------
 
 
 class Labels(NamedTuple):
-    """The group of each sample is `names[codes[i]]`."""
+    """The group of each sample is `names[codes[i]]`; a missing name is None."""
 
     names: list[Any]
     codes: np.ndarray
-
-    def take(self, index: np.ndarray) -> Labels:
-        """Of some of the samples."""
-        return Labels(self.names, self.codes[index])
 
 
 def labels_of(name: str, field: str, column: Any) -> Labels:
@@ -210,11 +291,8 @@ def labels_of(name: str, field: str, column: Any) -> Labels:
     if pa.types.is_nested(column.type):
         raise DataError(f"{name}: `{field}` must hold names or numbers of groups, got {column.type}.")
     encoded = column.dictionary_encode()
-    found = [None if value != value else value for value in encoded.dictionary.to_pylist()]
-    place: dict[Any, int] = {}
-    own = np.asarray([place.setdefault(value, len(place)) for value in [*found, None]])
-    codes = encoded.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
-    return Labels(list(place), own[codes])
+    names, codes = group_codes(name, [*encoded.dictionary.to_pylist(), None])
+    return Labels(names, codes[encoded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)])
 
 
 def by_label(columns: Columns, labels: Labels | None) -> Iterator[tuple[Any, Columns]]:
@@ -230,77 +308,61 @@ def by_label(columns: Columns, labels: Labels | None) -> Iterator[tuple[Any, Col
             yield label, columns.take(slice(end - size, end))
 
 
-# sources ------------------------------------------------------------------------------------------
-#
-# Reading predictions batch by batch from Parquet, Arrow and CSV files; every value knows its file and
-# row.
-
+# reading ----------------------------------------------------------------------------------------------------
 
 BATCH = 1 << 20
 _PLAIN = ("float", "double", "int32", "int64")  # Arrow's names of types that numpy reads where they lie
 
 
-@dataclass(frozen=True)
-class Fields:
-    """Which columns hold what: confidence and loss, or logits (several columns, or one of lists) and
-    label."""
-
-    confidence: str = "confidence"
-    loss: str = "loss"
-    weight: str | None = None
-    group: str | None = None
-    logits: tuple[str, ...] = ()
-    label: str | None = None
-    score: str = "max_softmax"
-    loss_name: str = "zero_one"
-    correct: bool = False  # the column of losses holds 1 where the prediction is right
-    also: tuple[str, ...] = ()  # columns that must be there, for whoever shares this part
-
-    @property
-    def names(self) -> list[str]:
-        """Columns to read."""
-        own = [*self.logits, self.label] if self.logits else [self.confidence, self.loss]
-        return [name for name in dict.fromkeys([*own, self.weight, self.group, *self.also]) if name]
-
-
 class Batch(NamedTuple):
     """Samples of one file from row `start` on."""
 
-    file: str
     start: int
     columns: Columns
     labels: Labels | None
 
 
-def batches(
-    name: str, file: str, fields: Fields, size: int = BATCH, stretch: Stretch | None = None
-) -> Iterator[Batch]:
-    """The samples of one file (or of a stretch of it), checked; at most `size` at a time."""
-    for start, part in parts_of(name, file, fields, size, stretch):
-        yield batch_of(name, file, start, part, fields)
+def batches(name: str, part: str | FilePart, fields: Fields, size: int = BATCH) -> Iterator[Batch]:
+    """The samples of one file (or of a part of it), checked; at most `size` at a time."""
+    for at, table in tables_in(name, part, fields, size):
+        yield batch_of(at, table, fields)
 
 
-def parts_of(
-    name: str, file: str, fields: Fields, size: int, stretch: Stretch | None
-) -> Iterator[tuple[int, Any]]:
-    """Tables of at most `size` rows, each with the number of its first row."""
-    start = 0 if stretch is None else stretch.start
-    for table in _tables(name, file, fields, size, None if stretch is None else stretch.groups):
-        for at in range(0, table.num_rows, size):
-            part = table.slice(at, size)
-            yield start, part
-            start += part.num_rows
+class Spot(NamedTuple):
+    """Who asks, and where the rows at hand come from: what an error names."""
+
+    name: str
+    file: str = "a partition"
+    start: int = 0
+
+    def finite(self, field: str, values: np.ndarray) -> np.ndarray:
+        """No NaN, no infinity; the message names file and row (the first data row is row 0)."""
+        some = len(values) > 0 and values.dtype.kind == "f"
+        if some and not (np.isfinite(values.min()) and np.isfinite(values.max())):
+            remedy = "A sample without it cannot be ranked: drop the row."
+            self.refuse(field, "be finite", values, ~np.isfinite(values), remedy)
+        return values
+
+    def refuse(self, field: str, rule: str, values: np.ndarray, odd: np.ndarray, remedy: str = "") -> None:
+        """An error that names the first value that is odd, if any is."""
+        for at in np.flatnonzero(odd)[:1].tolist():
+            value = values[at]
+            shown = f"{value:g}" if isinstance(value, np.floating) else value
+            where = f"in {self.file}, row {self.start + at}"
+            raise DataError(f"{self.name}: `{field}` must {rule}, got {shown} {where}. {remedy}".rstrip())
 
 
-def _tables(name: str, file: str, fields: Fields, size: int, groups: tuple[int, ...] | None) -> Iterator[Any]:
+def tables_in(name: str, part: str | FilePart, fields: Fields, size: int) -> Iterator[tuple[Spot, Any]]:
+    """Tables of at most `size` rows, and where each begins."""
+    pa = arrow_for("reading prediction files")
+    file, start, groups = part if isinstance(part, FilePart) else FilePart(part)
+    told = told_by_path(file)
     try:
-        import pyarrow as pa
-    except ImportError:
-        raise MissingDependencyError("reading prediction files", "pyarrow", "files") from None
-    try:
-        told = told_by_path(file)
-        for part in _open(pa, file, fields.names, told, size, groups):
-            yield _with_told(pa, part, fields.names, told)
+        for table in _open(pa, file, fields.names, told, size, groups):
+            table = _with_told(pa, table, fields.names, told)
+            for at in range(0, table.num_rows, size):
+                yield Spot(name, file, start), table.slice(at, size)
+                start += min(size, table.num_rows - at)
     except pa.ArrowInvalid as error:
         raise DataError(f"{name}: cannot read {file}: {error}") from error
     except KeyError as error:
@@ -354,53 +416,55 @@ def _with_told(pa: Any, part: Any, wanted: Sequence[str], told: Mapping[str, str
     return part
 
 
-def batch_of(name: str, file: str, start: int, table: Any, fields: Fields) -> Batch:
-    """The samples of a table, checked; `start` is the number of its first row."""
+def batch_of(spot: Spot, table: Any, fields: Fields) -> Batch:
+    """The samples of a table or frame, checked."""
+    table = _as_arrow(spot.name, table, fields.names)
 
     def column(field: str) -> np.ndarray:
-        return as_numpy(name, file, start, field, table.column(field))
+        return as_numpy(spot, field, table.column(field))
 
-    if fields.logits and fields.label:
-        logits = logits_of(name, file, start, fields, table)
-        confidence, loss = scored(logits, column(fields.label), fields)
+    if fields.logits:
+        labels, logits = column(fields.labels), logits_of(spot, table, fields.logits)
+        confidence, loss = np.empty(0), np.empty(0, dtype=bool)
+        if len(labels):
+            confidence = np.asarray(scores.by_name(fields.confidence)(logits))
+            loss = np.asarray(losses.by_name(fields.loss)(logits, labels))
     else:
-        confidence, loss = column(fields.confidence), column(fields.loss)
-        check_confidence(name, file, start, fields.confidence, confidence)
-    check_finite(name, file, start, fields.loss, loss)
-    loss = loss_of(name, file, start, fields, loss)
-    weight = None
-    if fields.weight:
-        weight = column(fields.weight).astype(np.float64)
-        check_weight(name, file, start, fields.weight, weight)
-    labels = labels_of(name, fields.group, table.column(fields.group)) if fields.group else None
-    return Batch(file, start, ready(loss, confidence, weight), with_mass(labels, weight))
+        confidence, loss = column(fields.confidence), spot.finite(fields.loss, column(fields.loss))
+    spot.finite(fields.confidence, confidence)
+    if confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
+        big = (confidence > 1 << 53) | (confidence < -(1 << 53))
+        remedy = "As floats neighbours would tie: subtract a common offset."
+        spot.refuse(fields.confidence, "not exceed 2^53 in whole numbers", confidence, big, remedy)
+    spot.finite(fields.loss, loss)
+    if fields.correct:
+        spot.refuse(fields.loss, "hold 0 (wrong) and 1 (right)", loss, (loss != 0) & (loss != 1))
+        loss = np.asarray(loss == 0)
+    groups = labels_of(spot.name, fields.group, table.column(fields.group)) if fields.group else None
+    if not fields.weight:
+        return Batch(spot.start, ready(loss, confidence, None), groups)
+    weight = spot.finite(fields.weight, column(fields.weight)).astype(np.float64)
+    spot.refuse(fields.weight, "not be negative", weight, weight < 0)
+    if groups is not None:
+        groups = groups._replace(codes=groups.codes[weight > 0])
+    return Batch(spot.start, ready(loss, confidence, weight), groups)
 
 
-def loss_of(name: str, file: str, start: int, fields: Fields, values: np.ndarray) -> np.ndarray:
-    """Losses, from a column that may hold 1 for right instead."""
-    if not fields.correct:
-        return values
-    odd = np.flatnonzero((values != 0) & (values != 1))
-    if len(odd):
-        raise DataError(
-            f"{name}: `{fields.loss}` must hold 0 (wrong) and 1 (right), got {values[odd[0]]:g} in {file}, row "
-            f"{start + int(odd[0])}."
-        )
-    return np.asarray(values == 0)
+def _as_arrow(name: str, table: Any, names: Sequence[str]) -> Any:
+    """Frames of pandas in Arrow's words, without a copy of plain numbers."""
+    if hasattr(table, "column"):
+        return table
+    import pyarrow as pa
 
+    def column(field: str) -> Any:
+        values = table[field]
+        plain = isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf"
+        try:
+            return pa.array(values.to_numpy()) if plain else pa.array(values, from_pandas=True)
+        except pa.ArrowException:
+            raise DataError(f"{name}: `{field}` must hold values of one kind, got {values.dtype}.") from None
 
-def with_mass(labels: Labels | None, weight: np.ndarray | None) -> Labels | None:
-    """The groups of the samples that `ready` keeps."""
-    if labels is None or weight is None:
-        return labels
-    return labels.take(np.flatnonzero(weight))
-
-
-def check_weight(name: str, file: str, start: int, field: str, weight: np.ndarray) -> None:
-    """Finite, not negative."""
-    check_finite(name, file, start, field, weight)
-    if weight.min(initial=0.0) < 0:
-        raise DataError(f"{name}: `{field}` must not be negative, in {file}.")
+    return pa.table({field: column(field) for field in names})
 
 
 def ready(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Columns:
@@ -418,25 +482,17 @@ def ready(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -
     return columns
 
 
-def scored(logits: np.ndarray, label: np.ndarray, fields: Fields) -> tuple[np.ndarray, np.ndarray]:
-    """Confidence (an exact rank key) and loss of logits."""
-    from abstain import losses, scores
-
-    confidence = scores.by_name(fields.score)(logits)
-    return np.asarray(confidence), np.asarray(losses.by_name(fields.loss_name)(logits, label))
-
-
-def logits_of(name: str, file: str, start: int, fields: Fields, table: Any) -> np.ndarray:
+def logits_of(spot: Spot, table: Any, names: Sequence[str]) -> np.ndarray:
     """Class scores of an Arrow table: a column for each class, or one of lists."""
     import pyarrow as pa
 
-    first = table.column(fields.logits[0])
-    if len(fields.logits) == 1 and pa.types.is_nested(first.type):
-        return _lists(name, file, start, fields.logits[0], first)
-    return np.stack([as_numpy(name, file, start, f, table.column(f)) for f in fields.logits], axis=1)
+    first = table.column(names[0])
+    if len(names) == 1 and pa.types.is_nested(first.type):
+        return _lists(spot, names[0], first)
+    return np.stack([as_numpy(spot, field, table.column(field)) for field in names], axis=1)
 
 
-def _lists(name: str, file: str, start: int, field: str, column: Any) -> np.ndarray:
+def _lists(spot: Spot, field: str, column: Any) -> np.ndarray:
     """A list in each row, all of one length and none with a gap; the message names the first that is not so."""
     import pyarrow.compute as pc
 
@@ -447,27 +503,29 @@ def _lists(name: str, file: str, start: int, field: str, column: Any) -> np.ndar
         odd = np.flatnonzero(np.asarray(values.is_null())) // lengths[0]
     if len(odd):
         raise DataError(
-            f"{name}: rows of `{field}` must be lists of one length without a missing value, which fails in {file}, "
-            f"row {start + int(odd[0])}. Drop the row or fill it in."
+            f"{spot.name}: rows of `{field}` must be lists of one length without a missing value, which fails in "
+            f"{spot.file}, row {spot.start + int(odd[0])}. Drop the row or fill it in."
         )
     flat = values.combine_chunks() if hasattr(values, "combine_chunks") else values
-    return as_numpy(name, file, start, field, flat).reshape(len(lengths), -1)
+    return as_numpy(spot, field, flat).reshape(len(lengths), -1)
 
 
-def as_numpy(name: str, file: str, start: int, field: str, column: Any) -> np.ndarray:
+def as_numpy(spot: Spot, field: str, column: Any) -> np.ndarray:
     """One column as numbers; a missing value is an error that names its row."""
     if column.null_count:
-        row = start + int(np.flatnonzero(np.asarray(column.is_null()))[0])
+        row = spot.start + int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise DataError(
-            f"{name}: `{field}` has a missing value in {file}, row {row}. Drop the row or fill it in."
+            f"{spot.name}: `{field}` has a missing value in {spot.file}, row {row}. Drop the row or fill it in."
         )
     if str(column.type) == "bool" and hasattr(column, "buffers"):
         return _booleans(column)
     # without a copy where there can be one: asked for a copy, pyarrow loads pandas to make it
     plain = hasattr(column, "buffers") and str(column.type) in _PLAIN
-    values = np.asarray(column.to_numpy(zero_copy_only=plain))
+    values = np.asarray(
+        column.to_numpy(zero_copy_only=plain) if hasattr(column, "buffers") else column.to_numpy()
+    )
     if values.dtype.kind not in "biuf":
-        raise DataError(f"{name}: `{field}` must hold numbers, got {column.type} in {file}.")
+        raise DataError(f"{spot.name}: `{field}` must hold numbers, got {column.type} in {spot.file}.")
     return values
 
 
@@ -478,46 +536,21 @@ def _booleans(column: Any) -> np.ndarray:
     return np.unpackbits(packed, count=end, bitorder="little")[column.offset :].view(bool)
 
 
-def check_confidence(name: str, file: str, start: int, field: str, values: np.ndarray) -> None:
-    """Finite, and exact as a float."""
-    check_finite(name, file, start, field, values)
-    if values.dtype.kind in "iu" and values.dtype.itemsize == 8 and len(values):
-        big = np.flatnonzero((values > 1 << 53) | (values < -(1 << 53)))
-        if len(big):
-            raise DataError(
-                f"{name}: `{field}` must not exceed 2^53 in whole numbers, got {values[big[0]]} in {file}, row "
-                f"{start + int(big[0])}: as floats neighbours would tie. Subtract a common offset."
-            )
-
-
-def check_finite(name: str, file: str, start: int, field: str, values: np.ndarray) -> None:
-    """No NaN, no infinity; the message names file and row (the first data row is row 0)."""
-    if not len(values) or values.dtype.kind != "f":
-        return
-    if np.isfinite(values.min()) and np.isfinite(values.max()):
-        return
-    at = int(np.flatnonzero(~np.isfinite(values))[0])
-    raise DataError(
-        f"{name}: `{field}` must be finite, got {values[at]} in {file}, row {start + at}. "
-        f"A sample without it cannot be ranked: drop the row."
-    )
-
-
-# pairing ------------------------------------------------------------------------------------------
-#
-# Reading two models side by side, from the columns of one table or from two that hold the same samples.
-
+# two models side by side ------------------------------------------------------------------------------------
 
 _WEIGHT = "__abstain_weight"
-Piece = tuple[str, int, Any]  # a file, the number of a row of it, and a table from there on
+Piece = tuple[Spot, Any]  # a table, and where it begins
 
 
-def paired_batches(
-    name: str, file: str, first: Fields, second: Fields, size: int = BATCH, stretch: Stretch | None = None
-) -> Iterator[Columns]:
-    """The samples of one model with those of another in tow; `first` reads the columns of both."""
-    for start, part in parts_of(name, file, first, size, stretch):
-        yield beside(*(batch_of(name, file, start, part, fields).columns for fields in (first, second)))
+def beside(spot: Spot, table: Any, first: Fields, second: Fields) -> Columns:
+    """Samples of one model, with loss and confidence of another in tow."""
+    own, other = (batch_of(spot, table, fields).columns for fields in (first, second))
+    return in_tow(own, other)
+
+
+def in_tow(first: Columns, second: Columns) -> Columns:
+    """Samples of one model, with loss and confidence of another as what travels along."""
+    return first._replace(extra=np.stack([second.loss, second.confidence]).astype(np.float64))
 
 
 def batches_in_step(
@@ -525,43 +558,36 @@ def batches_in_step(
 ) -> Iterator[Columns]:
     """The same where the other model's columns lie in other files, sample by sample; weights are the first's."""
     unweighted = replace(second, weight=None)
-    sides = _pieces(name, files, first, size), _pieces(name, others, unweighted, size)
-    for (file, start, part), (other, row, more) in _in_step(name, *sides):
+
+    def pieces(side: Sequence[str], fields: Fields) -> Iterator[Piece]:
+        for file in side:
+            yield from tables_in(name, file, fields, size)
+
+    sides = pieces(files, first), pieces(others, unweighted)
+    own = replace(second, weight=_WEIGHT if first.weight else None)
+    for (spot, table), (other, more) in _in_step(name, *sides):
         if first.weight:
-            more = more.select(unweighted.names).append_column(_WEIGHT, part.column(first.weight))
-        own = replace(second, weight=_WEIGHT if first.weight else None)
-        yield beside(
-            batch_of(name, file, start, part, first).columns, batch_of(name, other, row, more, own).columns
-        )
-
-
-def _pieces(name: str, files: Sequence[str], fields: Fields, size: int) -> Iterator[Piece]:
-    for file in files:
-        for start, part in parts_of(name, file, fields, size, None):
-            yield file, start, part
+            more = more.select(unweighted.names).append_column(_WEIGHT, table.column(first.weight))
+        yield in_tow(batch_of(spot, table, first).columns, batch_of(other, more, own).columns)
 
 
 def _in_step(name: str, first: Iterator[Piece], second: Iterator[Piece]) -> Iterator[tuple[Piece, Piece]]:
     """Tables of equal length from both."""
     a, b = next(first, None), next(second, None)
     while a is not None and b is not None:
-        rows = min(a[2].num_rows, b[2].num_rows)
+        rows = min(a[1].num_rows, b[1].num_rows)
         if rows:
-            yield (*a[:2], a[2].slice(0, rows)), (*b[:2], b[2].slice(0, rows))
+            yield (a[0], a[1].slice(0, rows)), (b[0], b[1].slice(0, rows))
         a, b = (_beyond(piece, rows) or next(side, None) for piece, side in ((a, first), (b, second)))
-    if a is not None or b is not None:
+    left = a or b
+    if left is not None:
         raise DataError(
             f"{name}: the files of both models must hold the same samples, but one side has more of them "
-            f"(it goes on in {(a or b or ('',))[0]})."
+            f"(it goes on in {left[0].file})."
         )
 
 
 def _beyond(piece: Piece, rows: int) -> Piece | None:
     """What is left of a table."""
-    file, start, table = piece
-    return (file, start + rows, table.slice(rows)) if table.num_rows > rows else None
-
-
-def beside(first: Columns, second: Columns) -> Columns:
-    """Samples of one model with loss and confidence of another in tow."""
-    return first._replace(extra=np.stack([second.loss, second.confidence]).astype(np.float64))
+    spot, table = piece
+    return (spot._replace(start=spot.start + rows), table.slice(rows)) if table.num_rows > rows else None

@@ -14,10 +14,18 @@ import numpy as np
 from abstain._arrays import Array, is_torch
 from abstain._check import check_choice, check_fraction
 from abstain.core import bins
-from abstain.core.influence import combined, piece_of
 from abstain.core.points import least_mass
 from abstain.core.rows import rows_of_blocks
-from abstain.engines.histogram import Items, as_bins, items_of, items_of_tensor, joined, nothing, overlaps
+from abstain.core.stretch import MetricLine, Table, area_stretch, combined
+from abstain.engines.histogram import (
+    Histogram,
+    as_bins,
+    histogram_of,
+    histogram_of_tensor,
+    joined,
+    nothing,
+    overlaps,
+)
 from abstain.engines.ranges import Columns
 from abstain.errors import DataError, InputError
 from abstain.metrics._sample import prepare
@@ -72,63 +80,53 @@ class CertifiedCurve:
         )
 
 
-# readings -----------------------------------------------------------------------------------------
-#
-# Points and curves read off a table of items, with what is certain about them.
-
-
-def certified(result: bins.Certified) -> Certified:
+def certified(result: bins.Bracket) -> Certified:
     """As plain numbers."""
     low, high = (None if x is None else float(x) for x in (result.low, result.high))
     return Certified(float(result.estimate), low, high)
 
 
-def risk_at(items: Items, position: float, most: float | None) -> Certified:
+def risk_at(table: Histogram, position: float, most: float | None) -> Certified:
     """Selective risk when the samples at and above the one at `position` (mass from the top) are accepted."""
-    order = np.argsort(items.low + items.high, kind="stable")[::-1]
-    c, L = items.mass[order], items.loss[order]
+    order = np.argsort(table.low + table.high, kind="stable")[::-1]
+    c, L = table.mass[order], table.loss[order]
     N, S = np.cumsum(c), np.cumsum(L)
     at = min(int(np.searchsorted(N, position, "left")), len(N) - 1)
-    tie = bool(items.low[order[at]] == items.high[order[at]])
+    tie = bool(table.low[order[at]] == table.high[order[at]])
     part = 1.0 if tie else (position - (N[at] - c[at])) / c[at]
     estimate = float((S[at] - L[at] + part * L[at]) / (N[at] - c[at] + part * c[at]))
     if most is None:
         return Certified(estimate, None, None)
-    # whatever overlaps an item is taken with it as one bin: its members may stand anywhere among the item's
-    above, loss_above, over_mass, over_loss = overlaps(items)
-    mass = items.mass + over_mass
+    # whatever overlaps a stretch is taken with it as one bin: its members may stand anywhere in it
+    above, loss_above, over_mass, over_loss = overlaps(table)
+    mass = table.mass + over_mass
     maybe = (above < position) & (position <= above + mass)
-    known = (items.low == items.high) & (over_mass == 0)
+    known = (table.low == table.high) & (over_mass == 0)
     place = np.where(known, above + mass, position)
-    low, high = bins.risk_between(np, place, above, loss_above, mass, items.loss + over_loss, most)
+    low, high = bins.risk_between(np, place, above, loss_above, mass, table.loss + over_loss, most)
     least, greatest = float(low[maybe].min()), float(high[maybe].max())
     return Certified(min(max(estimate, least), greatest), least, greatest)
 
 
-def curve(items: Items, most: float | None) -> CertifiedCurve:
-    """Coverage and risk at the lower end of each item, most confident first."""
-    threshold = np.unique(items.low)[::-1]
-    by_high = np.argsort(items.high, kind="stable")
-    first = np.searchsorted(items.low, threshold, "left")  # items from here on are accepted whole
-    gone = np.searchsorted(items.high[by_high], threshold, "left")  # rejected whole
+def curve(table: Histogram, most: float | None) -> CertifiedCurve:
+    """Coverage and risk at the lower end of each stretch, most confident first."""
+    threshold = np.unique(table.low)[::-1]
+    by_high = np.argsort(table.high, kind="stable")
+    first = np.searchsorted(table.low, threshold, "left")  # from here on they are accepted whole
+    gone = np.searchsorted(table.high[by_high], threshold, "left")  # rejected whole
     parts = []
-    for x in (items.mass, items.loss):
+    for x in (table.mass, table.loss):
         full = np.concatenate([np.cumsum(x[::-1])[::-1], [0.0]])[first]
         out = np.concatenate([[0.0], np.cumsum(x[by_high])])[gone]
         parts.append((full, np.where(first > gone, np.maximum(x.sum() - full - out, 0.0), 0.0)))
     (N, open_mass), (S, open_loss) = parts
-    W = items.mass.sum()
+    W = table.mass.sum()
     risk = (S + open_loss / 2) / (N + open_mass / 2)
     bounds: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
     if most is not None:
         heavy = open_loss / most
         bounds = (S / (N + np.maximum(open_mass - heavy, 0.0)), (S + open_loss) / (N + heavy))
     return CertifiedCurve(threshold, (N + open_mass / 2) / W, risk, *bounds, N / W, (N + open_mass) / W)
-
-
-# sketch -------------------------------------------------------------------------------------------
-#
-# A stream of predictions in at most a megabyte, with bounds that hold for certain.
 
 
 _CHUNK = 1 << 22  # samples sorted at a time
@@ -160,7 +158,7 @@ class Sketch:
         if int(size) < 4096:
             raise InputError(f"Sketch: `size` must be at least 4096 bytes, got {size}.")
         self.size = int(size)
-        self._items = nothing()
+        self._histogram = nothing()
         self._waiting: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
         self._waits = 0
         self.n = 0
@@ -182,7 +180,9 @@ class Sketch:
         columns = (sample.loss, sample.confidence, sample.weight)
         if not sample.backend.host:
             self._take(
-                items_of_tensor(*columns, self._limit(False)) if is_torch(sample.loss) else _foreign(columns)
+                histogram_of_tensor(*columns, self._limit(False))
+                if is_torch(sample.loss)
+                else _foreign(columns)
             )
         elif len(sample.loss) + self._waits < _BUFFER:
             self._waiting.append(tuple(None if c is None else c.copy() for c in columns))  # type: ignore[arg-type]
@@ -191,7 +191,7 @@ class Sketch:
             self._flush()
             for a in range(0, len(sample.loss), _CHUNK):
                 part = Columns(*columns).take(slice(a, a + _CHUNK))
-                self._take(items_of(*part.samples, self._limit(False)))
+                self._take(histogram_of(*part.samples, self._limit(False)))
 
     def merge(self, *others: Sketch) -> Sketch:
         """The sketch of all samples together (of the size of this one); neither input changes."""
@@ -199,8 +199,8 @@ class Sketch:
         parts = [self, *others]
         for part in parts:
             part._flush()
-        wide = any(len(part._items.sums) == 5 for part in parts)
-        result._items = joined([part._items for part in parts], result._limit(wide))
+        wide = any(len(part._histogram.sums) == 5 for part in parts)
+        result._histogram = joined([part._histogram for part in parts], result._limit(wide))
         result.n = sum(part.n for part in parts)
         result._whole = all(part._whole for part in parts)
         result._least, result._most = min(p._least for p in parts), max(p._most for p in parts)
@@ -216,9 +216,9 @@ class Sketch:
     def _limit(self, wide: bool) -> int:
         return (self.size - 512) // (8 * (7 if wide else 4))
 
-    def _take(self, items: Items) -> None:
-        wide = len(items.sums) == 5 or len(self._items.sums) == 5
-        self._items = joined([self._items, items], self._limit(wide))
+    def _take(self, table: Histogram) -> None:
+        wide = len(table.sums) == 5 or len(self._histogram.sums) == 5
+        self._histogram = joined([self._histogram, table], self._limit(wide))
 
     def _flush(self) -> None:
         if not self._waiting:
@@ -229,20 +229,20 @@ class Sketch:
         weight = None
         if any(w[2] is not None for w in waiting):
             weight = np.concatenate([np.ones(len(w[0])) if w[2] is None else w[2] for w in waiting])
-        self._take(items_of(loss, confidence, weight, self._limit(False)))
+        self._take(histogram_of(loss, confidence, weight, self._limit(False)))
 
     # asking -------------------------------------------------------------------------------------------------
 
     @property
     def exact(self) -> bool:
-        """Does every item hold one confidence only, so that all answers are exact?"""
-        return bool(np.all(self._table("exact").low == self._items.high))
+        """Does every stretch hold one confidence only, so that all answers are exact?"""
+        return bool(np.all(self._table("exact").low == self._histogram.high))
 
-    def _table(self, name: str) -> Items:
+    def _table(self, name: str) -> Histogram:
         self._flush()
-        if not len(self._items):
+        if not len(self._histogram):
             raise InputError(f"Sketch.{name}: needs at least one sample, got none. Call `update` first.")
-        return self._items
+        return self._histogram
 
     def _largest(self) -> float | None:
         """The largest loss seen, which bounds all of them; None when some are negative."""
@@ -263,29 +263,30 @@ class Sketch:
 
     def risk(self) -> Certified:
         """Mean loss of all samples: always exact; lower is better."""
-        items = self._table("risk")
-        value = float(items.loss.sum() / items.mass.sum())
+        table = self._table("risk")
+        value = float(table.loss.sum() / table.mass.sum())
         return Certified(value, value, value)
 
     def risk_at_coverage(self, coverage: float) -> Certified:
         """Selective risk at the least attainable coverage of at least `coverage`; lower is better."""
         asked = check_fraction("Sketch.risk_at_coverage", "coverage", coverage)
-        items = self._table("risk_at_coverage")
-        position = float(least_mass(np, items.mass.sum(), asked, self._whole))
-        return risk_at(items, position, self._largest())
+        table = self._table("risk_at_coverage")
+        position = float(least_mass(np, table.mass.sum(), asked, self._whole))
+        return risk_at(table, position, self._largest())
 
     def curve(self) -> CertifiedCurve:
-        """The risk-coverage curve at the lower end of every item."""
+        """The risk-coverage curve at the lower end of every stretch."""
         return curve(self._table("curve"), self._largest())
 
     def standard_error(self, metric: Literal["aurc", "augrc"] = "aurc") -> float:
-        """Standard error of "aurc" or "augrc", members of an item taken as equals: no certificate."""
+        """Standard error of "aurc" or "augrc", members of a stretch taken as equals: no certificate."""
         check_choice("Sketch.standard_error", "metric", metric, ("aurc", "augrc"))
-        items = self._table("standard_error").widened()
-        m, L, w2, w2l, w2ll = items.sums[:, np.argsort(items.low + items.high)]
-        estimator = "harmonic" if metric == "aurc" else "sele"
-        piece = piece_of(rows_of_blocks(m, L), w2[::-1], w2l[::-1], w2ll[::-1], estimator)
-        return combined([piece])[1]
+        table = self._table("standard_error").widened()
+        m, L, *squares = table.sums[:, np.argsort(table.low + table.high)]
+        squares = [x[::-1] for x in squares]
+        rows = Table(rows_of_blocks(m, L), squares, [np.zeros_like(m)] * 5)  # fourth powers tell no error
+        area = area_stretch(rows, "harmonic" if metric == "aurc" else "sele")
+        return float(np.sqrt(combined([area], MetricLine(0.0, "area")).second))
 
     # storing ------------------------------------------------------------------------------------------------
 
@@ -295,8 +296,8 @@ class Sketch:
         return {"size": self.size, "n": self.n, "whole": self._whole, "losses": span}
 
     def _packed(self) -> bytes:
-        meta = json.dumps(self._meta() | {"columns": len(self._items.sums)}).encode()
-        columns = [self._items.low, self._items.high, *self._items.sums]
+        meta = json.dumps(self._meta() | {"columns": len(self._histogram.sums)}).encode()
+        columns = [self._histogram.low, self._histogram.high, *self._histogram.sums]
         body = b"".join(np.ascontiguousarray(c, dtype="<f8").tobytes() for c in columns)
         return len(meta).to_bytes(4, "little") + meta + body
 
@@ -316,12 +317,14 @@ class Sketch:
             end = 8 + int.from_bytes(rest[4:8], "little")
             meta = json.loads(rest[8:end])
             table = np.frombuffer(rest[end:], dtype="<f8").reshape(meta["columns"] + 2, -1).astype(np.float64)
-            return cls._from(meta, Items(table[0], table[1], table[2:]), int.from_bytes(rest[:4], "little"))
+            return cls._from(
+                meta, Histogram(table[0], table[1], table[2:]), int.from_bytes(rest[:4], "little")
+            )
 
     def to_json(self) -> str:
         """The same as text, numbers in full."""
         head = {"version": _VERSION, "checksum": zlib.crc32(self._packed())}
-        low, high, sums = (getattr(self._items, k).tolist() for k in ("low", "high", "sums"))
+        low, high, sums = (getattr(self._histogram, k).tolist() for k in ("low", "high", "sums"))
         return json.dumps(head | self._meta() | {"low": low, "high": high, "sums": sums})
 
     @classmethod
@@ -331,23 +334,23 @@ class Sketch:
             meta = dict(json.loads(stored))
         _check_version("Sketch.from_json", str(meta.get("version", 1)))
         with _undamaged("Sketch.from_json"):
-            items = Items(*(np.asarray(meta[k], dtype=np.float64) for k in ("low", "high", "sums")))
-            return cls._from(meta, items, meta["checksum"])
+            table = Histogram(*(np.asarray(meta[k], dtype=np.float64) for k in ("low", "high", "sums")))
+            return cls._from(meta, table, meta["checksum"])
 
     @classmethod
-    def _from(cls, meta: dict[str, Any], items: Items, checksum: int) -> Sketch:
+    def _from(cls, meta: dict[str, Any], table: Histogram, checksum: int) -> Sketch:
         sketch = cls(meta["size"])
-        sketch._items, sketch.n, sketch._whole = items, meta["n"], meta["whole"]
+        sketch._histogram, sketch.n, sketch._whole = table, meta["n"], meta["whole"]
         if meta["losses"] is not None:
             sketch._least, sketch._most = map(float, meta["losses"])
-        ordered = (items.low <= items.high).all() and (sketch.n == 0 or sketch._least <= sketch._most)
+        ordered = (table.low <= table.high).all() and (sketch.n == 0 or sketch._least <= sketch._most)
         if not ordered or zlib.crc32(sketch._packed()) != checksum:
             raise ValueError("not what was stored")
         return sketch
 
     def __repr__(self) -> str:
         waiting = f" and {self._waits} samples waiting" if self._waits else ""
-        return f"Sketch(n = {self.n}, {len(self._items)} items{waiting})"
+        return f"Sketch(n = {self.n}, {len(self._histogram)} items{waiting})"
 
 
 def _check_version(name: str, version: str) -> None:
@@ -375,7 +378,7 @@ def _flat(x: Array) -> Array:
     return x.reshape(-1) if getattr(x, "ndim", 1) > 1 and hasattr(x, "reshape") else x
 
 
-def _foreign(columns: tuple[Array, Array, Array | None]) -> Items:
+def _foreign(columns: tuple[Array, Array, Array | None]) -> Histogram:
     raise InputError(
         "Sketch.update: takes numpy arrays and torch tensors (and what lives on the host), got another."
     )

@@ -6,7 +6,6 @@ holds it. Only histograms and sums come to the driver; lost tasks are done again
 
 from __future__ import annotations
 
-import math
 import os
 import pickle
 import re
@@ -23,32 +22,34 @@ import numpy as np
 
 from abstain import errors
 from abstain._progress import Bars, bars
+from abstain.core.estimators import Estimator, Ties
 from abstain.engines import cluster
-from abstain.engines.cluster import Found, Groups, Loader, comparison, merged, summaries, told_by_sums
-from abstain.engines.finish import Ask, Part, Summary, value_of
-from abstain.engines.paired import Paired, square_bundle, turned
-from abstain.engines.plan import (
-    AreaOptions,
+from abstain.engines.cluster import (
     Bundle,
-    Model,
-    Options,
-    Pair,
-    PairOptions,
-    Question,
-    Slots,
+    Found,
+    Groups,
+    Loader,
+    Numbering,
+    answers,
     bundled,
     by_number,
+    comparison,
+    joint_bundle,
+    merged,
     numbered,
-    pair,
-    places_of,
-    question,
+    told_by_sums,
 )
-from abstain.engines.ranges import Columns, RangeSums, Survey, no_sums, together
-from abstain.engines.read import Fields, find_files, holds_data, kind_of, told_by_path
+from abstain.engines.finish import Ask, Finished, area_ask, curve_of, engine, evaluated, value_of
+from abstain.engines.paired import Model, paired_question, turned
+from abstain.engines.ranges import Columns, RangeSums, Survey, joined_columns, no_sums
+from abstain.engines.read import ColumnOptions, Fields, find_files, holds_data, kind_of, told_by_path
 from abstain.errors import DataError, InputError, MissingDependencyError
+from abstain.evaluation import Comparison, Evaluation, register_engine
 from abstain.metrics.groups import Grouped
+from abstain.metrics.points import RiskCoverageCurve
+from abstain.metrics.registry import METRICS
 
-__all__ = ["aurc", "compare", "evaluate", "on"]
+__all__ = ["aurc", "compare", "evaluate", "on", "risk_coverage_curve"]
 
 
 _SECONDS = 0.2  # between two looks
@@ -129,14 +130,12 @@ def _located(name: str, frame: Any, fields: Fields) -> Exception | None:
     return None
 
 
-# sparkmoving --------------------------------------------------------------------------------------
-#
-# Samples as Spark carries them: loss, confidence, weight, what travels along, and the range they go to.
+# samples on their way -------------------------------------------------------------------------------------
 
 
 BLOB = "answer binary"
 BUNDLE = "bundle"
-_SLOT = "slot"
+_RANGE = "range"
 _TOGETHER = 1 << 20  # samples worth the work done once for each partition
 _CHUNK = 1 << 16  # samples handed to Spark at a time
 
@@ -159,14 +158,14 @@ def schema(survey: Survey, weighted: bool, extra: int) -> str:
     """Columns of samples on their way, no wider than they must be."""
     loss, confidence = "boolean" if survey.zero_one else "double", "double" if survey.wide else "float"
     more = [*(["w double"] if weighted else []), *(f"x{i} double" for i in range(extra))]
-    return ", ".join([f"l {loss}, g {confidence}", *more, f"{_SLOT} int, {BUNDLE} int"])
+    return ", ".join([f"l {loss}, g {confidence}", *more, f"{_RANGE} int, {BUNDLE} int"])
 
 
-def as_table(groups: Groups, slots: Slots, survey: Survey, done: Iterable[int] = ()) -> Any:
-    """Samples with slot and bundle; those of slots that are done stay behind."""
+def as_table(groups: Groups, numbering: Numbering, survey: Survey, done: Iterable[int] = ()) -> Any:
+    """Samples with range and bundle; those of ranges that are done stay behind."""
     import pyarrow as pa
 
-    columns, number = numbered(groups, slots)
+    columns, number = numbered(groups, numbering)
     left = np.flatnonzero(~np.isin(number, list(done)))
     columns, number = columns.take(left), number[left]
     loss = columns.loss if survey.zero_one else columns.loss.astype(np.float64)
@@ -176,7 +175,7 @@ def as_table(groups: Groups, slots: Slots, survey: Survey, done: Iterable[int] =
         found["w"] = columns.weight
     if columns.extra is not None:
         found |= {f"x{i}": row for i, row in enumerate(columns.extra)}
-    places = {_SLOT: number.astype(np.int32), BUNDLE: slots.bundle[number].astype(np.int32)}
+    places = {_RANGE: number.astype(np.int32), BUNDLE: numbering.bundle[number].astype(np.int32)}
     return pa.table(found | places)
 
 
@@ -186,7 +185,7 @@ def in_batches(table: Any) -> list[Any]:
 
 
 def of_table(table: Any) -> Bundle:
-    """The inverse of `as_table`: samples by slot."""
+    """The inverse of `as_table`: samples by range."""
 
     def column(name: str) -> np.ndarray:
         return np.asarray(table.column(name).to_numpy())
@@ -195,7 +194,7 @@ def of_table(table: Any) -> Bundle:
     extra = [column(name) for name in names if name.startswith("x")]
     weight = column("w") if "w" in names else None
     columns = Columns(column("l"), column("g"), weight, np.stack(extra) if extra else None)
-    return by_number(columns, column(_SLOT))
+    return by_number(columns, column(_RANGE))
 
 
 def blobs(answers: list[Any]) -> Any:
@@ -210,9 +209,7 @@ def answers_in(batch: Any) -> list[Any]:
     return [pickle.loads(value) for value in batch.column("answer").to_pylist()]
 
 
-# sparkrun -----------------------------------------------------------------------------------------
-#
-# How Spark executes the plan: `mapInArrow` for passes over partitions, `applyInArrow` for bundles of ranges.
+# the run --------------------------------------------------------------------------------------------------
 
 
 _GUESS = "spark.sql.sources.partitionColumnTypeInference.enabled"
@@ -284,10 +281,10 @@ class SparkRun:
         plain = load._replace(other=None)
         survey = self._survey(plain, f"{stage}survey")
         cores = self.frame.sparkSession.sparkContext.defaultParallelism
-        slots = cluster.plan(load.name, survey, ask, 2 * max(1, cores))
-        sums = self._sums(plain, slots, f"{stage}sums")
-        parts = self._finished(plain, survey, slots, sums, ask, f"{stage}finish")
-        return Found(survey, slots, sums, parts)
+        numbering = cluster.plan(load.name, survey, ask, 2 * max(1, cores))
+        sums = self._sums(plain, numbering, f"{stage}sums")
+        parts = self._finished(plain, survey, numbering, sums, ask, f"{stage}finish")
+        return Found(survey, numbering, sums, parts, ask)
 
     def _survey(self, load: Loader, stage: str) -> Survey:
         def work(batches: Iterator[Any]) -> Iterator[Survey]:
@@ -299,12 +296,12 @@ class SparkRun:
 
         return self._merged(work, merge, stage) or Survey()
 
-    def _sums(self, load: Loader, slots: Slots, stage: str) -> RangeSums:
+    def _sums(self, load: Loader, numbering: Numbering, stage: str) -> RangeSums:
         def work(batches: Iterator[Any]) -> Iterator[RangeSums]:
             for groups in gathered(batches, load):
-                yield bundled(groups, slots)[1]
+                yield bundled(groups, numbering)[1]
 
-        return self._merged(work, cluster.sums_of, stage) or no_sums(slots.total)
+        return self._merged(work, cluster.sums_of, stage) or no_sums(numbering.total)
 
     def _merged(
         self, work: Callable[[Iterator[Any]], Iterator[Any]], merge: Callable[[list[Any]], Any], stage: str
@@ -321,9 +318,9 @@ class SparkRun:
         return found[0] if found else None
 
     def _finished(
-        self, load: Loader, survey: Survey, slots: Slots, sums: RangeSums, ask: Ask, stage: str
-    ) -> dict[int, Part]:
-        places = places_of(slots, sums)
+        self, load: Loader, survey: Survey, numbering: Numbering, sums: RangeSums, ask: Ask, stage: str
+    ) -> dict[int, Finished]:
+        places = numbering.places(sums)
         parts = told_by_sums(sums, places, ask)
         left = {number: place for number, place in places.items() if number not in parts}
 
@@ -331,37 +328,37 @@ class SparkRun:
             return blobs([cluster.finish_bundle([of_table(table)], left, ask)])
 
         if left:
-            moved = self._moved(load, slots, survey, list(parts))
+            moved = self._moved(load, numbering, survey, list(parts))
             for found in self._read(moved.groupBy(BUNDLE).applyInArrow(finish, BLOB), stage):
                 parts |= found
         return parts
 
-    def _moved(self, load: Loader, slots: Slots, survey: Survey, done: list[int]) -> Any:
+    def _moved(self, load: Loader, numbering: Numbering, survey: Survey, done: list[int]) -> Any:
         """Samples on their way to their ranges."""
 
         def place(batches: Iterator[Any]) -> Iterator[Any]:
             for groups in gathered(batches, load):
                 if groups:
-                    yield from in_batches(as_table(groups, slots, survey, done))
+                    yield from in_batches(as_table(groups, numbering, survey, done))
 
         extra = 0 if load.other is None else 2
         return self.frame.mapInArrow(place, schema(survey, bool(load.fields.weight), extra))
 
-    def joint(self, one: Found, two: Found, load: Loader, ask: Ask) -> float:
+    def joint(self, one: Found, two: Found, load: Loader, rates: tuple[float, float]) -> np.ndarray:
         """Samples go from the bundles of one to the bundles of two, their first influence in hand."""
-        at_one, at_two, slots = one.standings(), two.standings(), two.slots
+        at_one, at_two, numbering, ask = one.standings(), two.standings(), two.numbering, two.ask
         wide = Survey(zero_one=False, wide=True)
 
         def turn(table: Any) -> Any:
-            columns = together([turned(part, at_one[number], ask) for number, part in of_table(table)])
-            return as_table({None: columns}, slots, wide)
+            columns = joined_columns([turned(part, at_one[number], ask) for number, part in of_table(table)])
+            return as_table({None: columns}, numbering, wide)
 
         def add(table: Any) -> Any:
-            return blobs([square_bundle([of_table(table)], at_two, ask)])
+            return blobs([joint_bundle([of_table(table)], at_two, ask, rates)])
 
-        moved = self._moved(load, one.slots, one.survey, [])
+        moved = self._moved(load, one.numbering, one.survey, [])
         turning = moved.groupBy(BUNDLE).applyInArrow(turn, schema(wide, bool(load.fields.weight), 1))
-        return math.fsum(self._read(turning.groupBy(BUNDLE).applyInArrow(add, BLOB), "joint"))
+        return np.sum(self._read(turning.groupBy(BUNDLE).applyInArrow(add, BLOB), "joint"), axis=0)
 
     def _read(self, frame: Any, stage: str) -> list[Any]:
         with watched(self.frame.sparkSession.sparkContext, self.bars, stage):
@@ -379,18 +376,47 @@ def _one(answers: Iterator[Any], merge: Callable[[list[Any]], Any]) -> Iterator[
         yield from blobs([merge(waiting)]).to_batches()
 
 
-# spark --------------------------------------------------------------------------------------------
-#
-# Exact metrics by Spark: the plan as `mapInArrow` and `applyInArrow`, from local threads to an existing cluster.
-#
-# Three scans: a histogram of the confidences, sums by range, and the ranges themselves, each finished by the task that
-# holds it. Only histograms and sums come to the driver; lost tasks are done again by Spark.
+# public -----------------------------------------------------------------------------------------------------
+
+
+def _asked(name: str, data: Any, session: Any, options: ColumnOptions) -> tuple[str, Any, dict[str, Any]]:
+    """The first three arguments of a question: its name, who answers, and the columns."""
+    columns: dict[str, Any] = dict(options)
+    progress = columns.pop("progress", None)
+
+    def run(fields: Fields, ask: Ask) -> Any:
+        with _connected_to(name, data, session, fields, progress) as found:
+            return answers(found, name, fields, ask)
+
+    return name, run, columns
+
+
+@contextmanager
+def _connected_to(
+    name: str, data: Any, session: Any, fields: Fields, progress: bool | None
+) -> Iterator[SparkRun]:
+    """Errors in tasks come back as what they were about."""
+    frame = frame_of(name, data, session)
+    for field in fields.names:
+        if field not in frame.columns:
+            raise DataError(f"{name}: the data has no column {field!r}; it has {', '.join(frame.columns)}.")
+    try:
+        with bars(progress) as shown:
+            yield SparkRun(frame.select(*fields.names), shown)
+    except Exception as error:
+        raise named(name, frame, fields, error) from error
 
 
 def evaluate(
-    data: Any, /, *, session: Any = None, **options: Unpack[Options]
-) -> Summary | dict[Any, Summary]:
-    """Every area with its standard error, and points of the curve, exactly.
+    data: Any,
+    /,
+    *,
+    session: Any = None,
+    metrics: Any = None,
+    level: float = 0.95,
+    **options: Unpack[ColumnOptions],
+) -> Evaluation:
+    """Every metric with its interval, and the curve, exactly.
 
     Parameters
     ----------
@@ -398,68 +424,74 @@ def evaluate(
         A Spark DataFrame, or the path of Parquet or CSV files (with a header) that the executors can read.
     session : SparkSession, optional
         Needed to read a path when no session is active.
-    coverages, risks, points, estimator, ties
-        As in `abstain.engines.files.evaluate`.
-    confidence, loss, correct, sample_weight, groups, logits, label, score, loss_name : str
-        Columns, as there. At most 2,000 groups: their answers come to the driver.
-    progress : bool, optional
-        Show Spark's finished tasks, stage by stage; by default on a terminal, for work of two seconds and more.
+    metrics, level
+        What to work out, as in `abstain.evaluate`.
+    **options
+        `confidence`, `loss`, `correct`, `sample_weight`, `groups`, `labels`, `logits`, `scores`, `losses`: columns, as
+        in `abstain.engines.files.evaluate`. Of groups there may be 2,000: their answers come to the driver.
+        `progress`: show Spark's finished tasks, stage by stage; by default on a terminal, for work of two seconds
+        and more.
 
     Returns
     -------
-    Summary, or a dict of them by group.
+    Evaluation
+        The table that `abstain.evaluate` gives for samples in memory, groups as entries of their own.
+
+    Examples
+    --------
+    >>> table = evaluate(dataframe, groups="country")  # doctest: +SKIP
     """
-    return _answer(question("spark.evaluate", options), data, session)
+    return evaluated(*_asked("spark.evaluate", data, session, options), metrics, level)
 
 
-def aurc(data: Any, /, *, session: Any = None, **options: Unpack[AreaOptions]) -> float | Grouped:
+def aurc(
+    data: Any,
+    /,
+    *,
+    session: Any = None,
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    **options: Unpack[ColumnOptions],
+) -> float | Grouped:
     """Area under the risk-coverage curve; lower is better. Options as in `evaluate`."""
-    return value_of("aurc", _answer(question("spark.aurc", options, spread=False), data, session))
+    ask = area_ask("spark.aurc", estimator, ties)
+    return value_of(*_asked("spark.aurc", data, session, options), METRICS["aurc"], ask)
+
+
+def risk_coverage_curve(
+    data: Any, /, *, session: Any = None, points: int = 1000, **options: Unpack[ColumnOptions]
+) -> RiskCoverageCurve | dict[Any, RiskCoverageCurve]:
+    """About `points` exact points of the risk-coverage curve, evenly spaced in coverage (a dict by group)."""
+    return curve_of(*_asked("spark.risk_coverage_curve", data, session, options), points)
 
 
 def compare(
-    data: Any, /, *, first: Model, second: Model, session: Any = None, **options: Unpack[PairOptions]
-) -> Paired:
-    """Is the first model's AURC lower than the second's on the same samples? Options as in `evaluate`.
+    data: Any,
+    /,
+    *,
+    first: Model,
+    second: Model,
+    session: Any = None,
+    names: tuple[str, str] = ("first", "second"),
+    estimator: Estimator = "harmonic",
+    ties: Ties = "threshold",
+    level: float = 0.95,
+    sample_weight: str | None = None,
+    progress: bool | None = None,
+) -> Comparison:
+    """Is the first model's AURC lower than the second's on the same samples?
 
-    `first` and `second` name the columns (confidence, loss) of each model.
+    `first` and `second` name the columns (confidence, loss) of each model, `names` what they are called in the
+    answer; the rest is that of `abstain.engines.files.compare`.
     """
-    asked = pair("spark.compare", first, second, options)
-    return _run(asked, asked.first, data, session, lambda run: comparison(run, asked))
-
-
-def _answer(asked: Question, data: Any, session: Any) -> Any:
-    return _run(asked, asked.fields, data, session, lambda run: summaries(run, asked))
-
-
-def _run(
-    asked: Question | Pair, fields: Fields, data: Any, session: Any, work: Callable[[SparkRun], Any]
-) -> Any:
-    """Errors in tasks come back as what they were about."""
-    frame = frame_of(asked.name, data, session)
-    for field in fields.names:
-        if field not in frame.columns:
-            raise DataError(
-                f"{asked.name}: the data has no column {field!r}; it has {', '.join(frame.columns)}."
-            )
-    try:
-        with bars(asked.progress) as shown:
-            return work(SparkRun(frame.select(*fields.names), shown))
-    except Exception as error:
-        raise named(asked.name, frame, fields, error) from error
+    asked = paired_question("spark.compare", first, second, names, estimator, ties, level, sample_weight)
+    with _connected_to(asked.name, data, session, asked.first, progress) as run:
+        return comparison(run, asked)
 
 
 def on(session: Any) -> Callable[..., Any]:
     """For `abstain.evaluate(path, engine=abstain.engines.spark.on(session))`; a DataFrame needs no session."""
-    from abstain.engines.finish import engine
-
     return engine(partial(evaluate, session=session))
 
 
-def _register() -> None:
-    from abstain.evaluation import register_engine
-
-    register_engine("spark", on(None))
-
-
-_register()
+register_engine("spark", on(None))

@@ -6,14 +6,27 @@ import errno
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from abstain.engines.finish import Ask
-from abstain.engines.ranges import Columns, gathered
+from abstain.core.tally import Tally
+from abstain.engines.finish import Ask, Finished, Place, finish, finish_counted, finish_tie
+from abstain.engines.histogram import nothing
+from abstain.engines.ranges import (
+    COUNT,
+    SURVEYED,
+    Columns,
+    Survey,
+    cuts_for,
+    gathered,
+    no_sums,
+    put_counts,
+    split,
+)
 from abstain.errors import AbstainError, SpillError
 
 __all__ = ["Spill", "SpillError"]
@@ -22,6 +35,7 @@ __all__ = ["Spill", "SpillError"]
 _READING = 120 * 10**6  # decoded batches, their copies in the order of the ranges, the reader's own buffers
 _LEAST = 48 * 10**6
 _LOADED = 150 * 10**6  # numpy and pyarrow in memory, where the system does not say
+MOST_RANGES = 512
 
 
 def resident() -> int:
@@ -44,7 +58,7 @@ def per_sample(ask: Ask, zero_one: bool, wide: bool) -> int:
         return stored + (20 if wide else 11)
     if ask.area_only:
         return stored + 72
-    return stored + (170 if zero_one and not ask.points else 260)
+    return stored + (420 if ask.thresholds else 170)
 
 
 def free(memory: int) -> int:
@@ -62,10 +76,13 @@ def room_for_counters(memory: int) -> int:
     return int(0.45 * free(memory))
 
 
-# spill --------------------------------------------------------------------------------------------
-#
-# Samples on disk, range by range: written in turn, read back whole, and gone afterwards whatever happens.
+def cuts_that_fit(survey: Survey, rows: int, fit: int, group: object = None, least: int = 1) -> np.ndarray:
+    """Ranges of about three quarters of what fits, so that few turn out too full."""
+    ranges = max(least, min(MOST_RANGES, -(-4 * rows // (3 * fit))))
+    return cuts_for(survey.histogram.get(group, nothing()), ranges)
 
+
+# samples on disk --------------------------------------------------------------------------------------------
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOST_OPEN = 600  # files, below what systems allow a process
@@ -161,15 +178,16 @@ class Spill:
         """All samples of a range."""
         return gathered(self.pieces(number), rows)
 
-    def pieces(self, number: int):  # type: ignore[no-untyped-def]
+    def pieces(self, number: int) -> Iterator[Columns]:
         """The samples of a range as they were written."""
         with open(self.path(number), "rb") as file:
             while head := file.read(16):
                 yield _read(file, np.frombuffer(head, dtype="<i8"))
 
     def drop(self, number: int) -> None:
-        """Remove a range that is done with."""
-        self.path(number).unlink(missing_ok=True)
+        """Remove a range that is done with, unless the work may have to be taken up again."""
+        if self._keep_at is None:
+            self.path(number).unlink(missing_ok=True)
 
 
 def _write(file: BinaryIO, columns: Columns) -> None:
@@ -193,3 +211,98 @@ def _read(file: BinaryIO, head: np.ndarray) -> Columns:
         count = rows * (shape[0] if place == 3 else 1)
         arrays.append(np.fromfile(file, _TYPES[kind - 1], count).reshape(shape) if kind else None)
     return Columns(*arrays)  # type: ignore[arg-type]
+
+
+# samples by range -------------------------------------------------------------------------------------------
+
+
+class Range(NamedTuple):
+    """Samples of one range on disk, or counted: its number, its sums, where it stands, whether it is one tie."""
+
+    number: int
+    sums: np.ndarray
+    low: float
+    tied: bool
+    place: Place
+    counted: Tally | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return int(self.sums[COUNT])
+
+
+class Shelf:
+    """Samples of one ranking on disk, by range; ranges that turn out too full are cut again.
+
+    `counted` is a tally of the samples of one range, by number, which are not written at all.
+    """
+
+    def __init__(
+        self,
+        spill: Spill,
+        numbers: Iterator[int],
+        cuts: np.ndarray,
+        counted: tuple[int, Tally] | None = None,
+        keep: bool = False,
+    ) -> None:
+        self.spill, self.cuts, self._free, self._counted, self._keep = spill, cuts, numbers, counted, keep
+        self.numbers = [next(numbers) for _ in range(len(cuts) + 1)]
+        self.sums = no_sums(len(cuts) + 1)
+
+    def add(self, columns: Columns) -> None:
+        """Put samples where they belong."""
+        if self._counted is not None:
+            columns = columns.take(self._counted[1].add(columns.loss, columns.confidence))
+        parts, sums = split(columns, self.cuts, keep=self._keep)
+        self.sums = self.sums.plus(sums)
+        for number, part in zip(self.numbers, parts):
+            self.spill.append(number, part)
+
+    def ranges(self, fit: int, top: Place | None = None) -> Iterator[Range]:
+        """All ranges that hold samples, most confident first, none too full unless it is one tie or counted.
+
+        `top` is where they stand if they are part of a longer ranking.
+        """
+        self.spill.flush()
+        self.spill.close()
+        counted, tally = self._counted or (-1, None)
+        if tally is not None:
+            put_counts(self.sums, counted, tally)
+        top = top or Place(0.0, 0.0, self.sums.total())
+        above = self.sums.above()
+        for at in np.flatnonzero(self.sums.count)[::-1].tolist():
+            place = Place(top.N + float(above[0, at]), top.S + float(above[1, at]), top.total)
+            own = tally if at == counted else None
+            known = (self.sums.sums[:, at], float(self.sums.low[at]), bool(self.sums.tied[at]))
+            found = Range(self.numbers[at], *known, place, own)
+            if own is not None or found.tied or found.count <= fit:
+                yield found
+            else:
+                yield from self._refined(found, fit)
+
+    def _refined(self, full: Range, fit: int) -> Iterator[Range]:
+        survey, rng = Survey(), np.random.default_rng(1)
+        for piece in self.spill.pieces(full.number):
+            survey.add(piece, None, max(1, full.count // SURVEYED), rng)
+        cuts = cuts_that_fit(survey, full.count, fit, least=2)
+        lower = Shelf(self.spill, self._free, cuts, keep=self._keep)
+        for piece in self.spill.pieces(full.number):
+            lower.add(piece)
+        self.spill.drop(full.number)
+        yield from lower.ranges(fit, full.place)
+
+    def read(self, part: Range) -> Iterator[Columns]:
+        """A range in one piece, a tie in as many as it was written in."""
+        if part.tied:
+            yield from self.spill.pieces(part.number)
+        else:
+            yield self.spill.read(part.number, part.count)
+
+    def finished(self, part: Range, ask: Ask) -> list[Finished]:
+        """What one range comes to."""
+        if part.counted is not None:
+            return finish_counted(part.counted, part.place, ask)
+        if part.tied:
+            return [finish_tie(part.sums, part.low, part.place, ask)]
+        return [finish(next(self.read(part)), part.place, ask)]

@@ -278,5 +278,4 @@ def _contestant(
     own = interval(metric.name, entry.loss, entry.confidence, level=level, **columns, **dict(metric.options))
     better, worse = int(different[place, :place].sum()), int(different[place, place + 1 :].sum())
     ranks = (1 + better, len(different) - worse)
-    error = float(np.sqrt(side.pulls @ side.pulls))
-    return Contestant(name, side.estimate, error, own.low, own.high, len(entry.loss), *ranks, letters)
+    return Contestant(name, side.estimate, side.error, own.low, own.high, len(entry.loss), *ranks, letters)

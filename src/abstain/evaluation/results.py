@@ -142,19 +142,26 @@ class Evaluation(_tables.Stored):
         names = [name for name in Entry.__dataclass_fields__ if name != "group" or self.groups]
         return _tables.frame(_tables.columns_of(self.entries, names), library)
 
+    def rows(self, loss: str, group: Any = None) -> list[tuple[tuple[Entry, ...], float | None]]:
+        """The entries of each metric, score by score, and the best estimate among them where there is a choice.
+
+        A metric that no score has a value of is left out.
+        """
+        found = []
+        for metric in self.metrics:
+            entries = self.select(loss=loss, metric=metric, group=group)
+            if ranked := _best_first(entries):
+                choice = ranked[0].estimate != ranked[-1].estimate
+                found.append((entries, ranked[0].estimate if choice else None))
+        return found
+
     def grid(self, loss: str, group: Any = None) -> dict[str, list[str]]:
         """Metrics down, scores across, as text; the best of each row carries a star when there is a choice."""
         columns: dict[str, list[str]] = {name: [] for name in ("metric", *self.scores)}
-        for metric in self.metrics:
-            found = self.select(loss=loss, metric=metric, group=group)
-            ranked = _best_first(found)
-            if not ranked:
-                continue
-            columns["metric"].append(found[0].label)
-            choice = len({e.estimate for e in found}) > 1
-            for e in found:
-                star = " *" if choice and e.estimate == ranked[0].estimate else ""
-                columns[e.score].append(e.cell + star)
+        for entries, best in self.rows(loss, group):
+            columns["metric"].append(entries[0].label)
+            for e in entries:
+                columns[e.score].append(e.cell + (" *" if best is not None and e.estimate == best else ""))
         return columns
 
     def __repr__(self) -> str:

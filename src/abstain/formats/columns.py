@@ -158,10 +158,9 @@ class Source:
 def _first(values: Values, rows: int) -> str:
     if isinstance(values, Words):
         return ", ".join(shown(values.row(i)) for i in range(min(rows, len(values))))
-    if values.ndim == 0:
-        return shown(values)
-    if values.ndim == 1:
-        return ", ".join(shown(f"{v:.4g}" if values.dtype.kind == "f" else v) for v in values[:rows])
+    if values.ndim <= 1:
+        some = values.reshape(-1)[:rows]
+        return ", ".join(shown(f"{v:.4g}" if some.dtype.kind == "f" else v) for v in some)
     return shown(np.array2string(values[0].reshape(-1)[:4], precision=3, separator=", ")) + " ..."
 
 
@@ -206,7 +205,7 @@ class UncertainError(DataError):
 
 
 @dataclass(frozen=True)
-class Choice:
+class RoleColumns:
     """Columns of one role, in class order, and the class names their own names carry."""
 
     names: tuple[str, ...]
@@ -235,7 +234,7 @@ def role_of(name: str) -> str:
     raise InputError(f"a column's role must be one of {', '.join(ROLES)}, got {name!r}.")
 
 
-def assign(source: Source, stated: Mapping[str, str], kind: str | None = None) -> dict[str, Choice]:
+def assign(source: Source, stated: Mapping[str, str], kind: str | None = None) -> dict[str, RoleColumns]:
     """Columns by role. `stated` holds role -> name or pattern; `kind` says what an array without a name is."""
     stated = {role_of(name): pattern for name, pattern in stated.items()}
     found = {role: _stated(source, role, pattern) for role, pattern in stated.items()}
@@ -249,20 +248,20 @@ def assign(source: Source, stated: Mapping[str, str], kind: str | None = None) -
             raise UncertainError(
                 f"{listed} could both be the {role}. Say which: --column {role}={shown(matches[0])}", source
             )
-        found[role] = Choice((matches[0],))
+        found[role] = RoleColumns((matches[0],))
     for role, pattern in _PER_CLASS.items():
         pairs = [(c, pattern.match(plain(c))) for c in source.columns if c not in taken]
         hits = {c: c[-len(m.group(1)) :] for c, m in pairs if m}
         if role not in found and len(hits) > 1:
             found[role] = _in_class_order(list(hits), list(hits.values()))
     if kind is not None and "array" in source.columns and kind not in found:
-        found[kind] = Choice(("array",))
+        found[kind] = RoleColumns(("array",))
     return found
 
 
-def _stated(source: Source, role: str, pattern: str) -> Choice:
+def _stated(source: Source, role: str, pattern: str) -> RoleColumns:
     if pattern in source.columns:
-        return Choice((pattern,))
+        return RoleColumns((pattern,))
     matches = [c for c in source.columns if fnmatch.fnmatchcase(c, pattern)]
     if not matches:
         raise UncertainError(
@@ -276,10 +275,10 @@ def _stated(source: Source, role: str, pattern: str) -> Choice:
     return _in_class_order(matches, [m.removeprefix(head) for m in matches])
 
 
-def _in_class_order(names: list[str], suffixes: list[str]) -> Choice:
+def _in_class_order(names: list[str], suffixes: list[str]) -> RoleColumns:
     """By number where the names end in 0 ... K-1, in file order and named by their endings otherwise."""
     if len(names) == 1:
-        return Choice((names[0],))
+        return RoleColumns((names[0],))
     if sorted(suffixes) == sorted(map(str, range(len(names)))):
-        return Choice(tuple(name for _, name in sorted(zip(map(int, suffixes), names))))
-    return Choice(tuple(names), tuple(suffixes))
+        return RoleColumns(tuple(name for _, name in sorted(zip(map(int, suffixes), names))))
+    return RoleColumns(tuple(names), tuple(suffixes))

@@ -14,6 +14,7 @@ from abstain._size import shown_size
 from abstain.errors import AbstainError, DataError, InputError
 
 _LONGEST = 400  # characters of a message
+_TRUST = "If you trust the file, raise the limit with --memory."
 _PACKERS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
 PACKED = tuple(_PACKERS)
 _MAGIC = (b"\x1f\x8b", b"BZ", b"\xfd7")  # how packed data begin
@@ -49,10 +50,9 @@ class Limits:
     def check(self, path: str | Path, needed: int, what: str = "its values") -> None:
         """Refuse what would take more memory than is allowed."""
         if needed > self.memory:
+            size, most = shown_size(needed), shown_size(self.memory)
             raise file_error(
-                path,
-                f"{what} would take {shown_size(needed)} of memory, more than the limit of "
-                f"{shown_size(self.memory)}. If you trust the file, raise the limit with --memory.",
+                path, f"{what} would take {size} of memory, more than the limit of {most}. {_TRUST}"
             )
 
     def check_columns(self, path: Path, count: int) -> None:
@@ -84,10 +84,10 @@ def reading(path: Path, what: str) -> Iterator[None]:
         yield
     except AbstainError:
         raise
-    except MemoryError as error:
-        raise file_error(path, f"needs more memory than there is to be read as {what}.") from error
-    except RecursionError as error:
-        raise file_error(path, f"is nested too deeply to be read as {what}.") from error
+    except (MemoryError, RecursionError) as error:
+        nested = isinstance(error, RecursionError)
+        why = "is nested too deeply" if nested else "needs more memory than there is"
+        raise file_error(path, f"{why} to be read as {what}.") from error
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise file_error(
@@ -129,11 +129,8 @@ class Bounded(io.RawIOBase):
         data = self._stream.read(min(len(view), self._left + 1))
         self._left -= len(data)
         if self._left < 0:
-            raise file_error(
-                self._path,
-                f"unpacks to more than {shown_size(self._limit)}, the limit. "
-                f"If you trust the file, raise the limit with --memory.",
-            )
+            most = shown_size(self._limit)
+            raise file_error(self._path, f"unpacks to more than {most}, the limit. {_TRUST}")
         view[: len(data)] = data
         return len(data)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from abstain import losses, scores
-from abstain.formats.columns import Choice, Source, UncertainError, Values, Words, assign, is_number
+from abstain.formats.columns import RoleColumns, Source, UncertainError, Values, Words, assign, is_number
 from abstain.formats.limits import Limits, file_error, shown, values_of
 from abstain.formats.readers import open_source
 
@@ -121,9 +121,7 @@ class Predictions:
 
 def along(models: Sequence[Predictions]) -> dict[str, Any]:
     """What goes along the samples of each model, as `compare` takes it; nothing of what no model has."""
-    plain: dict[str, Callable[[int], np.ndarray]] = {
-        "sample_weight": np.ones, "clusters": np.arange, "abstained": lambda n: np.zeros(n, dtype=bool),
-    }  # fmt: skip
+    plain: Any = {"sample_weight": np.ones, "clusters": np.arange, "abstained": lambda n: np.zeros(n, bool)}
     found: dict[str, Any] = {}
     for name, make in plain.items():
         given = {m.name: getattr(m, name) for m in models}
@@ -208,7 +206,7 @@ def read_predictions(
     return Predictions(name=name or stem, path=str(path), format=source.format, used=used, **fields)
 
 
-def _load(source: Source, role: str, choice: Choice) -> Values:
+def _load(source: Source, role: str, choice: RoleColumns) -> Values:
     parts = [source.columns[name].load() for name in choice.names]
     if len(parts) == 1:
         return parts[0]
@@ -222,12 +220,10 @@ def _load(source: Source, role: str, choice: Choice) -> Values:
 
 def _labels_of(path: str | Path, limits: Limits) -> Values:
     source = open_source(path, limits=limits)
-    roles = assign(source, {}, "labels")
-    if "labels" not in roles and len(source.columns) == 1:
-        return next(iter(source.columns.values())).load()
-    if "labels" not in roles:
+    choice = assign(source, {}, "labels").get("labels") or RoleColumns(tuple(source.columns))
+    if len(choice.names) > 1:
         raise UncertainError(f"must have a column of labels, it has {source.listed()}.", source)
-    return _load(source, "labels", roles["labels"])
+    return _load(source, "labels", choice)
 
 
 def _class_names(inside: Values | None) -> tuple[str, ...]:
@@ -241,7 +237,7 @@ class _Loaded:
     """The columns of a file on their way to `Predictions`; each method checks one thing and says so."""
 
     source: Source
-    roles: dict[str, Choice]
+    roles: dict[str, RoleColumns]
     values: dict[str, Values]
     classes: tuple[str, ...]
 
@@ -275,18 +271,16 @@ class _Loaded:
             raise self.error(f"needs one confidence per row, got shape {confidence.shape}.")
         if len(confidence) == 0:
             raise self.error("has no rows.")
-        found = self.along(len(confidence))
-        if len(loss) != len(confidence):
-            raise self.error(f"has {len(confidence)} confidences and {len(loss)} losses.")
+        found = self.along(len(confidence), loss=loss)
         if "abstained" in found:  # what a model that refused would have said is not read: any number serves
             away = found["abstained"]
-            loss, found["confidence"] = np.where(away, 0.0, loss), np.where(away, 0.0, confidence)
+            found |= {"loss": np.where(away, 0.0, loss), "confidence": np.where(away, 0.0, confidence)}
         labels = self.values.get("labels")
         if isinstance(labels, Words):
             found["label_words"] = labels
         elif labels is not None and labels.ndim == 1:
             found["labels"] = labels
-        return {"n": len(confidence), "loss": loss, "loss_name": name, "classes": self.classes, **found}
+        return {"n": len(confidence), "loss_name": name, "classes": self.classes, **found}
 
     def losses(self) -> tuple[np.ndarray, str]:
         """The losses of a plain table and their name."""
@@ -310,9 +304,8 @@ class _Loaded:
             return (labels.codes != prediction.numbered(labels.values)).astype(np.float64)
         return np.asarray(labels != prediction).astype(np.float64)
 
-    def along(self, n: int) -> dict[str, Any]:
+    def along(self, n: int, **found: Any) -> dict[str, Any]:
         """What goes along the samples, each of the right length."""
-        found: dict[str, Any] = {}
         if "abstained" in self.values:
             found["abstained"] = np.nan_to_num(self.truth("abstained")).astype(bool)
         if "clusters" in self.values:
@@ -372,8 +365,7 @@ class _Loaded:
     def missing(self) -> str:
         """What to say when the columns do not make predictions."""
         has = self.source.listed()
-        if "logits" in self.roles or "probs" in self.roles:
-            what = "logits" if "logits" in self.roles else "probs"
+        if what := next((role for role in ("logits", "probs") if role in self.roles), None):
             return f"has {what} and no labels. State them with --labels FILE or --column labels=NAME; it has {has}."
         if "array" in self.source.columns:
             return "holds an array without a name. State what it is with --as logits or --as probs, and --labels FILE."

@@ -8,6 +8,7 @@ import json
 import math
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -72,9 +73,7 @@ def _body(path: Path, name: str, stream: IO[bytes], header: _Header) -> np.ndarr
     while filled < len(view):
         piece = stream.read(min(1 << 24, len(view) - filled))
         if not piece:
-            raise file_error(
-                path, f"is truncated, {name} should hold {header.nbytes} bytes and has {filled}."
-            )
+            raise file_error(path, f"is truncated, {name} should hold {len(data)} bytes and has {filled}.")
         view[filled : filled + len(piece)] = piece
         filled += len(piece)
     array = np.frombuffer(data, dtype=header.dtype)
@@ -101,11 +100,8 @@ def open_npy(path: Path, limits: Limits) -> Source:
 
     if not header.dtype.names:
         return Source(path, "npy", {"array": header.column(whole)})
-    columns = {}
-    for name in header.dtype.names:
-        part = header._replace(dtype=header.dtype[name].base)
-        columns[name] = part.column(partial(one_field, name))
-    return Source(path, "npy", columns)
+    fields = {name: header._replace(dtype=header.dtype[name].base) for name in header.dtype.names}
+    return Source(path, "npy", {k: part.column(partial(one_field, k)) for k, part in fields.items()})
 
 
 def open_npz(path: Path, limits: Limits) -> Source:
@@ -142,13 +138,11 @@ _CELL = 24  # bytes that a cell costs, about, while it is being read
 _LINE = 1 << 24  # characters of the longest line
 
 
-def open_delimited(path: Path, limits: Limits) -> Source:
+def open_delimited(path: Path, limits: Limits, delimiter: str = ",") -> Source:
     """Reads the whole table (text has no index); columns keep numbers as float64."""
-    plain = path.stem if path.suffix.lower() in PACKED else path.name
-    tabbed = plain.lower().endswith(("tsv", "tab"))
     with reading(path, "a table of text"), opened(path, limits) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-        lines = csv.reader(_clean(path, text), delimiter="\t" if tabbed else ",", strict=True)
+        lines = csv.reader(_clean(path, text), delimiter=delimiter, strict=True)
         names = [name.strip() for name in next(lines, [])]
         if not names:
             raise file_error(path, "is empty. A table needs a line of column names first.")
@@ -156,12 +150,12 @@ def open_delimited(path: Path, limits: Limits) -> Source:
         parts = _read_cells(path, lines, len(names), limits)
     if not parts:
         raise file_error(path, "has column names and no rows.")
-    columns = {}
-    for name, *pieces in zip(names, *parts):
-        values = _join(pieces)
-        kind = "text" if isinstance(values, Words) else "numbers"
-        columns[name] = Column((len(values),), kind, lambda values=values: values)
-    return Source(path, "tsv" if tabbed else "csv", columns)
+    columns = {name: _held(_join(list(pieces))) for name, *pieces in zip(names, *parts)}
+    return Source(path, "tsv" if delimiter == "\t" else "csv", columns)
+
+
+def _held(values: Values) -> Column:
+    return Column((len(values),), "text" if isinstance(values, Words) else "numbers", lambda: values)
 
 
 def _clean(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
@@ -176,11 +170,9 @@ def _clean(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
 
 def _check_names(path: Path, names: list[str], limits: Limits) -> None:
     limits.check_columns(path, len(names))
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise file_error(path, f"has two columns named {shown(name)!r}.")
-        seen.add(name)
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise file_error(path, f"has two columns named {shown(name)!r}.")
     if all(map(is_number, names)):
         raise file_error(
             path, f"must begin with a line of column names, got numbers: {shown(','.join(names[:4]))}."
@@ -210,9 +202,8 @@ def _from_cells(cells: list[str]) -> Values:
 
 
 def _join(parts: list[Values]) -> Values:
-    numbers = [part for part in parts if isinstance(part, np.ndarray)]
-    if len(numbers) == len(parts):
-        return np.concatenate(numbers)
+    if not any(isinstance(part, Words) for part in parts):
+        return np.concatenate(parts)  # type: ignore[arg-type]
     seen: dict[str, int] = {}
     codes = []
     for part in parts:
@@ -290,7 +281,13 @@ def _list_column(path: Path, name: str, values: list[Any]) -> Column:
 
 def _from_list(path: Path, name: str, values: list[Any]) -> Values:
     if isinstance(values[0], list):
-        return _matrix(path, name, values)
+        widths = {len(v) if isinstance(v, list) else -1 for v in values}
+        if len(widths) > 1:
+            raise file_error(path, f"rows of {name} must have one length, got {sorted(widths)[:3]} of them.")
+        try:
+            return np.array(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise file_error(path, f"{name} must hold numbers only.") from None
     kinds = {type(v) for v in values}
     if str in kinds:
         if not kinds <= {str, type(None)}:
@@ -301,16 +298,6 @@ def _from_list(path: Path, name: str, values: list[Any]) -> Values:
     if odd := kinds - {bool, int, float, type(None)}:
         raise file_error(path, f"column {name} must hold one number per row, got {odd.pop().__name__}.")
     return np.array([np.nan if v is None else float(v) for v in values])
-
-
-def _matrix(path: Path, name: str, values: list[Any]) -> np.ndarray:
-    widths = {len(v) if isinstance(v, list) else -1 for v in values}
-    if len(widths) > 1:
-        raise file_error(path, f"rows of {name} must have one length, got {sorted(widths)[:3]} of them.")
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise file_error(path, f"{name} must hold numbers only.") from None
 
 
 # safetensors (a JSON header and raw numbers, read here) and torch files (tensors only, never code)
@@ -417,28 +404,25 @@ def _torch_values(tensor: Any) -> np.ndarray:
 
 # which reader a file goes to
 
-_READERS: dict[str, Callable[[Path, Limits], Source]] = {
-    "npz": open_npz,
-    "npy": open_npy,
-    "csv": open_delimited,
-    "tsv": open_delimited,
-    "json": open_json,
-    "jsonl": open_jsonl,
-    "parquet": open_parquet,
-    "arrow": open_arrow,
-    "safetensors": open_safetensors,
-    "pt": open_torch,
+_READERS: dict[str, tuple[Callable[[Path, Limits], Source], str]] = {
+    "npz": (open_npz, ".npz"),
+    "npy": (open_npy, ".npy"),
+    "csv": (open_delimited, ".csv .txt"),
+    "tsv": (partial(open_delimited, delimiter="\t"), ".tsv .tab"),
+    "json": (open_json, ".json"),
+    "jsonl": (open_jsonl, ".jsonl .ndjson"),
+    "parquet": (open_parquet, ".parquet .pq"),
+    "arrow": (open_arrow, ".arrow .feather .ipc"),
+    "safetensors": (open_safetensors, ".safetensors .st"),
+    "pt": (open_torch, ".pt .pth"),
 }
 FORMATS = tuple(_READERS)
 """Formats that can be read."""
-_ENDINGS = {
-    **{f".{name}": name for name in FORMATS},
-    ".tab": "tsv", ".txt": "csv", ".ndjson": "jsonl", ".pq": "parquet", ".feather": "arrow", ".ipc": "arrow",
-    ".pth": "pt", ".st": "safetensors",
-}  # fmt: skip
+_ENDINGS = {ending: name for name, (_, endings) in _READERS.items() for ending in endings.split()}
 _UNSAFE = (".pkl", ".pickle", ".joblib", ".dill")
 _STREAMS = ("npy", "csv", "tsv", "json", "jsonl")  # formats that may come packed
-_STARTS = {b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow", b"PK\x03\x04": "npz"}
+_STARTS = {b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow", b"PK\x03\x04": "npz",
+           b"{": "json", b"[": "json"}  # fmt: skip
 
 
 def open_source(path: str | Path, *, format: str | None = None, limits: Limits | None = None) -> Source:  # noqa: A002
@@ -475,7 +459,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     chosen = format or _by_name(path) or _by_content(path)
     if path.suffix.lower() in PACKED and chosen not in _STREAMS:
         raise file_error(path, f"a packed {chosen} file is not read. Unpack it first.")
-    source = _READERS[chosen](path, limits or Limits())
+    source = _READERS[chosen][0](path, limits or Limits())
     if not source.columns:
         raise file_error(path, "holds no columns of values.")
     return source
@@ -499,12 +483,10 @@ def _by_name(path: Path) -> str | None:
 
 def _by_content(path: Path) -> str:
     with reading(path, "a file"), path.open("rb") as stream:
-        start = stream.read(16)
+        start = stream.read(16).lstrip()
     for magic, name in _STARTS.items():
         if start.startswith(magic):
             return name
-    if start.lstrip()[:1] in (b"{", b"["):
-        return "json"
     raise file_error(
         path,
         f"neither its name nor its first bytes say what it is. "

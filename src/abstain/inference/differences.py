@@ -102,9 +102,10 @@ class Side(NamedTuple):
 
     estimate: float
     centre: float
-    pulls: np.ndarray
+    error: float
     effective_errors: float
     errors: float
+    pulls: np.ndarray  # empty where the joint sums are known
 
 
 def side_of(units: Units) -> Side:
@@ -119,15 +120,25 @@ def side_of(units: Units) -> Side:
     loo = leave_one_out(units)
     own = units.mass_of(units.loss.astype(np.float64))
     errors = float(np.sum(own)) ** 2 / max(float(own @ own), 1e-300) if units.loss.any() else 0.0
-    return Side(values.estimate, values.estimate if loo is None else loo, pulls, effective, errors)
+    centre = values.estimate if loo is None else loo
+    return Side(values.estimate, centre, math.sqrt(float(pulls @ pulls)), effective, errors, pulls)
 
 
 def compared(
-    sides: Sequence[Side], a: np.ndarray, b: np.ndarray, scale: Scale, level: float, paired: bool
+    sides: Sequence[Side],
+    a: np.ndarray,
+    b: np.ndarray,
+    scale: Scale,
+    level: float,
+    paired: bool,
+    known: tuple[Joint, Any] | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """Of the pairs (a, b): difference, standard error, limits, p-value, and why there is no verdict (or "")."""
+    """Of the pairs (a, b): difference, standard error, limits, p-value, and why there is no verdict (or "").
+
+    `known`: joint sums and number of units of the one pair, from wherever its samples are.
+    """
     T = np.asarray([s.centre for s in sides])
-    s = np.asarray([math.sqrt(float(x.pulls @ x.pulls)) for x in sides])
+    s = np.asarray([x.error for x in sides])
     value = np.asarray([x.estimate for x in sides])
     gap, size = value[a] - value[b], np.abs(value[a]) + np.abs(value[b])
     held = np.asarray(scale.holds(T[a]) & scale.holds(T[b]) & (scale.name != "normal"))
@@ -135,7 +146,7 @@ def compared(
     for chosen, which in ((scale, held), (Scale("normal"), ~held)):
         if which.any():
             i, j = a[which], b[which]
-            joint, units = _joint(sides, i, j, chosen, T, paired)
+            joint, units = known or _joint(sides, i, j, chosen, T, paired)
             limits = contrast(chosen, (T[i], T[j]), (s[i], s[j]), joint, units, level)
             found[:, which] = joint.error, *limits
     error, low, high, p = found

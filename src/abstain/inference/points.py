@@ -159,6 +159,7 @@ def coverage_limits(
     """Invert the band: the largest coverages whose upper, and whose lower, limit is within the risk."""
     low, high, tied = risk_limits(found, share, whole, level, more)
     reached = found.N[0] / whole.mass
+    reached = np.where(reached > 1 - 1e-12, 1.0, reached)  # all of them, whatever sums of weights rounded
     size = np.asarray(whole.mass**2 / whole.w2 / more)
     ends = []
     for side, limit in enumerate((high, low)):

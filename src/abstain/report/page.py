@@ -143,12 +143,7 @@ def number(found: Any, best: float | None = None) -> str:
 def scores_table(found: Evaluation, loss: str) -> str:
     """Metrics down, scores across."""
     rows = []
-    for metric in found.metrics:
-        entries = found.select(loss=loss, metric=metric)
-        values = {e.estimate for e in entries if e.estimate is not None}
-        if not values:
-            continue
-        best = found.best(metric, loss=loss).estimate if len(values) > 1 else None
+    for entries, best in found.rows(loss):
         way = "lower" if entries[0].lower_is_better else "higher"
         title = f'{text(entries[0].label)}<br><span class="span">{way} is better</span>'
         rows.append([title, *(number(e, best) for e in entries)])

@@ -8,8 +8,8 @@ except ImportError as _error:  # pragma: no cover
     raise MissingDependencyError("abstain.sklearn", "scikit-learn", "sklearn") from _error
 
 from abstain.sklearn.estimators import SelectiveClassifier, SelectiveRegressor
+from abstain.sklearn.scorers import EstimatorDisplay as RiskCoverageDisplay
 from abstain.sklearn.scorers import (
-    RiskCoverageDisplay,
     augrc_scorer,
     aurc_scorer,
     coverage_at_risk_scorer,

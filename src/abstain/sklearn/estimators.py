@@ -1,4 +1,7 @@
-"""A classifier and a regressor that say when not to trust them."""
+"""A classifier and a regressor that say when not to trust them.
+
+Both train an estimator, read a confidence off it and choose a threshold on data it was not trained on (`Selective`).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import cross_val_predict, train_test_split
@@ -23,16 +27,21 @@ from abstain.errors import InputError
 from abstain.thresholds import Threshold, select_threshold
 from abstain.thresholds.select import Method
 
-# score name ---------------------------------------------------------------------------------------
-#
-# `score` is two things here: the constructor's choice of confidence, and scikit-learn's method of that name.
-#
-# An attribute set in the constructor would hide the method, so this descriptor keeps the choice in the instance's own
-# dictionary (where scikit-learn looks for parameters, through `get_params`) and answers `est.score` with the method.
+Score = str | Callable[..., Any]
+CROSS_NOTE = (
+    "Calibrated on out-of-fold predictions: each came from a model other than the one deployed (trained on a part of "
+    "the data), so no guarantee carries over. For one, hold out data (cv=0.25) or calibrate a fitted model "
+    "(cv='prefit')."
+)
+_FOLDS = 5  # of the predictions whose errors the regressor's error model is trained on
 
 
 class ScoreParameter:
-    """Reads as the method, writes as the parameter."""
+    """`score` is two things here: the constructor's choice of confidence, and scikit-learn's method of that name.
+
+    An attribute set in the constructor would hide the method, so this descriptor keeps the choice in the instance's own
+    dictionary (where scikit-learn looks for parameters, through `get_params`) and reads as the method.
+    """
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
@@ -45,60 +54,39 @@ class ScoreParameter:
         instance.__dict__["score"] = value
 
 
-# confidence ---------------------------------------------------------------------------------------
-#
-# One confidence per sample from a fitted scikit-learn classifier.
-
-
-Score = str | Callable[..., Any]
-
-
-def kind_of(estimator: Any, wanted: tuple[str, ...]) -> str:
-    """ "probs" where the estimator has probabilities and the score reads them, else "logits" (decision values)."""
-    if "probs" in wanted and hasattr(estimator, "predict_proba"):
-        return "probs"
-    if "logits" in wanted and hasattr(estimator, "decision_function"):
-        return "logits"
-    has = "predict_proba" if "probs" in wanted else "decision_function"
+def response_method(estimator: Any, score: Score) -> str:
+    """Probabilities where the estimator has them and the score reads them, else decision values."""
+    takes = scores.by_name(score).takes
+    if "probs" in takes and hasattr(estimator, "predict_proba"):
+        return "predict_proba"
+    if "logits" in takes and hasattr(estimator, "decision_function"):
+        return "decision_function"
     raise InputError(
-        f"confidence: `estimator` must have {has} for this score, got {type(estimator).__name__}. "
-        f"Wrap it in sklearn.calibration.CalibratedClassifierCV, or choose another score."
+        f"confidence: `estimator` must have {'predict_proba' if 'probs' in takes else 'decision_function'} for this "
+        f"score, got {type(estimator).__name__}. Wrap it in sklearn.calibration.CalibratedClassifierCV, or choose "
+        f"another score."
     )
 
 
-def class_scores(estimator: Any, X: Array, kind: str) -> np.ndarray:
-    """Probabilities or decision values; a binary decision value d stands for the two logits 0 and d."""
-    if kind == "probs":
-        return np.asarray(estimator.predict_proba(X), dtype=np.float64)
-    values = np.asarray(estimator.decision_function(X), dtype=np.float64)
+def by_class(response: Array) -> np.ndarray:
+    """One column per class; a binary decision value d stands for the two logits 0 and d."""
+    values = np.asarray(response, dtype=np.float64)
     return np.column_stack([np.zeros_like(values), values]) if values.ndim == 1 else values
 
 
-def reduce_scores(kind: str, values: np.ndarray, score: Score) -> np.ndarray:
-    """The chosen score of rows of probabilities or logits."""
-    function = scores.by_name(score)
+def reduce_scores(method: str, values: np.ndarray, score: Score) -> np.ndarray:
+    """The chosen score of rows of probabilities or decision values."""
     if values.shape[-1] == 1:  # one class was seen in training: there is nothing to be unsure about
         return np.zeros(len(values))
-    result = function(probs=values) if kind == "probs" else function(values)
-    return np.asarray(result, dtype=np.float64)
+    function = scores.by_name(score)
+    confidence = function(probs=values) if method == "predict_proba" else function(values)
+    return np.asarray(confidence, dtype=np.float64)
 
 
 def classifier_confidence(estimator: Any, X: Array, score: Score) -> np.ndarray:
-    """Higher = surer."""
-    kind = kind_of(estimator, scores.by_name(score).takes)
-    return reduce_scores(kind, class_scores(estimator, X, kind), score)
-
-
-# selective ----------------------------------------------------------------------------------------
-#
-# What the selective classifier and regressor share: splitting, calibrating, accepting.
-
-
-CROSS_NOTE = (
-    "Calibrated on out-of-fold predictions: each came from a model other than the one deployed (trained on a part of "
-    "the data), so no guarantee carries over. For one, hold out data (cv=0.25) or calibrate a fitted model "
-    "(cv='prefit')."
-)
+    """One confidence per sample from a fitted classifier, higher = surer."""
+    method = response_method(estimator, score)
+    return reduce_scores(method, by_class(getattr(estimator, method)(X)), score)
 
 
 class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -106,6 +94,8 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     threshold_: Threshold
     estimator_: Any
+    _default: Any  # the estimator when none is given
+    _instead: str  # the parameter that says what to predict for a rejected sample
 
     def fit(self, X: Array, y: Array, **params: Any) -> Any:
         """Train the estimator and choose the threshold.
@@ -129,9 +119,68 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             loss, confidence = self._out_of_fold(X, y, routed)
         else:
             loss, confidence = self._held_out(X, y, routed)
-        self._copy_facts()
+        for fact in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, fact):
+                setattr(self, fact, getattr(self.estimator_, fact))
         self.threshold_ = self._choose(loss, confidence)
         return self
+
+    def confidence(self, X: Array) -> np.ndarray:
+        """One confidence per sample, higher = surer: what the threshold is compared with."""
+        check_is_fitted(self, "threshold_")
+        return self._confidence(X)
+
+    def predict_selective(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+        """The prediction for every sample, and which of them to accept."""
+        accepted = self.threshold_.accepts(self.confidence(X))
+        return np.asarray(self.estimator_.predict(X)), accepted
+
+    def predict(self, X: Array) -> np.ndarray:
+        """The prediction; where it is not accepted, what was set to stand for it, if anything was."""
+        check_is_fitted(self, "threshold_")
+        instead = getattr(self, self._instead)
+        if instead is None:
+            return np.asarray(self.estimator_.predict(X))
+        if np.ndim(instead):
+            raise InputError(f"{type(self).__name__}: `{self._instead}` must be one label.")
+        prediction, accepted = self.predict_selective(X)
+        kinds = {np.asarray(instead).dtype.kind, prediction.dtype.kind}
+        if len(kinds) == 1 or kinds <= set("iuf"):
+            return np.where(accepted, prediction, instead)
+        result = prediction.astype(object)
+        result[~accepted] = instead
+        return result
+
+    @property
+    def guarantee_(self) -> str | None:
+        """What the threshold promises, in words, or None."""
+        check_is_fitted(self, "threshold_")
+        return self.threshold_.guarantee
+
+    def get_metadata_routing(self) -> Any:
+        """`fit` hands its metadata to the estimator's `fit`."""
+        return MetadataRouter(owner=type(self).__name__).add(
+            estimator=self._base(), method_mapping=MethodMapping().add(caller="fit", callee="fit")
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self._base())
+        tags.input_tags = inner.input_tags
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.target_tags.multi_output, tags.target_tags.single_output = False, True
+        return tags
+
+    def _base(self) -> Any:
+        return self._default() if self.estimator is None else self.estimator
+
+    def _confidence(self, X: Array) -> np.ndarray:
+        raise NotImplementedError
+
+    def _loss(self, prediction: Array, y: Array) -> np.ndarray:
+        raise NotImplementedError
+
+    def _out_of_fold(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
 
     def _kind(self) -> str:
         """What `cv` asks for: "prefit", "share" or "folds"."""
@@ -146,22 +195,20 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             f"{type(self).__name__}: `cv` must be 'prefit', a share in (0, 1) or at least 2 folds, got {cv!r}."
         )
 
-    def _choose(self, loss: np.ndarray, confidence: np.ndarray) -> Threshold:
-        chosen: Threshold = select_threshold(
-            loss, confidence, risk=self.risk, coverage=self.coverage, delta=self.delta, method=self.method
-        )
-        if self._kind() == "folds":
-            return replace(chosen, guarantee=None, note=CROSS_NOTE)
-        return chosen
+    def _choose(self, loss: np.ndarray, confidence: np.ndarray, **options: Any) -> Threshold:
+        asked = {"risk": self.risk, "coverage": self.coverage, "delta": self.delta, "method": self.method}
+        chosen: Threshold = select_threshold(loss, confidence, **asked, **options)
+        return replace(chosen, guarantee=None, note=CROSS_NOTE) if self._kind() == "folds" else chosen
+
+    def _calibrate(self, X: Array, y: Array) -> tuple[np.ndarray, np.ndarray]:
+        return self._loss(self.estimator_.predict(X), y), self._confidence(X)
 
     def _held_out(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """A plain random split: a stratified one would not be a draw from the population."""
-        n = len(y)
-        aligned = {k: v for k, v in routed.items() if hasattr(v, "__len__") and len(v) == n}
+        aligned = {k: v for k, v in routed.items() if hasattr(v, "__len__") and len(v) == len(y)}
         parts = train_test_split(X, y, *aligned.values(), test_size=self.cv, random_state=self.random_state)
         X_train, X_held, y_train, y_held = parts[:4]
-        train_params = {**routed, **dict(zip(aligned, parts[4::2]))}
-        self._train(X_train, y_train, train_params)
+        self._train(X_train, y_train, {**routed, **dict(zip(aligned, parts[4::2]))})
         return self._calibrate(X_held, y_held)
 
     def _train(self, X: Array, y: Array, routed: dict[str, Any]) -> None:
@@ -171,24 +218,8 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self._base())
         self.estimator_ = self.estimator
 
-    def _base(self) -> Any:
-        raise NotImplementedError
-
-    def _calibrate(self, X: Array, y: Array) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
-
-    def _out_of_fold(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
-
-    def _copy_facts(self) -> None:
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
-
     def _routed(self, params: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments of `fit` for the estimator: by metadata routing, or handed on as they are."""
-        from sklearn import get_config
-
         if get_config()["enable_metadata_routing"]:
             fit: dict[str, Any] = process_routing(self, "fit", **params).estimator.fit
             return fit
@@ -196,23 +227,6 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if "sample_weight" in given and not has_fit_parameter(self._base(), "sample_weight"):
             raise TypeError(f"{type(self._base()).__name__}.fit takes no sample_weight.")
         return given
-
-    def get_metadata_routing(self) -> Any:
-        """`fit` hands its metadata to the estimator's `fit`."""
-        return MetadataRouter(owner=type(self).__name__).add(
-            estimator=self._base(), method_mapping=MethodMapping().add(caller="fit", callee="fit")
-        )
-
-    @property
-    def guarantee_(self) -> str | None:
-        """What the threshold promises, in words, or None."""
-        check_is_fitted(self, "threshold_")
-        return self.threshold_.guarantee
-
-
-# classifier ---------------------------------------------------------------------------------------
-#
-# A classifier that says when not to trust it.
 
 
 def _has(name: str) -> Any:
@@ -244,9 +258,14 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     Attributes
     ----------
     threshold_ : Threshold
-    estimator_, classes_ : the fitted classifier and its classes
+        What confidences are compared with; equal ones are accepted together.
+    estimator_, classes_ : classifier, array
+        The fitted classifier and its classes.
     guarantee_ : str or None
+        What the threshold promises, in words.
 
+    Examples
+    --------
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(2000, class_sep=1.0, random_state=0)
     >>> clf = SelectiveClassifier(risk=0.05, cv=0.5, random_state=0).fit(X, y)
@@ -254,6 +273,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     >>> bool(accepted.any()), clf.threshold_.feasible
     (True, True)
     """
+
+    _default, _instead = LogisticRegression, "abstain_label"
 
     def __init__(
         self,
@@ -268,15 +289,9 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         abstain_label: Any = None,
         random_state: Any = None,
     ) -> None:
-        self.estimator = estimator
-        self.score = score
-        self.risk = risk
-        self.coverage = coverage
-        self.delta = delta
-        self.method = method
-        self.cv = cv
-        self.abstain_label = abstain_label
-        self.random_state = random_state
+        self.estimator, self.score = estimator, score
+        self.risk, self.coverage, self.delta, self.method = risk, coverage, delta, method
+        self.cv, self.abstain_label, self.random_state = cv, abstain_label, random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Constructor parameters by name."""
@@ -285,9 +300,6 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
             params |= {f"estimator__{k}": v for k, v in self.estimator.get_params().items()}
         return params
 
-    def _base(self) -> Any:
-        return LogisticRegression() if self.estimator is None else self.estimator
-
     def fit(self, X: Array, y: Array, **params: Any) -> SelectiveClassifier:
         """Train the classifier and choose the threshold on data it was not trained on (see `cv`)."""
         if y is not None:
@@ -295,49 +307,6 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         super().fit(X, y, **params)
         self.classes_ = self.estimator_.classes_
         return self
-
-    def _calibrate(self, X: Array, y: Array) -> tuple[np.ndarray, np.ndarray]:
-        wrong = np.asarray(self.estimator_.predict(X)) != np.asarray(y)
-        return wrong, classifier_confidence(self.estimator_, X, self.__dict__["score"])
-
-    def _out_of_fold(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        self._train(X, y, routed)
-        kind = kind_of(self.estimator_, scores.by_name(self.__dict__["score"]).takes)
-        method = "predict_proba" if kind == "probs" else "decision_function"
-        values = np.asarray(
-            cross_val_predict(self._base(), X, y, cv=self.cv, method=method, params=routed or None)
-        )
-        if values.ndim == 1:
-            values = np.column_stack([np.zeros_like(values), values])
-        predicted = np.unique(np.asarray(y))[np.argmax(values, axis=1)]
-        return predicted != np.asarray(y), reduce_scores(kind, values, self.__dict__["score"])
-
-    def confidence(self, X: Array) -> np.ndarray:
-        """One confidence per sample, higher = surer: what the threshold is compared with."""
-        check_is_fitted(self, "threshold_")
-        return classifier_confidence(self.estimator_, X, self.__dict__["score"])
-
-    def predict_selective(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
-        """The prediction for every sample, and which of them to accept."""
-        accepted = self.threshold_.accepts(self.confidence(X))
-        return np.asarray(self.estimator_.predict(X)), accepted
-
-    def predict(self, X: Array) -> np.ndarray:
-        """The prediction; `abstain_label` where it is not accepted, if one was set."""
-        check_is_fitted(self, "threshold_")
-        if self.abstain_label is None:
-            return np.asarray(self.estimator_.predict(X))
-        prediction, accepted = self.predict_selective(X)
-        label = np.asarray(self.abstain_label)
-        if label.ndim:
-            raise InputError("SelectiveClassifier: `abstain_label` must be one label.")
-        same = label.dtype.kind == prediction.dtype.kind or {label.dtype.kind, prediction.dtype.kind} <= set(
-            "iuf"
-        )
-        result = np.where(accepted, prediction, label) if same else prediction.astype(object)
-        if not same:
-            result[~accepted] = self.abstain_label
-        return result
 
     @_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Array) -> np.ndarray:
@@ -358,28 +327,30 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         A threshold that accepts little makes this high: choose models by `aurc_scorer`, not by this.
         """
         prediction, accepted = self.predict_selective(X)
-        weight = (
-            np.ones(len(accepted)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        )
+        weight = np.ones(len(accepted)) if sample_weight is None else np.asarray(sample_weight, np.float64)
         mass = float(weight[accepted].sum())
         right = prediction[accepted] == np.asarray(y)[accepted]
         return float((weight[accepted] * right).sum() / mass) if mass > 0 else 0.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(self._base())
-        tags.input_tags = inner.input_tags
-        tags.classifier_tags = inner.classifier_tags
         tags.classifier_tags.multi_label = False
         return tags
 
+    def _confidence(self, X: Array) -> np.ndarray:
+        return classifier_confidence(self.estimator_, X, self.__dict__["score"])
 
-# regressor ----------------------------------------------------------------------------------------
-#
-# A regressor that says when not to trust it.
+    def _loss(self, prediction: Array, y: Array) -> np.ndarray:
+        return np.asarray(prediction) != np.asarray(y)
 
-
-_FOLDS = 5
+    def _out_of_fold(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        self._train(X, y, routed)
+        score = self.__dict__["score"]
+        method = response_method(self.estimator_, score)
+        options = {"cv": self.cv, "method": method, "params": routed or None}
+        values = by_class(cross_val_predict(self._base(), X, y, **options))
+        predicted = np.unique(np.asarray(y))[np.argmax(values, axis=1)]
+        return self._loss(predicted, y), reduce_scores(method, values, score)
 
 
 class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
@@ -401,6 +372,17 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     abstain_value : float, optional
         What `predict` says for a rejected sample (NaN, say); without it `predict` never abstains.
 
+    Attributes
+    ----------
+    threshold_ : Threshold
+        What confidences are compared with; equal ones are accepted together.
+    estimator_, error_model_ : regressor
+        The fitted regressor, and that of its error (None with "std").
+    guarantee_ : str or None
+        What the threshold promises, in words.
+
+    Examples
+    --------
     >>> from sklearn.datasets import make_regression
     >>> X, y = make_regression(600, 5, noise=10.0, random_state=0)
     >>> reg = SelectiveRegressor(coverage=0.5, cv=0.5, random_state=0).fit(X, y)
@@ -408,6 +390,8 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     >>> bool(0.4 < accepted.mean() < 0.75)
     True
     """
+
+    _default, _instead = LinearRegression, "abstain_value"
 
     def __init__(
         self,
@@ -423,19 +407,9 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         abstain_value: float | None = None,
         random_state: Any = None,
     ) -> None:
-        self.estimator = estimator
-        self.uncertainty = uncertainty
-        self.tolerance = tolerance
-        self.risk = risk
-        self.coverage = coverage
-        self.delta = delta
-        self.method = method
-        self.cv = cv
-        self.abstain_value = abstain_value
-        self.random_state = random_state
-
-    def _base(self) -> Any:
-        return LinearRegression() if self.estimator is None else self.estimator
+        self.estimator, self.uncertainty, self.tolerance = estimator, uncertainty, tolerance
+        self.risk, self.coverage, self.delta, self.method = risk, coverage, delta, method
+        self.cv, self.abstain_value, self.random_state = cv, abstain_value, random_state
 
     def fit(self, X: Array, y: Array, **params: Any) -> SelectiveRegressor:
         """Train the regressor and its error model, choose the threshold on data neither was trained on."""
@@ -455,16 +429,21 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         super().fit(X, y, **params)
         return self
 
+    def _confidence(self, X: Array) -> np.ndarray:
+        """Minus the expected absolute error."""
+        if self.error_model_ is not None:
+            return -np.asarray(self.error_model_.predict(X), dtype=np.float64)
+        if isinstance(self.uncertainty, str):
+            return -np.asarray(self.estimator_.predict(X, return_std=True)[1], dtype=np.float64)
+        return np.zeros(len(np.asarray(self.estimator_.predict(X))))
+
     def _error_model(self) -> Any:
         return clone(self._base() if self.uncertainty is None else self.uncertainty)
 
     def _train(self, X: Array, y: Array, routed: dict[str, Any]) -> None:
         super()._train(X, y, routed)
-        if isinstance(self.uncertainty, str):
-            self.error_model_ = None
-            return
         folds = min(_FOLDS, len(y))
-        if folds < 2:
+        if isinstance(self.uncertainty, str) or folds < 2:
             self.error_model_ = None
             return
         outside = cross_val_predict(self._base(), X, y, cv=folds, params=routed or None)
@@ -481,63 +460,21 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
             check_is_fitted(self.uncertainty)
         self.error_model_ = None if isinstance(self.uncertainty, str) else self.uncertainty
 
-    def _calibrate(self, X: Array, y: Array) -> tuple[np.ndarray, np.ndarray]:
-        error = np.abs(np.asarray(self.estimator_.predict(X)) - np.asarray(y))
-        return self._loss(error), self._confidence(X)
-
     def _out_of_fold(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         self._train(X, y, routed)
         if self.error_model_ is None:
             outside = cross_val_predict(self._base(), X, y, cv=self.cv, params=routed or None)
-            return self._loss(np.abs(np.asarray(outside) - np.asarray(y))), self._confidence(X)
+            return self._loss(outside, y), self._confidence(X)
         guessed = cross_val_predict(self._error_model(), X, self.residuals_, cv=self.cv)
-        return self._loss(self.residuals_), -np.asarray(guessed, dtype=np.float64)
+        return self._loss(self.residuals_, np.zeros(())), -np.asarray(guessed, dtype=np.float64)
 
-    def _loss(self, error: np.ndarray) -> np.ndarray:
+    def _loss(self, prediction: Array, y: Array) -> np.ndarray:
+        error = np.abs(np.asarray(prediction) - np.asarray(y))
         return error if self.tolerance is None else error > self.tolerance
 
-    def _choose(self, loss: np.ndarray, confidence: np.ndarray) -> Threshold:
+    def _choose(self, loss: np.ndarray, confidence: np.ndarray, **options: Any) -> Threshold:
         if self.tolerance is not None:
             return super()._choose(loss, confidence)
         top = max(float(loss.max()), np.finfo(float).tiny)
-        found: Threshold = select_threshold(
-            loss, confidence, coverage=self.coverage, delta=self.delta, method=self.method, bounded=(0.0, top)
-        )
-        # the bound was read off the data, so the limit it gives is none
-        if self._kind() == "folds":
-            return replace(found, risk_upper=None, guarantee=None, note=CROSS_NOTE)
-        return replace(found, risk_upper=None)
-
-    def _confidence(self, X: Array) -> np.ndarray:
-        if self.error_model_ is None:
-            if not isinstance(self.uncertainty, str):
-                return np.zeros(len(np.asarray(self.estimator_.predict(X))))
-            return -np.asarray(self.estimator_.predict(X, return_std=True)[1], dtype=np.float64)
-        return -np.asarray(self.error_model_.predict(X), dtype=np.float64)
-
-    def confidence(self, X: Array) -> np.ndarray:
-        """Minus the expected absolute error: higher = surer."""
-        check_is_fitted(self, "threshold_")
-        return self._confidence(X)
-
-    def predict_selective(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
-        """The prediction for every sample, and which of them to accept."""
-        accepted = self.threshold_.accepts(self.confidence(X))
-        return np.asarray(self.estimator_.predict(X)), accepted
-
-    def predict(self, X: Array) -> np.ndarray:
-        """The prediction; `abstain_value` where it is not accepted, if one was set."""
-        check_is_fitted(self, "threshold_")
-        if self.abstain_value is None:
-            return np.asarray(self.estimator_.predict(X))
-        value, accepted = self.predict_selective(X)
-        return np.where(accepted, value, self.abstain_value)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self._base())
-        tags.input_tags = inner.input_tags
-        tags.regressor_tags = inner.regressor_tags
-        tags.target_tags.multi_output = False
-        tags.target_tags.single_output = True
-        return tags
+        # this bound is read off the data, so the limit on the risk that it gives is none
+        return replace(super()._choose(loss, confidence, bounded=(0.0, top)), risk_upper=None)

@@ -9,18 +9,11 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_choice
-from abstain.core.estimators import ESTIMATORS, Estimator, harmonic_difference, row_weights
-from abstain.core.rows import Rows
+from abstain.core.estimators import ESTIMATORS, Estimator, harmonic_difference, weight_of_rank
 from abstain.errors import InputError
 
-# series -------------------------------------------------------------------------------------------
-#
-# The three sums behind the paper's propositions, in forms that stay accurate up to n = 1e7 and beyond.
-#
-# The paper states its biases as binomial sums of n terms; each equals one of the functions below, whose cost
-# does not depend on n and whose terms do not cancel.
-
-
+# The paper states its biases as binomial sums of n terms. Each equals one of the three functions below (`power_tail`,
+# `mean_log_gap`, `inverse_square_difference`), whose cost does not depend on n and whose terms do not cancel.
 _FROM = 32  # from here on eight terms of the asymptotic series are exact to double precision
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B_2, B_4, ... B_16
 
@@ -65,15 +58,10 @@ def mean_log_gap(chance: np.ndarray, trials: np.ndarray) -> np.ndarray:
     :math:`\int_0^\infty h(t)\, e^{-t} (1 - q(1-e^{-t}))^m dt` with :math:`h(t) = 1/(1-e^{-t}) - 1/t`. The
     integrand is positive and smooth, and the double-exponential rule below takes it to near 1e-14.
     """
-    chance, trials = np.broadcast_arrays(
-        np.asarray(chance, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    )
-    flat_q, flat_m = chance.reshape(-1), trials.reshape(-1)
-    values = np.empty_like(flat_q)
-    for at in range(0, len(flat_q), 2048):  # bounded memory
-        part = slice(at, at + 2048)
-        values[part] = _double_exponential(flat_q[part, None], flat_m[part, None])
-    return values.reshape(chance.shape)
+    chance, trials = np.broadcast_arrays(np.asarray(chance, np.float64), np.asarray(trials, np.float64))
+    pieces = np.arange(2048, chance.size, 2048)  # bounded memory
+    parts = zip(np.split(chance.reshape(-1, 1), pieces), np.split(trials.reshape(-1, 1), pieces))
+    return np.concatenate([_double_exponential(q, m) for q, m in parts]).reshape(chance.shape)
 
 
 def _double_exponential(q: np.ndarray, m: np.ndarray) -> np.ndarray:
@@ -101,25 +89,12 @@ def inverse_square_difference(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     gap = (b - a) * u * v  # 1/a - 1/b
     # psi'(z+1) = 1/z - 1/(2z^2) + sum_k B_2k / z^(2k+1)
     total = np.zeros_like(gap)
-    for k in range(5, 0, -1):
-        total = total + _BERNOULLI[k - 1] * _power_quotient(u, v, 2 * k + 1)
+    for k in range(5, 0, -1):  # (u^p - v^p) / (u - v), p = 2k + 1, as a sum of positive terms
+        total = total + _BERNOULLI[k - 1] * sum(u ** (2 * k - j) * v**j for j in range(2 * k + 1))
     total = gap * (1 - (u + v) / 2 + total)
     for k in range(_FROM, 0, -1):
         total = total + np.where((k > low) & (k <= high), 1.0 / (k * k), 0.0)
     return np.asarray(total)
-
-
-def _power_quotient(u: np.ndarray, v: np.ndarray, power: int) -> np.ndarray:
-    """(u^p - v^p) / (u - v), as a sum of positive terms."""
-    total = np.zeros_like(u)
-    for j in range(power):
-        total = total + u ** (power - 1 - j) * v**j
-    return total
-
-
-# weights ------------------------------------------------------------------------------------------
-#
-# Bias and mean squared error of the rank weights, as the paper's propositions state them.
 
 
 def check_size(name: str, n: Any) -> np.ndarray:
@@ -130,12 +105,14 @@ def check_size(name: str, n: Any) -> np.ndarray:
     return size
 
 
-def _check_beta(name: str, beta: Array, *, closed: bool) -> np.ndarray:
+def _checked(name: str, beta: Array, n: Array, estimator: str, below_one: bool = False) -> Any:
+    """Population rank percentiles and sample sizes, as arrays."""
+    check_choice(name, "estimator", estimator, ESTIMATORS)
     value = np.asarray(beta, dtype=np.float64)
-    if not np.all((value >= 0) & ((value <= 1) if closed else (value < 1))):
-        why = "" if closed else " At 1 the population weight -ln(1-beta) is infinite."
-        raise InputError(f"{name}: `beta` must lie in [0, 1{']' if closed else ')'}, got {beta!r}.{why}")
-    return value
+    if not np.all((value >= 0) & ((value < 1) if below_one else (value <= 1))):
+        why = " At 1 the population weight -ln(1-beta) is infinite." if below_one else ""
+        raise InputError(f"{name}: `beta` must lie in [0, 1{')' if below_one else ']'}, got {beta!r}.{why}")
+    return value, check_size(name, n)
 
 
 def _plain(value: np.ndarray) -> Any:
@@ -143,12 +120,26 @@ def _plain(value: np.ndarray) -> Any:
 
 
 def population_weight(beta: Array, /) -> Any:
-    r"""Weight of the population's rank percentile: :math:`\alpha(\beta) = -\ln(1-\beta)` (Proposition 1).
+    r"""Weight of the population's rank percentile (Proposition 1).
 
+    .. math:: \alpha(\beta) = -\ln(1-\beta)
+
+    Parameters
+    ----------
+    beta : array in [0, 1)
+        The share of the population that is less confident.
+
+    Returns
+    -------
+    float or array
+
+    Examples
+    --------
     >>> round(population_weight(0.5), 6)
     0.693147
     """
-    return _plain(-np.log1p(-_check_beta("population_weight", beta, closed=False)))
+    beta, _ = _checked("population_weight", beta, 1, "harmonic", below_one=True)
+    return _plain(-np.log1p(-beta))
 
 
 def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
@@ -157,15 +148,22 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
     .. math:: E[\hat\alpha \mid \beta] + \ln(1-\beta)
 
     harmonic :math:`1/n - \sum_{k\ge n}\beta^k/k`; loo :math:`-\sum_{k\ge n}\beta^k/k`; sele
-    :math:`\beta + (1-\beta)/n + \ln(1-\beta)`; log is harmonic less :math:`E[c(K+1)] - c(n+1)`, K ~ Bin(n-1,
-    1-beta),
-    :math:`c(z) = \ln z - \psi(z)`. These equal the paper's binomial sums, at a cost that does not grow with
-    n.
+    :math:`\beta + (1-\beta)/n + \ln(1-\beta)`; log is harmonic less :math:`E[c(K+1)] - c(n+1)`, K ~ Bin(n-1, 1-beta),
+    :math:`c(z) = \ln z - \psi(z)`. These equal the paper's binomial sums, at a cost that does not grow with n.
+    Confidence is taken to have no ties.
 
     Parameters
     ----------
     beta : array in [0, 1)
-    n : whole number(s), at least 1; broadcast against `beta`
+        The share of the population that is less confident.
+    n : array of whole numbers, at least 1
+        Sample sizes; broadcast against `beta`.
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights.
+
+    Returns
+    -------
+    float or array
 
     Examples
     --------
@@ -174,14 +172,12 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
     >>> bool(abs(weight_bias(0.999999, 10_000_000) - 1e-7) < 1e-5)
     True
     """
-    check_choice("weight_bias", "estimator", estimator, ESTIMATORS)
-    beta, n = _check_beta("weight_bias", beta, closed=False), check_size("weight_bias", n)
+    beta, n = _checked("weight_bias", beta, n, estimator, below_one=True)
     return _plain(bias_given(beta, 1 - beta, n, estimator))
 
 
 def bias_given(beta: np.ndarray, above: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
-    """The bias, from beta and `above` = 1 - beta (given apart, so that it may be smaller than rounding
-    allows)."""
+    """The bias, from beta and `above` = 1 - beta (given apart, so that it may be smaller than rounding allows)."""
     if estimator in ("sele", "2sele"):
         mean = (beta + above / n) * (2 if estimator == "2sele" else 1)
         return np.asarray(mean + np.log(above))
@@ -194,124 +190,210 @@ def bias_given(beta: np.ndarray, above: np.ndarray, n: np.ndarray, estimator: st
 
 
 def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
-    r"""Mean weight of a sample given beta, :math:`E[\hat\alpha \mid \beta]`, for beta in [0, 1].
+    r"""Mean weight of a sample given its population rank percentile.
 
+    .. math:: E[\hat\alpha \mid \beta]
+
+    Parameters
+    ----------
+    beta : array in [0, 1]
+        The share of the population that is less confident.
+    n : array of whole numbers, at least 1
+        Sample sizes; broadcast against `beta`.
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights.
+
+    Returns
+    -------
+    float or array
+
+    Examples
+    --------
     >>> round(expected_weight(1.0, 3), 6)  # always on top: 1 + 1/2 + 1/3
     1.833333
     """
-    check_choice("expected_weight", "estimator", estimator, ESTIMATORS)
-    beta, n = _check_beta("expected_weight", beta, closed=True), check_size("expected_weight", n)
+    beta, n = _checked("expected_weight", beta, n, estimator)
     inside = np.where(beta < 1, beta, 0.0)
     value = bias_given(inside, 1 - inside, n, estimator) - np.log1p(-inside)
-    return _plain(np.where(beta < 1, value, _weight_of(n, n, estimator)))
+    return _plain(np.where(beta < 1, value, weight_of_rank(n, n, estimator)))
 
 
-def _weight_of(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
-    """The weights of `core` at these ranks: each rank a block of one, with n - rank samples above it."""
-    rank, n = np.broadcast_arrays(rank, n)
-    one, none = np.ones_like(rank), np.zeros_like(rank)
-    return np.asarray(row_weights(Rows(one, none, n - rank + 1, none, n), estimator, "expected"))
+def _squared_bias(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
+    return (weight_of_rank(rank, n, estimator) - weight_of_rank(rank, n, "harmonic")) ** 2
 
 
 def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
-    r"""Mean squared error of the weight of rank r (1 least confident), over beta ~ Beta(r, n+1-r); lower is
-    better.
+    r"""Mean squared error of the weight of rank r, over beta ~ Beta(r, n+1-r); lower is better.
 
     .. math:: \psi'(n+1-r) - \psi'(n+1) + (\hat\alpha_r - (H_n - H_{n-r}))^2
 
     The first part is the variance of -ln(1-beta), the second the squared bias, which is 0 for "harmonic".
 
+    Parameters
+    ----------
+    rank : array of whole numbers, 1 to n
+        1 is the least confident; no ties.
+    n : array of whole numbers, at least 1
+        Sample sizes; broadcast against `rank`.
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights.
+
+    Returns
+    -------
+    float or array
+
+    Examples
+    --------
     >>> round(weight_mse(1, 2), 6)  # 1/2^2
     0.25
     """
     check_choice("weight_mse", "estimator", estimator, ESTIMATORS)
-    n = check_size("weight_mse", n)
-    rank = np.asarray(rank, dtype=np.float64)
+    n, rank = check_size("weight_mse", n), np.asarray(rank, dtype=np.float64)
     if not np.all((rank >= 1) & (rank <= n) & (np.floor(rank) == rank)):
         raise InputError("weight_mse: `rank` must be a whole number from 1 (least confident) to n.")
     variance = inverse_square_difference(n - rank, n)
-    if estimator == "harmonic":
-        return _plain(variance)
-    return _plain(variance + (_weight_of(rank, n, estimator) - _weight_of(rank, n, "harmonic")) ** 2)
+    return _plain(variance if estimator == "harmonic" else variance + _squared_bias(rank, n, estimator))
 
 
 def mse_order(beta: Array, n: Array, /) -> Any:
-    r"""The order of both MSEs, :math:`\beta / (n(1-\beta) + 1)`: harmonic and log stay within constants of
-    it.
+    r"""The order of both mean squared errors: harmonic and log stay within constants of it.
 
+    .. math:: \beta / (n(1-\beta) + 1)
+
+    Parameters
+    ----------
+    beta : array in [0, 1]
+        The share of the population that is less confident.
+    n : array of whole numbers, at least 1
+        Sample sizes; broadcast against `beta`.
+
+    Returns
+    -------
+    float or array
+
+    Examples
+    --------
     >>> mse_order(0.5, 2)
     0.25
     """
-    beta, n = _check_beta("mse_order", beta, closed=True), check_size("mse_order", n)
+    beta, n = _checked("mse_order", beta, n, "harmonic")
     return _plain(beta / (n * (1 - beta) + 1))
 
 
 def mean_mse_order(n: Array, /) -> Any:
-    r"""Average of `mse_order` over beta: :math:`(n+1)\ln(n+1)/n^2 - 1/n`, which is O(ln n / n).
+    r"""Average of `mse_order` over beta, which is O(ln n / n).
 
+    .. math:: (n+1)\ln(n+1)/n^2 - 1/n
+
+    Parameters
+    ----------
+    n : array of whole numbers, at least 1
+        Sample sizes.
+
+    Returns
+    -------
+    float or array
+
+    Examples
+    --------
     >>> round(mean_mse_order(1), 6)  # 2 ln 2 - 1
     0.386294
     """
     n = check_size("mean_mse_order", n)
-    # (n+1) ln(n+1) / n^2 - 1/n loses nothing to cancellation: the first part is at least 1.38 times the
-    # second
+    # the difference loses nothing to cancellation: its first part is at least 1.38 times its second
     return _plain((n + 1) * np.log1p(n) / n**2 - 1 / n)
 
 
 def mean_weight_mse(n: int, /, *, estimator: Estimator = "harmonic") -> float:
     r"""Average over ranks of the weights' mean squared error; exactly :math:`H_n/n` for "harmonic".
 
+    .. math:: \frac1n \sum_r \mathrm{MSE}(\hat\alpha_r)
+
+    Parameters
+    ----------
+    n : int
+        Sample size.
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> mean_weight_mse(2)  # (1 + 1/2) / 2
     0.75
     """
     check_choice("mean_weight_mse", "estimator", estimator, ESTIMATORS)
-    size = float(check_size("mean_weight_mse", n))
-    total = float(harmonic_difference(np, np.asarray(0.0), np.asarray(size)))
-    if estimator != "harmonic":
-        for at in range(1, int(size) + 1, 1 << 20):
-            rank = np.arange(at, min(at + (1 << 20), int(size) + 1), dtype=np.float64)
-            total += float(
-                np.sum((_weight_of(rank, np.asarray(size), estimator) - _harmonic(rank, size)) ** 2)
-            )
-    return total / size
-
-
-def _harmonic(rank: np.ndarray, n: float) -> np.ndarray:
-    return _weight_of(rank, np.asarray(n), "harmonic")
+    size = check_size("mean_weight_mse", n)
+    total = float(harmonic_difference(np, np.asarray(0.0), size))
+    for at in range(1, 1 if estimator == "harmonic" else int(size) + 1, 1 << 20):
+        rank = np.arange(at, min(at + (1 << 20), int(size) + 1), dtype=np.float64)
+        total += float(np.sum(_squared_bias(rank, size, estimator)))
+    return total / float(size)
 
 
 @dataclass(frozen=True)
 class MonteCarloWeights:
-    """Weights of ranks 1 ... n averaged over `draws` draws, and the standard error of each average."""
+    """Weights of ranks 1 ... n averaged over many draws; made by `monte_carlo_weights`.
+
+    Attributes
+    ----------
+    mean, standard_error : array of shape (n,)
+        The average of each rank's weight, and its standard error.
+    draws : int
+        How many were averaged.
+
+    Examples
+    --------
+    >>> len(monte_carlo_weights(3, draws=10, rng=0).standard_error)
+    3
+    """
 
     mean: np.ndarray
     standard_error: np.ndarray
     draws: int
 
     def __repr__(self) -> str:
-        return (
-            f"MonteCarloWeights(n = {len(self.mean)}, {self.draws} draws, "
-            f"top weight {self.mean[-1]:.4g} +- {self.standard_error[-1]:.2g})"
-        )
+        top = f"top weight {self.mean[-1]:.4g} +- {self.standard_error[-1]:.2g}"
+        return f"MonteCarloWeights(n = {len(self.mean)}, {self.draws} draws, {top})"
 
 
 def monte_carlo_weights(n: int, /, *, draws: int, rng: int | np.random.Generator) -> MonteCarloWeights:
-    r"""The paper's Monte-Carlo route: draw n uniforms, sort, take :math:`-\ln(1-\beta_{(r)})`, average.
+    r"""The paper's Monte-Carlo route: draw n uniforms, sort, transform, average.
 
-    The average tends to the harmonic weights :math:`H_n - H_{n-r}`, since the r-th uniform is Beta(r, n+1-r).
+    .. math:: \frac1D \sum_d -\ln(1-\beta_{(r)}^d) \to H_n - H_{n-r}
 
+    The average tends to the harmonic weights, since the r-th uniform is Beta(r, n+1-r).
+
+    Parameters
+    ----------
+    n : int
+        Sample size.
+    draws : int
+        D above.
+    rng : int or numpy.random.Generator
+        Seed or generator.
+
+    Returns
+    -------
+    MonteCarloWeights
+        The mean of each rank's weight with its standard error.
+
+    Examples
+    --------
     >>> monte_carlo_weights(3, draws=20_000, rng=0).mean.round(1).tolist()
     [0.3, 0.8, 1.8]
     """
     check_size("monte_carlo_weights", [n, draws])
     generator = np.random.default_rng(rng)
     total, squares = np.zeros(n), np.zeros(n)
-    batch = max(1, (1 << 22) // n)
-    for at in range(0, draws, batch):
-        beta = np.sort(generator.random((min(batch, draws - at), n)), axis=-1)
-        alpha = -np.log1p(-beta)
+    at_once = max(1, (1 << 22) // n)
+    for at in range(0, draws, at_once):
+        alpha = -np.log1p(-np.sort(generator.random((min(at_once, draws - at), n)), axis=-1))
         total += alpha.sum(axis=0)
         squares += (alpha * alpha).sum(axis=0)
     mean = total / draws
-    spread = np.maximum(squares / draws - mean * mean, 0.0)
-    return MonteCarloWeights(mean, np.sqrt(spread / max(draws - 1, 1)), draws)
+    variance = np.maximum(squares / draws - mean * mean, 0.0)
+    return MonteCarloWeights(mean, np.sqrt(variance / max(draws - 1, 1)), draws)

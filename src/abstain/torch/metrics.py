@@ -20,7 +20,7 @@ from abstain import losses, scores
 from abstain._arrays import Array
 from abstain._check import check_choice, check_fraction, check_nonnegative
 from abstain.core import bins as core_bins
-from abstain.core.bins import BinMap, Bins, Certified
+from abstain.core.bins import BinMap, Bins, Bracket
 from abstain.core.estimators import ESTIMATORS, TIES, area, zero_one_oracle_rows
 from abstain.errors import (
     AbstainWarning,
@@ -204,11 +204,11 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
             return self._exact(*self._samples())
         return self._binned(self._table()).estimate
 
-    def compute_bounds(self) -> Certified:
+    def compute_bounds(self) -> Bracket:
         """Estimate with certified lower and upper bounds; of an exact metric all three are the same."""
         if self.thresholds is None:
             value = self.compute()
-            return Certified(value, value, value)
+            return Bracket(value, value, value)
         return self._synced(lambda: self._binned(self._table()))
 
     def compute_with_interval(self, level: float = 0.95, **options: Any) -> Interval:
@@ -237,7 +237,7 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
     def _exact(self, loss: Array, confidence: Array) -> Array:
         return getattr(functional, self.function)(loss, confidence, **self._options)
 
-    def _binned(self, table: Bins) -> Certified:
+    def _binned(self, table: Bins) -> Bracket:
         """The metric of binned samples, with its bounds; these need a largest possible loss."""
         finish = getattr(core_bins, self.function)
         return finish(table, *self._options.values(), self.reader.loss.upper)
@@ -297,7 +297,7 @@ class _Area(SelectiveMetric):
             )
         self.estimator, self.ties = estimator, ties
 
-    def _binned(self, table: Bins) -> Certified:
+    def _binned(self, table: Bins) -> Bracket:
         return core_bins.aurc(table, self.reader.loss.upper)
 
 
@@ -351,7 +351,7 @@ class EAURC(_Area):
 
     function = "e_aurc"
 
-    def _binned(self, table: Bins) -> Certified:
+    def _binned(self, table: Bins) -> Bracket:
         best, _ = self._best_and_risk(table)
         return _each(core_bins.aurc(table, 1.0), lambda x: x - best)
 
@@ -388,7 +388,7 @@ class NAURC(EAURC):
 
     function = "naurc"
 
-    def _binned(self, table: Bins) -> Certified:
+    def _binned(self, table: Bins) -> Bracket:
         best, risk = self._best_and_risk(table)
         room = risk - best
         if room <= 1e-14 * risk:  # all right or all wrong: no ordering is better than another
@@ -518,17 +518,17 @@ class FailureAUROC(SelectiveMetric):
             return _undefined(confidence)
         return functional.auroc(loss, confidence)
 
-    def _binned(self, table: Bins) -> Certified:
+    def _binned(self, table: Bins) -> Bracket:
         mass, errors = core_bins.total(table)
         if not 0 < float(errors) < float(mass):
             value = _undefined(mass)
-            return Certified(value, value, value)
+            return Bracket(value, value, value)
         return core_bins.auroc(table)
 
 
-def _each(value: Certified, work: Callable[[Array], Array]) -> Certified:
+def _each(value: Bracket, work: Callable[[Array], Array]) -> Bracket:
     """An increasing function of a certified number."""
-    return Certified(*(None if x is None else work(x) for x in value))
+    return Bracket(*(None if x is None else work(x) for x in value))
 
 
 def _undefined(like: Array) -> Array:

@@ -1,0 +1,94 @@
+"""One vocabulary: a flag is the argument of the Python function with dashes, a role of a column is an argument."""
+
+from __future__ import annotations
+
+import inspect
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import abstain
+from abstain.cli import cli
+from abstain.errors import InputError
+from abstain.formats import ROLES, Limits, read_predictions
+from abstain.report import gather, page
+
+READING = {"column", "as"} | {"labels", "classes", "format", "memory"}
+OUTPUT = {"json", "csv", "latex", "quiet", "output"}
+OWN = {  # flags that say how the command works, not what is computed
+    "evaluate": {"preview", "engine"},
+    "compare": {"names", "engine", "unpaired"},
+    "threshold": {"score", "save", "check", "loss"},
+    "report": {"names", "open"},
+}
+FUNCTIONS = {
+    "evaluate": [abstain.evaluate],
+    "compare": [abstain.compare],
+    "threshold": [abstain.select_threshold],
+    "report": [gather, page],
+}
+
+
+def flags(name: str) -> set[str]:
+    """The first spelling of each flag."""
+    command = cli.get_command(click.Context(cli), name)
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    return {next(o for o in p.opts if o.startswith("--")).removeprefix("--") for p in options}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_flag_is_an_argument_with_dashes(name):
+    arguments = {a for f in FUNCTIONS[name] for a in inspect.signature(f).parameters}
+    asked = {flag.replace("-", "_") for flag in flags(name) - READING - OUTPUT - OWN[name]}
+    assert asked
+    assert asked <= arguments
+
+
+def test_flags_for_reading_are_arguments_too():
+    arguments = {*inspect.signature(read_predictions).parameters, *Limits.__dataclass_fields__}
+    assert flags("convert") == READING
+    assert READING - {"column", "as"} <= arguments  # columns=, kind=
+
+
+def test_roles_are_arguments_of_evaluate_or_what_these_are_made_from():
+    made_from = {"prediction", "correct", "error", "classes"}
+    assert set(ROLES) - made_from <= set(inspect.signature(abstain.evaluate).parameters)
+
+
+@pytest.fixture
+def table(tmp_path):
+    rows = [f"{k % 5 != 0:d},{k / 60},{'ab'[k % 2]},{1 + k % 3}" for k in range(60)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["right,sure,kind,mass", *rows]))
+    return str(path)
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(cli, list(arguments), prog_name="abstain")
+
+
+def test_a_role_may_be_spelled_as_a_column_is(table):
+    new = ["-c", "correct=right", "-c", "confidence=sure", "-c", "groups=kind", "-c", "sample_weight=mass"]
+    old = ["-c", "is_correct=right", "-c", "conf=sure", "-c", "group=kind", "-c", "weight=mass"]
+    found = [run("evaluate", table, "--metrics", "aurc", "--json", *how) for how in (new, old)]
+    assert [f.exit_code for f in found] == [0, 0]
+    assert found[0].output == found[1].output
+    assert '"group": "a"' in found[0].output
+
+
+def test_old_spellings_of_flags(table):
+    columns = ["-c", "correct=right", "-c", "confidence=sure", "-c", "groups=kind"]
+    ask = ["threshold", table, "--risk", "0.9", "--csv", *columns]
+    assert run(*ask, "--groups").output == run(*ask, "--per-group").output
+    assert run(*ask, "--groups").output.count("\n") == 3
+    for flag in ("--memory", "--max-memory"):
+        refused = run("evaluate", table, *columns, "--engine", "memory", flag, "1kB")
+        assert refused.exit_code == 3
+        assert "raise the limit with --memory" in refused.output
+
+
+def test_an_unknown_role_is_refused_in_python_as_on_the_command_line(table):
+    with pytest.raises(InputError, match="role must be one of logits, probs, labels"):
+        read_predictions(table, columns={"colour": "kind"})
+    assert run("evaluate", table, "-c", "colour=kind").exit_code == 2
