@@ -141,7 +141,7 @@ def compared_by_files(
     weight = {key: columns[0][key] for key in ("sample_weight",) if key in columns[0]}
     (one, path), (two, other) = files.items()
     sides: dict[str, Any] = {"first": first, "second": second, "other": other, "names": (one, two)}
-    means = {"memory": how.memory, "level": level}
+    means: dict[str, Any] = {"memory": how.memory, "level": level}
     return engine.compare(path, **sides, **means, **weight, **dict(asked.options)), []
 
 
