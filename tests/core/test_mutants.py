@@ -118,9 +118,9 @@ THRESHOLDS = {
         "tests/thresholds/test_select.py::test_conformal_leaves_room_for_the_sample_to_come",
     ),
     "coverage of one sample too many": (
-        "thresholds/calibration.py",
-        "betainc(ends, np.maximum(cal.n - ends + 1, 1)",
-        "betainc(ends + 1, np.maximum(cal.n - ends + 1, 1)",
+        "thresholds/testing.py",
+        "betainc(accepted, np.maximum(n - accepted + 1, 1)",
+        "betainc(accepted + 1, np.maximum(n - accepted + 1, 1)",
         "tests/thresholds/test_select.py::test_coverage_with_probability_is_a_sum_of_binomial_terms",
     ),
     "each group at full delta": (

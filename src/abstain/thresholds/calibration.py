@@ -250,9 +250,7 @@ def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Selec
     if delta is None:
         enough = reaches(cal.coverage(ends), coverage)
     else:
-        from scipy.special import betainc
-
-        enough = betainc(ends, np.maximum(cal.n - ends + 1, 1), coverage) <= delta
+        enough = testing.coverage_p_value(ends, cal.n, coverage) <= delta
     if not enough.any():
         return _curve(cal, ends == cal.n, ends)._replace(value=-math.inf)
     return _curve(cal, np.arange(len(ends)) == np.argmax(enough), ends)

@@ -249,6 +249,20 @@ def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None =
     )
 
 
+def coverage_p_value(accepted: np.ndarray, n: int, coverage: float) -> np.ndarray:
+    """Of "a threshold at the k-th largest confidence of n accepts a smaller share": P(Beta(k, n - k + 1) <= c)."""
+    from scipy.special import betainc
+
+    return np.asarray(betainc(accepted, np.maximum(n - accepted + 1, 1), coverage))
+
+
+def drift_p_value(gap: float, n: int, m: int) -> float:
+    """Kolmogorov-Smirnov (asymptotic law) of "n and m samples come from one law", by the largest gap of shares."""
+    from scipy.special import kolmogorov
+
+    return float(kolmogorov(math.sqrt(n * m / (n + m)) * gap))
+
+
 def least_p_value(count: np.ndarray, risk: float) -> np.ndarray:
     """The p-value of that many samples without any loss: (1 - r)^N."""
     return np.asarray((1 - risk) ** count) if risk < 1 else np.where(count > 0, 0.0, 1.0)
