@@ -271,8 +271,21 @@ def _difference(
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss: call it with logits (or `probs=`) and labels. upper: its largest possible value, None if there
-    is none.
+    """A loss: call it with logits (or `probs=`) and labels.
+
+    Parameters
+    ----------
+    name, label : str
+        In code and in pictures.
+    function : callable
+        From logits (or `probs=`) and labels to one loss per sample.
+    upper : float or None
+        Its largest possible value, None if there is none.
+
+    Examples
+    --------
+    >>> by_name("zero_one")([[2.0, 1.0], [0.0, 3.0]], [0, 0]).tolist()
+    [False, True]
     """
 
     name: str

@@ -240,8 +240,8 @@ def outputs(
     own = check_labels(name, classes, labels) if measured else None
     shared = [s.name for s in wanted if s is _BY_NAME.get(s.name) and classes.kind in s.takes]
     shared += [m.name for m in measured if m.function is getattr(loss_functions, m.name, None)]
-    found = dict.fromkeys(["max_softmax", "max_logit", *(n for n in shared if n in simplex.NUMBERS)])
-    found |= zip(found, simplex.numbers_of_rows(classes, list(found), 1.0, own))
+    names = list(dict.fromkeys(["max_softmax", "max_logit", *(n for n in shared if n in simplex.NUMBERS)]))
+    found = dict(zip(names, simplex.numbers_of_rows(classes, names, 1.0, own)))
     result = Outputs({}, {}, {}, 0, None)
     for score in wanted:
         given = score.name in shared and score.name in found
