@@ -285,8 +285,8 @@ def numbers_of_rows(
         with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
             chunks = [chunk(i, min(i + step, b), memory) for i in range(a, b, step)]
             whole = [np.concatenate(part) for part in zip(*chunks)]
-            known = dict(zip(sums, whole[len(entries) :]))
-            odds = Odds(np, kind, temperature, order, known, *whole[: len(entries)])
+            of_rows: dict[str, Array] = dict(zip(entries, whole))
+            odds = Odds(np, kind, temperature, order, dict(zip(sums, whole[len(entries) :])), **of_rows)
             return [number.value(odds) for number in wanted]
 
     found = in_threads(piece, len(flat), -(-_PIECE // step) * step, count)

@@ -106,7 +106,7 @@ def plan_sample_size(
     24586
     """
     name = "plan_sample_size"
-    check_choice(name, "metric", metric, tuple(METRICS))
+    check_choice(name, "metric", metric, METRICS)
     check_choice(name, "method", method, ("log", "normal"))
     level = check_fraction(name, "level", level, open_high=True)
     if not (np.isfinite(width) and width > 0):

@@ -23,11 +23,7 @@ from abstain.core.rows import Blocks
 from abstain.errors import InputError, ShapeError
 from abstain.theory.weights import bias_given, check_size
 
-METRICS = {
-    "aurc": lambda q: -np.log(q),
-    "augrc": lambda q: 1 - q,
-    "risk": np.ones_like,
-}  # weights of the loss at q
+METRICS = ("aurc", "augrc", "risk")
 _ESTIMATOR_OF = {"aurc": "harmonic", "augrc": "sele"}
 _POINTS = 16
 _STEPS = 400  # a pilot sample is summarised by at most about this many steps
@@ -45,8 +41,6 @@ class Profile:
 
 def as_profile(name: str, curve: Any) -> Profile:
     """A profile from a number, a named population, a function of beta, a risk-coverage curve or a pilot sample."""
-    if isinstance(curve, Profile):
-        return curve
     if isinstance(curve, str):
         if curve not in NAMED:
             raise InputError(f"{name}: unknown population {curve!r}, the named ones are {', '.join(NAMED)}.")
@@ -448,6 +442,10 @@ def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
     return ExpectedBias(int(size), aurc, risk, float(deviation), bias, profile.source)
 
 
+def _weight(metric: str, q: np.ndarray) -> np.ndarray:
+    return {"aurc": -np.log(q), "augrc": 1 - q, "risk": np.ones_like(q)}[metric]
+
+
 def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
     """The metric and the risk of a profile; of a pilot its own, ties and all."""
     if profile.pilot is not None:
@@ -456,7 +454,7 @@ def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
         return risk if metric == "risk" else float(area(rows, _ESTIMATOR_OF[metric])), risk
     grid = panels(2, profile.jumps)
     rho = profile.at(grid.q)
-    return grid.integral(METRICS[metric](grid.q) * rho), grid.integral(rho)
+    return grid.integral(_weight(metric, grid.q) * rho), grid.integral(rho)
 
 
 def asymptotic_deviation(profile: Profile, metric: str) -> float:
@@ -478,7 +476,7 @@ def _of_profile(profile: Profile, metric: str) -> float:
     rho = profile.at(grid.q)
     # loss accepted per sample, at a threshold with q above it
     accepted = rho[0, 0] * grid.low + grid.cumulated(rho)
-    slope, const = METRICS[metric](grid.q), np.zeros_like(rho)
+    slope, const = _weight(metric, grid.q), np.zeros_like(rho)
     if metric == "augrc":
         const = accepted
     elif metric == "aurc":
