@@ -51,6 +51,7 @@ EXPECTED: dict[str, str] = {
     "torch/metrics/*_at_*/interval/*": "points have intervals in closed form, where they had a bootstrap",
     "torch/*aurc_low": "the one error bar (issue 14)",
     "torch/*aurc_high": "as above",
+    "scores/tune/normalised_max_logit/grid/*": "at p = 1 many rows are 1/2 but for rounding, which orders them anew",
     "sklearn/scorers/*/text": "a scorer's text names the metric, not a private function",
     "theory/plan_sample_size/*pilot/*": "finding 16: a pilot is planned with its own value, ties and all",
     "*/aurc_loss/*/refused/message": "one vocabulary: `target` of the loss is `labels`",

@@ -249,11 +249,7 @@ def _key(log_distance: Callable[[Odds], Array], *sums: str) -> RowNumber:
 
 
 def numbers_of_rows(
-    classes: Classes,
-    names: Sequence[str],
-    temperature: float = 1.0,
-    labels: Array | None = None,
-    order: float = 2.0,
+    classes: Classes, names: list[str], temperature: float = 1.0, labels: Array = None, order: float = 2.0
 ) -> list[Array]:
     """Numbers of every row by their names in `NUMBERS`, all in one pass; on the host chunk by chunk, in threads.
 
