@@ -42,11 +42,6 @@ __all__ = [
 ]
 
 
-# conventions --------------------------------------------------------------------------------------
-#
-# One function per package: its rule, and why its number differs from ours.
-
-
 class _Curve(NamedTuple):
     """Points from the most confident down."""
 
@@ -96,6 +91,20 @@ def row_order_aurc(loss: Array, confidence: Array, /) -> float:
 
     Without ties this is `abstain.aurc`. With ties it depends on the order of the rows:
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> row_order_aurc([1, 0], [0.5, 0.5]), row_order_aurc([0, 1], [0.5, 0.5])
     (0.75, 0.25)
     """
@@ -108,6 +117,20 @@ def mapie_one_minus_auarc(loss: Array, confidence: Array, /) -> float:
 
     Equal to `abstain.aurc` when no confidences tie.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> round(mapie_one_minus_auarc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
@@ -119,6 +142,20 @@ def lm_polygraph_rcc_auc(loss: Array, confidence: Array, /) -> float:
 
     Equal to `abstain.aurc` when no confidences tie. The package takes an uncertainty: pass its negative here.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> round(lm_polygraph_rcc_auc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
@@ -131,6 +168,20 @@ def torch_uncertainty_aurc(loss: Array, confidence: Array, /) -> float:
     The first and the last prefix risk count half; coverage below 1/n is left out and the rest stretched over
     it. With one sample there is no trapezoid, which is an error here (NaN there).
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> round(torch_uncertainty_aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.32083
     """
@@ -141,6 +192,20 @@ def torch_uncertainty_aurc(loss: Array, confidence: Array, /) -> float:
 def torch_uncertainty_augrc(loss: Array, confidence: Array, /) -> float:
     """torch-uncertainty's AUGRC: the same trapezoids over the generalised risk, *row order*.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> round(torch_uncertainty_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.2
     """
@@ -160,6 +225,20 @@ def fd_shifts_aurc(loss: Array, confidence: Array, /) -> float:
     Ties are accepted together, as in ours; the curve is joined by straight lines instead of averaged over
     samples. FD-Shifts prints it times 1000.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> round(fd_shifts_aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.25667
     """
@@ -173,6 +252,20 @@ def fd_shifts_augrc(loss: Array, confidence: Array, /) -> float:
     Ours (the mean rule) is larger by half a step: it takes the risk after a sample is accepted, not midway.
     FD-Shifts prints it times 1000.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> round(fd_shifts_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.16
     """
@@ -186,6 +279,20 @@ def origin_trapezoid_aurc(loss: Array, confidence: Array, /) -> float:
     Pulls the curve to risk 0 at coverage 0: a wrong sample on top counts less than in ours (all wrong is not
     1).
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> round(origin_trapezoid_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.83333
     """
@@ -199,6 +306,20 @@ def seapig_aurc(loss: Array, confidence: Array, /) -> float:
     Up to 100 samples, beyond which the package thins the curve out. It takes an uncertainty: pass its
     negative.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> round(seapig_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.66667
     """
@@ -209,6 +330,20 @@ def seapig_augrc(loss: Array, confidence: Array, /) -> float:
     """seapig's generalised-risk area: trapezoids between coverage 1/n and 1, *row order*; else as
     `seapig_aurc`.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> round(seapig_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.16
     """
@@ -224,6 +359,20 @@ def geifman_aurc(loss: Array, confidence: Array, /) -> float:
     Right at full coverage, too small everywhere else: all wrong is not 1. Equal confidences leave in the
     order of the rows, so the earlier of two counts as the less confident.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> round(geifman_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.72222
     """
@@ -243,6 +392,20 @@ def literal_log_aurc(loss: Array, confidence: Array, /) -> float:
     the risk. `abstain.aurc(estimator="log")` gives them the mean weight of their ranks. Without ties the two
     agree.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    float
+        The area; lower is better.
+
+    Examples
+    --------
     >>> round(literal_log_aurc([1, 1], [0.5, 0.5]), 5)  # ln 3
     1.09861
     """
@@ -250,11 +413,6 @@ def literal_log_aurc(loss: Array, confidence: Array, /) -> float:
     rows = rows_of(losses, scores)
     rank = rows.W - rows.N + rows.m
     return float(np.sum(-np.log1p(-rank / (rows.W + 1)) * rows.L) / rows.W[0])
-
-
-# side by side -------------------------------------------------------------------------------------
-#
-# All conventions side by side.
 
 
 class _Convention(NamedTuple):
@@ -303,7 +461,24 @@ _CONVENTIONS = (
 
 @dataclass(frozen=True)
 class CompatRow:
-    """One convention's number; None where that convention has none (one sample)."""
+    """One convention's number.
+
+    Parameters
+    ----------
+    name : str
+        The function that gives it.
+    value : float or None
+        None where that convention has no number (one sample).
+    rule : str
+        In a few words.
+    row_order : bool
+        Do ties make it depend on the order of the rows?
+
+    Examples
+    --------
+    >>> table([0, 1], [0.9, 0.5]).rows[0]
+    CompatRow(name='abstain.aurc', value=0.25, rule='mean selective risk over samples, ties together', row_order=False)
+    """
 
     name: str
     value: float | None
@@ -313,7 +488,21 @@ class CompatRow:
 
 @dataclass(frozen=True)
 class CompatTable:
-    """Every convention's number on the same samples; `table[name]` is one of them."""
+    """Every convention's number on the same samples; `table[name]` is one of them.
+
+    Parameters
+    ----------
+    rows : tuple of CompatRow
+        One per convention.
+    tied : bool
+        Do confidences tie, so that numbers by row order are arbitrary?
+
+    Examples
+    --------
+    >>> shown = table([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
+    >>> shown.tied, round(shown["geifman_aurc"], 4)
+    (False, 0.2367)
+    """
 
     rows: tuple[CompatRow, ...]
     tied: bool
@@ -333,6 +522,20 @@ class CompatTable:
 def table(loss: Array, confidence: Array, /) -> CompatTable:
     """All conventions side by side on the same samples.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        One loss per sample, on the host.
+    confidence : array, shape (n,)
+        Higher is surer.
+
+    Returns
+    -------
+    CompatTable
+        Printed, it says of each number how it comes about.
+
+    Examples
+    --------
     >>> shown = table([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
     >>> round(shown["abstain.aurc"], 5), round(shown["torch_uncertainty_aurc"], 5)
     (0.29667, 0.32083)

@@ -271,8 +271,24 @@ def _difference(
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss: call it with logits (or `probs=`) and labels. upper: its largest possible value, None if there
-    is none.
+    """A loss: call it with logits (or `probs=`) and labels.
+
+    Parameters
+    ----------
+    name, label : str
+        For programs and for people.
+    function : callable
+        One loss for each sample.
+    upper : float or None
+        Its largest possible value, None if there is none.
+
+    Examples
+    --------
+    >>> loss = by_name("zero_one")
+    >>> loss
+    Loss('zero_one', 0/1 loss, at most 1)
+    >>> loss([[2.0, 0.5], [0.0, 1.0]], [0, 0]).tolist()
+    [False, True]
     """
 
     name: str

@@ -41,9 +41,31 @@ def _below_zero(xp: Namespace, key: Array) -> Array:
 class Score:
     """A confidence score: call it with logits, or with `probs=`.
 
-    takes: which of "logits" and "probs" it accepts. saturates: would its plain number round to the end of
-    its scale for confident samples (so that the function returns a rank key)? ensemble: does it want members
-    first? parameter: what `tune` varies, "p" or "temperature".
+    Parameters
+    ----------
+    name, label : str
+        For programs and for people.
+    function : callable
+        One confidence for each sample.
+    takes : tuple of str
+        Which of "logits" and "probs" it accepts.
+    saturates : bool
+        Would its plain number round to the end of its scale for confident samples, so that the function returns
+        a rank key?
+    ensemble : bool
+        Does it want members first?
+    parameter : str or None
+        What `tune` varies, "p" or "temperature".
+    back : callable
+        From the rank key to the plain number.
+
+    Examples
+    --------
+    >>> score = by_name("max_logit")
+    >>> score
+    Score('max_logit', Max logit, takes logits, returns its value)
+    >>> score([[2.0, 0.5], [0.0, 1.0]]).tolist()
+    [2.0, 1.0]
     """
 
     name: str
@@ -260,7 +282,24 @@ _GRIDS: dict[str, tuple[float, ...]] = {
 class Tuning:
     """What was tried and what ranked best (lowest metric; the first of equals).
 
-    `score` is the tuned score, ready to be called on new logits.
+    Parameters
+    ----------
+    name, parameter : str
+        The score, and what was varied.
+    best, value : float
+        The best setting, and the metric there.
+    metric : str
+        By which settings are ranked.
+    table : tuple of (setting, metric)
+        All that were tried.
+    score : callable
+        The tuned score, ready to be called on new logits.
+
+    Examples
+    --------
+    >>> found = tune("max_softmax", [[2.0, 0.5], [0.0, 1.0]], [0, 0], grid=(1.0, 2.0))
+    >>> found.best, found.table
+    (1.0, ((1.0, 0.25), (2.0, 0.25)))
     """
 
     name: str

@@ -67,29 +67,29 @@ def softmax_margin(
 ) -> Any:
     r"""Rank key of the margin between the two largest probabilities; higher is surer.
 
-       .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
+    .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
 
     Two equal winners give 0.
 
-       Parameters
-       ----------
-       logits : array, shape (..., K)
-           Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
-       probs : array, shape (..., K)
-           Probabilities instead of logits; rows count relative to their own sum.
-       temperature : float
-           Divides the logits (for probabilities: their logarithms).
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
 
-       Returns
-       -------
-       array of shape (...)
-           Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest finite
-           number and tie on top. `display` gives the number itself.
+    Returns
+    -------
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest finite
+        number and tie on top. `display` gives the number itself.
 
-       Examples
-       --------
-       >>> softmax_margin(probs=[[0.5, 0.5, 0.0]]).tolist()
-       [0.0]
+    Examples
+    --------
+    >>> softmax_margin(probs=[[0.5, 0.5, 0.0]]).tolist()
+    [0.0]
     """
     return one_reading("softmax_margin", logits, probs, temperature)
 

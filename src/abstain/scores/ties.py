@@ -12,8 +12,23 @@ from abstain.scores.softmax import max_softmax
 
 @dataclass(frozen=True)
 class Saturation:
-    """Samples that share the largest confidence. `repaired`: how many still do by the key from all
-    probabilities.
+    """Samples that share the largest confidence.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    tied : int
+        How many share the largest confidence.
+    top : float
+        That confidence.
+    repaired : int or None
+        How many still tie at the top by the rank key from all probabilities; None where these are not known.
+
+    Examples
+    --------
+    >>> Saturation(n=1000, tied=250, top=1.0).share
+    0.25
     """
 
     n: int
