@@ -104,9 +104,8 @@ def evaluated_by(engine: str, file: str, how: ReadOptions, options: dict[str, An
     """Files, Dask or Spark compute; columns are found by the same names as in memory."""
     columns = table_columns(file, how)
     module = importlib.import_module(f"abstain.engines.{engine}")
-    asked = columns | {key: options[key] for key in ("metrics", "scores", "losses", "level")}
     means = {"memory": how.memory} if engine == "files" else {}
-    table: Evaluation = module.evaluate(os.path.abspath(file), **asked, **means)
+    table: Evaluation = module.evaluate(os.path.abspath(file), **columns, **options, **means)
     if "logits" in columns:
         return table
     # the names that memory gives to columns of losses and confidences
