@@ -83,8 +83,35 @@ EXPECTED: dict[str, str] = {
     "*/compare*/90%/*": "as above",
     "*/compare*/metric": "the label names the estimator",
     "cli/help/*": "flags are called as the arguments: --memory, --rng, --groups; one text for a shared option",
+    "cli/evaluate/*--replicates*": "`evaluate` needs no bootstrap: its flags are gone",
+    "cli/evaluate/*--csv*/output/*/[6-9]": "one error bar (see _BARS), as columns",
+    "cli/compare/*--csv/output/*/[4678]": "as above, and no verdict below ten errors",
+    "cli/compare/strong.npz weak.npz*/output": "as above, as text",
+    "cli/compare/answers.csv answers2.csv/output": "as above",
+    "cli/evaluate/answers.csv/output": "as above",
+    "cli/evaluate/strong.npz/output": "as above",
+    "cli/evaluate/strong.npz --latex/output": "as above",
+    "cli/evaluate/strong.npz -o told.txt/told.txt": "as above",
+    "cli/evaluate/unclear.csv/output": "as above",
+    "cli/evaluate/../engines/ties/output": "as above",
+    "cli/demo/*/output": "as above",
+    "report/two/comparison/winners": "no verdict below ten errors",
 }
 """Glob pattern of the changed path (as `check` prints it) -> why it was meant to change."""
+
+_BARS = {
+    "entries": "standard_error low high method",
+    "contestants": "low high rank_low rank_high group",
+    "pairs": "low high p_value p_adjusted different",
+    "forest": "low high",
+    "estimators": "low high centre",
+}
+EXPECTED |= {
+    f"{section}/*/{part}/*/{key}": "one error bar: intervals, p-values and verdicts of one home"
+    for section in ("cli", "report")
+    for part, keys in _BARS.items()
+    for key in keys.split()
+}
 
 TOLERANCE = 1e-12
 LONG = 128  # longer arrays are kept as samples of their values with their sum
