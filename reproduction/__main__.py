@@ -291,10 +291,10 @@ def whole_plan(given: Namespace) -> int:
 
 def bench(given: Namespace) -> int:
     """Which mode is the fastest here."""
-    from reproduction.data import packed_cifar10
+    from reproduction.data import packed
     from reproduction.sessions import WAYS, choose, open_session
 
-    images = packed_cifar10(Path(given.data))
+    images = packed("cifar10", Path(given.data))
     setting = open_session(images, str(given.choice.parent / "bench-runs"), device=given.device)
     ways = WAYS if given.ways == "all" else (("plain", False),)
     print(choose(setting, given.models.split(","), ways, given.choice))
