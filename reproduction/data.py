@@ -51,6 +51,33 @@ class ImageSet:
         return f"ImageSet({self.name}, classes={self.classes}, {sizes})"
 
 
+@dataclass(frozen=True)
+class Split:
+    """Which training images are trained on and which are held out; `labels` of what a run is judged by."""
+
+    trained: np.ndarray
+    held_out: np.ndarray
+    labels: dict[str, np.ndarray]
+
+    def digest(self) -> str:
+        """First 16 hex digits of the sha256 of the held-out indices."""
+        return hashlib.sha256(self.held_out.astype(np.int64).tobytes()).hexdigest()[:16]
+
+
+_SPLIT_SEED = 18  # one split for all runs, so that their held-out values can be compared
+
+
+def split(images: ImageSet) -> Split:
+    """Hold out a tenth of the training images, as many of every class, always the same ones."""
+    labels = images.train_labels
+    rng, classes = np.random.default_rng(_SPLIT_SEED), np.unique(labels)
+    each = len(labels) // 10 // len(classes)
+    held_out = np.sort(np.concatenate([rng.permutation(np.flatnonzero(labels == c))[:each] for c in classes]))
+    trained = np.setdiff1d(np.arange(len(labels)), held_out)
+    judged = {"held_out": labels[held_out], "test": np.asarray(images.test_labels)}
+    return Split(trained, held_out, judged)
+
+
 def unpack(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of one packed shard; the pixels are checked against the stored sha256."""
     from PIL import Image

@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -121,13 +122,14 @@ def commit() -> str:
 
 @cache
 def origin(device: str) -> dict[str, Any]:
-    """Commit, command, hardware and library versions; asked once per process."""
+    """Commit, date, command, hardware and library versions; asked once per process."""
     import numpy as np
     import torch
 
     name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     return {
         "commit": commit(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "command": shlex.join(["python", "-m", "reproduction", *sys.argv[1:]]),
         "device": name,
         "torch": torch.__version__,

@@ -228,6 +228,11 @@ _RECIPE_NAMES = {
     "harmonic": "AURC loss, rate 1e-3",
     "scratch": "control: from scratch, as many epochs as start and tuning",
 }
+_PAIR_NAMES = {
+    ("average_half", "average_ce"): "half AURC loss beside cross-entropy alone, both averaged",
+    ("average_ce", "scratch"): "cross-entropy averaged beside the control",
+    ("harmonic", "ce"): "AURC loss beside cross-entropy, both at 1e-3",
+}
 _NETWORK_NAMES = {
     "resnet18": "ResNet-18",
     "vgg16_bn": "VGG16-BN",
@@ -242,7 +247,7 @@ def summary(folder: Path = TUNING) -> str:
     return "\n".join([
         _setting(runs),
         _changes(runs),
-        _does_the_loss_add(runs, ranks),
+        _beside_each_other(runs, ranks),
         _by_epoch(runs),
     ])  # fmt: skip
 
@@ -286,16 +291,17 @@ def _changes(runs: Runs) -> str:
     return _markdown(["network", f"recipe, {count} seeds", "AURC", "change", "accuracy %"], rows)
 
 
-def _does_the_loss_add(runs: Runs, ranks: dict[str, tuple[np.ndarray, np.ndarray]]) -> str:
+def _beside_each_other(runs: Runs, ranks: dict[str, tuple[np.ndarray, np.ndarray]]) -> str:
     rows = []
-    for network, methods in runs.items():
-        over = images_apart(methods, "average_half", "average_ce", ranks)
-        rows.append([
-            _title(network), _beside(methods, "average_half", "average_ce"), percent(*over) if over else "",
-            _beside(methods, "average_half", "average_ce", part="held_out"),
-        ])  # fmt: skip
-    titles = ["half AURC loss beside cross-entropy alone, both averaged", "test set, over seeds"]
-    return _markdown([*titles, "test set, over images", "held-out images, over seeds"], rows)
+    for (a, b), title in _PAIR_NAMES.items():
+        for network, methods in runs.items():
+            if cell := _beside(methods, a, b):
+                over = images_apart(methods, a, b, ranks)
+                held_out = _beside(methods, a, b, part="held_out")
+                rows.append([title, _title(network), cell, percent(*over) if over else "", held_out])
+                title = ""
+    titles = ["one recipe beside another", "network", "test AURC, over seeds", "over test images"]
+    return _markdown([*titles, "held-out AURC, over seeds"], rows)
 
 
 def _by_epoch(runs: Runs) -> str:

@@ -377,21 +377,53 @@ def test_the_command_prints_the_tables(capsys):
     assert len(text.splitlines()) == 16 + 2 + 8 + 2 + 9 + 2 + 2
 
 
-def test_the_page_on_training_shows_what_the_runs_say():
+AVERAGED = ("average_ce", "average_half")
+
+
+def test_the_page_on_training_shows_what_the_runs_say(capsys):
     """docs/train.md holds what `python -m reproduction tuned --docs` prints, and its words fit those numbers."""
     text = (ROOT / "docs" / "train.md").read_text()
-    assert summary() in text
-    words = {
-        ("cifar10", "resnet18"): "a quarter",
-        ("cifar10", "vgg16_bn"): "a sixth",
-        ("cifar100", "resnet18"): "a seventh",
-    }
-    share = {"a quarter": 1 / 4, "a sixth": 1 / 6, "a seventh": 1 / 7}
-    for network, word in words.items():
+    assert main(["tuned", "--docs"]) == 0
+    printed = capsys.readouterr().out
+    assert printed == summary()
+    assert printed in text
+    runs = load_tuned()
+    shares = {("cifar10", "resnet18"): ("a quarter", 1 / 4), ("cifar10", "vgg16_bn"): ("a sixth", 1 / 6),
+              ("cifar100", "resnet18"): ("a seventh", 1 / 7)}  # fmt: skip
+    for network, (word, share) in shares.items():
         assert word in text
-        for recipe in ("average_ce", "average_half"):
-            gap = seeds_apart(load_tuned()[network], recipe, "start")
-            assert gap.low - 0.005 < -share[word] < gap.high + 0.005
+        for recipe in AVERAGED:
+            gap = seeds_apart(runs[network], recipe, "start")
+            assert gap.low < -share < gap.high
+
+
+def test_the_words_of_the_page_on_training_hold():
+    runs = load_tuned()
+    for methods in runs.values():
+        for recipe in AVERAGED:
+            for seed, run in methods[recipe].items():  # "for every seed"
+                before = methods["start"][seed]
+                assert run["test"]["aurc_01"] < before["test"]["aurc_01"]
+                assert run["test"]["accuracy"] > before["test"]["accuracy"]
+                assert (
+                    run["log"][-1]["held_out_not_averaged"]["aurc_01"] > 1.5 * before["held_out"]["aurc_01"]
+                )
+            looks = [
+                [e["held_out"]["aurc_01"] for e in run["log"] if "held_out" in e]
+                for run in methods[recipe].values()
+            ]
+            assert (np.diff(np.mean(looks, axis=0)) < 0).all()  # still falling
+        for recipe in ("ce", "harmonic"):  # "a few percent at most"
+            assert -0.05 < seeds_apart(methods, recipe, "start").mean < 0.05
+        adds = seeds_apart(methods, "average_half", "average_ce")
+        assert adds.low < 0 < adds.high
+    control = seeds_apart(runs["cifar10", "resnet18"], "scratch", "start")
+    assert control.low < 0 < control.high
+    signs = [
+        seeds_apart(runs["cifar100", "resnet18"], *AVERAGED[::-1], part=part).mean
+        for part in ("test", "held_out")
+    ]
+    assert signs[0] > 0 > signs[1]
 
 
 def test_tune_from_the_command_line(tiny, tmp_path, monkeypatch, capsys):
