@@ -360,10 +360,21 @@ def train(specs: Sequence[RunSpec], setting: Setting) -> bool:
             began = time.monotonic()
             active = lockstep.advance(runs)
             logits = [setting.look(run, feed) for feed, members in lockstep.groups for run in members]
-            seconds = time.monotonic() - began
+            losses = torch.stack([run.loss_sum for run in active]).cpu().tolist()  # waits for the device
+            seconds = (time.monotonic() - began) / len(active)
             for n in noted:  # before the next epoch is noted, so that the entries of a run keep their order
                 n.result()
-            noted = _note(active, logits, seconds, setting, scribes)
+            steps = setting.pixels.size // active[0].spec.recipe.batch
+            noted = [
+                _note(
+                    run,
+                    {"epoch": run.epoch, "train_loss": loss / steps, "seconds": seconds},
+                    z,
+                    setting,
+                    scribes,
+                )
+                for run, loss, z in zip(active, losses, logits, strict=True)
+            ]
             if (
                 setting.checkpoint_every == 1
             ):  # an interrupt must not cost two epochs: wait until it is on disk
@@ -447,23 +458,17 @@ def _one_epoch(groups: Sequence[Group], epoch: int, step: Callable[[], None], se
 
 
 def _note(
-    active: Sequence[Run],
-    logits: Sequence[dict[str, np.ndarray]],
-    seconds: float,
+    run: Run,
+    entry: dict[str, Any],
+    logits: dict[str, np.ndarray],
     setting: Setting,
     scribes: ThreadPoolExecutor,
-) -> list[Future[None]]:
-    """Hand the writing to other threads, so that the device does not wait for it."""
-    steps = setting.pixels.size // active[0].spec.recipe.batch
-    losses = torch.stack([run.loss_sum for run in active]).cpu().tolist()
-    notes = []
-    for run, loss, outputs in zip(active, losses, logits, strict=True):
-        keep = run.finished or run.epoch % setting.checkpoint_every == 0
-        entry = {"epoch": run.epoch, "train_loss": loss / steps, "seconds": seconds / len(active)}
-        # scored inside the thread, so the log entry must exist before a checkpoint copies it
-        job = (run.spec, entry, outputs, run.log, run.state() if keep else None, run.finished, setting)
-        notes.append(scribes.submit(_write, *job))
-    return notes
+) -> Future[None]:
+    """Hand the writing to another thread, so that the device does not wait for it."""
+    keep = run.finished or run.epoch % setting.checkpoint_every == 0
+    # scored inside the thread, so the log entry must exist before a checkpoint copies it
+    state = run.state() if keep else None
+    return scribes.submit(_write, run.spec, entry, logits, run.log, state, run.finished, setting)
 
 
 def _write(

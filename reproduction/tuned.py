@@ -85,9 +85,12 @@ def _keep_ranks(ranked: Sequence[Ranked], to: Path) -> None:
         )
 
 
-def load_ranks(folder: Path = TUNING) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+Ranks = dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+def load_ranks(folder: Path = TUNING) -> Ranks:
     """0/1 losses and ranks of confidence of the test images, by name of run."""
-    found = {}
+    found: Ranks = {}
     for path in sorted((folder / "outputs").glob("*__ranks.npz")):
         with np.load(path) as file:
             rank = file["rank"]
@@ -99,7 +102,8 @@ def load_ranks(folder: Path = TUNING) -> dict[str, tuple[np.ndarray, np.ndarray]
 # -------------------------------- tables
 
 Network = tuple[str, str]  # data set, model
-Runs = dict[Network, dict[str, dict[int, dict[str, Any]]]]  # network -> method -> seed -> run
+Methods = dict[str, dict[int, dict[str, Any]]]  # method -> seed -> run
+Runs = dict[Network, Methods]
 
 # whose difference in test AURC is of interest beside that to the start
 _AGAINST = (
@@ -123,7 +127,7 @@ def load_tuned(folder: Path = TUNING) -> Runs:
 
 
 def seeds_apart(
-    methods: dict[str, dict[int, dict[str, Any]]],
+    methods: Methods,
     a: str,
     b: str,
     quantity: str = "aurc_01",
@@ -138,19 +142,15 @@ def seeds_apart(
     return paired(np.array([x / y - 1 if relative else x - y for x, y in pairs]))
 
 
-def images_apart(
-    methods: dict[str, dict[int, dict[str, Any]]],
-    a: str,
-    b: str,
-    ranks: dict[str, tuple[np.ndarray, np.ndarray]],
-) -> tuple[float, float, float] | None:
+def images_apart(methods: Methods, a: str, b: str, ranks: Ranks) -> tuple[float, float, float] | None:
     """Mean over seeds of the difference in 0/1 test AURC and its 95% interval over test images, over the mean of b."""
     one, other = methods.get(a, {}), methods.get(b, {})
     names = [(one[s]["name"], other[s]["name"]) for s in sorted(one.keys() & other.keys())]
+    influence = abstain.inference.influence
     pulls = [
-        tuple(abstain.inference.influence("aurc", *ranks[name]) for name in pair)
-        for pair in names
-        if ranks.keys() >= set(pair)
+        (influence("aurc", *ranks[x]), influence("aurc", *ranks[y]))
+        for x, y in names
+        if {x, y} <= ranks.keys()
     ]
     if not pulls:
         return None
@@ -168,12 +168,12 @@ def percent(mean: float, low: float, high: float) -> str:
     return f"{100 * mean:+.1f}% [{100 * low:+.1f}%, {100 * high:+.1f}%]"
 
 
-def _beside(methods: dict[str, Any], a: str, b: str, quantity: str = "aurc_01", part: str = "test") -> str:
+def _beside(methods: Methods, a: str, b: str, quantity: str = "aurc_01", part: str = "test") -> str:
     gap = seeds_apart(methods, a, b, quantity, part)
     return "" if gap is None else percent(gap.mean, gap.low, gap.high)
 
 
-def _gain(methods: dict[str, Any], method: str) -> str:
+def _gain(methods: Methods, method: str) -> str:
     gap = seeds_apart(methods, method, "start", "accuracy", relative=False)
     return "" if gap is None else f"{100 * gap.mean:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
 
@@ -291,7 +291,7 @@ def _changes(runs: Runs) -> str:
     return _markdown(["network", f"recipe, {count} seeds", "AURC", "change", "accuracy %"], rows)
 
 
-def _beside_each_other(runs: Runs, ranks: dict[str, tuple[np.ndarray, np.ndarray]]) -> str:
+def _beside_each_other(runs: Runs, ranks: Ranks) -> str:
     rows = []
     for (a, b), title in _PAIR_NAMES.items():
         for network, methods in runs.items():
