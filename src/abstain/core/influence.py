@@ -1,4 +1,4 @@
-r"""Line functions: how much one sample moves a metric, by cumulative sums after the one sort.
+r"""Influence functions: how much one sample moves a metric, by cumulative sums after the one sort.
 
 For a metric T of the weights w, with W their sum, the influence of sample i is the derivative of T when a
 little mass is taken evenly from all samples and given to i (Gateaux's derivative, at the sample):
@@ -49,12 +49,12 @@ class Line(NamedTuple):
 
 
 def minus(a: Line, b: Line) -> Line:
-    """Line of a difference of two metrics of the same rows."""
+    """Influence of a difference of two metrics of the same rows."""
     return Line(a.estimate - b.estimate, a.const - b.const, a.slope - b.slope)
 
 
 def ratio(a: Line, b: Line, least: Array) -> Line:
-    """Line of the quotient a / b (delta method); value and influence 0 where `b` is at most `least`."""
+    """Influence of the quotient a / b (delta method); value and influence 0 where `b` is at most `least`."""
     some = b.estimate > least
     unit = np.where(some, 1.0, 0.0) / np.where(some, b.estimate, 1.0)
     value = a.estimate * unit
@@ -272,7 +272,7 @@ def has_row_form(metric: str, zero_one: bool) -> bool:
 
 
 def of_rows(metric: str, rows: Rows, options: Options = DEFAULT, known: float | None = None) -> Line:
-    """Line as a line in the loss for each row; batches allowed. Oracles: 0/1 losses only."""
+    """Influence as a line in the loss for each row; batches allowed. Oracles: 0/1 losses only."""
     if metric == "prediction_rejection_ratio":  # 0/1 loss: 2 AUROC - 1
         errors = rows.S[..., -1:]
         both = (errors > 0) & (errors < rows.W)
