@@ -91,10 +91,10 @@ def _difference(a: Units, b: Units, level: float, n: int, paired: bool) -> Diffe
     sides = [side_of(units) for units in (a, b)]
     one, other = np.asarray([0]), np.asarray([1])
     scale = scale_of(a.metric, a.zero_one and b.zero_one, bool((a.loss < 0).any() or (b.loss < 0).any()))
-    gap, error, low, high, p, notes = (x[0] for x in compared(sides, one, other, scale, level, paired))
-    numbers = (float(x) for x in (gap, error, low, high, p))
+    *numbers, note = (x[0] for x in compared(sides, one, other, scale, level, paired))
+    gap, error, low, high, p = map(float, numbers)
     values = sides[0].estimate, sides[1].estimate
-    return Difference(a.metric, *numbers, level, n, *values, paired, notes)
+    return Difference(a.metric, gap, error, low, high, p, level, n, *values, paired, note)
 
 
 class Side(NamedTuple):

@@ -10,9 +10,8 @@ import numpy as np
 
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative
-from abstain.core import areas
 from abstain.core import influence as core_influence
-from abstain.core.estimators import ESTIMATORS, TIES, area, needs_whole_weights, oracle_area
+from abstain.core.estimators import ESTIMATORS, TIES, area, area_of_samples, needs_whole_weights, oracle_area
 from abstain.core.influence import METRICS, Options, has_row_form
 from abstain.core.rows import CHUNK, ranking_of
 from abstain.core.sorting import is_zero_one
@@ -150,10 +149,8 @@ def check_options(function: str, metric: str, options: dict[str, Any]) -> dict[s
     for needed in ("coverage", "risk"):
         if needed in takes and needed not in options:
             raise InputError(f"{function}: {metric} needs `{needed}=`, got none.")
-    numbers = {k: check_fraction(function, k, options[k]) for k in ("coverage", "tpr") if k in options}
-    if "risk" in options:
-        numbers["risk"] = check_nonnegative(function, "risk", options["risk"])
-    return options | numbers
+    checks = {"coverage": check_fraction, "tpr": check_fraction, "risk": check_nonnegative}
+    return options | {k: check(function, k, options[k]) for k, check in checks.items() if k in options}
 
 
 def _check_kind(
@@ -272,7 +269,8 @@ def spread_by_sample(function: str, units: Units) -> Spread:
             return float(np.sum(z)), float(z @ z), 1.0, 1.0
         square = units.mass_of(np.square(values.weight[_kept(units)]))
         fourths = np.square(square) if units.weight is None else square * values.weight[_kept(units)] ** 2
-        return float(np.sum(z)), float(z @ z), *(float(np.sum(x)) / units.mass for x in (square, fourths))
+        means = float(np.sum(square)) / units.mass, float(np.sum(fourths)) / units.mass
+        return float(np.sum(z)), float(z @ z), *means
 
     kind = core_influence.weighed_by(units.metric, units.area)
     z, z2, mean2, mean4 = units.ranked.once(("reach", kind, units.area.ties), reach)
@@ -313,7 +311,8 @@ def totals(units: Units) -> Totals:
     idle = np.ones(units.n) if units.whole_weight is None else units.whole_weight
     idle = idle[~units.kept]
     idle = idle[idle > 0]
-    return found._replace(idle=(len(idle), *(float(np.sum(idle**p)) for p in (1, 2, 4))))
+    mass, w2, w4 = (float(np.sum(idle**p)) for p in (1, 2, 4))
+    return found._replace(idle=(len(idle), mass, w2, w4))
 
 
 def facts(units: Units, total: Totals | None = None) -> Facts:
@@ -333,7 +332,7 @@ def leave_one_out(units: Units) -> float | None:
         return None
     if units.ranked is not None:
         return float(area(units.ranked.rows, "loo", units.area.ties))
-    return float(areas.area(units.loss, units.confidence, None, "loo", units.area.ties))
+    return float(area_of_samples(units.loss, units.confidence, None, "loo", units.area.ties))
 
 
 def needs_influence(function: str, metric: str) -> None:

@@ -11,10 +11,9 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_choice, check_fraction
-from abstain.core import areas, points
-from abstain.core.areas import leave_one_out_areas
-from abstain.core.bootstrap import Draw, Resampler
-from abstain.core.estimators import area, asymptotic_oracle
+from abstain.core import points
+from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
+from abstain.core.estimators import area, area_of_samples, asymptotic_oracle
 from abstain.core.rows import Rows
 from abstain.errors import InputError
 from abstain.inference.evidence import POINTS
@@ -35,7 +34,7 @@ def left_out(units: Units) -> tuple[float, np.ndarray] | None:
     if units.metric not in ("aurc", "augrc"):
         return None
     estimator = "sele" if units.metric == "augrc" else options.estimator
-    whole = float(areas.area(units.loss, units.confidence, None, estimator, options.ties))
+    whole = float(area_of_samples(units.loss, units.confidence, None, estimator, options.ties))
     return whole, leave_one_out_areas(units.loss, units.confidence, estimator, options.ties)
 
 
