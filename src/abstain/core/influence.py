@@ -560,9 +560,9 @@ class Ranked:
     ) -> None:
         self.ranking, self.in_order = ranking, in_order
         order, stops = ranking
-        loss, weight = (x if x is None or in_order else x[order] for x in (loss, weight))
-        self.loss = loss.astype(np.float64, copy=False)
-        w = np.ones(len(order)) if weight is None else weight.astype(np.float64, copy=False)
+        along: Any = slice(None) if in_order else order
+        self.loss = loss[along].astype(np.float64, copy=False)
+        w = np.ones(len(order)) if weight is None else weight[along].astype(np.float64, copy=False)
         m, L, self.place = w, self.loss if weight is None else w * self.loss, None
         if len(stops) < len(order):
             counts = np.diff(stops, prepend=0)

@@ -97,8 +97,8 @@ def _sums_of_rows(
     if w is None:
         fourths = powers(np.ones_like(l), 4)
         return fourths[0], fourths[1], fourths[:3], fourths
-    square = w * w
-    return *powers(w, 1), powers(square, 2), powers(square * square, 4)
+    (m, L), square = powers(w, 1), w * w
+    return m, L, powers(square, 2), powers(square * square, 4)
 
 
 def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Totals:
@@ -117,8 +117,8 @@ def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: boo
             x = x * l
             sums[-1].append(float(np.sum(x)))
     whole = weight is None or bool(np.all(w == np.floor(w)))
-    mass, squares, fourths = (tuple(x) for x in sums)
-    return Totals(n, *mass, squares, fourths, zero_one, bool(l.min() < 0), whole)
+    (W, S), squares, fourths = (tuple(x) for x in sums)
+    return Totals(n, W, S, squares, fourths, zero_one, bool(l.min() < 0), whole)
 
 
 def table_of_blocks(blocks: Blocks) -> Table:
@@ -225,7 +225,8 @@ def _powers(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.nda
     if all(x is sums[1] for x in sums[2:]):  # 0/1 losses: u is const or const + slope
         right, wrong = _means(sums[0] - sums[1], const, p), _means(sums[1], const + slope, p)
         return np.asarray([wrong[i] + (0.0 if j else right[i]) for i, j, _ in _TRIPLES[p]])
-    table, found = list(sums), {}
+    table = list(sums)
+    found: dict[tuple[int, int], float] = {}
     for i in range(p + 1):
         found |= {(i, j): float(np.sum(x)) for j, x in enumerate(table)}
         table = [const * x + slope * y for x, y in pairwise(table)]  # one u more, one l less
@@ -359,12 +360,14 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
     own = b
     a = k * (a - (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / W) + line.const
     b = k * b + line.slope
-    powers = []
-    for p, sums in ((2, every.second), (4, every.fourth)):
+
+    def power(p: int, sums: np.ndarray) -> float:
         i, j, r = _EXPONENTS[p]
         terms = _WAYS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums
         total = float(np.sum(terms))
-        powers.append(total / W**p if total > _ROUNDING * float(np.sum(np.abs(terms))) else 0.0)
+        return total / W**p if total > _ROUNDING * float(np.sum(np.abs(terms))) else 0.0
+
+    powers = power(2, every.second), power(4, every.fourth)
     ms, ls, qs = every.weights[:, :5], every.weights[:, 5:7], every.weights[:, 7:]
 
     def grown(sums: np.ndarray, p: int) -> float:
@@ -373,7 +376,7 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
 
     if line.area not in ("area", "sele") or k == 0:  # every error counts the same
         return Sums(*powers, float(ls[:, 0].sum()) / W, float(qs[:, 0].sum()) / W**2, k**2, k**4)
-    means = (k**p * grown(ms, p) / W for p in (2, 4))
+    means = k**2 * grown(ms, 2) / W, k**4 * grown(ms, 4) / W
     return Sums(*powers, grown(ls, 1) / W, grown(qs, 2) / W**2, *means)
 
 

@@ -272,7 +272,8 @@ def spread_by_sample(function: str, units: Units) -> Spread:
             return float(np.sum(z)), float(z @ z), 1.0, 1.0
         square = units.mass_of(np.square(values.weight[_kept(units)]))
         fourths = np.square(square) if units.weight is None else square * values.weight[_kept(units)] ** 2
-        return float(np.sum(z)), float(z @ z), *(float(np.sum(x)) / units.mass for x in (square, fourths))
+        means = float(np.sum(square)) / units.mass, float(np.sum(fourths)) / units.mass
+        return float(np.sum(z)), float(z @ z), *means
 
     kind = core_influence.weighed_by(units.metric, units.area)
     z, z2, mean2, mean4 = units.ranked.once(("reach", kind, units.area.ties), reach)
@@ -313,7 +314,8 @@ def totals(units: Units) -> Totals:
     idle = np.ones(units.n) if units.whole_weight is None else units.whole_weight
     idle = idle[~units.kept]
     idle = idle[idle > 0]
-    return found._replace(idle=(len(idle), *(float(np.sum(idle**p)) for p in (1, 2, 4))))
+    mass, w2, w4 = (float(np.sum(idle**p)) for p in (1, 2, 4))
+    return found._replace(idle=(len(idle), mass, w2, w4))
 
 
 def facts(units: Units, total: Totals | None = None) -> Facts:
