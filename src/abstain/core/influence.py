@@ -490,7 +490,8 @@ def values(
         known = None
         if not whole and metric in ("oracle_aurc", "e_aurc", "naurc"):
             known = float(oracle_area(np, loss.astype(np.float64), weight, options.estimator))
-        line = ranked.spread_out(of_rows(metric, ranked.rows, options, known))
+        by_row = partial(of_rows, metric, ranked.rows, options, known)
+        line = ranked.once(("line", metric, options), lambda: ranked.spread_out(by_row()))
         parts = _parts_of_rows(ranked.rows, options, known)
     else:
         best, ties = by_loss or ranked, "expected" if whole else "threshold"

@@ -15,9 +15,8 @@ from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import read_model
 from abstain.inference.differences import compared, side_of
-from abstain.inference.influence import Units, gather
-from abstain.inference.intervals import interval_of_units
-from abstain.inference.limits import scale_of
+from abstain.inference.influence import Units, facts, gather, spread_by_sample
+from abstain.inference.limits import interval_of, scale_of
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.registry import Metric, by_name
 from abstain.theory import samples_to_tell_apart
@@ -212,7 +211,8 @@ def _compare(units: dict[str, Units], metric: Metric, loss: str, level: float, p
             letters[i] += letter(k)
     contestants = []
     for i, name in enumerate(names):
-        own, side = interval_of_units(units[name], level, None, None), found[name]
+        u, side = units[name], found[name]
+        own = interval_of(metric.name, spread_by_sample("compare", u), facts(u), level)
         ranks = (1 + int(different[i, :i].sum()), len(names) - int(different[i, i + 1 :].sum()))
         contestants.append(
             Contestant(name, side.estimate, side.error, own.low, own.high, own.n, *ranks, letters[i])
