@@ -104,6 +104,7 @@ EXPECTED: dict[str, str] = {
     "compare/said/sentences": "as above, as text",
     "compare/pairs/*/weights/*/estimate": "oracles of fractional weights are those of the metrics",
     "compare/pairs/*/weights/*/difference": "as above",
+    "compare/pairs/*/weights/*/standard_error": "as above",
     "cli/help/*": "flags are called as the arguments: --memory, --rng, --groups; one text for a shared option",
 }
 """Glob pattern of the changed path (as `check` prints it) -> why it was meant to change."""
