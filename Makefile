@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 WORKERS ?= 2
 
-.PHONY: help demo test test-slow lint format bench paper docs dist clean
+.PHONY: help demo test test-slow test-mutants lint format bench paper docs dist clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -17,10 +17,13 @@ demo: $(VENV)/.demo ## A real model's outputs: a table here, an interactive repo
 	$(BIN)/abstain demo
 
 test: $(VENV)/.test ## Everything but the long simulations
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow and not mutant"
 
 test-slow: $(VENV)/.test ## The long simulations
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
+
+test-mutants: $(VENV)/.test ## Every planted bug must turn the tests red
+	$(BIN)/python -m pytest -n $(WORKERS) tests/core/test_mutants.py
 
 lint: $(VENV)/.lint ## Style, types, import layers, workflows
 	$(BIN)/ruff check .

@@ -25,6 +25,14 @@ def data_dir() -> Path:
     return Path(folder)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def files_of_examples(doctest_namespace: dict[str, object], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The file that examples of the engines read."""
+    path = tmp_path_factory.mktemp("examples") / "predictions.csv"
+    path.write_text("confidence,loss\n0.9,0\n0.8,0\n0.7,1\n")
+    doctest_namespace["predictions"] = str(path)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     """In CI nothing may be skipped: a missing component must not look like a pass."""

@@ -11,6 +11,7 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ def _add_evaluation(commands: Any) -> None:
         ("study", study, "every experiment on every model, as numbers"),
         ("figures", figures, "figures and tables from a study"),
         ("table", table, "the fine-tuning table from the runs that exist"),
+        ("tuned", print_tuned, "what recipes do to the AURC of a finished network, from the runs that exist"),
         ("claims", ledger, "each claim of the paper and our verdict"),
         ("page", write_page, "the page with claims, table and manifest"),
         ("manifest", print_manifest, "which file shows which figure or table"),
@@ -51,6 +53,9 @@ def _add_evaluation(commands: Any) -> None:
             _imagenet_options(parser)
         if name == "table":
             parser.add_argument("--runs", type=Path, default=None, help="folder of result files")
+        if name == "tuned":
+            parser.add_argument("--folder", type=Path, default=None, help="as written by `adopt --tuned`")
+            parser.add_argument("--docs", action="store_true", help="the part of docs/train.md instead")
 
 
 def _text_options(parser: ArgumentParser) -> None:
@@ -112,6 +117,15 @@ def table(given: Namespace) -> int:
     from reproduction.runs import load_runs
 
     print(finetune_section(load_runs(given.runs)))
+    return 0
+
+
+def print_tuned(given: Namespace) -> int:
+    """The tables of tuned networks."""
+    from reproduction.runs import TUNING
+    from reproduction.tuned import summary, tables
+
+    print((summary if given.docs else tables)(given.folder or TUNING), end="")
     return 0
 
 
@@ -199,19 +213,34 @@ def _keep(outputs: Any, to: Path) -> int:
 
 
 def _add_training(commands: Any) -> None:
-    tune: ArgumentParser = commands.add_parser(
+    fitting: ArgumentParser = commands.add_parser(
         "finetune", help="pre-train and fine-tune; resumes where it stopped"
     )
-    tune.add_argument("--model", default="resnet18", help="comma-separated network names")
-    tune.add_argument("--dataset", default="cifar10", help="cifar10, cifar100, or a folder of images by name")
-    tune.add_argument("--loss", default=",".join(OBJECTIVES), help="comma-separated objectives")
-    tune.add_argument("--seeds", type=int, default=5, help="number of seeds, from 0")
-    tune.add_argument("--epochs", type=int, default=30)
-    tune.add_argument("--pretrain-epochs", type=int, default=50)
-    tune.add_argument("--together", type=int, default=1, help="runs trained side by side")
-    tune.add_argument("--limit", type=int, default=None, help="only the first N training and N test images")
-    _shared(tune)
-    tune.set_defaults(run=finetune)
+    fitting.add_argument("--model", default="resnet18", help="comma-separated network names")
+    fitting.add_argument(
+        "--dataset", default="cifar10", help="cifar10, cifar100, or a folder of images by name"
+    )
+    fitting.add_argument("--loss", default=",".join(OBJECTIVES), help="comma-separated objectives")
+    fitting.add_argument("--seeds", type=int, default=5, help="number of seeds, from 0")
+    fitting.add_argument("--epochs", type=int, default=30)
+    fitting.add_argument("--pretrain-epochs", type=int, default=50)
+    fitting.add_argument("--together", type=int, default=1, help="runs trained side by side")
+    fitting.add_argument(
+        "--limit", type=int, default=None, help="only the first N training and N test images"
+    )
+    _shared(fitting)
+    fitting.set_defaults(run=finetune)
+    recipes: ArgumentParser = commands.add_parser(
+        "tune", help="recipes that tune finished networks, and their starts; resumes where it stopped"
+    )
+    recipes.add_argument("lots", nargs="+", help="network:lot, most wanted first; lots: start, average, ...")
+    recipes.add_argument(
+        "--dataset", default="cifar10", help="cifar10, cifar100, or a folder of images by name"
+    )
+    recipes.add_argument("--seeds", type=int, default=5, help="number of seeds, from 0")
+    recipes.add_argument("--limit", type=int, default=None, help="a trial: N images, two epochs")
+    _shared(recipes)
+    recipes.set_defaults(run=tune)
     plan: ArgumentParser = commands.add_parser("plan", help="the whole training plan for one H200")
     plan.add_argument("--choice", default=None, help="file written by `bench`")
     plan.add_argument(
@@ -232,11 +261,18 @@ def _add_training(commands: Any) -> None:
     packing.add_argument("--folder", required=True)
     packing.add_argument("--to", required=True)
     packing.set_defaults(run=pack_up)
+    carrying: ArgumentParser = commands.add_parser("pack-images", help="an image set into six small files")
+    carrying.add_argument("--dataset", required=True)
+    carrying.add_argument("--data", default=None, help="where it is; default: the variable ABSTAIN_DATA")
+    carrying.add_argument("--to", type=Path, required=True)
+    carrying.set_defaults(run=pack_images)
     taking: ArgumentParser = commands.add_parser("adopt", help="take packed runs into reproduction/results")
     taking.add_argument("--archives", required=True, help="folder with what `pack` wrote")
     taking.add_argument(
         "--data", default=None, help="data folder with the test labels; default: ABSTAIN_DATA"
     )
+    taking.add_argument("--tuned", action="store_true", help="runs of `tune`")
+    taking.add_argument("--to", type=Path, default=None, help="with --tuned: another folder of results")
     taking.set_defaults(run=adopt_runs)
 
 
@@ -252,14 +288,15 @@ def _shared(parser: ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no epoch after this long")
 
 
-def _open(given: Namespace, mode: str, compiled: bool) -> Any:
+def _open(given: Namespace, mode: str, compiled: bool, opened: Any = None) -> Any:
     from reproduction.data import load_images
     from reproduction.sessions import open_session
 
+    opened = opened or open_session
     images = load_images(getattr(given, "dataset", "cifar10"), given.data)
     if getattr(given, "limit", None):
         images = images.head(given.limit, given.limit)
-    return open_session(
+    return opened(
         images, given.folder, device=given.device, mode=mode, compiled=compiled,
         checkpoint_every=given.checkpoint_every, deadline=time.monotonic() + 60 * given.minutes,
         report=partial(print, flush=True),
@@ -278,23 +315,38 @@ def finetune(given: Namespace) -> int:
     return 0 if run_plan(plan, _open(given, given.mode, given.compile)) else 1
 
 
+def tune(given: Namespace) -> int:
+    """Train lots of runs one after the other, as far as the time goes."""
+    from reproduction.sessions import run_plan
+    from reproduction.tuning import lot_specs, open_tuning
+
+    plan = [lot_specs(name, given.dataset, given.seeds) for name in given.lots]
+    if given.limit:
+        plan = [[replace(s, recipe=replace(s.recipe, epochs=2)) for s in lot] for lot in plan]
+    setting = _open(given, given.mode, given.compile, open_tuning)
+    return 0 if run_plan(plan, setting, _WEAKER[setting.mode]) else 1
+
+
+# what to try when a way of stepping fails: each asks less of driver and compiler
+_WEAKER = {"branches": ("graph", "plain"), "graph": ("plain",), "plain": ()}
+
+
 def whole_plan(given: Namespace) -> int:
     """Everything in the order of `h200_plan`, as far as the time goes."""
     from reproduction.sessions import h200_plan, run_plan, without
 
     chosen = json.loads(Path(given.choice).read_text()) if given.choice else {}
     setting = _open(given, chosen.get("mode", given.mode), chosen.get("compiled", given.compile))
-    fallback = {"branches": ("graph", "plain"), "graph": ("plain",), "plain": ()}[setting.mode]
     have = {path.stem for path in Path(given.have).glob("*.json")} if given.have else set()
-    return 0 if run_plan(without(h200_plan(), have), setting, fallback) else 1
+    return 0 if run_plan(without(h200_plan(), have), setting, _WEAKER[setting.mode]) else 1
 
 
 def bench(given: Namespace) -> int:
     """Which mode is the fastest here."""
-    from reproduction.data import packed_cifar10
+    from reproduction.data import packed
     from reproduction.sessions import WAYS, choose, open_session
 
-    images = packed_cifar10(Path(given.data))
+    images = packed("cifar10", Path(given.data))
     setting = open_session(images, str(given.choice.parent / "bench-runs"), device=given.device)
     ways = WAYS if given.ways == "all" else (("plain", False),)
     print(choose(setting, given.models.split(","), ways, given.choice))
@@ -310,16 +362,30 @@ def pack_up(given: Namespace) -> int:
     return 0
 
 
+def pack_images(given: Namespace) -> int:
+    """An image set for carrying to another machine."""
+    from reproduction.data import load_images, pack
+
+    for path in pack(load_images(given.dataset, given.data), given.to):
+        print(path, path.stat().st_size, flush=True)
+    return 0
+
+
 def adopt_runs(given: Namespace) -> int:
     """Results and kept outputs into the repository, the demo's data beside them."""
     import tempfile
     from importlib.resources import files
 
+    from reproduction import tuned
     from reproduction.data import load_images
-    from reproduction.runs import adopt
+    from reproduction.runs import TUNING, adopt
 
-    labels = load_images("cifar10", given.data).test_labels
     with tempfile.TemporaryDirectory() as scratch:
+        if given.tuned:
+            to = given.to or TUNING
+            print(tuned.adopt(Path(given.archives), given.data, Path(scratch), to), "runs")
+            return 0
+        labels = load_images("cifar10", given.data).test_labels
         demo = Path(str(files("abstain"))) / "data"
         print(adopt(Path(given.archives), labels, Path(scratch), demo=demo), "runs")
     return 0

@@ -1,4 +1,4 @@
-"""Labelled image sets: folders of images, CIFAR-10 and CIFAR-100 from their standard archives, packed CIFAR-10."""
+"""Labelled image sets: folders of images, CIFAR-10 and CIFAR-100 from their standard archives, packed sets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import os
 import pickle
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,15 +38,44 @@ class ImageSet:
         return hasher.hexdigest()[:16]
 
     def head(self, train: int, test: int) -> ImageSet:
-        """The first few images, for trials."""
+        """A few images from all over each part, for trials; a set may be sorted by class."""
+        some = np.linspace(0, len(self.train_labels) - 1, train).astype(int)
+        few = np.linspace(0, len(self.test_labels) - 1, test).astype(int)
         return ImageSet(
-            self.name, self.classes, self.train_images[:train], self.train_labels[:train],
-            self.test_images[:test], self.test_labels[:test],
+            self.name, self.classes, self.train_images[some], self.train_labels[some],
+            self.test_images[few], self.test_labels[few],
         )  # fmt: skip
 
     def __repr__(self) -> str:
         sizes = f"train={len(self.train_labels)}, test={len(self.test_labels)}"
         return f"ImageSet({self.name}, classes={self.classes}, {sizes})"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which training images are trained on and which are held out; `labels` of what a run is judged by."""
+
+    trained: np.ndarray
+    held_out: np.ndarray
+    labels: dict[str, np.ndarray]
+
+    def digest(self) -> str:
+        """First 16 hex digits of the sha256 of the held-out indices."""
+        return hashlib.sha256(self.held_out.astype(np.int64).tobytes()).hexdigest()[:16]
+
+
+_SPLIT_SEED = 18  # one split for all runs, so that their held-out values can be compared
+
+
+def split(images: ImageSet) -> Split:
+    """Hold out a tenth of the training images, as many of every class, always the same ones."""
+    labels = images.train_labels
+    rng, classes = np.random.default_rng(_SPLIT_SEED), np.unique(labels)
+    each = len(labels) // 10 // len(classes)
+    held_out = np.sort(np.concatenate([rng.permutation(np.flatnonzero(labels == c))[:each] for c in classes]))
+    trained = np.setdiff1d(np.arange(len(labels)), held_out)
+    judged = {"held_out": labels[held_out], "test": np.asarray(images.test_labels)}
+    return Split(trained, held_out, judged)
 
 
 def unpack(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -68,23 +97,61 @@ def unpack(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return images, labels
 
 
-def packed_cifar10(folder: Path) -> ImageSet:
-    """CIFAR-10 from `images/cifar10_test.npz` and `train/cifar10_train_*of5.npz` under `folder`.
+def packed(name: str, folder: Path) -> ImageSet:
+    """CIFAR from `images/<name>_test.npz` and `train/<name>_train_*of5.npz` under `folder`, as `pack` writes them.
 
     Without any training shard the training part is empty, which evaluation does not mind.
     """
-    test = folder / "images" / "cifar10_test.npz"
-    shards = sorted((folder / "train").glob("cifar10_train_*of5.npz"))
+    test = _test_shard(name, folder)
+    shards = sorted((folder / "train").glob(f"{name}_train_*of{_SHARDS}.npz"))
     if not test.is_file():
-        raise DataError(
-            f"packed_cifar10: {test} not found. Point ABSTAIN_DATA at the folder that has images/ in it."
-        )
+        raise DataError(f"packed: {test} not found. Point ABSTAIN_DATA at the folder that has images/ in it.")
     with ThreadPoolExecutor() as pool:
         (test_images, test_labels), *parts = pool.map(unpack, [test, *shards])
     if not parts:
         parts = [(test_images[:0], test_labels[:0])]
     train_images, train_labels = (np.concatenate([p[i] for p in parts]) for i in (0, 1))
-    return ImageSet("cifar10", 10, train_images, train_labels, test_images, test_labels)
+    return ImageSet(name, CLASSES[name], train_images, train_labels, test_images, test_labels)
+
+
+_SHARDS = 5
+_COLUMNS = 100  # images side by side in a mosaic
+
+
+def _test_shard(name: str, folder: Path) -> Path:
+    return folder / "images" / f"{name}_test.npz"
+
+
+def pack(images: ImageSet, to: Path) -> Iterator[Path]:
+    """Write a set as the files that `packed` reads, to carry it to another machine; each is named when written.
+
+    A lossless mosaic takes half of what the same images take as single PNG files.
+    """
+    lots = np.array_split(np.arange(len(images.train_labels)), _SHARDS)
+    for i, lot in enumerate(lots, start=1):
+        path = to / "train" / f"{images.name}_train_{i}of{_SHARDS}.npz"
+        yield _packed_shard(path, images.train_images[lot], images.train_labels[lot])
+    yield _packed_shard(_test_shard(images.name, to), images.test_images, images.test_labels)
+
+
+def _packed_shard(path: Path, images: np.ndarray, labels: np.ndarray) -> Path:
+    from PIL import Image
+
+    n, height, width, channels = images.shape
+    rows = -(-n // _COLUMNS)
+    grid = np.zeros((rows * _COLUMNS, height, width, channels), dtype=np.uint8)
+    grid[:n] = images
+    mosaic = grid.reshape(rows, _COLUMNS, height, width, channels).transpose(0, 2, 1, 3, 4)
+    picture = Image.fromarray(mosaic.reshape(rows * height, _COLUMNS * width, channels))
+    encoded = io.BytesIO()
+    picture.save(encoded, "webp", lossless=True, quality=100, method=6)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(
+        path, webp=np.frombuffer(encoded.getvalue(), dtype=np.uint8), labels=labels.astype(np.uint8),
+        grid=np.array([rows, _COLUMNS]), image_shape=np.array(images.shape[1:]),
+        raw_sha256=hashlib.sha256(images.tobytes()).hexdigest(),
+    )  # fmt: skip
+    return path
 
 
 def data_folder(given: str | Path | None = None) -> Path:
@@ -96,10 +163,10 @@ def data_folder(given: str | Path | None = None) -> Path:
 
 
 def load_images(name: str, folder: str | Path | None = None) -> ImageSet:
-    """An image set by name: packed CIFAR-10, an image folder `name`/ (or the folder itself), or a standard archive."""
+    """An image set by name: packed CIFAR, an image folder `name`/ (or the folder itself), or a standard archive."""
     where = data_folder(folder)
-    if name == "cifar10" and (where / "images" / "cifar10_test.npz").is_file():
-        return packed_cifar10(where)
+    if name in CLASSES and _test_shard(name, where).is_file():
+        return packed(name, where)
     for place in (where / name, where):
         if all((place / part).is_dir() for part in PARTS):
             return image_folder(name, place)

@@ -15,7 +15,11 @@ OBJECTIVES = ("ce", "sele", "harmonic", "log", "loo", "soft", "smooth01")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train: the defaults are the paper's fine-tuning (30 epochs, learning rate 1e-3, batch 128)."""
+    """How to train: the defaults are the paper's fine-tuning (30 epochs, learning rate 1e-3, batch 128).
+
+    With `averaged`, a run delivers the mean of its weights after each epoch, batch norm refreshed. `sharpness` is the
+    length of the ascent step of sharpness-aware minimisation; 0 leaves it out.
+    """
 
     epochs: int = 30
     batch: int = 128
@@ -25,6 +29,8 @@ class Recipe:
     weight_decay: float = 5e-4
     nesterov: bool = True
     cutout: int = 0
+    averaged: bool = False
+    sharpness: float = 0.0
 
     def rate(self, progress: float) -> float:
         """Learning rate when the share `progress` of all steps is done."""
@@ -61,6 +67,11 @@ class RunSpec:
         """File name stem, e.g. "finetune-cifar10-resnet18-harmonic-seed0"."""
         return f"{self.kind}-{self.dataset}-{self.model}-{self.objective}-seed{self.seed}"
 
+    @property
+    def epochs_before(self) -> int:
+        """Number of the epoch whose images it begins with."""
+        return 0
+
     def describe(self) -> dict[str, Any]:
         """Plain values for the result file."""
         return {**asdict(self), "kind": self.kind, "name": self.name}
@@ -80,14 +91,18 @@ Objective = Callable[[Array, Array], Array]
 
 
 def objective(name: str) -> Objective:
-    """Loss function by name: "ce", the paper's "sele", "harmonic", "log", our "loo", "soft" and "smooth01"."""
+    """Loss function by name: "ce", the paper's "sele", "harmonic", "log", our "loo", "soft" and "smooth01"; and
+    "half", cross-entropy and harmonic AURC in equal parts.
+    """
     from torch.nn import functional
 
-    check_choice("objective", "name", name, OBJECTIVES)
+    check_choice("objective", "name", name, (*OBJECTIVES, "half"))
     if name == "ce":
         return functional.cross_entropy
     from abstain.torch import aurc_loss, smooth_zero_one
 
+    if name == "half":
+        return lambda z, y: aurc_loss(z, y, mix=0.5)
     if name == "soft":
         return lambda z, y: aurc_loss(z, y, rank="soft", temperature=TEMPERATURE)
     if name == "smooth01":

@@ -6,8 +6,11 @@ import gzip
 import json
 import os
 import platform
+import shlex
 import subprocess
+import sys
 import tarfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +26,7 @@ from reproduction.outputs import Outputs, read_npz
 from reproduction.study import shortened
 
 RESULTS = Path(__file__).parent / "results"
-RUNS, STUDY = RESULTS / "runs", RESULTS / "study.json.gz"
+RUNS, TUNING, STUDY = RESULTS / "runs", RESULTS / "tuning", RESULTS / "study.json.gz"
 
 # -------------------------------- the store: a killed process leaves the old file or the new, never a part of one
 
@@ -63,11 +66,9 @@ class Store:
 
     def weights(self, name: str) -> dict[str, Any]:
         """Weights of a run that others start from."""
-        state = self.load_state(name)
-        if state is None:
-            raise DataError(
-                f"weights: no checkpoint of {name} under {self.root}. Run the pre-training first."
-            )
+        state, result = self.load_state(name), self.load_result(name)
+        if state is None or result is None or not result["finished"]:
+            raise DataError(f"weights: {name} is not finished under {self.root}. Run the pre-training first.")
         return dict(state["weights"])
 
     def save_result(self, name: str, result: dict[str, Any]) -> None:
@@ -79,14 +80,20 @@ class Store:
         path = self.result(name)
         return json.loads(path.read_text()) if path.is_file() else None
 
-    def save_output(self, name: str, logits: np.ndarray) -> None:
-        """Keep test-set logits as float16."""
+    def save_output(self, name: str, logits: dict[str, np.ndarray]) -> None:
+        """Keep logits as float16, by the name of what they are of."""
 
         def write(path: Path) -> None:
+            half: dict[str, Any] = {part: z.astype(np.float16) for part, z in logits.items()}
             with path.open("wb") as file:
-                np.savez_compressed(file, logits=logits.astype(np.float16))
+                np.savez_compressed(file, **half)
 
         _replace(self.output(name), write)
+
+    def load_output(self, name: str) -> dict[str, np.ndarray]:
+        """Logits of a finished run, as float32."""
+        with np.load(self.output(name)) as file:
+            return {part: file[part].astype(np.float32) for part in file.files}
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
@@ -115,13 +122,15 @@ def commit() -> str:
 
 @cache
 def origin(device: str) -> dict[str, Any]:
-    """Commit, hardware and library versions; asked once per process."""
+    """Commit, date, command, hardware and library versions; asked once per process."""
     import numpy as np
     import torch
 
     name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     return {
         "commit": commit(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "command": shlex.join(["python", "-m", "reproduction", *sys.argv[1:]]),
         "device": name,
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -218,8 +227,7 @@ def paired_on_test(store: Store, runs: Sequence[dict[str, Any]], labels: np.ndar
 
 
 def _pulls(store: Store, name: str, labels: np.ndarray) -> dict[str, Any]:
-    with np.load(store.output(name)) as file:
-        logits = file["logits"].astype(np.float32)
+    logits = store.load_output(name)["logits"]
     confidence = abstain.scores.max_softmax(logits)
     losses = {
         "aurc_01": np.asarray(abstain.losses.zero_one(logits, labels), dtype=np.float64),
@@ -233,13 +241,17 @@ def _differences(
 ) -> dict[str, list[float]]:
     found = {}
     for quantity in ("aurc_01", "aurc_ce"):
-        a = [pulls[objective, s][quantity] for s in seeds]
-        b = [pulls["ce", s][quantity] for s in seeds]
-        mean = float(np.mean([x.estimate - y.estimate for x, y in zip(a, b, strict=True)]))
-        each = np.mean([x.values - y.values for x, y in zip(a, b, strict=True)], axis=0)
-        half = _Z * float(np.sqrt(np.sum(each**2))) / len(each)
-        found[quantity] = [mean, mean - half, mean + half]
+        pairs = [(pulls[objective, s][quantity], pulls["ce", s][quantity]) for s in seeds]
+        found[quantity] = mean_difference(pairs)
     return found
+
+
+def mean_difference(pairs: Sequence[tuple[Any, Any]]) -> list[float]:
+    """Mean over seeds of the difference of two influences on the same samples, and its 95% interval over samples."""
+    mean = float(np.mean([a.estimate - b.estimate for a, b in pairs]))
+    each = np.mean([a.values - b.values for a, b in pairs], axis=0)
+    half = _Z * float(np.sqrt(np.sum(each**2))) / len(each)
+    return [mean, mean - half, mean + half]
 
 
 # -------------------------------- from a training machine into results/
@@ -263,9 +275,7 @@ def adopt(
         (results / part).mkdir(parents=True, exist_ok=True)
     runs = [json.loads(path.read_text()) for path in sorted((scratch / "results").glob("*.json"))]
     for run in runs:
-        (results / "runs" / f"{run['name']}.json").write_text(
-            json.dumps(_rounded(run), separators=(",", ":")) + "\n"
-        )
+        keep_run(run, results / "runs")
         if run["finished"] and run["kind"] == "pretrain" and run["model"] in FOR_MAE and run["seed"] < 5:
             name = f"{run['dataset']}__{run['model']}__trained-seed{run['seed']}"
             _keep(store, run["name"], labels, results / "outputs" / f"{name}.npz")
@@ -296,16 +306,28 @@ def _is_demo(run: dict[str, object]) -> bool:
 
 
 def _keep(store: Store, run: str, labels: np.ndarray, to: Path) -> None:
-    with np.load(store.output(run)) as file:
-        logits = file["logits"]
+    keep_logits(store.load_output(run)["logits"], labels, run, to)
+
+
+def keep_logits(logits: np.ndarray, labels: np.ndarray, run: str, to: Path) -> None:
+    """Float16 logits with the labels and the name of the run they come from, for `verify`."""
     to.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(to, logits=logits, labels=labels.astype(np.uint8), run=np.array(run))
+    half = logits.astype(np.float16)
+    np.savez_compressed(to, logits=half, labels=labels.astype(np.uint8), run=np.array(run))
 
 
-def _rounded(run: dict[str, object]) -> dict[str, object]:
-    """Per-epoch numbers to seven digits; `from_float16` stays exact, `verify` compares with it."""
-    log = [{k: float(f"{v:.7g}") if isinstance(v, float) else v for k, v in e.items()} for e in run["log"]]  # type: ignore[attr-defined]
-    return {**run, "log": log}
+def keep_run(run: dict[str, Any], folder: Path) -> None:
+    """A result as compact JSON, per-epoch numbers to seven digits; `from_float16` stays exact, `verify` compares."""
+    short = {**run, "log": _rounded(run["log"])}
+    (folder / f"{run['name']}.json").write_text(json.dumps(short, separators=(",", ":")) + "\n")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 # -------------------------------- results that come with the repository
@@ -360,16 +382,18 @@ class Checked:
 
 def verify() -> list[Checked]:
     """Recompute accuracy and AURC of all kept outputs and compare them with the runs' own records."""
-    runs = {run["name"]: run for run in load_runs()}
+    runs = {run["name"]: run for run in (*load_runs(), *load_runs(TUNING / "runs"))}
     demo = Path(str(files("abstain"))) / "data"
     checked = []
-    for path in [*sorted((RESULTS / "outputs").glob("*.npz")), *sorted(demo.glob("*.npz"))]:
+    folders = (RESULTS / "outputs", TUNING / "outputs", demo)
+    for path in (path for folder in folders for path in sorted(folder.glob("*.npz"))):
         with np.load(path) as file:
             if "run" not in file:
                 continue
             run, logits, labels = str(file["run"]), file["logits"].astype(np.float32), file["labels"]
         numbers = score_logits(logits, labels.astype(np.int64))
         written = runs[run]["from_float16"]
+        written = written.get("test", written)  # tuning's runs were judged on held-out images too
         gap = max(abs(numbers[key] - written[key]) for key in numbers)
         checked.append(Checked(path.stem, run, gap, numbers))
     return checked

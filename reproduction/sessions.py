@@ -93,16 +93,31 @@ def open_session(
     checkpoint_every: int = 1, deadline: float = float("inf"), report: Report = print,
 ) -> Setting:  # fmt: skip
     """Put the images on the device and get the folder ready."""
+    make_ready(device)
+    pixels = Pixels(images.train_images, images.train_labels, {"test": images.test_images}, device)
+    labels, data = {"test": np.asarray(images.test_labels)}, {"data": images.digest()}
+    return Setting(
+        pixels,
+        labels,
+        images.classes,
+        data,
+        Store(folder),
+        mode,
+        compiled,
+        checkpoint_every,
+        deadline,
+        report,
+    )
+
+
+def make_ready(device: str) -> None:
+    """Settings of torch for training on a GPU."""
     if device == "cuda":
         import torch
 
         torch.backends.cudnn.benchmark = True
         torch.set_float32_matmul_precision("high")
-    pixels = Pixels(images.train_images, images.train_labels, images.test_images, device)
-    return Setting(
-        pixels, np.asarray(images.test_labels), images.classes, images.digest(), Store(folder), mode, compiled,
-        checkpoint_every, deadline, report,
-    )  # fmt: skip
+        torch._dynamo.config.recompile_limit = 64  # ten networks trained side by side are ten to the compiler
 
 
 def run_plan(plan: Sequence[Wave], setting: Setting, fallback: Sequence[str] = ()) -> bool:
@@ -112,10 +127,12 @@ def run_plan(plan: Sequence[Wave], setting: Setting, fallback: Sequence[str] = (
     fails is reported and tried again in each `fallback` mode, uncompiled; the next waves go on in what worked.
     """
     everything = True
+    waiting: set[str | None] = set()  # runs passed over; what starts from them is passed over too
     for wave in plan:
         seconds = projected_seconds(wave, setting.store)
-        if time.monotonic() + seconds > setting.deadline:
+        if time.monotonic() + seconds > setting.deadline or any(s.start in waiting for s in wave):
             setting.report(f"not run, projected {seconds / 60:.1f} min: {', '.join(s.name for s in wave)}")
+            waiting.update(s.name for s in wave)
             everything = False
             continue
         setting, done = _train_somehow(wave, setting, fallback)

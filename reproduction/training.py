@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch.optim.swa_utils import AveragedModel, update_bn
 
 from abstain.errors import InputError
 from reproduction import Array
@@ -19,22 +20,32 @@ from reproduction.runs import Store, origin, score_logits
 
 # -------------------------------- batches: on the device, shuffled, cropped and flipped there in one gather
 
-# per-channel mean and standard deviation of the CIFAR-10 training images, in units of 255
-MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 _PAD = 4
 
 
-class Pixels:
-    """The training set, padded by reflection, and the test set, once on the device for all runs."""
+def channel_moments(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each channel of uint8 images, from counts: a float copy would be large."""
+    counts = np.stack([np.bincount(images[..., c].ravel(), minlength=256) for c in range(3)])
+    share, level = counts / counts.sum(1, keepdims=True), np.arange(256)
+    mean = share @ level
+    return mean, np.sqrt((share * (level - mean[:, None]) ** 2).sum(1))
 
-    def __init__(self, images: np.ndarray, labels: np.ndarray, test_images: np.ndarray, device: str) -> None:
+
+class Pixels:
+    """The training set, padded by reflection, and images to judge by, once on the device for all runs."""
+
+    def __init__(
+        self, images: np.ndarray, labels: np.ndarray, judged: dict[str, np.ndarray], device: str
+    ) -> None:
         pad = ((0, 0), (_PAD, _PAD), (_PAD, _PAD), (0, 0))
         self.images = torch.from_numpy(np.pad(images, pad, mode="reflect")).to(device)
         self.labels = torch.from_numpy(labels).to(device)
-        self.test_images = torch.from_numpy(np.ascontiguousarray(test_images)).to(device)
+        self.judged = {
+            part: torch.from_numpy(np.ascontiguousarray(shown)).to(device) for part, shown in judged.items()
+        }
         self.size, self.side, self.device = len(labels), images.shape[1], device
-        self.scale = 1 / (255 * torch.tensor(STD, device=device))
-        self.shift = torch.tensor(MEAN, device=device) / torch.tensor(STD, device=device)
+        mean, std = (torch.tensor(m, dtype=torch.float32, device=device) for m in channel_moments(images))
+        self.scale, self.shift = 1 / std, mean / std
 
     def normalise(self, images: Array) -> Array:
         """uint8 (n, h, w, 3) to centred float (n, 3, h, w), channels last in memory."""
@@ -79,6 +90,12 @@ class Feed:
         self.cursor += size
         return images, self.pixels.labels[index]
 
+    def again(self, size: int = 500) -> Iterator[Array]:
+        """The images of the epoch just drawn once more, for the statistics of batch norm."""
+        self.cursor.zero_()
+        for _ in range(max(1, self.pixels.size // size)):
+            yield self.batch(min(size, self.pixels.size))[0]
+
 
 # -------------------------------- one run: network, optimiser and log, with a step that a CUDA graph can hold
 
@@ -91,7 +108,9 @@ class Run:
         self.spec, self.device, self.epoch = spec, device, 0
         self.log: list[dict[str, Any]] = []
         self.model = build(spec.model, classes).to(device, memory_format=torch.channels_last)
-        self.forward = torch.compile(self.model) if compiled else self.model
+        # dynamic=False: batches of 512 and then 128 would else be compiled for any size, which is slower
+        self.forward = torch.compile(self.model, dynamic=False) if compiled else self.model
+        self.averaged = AveragedModel(self.model) if spec.recipe.averaged else None
         self.objective = objective(spec.objective)
         self.rate = torch.zeros((), device=device)
         self.loss_sum = torch.zeros((), device=device)
@@ -108,14 +127,51 @@ class Run:
         """All epochs done."""
         return self.epoch >= self.spec.recipe.epochs
 
+    @property
+    def network(self) -> Array:
+        """What the run delivers."""
+        return self.model if self.averaged is None else self.averaged
+
     def step(self, images: Array, labels: Array) -> None:
         """One step of gradient descent; nothing in it waits for the device."""
+        loss = self._slopes(images, labels)
+        if self.spec.recipe.sharpness:
+            uphill = self._climb()
+            self._slopes(images, labels)
+            with torch.no_grad():
+                torch._foreach_sub_(list(self.model.parameters()), uphill)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.loss_sum += loss
+
+    def _slopes(self, images: Array, labels: Array) -> Array:
         with self.precision():
             loss = self.objective(self.forward(images), labels)
         loss.backward()
-        self.optimiser.step()
+        return loss.detach()
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def _climb(self) -> list[Array]:
+        """Move the weights up the gradient by `sharpness`, and forget the gradient; returns the moves."""
+        weights = list(self.model.parameters())
+        slopes = [p.grad for p in weights]
+        length = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes)))
+        uphill = torch._foreach_mul(slopes, self.spec.recipe.sharpness / (length + 1e-12))
+        torch._foreach_add_(weights, uphill)
         self.optimiser.zero_grad(set_to_none=True)
-        self.loss_sum += loss.detach()
+        return list(uphill)
+
+    def end_epoch(self) -> None:
+        """Count the epoch and take its weights into the mean."""
+        self.epoch += 1
+        if self.averaged is not None:
+            self.averaged.update_parameters(self.model)
+
+    def refresh(self, feed: Feed) -> None:
+        """Batch norm of averaged weights: no network that was trained had these, so its statistics are found anew."""
+        if self.averaged is not None:
+            with self.precision():
+                update_bn(feed.again(), self.averaged)
 
     def precision(self) -> Any:
         """bfloat16 on a GPU, float32 on the host."""
@@ -123,32 +179,48 @@ class Run:
 
     def tensors(self) -> list[Array]:
         """Everything a step changes."""
-        moments = [self.optimiser.state[p]["momentum_buffer"] for p in self.model.parameters()]
-        return [*self.model.parameters(), *self.model.buffers(), *moments, self.loss_sum]
+        return [*self.model.parameters(), *self.model.buffers(), *self._moments(), self.loss_sum]
+
+    def _moments(self) -> list[Array]:
+        return [self.optimiser.state[p]["momentum_buffer"] for p in self.model.parameters()]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
-    def test_logits(self, pixels: Pixels, batch: int = 2000) -> Array:
-        """Logits of the test images, float32, still on the device."""
-        self.model.eval()
+    def logits(self, network: Array, pixels: Pixels, part: str, batch: int = 2000) -> np.ndarray:
+        """Logits of a network of this run for a part of the images to judge by, float32."""
+        network.eval()
         with self.precision():
-            parts = [self.model(pixels.normalise(part)) for part in pixels.test_images.split(batch)]
-        self.model.train()
-        return torch.cat(parts)
+            lots = [network(pixels.normalise(images)) for images in pixels.judged[part].split(batch)]
+        network.train()
+        return np.asarray(torch.cat(lots).cpu().numpy())
 
     def state(self) -> dict[str, Any]:
         """What a restart needs, copied to the host: training goes on while it is being written."""
-        buffers = [self.optimiser.state[p]["momentum_buffer"] for p in self.model.parameters()]
-        moments = [buffer.to("cpu", copy=True) for buffer in buffers]
-        weights = {k: v.to("cpu", copy=True) for k, v in self.model.state_dict().items()}
-        return {"epoch": self.epoch, "log": list(self.log), "weights": weights, "moments": moments}
+        found = {
+            "epoch": self.epoch, "log": list(self.log), "moments": [_to_host(m) for m in self._moments()],
+            "weights": {k: _to_host(v) for k, v in self.model.state_dict().items()},
+        }  # fmt: skip
+        if self.averaged is not None:
+            found["averaged"] = {k: _to_host(v) for k, v in self.averaged.state_dict().items()}
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        return found
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
         self.epoch, self.log = state["epoch"], list(state["log"])
         self.model.load_state_dict(state["weights"])
-        for p, saved in zip(self.model.parameters(), state["moments"], strict=True):
-            self.optimiser.state[p]["momentum_buffer"].copy_(saved)
+        if self.averaged is not None:
+            self.averaged.load_state_dict(state["averaged"])
+        for moment, saved in zip(self._moments(), state["moments"], strict=True):
+            moment.copy_(saved)
+
+
+def _to_host(tensor: Array) -> Array:
+    """A copy on the host; pinned, so that it costs a GPU hundredths of a second rather than half of one."""
+    if not tensor.is_cuda:
+        return tensor.detach().clone()
+    return torch.empty_like(tensor, device="cpu", pin_memory=True).copy_(tensor.detach(), non_blocking=True)
 
 
 # -------------------------------- one step of several runs
@@ -223,22 +295,50 @@ def _captured(groups: Sequence[Group], body: Callable[[], None]) -> Callable[[],
 # -------------------------------- the loop
 
 Report = Callable[[str], None]
+_SCRIBES = 4  # threads that write checkpoints and results
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all runs of a session share."""
+    """What all runs of a session share, and how they are judged: on the test set, after every epoch."""
 
     pixels: Pixels
-    test_labels: np.ndarray
+    labels: dict[str, np.ndarray]  # of the images to judge by
     classes: int
-    digest: str
+    data: dict[str, Any]  # what a result file says of the images
     store: Store
     mode: str = "plain"
     compiled: bool = False
     checkpoint_every: int = 1
     deadline: float = float("inf")  # time.monotonic() after which no epoch is begun
     report: Report = print
+
+    def look(self, run: Run, feed: Feed | None) -> dict[str, np.ndarray]:
+        """Logits by which the epoch just trained is judged; no feed when the run was finished before."""
+        return {"test": run.logits(run.network, self.pixels, "test")}
+
+    def scores(self, logits: dict[str, np.ndarray]) -> dict[str, Any]:
+        """What the log says of an epoch beside its loss and its time."""
+        return score_logits(logits["test"], self.labels["test"])
+
+    def publish(
+        self, spec: RunSpec, log: list[dict[str, Any]], logits: dict[str, np.ndarray], finished: bool
+    ) -> None:
+        """Write the result file; for a finished run also its outputs, and the numbers those give in float16."""
+        result = {**self.describe(spec, log), "finished": finished}
+        if finished:
+            self.store.save_output(spec.name, {"logits": logits["test"]})
+            result["from_float16"] = score_logits(halved(logits["test"]), self.labels["test"])
+        self.store.save_result(spec.name, result)
+
+    def describe(self, spec: RunSpec, log: list[dict[str, Any]]) -> dict[str, Any]:
+        """What every result file says: which run, on which data, by which code and machine, epoch by epoch."""
+        return {**spec.describe(), **self.data, **origin(self.pixels.device), "log": list(log)}
+
+
+def halved(logits: np.ndarray) -> np.ndarray:
+    """Logits as they come back from a file of float16."""
+    return logits.astype(np.float16).astype(np.float32)
 
 
 def train(specs: Sequence[RunSpec], setting: Setting) -> bool:
@@ -248,27 +348,42 @@ def train(specs: Sequence[RunSpec], setting: Setting) -> bool:
     flipped alike, so differences between objectives are paired. Finished runs are left alone, interrupted ones go
     on from their last checkpoint.
     """
-    if len({(s.recipe.batch, s.recipe.epochs) for s in specs}) > 1:
+    if len({(s.recipe.batch, s.recipe.epochs, s.epochs_before) for s in specs}) > 1:
         raise InputError(
             "train: runs trained together must share batch size and number of epochs. Split them."
         )
     runs = [run for spec in specs if (run := _resume(spec, setting)) is not None]
     lockstep = _Lockstep(setting)
     noted: list[Future[None]] = []
-    with ThreadPoolExecutor(1) as scribe:
-        while runs:
-            if time.monotonic() > setting.deadline:
-                return False
+    with ThreadPoolExecutor(_SCRIBES) as scribes:
+        while runs and time.monotonic() <= setting.deadline:
             began = time.monotonic()
             active = lockstep.advance(runs)
-            logits = _evaluate(active, setting)
-            noted += _note(active, logits, time.monotonic() - began, setting, scribe)
-            # with a checkpoint for every epoch an interrupt must not cost two: wait until it is on disk
-            noted = [n for n in noted if (setting.checkpoint_every > 1 and not n.done()) or n.result()]
+            logits = [setting.look(run, feed) for feed, members in lockstep.groups for run in members]
+            losses = torch.stack([run.loss_sum for run in active]).cpu().tolist()  # waits for the device
+            seconds = (time.monotonic() - began) / len(active)
+            for n in noted:  # before the next epoch is noted, so that the entries of a run keep their order
+                n.result()
+            steps = setting.pixels.size // active[0].spec.recipe.batch
+            noted = [
+                _note(
+                    run,
+                    {"epoch": run.epoch, "train_loss": loss / steps, "seconds": seconds},
+                    z,
+                    setting,
+                    scribes,
+                )
+                for run, loss, z in zip(active, losses, logits, strict=True)
+            ]
+            if (
+                setting.checkpoint_every == 1
+            ):  # an interrupt must not cost two epochs: wait until it is on disk
+                for n in noted:
+                    n.result()
             runs = [run for run in runs if not run.finished]
         for n in noted:
             n.result()
-    return True
+    return not runs
 
 
 class _Lockstep:
@@ -281,7 +396,7 @@ class _Lockstep:
         self.step: Callable[[], None] = lambda: None
 
     def advance(self, runs: Sequence[Run]) -> list[Run]:
-        """One epoch of the runs with the fewest finished epochs; returns them."""
+        """One epoch of the runs with the fewest finished epochs; returns them, in the order of their groups."""
         epoch = min(run.epoch for run in runs)
         active = [run for run in runs if run.epoch == epoch]
         if active != self.active:
@@ -289,7 +404,9 @@ class _Lockstep:
             begin_epoch(self.groups, epoch)  # a captured step warms up on real batches
             self.step = make_step(self.groups, active[0].spec.recipe.batch, self.setting.mode)
         _one_epoch(self.groups, epoch, self.step, self.setting)
-        return active
+        for run in active:
+            run.end_epoch()
+        return [run for _, members in self.groups for run in members]
 
 
 def _resume(spec: RunSpec, setting: Setting) -> Run | None:
@@ -304,7 +421,7 @@ def _resume(spec: RunSpec, setting: Setting) -> Run | None:
         run.restore(state)
         setting.report(f"{spec.name}: goes on after epoch {run.epoch}")
         if run.finished:  # stopped between the last checkpoint and the result
-            _publish(spec, run.log, run.test_logits(setting.pixels).cpu().numpy(), True, setting)
+            setting.publish(spec, run.log, setting.look(run, None), True)
             return None
     elif spec.start is not None:
         run.model.load_state_dict(setting.store.weights(spec.start))
@@ -322,7 +439,7 @@ def grouped(runs: Sequence[Run], pixels: Pixels) -> list[Group]:
 def begin_epoch(groups: Sequence[Group], epoch: int) -> None:
     """New order and augmentation for every feed, losses from zero."""
     for feed, runs in groups:
-        feed.start_epoch(epoch)
+        feed.start_epoch(epoch + runs[0].spec.epochs_before)
         for run in runs:
             run.loss_sum.zero_()
 
@@ -340,55 +457,33 @@ def _one_epoch(groups: Sequence[Group], epoch: int, step: Callable[[], None], se
         step()
 
 
-def _evaluate(active: Sequence[Run], setting: Setting) -> np.ndarray:
-    """Test logits of these runs, in their order."""
-    return np.asarray(torch.stack([run.test_logits(setting.pixels) for run in active]).cpu().numpy())
-
-
 def _note(
-    active: Sequence[Run], logits: np.ndarray, seconds: float, setting: Setting, scribe: ThreadPoolExecutor
-) -> list[Future[None]]:
-    """Count the epoch and hand the writing to another thread, so that the device does not wait for it."""
-    steps = setting.pixels.size // active[0].spec.recipe.batch
-    losses = torch.stack([run.loss_sum for run in active]).cpu().tolist()
-    notes = []
-    for run, loss, outputs in zip(active, losses, logits, strict=True):
-        run.epoch += 1
-        keep = run.finished or run.epoch % setting.checkpoint_every == 0
-        entry = {"epoch": run.epoch, "train_loss": loss / steps, "seconds": seconds / len(active)}
-        # scored inside the thread, so the log entry must exist before a checkpoint copies it
-        job = (run.spec, entry, outputs, run.log, run.state() if keep else None, run.finished, setting)
-        notes.append(scribe.submit(_write, *job))
-    return notes
+    run: Run,
+    entry: dict[str, Any],
+    logits: dict[str, np.ndarray],
+    setting: Setting,
+    scribes: ThreadPoolExecutor,
+) -> Future[None]:
+    """Hand the writing to another thread, so that the device does not wait for it."""
+    keep = run.finished or run.epoch % setting.checkpoint_every == 0
+    # scored inside the thread, so the log entry must exist before a checkpoint copies it
+    state = run.state() if keep else None
+    return scribes.submit(_write, run.spec, entry, logits, run.log, state, run.finished, setting)
 
 
 def _write(
-    spec: RunSpec, entry: dict[str, Any], logits: np.ndarray, log: list[dict[str, Any]],
+    spec: RunSpec, entry: dict[str, Any], logits: dict[str, np.ndarray], log: list[dict[str, Any]],
     state: dict[str, Any] | None, finished: bool, setting: Setting,
 ) -> None:  # fmt: skip
-    entry.update(score_logits(logits, setting.test_labels))
+    entry.update(setting.scores(logits))
     log.append(entry)
     if state is not None:
         setting.store.save_state(spec.name, {**state, "log": list(log)})
-    _publish(spec, log, logits, finished, setting)
+    setting.publish(spec, log, logits, finished)
+    scores, shown = entry.get("held_out", entry), ""
+    if "accuracy" in scores:
+        shown = f"acc {scores['accuracy']:.4f} aurc01 {scores['aurc_01']:.5f} aurcCE {scores['aurc_ce']:.4f} "
     setting.report(
         f"{spec.name} epoch {entry['epoch']}/{spec.recipe.epochs} loss {entry['train_loss']:.4f} "
-        f"acc {entry['accuracy']:.4f} aurc01 {entry['aurc_01']:.5f} aurcCE {entry['aurc_ce']:.4f} "
-        f"{entry['seconds']:.2f}s"
+        f"{shown}{entry['seconds']:.2f}s"
     )
-
-
-def _publish(
-    spec: RunSpec, log: list[dict[str, Any]], logits: np.ndarray, finished: bool, setting: Setting
-) -> None:  # fmt: skip
-    """Write the result file; for a finished run also its outputs, and the numbers those give in float16."""
-    result = {
-        **spec.describe(), "finished": finished, "data": setting.digest,
-        **origin(setting.pixels.device), "log": list(log),
-    }  # fmt: skip
-    if finished:
-        setting.store.save_output(spec.name, logits)
-        result["from_float16"] = score_logits(
-            logits.astype(np.float16).astype(np.float32), setting.test_labels
-        )
-    setting.store.save_result(spec.name, result)

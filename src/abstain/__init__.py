@@ -32,31 +32,7 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
     from abstain import torch as torch
     from abstain.display import RiskCoverageDisplay
     from abstain.evaluation import Comparison, Evaluation, ExpectedAURC, compare, evaluate, expected_aurc
-    from abstain.metrics import (
-        Grouped,
-        RejectionPoint,
-        RiskCoverageCurve,
-        augrc,
-        aupr_error,
-        aupr_success,
-        aurc,
-        aurc_given_cdf,
-        auroc,
-        balanced_weights,
-        best_rejection,
-        coverage_at_risk,
-        e_aurc,
-        fpr_at_tpr,
-        naurc,
-        oracle_aurc,
-        prediction_rejection_ratio,
-        rank_weights,
-        rejection_cost,
-        risk,
-        risk_at_coverage,
-        risk_coverage_curve,
-        weights,
-    )
+    from abstain.metrics import *
     from abstain.thresholds import (
         Check,
         ClinicalTable,

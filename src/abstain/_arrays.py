@@ -19,26 +19,25 @@ Array = Any
 Namespace = Any
 
 
-def _module(name: str) -> Any:
-    return sys.modules.get(name)
+def _is(x: Array, library: str, kind: str) -> bool:
+    """Is `x` of that class? (False without importing its library.)"""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(x, getattr(module, kind))
 
 
 def is_torch(x: Array) -> bool:
-    """Is `x` a torch tensor? (False without importing torch.)"""
-    torch = _module("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
+    """Is `x` a torch tensor?"""
+    return _is(x, "torch", "Tensor")
 
 
 def is_jax(x: Array) -> bool:
-    """Is `x` a jax array or tracer? (False without importing jax.)"""
-    jax = _module("jax")
-    return jax is not None and isinstance(x, jax.Array)
+    """Is `x` a jax array or tracer?"""
+    return _is(x, "jax", "Array")
 
 
 def is_cupy(x: Array) -> bool:
-    """Is `x` a cupy array? (False without importing cupy.)"""
-    cupy = _module("cupy")
-    return cupy is not None and isinstance(x, cupy.ndarray)
+    """Is `x` a cupy array?"""
+    return _is(x, "cupy", "ndarray")
 
 
 def is_array(x: Array) -> bool:

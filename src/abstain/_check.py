@@ -74,21 +74,19 @@ def as_real(name: str, argument: str, backend: Backend, x: Array, like: Array = 
 def check_finite(name: str, argument: str, backend: Backend, x: Array, remedy: str) -> None:
     """No NaN, no infinity; says where the first one is."""
     xp = backend.xp
-    if backend.host:
-        if x.dtype.kind != "f" or bool(np.isfinite(x.min()) and np.isfinite(x.max())):
-            return
-        bad = np.flatnonzero(~np.isfinite(x.reshape(-1)))
-        at = np.unravel_index(bad[0], x.shape)
-        where = int(at[0]) if x.ndim == 1 else tuple(int(i) for i in at)
-        raise InputError(
-            f"{name}: `{argument}` must be finite, got {x[at]} at index {where} "
-            f"({len(bad)} such value{'s' if len(bad) > 1 else ''}). {remedy}"
-        )
     if not (xp.isdtype(x.dtype, "real floating") and is_concrete(x)):
         return
     least, most = extremes(xp, x)  # both pass NaN on, and nothing is written
-    if not bool(xp.isfinite(least) & xp.isfinite(most)):
+    if bool(xp.isfinite(least) & xp.isfinite(most)):
+        return
+    if not backend.host:
         raise InputError(f"{name}: `{argument}` must be finite, got NaN or infinity. {remedy}")
+    bad = np.argwhere(~np.isfinite(x))
+    at = tuple(bad[0].tolist())
+    where, several = at[0] if x.ndim == 1 else at, "s" if len(bad) > 1 else ""
+    raise InputError(
+        f"{name}: `{argument}` must be finite, got {x[at]} at index {where} ({len(bad)} such value{several}). {remedy}"
+    )
 
 
 def check_pair(name: str, backend: Backend, loss: Array, confidence: Array) -> tuple[Array, Array]:

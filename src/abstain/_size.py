@@ -1,12 +1,16 @@
-"""Sizes of memory, read and written: "1GB" is 10^9 bytes and "1GiB" 2^30, everywhere."""
+"""Sizes of memory, read and written ("1GB" is 10^9 bytes and "1GiB" 2^30, everywhere), and how much of it is free."""
 
 from __future__ import annotations
 
+import os
 import re
 
 from abstain.errors import InputError
 
 _PREFIXES = " KMGT"
+_READING = 120 * 10**6  # decoded batches, their copies in the order of the ranges, the reader's own buffers
+_LEAST = 48 * 10**6
+_LOADED = 150 * 10**6  # numpy and pyarrow in memory, where the system does not say
 _SIZE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
 
 
@@ -34,3 +38,21 @@ def shown_size(count: int) -> str:
     while value >= 999.5 and prefix < len(_PREFIXES) - 1:
         value, prefix = value / 1000, prefix + 1
     return f"{value:.3g} {_PREFIXES[prefix].strip().replace('K', 'k')}B"
+
+
+def resident() -> int:
+    """Bytes this process occupies now: from Linux, from psutil elsewhere, or what numpy and pyarrow take."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        try:
+            import psutil
+        except ImportError:
+            return _LOADED
+        return int(psutil.Process().memory_info().rss)
+
+
+def free_of(memory: int) -> int:
+    """Bytes of a budget that are neither in use nor needed for reading files."""
+    return max(memory - resident() - _READING, _LEAST)

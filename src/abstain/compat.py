@@ -1,50 +1,30 @@
-"""The AURC numbers of other packages, under explicit names, so that you find the one you had and see why it
-differs.
+"""The AURC numbers of other packages, under explicit names: find the one you had and see why it differs.
 
-All take a loss and a confidence (higher = surer) for each sample; packages that ask for an uncertainty get
-its negative. Ours, `abstain.aurc`, is the mean over samples of the selective risk at each one's confidence,
-equal confidences accepted together. Functions marked *row order* sort and cumulate without regard to ties,
-as the package does: equal confidences stand in the order of the rows, and shuffling the rows changes the
-number.
+All take a loss and a confidence (higher = surer) for each sample; packages that ask for an uncertainty get its
+negative. Ours, `abstain.aurc`, is the mean over samples of the selective risk at each one's confidence, equal
+confidences accepted together. Functions marked *row order* sort and cumulate without regard to ties, as the package
+does: equal confidences stand in the order of the rows, and shuffling the rows changes the number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array
-from abstain.core.estimators import Estimator
 from abstain.core.rows import rows_of
 from abstain.errors import DtypeError, InputError, ShapeError
 from abstain.metrics import augrc, aurc
 from abstain.metrics._sample import prepare
 
-__all__ = [
-    "CompatRow",
-    "CompatTable",
-    "fd_shifts_augrc",
-    "fd_shifts_aurc",
-    "geifman_aurc",
-    "literal_log_aurc",
-    "lm_polygraph_rcc_auc",
-    "mapie_one_minus_auarc",
-    "origin_trapezoid_aurc",
-    "row_order_aurc",
-    "seapig_augrc",
-    "seapig_aurc",
-    "table",
-    "torch_uncertainty_augrc",
-    "torch_uncertainty_aurc",
-]
-
-
-# conventions --------------------------------------------------------------------------------------
-#
-# One function per package: its rule, and why its number differs from ours.
+__all__ = ["CompatRow", "CompatTable", "table"]
+__all__ += ["geifman_aurc", "literal_log_aurc", "lm_polygraph_rcc_auc", "mapie_one_minus_auarc"]
+__all__ += ["origin_trapezoid_aurc", "row_order_aurc", "seapig_augrc", "seapig_aurc"]
+__all__ += ["fd_shifts_augrc", "fd_shifts_aurc", "torch_uncertainty_augrc", "torch_uncertainty_aurc"]
 
 
 class _Curve(NamedTuple):
@@ -72,16 +52,16 @@ def vectors(name: str, loss: Array, confidence: Array) -> tuple[np.ndarray, np.n
 
 def _by_row_order(name: str, loss: Array, confidence: Array) -> _Curve:
     """One point per sample; equal confidences in the order of the rows."""
-    losses, scores = vectors(name, loss, confidence)
+    losses, confidences = vectors(name, loss, confidence)
     n = len(losses)
     count = np.arange(1, n + 1)
-    return _Curve(count / n, np.cumsum(losses[np.argsort(-scores, kind="stable")]) / count)
+    return _Curve(count / n, np.cumsum(losses[np.argsort(-confidences, kind="stable")]) / count)
 
 
 def _by_distinct(name: str, loss: Array, confidence: Array) -> _Curve:
     """One point per distinct confidence."""
-    losses, scores = vectors(name, loss, confidence)
-    rows = rows_of(losses, scores)
+    losses, confidences = vectors(name, loss, confidence)
+    rows = rows_of(losses, confidences)
     return _Curve(rows.N / rows.W, rows.risk)
 
 
@@ -96,6 +76,18 @@ def row_order_aurc(loss: Array, confidence: Array, /) -> float:
 
     Without ties this is `abstain.aurc`. With ties it depends on the order of the rows:
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> row_order_aurc([1, 0], [0.5, 0.5]), row_order_aurc([0, 1], [0.5, 0.5])
     (0.75, 0.25)
     """
@@ -103,11 +95,24 @@ def row_order_aurc(loss: Array, confidence: Array, /) -> float:
 
 
 def mapie_one_minus_auarc(loss: Array, confidence: Array, /) -> float:
-    """MAPIE's area under the accuracy-rejection curve, taken from one: the mean of the prefix risks, *row
-    order*.
+    r"""MAPIE's area under the accuracy-rejection curve, taken from one: the mean of the prefix risks, *row order*.
 
-    Equal to `abstain.aurc` when no confidences tie.
+    .. math:: \frac1n \sum_{k=1}^n \frac{S_k}{k}
 
+    with :math:`S_k` the loss of the k most confident. Equal to `abstain.aurc` when no confidences tie.
+
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> round(mapie_one_minus_auarc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
@@ -115,10 +120,25 @@ def mapie_one_minus_auarc(loss: Array, confidence: Array, /) -> float:
 
 
 def lm_polygraph_rcc_auc(loss: Array, confidence: Array, /) -> float:
-    """LM-Polygraph's risk-coverage area: the mean of the prefix risks, *row order*.
+    r"""LM-Polygraph's risk-coverage area: the mean of the prefix risks, *row order*.
 
-    Equal to `abstain.aurc` when no confidences tie. The package takes an uncertainty: pass its negative here.
+    .. math:: \frac1n \sum_{k=1}^n \frac{S_k}{k}
 
+    with :math:`S_k` the loss of the k most confident. Equal to `abstain.aurc` when no confidences tie. The package
+    takes an uncertainty: pass its negative here.
+
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> round(lm_polygraph_rcc_auc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
@@ -126,11 +146,25 @@ def lm_polygraph_rcc_auc(loss: Array, confidence: Array, /) -> float:
 
 
 def torch_uncertainty_aurc(loss: Array, confidence: Array, /) -> float:
-    """torch-uncertainty's AURC: trapezoids between coverage 1/n and 1, divided by 1 - 1/n, *row order*.
+    r"""torch-uncertainty's AURC: trapezoids between coverage 1/n and 1, divided by 1 - 1/n, *row order*.
+
+    .. math:: \frac{1}{1 - 1/n} \int_{1/n}^1 r(c)\,dc
 
     The first and the last prefix risk count half; coverage below 1/n is left out and the rest stretched over
     it. With one sample there is no trapezoid, which is an error here (NaN there).
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> round(torch_uncertainty_aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.32083
     """
@@ -139,8 +173,22 @@ def torch_uncertainty_aurc(loss: Array, confidence: Array, /) -> float:
 
 
 def torch_uncertainty_augrc(loss: Array, confidence: Array, /) -> float:
-    """torch-uncertainty's AUGRC: the same trapezoids over the generalised risk, *row order*.
+    r"""torch-uncertainty's AUGRC: the same trapezoids over the generalised risk, *row order*.
 
+    .. math:: \frac{1}{1 - 1/n} \int_{1/n}^1 c\,r(c)\,dc
+
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> round(torch_uncertainty_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.2
     """
@@ -155,11 +203,25 @@ def _stretched(name: str, coverage: np.ndarray, risk: np.ndarray) -> float:
 
 
 def fd_shifts_aurc(loss: Array, confidence: Array, /) -> float:
-    """FD-Shifts' AURC: trapezoids over distinct confidences, the top risk held flat to coverage 0.
+    r"""FD-Shifts' AURC: trapezoids over distinct confidences, the top risk held flat to coverage 0.
+
+    .. math:: \int_0^1 r(c)\,dc
 
     Ties are accepted together, as in ours; the curve is joined by straight lines instead of averaged over
     samples. FD-Shifts prints it times 1000.
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> round(fd_shifts_aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.25667
     """
@@ -168,11 +230,25 @@ def fd_shifts_aurc(loss: Array, confidence: Array, /) -> float:
 
 
 def fd_shifts_augrc(loss: Array, confidence: Array, /) -> float:
-    """FD-Shifts' AUGRC: trapezoids of the generalised risk over distinct confidences, from 0 at coverage 0.
+    r"""FD-Shifts' AUGRC: trapezoids of the generalised risk over distinct confidences, from 0 at coverage 0.
+
+    .. math:: \int_0^1 c\,r(c)\,dc
 
     Ours (the mean rule) is larger by half a step: it takes the risk after a sample is accepted, not midway.
     FD-Shifts prints it times 1000.
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> round(fd_shifts_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.16
     """
@@ -181,11 +257,24 @@ def fd_shifts_augrc(loss: Array, confidence: Array, /) -> float:
 
 
 def origin_trapezoid_aurc(loss: Array, confidence: Array, /) -> float:
-    """Trapezoids through an added point (0, 0), as FixSelectiveClassification has them, *row order*.
+    r"""Trapezoids through an added point (0, 0), as FixSelectiveClassification has them, *row order*.
 
-    Pulls the curve to risk 0 at coverage 0: a wrong sample on top counts less than in ours (all wrong is not
-    1).
+    .. math:: \int_0^1 r(c)\,dc, \qquad r(0) = 0
 
+    Pulls the curve to risk 0 at coverage 0: a wrong sample on top counts less than in ours (all wrong is not 1).
+
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> round(origin_trapezoid_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.83333
     """
@@ -194,11 +283,25 @@ def origin_trapezoid_aurc(loss: Array, confidence: Array, /) -> float:
 
 
 def seapig_aurc(loss: Array, confidence: Array, /) -> float:
-    """seapig's selective-risk area: trapezoids between coverage 1/n and 1, nothing below 1/n, *row order*.
+    r"""seapig's selective-risk area: trapezoids between coverage 1/n and 1, nothing below 1/n, *row order*.
+
+    .. math:: \int_{1/n}^1 r(c)\,dc
 
     Up to 100 samples, beyond which the package thins the curve out. It takes an uncertainty: pass its
     negative.
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> round(seapig_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.66667
     """
@@ -206,9 +309,22 @@ def seapig_aurc(loss: Array, confidence: Array, /) -> float:
 
 
 def seapig_augrc(loss: Array, confidence: Array, /) -> float:
-    """seapig's generalised-risk area: trapezoids between coverage 1/n and 1, *row order*; else as
-    `seapig_aurc`.
+    r"""seapig's generalised-risk area: trapezoids between coverage 1/n and 1, *row order*; else as `seapig_aurc`.
 
+    .. math:: \int_{1/n}^1 c\,r(c)\,dc
+
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> round(seapig_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.16
     """
@@ -224,12 +340,24 @@ def geifman_aurc(loss: Array, confidence: Array, /) -> float:
     Right at full coverage, too small everywhere else: all wrong is not 1. Equal confidences leave in the
     order of the rows, so the earlier of two counts as the less confident.
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> round(geifman_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.72222
     """
-    losses, scores = vectors("geifman_aurc", loss, confidence)
+    losses, confidences = vectors("geifman_aurc", loss, confidence)
     n = len(losses)
-    accepted = np.cumsum(losses[np.argsort(scores, kind="stable")][::-1])  # loss of the k most confident
+    accepted = np.cumsum(losses[np.argsort(confidences, kind="stable")][::-1])  # loss of the k most confident
     divisor = np.minimum(np.arange(1, n + 1) + 1, n)
     return float(np.mean(accepted / divisor))
 
@@ -243,67 +371,75 @@ def literal_log_aurc(loss: Array, confidence: Array, /) -> float:
     the risk. `abstain.aurc(estimator="log")` gives them the mean weight of their ranks. Without ties the two
     agree.
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
     >>> round(literal_log_aurc([1, 1], [0.5, 0.5]), 5)  # ln 3
     1.09861
     """
-    losses, scores = vectors("literal_log_aurc", loss, confidence)
-    rows = rows_of(losses, scores)
+    losses, confidences = vectors("literal_log_aurc", loss, confidence)
+    rows = rows_of(losses, confidences)
     rank = rows.W - rows.N + rows.m
     return float(np.sum(-np.log1p(-rank / (rows.W + 1)) * rows.L) / rows.W[0])
 
 
-# side by side -------------------------------------------------------------------------------------
-#
-# All conventions side by side.
-
-
-class _Convention(NamedTuple):
-    name: str
-    function: Callable[[Array, Array], float]
-    rule: str
-    row_order: bool
-
-
-def _estimator(name: Estimator) -> Callable[[Array, Array], float]:
-    return lambda loss, confidence: float(aurc(loss, confidence, estimator=name))
-
-
 _MEAN = "mean of the n prefix risks"
-_CONVENTIONS = (
-    _Convention(
-        "abstain.aurc", _estimator("harmonic"), "mean selective risk over samples, ties together", False
+# name: the function, its rule, and whether equal confidences stand in the order of the rows
+_CONVENTIONS: dict[str, tuple[Callable[[Array, Array], float], str, bool]] = {
+    "abstain.aurc": (aurc, "mean selective risk over samples, ties together", False),
+    'abstain.aurc(estimator="log")': (partial(aurc, estimator="log"), "weights -ln(1 - r/(n+1))", False),
+    'abstain.aurc(estimator="loo")': (
+        partial(aurc, estimator="loo"),
+        "selective risk of the other samples",
+        False,
     ),
-    _Convention('abstain.aurc(estimator="log")', _estimator("log"), "weights -ln(1 - r/(n+1))", False),
-    _Convention(
-        'abstain.aurc(estimator="loo")', _estimator("loo"), "selective risk of the other samples", False
-    ),
-    _Convention('abstain.aurc(estimator="sele")', _estimator("sele"), "weights r/n", False),
-    _Convention('abstain.aurc(estimator="2sele")', _estimator("2sele"), "weights 2r/n", False),
-    _Convention("literal_log_aurc", literal_log_aurc, "log weights, largest rank in a tie", False),
-    _Convention("row_order_aurc", row_order_aurc, _MEAN, True),
-    _Convention("mapie_one_minus_auarc", mapie_one_minus_auarc, _MEAN, True),
-    _Convention("lm_polygraph_rcc_auc", lm_polygraph_rcc_auc, _MEAN, True),
-    _Convention(
-        "torch_uncertainty_aurc", torch_uncertainty_aurc, "trapezoid on [1/n, 1], over 1 - 1/n", True
-    ),
-    _Convention("fd_shifts_aurc", fd_shifts_aurc, "trapezoid over distinct, flat to coverage 0", False),
-    _Convention("origin_trapezoid_aurc", origin_trapezoid_aurc, "trapezoid from an added (0, 0)", True),
-    _Convention("seapig_aurc", seapig_aurc, "trapezoid on [1/n, 1] only", True),
-    _Convention("geifman_aurc", geifman_aurc, "prefix risks, denominator off by one", True),
-    _Convention(
-        "abstain.augrc", lambda l, g: float(augrc(l, g)), "mean generalised risk over samples", False
-    ),
-    _Convention(
-        "torch_uncertainty_augrc", torch_uncertainty_augrc, "trapezoid on [1/n, 1], over 1 - 1/n", True
-    ),
-    _Convention("fd_shifts_augrc", fd_shifts_augrc, "trapezoid over distinct, from (0, 0)", False),
-    _Convention("seapig_augrc", seapig_augrc, "trapezoid on [1/n, 1] only", True),
-)
+    'abstain.aurc(estimator="sele")': (partial(aurc, estimator="sele"), "weights r/n", False),
+    'abstain.aurc(estimator="2sele")': (partial(aurc, estimator="2sele"), "weights 2r/n", False),
+    "literal_log_aurc": (literal_log_aurc, "log weights, largest rank in a tie", False),
+    "row_order_aurc": (row_order_aurc, _MEAN, True),
+    "mapie_one_minus_auarc": (mapie_one_minus_auarc, _MEAN, True),
+    "lm_polygraph_rcc_auc": (lm_polygraph_rcc_auc, _MEAN, True),
+    "torch_uncertainty_aurc": (torch_uncertainty_aurc, "trapezoid on [1/n, 1], over 1 - 1/n", True),
+    "fd_shifts_aurc": (fd_shifts_aurc, "trapezoid over distinct, flat to coverage 0", False),
+    "origin_trapezoid_aurc": (origin_trapezoid_aurc, "trapezoid from an added (0, 0)", True),
+    "seapig_aurc": (seapig_aurc, "trapezoid on [1/n, 1] only", True),
+    "geifman_aurc": (geifman_aurc, "prefix risks, denominator off by one", True),
+    "abstain.augrc": (augrc, "mean generalised risk over samples", False),
+    "torch_uncertainty_augrc": (torch_uncertainty_augrc, "trapezoid on [1/n, 1], over 1 - 1/n", True),
+    "fd_shifts_augrc": (fd_shifts_augrc, "trapezoid over distinct, from (0, 0)", False),
+    "seapig_augrc": (seapig_augrc, "trapezoid on [1/n, 1] only", True),
+}
 
 
 @dataclass(frozen=True)
 class CompatRow:
-    """One convention's number; None where that convention has none (one sample)."""
+    """One convention's number.
+
+    Attributes
+    ----------
+    name : str
+        The function.
+    value : float or None
+        None where that convention has none (one sample).
+    rule : str
+        How it is worked out, in words.
+    row_order : bool
+        Do equal confidences stand in the order of the rows?
+
+    Examples
+    --------
+    >>> table([0, 1], [0.9, 0.8]).rows[0]
+    CompatRow(name='abstain.aurc', value=0.25, rule='mean selective risk over samples, ties together', row_order=False)
+    """
 
     name: str
     value: float | None
@@ -313,7 +449,20 @@ class CompatRow:
 
 @dataclass(frozen=True)
 class CompatTable:
-    """Every convention's number on the same samples; `table[name]` is one of them."""
+    """Every convention's number on the same samples; `table[name]` is one of them.
+
+    Attributes
+    ----------
+    rows : tuple of CompatRow
+        One for each convention.
+    tied : bool
+        Do any confidences tie?
+
+    Examples
+    --------
+    >>> table([0, 1], [0.9, 0.8])["seapig_aurc"]
+    0.125
+    """
 
     rows: tuple[CompatRow, ...]
     tied: bool
@@ -333,16 +482,25 @@ class CompatTable:
 def table(loss: Array, confidence: Array, /) -> CompatTable:
     """All conventions side by side on the same samples.
 
+    Parameters
+    ----------
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+
+    Returns
+    -------
+    CompatTable
+        One row for each convention; `table(...)[name]` is one number.
+
+    Examples
+    --------
     >>> shown = table([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
     >>> round(shown["abstain.aurc"], 5), round(shown["torch_uncertainty_aurc"], 5)
     (0.29667, 0.32083)
     """
-    losses, scores = vectors("compat.table", loss, confidence)
-    rows = tuple(_row(each, losses, scores) for each in _CONVENTIONS)
-    return CompatTable(rows, len(np.unique(scores)) < len(scores))
-
-
-def _row(convention: _Convention, loss: np.ndarray, confidence: np.ndarray) -> CompatRow:
-    undefined = len(loss) < 2 and convention.name.startswith("torch_uncertainty")
-    value = None if undefined else convention.function(loss, confidence)
-    return CompatRow(convention.name, value, convention.rule, convention.row_order)
+    losses, confidences = vectors("compat.table", loss, confidence)
+    rows = []
+    for name, (function, rule, row_order) in _CONVENTIONS.items():
+        undefined = len(losses) < 2 and name.startswith("torch_uncertainty")
+        rows.append(CompatRow(name, None if undefined else function(losses, confidences), rule, row_order))
+    return CompatTable(tuple(rows), len(np.unique(confidences)) < len(confidences))

@@ -158,7 +158,7 @@ def cross_entropy(
     """
     classes, labels = _classes_and_labels("cross_entropy", logits, labels, probs)
     temperature = check_positive("cross_entropy", "temperature", temperature)
-    (values,) = simplex.read(classes, [simplex.READINGS["cross_entropy"]], temperature, labels)
+    (values,) = simplex.numbers_of_rows(classes, ["cross_entropy"], temperature, labels)
     if clip is not None:
         most = float(-np.log(check_positive("cross_entropy", "clip", clip)))
         values = classes.backend.xp.where(values > most, most, values)
@@ -210,7 +210,7 @@ def brier(
     """
     classes, labels = _classes_and_labels("brier", logits, labels, probs)
     temperature = check_positive("brier", "temperature", temperature)
-    (values,) = simplex.read(classes, [simplex.READINGS["brier"]], temperature, labels)
+    (values,) = simplex.numbers_of_rows(classes, ["brier"], temperature, labels)
     return classes.deliver(values)
 
 
@@ -271,8 +271,21 @@ def _difference(
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss: call it with logits (or `probs=`) and labels. upper: its largest possible value, None if there
-    is none.
+    """A loss: call it with logits (or `probs=`) and labels.
+
+    Parameters
+    ----------
+    name, label : str
+        In code and in pictures.
+    function : callable
+        From logits (or `probs=`) and labels to one loss per sample.
+    upper : float or None
+        Its largest possible value, None if there is none.
+
+    Examples
+    --------
+    >>> by_name("zero_one")([[2.0, 1.0], [0.0, 3.0]], [0, 0]).tolist()
+    [False, True]
     """
 
     name: str

@@ -20,12 +20,24 @@ def training() -> dict[str, Any]:
     pictures = torch.tensor(digits.images[:32, None] / 16, dtype=torch.float32)
     masks = (pictures[:, 0] * 2.99).long()
 
+    network = torch.nn.Sequential(
+        torch.nn.Linear(64, 32), torch.nn.BatchNorm1d(32), torch.nn.ReLU(), torch.nn.Linear(32, 10)
+    )
+    batches = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x[:128], y[:128]), 32, shuffle=True)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(5):  # "finished" training
+        for inputs, target in batches:
+            optimizer.zero_grad()
+            F.cross_entropy(network(inputs), target).backward()
+            optimizer.step()
+
     def model(inputs: Any) -> Any:
         return by_pixel(inputs) if inputs.ndim == 4 else by_sample(inputs)
 
     return {
         "torch": torch, "F": F, "model": model, "x": x[:128], "y": y[:128], "x_val": x[128:], "y_val": y[128:],
         "parts": x[:128].split(48), "targets": y[:128].split(48), "sizes": [48, 48, 32],
+        "network": network, "batches": batches,
         "loader": [(pictures[:16], masks[:16]), (pictures[16:], masks[16:])],
     }  # fmt: skip
 

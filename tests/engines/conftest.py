@@ -146,11 +146,14 @@ def told(engine, data, *, coverages=(), risks=(), points=0, client=None, session
     from abstain.engines.read import question
     from abstain.metrics.registry import by_name
 
-    where = {"files": (), "dask": (client,), "spark": (session,)}[engine.__name__.rpartition(".")[2]]
-    name, run, columns = engine._asked("test", data, *where, options)
+    own = {"client": client, "session": session}
+    name, columns, means = engine._ENGINE._asked(
+        "test", options | {k: own[k] for k in own if own[k] is not None}
+    )
     points_of = [f"risk_at_coverage@{c}" for c in coverages] + [f"coverage_at_risk@{r}" for r in risks]
     ask = ask_for(name, [by_name(m) for m in (*METRICS, *points_of)])
-    found = run(question(name, columns), replace(ask, curve=points, thresholds=points > 0))
+    ask = replace(ask, curve=points, thresholds=points > 0)
+    found = engine._ENGINE._answers(name, data, question(name, columns), ask, **means)
     answers = {group: Told(answer, coverages, risks) for group, answer in found.items()}
     return answers if options.get("groups") else answers[None]
 

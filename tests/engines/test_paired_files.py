@@ -53,7 +53,7 @@ def stored(models, tmp_path):
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(paired, "free", lambda memory: 0)
+    monkeypatch.setattr(paired, "free_of", lambda memory: 0)
     monkeypatch.setattr(paired, "_FEWEST", 400)
     monkeypatch.setattr(paired, "_BATCH", 700)
 

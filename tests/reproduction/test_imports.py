@@ -23,7 +23,8 @@ def hidden(path: str) -> bool:
         if not isinstance(here, ModuleType):
             return False  # an attribute of a public object
         listed = getattr(here, "__all__", None)
-        if name.startswith("_") or (listed is not None and name not in listed):
+        optional = i == 0 and name in PUBLIC  # modules that need an extra are not for `from abstain import *`
+        if name.startswith("_") or (listed is not None and name not in listed and not optional):
             return True
         here = getattr(here, name)
         if i == 0 and isinstance(here, ModuleType) and name not in PUBLIC:

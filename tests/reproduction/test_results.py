@@ -162,7 +162,7 @@ def test_adopting_packed_runs(tmp_path):
             "dataset": "cifar10",
         }
         store.save_result(name, {**run, "finished": True, "log": [entry]})
-        store.save_output(name, rng.normal(size=(40, 10)))
+        store.save_output(name, {"logits": rng.normal(size=(40, 10))})
     pack(tmp_path / "runs", tmp_path / "packed")
     count = adopt(tmp_path / "packed", labels, tmp_path / "scratch", tmp_path / "results", tmp_path / "demo")
     assert count == 3
@@ -191,7 +191,7 @@ def test_adopting_more_runs_leaves_the_others(tmp_path):
                 "log": [{"accuracy": 0.5}],
             }
             store.save_result(run["name"], {**run, **more})
-            store.save_output(run["name"], rng.normal(size=(40, 10)))
+            store.save_output(run["name"], {"logits": rng.normal(size=(40, 10))})
         pack(tmp_path / lot, tmp_path / f"{lot}-packed")
         adopt(tmp_path / f"{lot}-packed", labels, tmp_path / f"{lot}-scratch", tmp_path / "results")
     assert len(list((tmp_path / "results" / "runs").iterdir())) == 4
@@ -245,7 +245,7 @@ def test_the_interval_over_test_samples_is_the_paired_one_when_there_is_one_seed
         logits[objective] = (rng.normal(size=(300, 3)) + 1.5 * np.eye(3)[labels]).astype(np.float16)
         runs.append({"kind": "finetune", "finished": True, "dataset": "d", "model": "m", "objective": objective,
                      "seed": 0, "name": objective})  # fmt: skip
-        store.save_output(objective, logits[objective])
+        store.save_output(objective, {"logits": logits[objective]})
     (found,) = paired_on_test(store, runs, labels)
     parts = []
     for z in (logits["log"].astype(np.float32), logits["ce"].astype(np.float32)):

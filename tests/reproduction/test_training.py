@@ -29,7 +29,7 @@ from reproduction.sessions import (
     run_plan,
     without,
 )
-from reproduction.training import MEAN, STD, Feed, Pixels
+from reproduction.training import Feed, Pixels
 
 SHORT = Recipe(epochs=3, batch=16, peak=0.05)
 START = RunSpec("tiny", "tiny", "ce", 0, SHORT)
@@ -51,24 +51,26 @@ def session(images, folder, **options):
 
 
 def test_a_batch_is_the_cropped_and_flipped_images_of_its_plan(tiny):
-    feed = Feed(Pixels(tiny.train_images, tiny.train_labels, tiny.test_images, "cpu"), seed=5)
+    feed = Feed(Pixels(tiny.train_images, tiny.train_labels, {}, "cpu"), seed=5)
     feed.start_epoch(2)
     first, labels = feed.batch(10)
     second, _ = feed.batch(7)
     order, down, right, flip = feed.plan[:4].numpy()
+    values = tiny.train_images.reshape(-1, 3).astype(float)
+    mean, std = values.mean(0), values.std(0)
     padded = np.pad(tiny.train_images, ((0, 0), (4, 4), (4, 4), (0, 0)), mode="reflect")
     for k, image in enumerate(torch.cat([first, second]).numpy()):
         i = order[k]
         crop = padded[i, down[k] : down[k] + 8, right[k] : right[k] + 8].astype(float)
         crop = crop[:, ::-1] if flip[k] else crop
-        expected = (crop / 255 - MEAN) / STD
+        expected = (crop - mean) / std
         np.testing.assert_allclose(image, expected.transpose(2, 0, 1), atol=1e-5)
     assert labels.tolist() == tiny.train_labels[order[:10]].tolist()
     assert first.permute(0, 2, 3, 1).is_contiguous()  # channels last in memory
 
 
 def test_an_epoch_shows_every_image_once_and_depends_on_seed_and_epoch_alone(tiny):
-    pixels = Pixels(tiny.train_images, tiny.train_labels, tiny.test_images, "cpu")
+    pixels = Pixels(tiny.train_images, tiny.train_labels, {}, "cpu")
     plans = []
     for seed, epoch in ((0, 0), (0, 0), (0, 1), (1, 0)):
         feed = Feed(pixels, seed)
@@ -84,7 +86,7 @@ def test_an_epoch_shows_every_image_once_and_depends_on_seed_and_epoch_alone(tin
 
 
 def test_cutout_blanks_one_square(tiny):
-    pixels = Pixels(tiny.train_images, tiny.train_labels, tiny.test_images, "cpu")
+    pixels = Pixels(tiny.train_images, tiny.train_labels, {}, "cpu")
     plain, cut = Feed(pixels, 0), Feed(pixels, 0, cutout=4)
     plain.start_epoch(0)
     cut.start_epoch(0)

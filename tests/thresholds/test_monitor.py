@@ -129,3 +129,16 @@ def test_a_series_is_of_one_threshold(shipped):
     assert shipped.check(*stream(rng, 500, 0.02), previous=first).looks == 2
     with pytest.raises(InputError, match="`previous` must be a check of this threshold"):
         other.check(*stream(rng, 500, 0.02), previous=first)
+
+
+def test_an_alarm_is_not_taken_back(shipped):
+    """A bad stretch, then a long good one: wealth falls again, the alarm and its p-value stay."""
+    loss = np.arange(2500) < 30
+    g = np.ones(2500)
+    first = shipped.check(loss, g)
+    later = shipped.check(np.zeros(2000), np.ones(2000), previous=first)
+    assert first.risk_alarm
+    assert later.risk_alarm
+    assert later.risk_p == first.risk_p
+    assert max(later.log_wealth) < -np.log(0.05)
+    assert later.alarm_after == first.alarm_after < 30

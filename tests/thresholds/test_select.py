@@ -483,3 +483,61 @@ def test_coverage_of_fractional_weights_is_met_by_the_share_asked_for():
         loss, confidence, coverage=0.5, method="empirical", sample_weight=np.full(20, 0.1)
     )
     assert chosen.value == 11
+
+
+# definitions written out ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_conformal_leaves_room_for_the_sample_to_come(seed):
+    """The largest threshold with (S + 1)/(n + 1) <= r, found by trying all of them."""
+    loss, g = sample(60, seed)
+    r = 0.06
+    good = [t for t in g if (sum(loss[g >= t]) + 1) / 61 <= r]
+    chosen = abstain.select_threshold(loss, g, risk=r, method="crc")
+    assert chosen.value == (min(good) if good else None)
+    edge = (sum(loss[g >= chosen.value]) + 1) / 61
+    assert abstain.select_threshold(loss, g, risk=edge * (1 - 1e-9), method="crc").value != chosen.value
+
+
+@pytest.mark.parametrize(("n", "coverage"), [(50, 0.6), (200, 0.8), (30, 0.2)])
+def test_coverage_with_probability_is_a_sum_of_binomial_terms(n, coverage):
+    """k samples suffice when k or more of n fall into a set of that coverage with probability at most delta."""
+    loss, g = sample(n, 1)
+
+    def falls(k):
+        return sum(comb(n, j) * coverage**j * (1 - coverage) ** (n - j) for j in range(k, n + 1))
+
+    least = next(k for k in range(1, n + 1) if falls(k) <= 0.05)
+    chosen = abstain.select_threshold(loss, g, coverage=coverage, delta=0.05)
+    assert round(chosen.coverage * n) == least
+    assert chosen.value == np.sort(g)[::-1][least - 1]
+
+
+@pytest.mark.parametrize(
+    ("total", "n", "r"), [(1.5, 40, 0.1), (0.0, 25, 0.2), (3.2, 90, 0.05), (8.0, 100, 0.15)]
+)
+def test_hoeffding_bentkus_is_the_smaller_of_two_bounds(total, n, r):
+    mean = min(total / n, r)
+    kl = (mean * np.log(mean / r) if mean else 0.0) + (1 - mean) * np.log((1 - mean) / (1 - r))
+    bentkus = np.e * exact_tail(int(np.ceil(total)), n, r)
+    found = testing.hoeffding_bentkus(np.asarray([total]), np.asarray([n]), r)[0]
+    assert found == pytest.approx(min(1.0, np.exp(-n * kl), bentkus), rel=1e-9)
+
+
+def test_the_better_of_two_bounds_has_its_price():
+    from abstain.core.sorting import rank
+
+    ranked, count = rank(np.random.default_rng(2).random(80) * 0.2, np.arange(80.0)), np.asarray([10, 40, 80])
+    both = [
+        testing.hoeffding_bentkus(ranked.cum_loss[count], count, 0.3),
+        testing.betting(ranked, count, 0.3),
+    ]
+    assert testing.bounded(ranked, count, 0.3) == pytest.approx(np.minimum(1, 2 * np.min(both, axis=0)))
+
+
+def test_the_band_of_coverage_is_that_of_massart():
+    """Half its width h solves 2 exp(-2 n h^2) = delta."""
+    low, high = testing.coverage_band(0.5, 500.0, 0.05)
+    assert 2 * np.exp(-2 * 500 * ((high - low) / 2) ** 2) == pytest.approx(0.05)
+    assert testing.coverage_band(0.01, 500.0, 0.05)[0] == 0

@@ -15,8 +15,8 @@ import abstain
 from abstain.cli.evaluate import table_columns
 from abstain.cli.options import (
     Documented,
-    FileOptions,
     Output,
+    ReadOptions,
     between_commas,
     known,
     no_folders,
@@ -46,7 +46,7 @@ _SENTENCES = 8
 @click.option("--unpaired", is_flag=True, help="The files are different test sets.")
 @reading
 @output
-def command(files: tuple[str, ...], how: FileOptions, out: Output, names: str | None, **options: Any) -> None:
+def command(files: tuple[str, ...], how: ReadOptions, out: Output, names: str | None, **options: Any) -> None:
     """Rank models by AURC (or another metric) on the same samples, with ties where the data leave them.
 
     P-values are two-sided and corrected after Holm. Models that share a letter cannot be told apart.
@@ -80,7 +80,7 @@ def model_names(files: tuple[str, ...], stated: str | None) -> list[str]:
 
 
 def compared(
-    files: dict[str, str], how: FileOptions, *, scores: list[str], unpaired: bool, **options: Any
+    files: dict[str, str], how: ReadOptions, *, scores: list[str], unpaired: bool, **options: Any
 ) -> tuple[Comparison, list[str]]:
     """Read every file and compare; and what to know besides."""
     models = []
@@ -125,7 +125,7 @@ def _check_same_samples(labels: dict[str, Any]) -> None:
 
 
 def compared_by_files(
-    files: dict[str, str], how: FileOptions, *, metric: str, unpaired: bool, level: float, **options: Any
+    files: dict[str, str], how: ReadOptions, *, metric: str, unpaired: bool, level: float, **options: Any
 ) -> tuple[Comparison, list[str]]:
     """Two tables of the same samples, range by range on disk."""
     from abstain.engines import files as engine
@@ -141,7 +141,7 @@ def compared_by_files(
     weight = {key: columns[0][key] for key in ("sample_weight",) if key in columns[0]}
     (one, path), (two, other) = files.items()
     sides: dict[str, Any] = {"first": first, "second": second, "other": other, "names": (one, two)}
-    means = {"memory": how.memory, "level": level}
+    means: dict[str, Any] = {"memory": how.memory, "level": level}
     return engine.compare(path, **sides, **means, **weight, **dict(asked.options)), []
 
 

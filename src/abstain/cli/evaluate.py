@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 import abstain
-from abstain.cli.options import Documented, FileOptions, Output, known, no_folders, output, reading, shared
+from abstain.cli.options import Documented, Output, ReadOptions, known, no_folders, output, reading, shared
 from abstain.cli.screen import (
     console,
     deliver,
@@ -50,7 +50,7 @@ _METRIC = 15  # columns for the names of the metrics
 @reading
 @output
 def command(
-    file: str, how: FileOptions, out: Output, engine: str | None, preview: bool, **options: Any
+    file: str, how: ReadOptions, out: Output, engine: str | None, preview: bool, **options: Any
 ) -> None:
     """Everything about how well a model knows when it is wrong, as a table with intervals.
 
@@ -91,7 +91,7 @@ def command(
     deliver(out, table, one_number, lambda on: draw_evaluation(on, table, read))
 
 
-def default_engine(file: str, how: FileOptions) -> str:
+def default_engine(file: str, how: ReadOptions) -> str:
     """Folders, and files larger than the memory allowed, go to the engine that needs little of it."""
     path = Path(file)
     if path.is_dir():
@@ -100,13 +100,12 @@ def default_engine(file: str, how: FileOptions) -> str:
     return "files" if times * path.stat().st_size > how.memory else "memory"
 
 
-def evaluated_by(engine: str, file: str, how: FileOptions, options: dict[str, Any]) -> Evaluation:
+def evaluated_by(engine: str, file: str, how: ReadOptions, options: dict[str, Any]) -> Evaluation:
     """Files, Dask or Spark compute; columns are found by the same names as in memory."""
     columns = table_columns(file, how)
     module = importlib.import_module(f"abstain.engines.{engine}")
-    asked = columns | {key: options[key] for key in ("metrics", "scores", "losses", "level")}
     means = {"memory": how.memory} if engine == "files" else {}
-    table: Evaluation = module.evaluate(os.path.abspath(file), **asked, **means)
+    table: Evaluation = module.evaluate(os.path.abspath(file), **columns, **options, **means)
     if "logits" in columns:
         return table
     # the names that memory gives to columns of losses and confidences
@@ -115,7 +114,7 @@ def evaluated_by(engine: str, file: str, how: FileOptions, options: dict[str, An
     return replace(table, entries=entries, curves=curves)
 
 
-def table_columns(file: str, how: FileOptions) -> dict[str, Any]:
+def table_columns(file: str, how: ReadOptions) -> dict[str, Any]:
     """The columns of a table (or of the first of a folder) that an engine is to read, by argument."""
     first = find_files("evaluate", file)[0]
     kind_of(first)  # an error that names the formats
@@ -161,7 +160,7 @@ def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
     return Evaluation(tuple(entries), (), sketch.n, level, 0.0, (), (note,))
 
 
-def draw_preview(file: str, how: FileOptions) -> None:
+def draw_preview(file: str, how: ReadOptions) -> None:
     """What a file holds and how it would be read."""
     show_preview(open_source(file, format=how.format, limits=Limits(memory=how.memory)))
     read = how.read(file)

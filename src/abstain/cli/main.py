@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 import abstain
-from abstain.cli.options import Documented, FileOptions, reading
+from abstain.cli.options import Documented, ReadOptions, reading
 from abstain.errors import AbstainError, InfeasibleError, MissingDependencyError
 
 OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE = 0, 1, 2, 3, 4
@@ -119,7 +119,7 @@ def main(arguments: list[str] | None = None) -> Any:
 @click.argument("source", metavar="IN", type=click.Path(exists=True, dir_okay=False))
 @click.argument("target", metavar="OUT", type=click.Path(dir_okay=False))
 @reading
-def convert(source: str, target: str, how: FileOptions) -> None:
+def convert(source: str, target: str, how: ReadOptions) -> None:
     """Write a file of predictions in another format, under the standard names.
 
     OUT ends in .npz, .csv, .tsv, .parquet, .arrow, .feather, .json, .jsonl or .safetensors.

@@ -36,7 +36,7 @@ class Documented(click.Command):
         super().__init__(*args, **settings)
 
 
-class FileOptions(NamedTuple):
+class ReadOptions(NamedTuple):
     """How files are to be read."""
 
     columns: dict[str, str]
@@ -175,7 +175,7 @@ def shared(*names: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def _gathered(kind: type[FileOptions] | type[Output], argument: str) -> Callable[[Command], Command]:
+def _gathered(kind: type[ReadOptions] | type[Output], argument: str) -> Callable[[Command], Command]:
     """A decorator: options that are the fields of `kind` reach the command as one argument."""
 
     def decorate(command: Command) -> Command:
@@ -189,5 +189,5 @@ def _gathered(kind: type[FileOptions] | type[Output], argument: str) -> Callable
     return decorate
 
 
-reading = _gathered(FileOptions, "how")
+reading = _gathered(ReadOptions, "how")
 output = _gathered(Output, "out")

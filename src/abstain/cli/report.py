@@ -12,7 +12,7 @@ import click
 
 from abstain._progress import bars
 from abstain.cli.compare import model_names
-from abstain.cli.options import Documented, FileOptions, reading, shared
+from abstain.cli.options import Documented, ReadOptions, reading, shared
 from abstain.formats import Predictions
 from abstain.report import gather, save_page
 
@@ -27,7 +27,7 @@ from abstain.report import gather, save_page
 @reading
 @click.pass_context
 def command(context: click.Context, /, files: tuple[str, ...], target: str, names: str | None, quiet: bool,
-            open_it: bool, how: FileOptions, **options: Any) -> None:  # fmt: skip
+            open_it: bool, how: ReadOptions, **options: Any) -> None:  # fmt: skip
     """One interactive HTML page that works offline.
 
     Risk-coverage curves with bands, a threshold slider, scores and estimators with intervals, a ranking that

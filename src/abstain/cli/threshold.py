@@ -16,8 +16,8 @@ from abstain import Threshold, _tables, scores, select_threshold
 from abstain.cli.main import INFEASIBLE
 from abstain.cli.options import (
     Documented,
-    FileOptions,
     Output,
+    ReadOptions,
     fraction,
     output,
     percent_hint,
@@ -50,7 +50,7 @@ _FACTS = ("value", "form", "target", "method", "delta", "n", "coverage", "risk",
               help="Hold this data against a saved rule.")  # fmt: skip
 @reading
 @output
-def command(file: str, how: FileOptions, out: Output, score: str, loss: str, groups: bool, save: str | None,
+def command(file: str, how: ReadOptions, out: Output, score: str, loss: str, groups: bool, save: str | None,
             check: str | None, **asked: Any) -> None:  # fmt: skip
     """Choose the threshold below which to abstain; say what it promises.
 

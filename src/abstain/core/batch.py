@@ -63,5 +63,5 @@ def check_returned(argument: str, rule: str, values: Array, shape: Any, remedy: 
 
 def softmax_key(xp: Namespace, rows: Array, score: str) -> Array:
     """A softmax score of wide logits, without the checks of `abstain.scores`: these would make a GPU wait."""
-    value = simplex.READINGS[score].value
-    return finite_key(xp, rows, lambda z: value(simplex.odds_of_logits(xp, z)))
+    value = simplex.NUMBERS[score].value
+    return finite_key(xp, rows, lambda z: value(simplex.odds_of(xp, z)))

@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,21 +35,21 @@ _OWN = threading.local()
 _LONE = 1e300  # a distance no logarithm of a sum can add to
 
 
-def total(xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, room: Array | None = None) -> Array:
+def total(xp: Namespace, terms: Array, axis: int = -1, base: float = 1.0, out: Array | None = None) -> Array:
     """Sum of terms in [0, 1]; on numpy free of their order, to the last bit.
 
     A float in [1, 2] is a whole number of units of 2^-52 in its bits, so adding 1 to a term leaves its
     nearest multiple of the unit in the bits of the sum, and whole numbers add exactly in any order (modulo
     2^64, where the bits of the 1 cancel). Each term is off by half a unit at most. More than 2^10 terms take
     larger units, and what their rounding left over is added up the same way. `base=1.5` takes terms in
-    [-1/2, 1/2]. `room`: where to work, of the shape of `terms` (up to 2^10 it may be `terms`).
+    [-1/2, 1/2]. `out`: where to work, of the shape of `terms` (up to 2^10 it may be `terms`).
     """
     if xp is not np:
         return xp.sum(terms, axis=axis)
     count = terms.shape[axis]
     scale = 1.0 if count <= _FEW else 2.0 ** (count // _FEW).bit_length()
     unit = scale * 2.0**-52
-    shifted = np.add(terms, base * scale, out=room)
+    shifted = np.add(terms, base * scale, out=out)
     whole = _sum_of_bits(shifted, base * scale, axis)
     if scale == 1:
         return whole * unit
@@ -65,9 +66,7 @@ def _sum_of_bits(shifted: np.ndarray, base: float, axis: int) -> np.ndarray:
 
 
 def _once(work: Callable[[Odds], Array]) -> property:
-    """A property worked out when first asked for (functools.cached_property has a lock, which torch.compile
-    cannot enter).
-    """
+    """A property worked out when first asked for; functools.cached_property would have `torch.compile` enter a lock."""
     name = work.__name__
 
     def get(odds: Odds) -> Array:
@@ -78,32 +77,29 @@ def _once(work: Callable[[Odds], Array]) -> property:
     return property(get, doc=work.__doc__)
 
 
+@dataclass
 class Odds:
     """Rows of K classes, seen from the winner.
 
-    top, second: the two largest entries. winner: index of the largest, the first of equals. x: log(e_j / e_2)
-    of every class, and ratio: e_j / e_2, with the winner left out of every sum. labels, value: class indices
-    and their entries, where there are labels. The rest follows when it is first asked for.
+    top, second: the two largest entries. winner: index of the largest, the first of equals. labels, value: class
+    indices and their entries, where there are labels. x: log(e_j / e_2) of every class, and ratio: e_j / e_2, with
+    the winner left out of every sum. The rest follows when it is first asked for, and is kept in `known`.
     """
 
+    xp: Namespace
+    kind: str
+    temperature: float
+    order: float
+    known: dict[str, Array]
     top: Array
     winner: Array
     second: Array
-    x: Array
-    ratio: Array
-    labels: Array
-    value: Array
-    kind: str
-    temperature: float
-    order: float = 2.0
+    labels: Array = None
+    value: Array = None
+    x: Array = None
+    ratio: Array = None
     axis: int = -1
-    room: Sequence[Array] = (None, None)
-
-    def __init__(self, xp: Namespace, known: dict[str, Array] | None = None, **fields: Any) -> None:
-        self.xp = xp
-        self.known = {} if known is None else known
-        for name, value in fields.items():
-            setattr(self, name, value)
+    buffers: Sequence[Array] = (None, None)
 
     def distance(self, entry: Array) -> Array:
         """-log of the odds of a class, from its entry."""
@@ -142,17 +138,17 @@ class Odds:
         return self._total(self.ratio)
 
     @_once
-    def spread(self) -> Array:
+    def gaps(self) -> Array:
         """Sum of -x_j e_j / e_2, at least 0."""
         x = self.x
         if self.xp is not np or float(x.min()) < _FAR:
             x = self.xp.where(x > _FAR, x, self.xp.full_like(x, _FAR))
-        return -self._total(self.xp.multiply(x, self.ratio, **_into(self.room[0])), 1.5)
+        return -self._total(self.xp.multiply(x, self.ratio, **_into(self.buffers[0])), 1.5)
 
     @_once
     def squares(self) -> Array:
         """Sum of (e_j / e_2)^2."""
-        return self._total(self.xp.multiply(self.ratio, self.ratio, **_into(self.room[0])))
+        return self._total(self.xp.multiply(self.ratio, self.ratio, **_into(self.buffers[0])))
 
     @_once
     def powers(self) -> Array:
@@ -163,7 +159,7 @@ class Odds:
 
     def _total(self, terms: Array, base: float = 1.0) -> Array:
         few = terms.shape[self.axis] <= _FEW  # then the terms themselves may be overwritten
-        return total(self.xp, terms, self.axis, base, self.room[0 if few else 1])
+        return total(self.xp, terms, self.axis, base, self.buffers[0 if few else 1])
 
     @_once
     def s(self) -> Array:
@@ -176,38 +172,32 @@ class Odds:
         return self.xp.log1p(self.s)
 
 
-def odds_of_logits(
-    xp: Namespace, logits: Array, temperature: float = 1.0, labels: Array | None = None
-) -> Odds:
-    """Odds of logits in wide floats; -inf marks a class that cannot occur."""
-    return _odds(xp, logits, "logits", temperature, xp.argmax(logits, axis=-1), labels, -1)
-
-
-def odds_of_probs(xp: Namespace, probs: Array, temperature: float = 1.0, labels: Array | None = None) -> Odds:
-    """Odds of probabilities in wide floats. Each row counts relative to its own sum."""
-    return _odds(xp, probs, "probs", temperature, xp.argmax(probs, axis=-1), labels, -1)
-
-
-def _into(room: Array | None) -> dict[str, Array]:
+def _into(buffer: Array | None) -> dict[str, Array]:
     """Where numpy is to put a result: fresh memory for every temporary costs more than the arithmetic."""
-    return {} if room is None else {"out": room}
+    return {} if buffer is None else {"out": buffer}
 
 
-def _odds(
+def odds_of(
     xp: Namespace,
     z: Array,
-    kind: str,
-    temperature: float,
-    winner: Array,
-    labels: Array | None,
+    kind: str = "logits",
+    temperature: float = 1.0,
+    labels: Array | None = None,
+    order: float = 2.0,
+    *,
+    winner: Array | None = None,
     axis: int = -1,
-    room: Sequence[Array] = (None, None, None),
+    buffers: Sequence[Array] = (None, None, None),
 ) -> Odds:
-    """Odds of rows with classes along an axis. With room to work in, `z` is overwritten."""
+    """Odds of rows of wide floats, with classes along an axis. With buffers to work in, `z` is overwritten.
+
+    Of logits, -inf marks a class that cannot occur; of probabilities, each row counts relative to its own sum.
+    """
+    winner = xp.argmax(z, axis=axis) if winner is None else winner
     top = _at(xp, z, winner, axis)  # not max(), whose gradient is shared out among equals
     value = None if labels is None else _at(xp, z, labels, axis)
     probs = kind == "probs"
-    here, there = ({}, {}) if room[0] is None else (_into(z), _into(room[0]))
+    here, there = ({}, {}) if buffers[0] is None else (_into(z), _into(buffers[0]))
     others = _with_winner(xp, z, winner, 0.0 if probs else -float("inf"), axis, bool(here))
     second = xp.max(others, axis=axis)
     lone = second == 0 if probs else xp.isinf(top - second)
@@ -224,16 +214,15 @@ def _odds(
         x = xp.log(xp.where(some, ratio, xp.ones_like(ratio)), **there)
         x = xp.where(some, x, xp.full_like(x, -float("inf"))) / temperature
         ratio = ratio if temperature == 1 else xp.exp(x, **here)
-    known = {"top": top, "winner": winner, "second": second, "labels": labels, "value": value}
-    work = {"x": x, "ratio": ratio, "axis": axis, "room": room[1:]}
-    return Odds(xp, kind=kind, temperature=temperature, **known, **work)
+    known = top, winner, second, labels, value
+    return Odds(xp, kind, temperature, order, {}, *known, x, ratio, axis, buffers[1:])
 
 
-def _rooms(size: int) -> np.ndarray:
-    """Four rooms to work in, this thread's own: fresh ones would cost as much as the work."""
-    if getattr(_OWN, "rooms", np.empty((4, 0))).shape[1] < size:
-        _OWN.rooms = np.empty((4, size))
-    return _OWN.rooms
+def _own_buffers(size: int) -> np.ndarray:
+    """Four buffers of this thread's own: fresh ones would cost as much as the work."""
+    if getattr(_OWN, "buffers", np.empty((4, 0))).shape[1] < size:
+        _OWN.buffers = np.empty((4, size))
+    return _OWN.buffers
 
 
 def _first_largest(rows: np.ndarray, z: np.ndarray, axis: int) -> np.ndarray:
@@ -248,60 +237,53 @@ def _first_largest(rows: np.ndarray, z: np.ndarray, axis: int) -> np.ndarray:
     return place.astype(np.int64)
 
 
-class Reading(NamedTuple):
-    """A number of each row as a function of its odds, and the sums over classes it reads beside `r`."""
+class RowNumber(NamedTuple):
+    """A number of each row as a function of its odds, and the sums over classes it needs beside `r`."""
 
     value: Callable[[Odds], Array]
     sums: tuple[str, ...] = ()
 
 
-def _key(log_distance: Callable[[Odds], Array], *sums: str) -> Reading:
-    return Reading(lambda odds: finite(odds.xp, -log_distance(odds)), sums)
+def _key(log_distance: Callable[[Odds], Array], *sums: str) -> RowNumber:
+    return RowNumber(lambda odds: finite(odds.xp, -log_distance(odds)), sums)
 
 
-def read(
-    classes: Classes,
-    readings: Sequence[Reading],
-    temperature: float = 1.0,
-    labels: Array | None = None,
-    order: float = 2.0,
+def numbers_of_rows(
+    classes: Classes, names: list[str], temperature: float = 1.0, labels: Array = None, order: float = 2.0
 ) -> list[Array]:
-    """Numbers of every row, all in one pass; on the host chunk by chunk, in threads if there is much of it.
+    """Numbers of every row by their names in `NUMBERS`, all in one pass; on the host chunk by chunk, in threads.
 
     There every row is worked on alone, so its result does not depend on where it stands.
     """
     backend, kind = classes.backend, classes.kind
+    wanted = [NUMBERS[name] for name in names]
     if not backend.host:
-        make = odds_of_logits if kind == "logits" else odds_of_probs
-        odds = make(backend.xp, wide(backend.xp, classes.values), temperature, labels)
-        odds.order = order
-        return [reading.value(odds) for reading in readings]
+        odds = odds_of(backend.xp, wide(backend.xp, classes.values), kind, temperature, labels, order)
+        return [number.value(odds) for number in wanted]
     flat = classes.values.reshape(-1, classes.values.shape[-1])
     own = None if labels is None else labels.reshape(-1)
     count = flat.shape[-1]
     axis = 0 if count <= _NARROW else -1
     step = max(1, _CHUNK // count)
-    names = ["top", "winner", "second"] + ([] if own is None else ["labels", "value"])
-    sums = ["r", *{name for reading in readings for name in reading.sums}]
-    options = {"kind": kind, "temperature": temperature, "order": order}
+    entries = ["top", "winner", "second"] + ([] if own is None else ["labels", "value"])
+    sums = ["r", *{name for number in wanted for name in number.sums}]
 
-    def chunk(a: int, b: int, rooms: np.ndarray) -> list[np.ndarray]:
+    def chunk(a: int, b: int, memory: np.ndarray) -> list[np.ndarray]:
         rows = np.ascontiguousarray(flat[a:b], dtype=None if flat.dtype.kind == "f" else np.float64)
-        z, *room = rooms[:, : rows.size].reshape(4, *(rows.T if axis == 0 else rows).shape)
+        z, *buffers = memory[:, : rows.size].reshape(4, *(rows.T if axis == 0 else rows).shape)
         z[...] = rows.T if axis == 0 else rows
-        mine = None if own is None else own[a:b]
-        odds = _odds(np, z, kind, temperature, _first_largest(rows, z, axis), mine, axis, room)
-        odds.order = order
-        return [getattr(odds, name) for name in (*names, *sums)]
+        mine, winner = None if own is None else own[a:b], _first_largest(rows, z, axis)
+        odds = odds_of(np, z, kind, temperature, mine, order, winner=winner, axis=axis, buffers=buffers)
+        return [getattr(odds, name) for name in (*entries, *sums)]
 
     def piece(a: int, b: int) -> list[np.ndarray]:
-        rooms = _rooms(step * count)
+        memory = _own_buffers(step * count)
         with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
-            chunks = [chunk(i, min(i + step, b), rooms) for i in range(a, b, step)]
+            chunks = [chunk(i, min(i + step, b), memory) for i in range(a, b, step)]
             whole = [np.concatenate(part) for part in zip(*chunks)]
-            known = dict(zip(sums, whole[len(names) :]))
-            odds = Odds(np, known, **options, **dict(zip(names, whole)))
-            return [reading.value(odds) for reading in readings]
+            of_rows: dict[str, Array] = dict(zip(entries, whole))
+            odds = Odds(np, kind, temperature, order, dict(zip(sums, whole[len(entries) :])), **of_rows)
+            return [number.value(odds) for number in wanted]
 
     found = in_threads(piece, len(flat), -(-_PIECE // step) * step, count)
     return [np.concatenate(part).reshape(classes.values.shape[:-1]) for part in zip(*found)]
@@ -419,7 +401,7 @@ def log_entropy(odds: Odds) -> Array:
     xp, s = odds.xp, odds.s
     d2 = xp.where(odds.d2 < _LONE, odds.d2, xp.zeros_like(odds.d2))
     own = odds.r * log1p_ratio(xp, s, odds.log1p_s)
-    return xp.log(own + (d2 * odds.r + odds.spread) / (1 + s)) - odds.d2
+    return xp.log(own + (d2 * odds.r + odds.gaps) / (1 + s)) - odds.d2
 
 
 def log_gini(odds: Odds) -> Array:
@@ -442,9 +424,7 @@ def log_norm_complement(odds: Odds) -> Array:
 
 
 def finite(xp: Namespace, key: Array) -> Array:
-    """Rank keys with the infinities replaced by the largest finite numbers: they tie on top (or at the
-    bottom).
-    """
+    """Rank keys with the infinities replaced by the largest finite numbers: they tie on top (or at the bottom)."""
     most = xp.finfo(key.dtype).max
     return xp.where(key > most, most, xp.where(key < -most, -most, key))
 
@@ -454,16 +434,16 @@ def wide(xp: Namespace, x: Array) -> Array:
     return xp.astype(x, float_dtype(xp))
 
 
-READINGS = {
+NUMBERS = {
     "max_softmax": _key(log_complement),
     "softmax_margin": _key(log_margin_complement),
-    "negative_entropy": _key(log_entropy, "spread"),
+    "negative_entropy": _key(log_entropy, "gaps"),
     "negative_gini": _key(log_gini, "squares"),
     "probability_norm": _key(log_norm_complement, "powers"),
-    "max_logit": Reading(lambda odds: odds.top),
-    "logit_margin": Reading(lambda odds: finite(odds.xp, odds.d2)),
-    "energy": Reading(lambda odds: odds.top + odds.temperature * odds.log1p_s),
-    "zero_one": Reading(lambda odds: ~odds.won),
-    "cross_entropy": Reading(cross_entropy),
-    "brier": Reading(brier, ("squares",)),
+    "max_logit": RowNumber(lambda odds: odds.top),
+    "logit_margin": RowNumber(lambda odds: finite(odds.xp, odds.d2)),
+    "energy": RowNumber(lambda odds: odds.top + odds.temperature * odds.log1p_s),
+    "zero_one": RowNumber(lambda odds: ~odds.won),
+    "cross_entropy": RowNumber(cross_entropy),
+    "brier": RowNumber(brier, ("squares",)),
 }

@@ -367,7 +367,7 @@ def _low_float(keys: np.ndarray) -> np.ndarray:
 # guarantee of `abstain.thresholds` rests on.
 
 
-class Ranked(NamedTuple):
+class Ordering(NamedTuple):
     """Most confident first. `loss` and `weight` are in that order; `cum_*` start with 0."""
 
     heads: np.ndarray  # one sorted number per sample, equal exactly for equal confidences, rising
@@ -405,7 +405,7 @@ class Ranked(NamedTuple):
         return np.flatnonzero(np.append(self.heads[1:] != self.heads[:-1], True)) + 1
 
 
-def rank(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Ranked:
+def rank(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Ordering:
     """Sort once. With a 0/1 loss (or a float32 one) the loss travels in the low bits of the key."""
     keys = pack_loss(loss, confidence) if weight is None else None
     decode: Callable[[np.ndarray], np.ndarray]
@@ -424,4 +424,4 @@ def rank(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = N
     cum_loss = np.zeros(len(heads) + 1, dtype=kind)
     np.cumsum(values if mass is None else values * mass, out=cum_loss[1:], dtype=kind)
     cum_weight = np.arange(len(heads) + 1) if mass is None else np.append(0.0, np.cumsum(mass))
-    return Ranked(heads, decode, values, mass, cum_loss, cum_weight, zero_one)
+    return Ordering(heads, decode, values, mass, cum_loss, cum_weight, zero_one)

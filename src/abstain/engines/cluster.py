@@ -13,21 +13,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from abstain.engines.finish import (
-    Answer,
-    Ask,
-    Finished,
-    Place,
-    answer_of,
-    check_whole,
-    finish,
-    finish_tie,
-    in_best_order,
-    needs_oracle_pass,
-    oracle_ask,
-)
+from abstain.engines import finish
+from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
 from abstain.engines.histogram import joined, nothing
-from abstain.engines.paired import Pairing, PairQuestion, Standing, joint_sums, standings, turned
+from abstain.engines.paired import Pairing, Standing, joint_sums, standings, turned
 from abstain.engines.ranges import Columns, RangeSums, Survey, cuts_for, joined_columns, lone, no_sums, split
 from abstain.engines.read import BATCH, Fields, FilePart, Labels, Spot, batch_of, beside, by_label, tables_in
 from abstain.errors import InputError
@@ -63,7 +52,7 @@ class Loader(NamedTuple):
         if self.other is not None:
             return {None: beside(spot, table, self.fields, self.other)}
         batch = batch_of(spot, table, self.fields)
-        columns = batch.columns if self.best is None else in_best_order(batch.columns, self.best)
+        columns = batch.columns if self.best is None else finish.in_best_order(batch.columns, self.best)
         return dict(by_label(columns, batch.labels))
 
 
@@ -251,7 +240,7 @@ def plan(name: str, survey: Survey, ask: Ask, at_least: int) -> Numbering:
             f"{name}: `points` must be at most {MOST_POINTS // len(survey.rows):,} for {len(survey.rows):,} groups, "
             f"got {ask.curve:,}. The points of all curves come to the driver."
         )
-    check_whole(name, survey.whole, ask)
+    finish.check_whole(name, survey.whole, ask)
     tasks = max(-(-rows // SAMPLES_PER_RANGE), min(at_least, -(-rows // 10_000)))
     return numbering_for(survey, min(tasks, 4096))
 
@@ -269,7 +258,7 @@ def sums_of(parts: Sequence[RangeSums]) -> RangeSums:
 def finish_bundle(pieces: Sequence[Bundle], places: Mapping[int, Place], ask: Ask) -> dict[int, Finished]:
     """The parts of a bundle's ranges, brought together from all partitions."""
     return {
-        number: finish(columns, places[number], ask)
+        number: finish.finish(columns, places[number], ask)
         for number, columns in by_range(pieces)
         if number in places
     }
@@ -308,7 +297,7 @@ class Found:
     def answer(self, group: Any, best: Found | None = None) -> Answer:
         """Of a group."""
         total = self.sums.of(self.numbering.of(group)).total()
-        return answer_of(total, self.of(group), self.ask, None if best is None else best.of(group))
+        return finish.answer_of(total, self.of(group), self.ask, None if best is None else best.of(group))
 
     def of(self, group: Any) -> list[Finished]:
         """The parts of a group, most confident range first."""
@@ -336,8 +325,8 @@ def answers(run: Executor, name: str, fields: Fields, ask: Ask) -> dict[Any, Ans
     load = Loader(name, fields)
     found, best = run.execute(load, ask), None
     survey = found.survey
-    if needs_oracle_pass(ask, survey.zero_one, survey.whole):
-        best = run.execute(load._replace(best=survey.zero_one), oracle_ask(ask), "oracle: ")
+    if finish.needs_oracle_pass(ask, survey.zero_one, survey.whole):
+        best = run.execute(load._replace(best=survey.zero_one), finish.oracle_ask(ask), "oracle: ")
     return {group: found.answer(group, best) for group in found.numbering.first}
 
 
@@ -353,7 +342,7 @@ def comparison(run: Executor, asked: PairQuestion) -> Comparison:
 def told_by_sums(sums: RangeSums, places: dict[int, Place], ask: Ask) -> dict[int, Finished]:
     """The parts of ranges that hold one confidence: nobody needs their samples."""
     return {
-        number: finish_tie(sums.sums[:, number], float(sums.low[number]), place, ask)
+        number: finish.finish_tie(sums.sums[:, number], float(sums.low[number]), place, ask)
         for number, place in places.items()
         if sums.tied[number]
     }

@@ -10,35 +10,24 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from abstain._progress import Bars, bars
-from abstain.core.estimators import Estimator, Ties
 from abstain.engines import cluster
-from abstain.engines.cluster import (
-    Bundle,
-    Found,
-    Loader,
-    Numbering,
-    answers,
-    comparison,
-    joint_bundle,
-    told_by_sums,
-    turn_bundle,
-)
-from abstain.engines.finish import Ask, Finished, area_ask, curve_of, engine, evaluated, value_of
-from abstain.engines.paired import Model, paired_question
+from abstain.engines.cluster import Bundle, Found, Loader, Numbering
+from abstain.engines.engine import Engine
+from abstain.engines.finish import Answer, Ask, Finished, PairQuestion
 from abstain.engines.ranges import RangeSums
-from abstain.engines.read import ColumnOptions, Fields, file_parts, find_files
+from abstain.engines.read import Fields, file_parts, find_files
 from abstain.errors import MissingDependencyError
 from abstain.evaluation import Comparison, Evaluation, register_engine
-from abstain.metrics.groups import Grouped
-from abstain.metrics.points import RiskCoverageCurve
-from abstain.metrics.registry import METRICS
 
-__all__ = ["aurc", "compare", "evaluate", "on", "risk_coverage_curve"]
+__all__ = [
+    *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "on", "risk"),
+    *("risk_at_coverage", "risk_coverage_curve"),
+]
 
 
 _FAN_IN = 16  # results merged at a time, on the workers
@@ -104,7 +93,7 @@ class DaskRun:
         self, pieces: Sequence[Any], numbering: Numbering, sums: RangeSums, ask: Ask, stage: str
     ) -> dict[int, Finished]:
         places = numbering.places(sums)
-        parts = told_by_sums(sums, places, ask)
+        parts = cluster.told_by_sums(sums, places, ask)
         left = {number: place for number, place in places.items() if number not in parts}
         futures = [
             self.submit(cluster.finish_bundle, self._shares(pieces, number), own, ask)
@@ -119,13 +108,11 @@ class DaskRun:
         """Samples go from the bundles of one to the bundles of two, their first influence in hand."""
         everywhere = self.submit(_same, two.numbering)
         moved = [
-            self.submit(turn_bundle, self._shares(one.held, number), own, one.ask, everywhere)
+            self.submit(cluster.turn_bundle, self._shares(one.held, number), own, one.ask, everywhere)
             for number, own in one.numbering.by_bundle(one.standings()).items()
         ]
         sums = [
-            self.submit(
-                joint_bundle, [self.submit(_part, piece, number) for piece in moved], own, two.ask, rates
-            )
+            self.submit(cluster.joint_bundle, self._shares(moved, number), own, two.ask, rates)
             for number, own in two.numbering.by_bundle(two.standings()).items()
         ]
         self._follow("joint", [*moved, *sums])
@@ -170,115 +157,48 @@ def _part(pieces: list[Bundle], number: int) -> Bundle:
     return pieces[number]
 
 
-# public -----------------------------------------------------------------------------------------------------
-
-
-def _asked(name: str, data: Any, client: Any, options: ColumnOptions) -> tuple[str, Any, dict[str, Any]]:
-    """The first three arguments of a question: its name, who answers, and the columns."""
-    columns: dict[str, Any] = dict(options)
-    progress = columns.pop("progress", None)
-
-    def run(fields: Fields, ask: Ask) -> Any:
-        with _connected_to(name, data, client, fields, progress) as found:
-            return answers(found, name, fields, ask)
-
-    return name, run, columns
-
-
 @contextmanager
-def _connected_to(
-    name: str, data: Any, client: Any, fields: Fields, progress: bool | None
-) -> Iterator[DaskRun]:
+def _run(name: str, data: Any, fields: Fields, client: Any, progress: bool | None) -> Iterator[DaskRun]:
     with connected(client) as connection, bars(progress) as shown:
         yield DaskRun(connection, partitions(name, data, connection, fields), shown)
 
 
-def evaluate(
-    data: Any,
-    /,
-    *,
-    client: Any = None,
-    metrics: Any = None,
-    level: float = 0.95,
-    **options: Unpack[ColumnOptions],
-) -> Evaluation:
-    """Every metric with its interval, and the curve, exactly.
+def _answers(
+    name: str, data: Any, fields: Fields, ask: Ask, client: Any = None, progress: bool | None = None
+) -> dict[Any, Answer]:
+    with _run(name, data, fields, client, progress) as run:
+        return cluster.answers(run, name, fields, ask)
+
+
+def _compared(asked: PairQuestion, data: Any, client: Any = None, progress: bool | None = None) -> Comparison:
+    with _run(asked.name, data, asked.first, client, progress) as run:
+        return cluster.comparison(run, asked)
+
+
+_ENGINE = Engine("dask", _answers, _compared, ("client", "progress"), ("client", "progress"))
+evaluate, compare, risk_coverage_curve = _ENGINE.evaluate, _ENGINE.compare, _ENGINE.risk_coverage_curve
+aurc, augrc, e_aurc, naurc, risk = _ENGINE.aurc, _ENGINE.augrc, _ENGINE.e_aurc, _ENGINE.naurc, _ENGINE.risk
+risk_at_coverage, coverage_at_risk = _ENGINE.risk_at_coverage, _ENGINE.coverage_at_risk
+
+
+def on(client: Any) -> Callable[..., Evaluation]:
+    """The engine for `abstain.evaluate(data, engine=...)` on a cluster.
 
     Parameters
     ----------
-    data : str, list, dask DataFrame, or list of futures
-        Files (a folder or glob of Parquet, Arrow or CSV files that every worker can read), a Dask DataFrame, or
-        futures of pandas frames or Arrow tables.
-    client : distributed.Client or address, optional
-        The cluster. Without it the current client is used, or a local cluster for the time of the call.
-    metrics, level
-        What to work out, as in `abstain.evaluate`.
-    **options
-        `confidence`, `loss`, `correct`, `sample_weight`, `groups`, `labels`, `logits`, `scores`, `losses`: columns, as
-        in `abstain.engines.files.evaluate`. Of groups there may be 2,000: their answers come to the client.
-        `progress`: show finished tasks, stage by stage; by default on a terminal, once the work has lasted two
-        seconds.
+    client
+        A `distributed.Client`, or the address of a scheduler.
 
     Returns
     -------
-    Evaluation
-        The table that `abstain.evaluate` gives for samples in memory, groups as entries of their own.
+    callable
 
     Examples
     --------
-    >>> table = evaluate("predictions/", client=client, groups="country")  # doctest: +SKIP
+    >>> callable(on("tcp://127.0.0.1:8786"))  # for `abstain.evaluate("folder/", engine=on(...))`
+    True
     """
-    return evaluated(*_asked("dask.evaluate", data, client, options), metrics, level)
-
-
-def aurc(
-    data: Any,
-    /,
-    *,
-    client: Any = None,
-    estimator: Estimator = "harmonic",
-    ties: Ties = "threshold",
-    **options: Unpack[ColumnOptions],
-) -> float | Grouped:
-    """Area under the risk-coverage curve; lower is better. Options as in `evaluate`."""
-    ask = area_ask("dask.aurc", estimator, ties)
-    return value_of(*_asked("dask.aurc", data, client, options), METRICS["aurc"], ask)
-
-
-def risk_coverage_curve(
-    data: Any, /, *, client: Any = None, points: int = 1000, **options: Unpack[ColumnOptions]
-) -> RiskCoverageCurve | dict[Any, RiskCoverageCurve]:
-    """About `points` exact points of the risk-coverage curve, evenly spaced in coverage (a dict by group)."""
-    return curve_of(*_asked("dask.risk_coverage_curve", data, client, options), points)
-
-
-def compare(
-    data: Any,
-    /,
-    *,
-    first: Model,
-    second: Model,
-    client: Any = None,
-    names: tuple[str, str] = ("first", "second"),
-    estimator: Estimator = "harmonic",
-    ties: Ties = "threshold",
-    level: float = 0.95,
-    sample_weight: str | None = None,
-    progress: bool | None = None,
-) -> Comparison:
-    """Is the first model's AURC lower than the second's on the same samples?
-
-    `first` and `second` name the columns (confidence, loss) of each model, `names` what they are called in the
-    answer; the rest is that of `abstain.engines.files.compare`.
-    """
-    asked = paired_question("dask.compare", first, second, names, estimator, ties, level, sample_weight)
-    with _connected_to(asked.name, data, client, asked.first, progress) as run:
-        return comparison(run, asked)
-
-
-def on(client: Any) -> Callable[..., Any]:
-    """For `abstain.evaluate(data, engine=abstain.engines.dask.on(client))`: a client or an address."""
-    return engine(partial(evaluate, client=client))
+    return _ENGINE.on(client=client)
 
 
 register_engine("dask", on(None))

@@ -12,78 +12,28 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from abstain._progress import bars
-from abstain._size import bytes_of
-from abstain.core.estimators import Estimator, Ties
+from abstain._size import bytes_of, free_of
 from abstain.core.tally import Tally, bytes_between
-from abstain.engines.finish import (
-    Answer,
-    Ask,
-    Finished,
-    answer_in_memory,
-    answer_of,
-    area_ask,
-    ask_for,
-    check_whole,
-    curve_of,
-    engine,
-    evaluated,
-    in_best_order,
-    needs_oracle_pass,
-    oracle_ask,
-    value_of,
-)
+from abstain.engines import finish, ranges, read
+from abstain.engines.engine import Engine
+from abstain.engines.finish import Answer, Ask, Finished
 from abstain.engines.histogram import nothing
-from abstain.engines.paired import Model, compare_files, paired_question
-from abstain.engines.ranges import (
-    FEW,
-    SUMS,
-    SURVEYED,
-    RangeSums,
-    Survey,
-    cut_out,
-    cuts_for,
-    gathered,
-    outside,
-    window,
-)
-from abstain.engines.read import (
-    BATCH,
-    Batch,
-    ColumnOptions,
-    Fields,
-    batches,
-    by_label,
-    file_parts,
-    find_files,
-    read_ahead,
-    rows_in,
-    types_in,
-)
-from abstain.engines.spill import MOST_RANGES, Shelf, Spill, room_for_counters, samples_that_fit
+from abstain.engines.paired import compare_files
+from abstain.engines.ranges import RangeSums, Survey
+from abstain.engines.read import BATCH, Batch, Fields, by_label, read_ahead
+from abstain.engines.spill import MOST_RANGES, Shelf, Spill
 from abstain.errors import InputError
-from abstain.evaluation import Comparison, Evaluation, register_engine
-from abstain.metrics.groups import Grouped
-from abstain.metrics.points import RiskCoverageCurve
-from abstain.metrics.registry import METRICS, by_name
+from abstain.evaluation import register_engine
 
 __all__ = [
-    "augrc",
-    "aurc",
-    "compare",
-    "coverage_at_risk",
-    "e_aurc",
-    "evaluate",
-    "naurc",
-    "risk",
-    "risk_at_coverage",
-    "risk_coverage_curve",
+    *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "risk"),
+    *("risk_at_coverage", "risk_coverage_curve"),
 ]
-
 
 _HANDY = 1 << 24  # samples in a range beyond which fresh memory costs more than another range
 _COUNT_FROM = 1 << 22  # samples below which a table of counters does not pay
@@ -95,6 +45,11 @@ _SAMPLED = 16  # parts of a million in that survey
 Reader = Callable[[str], Iterator[Batch]]
 Tick = Callable[[str, int], None]
 Cut = tuple[np.ndarray, tuple[int, Tally] | None]  # where ranges start, and which one is counted
+
+
+def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool) -> int:
+    """Samples a range may hold."""
+    return max(1 << 14, int(0.9 * free_of(memory)) // ask.bytes_per_sample(zero_one, wide))
 
 
 class Run:
@@ -109,7 +64,7 @@ class Run:
     def survey(self) -> Survey:
         """First pass: a histogram of keys."""
         survey, rng = Survey(), np.random.default_rng(0)
-        stride = max(1, (_UNKNOWN if self.rows is None else self.rows) // SURVEYED)
+        stride = max(1, (_UNKNOWN if self.rows is None else self.rows) // ranges.SURVEYED)
         for file in self.files:
             for batch in read_ahead(self.read(file)):
                 for group, columns in by_label(batch.columns, batch.labels):
@@ -130,13 +85,13 @@ class Run:
             rest = histogram = survey.histogram.get(group, nothing())
             ends = windows.get(group)
             if ends is not None:
-                rest = outside(histogram, ends)
+                rest = ranges.outside(histogram, ends)
                 rows = int(rows * rest.mass.sum() / histogram.mass.sum())
-            ranges = max(-(-4 * rows // (3 * fit)), min(FEW, rows // _HANDY))  # few turn out too full
-            cuts = cuts_for(rest, min(MOST_RANGES, ranges))
+            number = max(-(-4 * rows // (3 * fit)), min(ranges.FEW, rows // _HANDY))  # few turn out too full
+            cuts = ranges.cuts_for(rest, min(MOST_RANGES, number))
             counted = None
             if ends is not None:
-                cuts, number = cut_out(cuts, ends)
+                cuts, number = ranges.cut_out(cuts, ends)
                 counted = number, Tally(*ends)
             found[group] = cuts, counted
         return found
@@ -144,9 +99,9 @@ class Run:
     def _windows(self, survey: Survey) -> dict[Any, tuple[float, float]]:
         if not survey.zero_one or survey.wide or survey.weighted or self.ask.by_loss:
             return {}
-        room = room_for_counters(self.memory)
+        room = int(0.45 * free_of(self.memory))  # the larger part is left to the ranges that must be sorted
         found = {
-            group: window(histogram, survey.rows[group], room * survey.rows[group] // survey.total)
+            group: ranges.window(histogram, survey.rows[group], room * survey.rows[group] // survey.total)
             for group, histogram in survey.histogram.items()
             if survey.rows[group] >= _COUNT_FROM
         }
@@ -176,7 +131,7 @@ class Run:
         found: list[Finished] = []
         for part in shelf.ranges(fit):
             found += shelf.finished(part, self.ask)
-            self.tick("finish", part.count)
+            self.tick("finish", part.rows)
         return found
 
     def execute(self, survey: Survey, cuts: dict[Any, Cut], where: tuple[Any, Any], key: str | None) -> Any:
@@ -195,9 +150,11 @@ class Run:
 
         def read(file: str) -> Iterator[Batch]:
             for batch in self.read(file):
-                yield batch._replace(columns=in_best_order(batch.columns, survey.zero_one))
+                yield batch._replace(columns=finish.in_best_order(batch.columns, survey.zero_one))
 
-        return Run(self.name, self.files, read, self.rows, oracle_ask(self.ask), self.memory, self.tick)
+        return Run(
+            self.name, self.files, read, self.rows, finish.oracle_ask(self.ask), self.memory, self.tick
+        )
 
 
 def _note(spill: Spill, key: str, done: int, shelves: dict[Any, Shelf]) -> None:
@@ -238,12 +195,12 @@ def _run(
     progress: bool | None = None,
 ) -> dict[Any, Answer]:
     """In memory when everything fits, through the disk otherwise."""
-    files = find_files(name, path)
-    known = [rows_in(file) for file in files]
+    files = read.find_files(name, path)
+    known = [read.rows_in(file) for file in files]
     rows = None if None in known else sum(r for r in known if r is not None)
     budget = bytes_of(name, memory)
     with _ticker(rows, progress) as tick:
-        run = Run(name, files, lambda file: batches(name, file, fields), rows, ask, budget, tick)
+        run = Run(name, files, lambda file: read.batches(name, file, fields), rows, ask, budget, tick)
         types = _types(files, fields)
         small = rows is not None and not fields.group and resume is None and _fits(rows, budget, ask, types)
         many = rows is not None and rows >= _SAMPLE_FROM and not fields.group and types[0]
@@ -252,7 +209,7 @@ def _run(
         survey = _sampled(name, files, fields, rows or 0, types[1]) if many else run.survey()
         if not survey.total:
             raise InputError(f"{name}: needs at least one sample, the files hold none.")
-        check_whole(name, survey.whole, ask)
+        finish.check_whole(name, survey.whole, ask)
         # counters are not kept when the work is interrupted
         cuts = run.cuts(survey, counting=resume is None)
         if small and not any(counted for _, counted in cuts.values()):
@@ -260,12 +217,12 @@ def _run(
         key = None if resume is None else _key(files, fields, ask, budget)
         found = run.execute(survey, cuts, (spill, resume), key)
         best: dict[Any, Any] = {}
-        if needs_oracle_pass(ask, survey.zero_one, survey.whole):
+        if finish.needs_oracle_pass(ask, survey.zero_one, survey.whole):
             inner = run.in_best_order(survey)
             by_loss = inner.survey()
             best = inner.execute(by_loss, inner.cuts(by_loss), (spill, None), None)
     return {
-        group: answer_of(total, parts, ask, best[group][1] if best else None)
+        group: finish.answer_of(total, parts, ask, best[group][1] if best else None)
         for group, (total, parts) in found.items()
     }
 
@@ -274,17 +231,17 @@ def _types(files: list[str], fields: Fields) -> tuple[bool, bool]:
     """(are losses surely 0/1, may confidences be wider than float32), of all files, before any is read."""
     if fields.logits or fields.weight:
         return False, True
-    found = [types_in(file, fields.confidence, fields.loss) for file in files]
+    found = [read.types_in(file, fields.confidence, fields.loss) for file in files]
     return all(zero_one for zero_one, _ in found), any(wide for _, wide in found)
 
 
 def _sampled(name: str, files: list[str], fields: Fields, rows: int, wide: bool) -> Survey:
     """A survey of some parts of the files: the schema has told the rest, and a range found too full is refined."""
-    parts = file_parts(files, BATCH)
+    parts = read.file_parts(files, BATCH)
     parts = parts[:: max(1, len(parts) // _SAMPLED)]
     survey, rng = Survey(), np.random.default_rng(0)
-    for batch in read_ahead(batch for part in parts for batch in batches(name, part, fields)):
-        survey.add(batch.columns, None, max(1, len(parts) * BATCH // SURVEYED), rng)
+    for batch in read_ahead(batch for part in parts for batch in read.batches(name, part, fields)):
+        survey.add(batch.columns, None, max(1, len(parts) * BATCH // ranges.SURVEYED), rng)
     survey.rows[None], survey.wide = rows, wide
     return survey
 
@@ -298,14 +255,14 @@ def _in_memory(run: Run) -> Answer:
     """Little data: read it all, finish it as one range."""
     if not run.rows:
         raise InputError(f"{run.name}: needs at least one sample, the files hold none.")
-    columns = gathered((b.columns for file in run.files for b in run.read(file)), run.rows)
-    return answer_in_memory(run.name, columns, run.ask)
+    columns = ranges.gathered((b.columns for file in run.files for b in run.read(file)), run.rows)
+    return finish.answer_in_memory(run.name, columns, run.ask)
 
 
 def _key(files: list[str], fields: Fields, ask: Ask, memory: int) -> str:
     """Changes whenever the data or the question does."""
     stamps = [(file, os.stat(file).st_size, os.stat(file).st_mtime_ns) for file in files]
-    return hashlib.sha256(repr((stamps, fields, ask, memory, SUMS)).encode()).hexdigest()
+    return hashlib.sha256(repr((stamps, fields, ask, memory, ranges.SUMS)).encode()).hexdigest()
 
 
 @contextmanager
@@ -316,171 +273,14 @@ def _ticker(rows: int | None, progress: bool | None) -> Iterator[Tick]:
         yield lambda stage, count: shown.advance(stage, count, rows)
 
 
-# public -----------------------------------------------------------------------------------------------------
-
-
-class FileOptions(ColumnOptions, total=False):
-    """Options every function here takes; see `evaluate`."""
-
-    memory: str | float
-    spill: str | None
-    resume: str | None
-
-
-_MEANS = ("memory", "spill", "resume", "progress")
-
-
-def _asked(name: str, path: Any, options: FileOptions) -> tuple[str, Any, dict[str, Any]]:
-    """The first three arguments of a question: its name, who answers, and the columns."""
-    columns: dict[str, Any] = dict(options)
-    means = {key: columns.pop(key) for key in _MEANS if columns.get(key) is not None}
-    return name, lambda fields, ask: _run(name, path, fields, ask, **means), columns
-
-
-def evaluate(
-    path: Any,
-    /,
-    *,
-    metrics: Any = None,
-    level: float = 0.95,
-    **options: Unpack[FileOptions],
-) -> Evaluation:
-    """Every metric with its interval, and the curve, exactly, of files larger than memory.
-
-    Parameters
-    ----------
-    path : str, path or list of them
-        A file, a folder or a glob of Parquet, Arrow (feather, ipc) and CSV files.
-    metrics : names, "all", optional
-        As in `abstain.evaluate`: "aurc", "aurc:loo", "risk_at_coverage@0.9".
-    level : float
-        Of the intervals.
-    **options
-        `confidence`, `loss`, `sample_weight`, `groups`: names of columns ("confidence" and "loss" unless said).
-        `correct` names a column of 1 (right) and 0 in place of the losses. Instead of both: `labels` and `logits`
-        (columns, or one column of lists, "logits" unless said), with `scores` (names of `abstain.scores`,
-        "max_softmax") and `losses` (of `abstain.losses`, "zero_one").
-        `memory`: budget of this process, "1GB" unless said. `spill`: folder for intermediate data (as large as the
-        columns read); removed afterwards, also after an error. `resume`: folder that keeps intermediate data when
-        the work is interrupted; the same call takes it up again. `progress`: show a progress bar; by default when
-        the terminal can and the work is long.
-
-    Returns
-    -------
-    Evaluation
-        The table that `abstain.evaluate` gives for samples in memory, groups as entries of their own.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "predictions.csv"
-    >>> _ = path.write_text("confidence,loss\\n0.9,0\\n0.8,0\\n0.7,1\\n")
-    >>> evaluate(path, metrics=["aurc"])["confidence", "loss", "aurc"].estimate
-    0.1111111111111111
-    """
-    return evaluated(*_asked("files.evaluate", path, options), metrics, level)
-
-
-def aurc(
-    path: Any,
-    /,
-    *,
-    estimator: Estimator = "harmonic",
-    ties: Ties = "threshold",
-    **options: Unpack[FileOptions],
-) -> float | Grouped:
-    """Area under the risk-coverage curve; lower is better. Options as in `evaluate`."""
-    ask = area_ask("files.aurc", estimator, ties)
-    return value_of(*_asked("files.aurc", path, options), METRICS["aurc"], ask)
-
-
-def augrc(path: Any, /, *, ties: Ties = "threshold", **options: Unpack[FileOptions]) -> float | Grouped:
-    """Area under the generalised risk-coverage curve, by the mean rule; lower is better."""
-    ask = area_ask("files.augrc", "sele", ties)
-    return value_of(*_asked("files.augrc", path, options), METRICS["aurc"], ask)
-
-
-def risk(path: Any, /, **options: Unpack[FileOptions]) -> float | Grouped:
-    """Mean loss; lower is better."""
-    return value_of(*_asked("files.risk", path, options), METRICS["risk"], Ask())
-
-
-def e_aurc(
-    path: Any, /, *, estimator: Estimator = "harmonic", **options: Unpack[FileOptions]
-) -> float | Grouped:
-    """Excess AURC over the best ordering of the same losses; lower is better."""
-    ask = area_ask("files.e_aurc", estimator, oracle=True)
-    return value_of(*_asked("files.e_aurc", path, options), METRICS["e_aurc"], ask)
-
-
-def naurc(
-    path: Any, /, *, estimator: Estimator = "harmonic", **options: Unpack[FileOptions]
-) -> float | Grouped:
-    """Normalised AURC: 0 for the best ordering, 1 for a useless confidence; lower is better."""
-    ask = area_ask("files.naurc", estimator, oracle=True)
-    return value_of(*_asked("files.naurc", path, options), METRICS["naurc"], ask)
-
-
-def risk_at_coverage(path: Any, /, *, coverage: float, **options: Unpack[FileOptions]) -> float | Grouped:
-    """Selective risk at the least attainable coverage that is at least `coverage`; lower is better."""
-    metric = by_name(f"risk_at_coverage@{coverage!r}")
-    ask = ask_for("files.risk_at_coverage", [metric])
-    return value_of(*_asked("files.risk_at_coverage", path, options), metric, ask)
-
-
-def coverage_at_risk(path: Any, /, *, risk: float, **options: Unpack[FileOptions]) -> float | Grouped:
-    """Largest coverage whose selective risk is at most `risk`, 0 when no threshold does it; higher is
-    better."""
-    metric = by_name(f"coverage_at_risk@{risk!r}")
-    ask = ask_for("files.coverage_at_risk", [metric])
-    return value_of(*_asked("files.coverage_at_risk", path, options), metric, ask)
-
-
-def risk_coverage_curve(
-    path: Any, /, *, points: int = 1000, **options: Unpack[FileOptions]
-) -> RiskCoverageCurve | dict[Any, RiskCoverageCurve]:
-    """About `points` exact points of the risk-coverage curve, evenly spaced in coverage (a dict by group)."""
-    return curve_of(*_asked("files.risk_coverage_curve", path, options), points)
-
-
-def compare(
-    path: Any,
-    /,
-    *,
-    first: Model,
-    second: Model,
-    other: Any = None,
-    names: tuple[str, str] = ("first", "second"),
-    estimator: Estimator = "harmonic",
-    ties: Ties = "threshold",
-    level: float = 0.95,
-    sample_weight: str | None = None,
-    memory: str | float = "1GB",
-    spill: str | None = None,
-    progress: bool | None = None,
-) -> Comparison:
-    """Is the first model's AURC lower than the second's on the same samples?
-
-    Parameters
-    ----------
-    path : str, path or list of them
-        Files that hold the columns of both models, as in `evaluate`.
-    first, second : (str, str)
-        The columns (confidence, loss) of each model.
-    other : str, path or list of them, optional
-        Files that hold the second model's columns instead, sample by sample in the same order.
-    names : (str, str)
-        What the models are called in the answer.
-    estimator, ties, level, sample_weight, memory, spill, progress
-        As in `evaluate`; intermediate data takes about 40 bytes for each sample.
-
-    Returns
-    -------
-    Comparison
-        As of `abstain.compare`: both areas with their intervals, their difference with its interval and p-value.
-    """
-    pair = paired_question("files.compare", first, second, names, estimator, ties, level, sample_weight)
-    return compare_files(pair, path, other, memory, spill, progress)
-
-
-register_engine("files", engine(evaluate))
+_ENGINE = Engine(
+    "files",
+    _run,
+    compare_files,
+    ("memory", "spill", "resume", "progress"),
+    ("other", "memory", "spill", "progress"),
+)
+evaluate, compare, risk_coverage_curve = _ENGINE.evaluate, _ENGINE.compare, _ENGINE.risk_coverage_curve
+aurc, augrc, e_aurc, naurc, risk = _ENGINE.aurc, _ENGINE.augrc, _ENGINE.e_aurc, _ENGINE.naurc, _ENGINE.risk
+risk_at_coverage, coverage_at_risk = _ENGINE.risk_at_coverage, _ENGINE.coverage_at_risk
+register_engine("files", _ENGINE.on())

@@ -7,7 +7,7 @@ after that knows where the samples were. A number alone (an area) takes a shorte
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -29,25 +29,21 @@ from abstain.core.stretch import Table, Totals, tables_by, totals_of_samples
 from abstain.core.tally import Tally
 from abstain.display import CurveLine, thinned
 from abstain.engines.ranges import COUNT, Columns
-from abstain.engines.read import Fields, question, questions
+from abstain.engines.read import Fields
 from abstain.errors import InputError
-from abstain.evaluation.results import Entry, Evaluation
-from abstain.evaluation.table import Key, asked_of, evaluation_of, listed, metrics_for
+from abstain.evaluation.table import asked_of
 from abstain.inference import evidence
 from abstain.inference.evidence import Asked, Evidence, Part
 from abstain.inference.results import Interval
-from abstain.metrics.groups import Grouped
 from abstain.metrics.points import RiskCoverageCurve
-from abstain.metrics.registry import METRICS, Metric, by_name
+from abstain.metrics.registry import Metric
 
 _PIECES = 16  # parts that one range is told in
 _SMALLEST = 1 << 16  # samples of such a part: their columns stay in cache
 _FEW = 1 << 16  # terms that are added up; the closed form of so few would lose digits
-_POINTS = 400  # of the curve that an evaluation shows
-_BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read the best order too
+BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read the best order too
 _NUMBERS = {"risk_at_coverage": "coverage", "coverage_at_risk": "risk", "fpr_at_tpr": "tpr"}
-_MISSING = "(missing)"  # the group of samples without a name; None stands for all samples in an evaluation
-_NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
+NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
 
 
 @dataclass(frozen=True)
@@ -67,6 +63,13 @@ class Ask:
         asked = any(kind.areas or kind.coverages or kind.risks or kind.tprs for kind in self.kinds)
         return not (asked or self.curve or self.by_loss)
 
+    def bytes_per_sample(self, zero_one: bool, wide: bool) -> int:
+        """Memory at the peak of finishing a range, for each of its samples."""
+        stored = (8 if wide else 4) + (1 if zero_one else 8)
+        if self.area_only and zero_one:  # the keys, and once more while they are sorted in threads
+            return stored + (20 if wide else 11)
+        return stored + (72 if self.area_only else 420 if self.thresholds else 170)
+
     def kind(self, metric: Metric) -> int:
         """Which of the kinds tells of a metric."""
         options = dict(metric.options)
@@ -80,7 +83,7 @@ def ask_for(name: str, metrics: Sequence[Metric], level: float = 0.95) -> Ask:
         _check_area(name, options.get("estimator", "harmonic"), options.get("ties", "threshold"))
         check_fraction(name, "coverage", options.get("coverage", 1.0))
         check_nonnegative(name, "risk", options.get("risk", 0.0))
-    oracle = any(metric.name in _BY_LOSS for metric in metrics)
+    oracle = any(metric.name in BY_LOSS for metric in metrics)
     return Ask(tuple(asked_of(metrics)), level, oracle=oracle)
 
 
@@ -89,10 +92,21 @@ def _check_area(name: str, estimator: str, ties: str) -> None:
     check_choice(name, "ties", ties, TIES)
 
 
-def area_ask(name: str, estimator: str = "harmonic", ties: str = "threshold", oracle: bool = False) -> Ask:
+def area_ask(name: str, estimator: str, ties: str, oracle: bool) -> Ask:
     """One area and nothing else: the shortest way."""
     _check_area(name, estimator, ties)
     return Ask((Asked((), estimator, ties),), oracle=oracle)
+
+
+class PairQuestion(NamedTuple):
+    """What `compare` was asked: the columns of either model, `first` with those of both to read."""
+
+    name: str
+    first: Fields
+    second: Fields
+    titles: tuple[str, str]
+    metric: Metric
+    ask: Ask
 
 
 def oracle_ask(ask: Ask) -> Ask:
@@ -260,7 +274,7 @@ def _points(found: Evidence, level: float) -> dict[tuple[str, float], Interval]:
     wanted = {"risk_at_coverage": asked.coverages, "coverage_at_risk": asked.risks}
     wanted["fpr_at_tpr"] = asked.tprs if both else ()
     return {
-        (metric, x): evidence.estimate(metric, found, level=level, **{_NUMBERS[metric]: x})
+        (metric, x): evidence.estimate(metric, found, level=level, **dict[str, Any]({_NUMBERS[metric]: x}))
         for metric, numbers in wanted.items()
         for x in numbers
     }
@@ -304,7 +318,7 @@ class Answer(NamedTuple):
         risk = self.total.risk
         if metric.name == "risk":
             return risk
-        if metric.name not in _BY_LOSS:
+        if metric.name not in BY_LOSS:
             return self.interval(metric).estimate
         if metric.name == "prediction_rejection_ratio":
             gain, most = risk / 2 - self.half, risk / 2 - self.half_best
@@ -327,7 +341,7 @@ class Answer(NamedTuple):
 
     def from_samples(self, metric: Metric) -> Interval | None:
         """What sums over rows alone do not tell: points, and the value of oracles of losses other than 0/1."""
-        if metric.name in _BY_LOSS and not self.total.zero_one:
+        if metric.name in BY_LOSS and not self.total.zero_one:
             value = self.value(metric)
             return Interval(metric.name, value, 0.0, value, value, self.ask.level, "", self.total.n)
         return self.told.get((metric.name, _number(metric)))
@@ -365,8 +379,8 @@ def answer_of(
         if parts[0].parts
     )
     told = {key: value for p in parts for key, value in p.told.items()}
-    halves = (math.fsum(p.half for p in side) for side in (parts, best or ()))
-    return Answer(total, ask, areas, found, told, known, *halves, _joined_curve(parts), len(parts))
+    half, half_best = (math.fsum(p.half for p in side) for side in (parts, best or ()))
+    return Answer(total, ask, areas, found, told, known, half, half_best, _joined_curve(parts), len(parts))
 
 
 def _joined_curve(parts: Sequence[Finished]) -> np.ndarray | None:
@@ -409,81 +423,3 @@ def answer_in_memory(name: str, columns: Columns, ask: Ask) -> Answer:
 def needs_oracle_pass(ask: Ask, zero_one: bool, whole: bool) -> bool:
     """0/1 losses of whole weight have a closed form."""
     return ask.oracle and not (zero_one and whole)
-
-
-# questions --------------------------------------------------------------------------------------------------
-
-Run = Callable[[Fields, Ask], Mapping[Any, Answer]]  # the answer for each group (None: all samples)
-
-
-def evaluated(
-    name: str, run: Run, options: Mapping[str, Any], metrics: Any = None, level: float = 0.95
-) -> Evaluation:
-    """The table of an evaluation of data that stay where they are."""
-    level = check_fraction(name, "level", level, open_high=True)
-    wanted = None if metrics is None else [by_name(m) for m in listed(metrics, (), tuple(METRICS))]
-    known = {m.key: m for zero_one in (True, False) for m in metrics_for(wanted, zero_one)}
-    ask = ask_for(name, list(known.values()), level)
-    found: dict[Key, Answer] = {}
-    curves: list[tuple[str, str, CurveLine]] = []
-    for fields in questions(name, options):
-        names = (fields.confidence, fields.loss)
-        whole = run(replace(fields, group=None), replace(ask, curve=_POINTS))[None]
-        found[*names, None] = whole
-        curves.append((*names, whole.line(names[0])))
-        parts = run(fields, ask) if fields.group else {}
-        found |= {(*names, _MISSING if g is None else g): parts[g] for g in in_order(parts)}
-    table = evaluation_of(
-        {key: answer.evidence for key, answer in found.items()},
-        metrics=wanted,
-        level=level,
-        curves=curves,
-        from_samples=lambda key, metric: found[key].from_samples(metric),
-    )
-    return replace(table, entries=tuple(_with_reason(entry, found) for entry in table.entries))
-
-
-def _with_reason(entry: Entry, found: Mapping[Key, Answer]) -> Entry:
-    graded = not found[entry.score, entry.loss, entry.group].total.zero_one
-    by_loss = by_name(entry.metric).name in _BY_LOSS
-    return replace(entry, reason=_NO_SPREAD) if graded and by_loss and entry.low is None else entry
-
-
-def value_of(name: str, run: Run, options: Mapping[str, Any], metric: Metric, ask: Ask) -> float | Grouped:
-    """One number, or one for each group."""
-    fields = question(name, options)
-    found = run(fields, ask)
-    if not fields.group:
-        return found[None].value(metric)
-    title = name.partition(".")[2]
-    groups = in_order(found)
-    counts = {group: found[group].total.n for group in groups}
-    return Grouped(title, {g: found[g].value(metric) for g in groups}, counts, metric.lower_is_better)
-
-
-def curve_of(
-    name: str, run: Run, options: Mapping[str, Any], number: int
-) -> RiskCoverageCurve | dict[Any, RiskCoverageCurve]:
-    """About `number` exact points of the curve, or of the curve of each group."""
-    fields = question(name, options)
-    found = run(fields, Ask(curve=int(number), thresholds=True))
-    return {g: found[g].points() for g in in_order(found)} if fields.group else found[None].points()
-
-
-def in_order(names: Iterable[Any]) -> list[Any]:
-    """Groups by name, the missing one last, whatever partition they were first met in."""
-    return sorted(names, key=lambda name: (name is None, name))
-
-
-def engine(evaluate: Callable[..., Evaluation]) -> Callable[..., Evaluation]:
-    """The function that `abstain.evaluate` calls, from an engine's own: its first argument is what the engine reads."""
-
-    def evaluation(*, logits: Any = None, **given: Any) -> Evaluation:
-        if logits is None:
-            raise InputError("evaluate: give the data first, e.g. `evaluate('folder', engine='files')`.")
-        for refused in ("probs", "abstained", "clusters"):
-            if given.get(refused) is not None:
-                raise InputError(f"evaluate: engines do not take `{refused}` yet. Evaluate it in memory.")
-        return evaluate(logits, **given)
-
-    return evaluation

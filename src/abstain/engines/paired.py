@@ -13,60 +13,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._check import check_fraction
 from abstain._progress import Bars, bars
-from abstain._size import bytes_of
+from abstain._size import bytes_of, free_of
 from abstain.core.influence import member_influences
 from abstain.core.rows import rows_of_blocks
 from abstain.core.stretch import Stretch, _from_outside
-from abstain.engines.finish import Answer, Ask, Finished, Place, answer_of, ask_for, check_whole
+from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place, answer_of, check_whole
 from abstain.engines.ranges import SURVEYED, Columns, Survey
-from abstain.engines.read import Fields, batches_in_step, beside, find_files, rows_in, tables_in
-from abstain.engines.spill import Range, Shelf, Spill, cuts_that_fit, free
+from abstain.engines.read import batches_in_step, beside, find_files, rows_in, tables_in
+from abstain.engines.spill import Range, Shelf, Spill, cuts_that_fit
 from abstain.errors import InputError
 from abstain.evaluation.comparison import pair_of
 from abstain.evaluation.results import Comparison, Contestant
 from abstain.inference import evidence
 from abstain.inference.differences import Side, compared
 from abstain.inference.limits import Joint, Scale, scale_of
-from abstain.metrics.registry import Metric, by_name
-
-Model = tuple[str, str]  # the columns of a model's confidence and loss
-
-
-class PairQuestion(NamedTuple):
-    """What `compare` was asked: the columns of either model, `first` with those of both to read."""
-
-    name: str
-    first: Fields
-    second: Fields
-    titles: tuple[str, str]
-    metric: Metric
-    ask: Ask
-
-
-def paired_question(
-    name: str,
-    first: Model,
-    second: Model,
-    titles: tuple[str, str],
-    estimator: str,
-    ties: str,
-    level: float,
-    weight: str | None,
-) -> PairQuestion:
-    """Of the columns (confidence, loss) of two models."""
-    for given in (first, second):
-        if isinstance(given, str) or len(given) != 2:
-            raise InputError(
-                f"{name}: `first` and `second` must each name two columns, (confidence, loss), got {given!r}."
-            )
-    a, b = (Fields(confidence, loss, weight) for confidence, loss in (first, second))
-    metric = by_name("aurc" if estimator == "harmonic" else f"aurc:{estimator}")
-    asked = replace(metric, options=(("estimator", estimator), ("ties", ties)))
-    ask = ask_for(name, [asked], check_fraction(name, "level", level, open_high=True))
-    return PairQuestion(name, replace(a, also=second), b, titles, metric, ask)
-
 
 # influences -------------------------------------------------------------------------------------------------
 
@@ -140,23 +101,24 @@ class Pairing:
         self.scale = scale_of("aurc", all(t.zero_one for t in totals), any(t.negative for t in totals))
         held = all(self.scale.holds(side.centre) for side in self.sides)
         used = self.scale if held else Scale("normal")
-        self.rates = tuple(float(used.rate(side.centre)) for side in self.sides)
+        first_rate, second_rate = (float(used.rate(side.centre)) for side in self.sides)
+        self.rates = first_rate, second_rate
 
     def compared(self, joint: np.ndarray) -> Comparison:
         """Best first; models that cannot be told apart share a letter. Of areas lower is better."""
         asked, level, n = self.asked, self.asked.ask.level, self.answers[0].total.n
         order = [0, 1] if self.sides[0].estimate <= self.sides[1].estimate else [1, 0]
-        names = [asked.titles[i] for i in order]
+        best, other = (asked.titles[i] for i in order)
         sums = Joint(joint[1:2], joint[2:] - joint[1:2] ** 2 / n, np.sqrt(joint[:1]))
-        one, other = np.asarray([0]), np.asarray([1])
-        test = compared([self.sides[i] for i in order], one, other, self.scale, level, True, (sums, n))
-        pair = pair_of(*names, [x[0] for x in test], test[4], 0, level, n)
+        zero, one = np.asarray([0]), np.asarray([1])
+        test = compared([self.sides[i] for i in order], zero, one, self.scale, level, True, (sums, n))
+        pair = pair_of(best, other, [x[0] for x in test], test[4], 0, level, n)
         contestants = []
         for place, i in enumerate(order):
             own = self.answers[i].interval(asked.metric)
             ranks, letter = ((place + 1, place + 1), "ab"[place]) if pair.different else ((1, 2), "a")
             told = (own.estimate, own.standard_error, own.low, own.high)
-            contestants.append(Contestant(names[place], *told, n, *ranks, letter))
+            contestants.append(Contestant(asked.titles[i], *told, n, *ranks, letter))
         head = (asked.metric.key, asked.metric.label, True, "own losses")
         return Comparison(tuple(contestants), (pair,), *head, level, n, True)
 
@@ -191,7 +153,7 @@ class _Run:
         shown: Bars,
     ) -> None:
         self.asked, self.read, self.rows, self.shown = asked, read, rows, shown
-        self.fit = max(_FEWEST, int(0.9 * free(memory)) // _PER_SAMPLE)
+        self.fit = max(_FEWEST, int(0.9 * free_of(memory)) // _PER_SAMPLE)
 
     def run(self, spill: Spill) -> Comparison:
         """All passes."""
@@ -224,7 +186,8 @@ class _Run:
         for columns in self._read("survey"):
             first.add(columns, None, stride, rng)
             assert columns.extra is not None
-            second.add(Columns(*columns.extra, columns.weight), None, stride, rng)
+            loss, confidence = columns.extra
+            second.add(Columns(loss, confidence, columns.weight), None, stride, rng)
         if not first.total:
             raise InputError(f"{self.asked.name}: needs at least one sample, the files hold none.")
         check_whole(self.asked.name, first.whole, self.asked.ask)
@@ -243,15 +206,20 @@ class _Run:
         ranges, parts = list(shelf.ranges(self.fit)), []
         for part in ranges:
             parts += shelf.finished(part, self.asked.ask)
-            self._tick(stage, part.count)
+            self._tick(stage, part.rows)
         answer = answer_of(ranges[0].place.total, parts, self.asked.ask)
         return ranges, answer, standings(parts, [part.place for part in ranges])
 
 
 def compare_files(
-    asked: PairQuestion, path: Any, other: Any, memory: str | float, spill: str | None, progress: bool | None
+    asked: PairQuestion,
+    path: Any,
+    other: Any = None,
+    memory: str | float = "1GB",
+    spill: str | None = None,
+    progress: bool | None = None,
 ) -> Comparison:
-    """The arguments are those of `files.compare`, gathered."""
+    """The comparison of files, or of the same samples in `other` files."""
     name, first, second, *_ = asked
     files = find_files(name, path)
     others = None if other is None else find_files(name, other)

@@ -197,7 +197,7 @@ def file_parts(files: Sequence[str], rows: int) -> list[FilePart]:
 
 
 class ColumnOptions(TypedDict, total=False):
-    """Which columns hold what, and whether to show how far the work is; see `abstain.engines.files.evaluate`."""
+    """Which columns hold what; see `abstain.engines.files.evaluate`."""
 
     confidence: str
     loss: str
@@ -208,7 +208,6 @@ class ColumnOptions(TypedDict, total=False):
     losses: Any
     sample_weight: str | None
     groups: str | None
-    progress: bool | None
 
 
 @dataclass(frozen=True)

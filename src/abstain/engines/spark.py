@@ -14,42 +14,27 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from abstain import errors
 from abstain._progress import Bars, bars
-from abstain.core.estimators import Estimator, Ties
 from abstain.engines import cluster
-from abstain.engines.cluster import (
-    Bundle,
-    Found,
-    Groups,
-    Loader,
-    Numbering,
-    answers,
-    bundled,
-    by_number,
-    comparison,
-    joint_bundle,
-    merged,
-    numbered,
-    told_by_sums,
-)
-from abstain.engines.finish import Ask, Finished, area_ask, curve_of, engine, evaluated, value_of
-from abstain.engines.paired import Model, paired_question, turned
+from abstain.engines.cluster import Bundle, Found, Groups, Loader, Numbering
+from abstain.engines.engine import Engine
+from abstain.engines.finish import Answer, Ask, Finished, PairQuestion
+from abstain.engines.paired import turned
 from abstain.engines.ranges import Columns, RangeSums, Survey, joined_columns, no_sums
-from abstain.engines.read import ColumnOptions, Fields, find_files, holds_data, kind_of, told_by_path
+from abstain.engines.read import Fields, find_files, holds_data, kind_of, told_by_path
 from abstain.errors import DataError, InputError, MissingDependencyError
 from abstain.evaluation import Comparison, Evaluation, register_engine
-from abstain.metrics.groups import Grouped
-from abstain.metrics.points import RiskCoverageCurve
-from abstain.metrics.registry import METRICS
 
-__all__ = ["aurc", "compare", "evaluate", "on", "risk_coverage_curve"]
+__all__ = [
+    *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "on", "risk"),
+    *("risk_at_coverage", "risk_coverage_curve"),
+]
 
 
 _SECONDS = 0.2  # between two looks
@@ -148,10 +133,10 @@ def gathered(parts: Iterable[Any], load: Loader) -> Iterator[Groups]:
         waiting.append(load(batch))
         rows += sum(columns.rows for columns in waiting[-1].values())
         if rows >= _TOGETHER:
-            yield merged(waiting)
+            yield cluster.merged(waiting)
             waiting, rows = [], 0
     if waiting:
-        yield merged(waiting)
+        yield cluster.merged(waiting)
 
 
 def schema(survey: Survey, weighted: bool, extra: int) -> str:
@@ -165,7 +150,7 @@ def as_table(groups: Groups, numbering: Numbering, survey: Survey, done: Iterabl
     """Samples with range and bundle; those of ranges that are done stay behind."""
     import pyarrow as pa
 
-    columns, number = numbered(groups, numbering)
+    columns, number = cluster.numbered(groups, numbering)
     left = np.flatnonzero(~np.isin(number, list(done)))
     columns, number = columns.take(left), number[left]
     loss = columns.loss if survey.zero_one else columns.loss.astype(np.float64)
@@ -194,7 +179,7 @@ def of_table(table: Any) -> Bundle:
     extra = [column(name) for name in names if name.startswith("x")]
     weight = column("w") if "w" in names else None
     columns = Columns(column("l"), column("g"), weight, np.stack(extra) if extra else None)
-    return by_number(columns, column(_RANGE))
+    return cluster.by_number(columns, column(_RANGE))
 
 
 def blobs(answers: list[Any]) -> Any:
@@ -299,7 +284,7 @@ class SparkRun:
     def _sums(self, load: Loader, numbering: Numbering, stage: str) -> RangeSums:
         def work(batches: Iterator[Any]) -> Iterator[RangeSums]:
             for groups in gathered(batches, load):
-                yield bundled(groups, numbering)[1]
+                yield cluster.bundled(groups, numbering)[1]
 
         return self._merged(work, cluster.sums_of, stage) or no_sums(numbering.total)
 
@@ -321,7 +306,7 @@ class SparkRun:
         self, load: Loader, survey: Survey, numbering: Numbering, sums: RangeSums, ask: Ask, stage: str
     ) -> dict[int, Finished]:
         places = numbering.places(sums)
-        parts = told_by_sums(sums, places, ask)
+        parts = cluster.told_by_sums(sums, places, ask)
         left = {number: place for number, place in places.items() if number not in parts}
 
         def finish(table: Any) -> Any:
@@ -354,7 +339,7 @@ class SparkRun:
             return as_table({None: columns}, numbering, wide)
 
         def add(table: Any) -> Any:
-            return blobs([joint_bundle([of_table(table)], at_two, ask, rates)])
+            return blobs([cluster.joint_bundle([of_table(table)], at_two, ask, rates)])
 
         moved = self._moved(load, one.numbering, one.survey, [])
         turning = moved.groupBy(BUNDLE).applyInArrow(turn, schema(wide, bool(load.fields.weight), 1))
@@ -376,25 +361,8 @@ def _one(answers: Iterator[Any], merge: Callable[[list[Any]], Any]) -> Iterator[
         yield from blobs([merge(waiting)]).to_batches()
 
 
-# public -----------------------------------------------------------------------------------------------------
-
-
-def _asked(name: str, data: Any, session: Any, options: ColumnOptions) -> tuple[str, Any, dict[str, Any]]:
-    """The first three arguments of a question: its name, who answers, and the columns."""
-    columns: dict[str, Any] = dict(options)
-    progress = columns.pop("progress", None)
-
-    def run(fields: Fields, ask: Ask) -> Any:
-        with _connected_to(name, data, session, fields, progress) as found:
-            return answers(found, name, fields, ask)
-
-    return name, run, columns
-
-
 @contextmanager
-def _connected_to(
-    name: str, data: Any, session: Any, fields: Fields, progress: bool | None
-) -> Iterator[SparkRun]:
+def _run(name: str, data: Any, fields: Fields, session: Any, progress: bool | None) -> Iterator[SparkRun]:
     """Errors in tasks come back as what they were about."""
     frame = frame_of(name, data, session)
     for field in fields.names:
@@ -407,91 +375,44 @@ def _connected_to(
         raise named(name, frame, fields, error) from error
 
 
-def evaluate(
-    data: Any,
-    /,
-    *,
-    session: Any = None,
-    metrics: Any = None,
-    level: float = 0.95,
-    **options: Unpack[ColumnOptions],
-) -> Evaluation:
-    """Every metric with its interval, and the curve, exactly.
+def _answers(
+    name: str, data: Any, fields: Fields, ask: Ask, session: Any = None, progress: bool | None = None
+) -> dict[Any, Answer]:
+    with _run(name, data, fields, session, progress) as run:
+        return cluster.answers(run, name, fields, ask)
+
+
+def _compared(
+    asked: PairQuestion, data: Any, session: Any = None, progress: bool | None = None
+) -> Comparison:
+    with _run(asked.name, data, asked.first, session, progress) as run:
+        return cluster.comparison(run, asked)
+
+
+_ENGINE = Engine("spark", _answers, _compared, ("session", "progress"), ("session", "progress"))
+evaluate, compare, risk_coverage_curve = _ENGINE.evaluate, _ENGINE.compare, _ENGINE.risk_coverage_curve
+aurc, augrc, e_aurc, naurc, risk = _ENGINE.aurc, _ENGINE.augrc, _ENGINE.e_aurc, _ENGINE.naurc, _ENGINE.risk
+risk_at_coverage, coverage_at_risk = _ENGINE.risk_at_coverage, _ENGINE.coverage_at_risk
+
+
+def on(session: Any) -> Callable[..., Evaluation]:
+    """The engine for `abstain.evaluate(data, engine=...)` in a session; a DataFrame needs none.
 
     Parameters
     ----------
-    data : DataFrame or path
-        A Spark DataFrame, or the path of Parquet or CSV files (with a header) that the executors can read.
-    session : SparkSession, optional
-        Needed to read a path when no session is active.
-    metrics, level
-        What to work out, as in `abstain.evaluate`.
-    **options
-        `confidence`, `loss`, `correct`, `sample_weight`, `groups`, `labels`, `logits`, `scores`, `losses`: columns, as
-        in `abstain.engines.files.evaluate`. Of groups there may be 2,000: their answers come to the driver.
-        `progress`: show Spark's finished tasks, stage by stage; by default on a terminal, for work of two seconds
-        and more.
+    session
+        A `SparkSession`.
 
     Returns
     -------
-    Evaluation
-        The table that `abstain.evaluate` gives for samples in memory, groups as entries of their own.
+    callable
 
     Examples
     --------
-    >>> table = evaluate(dataframe, groups="country")  # doctest: +SKIP
+    >>> callable(on(None))  # for `abstain.evaluate("folder/", engine=on(...))`
+    True
     """
-    return evaluated(*_asked("spark.evaluate", data, session, options), metrics, level)
-
-
-def aurc(
-    data: Any,
-    /,
-    *,
-    session: Any = None,
-    estimator: Estimator = "harmonic",
-    ties: Ties = "threshold",
-    **options: Unpack[ColumnOptions],
-) -> float | Grouped:
-    """Area under the risk-coverage curve; lower is better. Options as in `evaluate`."""
-    ask = area_ask("spark.aurc", estimator, ties)
-    return value_of(*_asked("spark.aurc", data, session, options), METRICS["aurc"], ask)
-
-
-def risk_coverage_curve(
-    data: Any, /, *, session: Any = None, points: int = 1000, **options: Unpack[ColumnOptions]
-) -> RiskCoverageCurve | dict[Any, RiskCoverageCurve]:
-    """About `points` exact points of the risk-coverage curve, evenly spaced in coverage (a dict by group)."""
-    return curve_of(*_asked("spark.risk_coverage_curve", data, session, options), points)
-
-
-def compare(
-    data: Any,
-    /,
-    *,
-    first: Model,
-    second: Model,
-    session: Any = None,
-    names: tuple[str, str] = ("first", "second"),
-    estimator: Estimator = "harmonic",
-    ties: Ties = "threshold",
-    level: float = 0.95,
-    sample_weight: str | None = None,
-    progress: bool | None = None,
-) -> Comparison:
-    """Is the first model's AURC lower than the second's on the same samples?
-
-    `first` and `second` name the columns (confidence, loss) of each model, `names` what they are called in the
-    answer; the rest is that of `abstain.engines.files.compare`.
-    """
-    asked = paired_question("spark.compare", first, second, names, estimator, ties, level, sample_weight)
-    with _connected_to(asked.name, data, session, asked.first, progress) as run:
-        return comparison(run, asked)
-
-
-def on(session: Any) -> Callable[..., Any]:
-    """For `abstain.evaluate(path, engine=abstain.engines.spark.on(session))`; a DataFrame needs no session."""
-    return engine(partial(evaluate, session=session))
+    return _ENGINE.on(session=session)
 
 
 register_engine("spark", on(None))

@@ -1,9 +1,8 @@
-"""How much fits in memory, and samples on disk, range by range, where it does not."""
+"""Samples on disk, range by range, where memory does not hold them."""
 
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -32,48 +31,7 @@ from abstain.errors import AbstainError, SpillError
 __all__ = ["Spill", "SpillError"]
 
 
-_READING = 120 * 10**6  # decoded batches, their copies in the order of the ranges, the reader's own buffers
-_LEAST = 48 * 10**6
-_LOADED = 150 * 10**6  # numpy and pyarrow in memory, where the system does not say
 MOST_RANGES = 512
-
-
-def resident() -> int:
-    """Bytes this process occupies now: from Linux, from psutil elsewhere, or what numpy and pyarrow take."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        try:
-            import psutil
-        except ImportError:
-            return _LOADED
-        return int(psutil.Process().memory_info().rss)
-
-
-def per_sample(ask: Ask, zero_one: bool, wide: bool) -> int:
-    """Bytes at the peak of finishing a range, for each of its samples."""
-    stored = (8 if wide else 4) + (1 if zero_one else 8)
-    if ask.area_only and zero_one:  # the keys, and once more while they are sorted in threads
-        return stored + (20 if wide else 11)
-    if ask.area_only:
-        return stored + 72
-    return stored + (420 if ask.thresholds else 170)
-
-
-def free(memory: int) -> int:
-    """Bytes of the budget that are neither in use nor needed for reading."""
-    return max(memory - resident() - _READING, _LEAST)
-
-
-def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool) -> int:
-    """Samples a range may hold."""
-    return max(1 << 14, int(0.9 * free(memory)) // per_sample(ask, zero_one, wide))
-
-
-def room_for_counters(memory: int) -> int:
-    """Bytes that may go to counting, which leaves the larger part to the ranges that must be sorted."""
-    return int(0.45 * free(memory))
 
 
 def cuts_that_fit(survey: Survey, rows: int, fit: int, group: object = None, least: int = 1) -> np.ndarray:
@@ -227,7 +185,7 @@ class Range(NamedTuple):
     counted: Tally | None = None
 
     @property
-    def count(self) -> int:
+    def rows(self) -> int:
         """Number of samples."""
         return int(self.sums[COUNT])
 
@@ -276,7 +234,7 @@ class Shelf:
             own = tally if at == counted else None
             known = (self.sums.sums[:, at], float(self.sums.low[at]), bool(self.sums.tied[at]))
             found = Range(self.numbers[at], *known, place, own)
-            if own is not None or found.tied or found.count <= fit:
+            if own is not None or found.tied or found.rows <= fit:
                 yield found
             else:
                 yield from self._refined(found, fit)
@@ -284,8 +242,8 @@ class Shelf:
     def _refined(self, full: Range, fit: int) -> Iterator[Range]:
         survey, rng = Survey(), np.random.default_rng(1)
         for piece in self.spill.pieces(full.number):
-            survey.add(piece, None, max(1, full.count // SURVEYED), rng)
-        cuts = cuts_that_fit(survey, full.count, fit, least=2)
+            survey.add(piece, None, max(1, full.rows // SURVEYED), rng)
+        cuts = cuts_that_fit(survey, full.rows, fit, least=2)
         lower = Shelf(self.spill, self._free, cuts, keep=self._keep)
         for piece in self.spill.pieces(full.number):
             lower.add(piece)
@@ -297,7 +255,7 @@ class Shelf:
         if part.tied:
             yield from self.spill.pieces(part.number)
         else:
-            yield self.spill.read(part.number, part.count)
+            yield self.spill.read(part.number, part.rows)
 
     def finished(self, part: Range, ask: Ask) -> list[Finished]:
         """What one range comes to."""

@@ -307,7 +307,7 @@ SAFETENSORS = {
     "I8": "|i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1",
 }  # fmt: skip
 _LONGEST_HEADER = 16 * 2**20
-_TORCH_HOPES = ("pickle", "weights_only", "Unsupported", "WeightsUnpickler", "GLOBAL", "persistent")
+_TORCH_REFUSES = ("pickle", "weights_only", "Unsupported", "WeightsUnpickler", "GLOBAL", "persistent")
 
 
 def open_safetensors(path: Path, limits: Limits) -> Source:
@@ -388,7 +388,7 @@ def _torch_content(path: Path, torch: Any) -> Any:
             warnings.simplefilter("ignore")  # of odd pickle protocols, on which it fails right after
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        if any(word in str(error) for word in _TORCH_HOPES):
+        if any(word in str(error) for word in _TORCH_REFUSES):
             raise file_error(
                 path,
                 "holds more than tensors (pickled Python objects), which can run code when opened and is not "

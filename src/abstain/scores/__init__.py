@@ -39,31 +39,9 @@ from abstain.scores.softmax import (
 )
 from abstain.scores.ties import Saturation, saturation
 
-__all__ = [
-    "ENSEMBLE_NAMES",
-    "NAMES",
-    "READING_NAMES",
-    "Saturation",
-    "Score",
-    "Tuning",
-    "by_name",
-    "clamped_logit_entropy",
-    "display",
-    "energy",
-    "logit_margin",
-    "logit_norm",
-    "max_logit",
-    "max_softmax",
-    "mean_max_softmax",
-    "mutual_information",
-    "negative_entropy",
-    "negative_gini",
-    "normalised_max_logit",
-    "pooled_log_probs",
-    "predictive_entropy",
-    "probability_norm",
-    "saturation",
-    "softmax_margin",
-    "tune",
-    "vote_share",
-]
+__all__ = ["max_softmax", "negative_entropy", "negative_gini", "probability_norm", "softmax_margin"]
+__all__ += ["clamped_logit_entropy", "energy", "logit_margin", "logit_norm", "max_logit"]
+__all__ += ["normalised_max_logit"]
+__all__ += ["mean_max_softmax", "mutual_information", "pooled_log_probs", "predictive_entropy", "vote_share"]
+__all__ += ["ENSEMBLE_NAMES", "NAMES", "READING_NAMES", "Score", "by_name", "display"]
+__all__ += ["Saturation", "Tuning", "saturation", "tune"]

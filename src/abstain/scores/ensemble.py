@@ -19,11 +19,6 @@ from abstain.core import simplex
 _CHUNK = 1 << 14
 
 
-def _odds(classes: Classes, xp: Namespace, rows: Array) -> simplex.Odds:
-    read = simplex.odds_of_logits if classes.kind == "logits" else simplex.odds_of_probs
-    return read(xp, rows)
-
-
 def _by_sample(classes: Classes, work: Callable[[Namespace, Array], Array]) -> Array:
     """Apply `work(xp, members x samples x classes)`, on the host a piece of the samples at a time."""
     x = classes.values
@@ -67,7 +62,7 @@ def pooled_log_probs(logits: Array | None = None, /, *, probs: Array | None = No
 
 
 def _pooled(classes: Classes, xp: Namespace, x: Array) -> Array:
-    return simplex.log_mean(xp, simplex.log_softmax(_odds(classes, xp, x)))
+    return simplex.log_mean(xp, simplex.log_softmax(simplex.odds_of(xp, x, classes.kind)))
 
 
 def predictive_entropy(logits: Array | None = None, /, *, probs: Array | None = None) -> Any:
@@ -94,7 +89,7 @@ def predictive_entropy(logits: Array | None = None, /, *, probs: Array | None = 
     classes = check_classes("predictive_entropy", logits, probs, members=True)
 
     def key(xp: Namespace, x: Array) -> Array:
-        odds = simplex.odds_of_logits(xp, _pooled(classes, xp, x))
+        odds = simplex.odds_of(xp, _pooled(classes, xp, x))
         return simplex.finite(xp, -simplex.log_entropy(odds))
 
     return classes.deliver(_by_sample(classes, key))
@@ -127,7 +122,7 @@ def mutual_information(logits: Array | None = None, /, *, probs: Array | None = 
     classes = check_classes("mutual_information", logits, probs, members=True)
 
     def key(xp: Namespace, x: Array) -> Array:
-        logs = simplex.log_softmax(_odds(classes, xp, x))
+        logs = simplex.log_softmax(simplex.odds_of(xp, x, classes.kind))
         return simplex.finite(xp, -simplex.log_information(xp, logs))
 
     return classes.deliver(_by_sample(classes, key))
@@ -159,7 +154,9 @@ def mean_max_softmax(logits: Array | None = None, /, *, probs: Array | None = No
     classes = check_classes("mean_max_softmax", logits, probs, members=True)
 
     def key(xp: Namespace, x: Array) -> Array:
-        return simplex.finite(xp, -simplex.log_mean(xp, simplex.log_complement(_odds(classes, xp, x))))
+        return simplex.finite(
+            xp, -simplex.log_mean(xp, simplex.log_complement(simplex.odds_of(xp, x, classes.kind)))
+        )
 
     return classes.deliver(_by_sample(classes, key))
 

@@ -7,7 +7,7 @@ from typing import Any
 from abstain._arrays import Array, Namespace
 from abstain._check import check_classes, check_positive
 from abstain.core import simplex
-from abstain.scores.softmax import one_reading
+from abstain.scores.softmax import score_by_odds
 
 _LOGITS = ("logits",)
 
@@ -66,7 +66,7 @@ def logit_margin(
     >>> logit_margin([[1.0, 3.0, 0.5]]).tolist()
     [2.0]
     """
-    return one_reading("logit_margin", logits, probs, temperature)
+    return score_by_odds("logit_margin", logits, probs, temperature)
 
 
 def energy(logits: Array | None = None, /, *, probs: Array | None = None, temperature: float = 1.0) -> Any:
@@ -93,7 +93,7 @@ def energy(logits: Array | None = None, /, *, probs: Array | None = None, temper
     >>> float(energy([[0.0, 0.0]])[0].round(4))  # ln 2
     0.6931
     """
-    return one_reading("energy", logits, probs, temperature, takes=_LOGITS)
+    return score_by_odds("energy", logits, probs, temperature, takes=_LOGITS)
 
 
 def logit_norm(logits: Array | None = None, /, *, probs: Array | None = None, p: float = 2.0) -> Any:

@@ -1,5 +1,6 @@
-"""Scores by name: what each takes, how it is labelled, and the way back from a rank key to the number people
-know.
+"""Scores by name: what each takes, its label, and the way back from a rank key to the number people know.
+
+Also many scores and losses in one pass (`outputs`), and the choice of a score's parameter on held-out data (`tune`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from abstain import losses
 from abstain import losses as loss_functions
 from abstain._arrays import Array, Namespace, backend_of, float_dtype
 from abstain._check import as_real, check_choice, check_classes, check_labels
@@ -41,9 +41,28 @@ def _below_zero(xp: Namespace, key: Array) -> Array:
 class Score:
     """A confidence score: call it with logits, or with `probs=`.
 
-    takes: which of "logits" and "probs" it accepts. saturates: would its plain number round to the end of
-    its scale for confident samples (so that the function returns a rank key)? ensemble: does it want members
-    first? parameter: what `tune` varies, "p" or "temperature".
+    Parameters
+    ----------
+    name, label : str
+        In code and in pictures.
+    function : callable
+        From logits (or `probs=`) to one confidence per sample, higher = surer.
+    takes : tuple of str
+        Which of "logits" and "probs" it accepts.
+    saturates : bool
+        Would its plain number round to the end of its scale for confident samples (so that the function returns a rank
+        key)?
+    ensemble : bool
+        Does it want members first?
+    parameter : str, optional
+        What `tune` varies, "p" or "temperature".
+    back : callable
+        From (library, rank key) to the number people know.
+
+    Examples
+    --------
+    >>> by_name("max_logit")([[1.0, 3.0]]).tolist()
+    [3.0]
     """
 
     name: str
@@ -207,8 +226,9 @@ def outputs(
     losses: Sequence[str | loss_functions.Loss | Callable[..., Any]] = (),
     name: str = "outputs",
 ) -> Outputs:
-    """Many scores and losses of concrete logits or probabilities, what they share in one pass; each equal to
-    its own function's result, bit for bit.
+    """Many scores and losses of concrete logits or probabilities, what they share in one pass.
+
+    Each is equal to its own function's result, bit for bit.
 
     >>> found = outputs([[2.0, 0.0], [0.0, 40.0]], [0, 0], scores=["max_logit"], losses=["zero_one"])
     >>> found.scores["max_logit"].tolist(), found.losses["zero_one"].tolist(), found.rounded
@@ -220,32 +240,26 @@ def outputs(
     own = check_labels(name, classes, labels) if measured else None
     shared = [s.name for s in wanted if s is _BY_NAME.get(s.name) and classes.kind in s.takes]
     shared += [m.name for m in measured if m.function is getattr(loss_functions, m.name, None)]
-    names = list(dict.fromkeys(["max_softmax", "max_logit", *(n for n in shared if n in simplex.READINGS)]))
-    read = dict(zip(names, simplex.read(classes, [simplex.READINGS[n] for n in names], 1.0, own)))
+    names = list(dict.fromkeys(["max_softmax", "max_logit", *(n for n in shared if n in simplex.NUMBERS)]))
+    found = dict(zip(names, simplex.numbers_of_rows(classes, names, 1.0, own)))
     result = Outputs({}, {}, {}, 0, None)
     for score in wanted:
-        given = score.name in shared and score.name in read
-        value = classes.deliver(read[score.name]) if given else score(logits, probs=probs)
+        given = score.name in shared and score.name in found
+        value = classes.deliver(found[score.name]) if given else score(logits, probs=probs)
         result.scores[score.name] = value
     for loss in measured:
         try:
-            if loss.name == "cross_entropy" and loss.name in shared:
-                loss_functions.check_possible(classes, read[loss.name])
-            given = loss.name in shared and loss.name in read
-            value = classes.deliver(read[loss.name]) if given else loss(logits, labels, probs=probs)
+            given = loss.name in shared and loss.name in found
+            if given and loss.name == "cross_entropy":
+                loss_functions.check_possible(classes, found[loss.name])
+            value = classes.deliver(found[loss.name]) if given else loss(logits, labels, probs=probs)
             result.losses[loss.name] = value
         except InputError as problem:
             result.refused[loss.name] = problem
     if classes.kind == "logits":
-        return replace(
-            result, rounded=int(classes.backend.xp.count_nonzero(read["max_softmax"] > _ROUNDS_TO_ONE))
-        )
-    return replace(result, ties=Saturation(*at_top(read["max_logit"]), at_top(read["max_softmax"])[1]))
-
-
-# tuning -------------------------------------------------------------------------------------------
-#
-# Choose a score's p or temperature by how well it ranks held-out data.
+        rounded = classes.backend.xp.count_nonzero(found["max_softmax"] > _ROUNDS_TO_ONE)
+        return replace(result, rounded=int(rounded))
+    return replace(result, ties=Saturation(*at_top(found["max_logit"]), at_top(found["max_softmax"])[1]))
 
 
 Metric = Callable[[Array, Array], Any]
@@ -258,9 +272,23 @@ _GRIDS: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was tried and what ranked best (lowest metric; the first of equals).
+    """What was tried and what ranked best (lowest metric; the first of equals); made by `tune`.
 
-    `score` is the tuned score, ready to be called on new logits.
+    Attributes
+    ----------
+    name, parameter, metric : str
+        The score, what was varied, and by what it was judged.
+    best, value : float
+        The best parameter and its metric.
+    table : tuple of (parameter, metric)
+        All that was tried.
+    score : callable
+        The tuned score, ready to be called on new logits.
+
+    Examples
+    --------
+    >>> tune("energy", [[2.0, 0.0], [0.0, 1.0]], [0, 0], grid=[1.0]).score([[0.0, 0.0]]).round(4).tolist()
+    [0.6931]
     """
 
     name: str
@@ -286,11 +314,10 @@ def tune(
     *,
     probs: Array | None = None,
     grid: Sequence[float] | None = None,
-    loss: str | losses.Loss | Callable[..., Any] = "zero_one",
+    loss: str | loss_functions.Loss | Callable[..., Any] = "zero_one",
     metric: str | Metric = "aurc",
 ) -> Tuning:
-    """Choose p or temperature, whichever the score has, by the AURC of a loss on held-out data; lower is
-    better.
+    """Choose p or temperature, whichever the score has, by the AURC of a loss on held-out data; lower is better.
 
     Tune on data that is not used to report the result: the smallest of many values is too good. The loss is
     that of the model's own prediction and does not change with the parameter.
@@ -327,7 +354,7 @@ def tune(
     values = tuple(float(v) for v in (_default_grid(score) if grid is None else grid))
     if not values:
         raise InputError("tune: `grid` must hold at least one value, got none.")
-    measured = losses.by_name(loss)(logits, labels, probs=probs)
+    measured = loss_functions.by_name(loss)(logits, labels, probs=probs)
     judge = _metric(metric)
     confidences = (score(logits, probs=probs, **{score.parameter: v}) for v in values)
     table = tuple((v, float(judge(measured, c))) for v, c in zip(values, confidences))

@@ -15,7 +15,7 @@ from abstain._check import check_classes, check_positive
 from abstain.core import simplex
 
 
-def one_reading(
+def score_by_odds(
     name: str,
     logits: Array | None,
     probs: Array | None,
@@ -26,7 +26,7 @@ def one_reading(
     """The score of that name, read off the odds of each row."""
     classes = check_classes(name, logits, probs, takes=takes)
     temperature = check_positive(name, "temperature", temperature)
-    (values,) = simplex.read(classes, [simplex.READINGS[name]], temperature, order=order)
+    (values,) = simplex.numbers_of_rows(classes, [name], temperature, order=order)
     return classes.deliver(values)
 
 
@@ -59,7 +59,7 @@ def max_softmax(
     >>> key.round(3).tolist()  # 1 - p is 1/2, e^-40, e^-41: float64 probabilities would tie at 1.0
     [0.693, 40.0, 41.0]
     """
-    return one_reading("max_softmax", logits, probs, temperature)
+    return score_by_odds("max_softmax", logits, probs, temperature)
 
 
 def softmax_margin(
@@ -67,31 +67,31 @@ def softmax_margin(
 ) -> Any:
     r"""Rank key of the margin between the two largest probabilities; higher is surer.
 
-       .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
+    .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
 
     Two equal winners give 0.
 
-       Parameters
-       ----------
-       logits : array, shape (..., K)
-           Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
-       probs : array, shape (..., K)
-           Probabilities instead of logits; rows count relative to their own sum.
-       temperature : float
-           Divides the logits (for probabilities: their logarithms).
+    Parameters
+    ----------
+    logits : array, shape (..., K)
+        Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
+    probs : array, shape (..., K)
+        Probabilities instead of logits; rows count relative to their own sum.
+    temperature : float
+        Divides the logits (for probabilities: their logarithms).
 
-       Returns
-       -------
-       array of shape (...)
-           Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest finite
-           number and tie on top. `display` gives the number itself.
+    Returns
+    -------
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
+        finite number and tie on top. `display` gives the number itself.
 
-       Examples
-       --------
-       >>> softmax_margin(probs=[[0.5, 0.5, 0.0]]).tolist()
-       [0.0]
+    Examples
+    --------
+    >>> softmax_margin(probs=[[0.5, 0.5, 0.0]]).tolist()
+    [0.0]
     """
-    return one_reading("softmax_margin", logits, probs, temperature)
+    return score_by_odds("softmax_margin", logits, probs, temperature)
 
 
 def negative_entropy(
@@ -121,7 +121,7 @@ def negative_entropy(
     >>> float(negative_entropy(probs=[[0.5, 0.5]])[0].round(4))  # entropy ln 2 = 0.6931
     0.3665
     """
-    return one_reading("negative_entropy", logits, probs, temperature)
+    return score_by_odds("negative_entropy", logits, probs, temperature)
 
 
 def negative_gini(
@@ -151,7 +151,7 @@ def negative_gini(
     >>> float(negative_gini(probs=[[0.5, 0.5]])[0].round(4))  # impurity 1/2
     0.6931
     """
-    return one_reading("negative_gini", logits, probs, temperature)
+    return score_by_odds("negative_gini", logits, probs, temperature)
 
 
 def probability_norm(
@@ -187,4 +187,4 @@ def probability_norm(
     1.2769
     """
     order = check_positive("probability_norm", "p", p, above=1.0, infinite=True)
-    return one_reading("probability_norm", logits, probs, temperature, order)
+    return score_by_odds("probability_norm", logits, probs, temperature, order)

@@ -12,8 +12,21 @@ from abstain.scores.softmax import max_softmax
 
 @dataclass(frozen=True)
 class Saturation:
-    """Samples that share the largest confidence. `repaired`: how many still do by the key from all
-    probabilities.
+    """Samples that share the largest confidence; made by `saturation`.
+
+    Attributes
+    ----------
+    n, tied : int
+        Samples, and how many of them share the largest confidence.
+    top : float
+        That confidence.
+    repaired : int or None
+        How many still tie by the key from all probabilities.
+
+    Examples
+    --------
+    >>> saturation([0.2, 1.0, 1.0, 1.0]).share
+    0.75
     """
 
     n: int
@@ -33,10 +46,7 @@ class Saturation:
             return f"No tie at the top: one of {self.n:,} samples has the largest confidence, {self.top:.6g}."
         text = f"{self.tied:,} of {self.n:,} samples ({self.share:.1%}) tie at the top, {self.top:.6g}."
         if self.repaired is None:
-            return (
-                text
-                + " If it is a rounded probability, rank by the logits: `abstain.scores.max_softmax(logits)`."
-            )
+            return f"{text} If it is a rounded probability, rank by the logits: `abstain.scores.max_softmax(logits)`."
         left = f"{self.repaired:,} still tie" if self.repaired > 1 else "no two tie"
         remedy = "`abstain.scores.max_softmax(probs=probs)`"
         return f"{text} Ranked by the sum of the other probabilities, {remedy}, {left} at the top."
@@ -46,8 +56,7 @@ class Saturation:
 
 
 def saturation(confidence: Array | None = None, /, *, probs: Array | None = None) -> Saturation:
-    """How many samples tie at the largest confidence: a vector of confidences, or class probabilities by
-    keyword.
+    """How many samples tie at the largest confidence: a vector of confidences, or class probabilities by keyword.
 
     From probabilities both are counted: ties of the plain maximum, as it would be ranked in the input's own
     dtype, and ties that remain when the other entries decide.

@@ -184,5 +184,5 @@ class EstimatorDisplay(display.RiskCoverageDisplay):
         ('LogisticRegression', 1.0)
         """
         prediction, confidence = predictions(estimator, X, score)
-        options = {"name": name or type(estimator).__name__, "sample_weight": sample_weight}
-        return cls.from_predictions(prediction != np.asarray(y), confidence, **options)
+        wrong, shown = prediction != np.asarray(y), name or type(estimator).__name__
+        return cls.from_predictions(wrong, confidence, name=shown, sample_weight=sample_weight)

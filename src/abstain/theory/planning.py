@@ -8,16 +8,34 @@ from typing import Any
 import numpy as np
 
 from abstain._check import check_choice, check_fraction
-from abstain.core.estimators import area
 from abstain.errors import InfeasibleError, InputError
-from abstain.theory.populations import METRICS, Panels, Profile, as_profile, asymptotic_deviation, panels
+from abstain.theory.populations import METRICS, as_profile, asymptotic_deviation, value_and_risk
 
 _ENOUGH_ERRORS = 20  # below this many expected errors, intervals cover less than they promise
 
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """Samples needed for an interval of this width; `deviation` is the sigma in sigma / sqrt(n)."""
+    """Samples needed for an interval of this width; made by `plan_sample_size`.
+
+    Attributes
+    ----------
+    n : int
+        The answer.
+    metric, method, source : str
+        What was planned, for which interval, and from what.
+    width, level : float
+        Of the interval.
+    value, deviation : float
+        The metric, and the sigma in sigma / sqrt(n).
+    expected_loss : float
+        Of the n samples together: for 0/1 losses how many errors to expect.
+
+    Examples
+    --------
+    >>> plan_sample_size(width=0.01, curve="quadratic").level
+    0.95
+    """
 
     n: int
     metric: str
@@ -33,17 +51,13 @@ class SamplePlan:
         note = ""
         if self.expected_loss < _ENOUGH_ERRORS:
             note = (
-                f"\n  Only {self.expected_loss:.3g} errors are expected at this n: intervals are unreliable "
-                f"below "
+                f"\n  Only {self.expected_loss:.3g} errors are expected at this n: intervals are unreliable below "
                 f"{_ENOUGH_ERRORS}; take n = {int(np.ceil(self.n * _ENOUGH_ERRORS / self.expected_loss))}."
             )
         return (
-            f"SamplePlan: n = {self.n} for a {self.level:.0%} interval ({self.method}) of width "
-            f"{self.width:g}\n"
-            f"  {self.metric} {self.value:.5g}, standard deviation {self.deviation:.4g} / sqrt(n), from "
-            f"{self.source}\n"
-            f"  Assumes independent samples from the same population, and n large enough for the normal "
-            f"limit.{note}"
+            f"SamplePlan: n = {self.n} for a {self.level:.0%} interval ({self.method}) of width {self.width:g}\n"
+            f"  {self.metric} {self.value:.5g}, standard deviation {self.deviation:.4g} / sqrt(n), from {self.source}\n"
+            f"  Assumes independent samples from the same population, and n large enough for the normal limit.{note}"
         )
 
 
@@ -71,9 +85,18 @@ def plan_sample_size(
         What is assumed. A function, number, population or curve means 0/1 losses and a confidence without
         ties; a pilot sample brings its own losses and ties, and its sampling error goes into the plan.
     metric : {"aurc", "augrc", "risk"}
+        What the interval is of.
+    level : float
+        Of the interval.
     method : {"log", "normal"}
-        The interval that will be computed: on the log scale (the default of `abstain.inference.interval`) or
-        not.
+        The interval that will be computed: on the log scale (the default of `abstain.inference.interval`) or not.
+    relative : bool
+        Is `width` a share of the metric's value?
+
+    Returns
+    -------
+    SamplePlan
+        The size, and what it was worked out from.
 
     Examples
     --------
@@ -89,39 +112,23 @@ def plan_sample_size(
     if not (np.isfinite(width) and width > 0):
         raise InputError(f"{name}: `width` must be a positive number, got {width!r}.")
     profile = as_profile(name, curve)
-    value, risk = _value(profile, metric)
+    value, risk = value_and_risk(profile, metric)
     deviation = asymptotic_deviation(profile, metric)
     if deviation == 0 or value <= 0:
         raise InfeasibleError(
-            f"{name}: the pilot or profile has no loss, so it says nothing about the spread. Assume a "
-            f"profile with "
+            f"{name}: the pilot or profile has no loss, so it says nothing about the spread. Assume a profile with "
             f"the largest risk you fear, e.g. curve=0.01."
         )
     full = width * value if relative else width
-    n = _size(value, deviation, full, level, method)
+    half = full / 2 if method == "normal" else value * float(np.arcsinh(full / (2 * value)))
+    n = max(2, int(np.ceil((_quantile(0.5 + level / 2) * deviation / half) ** 2 * (1 - 1e-12))))
     return SamplePlan(n, metric, full, level, method, value, deviation, n * risk, profile.source)
 
 
-def _size(value: float, deviation: float, width: float, level: float, method: str) -> int:
+def _quantile(chance: float) -> float:
     from scipy.special import ndtri
 
-    z = float(ndtri(0.5 + level / 2))
-    half = width / 2 if method == "normal" else value * float(np.arcsinh(width / (2 * value)))
-    return max(2, int(np.ceil((z * deviation / half) ** 2 * (1 - 1e-12))))
-
-
-def _value(profile: Profile, metric: str) -> tuple[float, float]:
-    """The metric and the risk of a profile; of a pilot, ties and all."""
-    if profile.pilot is not None:
-        rows = profile.pilot.rows()
-        risk = float(rows.S[-1] / rows.W[0])
-        return risk if metric == "risk" else float(
-            area(rows, "sele" if metric == "augrc" else "harmonic")
-        ), risk
-    grid: Panels = panels(2, profile.jumps)
-    rho = profile.at(grid.q)
-    weight = {"aurc": -np.log(grid.q), "augrc": 1 - grid.q, "risk": np.ones_like(grid.q)}[metric]
-    return grid.integral(weight * rho), grid.integral(rho)
+    return float(ndtri(chance))
 
 
 def samples_to_tell_apart(
@@ -133,14 +140,30 @@ def samples_to_tell_apart(
 
     The observed difference is taken for the true one, which makes this a rough guide.
 
+    Parameters
+    ----------
+    difference, standard_error : float
+        Observed on n samples.
+    n : int
+        How many there were.
+    level : float
+        Of the test: a = 1 - level.
+    power : float
+        The chance to find it.
+
+    Returns
+    -------
+    int
+        Samples in all.
+
+    Examples
+    --------
     >>> samples_to_tell_apart(0.001, 0.001, 10_000)  # one standard error apart: (1.96 + 0.84)^2 times as many
     78489
     """
-    from scipy.special import ndtri
-
     check_fraction("samples_to_tell_apart", "level", level, open_high=True)
     check_fraction("samples_to_tell_apart", "power", power, open_high=True)
     if difference == 0:
         raise InfeasibleError("samples_to_tell_apart: no number of samples tells equal values apart.")
-    z = float(ndtri(0.5 + level / 2) + ndtri(power))
+    z = _quantile(0.5 + level / 2) + _quantile(power)
     return int(np.ceil(n * (z * standard_error / abs(difference)) ** 2))

@@ -1,42 +1,37 @@
-r"""Risk profiles and populations whose AURC is known exactly: the bias of an estimator there, and the variance AURC
-tends to.
+r"""Risk profiles, and populations whose AURC is known: an estimator's bias there, and the variance AURC tends to.
 
-A profile is the expected loss given the population rank percentile beta; everything is done in q = 1 - beta.
+A profile is the expected loss given the population rank percentile beta. Everything is done in q = 1 - beta (the share
+of samples surer than this one), because all the weights are decided near q = 0; panels halve towards 0, so that
+logarithms there integrate to rounding.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_choice
-from abstain.core.estimators import ESTIMATORS, Estimator
+from abstain._tables import frame
+from abstain.core.estimators import ESTIMATORS, Estimator, area, rank_weights
 from abstain.core.influence import of_area, of_risk, second_moment
 from abstain.core.rows import Blocks
 from abstain.errors import InputError, ShapeError
 from abstain.theory.weights import bias_given, check_size
 
-# profiles -----------------------------------------------------------------------------------------
-#
-# Risk profiles: the expected loss given the population rank percentile beta, and integrals over them.
-#
-# Everything is done in q = 1 - beta (the share of samples surer than this one), because all the weights are
-# decided near q = 0. Panels halve towards 0, so that logarithms there integrate to rounding.
-
-
+METRICS = ("aurc", "augrc", "risk")
+_ESTIMATOR_OF = {"aurc": "harmonic", "augrc": "sele"}
 _POINTS = 16
 _STEPS = 400  # a pilot sample is summarised by at most about this many steps
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Expected loss as a function of q = 1 - beta, with the places where it jumps; `pilot` is where it came
-    from."""
+    """Expected loss as a function of q = 1 - beta, with the places where it jumps; `pilot` is where it came from."""
 
     at: Callable[[np.ndarray], np.ndarray]
     jumps: tuple[float, ...] = ()
@@ -45,10 +40,7 @@ class Profile:
 
 
 def as_profile(name: str, curve: Any) -> Profile:
-    """A profile from a number, a named population, a function of beta, a risk-coverage curve or a pilot
-    sample."""
-    if isinstance(curve, Profile):
-        return curve
+    """A profile from a number, a named population, a function of beta, a risk-coverage curve or a pilot sample."""
     if isinstance(curve, str):
         if curve not in NAMED:
             raise InputError(f"{name}: unknown population {curve!r}, the named ones are {', '.join(NAMED)}.")
@@ -64,8 +56,7 @@ def as_profile(name: str, curve: Any) -> Profile:
     if isinstance(curve, tuple) and len(curve) == 2:
         return _from_pilot(name, *curve)
     raise InputError(
-        f"{name}: `curve` must be a function of beta, a number, a Population or its name, a "
-        f"RiskCoverageCurve, "
+        f"{name}: `curve` must be a function of beta, a number, a Population or its name, a RiskCoverageCurve, "
         f"or a pilot sample (loss, confidence), got {type(curve).__name__}."
     )
 
@@ -103,15 +94,14 @@ def _from_steps(coverage: np.ndarray, accepted: np.ndarray, pilot: Blocks | None
         place = np.clip(np.searchsorted(edges, above, side="left") - 1, 0, len(heights) - 1)
         return np.asarray(heights[place])
 
-    count = "" if pilot is None else f" of {int(pilot.count.sum())} samples"
-    kind = "a risk-coverage curve, 0/1 loss" if pilot is None else f"a pilot{count}"
-    return Profile(at, tuple(edges[1:-1]), kind, pilot)
+    if pilot is None:
+        return Profile(at, tuple(edges[1:-1]), "a risk-coverage curve, 0/1 loss")
+    return Profile(at, tuple(edges[1:-1]), f"a pilot of {int(pilot.count.sum())} samples", pilot)
 
 
 @dataclass(frozen=True)
 class Panels:
-    """Gauss-Legendre nodes q and weights, one row per panel, panels ascending in q; `low` is left out
-    below."""
+    """Gauss-Legendre nodes q and weights, one row per panel, panels ascending in q; `low` is left out below."""
 
     q: np.ndarray
     w: np.ndarray
@@ -144,25 +134,25 @@ def _cumulation_matrix() -> np.ndarray:
     """Row i holds the weights of the integral from -1 to node i, exact for polynomials through the nodes."""
     x, w = np.polynomial.legendre.leggauss(_POINTS)
     P = np.polynomial.legendre.legvander(x, _POINTS)
-    primitive = np.empty((_POINTS, _POINTS))
-    primitive[:, 0] = x + 1
-    for k in range(1, _POINTS):
-        primitive[:, k] = (P[:, k + 1] - P[:, k - 1]) / (2 * k + 1)
-    scale = (2 * np.arange(_POINTS) + 1) / 2
+    primitive = P @ np.polynomial.legendre.legint(np.eye(_POINTS), lbnd=-1)
+    scale = np.arange(_POINTS) + 0.5
     return np.asarray(primitive @ (scale[:, None] * P[:, :_POINTS].T) * w)
-
-
-# populations --------------------------------------------------------------------------------------
-#
-# Populations whose AURC is known exactly: beta uniform, expected loss a sum of powers of 1 - beta.
 
 
 @dataclass(frozen=True)
 class Population:
     r"""0/1 losses with :math:`P(l=1 \mid \beta) = \sum_j c_j (1-\beta)^{p_j}`, confidence = beta ~ U(0, 1).
 
-    Each term adds :math:`c/(p+1)` to the risk, :math:`c/(p+1)^2` to AURC and :math:`c/((p+1)(p+2))` to AUGRC.
+    Each term adds :math:`c/(p+1)` to the risk, :math:`c/(p+1)^2` to AURC and :math:`c/((p+1)(p+2))` to AUGRC; there are
+    no ties.
 
+    Parameters
+    ----------
+    terms : tuple of (c, p)
+        Coefficients and exponents, at least 0, the coefficients adding up to at most 1.
+
+    Examples
+    --------
     >>> quadratic = power(0.6, 2)
     >>> round(quadratic.risk, 6), round(quadratic.aurc, 6), round(quadratic.augrc, 6)
     (0.2, 0.066667, 0.05)
@@ -173,8 +163,7 @@ class Population:
     def __post_init__(self) -> None:
         if any(c < 0 or p < 0 for c, p in self.terms) or sum(c for c, _ in self.terms) > 1:
             raise InputError(
-                f"Population: terms c (1-beta)^p need c >= 0, p >= 0 and coefficients that add up to at "
-                f"most 1 "
+                f"Population: terms c (1-beta)^p need c >= 0, p >= 0 and coefficients that add up to at most 1 "
                 f"(they are chances of an error), got {self.terms}."
             )
 
@@ -184,8 +173,7 @@ class Population:
 
     def given_above(self, above: np.ndarray) -> np.ndarray:
         """Chance of an error given 1 - beta, for values of beta too near 1 to be told from it."""
-        above = np.asarray(above, dtype=np.float64)
-        return np.asarray(sum(c * above**p for c, p in self.terms) + np.zeros_like(above))
+        return _series(self.terms, above)
 
     @property
     def risk(self) -> float:
@@ -209,21 +197,14 @@ class Population:
 
     def selective_risk(self, coverage: np.ndarray) -> np.ndarray:
         """Risk of the most confident share `coverage` in (0, 1]."""
-        coverage = np.asarray(coverage, dtype=np.float64)
-        return np.asarray(sum(c / (p + 1) * coverage**p for c, p in self.terms) + np.zeros_like(coverage))
+        return _series([(c / (p + 1), p) for c, p in self.terms], coverage)
 
     def aurc_at_levels(self, levels: int) -> float:
-        """Population AURC when the confidence is rounded to `levels` equally likely values: thresholds at
-        those."""
+        """Population AURC when the confidence is rounded to `levels` equally likely values: thresholds at those."""
         return float(np.mean(self.selective_risk(np.arange(1, levels + 1) / levels)))
 
     def sample(
-        self,
-        shape: int | tuple[int, ...],
-        /,
-        *,
-        rng: int | np.random.Generator,
-        levels: int | None = None,
+        self, shape: int | tuple[int, ...], /, *, rng: int | np.random.Generator, levels: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Losses (0/1) and confidences, of this shape; `levels` rounds the confidence to that many values."""
         generator = np.random.default_rng(rng)
@@ -236,8 +217,28 @@ class Population:
         return f"Population({text}: risk {self.risk:.4g}, AURC {self.aurc:.4g}, AUGRC {self.augrc:.4g})"
 
 
+def _series(terms: Sequence[tuple[float, float]], x: np.ndarray) -> np.ndarray:
+    x = np.asarray(x, dtype=np.float64)
+    return np.asarray(sum(c * x**p for c, p in terms) + np.zeros_like(x))
+
+
 def power(coefficient: float, exponent: float) -> Population:
-    """The population with error chance `coefficient * (1-beta)^exponent`."""
+    """The population with error chance `coefficient * (1-beta)^exponent`.
+
+    Parameters
+    ----------
+    coefficient, exponent : float
+        At least 0; the coefficient at most 1.
+
+    Returns
+    -------
+    Population
+
+    Examples
+    --------
+    >>> power(0.6, 2)
+    Population(0.6(1-b)^2: risk 0.2, AURC 0.06667, AUGRC 0.05)
+    """
     return Population(((coefficient, exponent),))
 
 
@@ -253,7 +254,20 @@ NAMED = {
 
 @dataclass(frozen=True)
 class SeleCounterexample:
-    """Samples on which twice SELE is below the empirical AURC, so that it is no upper bound."""
+    """Samples on which twice SELE is below the empirical AURC, so that it is no upper bound.
+
+    Attributes
+    ----------
+    loss, confidence : array
+        The samples.
+    aurc, twice_sele : float
+        Both estimates.
+
+    Examples
+    --------
+    >>> sele_counterexample(4).loss.tolist()
+    [0.0, 0.0, 0.0, 1.0]
+    """
 
     loss: np.ndarray
     confidence: np.ndarray
@@ -262,33 +276,30 @@ class SeleCounterexample:
 
 
 def sele_counterexample(n: int = 5) -> SeleCounterexample:
-    """Only the most confident of n samples is wrong: its weight is H_n, and 2 SELE gives it 2 (so n >= 4 will
-    do).
+    """Only the most confident of n samples is wrong: its weight is H_n, and 2 SELE gives it 2 (so n >= 4 will do).
 
+    Parameters
+    ----------
+    n : int
+        How many samples, at least 4.
+
+    Returns
+    -------
+    SeleCounterexample
+        The samples and both estimates.
+
+    Examples
+    --------
     >>> example = sele_counterexample()
     >>> round(5 * example.aurc, 4), round(5 * example.twice_sele, 4)
     (2.2833, 2.0)
     """
-    from abstain.core.estimators import rank_weights
-
     if int(n) != n or n < 4:
         raise InputError(f"sele_counterexample: needs at least 4 samples (H_3 < 2 < H_4), got n = {n!r}.")
-    loss = np.zeros(n)
-    loss[-1] = 1.0
-    confidence = np.arange(1, n + 1) / (n + 1)
-    values = [float(np.mean(rank_weights(n, name) * loss)) for name in ("harmonic", "2sele")]
-    return SeleCounterexample(loss, confidence, *values)
-
-
-# bias ---------------------------------------------------------------------------------------------
-#
-# The bias of an estimator on a given risk profile, and so: which estimator at this n?
-
-
-def population_values(profile: Profile, grid: Panels) -> tuple[float, float]:
-    """AURC and risk of a profile."""
-    rho = profile.at(grid.q)
-    return grid.integral(-np.log(grid.q) * rho), grid.integral(rho)
+    rank = np.arange(1, n + 1)
+    loss = (rank == n).astype(np.float64)
+    aurc, twice_sele = (float(np.mean(rank_weights(n, name) * loss)) for name in ("harmonic", "2sele"))
+    return SeleCounterexample(loss, rank / (n + 1), aurc, twice_sele)
 
 
 def _bias(profile: Profile, grid: Panels, n: float, estimator: str) -> float:
@@ -303,8 +314,16 @@ def estimator_bias(n: int, curve: Any, /, *, estimator: Estimator = "harmonic") 
     Parameters
     ----------
     n : int
+        Sample size.
     curve : callable, number, Population or its name, RiskCoverageCurve, or (loss, confidence)
         The expected loss given beta. Confidence is taken to have no ties.
+    estimator : {"harmonic", "log", "loo", "sele", "2sele"}
+        Which rank weights.
+
+    Returns
+    -------
+    float
+        Near 0 is better.
 
     Examples
     --------
@@ -321,8 +340,26 @@ def estimator_bias(n: int, curve: Any, /, *, estimator: Estimator = "harmonic") 
 
 @dataclass(frozen=True)
 class ExpectedBias:
-    """Bias of every estimator at one n, beside what it is to be compared with: AURC and its standard
-    deviation."""
+    """Bias of every estimator at one n, beside what it is to be compared with; made by `expected_bias`.
+
+    Attributes
+    ----------
+    n : int
+        Sample size.
+    aurc, risk : float
+        Of the population.
+    standard_deviation : float
+        Of an estimate of AURC at this n, by the normal limit.
+    bias : dict
+        Estimator to bias.
+    source : str
+        What was assumed, in words.
+
+    Examples
+    --------
+    >>> round(expected_bias(100, "quadratic").bias["harmonic"], 5)
+    0.002
+    """
 
     n: int
     aurc: float
@@ -340,44 +377,33 @@ class ExpectedBias:
     @property
     def advice(self) -> str:
         """One sentence on whether the choice matters at this n."""
-        share = (
-            abs(self.bias["harmonic"]) / self.standard_deviation if self.standard_deviation else float("inf")
-        )
+        sd = self.standard_deviation
+        share = abs(self.bias["harmonic"]) / sd if sd else float("inf")
         if share < 0.1:
             return f"harmonic is off by {share:.1%} of a standard deviation: any choice will do at this n."
         return f"harmonic is off by {share:.0%} of a standard deviation; {self.best} is the least biased."
 
-    def frame(self) -> Any:
+    def frame(self, library: str | None = None) -> Any:
         """One row per estimator: bias, relative to AURC and in standard deviations."""
-        from abstain._tables import frame
-
-        names = list(self.bias)
-        values = np.array([self.bias[name] for name in names])
-        sd = self.standard_deviation
-        return frame(
-            {
-                "estimator": names,
-                "bias": values.tolist(),
-                "relative": [v / self.aurc if self.aurc else None for v in values.tolist()],
-                "in_sd": [v / sd if sd else None for v in values.tolist()],
-            }
-        )
+        columns: dict[str, list[Any]] = {"estimator": list(self.bias), "bias": list(self.bias.values())}
+        for name, scale in (("relative", self.aurc), ("in_sd", self.standard_deviation)):
+            columns[name] = [value / scale if scale else None for value in self.bias.values()]
+        return frame(columns, library)
 
     def __repr__(self) -> str:
-        head = (
-            f"Bias of the AURC estimators at n = {self.n} ({self.source})\n"
-            f"  AURC {self.aurc:.5g}, risk {self.risk:.4g}, standard deviation of an estimate "
-            f"{self.standard_deviation:.3g}"
-        )
-        scale = self.aurc or 1.0
+        sd, scale = f"{self.standard_deviation:.3g}", self.aurc or 1.0
         lines = [
-            f"  {name:<9} {value:+.3e}  ({value / scale:+.1%} of AURC)" for name, value in self.bias.items()
+            f"Bias of the AURC estimators at n = {self.n} ({self.source})",
+            f"  AURC {self.aurc:.5g}, risk {self.risk:.4g}, standard deviation of an estimate {sd}",
+            *(f"  {name:<9} {v:+.3e}  ({v / scale:+.1%} of AURC)" for name, v in self.bias.items()),
         ]
-        return "\n".join([head, *lines, f"  {self.advice}"])
+        return "\n".join([*lines, f"  {self.advice}"])
 
 
 def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
-    """Which estimator at this n? The bias of each, on an assumed profile or on a pilot sample.
+    r"""Which estimator at this n? The bias of each, on an assumed profile or on a pilot sample.
+
+    .. math:: \int_0^1 \mathrm{Bias}(\hat\alpha \mid \beta)\, E[\ell \mid \beta]\, d\beta
 
     Parameters
     ----------
@@ -386,6 +412,11 @@ def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
     curve : callable, number, Population or its name, RiskCoverageCurve, or (loss, confidence)
         A function of beta in [0, 1] (0 = least confident) giving the chance of an error, or a pilot to read
         it from. A pilot should be several times larger than n: its own profile is taken as the population's.
+
+    Returns
+    -------
+    ExpectedBias
+        The bias of each estimator beside AURC and the standard deviation of an estimate.
 
     Examples
     --------
@@ -405,19 +436,25 @@ def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
     size = float(check_size("expected_bias", n))
     profile = as_profile("expected_bias", curve)
     grid = panels(size, profile.jumps)
-    aurc, risk = population_values(profile, grid)
+    aurc, risk = value_and_risk(replace(profile, pilot=None), "aurc")
     deviation = asymptotic_deviation(profile, "aurc") / np.sqrt(size)
     bias = {name: _bias(profile, grid, size, name) for name in ESTIMATORS}
     return ExpectedBias(int(size), aurc, risk, float(deviation), bias, profile.source)
 
 
-# variance -----------------------------------------------------------------------------------------
-#
-# The variance AURC and AUGRC tend to: n times the squared standard error, from a profile or a pilot
-# sample.
+def _weight(metric: str, q: np.ndarray) -> np.ndarray:
+    return {"aurc": -np.log(q), "augrc": 1 - q, "risk": np.ones_like(q)}[metric]
 
 
-METRICS = ("aurc", "augrc", "risk")
+def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
+    """The metric and the risk of a profile; of a pilot its own, ties and all."""
+    if profile.pilot is not None:
+        rows = profile.pilot.rows()
+        risk = float(rows.S[-1] / rows.W[0])
+        return risk if metric == "risk" else float(area(rows, _ESTIMATOR_OF[metric])), risk
+    grid = panels(2, profile.jumps)
+    rho = profile.at(grid.q)
+    return grid.integral(_weight(metric, grid.q) * rho), grid.integral(rho)
 
 
 def asymptotic_deviation(profile: Profile, metric: str) -> float:
@@ -428,9 +465,7 @@ def asymptotic_deviation(profile: Profile, metric: str) -> float:
 
 def _of_pilot(blocks: Blocks, metric: str) -> float:
     rows = blocks.rows()
-    influence = (
-        of_risk(rows) if metric == "risk" else of_area(rows, "sele" if metric == "augrc" else "harmonic")
-    )
+    influence = of_risk(rows) if metric == "risk" else of_area(rows, _ESTIMATOR_OF[metric])
     moments = (column[::-1] for column in (blocks.w2, blocks.w2l, blocks.w2ll))
     return float(second_moment(influence, *moments) / rows.W[0])
 
@@ -439,17 +474,13 @@ def _of_profile(profile: Profile, metric: str) -> float:
     """Mean square of `const + slope * loss` for a 0/1 loss, whose second moment is its mean."""
     grid = panels(2, profile.jumps)
     rho = profile.at(grid.q)
-    accepted = rho[0, 0] * grid.low + grid.cumulated(
-        rho
-    )  # loss accepted per sample, at a threshold with q above it
-    if metric == "risk":
-        const, slope = np.zeros_like(rho), np.ones_like(rho)
-    elif metric == "augrc":
-        const, slope = accepted, 1 - grid.q
-    else:
-        drift = grid.cumulated(accepted / grid.q**2)
-        total = grid.integral(accepted / grid.q**2)
-        const, slope = accepted / grid.q - (total - drift), -np.log(grid.q)
-    mean = grid.integral(const + slope * rho)
-    centred = const - mean
+    # loss accepted per sample, at a threshold with q above it
+    accepted = rho[0, 0] * grid.low + grid.cumulated(rho)
+    slope, const = _weight(metric, grid.q), np.zeros_like(rho)
+    if metric == "augrc":
+        const = accepted
+    elif metric == "aurc":
+        drift = accepted / grid.q**2
+        const = accepted / grid.q - (grid.integral(drift) - grid.cumulated(drift))
+    centred = const - grid.integral(const + slope * rho)
     return grid.integral(centred**2 + 2 * centred * slope * rho + slope**2 * rho)

@@ -23,7 +23,7 @@ def power_tail(beta: np.ndarray, above: np.ndarray, n: np.ndarray) -> np.ndarray
 
     `above` is 1 - beta, given apart because next to 1 it is the number that counts.
     """
-    beta, above, n = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (beta, above, n)))
+    beta, above, n = np.broadcast_arrays(*(np.asarray(a, np.float64) for a in (beta, above, n)))
     start = np.maximum(n, float(_FROM))
     small = beta <= 0.5
     total = np.where(small, _tail_by_terms(np.where(small, beta, 0.0), start), 0.0)

@@ -15,7 +15,7 @@ from abstain._arrays import Array, to_host
 from abstain._tables import frame
 from abstain.core.points import cheapest as least_cost
 from abstain.core.points import reaches
-from abstain.core.sorting import Ranked, is_zero_one, rank
+from abstain.core.sorting import Ordering, is_zero_one, rank
 from abstain.errors import InputError
 from abstain.metrics._sample import prepare
 from abstain.thresholds import testing
@@ -25,7 +25,7 @@ from abstain.thresholds.testing import least_p_value, least_samples, plan, walk
 class Calibration(NamedTuple):
     """Losses scaled to [0, 1] by `bounded = (low, high)`, most confident first."""
 
-    ranked: Ranked
+    ranked: Ordering
     low: float
     high: float
 
@@ -250,9 +250,7 @@ def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Selec
     if delta is None:
         enough = reaches(cal.coverage(ends), coverage)
     else:
-        from scipy.special import betainc
-
-        enough = betainc(ends, np.maximum(cal.n - ends + 1, 1), coverage) <= delta
+        enough = testing.coverage_p_value(ends, cal.n, coverage) <= delta
     if not enough.any():
         return _curve(cal, ends == cal.n, ends)._replace(value=-math.inf)
     return _curve(cal, np.arange(len(ends)) == np.argmax(enough), ends)

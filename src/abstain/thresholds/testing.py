@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abstain._arrays import Array
-from abstain.core.sorting import Ranked
+from abstain.core.sorting import Ordering
 
 # p-values for "the mean loss of the accepted is above r" ------------------------------------------
 #
@@ -52,7 +52,7 @@ def hoeffding_bentkus(loss_sum: np.ndarray, count: np.ndarray, risk: float) -> n
     return np.where(some, np.minimum(1.0, np.minimum(np.exp(-k * kl), bentkus)), 1.0)
 
 
-def betting(ranked: Ranked, count: np.ndarray, risk: float, top_weight: float = 1.0) -> np.ndarray:
+def betting(ranked: Ordering, count: np.ndarray, risk: float, top_weight: float = 1.0) -> np.ndarray:
     r"""1 / wealth of a gambler who bets on low losses at fixed odds: sharper where the losses vary little.
 
     .. math:: p_N = 1 \Big/ \frac{1}{|\Lambda|}\sum_{\lambda\in\Lambda}\prod_{i \le N}(1 + \lambda w_i(r - \ell_i))
@@ -101,7 +101,7 @@ def _picked(count: np.ndarray, risk: float, stakes: np.ndarray, top_weight: floa
 
 
 def log_wealth(
-    ranked: Ranked, count: np.ndarray, risk: float, stakes: np.ndarray, last: np.ndarray
+    ranked: Ordering, count: np.ndarray, risk: float, stakes: np.ndarray, last: np.ndarray
 ) -> np.ndarray:
     """Sum of log(1 + stake * w (r - l)) over the first `count` samples, for rising counts; (counts, stakes).
 
@@ -124,7 +124,7 @@ def log_wealth(
     return total
 
 
-def bounded(ranked: Ranked, count: np.ndarray, risk: float) -> np.ndarray:
+def bounded(ranked: Ordering, count: np.ndarray, risk: float) -> np.ndarray:
     """Twice the smaller of Hoeffding-Bentkus and betting: which is sharper depends on the variance."""
     sums = ranked.cum_loss[count]
     both = np.minimum(hoeffding_bentkus(sums, count, risk), betting(ranked, count, risk))
@@ -247,6 +247,20 @@ def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None =
         np.stack([np.broadcast_to(x, wide) for x in level], axis=-1),
         np.stack([np.broadcast_to(x, wide) for x in passed], axis=-1),
     )
+
+
+def coverage_p_value(accepted: np.ndarray, n: int, coverage: float) -> np.ndarray:
+    """Of "a threshold at the k-th largest confidence of n accepts a smaller share": P(Beta(k, n - k + 1) <= c)."""
+    from scipy.special import betainc
+
+    return np.asarray(betainc(accepted, np.maximum(n - accepted + 1, 1), coverage))
+
+
+def drift_p_value(gap: float, n: int, m: int) -> float:
+    """Kolmogorov-Smirnov (asymptotic law) of "n and m samples come from one law", by the largest gap of shares."""
+    from scipy.special import kolmogorov
+
+    return float(kolmogorov(math.sqrt(n * m / (n + m)) * gap))
 
 
 def least_p_value(count: np.ndarray, risk: float) -> np.ndarray:

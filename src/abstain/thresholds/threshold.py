@@ -20,7 +20,7 @@ from abstain.errors import DataError, InfeasibleError, InputError, ShapeError
 from abstain.metrics._sample import prepare
 from abstain.metrics.groups import group_codes
 from abstain.thresholds.calibration import COLUMNS, Advice, Candidates
-from abstain.thresholds.testing import clopper_pearson
+from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -41,13 +41,10 @@ class Reference:
     n: int
 
     def p_value(self, confidence: np.ndarray) -> float:
-        """Kolmogorov-Smirnov (asymptotic law) of "these are distributed alike", over the confidences kept."""
-        from scipy.special import kolmogorov
-
-        n, m = self.n, len(confidence)
+        """Of "these are distributed alike", over the confidences kept."""
+        m = len(confidence)
         later = m - np.searchsorted(np.sort(confidence), self.value, side="left")
-        gap = np.abs(self.at_least / n - later / m).max()
-        return float(kolmogorov(np.sqrt(n * m / (n + m)) * gap))
+        return drift_p_value(np.abs(self.at_least / self.n - later / m).max(), self.n, m)
 
 
 @dataclass(frozen=True)

@@ -405,7 +405,7 @@ def _losses(
 ) -> Array:
     """Of each sample; ignored positions are shown to the user's criterion as class 0 and count for nothing."""
     if criterion is None:
-        options = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
+        options: dict[str, Any] = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
         return F.cross_entropy(_in_full_precision(logits), labels, reduction="none", **options)
     losses = criterion(logits, torch.where(valid, labels, 0))
     remedy = ' Build it with reduction="none" (the criterion itself is never changed).'

@@ -405,8 +405,10 @@ class AUGRC(SelectiveMetric):
 
     Parameters
     ----------
-    **kwargs
+    loss, score, input, thresholds, ignore_index
         As in `SelectiveMetric`.
+    **kwargs
+        Of `torchmetrics.Metric`.
 
     Examples
     --------

@@ -1,0 +1,325 @@
+"""What the recipes of `tuning` did: runs that came back are checked and kept, and tables are made from what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import abstain
+from abstain.errors import DataError
+from reproduction.data import load_images, split
+from reproduction.runs import (
+    TUNING,
+    Store,
+    keep_logits,
+    keep_run,
+    load_runs,
+    mean_difference,
+    score_logits,
+    unpack,
+)
+from reproduction.table import Paired, paired
+
+# -------------------------------- what comes back from a training machine
+
+# test logits are kept of these; of all others and of sets with many classes only what AURC takes: ranks and errors
+_LOGITS_OF = ("start", "average_half")
+_FEW_CLASSES = 10
+
+
+def adopt(archives: Path, data: str | Path | None, scratch: Path, to: Path = TUNING) -> int:
+    """Check what `pack` wrote against its own logits and keep it under `to`; the number of runs."""
+    unpack(archives, scratch)
+    store = Store(scratch)
+    (to / "runs").mkdir(parents=True, exist_ok=True)
+    (to / "outputs").mkdir(exist_ok=True)
+    runs = load_runs(scratch / "results")
+    for dataset in sorted({run["dataset"] for run in runs}):
+        images = load_images(dataset, data)
+        labels, digest = split(images).labels, images.digest()
+        for model in sorted({run["model"] for run in runs if run["dataset"] == dataset}):
+            own = [run for run in runs if (run["dataset"], run["model"]) == (dataset, model)]
+            ranks = [_keep(run, store, labels, digest, to) for run in own]
+            _keep_ranks(
+                [r for r in ranks if r is not None], to / "outputs" / f"{dataset}__{model}__ranks.npz"
+            )
+    return len(runs)
+
+
+Ranked = tuple[
+    str, np.ndarray, np.ndarray
+]  # name of a run; of each test image the rank of its confidence, 0/1 loss
+
+
+def _keep(
+    run: dict[str, Any], store: Store, labels: dict[str, np.ndarray], digest: str, to: Path
+) -> Ranked | None:
+    if run["data"] != digest:
+        raise DataError(f"adopt: {run['name']} was trained on data {run['data']}, not {digest}.")
+    keep_run(run, to / "runs")
+    if not store.output(run["name"]).is_file():
+        return None
+    logits = store.load_output(run["name"])
+    for part, expected in run["from_float16"].items():
+        found = score_logits(logits[part], labels[part])
+        if any(abs(found[key] - expected[key]) > 1e-12 for key in found):
+            raise DataError(f"adopt: {run['name']} says {expected} ({part}), its logits say {found}.")
+    test = logits["test"]
+    if run["method"] in _LOGITS_OF and test.shape[1] <= _FEW_CLASSES:
+        name = f"{run['dataset']}__{run['model']}__{run['method']}-seed{run['seed']}.npz"
+        keep_logits(test, labels["test"], run["name"], to / "outputs" / name)
+    _, rank = np.unique(abstain.scores.max_softmax(test), return_inverse=True)
+    return run["name"], rank, np.asarray(abstain.losses.zero_one(test, labels["test"]))
+
+
+def _keep_ranks(ranked: Sequence[Ranked], to: Path) -> None:
+    """All runs of a network in one file: equal confidences have equal ranks, so that AURC stays what it was."""
+    if ranked:
+        names, ranks, wrong = zip(*ranked, strict=True)
+        # called `runs`, for `run` is what marks logits that `verify` recomputes
+        np.savez_compressed(
+            to, runs=np.array(names), rank=np.array(ranks, dtype=np.uint16), wrong=np.packbits(wrong, axis=1)
+        )
+
+
+Ranks = dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+def load_ranks(folder: Path = TUNING) -> Ranks:
+    """0/1 losses and ranks of confidence of the test images, by name of run."""
+    found: Ranks = {}
+    for path in sorted((folder / "outputs").glob("*__ranks.npz")):
+        with np.load(path) as file:
+            rank = file["rank"]
+            wrong = np.unpackbits(file["wrong"], axis=1, count=rank.shape[1])
+            found.update(zip(file["runs"].tolist(), zip(wrong.astype(float), rank, strict=True), strict=True))
+    return found
+
+
+# -------------------------------- tables
+
+Network = tuple[str, str]  # data set, model
+Methods = dict[str, dict[int, dict[str, Any]]]  # method -> seed -> run
+Runs = dict[Network, Methods]
+
+# whose difference in test AURC is of interest beside that to the start
+_AGAINST = (
+    ("average_half", "average_ce"),
+    ("average_ce", "scratch"),
+    ("average_half", "scratch"),
+    ("average_sharp", "average_ce"),
+    ("harmonic", "ce"),
+)
+_OVER_IMAGES = (("average_ce", "start"), ("average_half", "start"), ("average_half", "average_ce"))
+
+
+def load_tuned(folder: Path = TUNING) -> Runs:
+    """Kept runs, sorted by data set, network, method and seed."""
+    found: Runs = {}
+    runs = load_runs(folder / "runs")
+    for run in sorted(runs, key=lambda r: (r["dataset"], r["model"], r["method"], r["seed"])):
+        methods = found.setdefault((run["dataset"], run["model"]), {})
+        methods.setdefault(run["method"], {})[run["seed"]] = run
+    return found
+
+
+def seeds_apart(
+    methods: Methods,
+    a: str,
+    b: str,
+    quantity: str = "aurc_01",
+    part: str = "test",
+    relative: bool = True,
+) -> Paired | None:
+    """Method a beside method b over the seeds both have: a/b - 1, or a - b; None if they share none, or b is 0."""
+    one, other = methods.get(a, {}), methods.get(b, {})
+    pairs = [(one[s][part][quantity], other[s][part][quantity]) for s in sorted(one.keys() & other.keys())]
+    if not pairs or (relative and min(y for _, y in pairs) == 0):
+        return None
+    return paired(np.array([x / y - 1 if relative else x - y for x, y in pairs]))
+
+
+def images_apart(methods: Methods, a: str, b: str, ranks: Ranks) -> tuple[float, float, float] | None:
+    """Mean over seeds of the difference in 0/1 test AURC and its 95% interval over test images, over the mean of b."""
+    one, other = methods.get(a, {}), methods.get(b, {})
+    names = [(one[s]["name"], other[s]["name"]) for s in sorted(one.keys() & other.keys())]
+    influence = abstain.inference.influence
+    pulls = [
+        (influence("aurc", *ranks[x]), influence("aurc", *ranks[y]))
+        for x, y in names
+        if {x, y} <= ranks.keys()
+    ]
+    if not pulls:
+        return None
+    base = float(np.mean([pull.estimate for _, pull in pulls]))
+    mean, low, high = (value / base for value in mean_difference(pulls))
+    return mean, low, high
+
+
+def percent(mean: float, low: float, high: float) -> str:
+    """Mean and interval in percent.
+
+    >>> percent(-0.2, -0.25, -0.15)
+    '-20.0% [-25.0%, -15.0%]'
+    """
+    return f"{100 * mean:+.1f}% [{100 * low:+.1f}%, {100 * high:+.1f}%]"
+
+
+def _beside(methods: Methods, a: str, b: str, quantity: str = "aurc_01", part: str = "test") -> str:
+    gap = seeds_apart(methods, a, b, quantity, part)
+    return "" if gap is None else percent(gap.mean, gap.low, gap.high)
+
+
+def _gain(methods: Methods, method: str) -> str:
+    gap = seeds_apart(methods, method, "start", "accuracy", relative=False)
+    return "" if gap is None else f"{100 * gap.mean:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
+
+
+def _mean(seeds: dict[int, dict[str, Any]], quantity: str) -> float:
+    return float(np.mean([run["test"][quantity] for run in seeds.values()]))
+
+
+def _markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def tables(folder: Path = TUNING) -> str:
+    """Every method beside its start, methods beside each other over seeds, and the same over test images."""
+    runs, ranks = load_tuned(folder), load_ranks(folder)
+    each, against, over = [], [], []
+    for (dataset, model), methods in runs.items():
+        for method, seeds in methods.items():
+            tuned = method != "start"
+            row = [dataset, model, method, str(len(seeds)), f"{1e3 * _mean(seeds, 'aurc_01'):.2f}"]
+            row += [_beside(methods, method, "start") if tuned else ""]
+            row += [f"{100 * _mean(seeds, 'accuracy'):.2f}", _gain(methods, method) if tuned else ""]
+            row += [_beside(methods, method, "start", "aurc_ce") if tuned else ""]
+            row += [_beside(methods, method, "start", part="held_out") if tuned else ""]
+            each.append(row)
+    for a, b in _AGAINST:
+        for (dataset, model), methods in runs.items():
+            if cell := _beside(methods, a, b):
+                against.append([dataset, model, f"{a} relative to {b}", cell])
+    for (dataset, model), methods in runs.items():
+        for a, b in _OVER_IMAGES:
+            if found := images_apart(methods, a, b, ranks):
+                over.append([dataset, model, f"{a} relative to {b}", percent(*found)])
+    titles = ["set", "network", "method", "seeds", "test AURC x1e3", "relative to its start", "test accuracy"]
+    titles += ["gain, points", "CE AURC relative", "held-out AURC relative"]
+    beside = ["set", "network", "difference in test AURC"]
+    return "\n".join([
+        _markdown(titles, each),
+        _markdown([*beside, "over seeds"], against),
+        _markdown([*beside, "over test images, mean of seeds"], over),
+    ])  # fmt: skip
+
+
+# -------------------------------- the part of docs/train.md that rests on these runs
+
+_RECIPE_NAMES = {
+    "average_ce": "cross-entropy, **averaged weights**, rate 0.02",
+    "average_half": "half cross-entropy, half AURC loss, **averaged weights**, rate 0.02",
+    "average_sharp": "cross-entropy, sharpness-aware, averaged weights, rate 0.02",
+    "ce": "cross-entropy, rate 1e-3",
+    "harmonic": "AURC loss, rate 1e-3",
+    "scratch": "control: from scratch, as many epochs as start and tuning",
+}
+_PAIR_NAMES = {
+    ("average_half", "average_ce"): "half AURC loss beside cross-entropy alone, both averaged",
+    ("average_ce", "scratch"): "cross-entropy averaged beside the control",
+    ("harmonic", "ce"): "AURC loss beside cross-entropy, both at 1e-3",
+}
+_NETWORK_NAMES = {
+    "resnet18": "ResNet-18",
+    "vgg16_bn": "VGG16-BN",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+}
+
+
+def summary(folder: Path = TUNING) -> str:
+    """What works and by how much, what does not, and after how many epochs, in Markdown."""
+    runs, ranks = load_tuned(folder), load_ranks(folder)
+    return "\n".join([
+        _setting(runs),
+        _changes(runs),
+        _beside_each_other(runs, ranks),
+        _by_epoch(runs),
+    ])  # fmt: skip
+
+
+def _title(network: Network) -> str:
+    dataset, model = (_NETWORK_NAMES.get(part, part) for part in network)
+    return f"{model}, {dataset}"
+
+
+def _setting(runs: Runs) -> str:
+    every = [run for methods in runs.values() for seeds in methods.values() for run in seeds.values()]
+    cards, days = (", ".join(sorted({run[key] for run in every})) for key in ("device", "date"))
+    tuned = {run["recipe"]["epochs"] for run in every if run["kind"] == "tune"}
+    starts = [run for run in every if run["kind"] == "start"]
+    [(trained, held_out, epochs)] = {
+        (r["trained_on"], r["held_out_images"], r["recipe"]["epochs"]) for r in starts
+    }
+    return (
+        f"{len(every)} runs on an {cards}, {days}. Starts: {epochs} epochs on {trained:,} images to the end of their "
+        f"schedule.\nRecipes: {' or '.join(map(str, sorted(tuned)))} epochs more on the same images, the last epoch "
+        f"counts. Neither the {held_out:,} images held out\nnor the test set selects anything. 0/1 AURC of the maximum "
+        "softmax on the test set, x1e3; change: mean over seeds of\ntuned / start - 1, each seed beside its own start, "
+        "with Student's 95% interval.\n"
+    )
+
+
+def _changes(runs: Runs) -> str:
+    rows = []
+    for network, methods in runs.items():
+        title = _title(network)
+        for method in (m for m in _RECIPE_NAMES if m in methods):
+            seeds, start = methods[method], methods["start"]
+            values = [(1e3 * _mean(s, "aurc_01"), 100 * _mean(s, "accuracy")) for s in (start, seeds)]
+            (aurc, accuracy), (new_aurc, new_accuracy) = values
+            rows.append([
+                title, _RECIPE_NAMES[method], f"{aurc:.2f} -> {new_aurc:.2f}", _beside(methods, method, "start"),
+                f"{accuracy:.2f} -> {new_accuracy:.2f}",
+            ])  # fmt: skip
+            title = ""
+    count = min(len(seeds) for methods in runs.values() for seeds in methods.values())
+    return _markdown(["network", f"recipe, {count} seeds", "AURC", "change", "accuracy %"], rows)
+
+
+def _beside_each_other(runs: Runs, ranks: Ranks) -> str:
+    rows = []
+    for (a, b), title in _PAIR_NAMES.items():
+        for network, methods in runs.items():
+            if cell := _beside(methods, a, b):
+                over = images_apart(methods, a, b, ranks)
+                held_out = _beside(methods, a, b, part="held_out")
+                rows.append([title, _title(network), cell, percent(*over) if over else "", held_out])
+                title = ""
+    titles = ["one recipe beside another", "network", "test AURC, over seeds", "over test images"]
+    return _markdown([*titles, "held-out AURC, over seeds"], rows)
+
+
+def _by_epoch(runs: Runs) -> str:
+    """Held-out AURC at every look, and what the last weights do when they are not averaged."""
+    rows, looks = [], []
+    for network, methods in runs.items():
+        start = np.mean([run["held_out"]["aurc_01"] for run in methods["start"].values()])
+        for method in ("average_ce", "average_half"):
+            logs = [[e for e in run["log"] if "held_out" in e] for run in methods.get(method, {}).values()]
+            if not logs:
+                continue
+            looks = [f"after {e['epoch']}" for e in logs[0]]
+            shown = [
+                float(np.mean([log[k]["held_out"]["aurc_01"] for log in logs])) for k in range(len(looks))
+            ]
+            last = float(np.mean([log[-1]["held_out_not_averaged"]["aurc_01"] for log in logs]))
+            cells = [f"{1e3 * value:.2f}" for value in (start, *shown, last)]
+            rows.append([f"{_title(network)}, {_RECIPE_NAMES[method].split(', **')[0]}", *cells])
+    return _markdown(
+        ["held-out AURC x1e3 by epoch, averaged weights", "start", *looks, "last, not averaged"], rows
+    )
