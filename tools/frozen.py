@@ -82,6 +82,33 @@ EXPECTED: dict[str, str] = {
     "*/compare*/interval/*": "as above",
     "*/compare*/90%/*": "as above",
     "*/compare*/metric": "the label names the estimator",
+    "evaluate/*/low": "issue 14: closed forms for the points, the one interval for the rest",
+    "evaluate/*/high": "as above; with few effective errors upper limits widen",
+    "evaluate/*/standard_error": "as above",
+    "evaluate/*/method": "as above: points are pointwise, precision has a logit interval",
+    "evaluate/*/reason": "as above: numbers that had no interval have one",
+    "evaluate/said/frame/low/*": "as above",
+    "evaluate/said/frame/high/*": "as above",
+    "evaluate/said/frame/standard_error/*": "as above",
+    "evaluate/said/frame/method/*": "as above",
+    "evaluate/said/t*": "as above, as text",
+    "evaluate/grid/*": "as above, as text",
+    "evaluate/best/*/cell": "as above, as text",
+    "compare/*/low": "issue 14: limits from those of either side, no verdict on few effective errors",
+    "compare/*/high": "as above",
+    "compare/*/p_value": "as above",
+    "compare/*/p_adjusted": "as above",
+    "compare/*/different": "as above",
+    "compare/*/samples_needed": "as above",
+    "compare/*/group": "as above",
+    "compare/*/rank_*": "as above",
+    "compare/said/*frame/*": "as above",
+    "compare/said/grid/*": "as above",
+    "compare/said/t*": "as above, as text",
+    "compare/said/sentences": "as above, as text",
+    "compare/pairs/*/weights/*/estimate": "oracles of fractional weights are those of the metrics",
+    "compare/pairs/*/weights/*/difference": "as above",
+    "compare/pairs/*/weights/*/standard_error": "as above",
     "cli/help/*": "flags are called as the arguments: --memory, --rng, --groups; one text for a shared option",
     "cli/evaluate/*--replicates*": "`evaluate` needs no bootstrap: its flags are gone",
     "cli/evaluate/*--csv*/output/*/[6-9]": "one error bar (see _BARS), as columns",
@@ -566,7 +593,7 @@ def pictures(keep: Record) -> None:
     loss, confidence, _ = samples()["ties-200"]
     first, a, second, b = two_models()
     models = {"a": (first, a), "b": (second, b)}
-    options = {"replicates": 100, "progress": False}
+    options = {"progress": False}
     table = abstain.evaluate(
         loss=loss, confidence={"x": confidence, "y": -confidence}, metrics="aurc", **options
     )
@@ -970,7 +997,7 @@ def evaluate(keep: Record) -> None:
             "abstained": rng.random(120) < 0.1,
         },
     }
-    options = {"replicates": 100, "progress": False}
+    options = {"progress": False}
     run = lambda *given, **more: as_json(abstain.evaluate(*given, **options, **more))  # noqa: E731
     keep("evaluate/said", lambda: said(abstain.evaluate(logits, labels, groups=labels % 2, **options)))
     keep("evaluate/logits", run, logits, labels)
@@ -1009,7 +1036,7 @@ def evaluate(keep: Record) -> None:
     keep(
         "evaluate/custom", run, logits, labels, scores=[lambda z: z[..., 0]], losses=["brier"], metrics="aurc"
     )
-    keep("evaluate/no-bootstrap", lambda: as_json(abstain.evaluate(logits, labels, replicates=0)))
+    keep("evaluate/no-bootstrap", lambda: as_json(abstain.evaluate(logits, labels)))
     found = abstain.evaluate(
         logits, labels, groups=labels % 2, scores=["max_softmax", "max_logit"], **options
     )

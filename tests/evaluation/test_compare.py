@@ -49,7 +49,8 @@ def test_all_pairs_equal_the_paired_test(metric, extra):
         assert pair.p_value == pytest.approx(truth.p_value, rel=1e-6)
     for c in found.contestants:
         own = abstain.inference.interval(name, *models[c.name], **columns, **options)
-        assert (c.low, c.high, c.estimate) == (own.low, own.high, pytest.approx(own.estimate, rel=1e-12))
+        assert (c.low, c.high) == pytest.approx((own.low, own.high), rel=1e-9)
+        assert c.estimate == pytest.approx(own.estimate, rel=1e-12)
         assert c.standard_error == pytest.approx(own.standard_error, rel=1e-9)
 
 

@@ -96,11 +96,15 @@ def test_every_cell_is_the_interval_of_its_samples(way):
 
 
 def test_memory_grows_with_the_scores_not_with_the_cells():
-    logits, labels = model(200_000, 4)
-    evaluate(logits[:100], labels[:100])
-    tracemalloc.start()
-    evaluate(logits, labels, progress=False)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    vectors = peak / (8 * len(labels))  # in columns of float64; scores and losses themselves are five and a bit
-    assert vectors < 30
+    rng = np.random.default_rng(0)
+    n = 100_000
+    loss = {"wrong": rng.random(n) < 0.2, "cost": rng.exponential(1, n)}
+    peaks = []
+    for count in (2, 10):
+        confidence = {str(k): rng.random(n) for k in range(count)}
+        tracemalloc.start()
+        evaluate(loss=loss, confidence=confidence, progress=False)
+        peaks.append(tracemalloc.get_traced_memory()[1] / (8 * n))  # in columns of float64
+        tracemalloc.stop()
+    assert peaks[0] < 45
+    assert peaks[1] - peaks[0] < 8 * 1.5  # eight scores more, sixteen cells

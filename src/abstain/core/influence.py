@@ -337,7 +337,8 @@ def values(
         known = None
         if not whole and metric in ("oracle_aurc", "e_aurc", "naurc"):
             known = float(oracle_area(np, loss.astype(np.float64), weight, options.estimator))
-        line = ranked.spread_out(of_rows(metric, ranked.rows, options, known))
+        by_row = partial(of_rows, metric, ranked.rows, options, known)
+        line = ranked.once(("line", metric, options), lambda: ranked.spread_out(by_row()))
         parts = _parts_of_rows(ranked.rows, options, known)
     else:
         best, ties = by_loss or ranked, "expected" if whole else "threshold"
@@ -407,9 +408,9 @@ class Ranked:
     ) -> None:
         self.ranking, self.in_order = ranking, in_order
         order, stops = ranking
-        loss, weight = (x if x is None or in_order else x[order] for x in (loss, weight))
-        self.loss = loss.astype(np.float64, copy=False)
-        w = np.ones(len(order)) if weight is None else weight.astype(np.float64, copy=False)
+        along: Any = slice(None) if in_order else order
+        self.loss = loss[along].astype(np.float64, copy=False)
+        w = np.ones(len(order)) if weight is None else weight[along].astype(np.float64, copy=False)
         m, L, self.place = w, self.loss if weight is None else w * self.loss, None
         if len(stops) < len(order):
             counts = np.diff(stops, prepend=0)

@@ -360,12 +360,14 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
     own = b
     a = k * (a - (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / W) + line.const
     b = k * b + line.slope
-    powers = []
-    for p, sums in ((2, every.second), (4, every.fourth)):
+
+    def power(p: int, sums: np.ndarray) -> float:
         i, j, r = _EXPONENTS[p]
         terms = _WAYS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums
         total = float(np.sum(terms))
-        powers.append(total / W**p if total > _ROUNDING * float(np.sum(np.abs(terms))) else 0.0)
+        return total / W**p if total > _ROUNDING * float(np.sum(np.abs(terms))) else 0.0
+
+    powers = power(2, every.second), power(4, every.fourth)
     ms, ls, qs = every.weights[:, :5], every.weights[:, 5:7], every.weights[:, 7:]
 
     def grown(sums: np.ndarray, p: int) -> float:
@@ -374,7 +376,7 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
 
     if line.area not in ("area", "sele") or k == 0:  # every error counts the same
         return Sums(*powers, float(ls[:, 0].sum()) / W, float(qs[:, 0].sum()) / W**2, k**2, k**4)
-    means = (k**p * grown(ms, p) / W for p in (2, 4))
+    means = k**2 * grown(ms, 2) / W, k**4 * grown(ms, 4) / W
     return Sums(*powers, grown(ls, 1) / W, grown(qs, 2) / W**2, *means)
 
 

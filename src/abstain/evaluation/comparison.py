@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
+from abstain.core.influence import Ranked
+from abstain.core.rows import ranking_of
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import read_model
-from abstain.inference import interval
-from abstain.inference.differences import Side, compared, side_of
-from abstain.inference.influence import codes, gather
-from abstain.inference.limits import scale_of
+from abstain.inference.differences import compared, side_of
+from abstain.inference.influence import Units, facts, gather, spread_by_sample
+from abstain.inference.limits import interval_of, scale_of
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.registry import Metric, by_name
 from abstain.theory import samples_to_tell_apart
@@ -57,21 +58,6 @@ def groups_of_equals(different: np.ndarray) -> list[list[int]]:
 def letter(k: int) -> str:
     """Name of the k-th group: a ... z, then (27), (28) ..."""
     return chr(ord("a") + k) if k < 26 else f"({k + 1})"
-
-
-# ranking ------------------------------------------------------------------------------------------
-#
-# Is A better than B? Many models, or many scores of one model, ranked with ties.
-
-
-class _Entry(NamedTuple):
-    """Losses and confidences of one contestant, with what goes along them."""
-
-    loss: np.ndarray
-    confidence: np.ndarray
-    weight: np.ndarray | None
-    clusters: np.ndarray | None
-    abstained: np.ndarray | None
 
 
 def compare(
@@ -135,12 +121,12 @@ def compare(
         raise InputError(
             f"compare: {chosen.name} has no influence function; compare by an area, AUROC or risk."
         )
-    columns = (labels, sample_weight, clusters, abstained)
-    entries = _entries(models, columns, probs, scores, loss, paired)
-    if len(entries) < 2:
-        raise InputError(f"compare: needs at least two contestants, got {len(entries)}.")
     if chosen.needs_zero_one and labels is not None and loss_by_name(loss).name not in ("zero_one", "top_k"):
         raise InputError(f"compare: {chosen.name} needs a 0/1 loss, got {loss!r}.")
+    columns = {"labels": labels, "sample_weight": sample_weight, "clusters": clusters, "abstained": abstained}
+    entries = _entries(models, columns, probs, scores, loss, chosen, paired)
+    if len(entries) < 2:
+        raise InputError(f"compare: needs at least two contestants, got {len(entries)}.")
     name = "own losses" if labels is None else loss_by_name(loss).name
     return _compare(entries, chosen, name, level, paired)
 
@@ -149,25 +135,27 @@ def compare(
 
 
 def _entries(
-    models: Any, columns: tuple[Any, Any, Any, Any], probs: bool, scores: Any, loss: Any, paired: bool
-) -> dict[str, _Entry]:
+    models: Any, columns: dict[str, Any], probs: bool, scores: Any, loss: Any, metric: Metric, paired: bool
+) -> dict[str, Units]:
+    """Each contestant's checked samples, sorted once for its influences and its interval."""
     if not isinstance(models, Mapping):
-        if columns[0] is None:
+        if columns["labels"] is None:
             raise InputError("compare: takes a dict of models, or the logits of one model with `labels`.")
         models = {"": models}
-    if not paired:
-        for name, column in zip(("sample_weight", "clusters", "abstained"), columns[1:]):
-            if column is not None and not isinstance(column, Mapping):
-                raise InputError(f"compare: with paired=False `{name}` must be a dict by contestant.")
-    found: dict[str, _Entry] = {}
+    for name, column in columns.items():
+        if not (paired or name == "labels" or column is None or isinstance(column, Mapping)):
+            raise InputError(f"compare: with paired=False `{name}` must be a dict by contestant.")
+    found: dict[str, Units] = {}
     for name, model in models.items():
-        labels, weight, clusters, mask = (_of(column, name) for column in columns)
-        w = None if weight is None else np.asarray(to_host(weight), dtype=np.float64).reshape(-1)
-        away = None if mask is None else np.asarray(to_host(mask)).reshape(-1)
-        for title, l, g in _vectors(str(name), model, labels, probs, scores, loss):
-            found[title] = _Entry(l, g, w, codes("compare", "clusters", clusters, len(l)), away)
-    if paired and len({len(e.loss) for e in found.values()}) > 1:
-        told = ", ".join(f"{k} {len(e.loss)}" for k, e in found.items())
+        along = {k: _of(column, name) for k, column in columns.items()}
+        vectors = _vectors(str(name), model, along.pop("labels"), probs, scores, loss)
+        along = {k: None if v is None else np.asarray(to_host(v)).reshape(-1) for k, v in along.items()}
+        for title, l, g in vectors:
+            units = gather("compare", metric.name, l, g, **along, options=dict(metric.options))
+            ranked = Ranked(ranking_of(units.confidence), units.loss, units.weight)
+            found[title] = units._replace(ranked=ranked)
+    if paired and len({units.n for units in found.values()}) > 1:
+        told = ", ".join(f"{k} {units.n}" for k, units in found.items())
         raise ShapeError(
             f"compare: the contestants must see the same samples, got {told}. Or use paired=False."
         )
@@ -201,33 +189,38 @@ def _vectors(
 # the comparison -------------------------------------------------------------------------------------------
 
 
-def _compare(entries: dict[str, _Entry], metric: Metric, loss: str, level: float, paired: bool) -> Comparison:
-    options = dict(metric.options)
-    units = {
-        k: gather(
-            "compare", metric.name, e.loss, e.confidence, e.weight, e.abstained, e.clusters, options=options
-        )
-        for k, e in entries.items()
-    }
+def _compare(units: dict[str, Units], metric: Metric, loss: str, level: float, paired: bool) -> Comparison:
     found = {k: side_of(u) for k, u in units.items()}
     sign = 1 if metric.lower_is_better else -1
     names = sorted(found, key=lambda k: sign * found[k].estimate)  # equals keep the order given
     a, b = np.triu_indices(len(names), 1)
-    some = next(iter(units.values()))
     negative = any(bool((u.loss < 0).any()) for u in units.values())
-    scale = scale_of(some.metric, all(u.zero_one for u in units.values()), negative)
+    scale = scale_of(metric.name, all(u.zero_one for u in units.values()), negative)
     tests = compared([found[k] for k in names], a, b, scale, level, paired)
     adjusted = holm(tests[4])
-    sizes = [len(entries[k].loss) for k in names]
+    sizes = [units[k].n for k in names]
     pairs = tuple(
         pair_of(names[i], names[j], [x[k] for x in tests], adjusted, k, level, max(sizes[i], sizes[j]))
         for k, (i, j) in enumerate(zip(a, b))
     )
     different = np.zeros((len(names), len(names)), dtype=bool)
     different[a, b] = different[b, a] = adjusted < 1 - level
-    contestants = _contestants(names, entries, metric, level, different, found)
+    letters = [""] * len(names)
+    for k, members in enumerate(groups_of_equals(different)):
+        for i in members:
+            letters[i] += letter(k)
+    contestants = []
+    for i, name in enumerate(names):
+        u, side = units[name], found[name]
+        own = interval_of(metric.name, spread_by_sample("compare", u), facts(u), level)
+        ranks = (1 + int(different[i, :i].sum()), len(names) - int(different[i, i + 1 :].sum()))
+        contestants.append(
+            Contestant(name, side.estimate, side.error, own.low, own.high, own.n, *ranks, letters[i])
+        )
     arrow = metric.lower_is_better
-    return Comparison(contestants, pairs, metric.key, metric.label, arrow, loss, level, max(sizes), paired)
+    return Comparison(
+        tuple(contestants), pairs, metric.key, metric.label, arrow, loss, level, max(sizes), paired
+    )
 
 
 def pair_of(a: str, b: str, test: Sequence[Any], adjusted: np.ndarray, k: int, level: float, n: int) -> Pair:
@@ -240,42 +233,3 @@ def pair_of(a: str, b: str, test: Sequence[Any], adjusted: np.ndarray, k: int, l
     ):  # at the level the correction leaves the open pairs
         needed = samples_to_tell_apart(gap, error, n, level=1 - (1 - level) / int(equal.sum()))
     return Pair(a, b, gap, error, low, high, p, float(adjusted[k]), not equal[k], needed, test[5])
-
-
-def _contestants(
-    names: list[str],
-    entries: dict[str, _Entry],
-    metric: Metric,
-    level: float,
-    different: np.ndarray,
-    found: dict[str, Side],
-) -> tuple[Contestant, ...]:
-    letters = [""] * len(names)
-    for k, members in enumerate(groups_of_equals(different)):
-        for i in members:
-            letters[i] += letter(k)
-    return tuple(
-        _contestant(name, entries[name], metric, level, different, i, found[name], letters[i])
-        for i, name in enumerate(names)
-    )
-
-
-def _contestant(
-    name: str,
-    entry: _Entry,
-    metric: Metric,
-    level: float,
-    different: np.ndarray,
-    place: int,
-    side: Side,
-    letters: str,
-) -> Contestant:
-    columns: dict[str, Any] = {
-        "sample_weight": entry.weight,
-        "clusters": entry.clusters,
-        "abstained": entry.abstained,
-    }
-    own = interval(metric.name, entry.loss, entry.confidence, level=level, **columns, **dict(metric.options))
-    better, worse = int(different[place, :place].sum()), int(different[place, place + 1 :].sum())
-    ranks = (1 + better, len(different) - worse)
-    return Contestant(name, side.estimate, side.error, own.low, own.high, len(entry.loss), *ranks, letters)

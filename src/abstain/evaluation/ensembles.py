@@ -100,7 +100,8 @@ def _from_model(
             "`loss=` and `confidence=` of shape (members, samples)."
         )
     pooled_logits = pooled_log_probs(logits, probs=probs)
-    kind, stack = ("probs", probs) if logits is None else ("logits", logits)
+    kind = "probs" if logits is None else "logits"
+    stack: Any = probs if logits is None else logits
     found = [_one(labels, loss, score, **{kind: member}) for member in stack]
     name, pooled = _one(labels, loss, score, logits=pooled_logits)
     return [pair for _, pair in found], pooled, name
@@ -108,8 +109,8 @@ def _from_model(
 
 def _one(labels: Array, loss: Any, score: Any, **outputs: Array) -> tuple[str, Vectors]:
     found = read_model("expected_aurc", labels=labels, scores=[score], losses=[loss], **outputs)
-    ((name, l),) = found.losses.items()
-    return name, (l, *found.scores.values())
+    ((name, l),), (confidence,) = found.losses.items(), found.scores.values()
+    return name, (l, confidence)
 
 
 def _measure(

@@ -478,7 +478,7 @@ def _in_memory(
 ) -> Evaluation:
     labels, codes = ([], None) if groups is None else group_codes("evaluate", groups)
     named = [MISSING if label is None else label for label in labels]
-    parts = {None: _part(vectors, columns)}
+    parts: dict[Any, _Part] = {None: _part(vectors, columns)}
     parts |= {label: _part(vectors, columns, codes == k) for k, label in enumerate(named)}
     whole = next(iter(parts[None].losses.values()))
     if codes is not None and whole.kept is not None:
