@@ -102,5 +102,7 @@ def test_memory_grows_with_the_scores_not_with_the_cells():
     evaluate(logits, labels, progress=False)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    vectors = peak / (8 * len(labels))  # in columns of float64; scores and losses themselves are five and a bit
+    vectors = peak / (
+        8 * len(labels)
+    )  # in columns of float64; scores and losses themselves are five and a bit
     assert vectors < 30
