@@ -55,24 +55,24 @@ CORE = {
         "area_terms(rows, estimator, ties)))",
         "area_terms(rows, estimator, ties)[1:]))",
     ),
-    "harmonic weight": ("core/estimators.py", "above, n - (estimator", "above, n + 1 - (estimator"),
+    "harmonic weight": ("core/estimators.py", "above, n + 0 * above)", "above, n + 1 + 0 * above)"),
     "harmonic area": ("core/estimators.py", "return r.m * r.risk", "return r.risk"),
-    "loo weight": ("core/estimators.py", 'n - (estimator == "loo") + 0', "n + 0"),
+    "loo weight": ("core/estimators.py", "above, n - 1 + 0 * above)", "above, n + 0 * above)"),
     "loo area": ("core/estimators.py", "r.m * r.S - r.L, 0.0", "r.m * r.S, 0.0"),
     "log area": (
         "core/estimators.py",
         "log_factorial_difference(r.xp, r.N - r.m, r.N)",
         "log_factorial_difference(r.xp, r.N - 1, r.N)",
     ),
-    "sele weight": ("core/estimators.py", "rank / n * (2", "(rank - 1) / n * (2"),
+    "sele weight": ("core/estimators.py", "np.asarray(rank / n * (2", "np.asarray((rank - 1) / n * (2"),
     "sele area": ("core/estimators.py", "return r.m * r.S / r.W", "return r.m * (r.S - r.L) / r.W"),
     "2sele area": ("core/estimators.py", "return 2 * _TERMS", "return 1 * _TERMS"),
     "expected harmonic area": ("core/estimators.py", "r.m - above * gain)", "r.m - r.N * gain)"),
     "expected sele area": ("core/estimators.py", "(r.m + 1) / 2", "r.m / 2"),
     "weights of samples": (
         "core/estimators.py",
-        "accepted = rows.N - one_out",
-        "accepted = rows.N - one_out + 1",
+        'accepted = rows.N - (1.0 if estimator == "loo" else 0.0)',
+        'accepted = rows.N + 1 - (1.0 if estimator == "loo" else 0.0)',
     ),
 }
 
@@ -221,7 +221,7 @@ INTERVALS = {
     ),
     "influences that do not add up to zero": (
         "core/stretch.py",
-        "a = k * (a - (centre.sum() + np.sum(a * mass + b * loss)) / W) + line.const",
+        "a = k * (a - (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / W) + line.const",
         "a = k * a + line.const",
         "tests/inference/test_evidence.py tests/inference/test_intervals.py",
     ),
