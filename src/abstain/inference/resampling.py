@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from time import perf_counter
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_choice, check_fraction
+from abstain._progress import bars
 from abstain.core import points
 from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
 from abstain.core.estimators import area, area_of_samples, asymptotic_oracle
@@ -143,14 +142,14 @@ def replicate(
 ) -> np.ndarray:
     """`value` of each replicate, stacked along the first axis."""
     source = resampler(units)
-    with _bar(progress, replicates) as advance:
-        found = []
+    found = []
+    with bars(progress) as shown:
         for size in source.batches(replicates):
             with np.errstate(
                 invalid="ignore", divide="ignore"
             ):  # 0/0 in a replicate without errors is dropped later
                 found.append(value(source.draw(rng, size)))
-            advance(size)
+            shown.advance("resampling", size, replicates)
     return np.concatenate(found)
 
 
@@ -191,31 +190,6 @@ def statistic(units: Units) -> Statistic:
 def _quotient(top: np.ndarray, room: np.ndarray, risk: np.ndarray) -> np.ndarray:
     some = room > 1e-14 * np.abs(risk)
     return np.where(some, top, 0.0) / np.where(some, room, 1.0)
-
-
-@contextmanager
-def _bar(progress: bool | None, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error: always, never, or (None) when a terminal would wait over a second."""
-    import sys
-
-    if progress is False or (progress is None and not sys.stderr.isatty()):
-        yield lambda size: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    started, done = perf_counter(), 0
-    with Progress(console=Console(stderr=True), transient=progress is None, auto_refresh=False) as shown:
-        task = shown.add_task("resampling", total=total, visible=bool(progress))
-
-        def advance(size: int) -> None:
-            nonlocal done
-            done += size
-            late = (perf_counter() - started) / done * total > 1
-            shown.update(task, completed=done, visible=bool(progress) or late)
-            shown.refresh()
-
-        yield advance
 
 
 # bands --------------------------------------------------------------------------------------------
