@@ -220,10 +220,32 @@ def curve_band(
               \qquad \phi(R) = \arcsin\sqrt R
 
     On the arcsine scale the spread of a proportion hardly depends on it, so one number q, the `level`
-    quantile of the largest deviation over bootstrap replicates, serves every coverage. Losses need a lower
-    end of 0; they are divided by the largest one. `coverage` defaults to 100 steps from 0.05 (or 20 samples)
-    to 1: below that a curve is the story of a handful of samples.
+    quantile of the largest deviation over bootstrap replicates, serves every coverage.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        At least 0; divided by the largest one.
+    confidence : array, shape (n,)
+        Higher = surer.
+    level : float
+        How sure the band is.
+    method : {"bootstrap"}
+        How it is made.
+    coverage : array, optional
+        Where. By default 100 steps from 0.05 (or 20 samples) to 1: below that a curve is the story of a handful of
+        samples.
+    sample_weight, abstained, clusters, strata : array, optional
+        As in `interval`.
+    replicates, rng, progress
+        Of the bootstrap: how many, the seed or Generator, and whether to show a bar (by default when long).
+
+    Returns
+    -------
+    CurveBand
+
+    Examples
+    --------
     >>> band = curve_band([0, 0, 0, 1] * 50, range(200), rng=1)
     >>> bool((band.low <= band.risk).all() and (band.risk <= band.high).all())
     True
