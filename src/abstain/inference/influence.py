@@ -200,10 +200,27 @@ def influence(
 
     .. math:: T(\hat F) - T(F) \approx \frac1n \sum_i \mathrm{IF}_i, \qquad \sum_i w_i\,\mathrm{IF}_i = 0
 
-    Metrics: aurc, augrc, risk, oracle_aurc, e_aurc, naurc, auroc, prediction_rejection_ratio, with their own
-    options (`estimator`, `ties`, `oracle`). Abstained samples have influence 0, except on AUGRC, whose loss
-    is per sample of the whole set.
+    Parameters
+    ----------
+    metric : str or the function of that name
+        aurc, augrc, risk, oracle_aurc, e_aurc, naurc, auroc or prediction_rejection_ratio.
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+    sample_weight : array, optional
+        The mass of each sample.
+    abstained : array of bool, optional
+        Samples that are never accepted: their influence is 0, except on AUGRC, whose loss is per sample of the
+        whole set.
+    **options
+        The metric's own: `estimator`, `ties`, `oracle`.
 
+    Returns
+    -------
+    Influences
+        Samples of equal confidence stand and fall together: each is told what its block does.
+
+    Examples
+    --------
     >>> influence("risk", [0, 0, 1, 1], [0.9, 0.8, 0.7, 0.6]).values.tolist()
     [-0.5, -0.5, 0.5, 0.5]
     """
@@ -230,6 +247,23 @@ def standard_error(
     Without `clusters` every sample (a weighted row counts as one) is its own. With C clusters the square is
     multiplied by C / (C - 1).
 
+    Parameters
+    ----------
+    metric : str or the function of that name
+        One that has an influence function, see `influence`.
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+    sample_weight, abstained, clusters : array, optional
+        As in `interval`.
+    **options
+        The metric's own: `estimator`, `ties`, `oracle`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> round(standard_error("risk", [0, 0, 1, 1], [0.9, 0.8, 0.7, 0.6]), 3)  # sqrt(0.25 / 4)
     0.25
     """

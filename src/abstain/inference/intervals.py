@@ -108,14 +108,21 @@ def interval(
     Parameters
     ----------
     metric : str or the function of that name
-        aurc, augrc, risk, oracle_aurc, e_aurc, naurc, auroc, prediction_rejection_ratio by influence
-        function; risk_at_coverage (`coverage=`), coverage_at_risk (`risk=`), aupr_error, aupr_success,
-        fpr_at_tpr by bootstrap.
+        aurc, augrc, risk, oracle_aurc, e_aurc, naurc, auroc, prediction_rejection_ratio, aupr_error, aupr_success,
+        fpr_at_tpr (`tpr=`), risk_at_coverage (`coverage=`), coverage_at_risk (`risk=`).
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+    level : float
+        With what probability such an interval holds the truth.
     method : {"log", "logit", "normal", "bootstrap", "bca", "jackknife"}, optional
         The scale on which the interval is symmetric, or how to resample. By default "log" for areas of
         non-negative losses, "logit" for AUROC, PRR and 0/1 risk, "normal" otherwise, "bootstrap" where there
         is no influence function. The log interval of AURC is centred at the leave-one-out estimate, whatever
         estimator is asked for.
+    sample_weight : array, optional
+        The mass of each sample.
+    abstained : array of bool, optional
+        Samples that are never accepted.
     clusters : array, optional
         One label per sample (patient, document): samples of one cluster are not independent.
     strata : array, optional
@@ -128,6 +135,11 @@ def interval(
         Of the bootstrap: how many, the seed or Generator, and whether to show a bar (by default when long).
     **options
         The metric's own: `estimator`, `ties`, `oracle`, `coverage`, `risk`, `tpr`.
+
+    Returns
+    -------
+    Interval
+        Or `GroupedIntervals` where there are groups.
 
     Notes
     -----
@@ -346,8 +358,24 @@ def interval_from_blocks(
 ) -> Interval:
     """Interval from a mergeable block table (a stream, files, replicas); independent samples.
 
-    AURC, AUGRC, risk and points of the curve of any loss; the other metrics of `interval` for 0/1 losses.
+    Parameters
+    ----------
+    metric : str
+        AURC, AUGRC, risk and points of the curve of any loss; the other metrics of `interval` for 0/1 losses.
+    blocks : Blocks
+        The table.
+    level, method
+        As in `interval`.
+    **options
+        The metric's own: `estimator`, `ties`, `oracle`, `coverage`, `risk`, `tpr`.
 
+    Returns
+    -------
+    Interval
+        That of `interval` of the samples themselves.
+
+    Examples
+    --------
     >>> table = Blocks.from_samples(np.asarray([0, 0, 1, 1]), np.arange(4.0))
     >>> interval_from_blocks("risk", table, method="normal")
     risk 0.5, 95% interval [-0.2956, 1.296], standard error 0.25 (normal, n = 4)
