@@ -473,16 +473,16 @@ class Reordered(Ranked):
     def __init__(self, ranked: Ranked, order: np.ndarray) -> None:
         self._ranked, self._order, self._known = ranked, order, {}
 
-    def area(self, estimator: str, ties: str) -> Influence:
+    def area(self, estimator: str, ties: str) -> Line:
         """As of the ranking itself."""
         return self._moved(self._ranked.area(estimator, ties))
 
-    def half(self) -> Influence:
+    def half(self) -> Line:
         """As of the ranking itself."""
         return self._moved(self._ranked.half())
 
-    def _moved(self, line: Influence) -> Influence:
-        found: Influence = self.once(id(line), lambda: line._replace(const=line.const[self._order]))
+    def _moved(self, line: Line) -> Line:
+        found: Line = self.once(id(line), lambda: line._replace(const=line.const[self._order]))
         return found
 
 
