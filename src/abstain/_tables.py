@@ -11,7 +11,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
-from functools import cache
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 from abstain.errors import InputError, MissingDependencyError
@@ -186,14 +185,12 @@ class Stored:
         return f"abstain.{cls.__name__}/1"
 
 
-_hints = cache(get_type_hints)
-
-
 def _restored(kind: Any, value: Any) -> Any:
     """A value of that type from its JSON form."""
     parts = get_args(kind)
     if is_dataclass(kind):
-        return kind(**{name: _restored(_hints(kind)[name], x) for name, x in value.items()})  # type: ignore[operator]
+        hints = get_type_hints(kind)
+        return kind(**{name: _restored(hints[name], x) for name, x in value.items()})  # type: ignore[operator]
     if value is None or not parts:
         return value
     if get_origin(kind) is tuple:

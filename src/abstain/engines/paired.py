@@ -17,7 +17,7 @@ from abstain._progress import Bars, bars
 from abstain._size import bytes_of, free_of
 from abstain.core.influence import member_influences
 from abstain.core.rows import rows_of_blocks
-from abstain.core.stretch import Stretch, _from_outside
+from abstain.core.stretch import Stretch, _from_outside, stacked
 from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place, answer_of, check_whole
 from abstain.engines.ranges import SURVEYED, Columns, Survey
 from abstain.engines.read import batches_in_step, beside, find_files, rows_in, tables_in
@@ -42,9 +42,9 @@ class Standing(NamedTuple):
 
 def offsets(stretches: Sequence[Stretch]) -> tuple[np.ndarray, np.ndarray]:
     """What each stretch's members add to their own const and slope; the mean influence is taken off."""
-    a, b = (_from_outside(stretches, i) for i in (0, 1))
-    mass, loss, centre = (np.asarray([getattr(s, x) for s in stretches]) for x in ("mass", "loss", "centre"))
-    return a - (centre.sum() + np.sum(a * mass + b * loss)) / mass.sum(), b
+    every = stacked(stretches)
+    a, b = (_from_outside(every, i) for i in (0, 1))
+    return a - (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / every.mass.sum(), b
 
 
 def standings(parts: Sequence[Finished], places: Sequence[Place]) -> list[Standing]:

@@ -16,7 +16,7 @@ from abstain._check import check_choice, check_fraction
 from abstain.core import bins
 from abstain.core.points import least_mass
 from abstain.core.rows import rows_of_blocks
-from abstain.core.stretch import MetricLine, Table, area_stretch, combined
+from abstain.core.stretch import MetricLine, Table, area_stretch, combined, stacked
 from abstain.engines.histogram import (
     Histogram,
     as_bins,
@@ -286,7 +286,7 @@ class Sketch:
         squares = [x[::-1] for x in squares]
         rows = Table(rows_of_blocks(m, L), squares, [np.zeros_like(m)] * 5)  # fourth powers tell no error
         area = area_stretch(rows, "harmonic" if metric == "aurc" else "sele")
-        return float(np.sqrt(combined([area], MetricLine(0.0, "area")).second))
+        return float(np.sqrt(combined(stacked([area]), MetricLine(0.0, "area")).second))
 
     # storing ------------------------------------------------------------------------------------------------
 

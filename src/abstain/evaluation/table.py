@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -254,17 +253,17 @@ def evaluation_of(
     top_ties: Sequence[TopTies] = (),
     notes: Sequence[str] = (),
     abstained: float = 0.0,
-    measured: Mapping[tuple[Key, str], Interval | Exception] = MappingProxyType({}),
+    from_samples: Callable[[Key, Metric], Interval | Exception | None] = lambda key, metric: None,
 ) -> Evaluation:
     """The table of any evidence: that of memory, of block tables, of engines.
 
     `found` holds, for each score, loss and group, evidence for every question of `asked_of(metrics_for(...))`.
-    `measured` holds, by the metric's key, what sums over rows cannot tell (clusters, oracles of other losses).
+    `from_samples` may answer what sums over rows cannot tell (clusters, oracles of other losses).
     """
     scores, losses, groups = (tuple(dict.fromkeys(key[i] for key in found)) for i in range(3))
     zero_one = {l: all(e[0].total.zero_one for key, e in found.items() if key[1] == l) for l in losses}
     entries = [
-        _entry(metric, key, found[key], level, measured.get((key, metric.key)))
+        _entry(metric, key, found[key], level, from_samples(key, metric))
         for group in groups
         for loss in losses
         for metric in metrics_for(metrics, zero_one[loss])
@@ -510,7 +509,7 @@ def _in_memory(
         top_ties=ties,
         notes=[*vectors.notes, *notes],
         abstained=total.idle[1] / (total.W + total.idle[1]),
-        measured={(key, m): found for key, cell in cells.items() for m, found in cell.measured.items()},
+        from_samples=lambda key, metric: cells[key].measured.get(metric.key),
     )
 
 
