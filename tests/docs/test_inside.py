@@ -61,5 +61,7 @@ def test_every_file_the_page_names_exists():
     named = re.findall(r"`((?:core|metrics|scores|engines|formats|cli|thresholds|inference)/\w+\.py)`", PAGE)
     named += re.findall(r"`(tests/[\w/]+\.py)`", PAGE)
     assert len(named) > 20
-    missing = [f for f in named if not (ROOT / (f if f.startswith("tests/") else f"src/abstain/{f}")).exists()]
+    missing = [
+        f for f in named if not (ROOT / (f if f.startswith("tests/") else f"src/abstain/{f}")).exists()
+    ]
     assert not missing

@@ -140,14 +140,13 @@ class Engine:
             curves.append((*names, whole.line(names[0])))
             parts = self._answers(name, data, fields, ask, **means) if fields.group else {}
             found |= {(*names, MISSING if g is None else g): parts[g] for g in in_order(parts)}
-        measured = {
-            (key, metric.key): told
-            for key, answer in found.items()
-            for metric in known.values()
-            if (told := answer.measured(metric)) is not None
-        }
-        sums = {key: answer.evidence for key, answer in found.items()}
-        table = evaluation_of(sums, metrics=wanted, level=level, curves=curves, measured=measured)
+        table = evaluation_of(
+            {key: answer.evidence for key, answer in found.items()},
+            metrics=wanted,
+            level=level,
+            curves=curves,
+            from_samples=lambda key, metric: found[key].measured(metric),
+        )
         return replace(table, entries=tuple(_with_reason(entry, found) for entry in table.entries))
 
     def aurc(
