@@ -154,6 +154,7 @@ class Stretch(NamedTuple):
     up: Any  # (const, slope)
     down: Any
     centre: Any  # sum of w u
+    pivot: Any  # (const, slope) that u is taken from in the sums below: what varies little keeps its digits
     second: np.ndarray  # sums of w^2 u^i l^j, in the order of _TRIPLES[2]
     fourth: np.ndarray
     weights: np.ndarray  # sums of m slope^k (k <= 4), w l slope^k (k <= 1), w^2 l^2 slope^k (k <= 2)
@@ -204,21 +205,24 @@ def _stretch(
 ) -> Stretch:
     """`ranked`: does the metric weigh losses by their ranks?"""
     rows = table.rows
-    fourth = _powers(4, table.fourths, const, slope)
+    mass, loss = float(np.sum(rows.m)), float(np.sum(rows.L))
+    p = float(rows.m @ const) / mass
+    share = np.abs(rows.L)
+    q = float(share @ slope) / (float(np.sum(share)) or 1.0)
+    centre = p * mass + float(rows.L @ slope)
+    const, own = const - p, slope - q
+    fourth = _powers(4, table.fourths, const, own)
     if all(x is y for x, y in zip((rows.m, rows.L, *table.squares), (*table.fourths[:2], *table.fourths))):
         # weights of 1: all lower powers are among them
         second = np.asarray([fourth[_TRIPLES[4].index((i, j, 4 - i - j))] for i, j, _ in _TRIPLES[2]])
-        mass, loss, centre = (float(second[_TRIPLES[2].index(t)]) for t in ((0, 0, 2), (0, 1, 1), (1, 0, 1)))
     else:
-        second = _powers(2, table.squares, const, slope)
-        mass, loss = float(np.sum(rows.m)), float(np.sum(rows.L))
-        centre = float(np.sum(rows.m * const + rows.L * slope))
+        second = _powers(2, table.squares, const, own)
     weights = np.zeros(10)
     weights[[0, 5, 7]] = mass, loss, second[_TRIPLES[2].index((0, 2, 0))]
     if ranked:
         weights[:5], weights[7:] = _means(rows.m, slope, 4), _means(table.squares[2], slope, 2)
         weights[5:7] = weights[7:9] if rows.L is table.squares[2] else _means(rows.L, slope, 1)
-    return Stretch(*terms, mass, loss, up, down, centre, second, fourth, weights)
+    return Stretch(*terms, mass, loss, up, down, centre, (p, q), second, fourth, weights)
 
 
 def _powers(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -358,8 +362,9 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
     k, W = line.times, float(every.mass.sum())
     a, b = (_from_outside(every, i) for i in (0, 1))
     own = b
-    a = k * (a - (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / W) + line.const
-    b = k * b + line.slope
+    mean = (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / W
+    a = k * (a + every.pivot[:, 0] - mean) + line.const
+    b = k * (b + every.pivot[:, 1]) + line.slope
 
     def power(p: int, sums: np.ndarray) -> float:
         i, j, r = _EXPONENTS[p]
