@@ -176,7 +176,8 @@ def test_interval_is_that_of_the_library():
     assert found.low < metric.compute().item() < found.high
     risk = RiskAtCoverage(coverage=0.5)
     risk.update(logits, target)
-    assert risk.compute_with_interval(replicates=200, rng=1).method == "bootstrap"
+    assert risk.compute_with_interval().method == "pointwise"
+    assert risk.compute_with_interval(method="bootstrap", replicates=200, rng=1).method == "bootstrap"
     binned = AURC(thresholds=500)
     binned.update(logits, target)
     with pytest.raises(InfeasibleError, match="compute_bounds"):
