@@ -109,6 +109,7 @@ EXPECTED: dict[str, str] = {
     "compare/said/*": "as above",
     "differences/*/note": "as above",
     "differences/text/*": "as above",
+    "intervals/text/*": "as above",
     "cli/help/*": "flags are called as the arguments: --memory, --rng, --groups; one text for a shared option",
 }
 """Glob pattern of the changed path (as `check` prints it) -> why it was meant to change."""
