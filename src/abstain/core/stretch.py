@@ -154,6 +154,7 @@ class Stretch(NamedTuple):
     up: Any  # (const, slope)
     down: Any
     centre: Any  # sum of w u
+    shift: Any  # taken off u in the sums below: what is left is small where the influences are
     second: np.ndarray  # sums of w^2 u^i l^j, in the order of _TRIPLES[2]
     fourth: np.ndarray
     weights: np.ndarray  # sums of m slope^k (k <= 4), w l slope^k (k <= 1), w^2 l^2 slope^k (k <= 2)
@@ -204,6 +205,8 @@ def _stretch(
 ) -> Stretch:
     """`ranked`: does the metric weigh losses by their ranks?"""
     rows = table.rows
+    shift = float(const[len(const) // 2])
+    const = const - shift
     fourth = _powers(4, table.fourths, const, slope)
     if all(x is y for x, y in zip((rows.m, rows.L, *table.squares), (*table.fourths[:2], *table.fourths))):
         # weights of 1: all lower powers are among them
@@ -218,7 +221,7 @@ def _stretch(
     if ranked:
         weights[:5], weights[7:] = _means(rows.m, slope, 4), _means(table.squares[2], slope, 2)
         weights[5:7] = weights[7:9] if rows.L is table.squares[2] else _means(rows.L, slope, 1)
-    return Stretch(*terms, mass, loss, up, down, centre, second, fourth, weights)
+    return Stretch(*terms, mass, loss, up, down, centre + shift * mass, shift, second, fourth, weights)
 
 
 def _powers(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -358,7 +361,8 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
     k, W = line.times, float(every.mass.sum())
     a, b = (_from_outside(every, i) for i in (0, 1))
     own = b
-    a = k * (a - (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / W) + line.const
+    mean = (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / W
+    a = k * (a + every.shift - mean) + line.const
     b = k * b + line.slope
 
     def power(p: int, sums: np.ndarray) -> float:
