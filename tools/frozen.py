@@ -130,6 +130,7 @@ EXPECTED: dict[str, str] = {
     "compare/*/note": "says why there is no verdict",
     "differences/*/note": "as above",
     "differences/text/*": "as above",
+    "intervals/text/*": "as above",
     "cli/help/*": "flags are called as the arguments: --memory, --rng, --groups; one text for a shared option",
     "cli/evaluate/*--replicates*": "`evaluate` needs no bootstrap: its flags are gone",
     "cli/evaluate/*--csv*/output/*/[6-9]": "one error bar (see _BARS), as columns",
