@@ -17,9 +17,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abstain.core.estimators import oracle_area
+from abstain.core.stretch import tables_of, totals_of_samples
+from abstain.evaluation import compare
 from abstain.inference import curve_band, interval, paired_difference, unpaired_difference
+from abstain.inference.evidence import asked_for, estimate, evidence_of
 
 Vector = np.ndarray
+Key = tuple[str, float | None]
+SMOOTH = (
+    *("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc"),
+    *("auroc", "prediction_rejection_ratio", "aupr_error", "aupr_success"),
+)
+ARGUMENT = {"risk_at_coverage": "coverage", "coverage_at_risk": "risk", "fpr_at_tpr": "tpr"}
 
 
 class Profile(NamedTuple):
@@ -174,6 +184,241 @@ def band_covered(profile: Profile, n: int, runs: int, seed: int, replicates: int
     return hits / runs
 
 
+# every metric, and how wide its interval is --------------------------------------------------------------
+
+
+LINE = Profile(".3(1-b)", lambda b: 0.3 * (1 - b), lambda c: 0.15 * c**2)
+THREE = (LINE, PROFILES[0], PROFILES[4])
+
+
+def topped(base: Callable[[Vector], Vector], share: float, chance: float) -> Profile:
+    """A profile that is wrong with this chance in its most confident share."""
+    name = f"top {share:.0%} wrong by {chance:g}"
+    return Profile(
+        name, lambda b: np.where(b > 1 - share, chance, base(b)), lambda c: np.full_like(c, np.nan)
+    )
+
+
+HARD = tuple(
+    topped(base, share, chance)
+    for base in (lambda b: 0.14 * (1 - b), lambda b: 0.2 * (1 - b) ** 2)
+    for share, chance in ((0.02, 1.0), (0.03, 0.6))
+)
+UNSEEN = tuple(topped(lambda b: 0.2 * (1 - b) ** 2, share, 0.02 / share) for share in (0.02, 0.03))
+
+
+class Found(NamedTuple):
+    """Share of runs that hold the truth, mean width over the true sampling range, errors it rests on."""
+
+    covered: float
+    width: float
+    errors: float
+
+
+def keys_of(profile: Profile) -> list[Key]:
+    """Every metric, points at two coverages, at half the risk, and at a TPR of 95%."""
+    risk = float(np.mean(profile.chance(_GRID)))
+    points: list[Key] = [("risk_at_coverage", 0.5), ("risk_at_coverage", 0.8), ("coverage_at_risk", risk / 2)]
+    return [*((name, None) for name in SMOOTH), *points, ("fpr_at_tpr", 0.95)]
+
+
+def true_values(profile: Profile, levels: int | None) -> dict[Key, float]:
+    """Population values, by sums over a fine grid of ranks, most confident first."""
+    m, f = np.full(len(_GRID), 1 / len(_GRID)), profile.chance(1 - _GRID) / len(_GRID)
+    if levels is not None:
+        m, f = (x.reshape(levels, -1).sum(axis=1) for x in (m, f))
+    N, S = np.cumsum(m), np.cumsum(f)
+    risk, right = float(S[-1]), m - f
+    best = risk + (1 - risk) * math.log1p(-risk)
+    aurc, auroc = float(np.sum(m * S / N)), float(np.sum(right * (risk - S + f / 2)) / (risk * (1 - risk)))
+    found: dict[Key, float] = {
+        ("aurc", None): aurc,
+        ("augrc", None): float(np.sum(m * S)),
+        ("risk", None): risk,
+        ("oracle_aurc", None): best,
+        ("e_aurc", None): aurc - best,
+        ("naurc", None): (aurc - best) / (risk - best),
+        ("auroc", None): auroc,
+        ("prediction_rejection_ratio", None): 2 * auroc - 1,
+        ("aupr_error", None): float(np.sum(f * (risk - S + f) / (1 - N + m)) / risk),
+        ("aupr_success", None): float(np.sum(right * (N - S) / N) / (1 - risk)),
+    }
+    for metric, at in keys_of(profile):
+        if metric == "risk_at_coverage":
+            k = int(np.searchsorted(N, at - 1e-9))
+            found[metric, at] = float(S[k] / N[k])
+        elif metric == "coverage_at_risk":
+            found[metric, at] = float(np.max(np.where(at >= S / N, N, 0.0)))
+        elif metric == "fpr_at_tpr":
+            k = int(np.searchsorted((N - S) / (1 - risk), at - 1e-9))
+            found[metric, at] = float(S[k] / risk)
+    return found
+
+
+def errors_behind(key: Key, truth: dict[Key, float], n: int) -> float:
+    """Errors expected among the samples that a number is made of."""
+    metric, at = key
+    if metric == "risk_at_coverage":
+        return n * at * truth[key]
+    return n * truth[key] * at if metric == "coverage_at_risk" else n * truth["risk", None]
+
+
+def every_metric(
+    profile: Profile,
+    n: int,
+    levels: int | None,
+    runs: int,
+    seed: int,
+    weights: Callable[[np.random.Generator, int], Vector] | None = None,
+) -> dict[Key, Found]:
+    """Coverage and width of every metric's default interval; all of one sample from one sort of it."""
+    rng = np.random.default_rng([seed, n, levels or 0, *profile.name.encode()])
+    truth, keys = true_values(profile, levels), keys_of(profile)
+    questions = [(name, {} if at is None else {ARGUMENT[name]: at}) for name, at in keys]
+    asked = asked_for(questions)
+    seen: dict[Key, list[tuple[float, float, float]]] = {key: [] for key in keys}
+    for _ in range(runs):
+        wrong, g = sample(profile, n, levels, rng)
+        w = None if weights is None else weights(rng, n)
+        if not 0 < wrong.sum() < n:
+            continue
+        best = None if w is None else float(oracle_area(np, wrong * 1.0, w))
+        evidence = evidence_of(tables_of(wrong, g, w), totals_of_samples(wrong, w, True), asked, best)
+        for key, (name, options) in zip(keys, questions):
+            found = estimate(name, evidence, **options)
+            seen[key].append((found.estimate, found.low, found.high))
+    result = {}
+    for key, rows in seen.items():
+        value, low, high = np.asarray(rows).T
+        range_ = np.diff(np.quantile(value, [0.025, 0.975]))[0]
+        inside = np.mean((low - 1e-12 <= truth[key]) & (truth[key] <= high + 1e-12))
+        width = float(np.mean(high - low) / range_) if range_ > 0 else math.inf
+        result[key] = Found(float(inside), width, errors_behind(key, truth, n))
+    return result
+
+
+def uneven(rng: np.random.Generator, n: int) -> Vector:
+    """Weights of which a few are large."""
+    return rng.lognormal(0, 1, n)
+
+
+def fractions(rng: np.random.Generator, n: int) -> Vector:
+    return rng.random(n)
+
+
+def clustered_metric(
+    profile: Profile, clusters: int, runs: int, seed: int, metric: str, heavy: bool = False, **options: float
+) -> float:
+    """Coverage of the interval that knows the clusters; `heavy`: of unequal sizes and with uneven weights."""
+    rng = np.random.default_rng([seed, clusters, *profile.name.encode()])
+    truth = true_values(profile, None)[metric, next(iter(options.values()), None)]
+    hits = 0
+    for _ in range(runs):
+        sizes = rng.integers(1, 10, clusters) if heavy else np.full(clusters, 5)
+        of = np.repeat(np.arange(clusters), sizes)
+        b = rng.random(len(of))
+        wrong = rng.random(clusters)[of] < profile.chance(b)
+        w = uneven(rng, len(of)) if heavy else None
+        hits += truth in interval(metric, wrong, b, clusters=of, sample_weight=w, **options)
+    return hits / runs
+
+
+def macro_covered(
+    profile: Profile, n: int, runs: int, seed: int, metric: str, shared: bool = False, **options: float
+) -> float:
+    """Coverage of the mean over five groups; `shared`: every cluster has one sample in each group."""
+    rng = np.random.default_rng([seed, n, *profile.name.encode()])
+    truth = true_values(profile, None)[metric, next(iter(options.values()), None)]
+    hits = 0
+    groups = np.arange(n) % 5
+    clusters = np.arange(n) // 5 if shared else None
+    for _ in range(runs):
+        b = rng.random(n)
+        luck = np.repeat(rng.random(n // 5), 5) if shared else rng.random(n)
+        hits += (
+            truth
+            in interval(
+                metric, luck < profile.chance(b), b, groups=groups, clusters=clusters, **options
+            ).macro
+        )
+    return hits / runs
+
+
+def heavy_losses(rng: np.random.Generator, n: int) -> tuple[Vector, Vector]:
+    """Losses with a long tail, larger where the confidence is low."""
+    b = rng.random(n)
+    return rng.lognormal(0, 1, n) * (1.2 - b), b
+
+
+def heavy_covered(n: int, runs: int, seed: int, metric: str, **options: float) -> float:
+    """Coverage for a loss with a long tail; the truth from four million draws."""
+    import abstain
+
+    rng = np.random.default_rng(seed)
+    truth = float(getattr(abstain, metric)(*heavy_losses(np.random.default_rng(0), 4_000_000), **options))
+    return float(np.mean([truth in interval(metric, *heavy_losses(rng, n), **options) for _ in range(runs)]))
+
+
+# differences ---------------------------------------------------------------------------------------------
+
+
+def as_good(profile: Profile, share: float, chance: float, levels: int | None = None) -> Profile:
+    """A model of the same AURC that is wrong in its most confident share."""
+    want = true_values(profile, levels)["aurc", None]
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        found = topped(lambda b, x=middle: x * (1 - b) ** 2, share, chance)
+        low, high = (middle, high) if true_values(found, levels)["aurc", None] < want else (low, middle)
+    return found
+
+
+def verdicts(
+    first: Profile, second: Profile, n: int, runs: int, seed: int, kind: str = "plain"
+) -> tuple[float, float]:
+    """Share of runs with p < 5%, and without a verdict; `kind`: plain, ties, weights or clusters."""
+    rng = np.random.default_rng([seed, n, *kind.encode(), *second.name.encode()])
+    hits = np.zeros(2)
+    for _ in range(runs):
+        la, ga, lb, gb = pair(first, second, n, rng)
+        more: dict[str, Vector] = {}
+        if kind == "ties":
+            ga, gb = np.floor(20 * ga), np.floor(20 * gb)
+        elif kind == "weights":
+            more = {"sample_weight": uneven(rng, n)}
+        elif kind == "clusters":  # five samples share their luck
+            of = np.repeat(np.arange(n // 5), 5)
+            ga = rng.random(n)
+            gb = np.argsort(np.argsort(ga + 0.1 * rng.standard_normal(n))) / n + 0.5 / n
+            luck = rng.random((2, n // 5))
+            luck[1] = np.where(rng.random(n // 5) < 0.5, luck[0], luck[1])
+            la, lb, more = luck[0][of] < first.chance(ga), luck[1][of] < second.chance(gb), {"clusters": of}
+        found = paired_difference(la, ga, lb, gb, **more)
+        hits += found.p_value < 0.05, bool(found.note)
+    return float(hits[0] / runs), float(hits[1] / runs)
+
+
+def family_of_ten(profile: Profile, other: Profile, n: int, runs: int, seed: int) -> float:
+    """Share of runs in which `compare` tells any two of ten models apart, five of either kind, all equally good."""
+    rng = np.random.default_rng([seed, n])
+    hits = 0
+    for _ in range(runs):
+        models = {}
+        for k in range(5):
+            data = pair(profile, other, n, rng)
+            models |= {f"a{k}": data[:2], f"b{k}": data[2:]}
+        hits += any(p.different for p in compare(models).pairs)
+    return hits / runs
+
+
+def difference_covered(first: Profile, second: Profile, n: int, runs: int, seed: int, alike: float) -> float:
+    """Coverage of the true difference of AURC."""
+    rng = np.random.default_rng([seed, n])
+    truth = true_values(first, None)["aurc", None] - true_values(second, None)["aurc", None]
+    found = (paired_difference(*pair(first, second, n, rng, alike)) for _ in range(runs))
+    return float(np.mean([x.low <= truth <= x.high for x in found]))
+
+
 # tables ------------------------------------------------------------------------------------------------
 
 
@@ -293,6 +538,52 @@ def band_table(runs: int, seed: int) -> None:
     )
 
 
+def width_table(runs: int, seed: int) -> None:
+    for profile in THREE:
+        for levels in LEVELS:
+            lines: dict[Key, list[str]] = {}
+            for n in SIZES:
+                for key, found in every_metric(profile, n, levels, runs, seed).items():
+                    few = "" if found.errors >= 15 else " (few)"
+                    lines.setdefault(key, []).append(f"{percent(found.covered)}, {found.width:.2f}{few}")
+            ties = "continuous" if levels is None else f"{levels} levels"
+            rows = [[name if at is None else f"{name} {at:g}", *row] for (name, at), row in lines.items()]
+            table(
+                f"`{profile.name}`, {ties}: covered (%), width over the true range",
+                ["metric", *map(str, SIZES)],
+                rows,
+            )
+
+
+def hard_table(runs: int, seed: int) -> None:
+    lines = []
+    for profile in (*HARD, *UNSEEN):
+        found = every_metric(profile, 200, None, runs, seed)
+        lines.append([profile.name, *(percent(found[m, None].covered) for m in ("aurc", "e_aurc", "naurc"))])
+    table(
+        "Confident errors, n = 200 (the last two: four expected, spread thin)",
+        ["profile", "aurc", "e_aurc", "naurc"],
+        lines,
+    )
+    lines = []
+    for kind in ("plain", "ties", "weights", "clusters"):
+        for n in (200, 500, 1000):
+            for other in (
+                PROFILES[0],
+                *(
+                    as_good(PROFILES[0], *x, 20 if kind == "ties" else None)
+                    for x in ((0.02, 0.5), (0.03, 0.3))
+                ),
+            ):
+                shares = verdicts(PROFILES[0], other, n, runs, seed, kind)
+                lines.append([kind, str(n), other.name, *map(percent, shares)])
+    table(
+        "Equally good models: p < 5%, and no verdict (%)",
+        ["kind", "n", "other model", "rejected", "no verdict"],
+        lines,
+    )
+
+
 TABLES: dict[str, tuple[Callable[[int, int], None], float]] = {
     "aurc": (aurc_table, 1),
     "few": (few_table, 0.5),
@@ -302,6 +593,8 @@ TABLES: dict[str, tuple[Callable[[int, int], None], float]] = {
     "paired": (paired_table, 1),
     "errors": (error_table, 0.2),
     "band": (band_table, 0.1),
+    "width": (width_table, 0.2),
+    "hard": (hard_table, 0.2),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,14 +59,12 @@ def bars(progress: bool | None) -> Iterator[Bars]:
 
 
 def _display(progress: bool | None) -> Bars:
-    if progress is False:
+    if progress is False or (progress is None and not sys.stderr.isatty()):
         return Bars()
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    if progress is None and not console.is_terminal:
-        return Bars()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     display = Progress(*columns, console=console, transient=console.is_terminal)
     return Bars(display, 0.0 if progress else _PATIENCE)

@@ -10,7 +10,7 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._tables import frame
-from abstain.errors import MissingDependencyError
+from abstain.errors import needed
 from abstain.metrics.points import RiskCoverageCurve, risk_coverage_curve
 
 if TYPE_CHECKING:
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 __all__ = ["CurveLine", "IntervalDisplay", "RiskCoverageDisplay", "thinned"]
 
 
-# axes ---------------------------------------------------------------------------------------------
-#
-# The one place that asks matplotlib for axes.
+_POINTS = 201  # of a curve; more would not show
 
 
 def axes(ax: Any = None, *, height: float = 4.0, width: float = 6.4) -> Any:
     """`ax` itself, or the axes of a new figure of this size in inches."""
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise MissingDependencyError("Plotting", "matplotlib", "plot") from None
+    plt = needed("matplotlib.pyplot", "Plotting", "plot")
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
-
-
-# curves -------------------------------------------------------------------------------------------
-#
-# Risk-coverage curves as pictures: frozen numbers, `frame()`, `plot(ax)`.
-
-
-_POINTS = 201
 
 
 @dataclass(frozen=True)
 class CurveLine:
-    """One curve: selective risk at each coverage, from the most confident down."""
+    """One curve: selective risk at each coverage, from the most confident down.
+
+    Parameters
+    ----------
+    name : str
+        In the legend.
+    coverage, risk : tuple of float
+        The points.
+
+    Examples
+    --------
+    >>> CurveLine("mine", coverage=(0.5, 1.0), risk=(0.0, 0.25)).risk[-1]
+    0.25
+    """
 
     name: str
     coverage: tuple[float, ...]
@@ -53,20 +53,53 @@ class CurveLine:
 
 
 def thinned(name: str, coverage: np.ndarray, risk: np.ndarray, points: int = _POINTS) -> CurveLine:
-    """At most about `points` points of a curve, see `shown_points`."""
+    """At most about `points` points of a curve, evenly in coverage, the first and the last always among them.
+
+    Parameters
+    ----------
+    name : str
+        Of the line.
+    coverage, risk : array, shape (m,)
+        The curve, from the most confident down.
+    points : int
+        About how many to keep.
+
+    Returns
+    -------
+    CurveLine
+
+    Examples
+    --------
+    >>> thinned("mine", np.linspace(0.001, 1, 1000), np.linspace(0, 0.3, 1000), points=3).coverage
+    (0.001, 0.501, 1.0)
+    """
     keep = shown_points(coverage, points)
     return CurveLine(name, tuple(coverage[keep].tolist()), tuple(risk[keep].tolist()))
 
 
 def shown_points(coverage: np.ndarray, points: int = _POINTS) -> np.ndarray:
-    """Places of at most about `points` points, evenly in coverage, the first and the last always among them."""
+    """Where those points stand."""
     grid = np.linspace(coverage[0], coverage[-1], points)
     return np.unique(np.minimum(np.searchsorted(coverage, grid), len(coverage) - 1))
 
 
 @dataclass(frozen=True)
 class RiskCoverageDisplay:
-    """Curves to be drawn together; accept when the confidence is at least a threshold."""
+    """Curves to be drawn together; accept when the confidence is at least a threshold.
+
+    Parameters
+    ----------
+    lines : tuple of CurveLine
+        The curves.
+    label : str
+        Of the vertical axis.
+
+    Examples
+    --------
+    >>> display = RiskCoverageDisplay.from_predictions([0, 0, 1, 0], [0.9, 0.8, 0.2, 0.5], name="mine")
+    >>> display.frame("dict")["risk"]
+    [0.0, 0.0, 0.0, 0.25]
+    """
 
     lines: tuple[CurveLine, ...]
     label: str = "selective risk"
@@ -115,14 +148,29 @@ class RiskCoverageDisplay:
         return ax
 
 
-# intervals ----------------------------------------------------------------------------------------
-#
-# Estimates with their error bars, one below the other.
-
-
 @dataclass(frozen=True)
 class IntervalDisplay:
-    """Names with estimates and intervals; an interval may be absent (None)."""
+    """Estimates with their error bars, one below the other.
+
+    Parameters
+    ----------
+    names : tuple of str
+        One per estimate, the first on top.
+    estimates : tuple of float
+        The points.
+    low, high : tuple of float or None
+        Ends of the intervals; None where there is none.
+    label : str
+        Of the horizontal axis.
+    notes : tuple of str
+        Beside the names, or nothing.
+
+    Examples
+    --------
+    >>> bars = IntervalDisplay(("a", "b"), (0.1, 0.2), (0.05, None), (0.2, None), "AURC")
+    >>> bars.frame("dict")["high"]
+    [0.2, None]
+    """
 
     names: tuple[str, ...]
     estimates: tuple[float, ...]

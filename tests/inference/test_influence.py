@@ -10,7 +10,7 @@ import abstain
 from abstain.core import influence as core_influence
 from abstain.core import influence as of
 from abstain.core.influence import Options
-from abstain.core.rows import Blocks
+from abstain.core.rows import Blocks, rows_of
 from abstain.core.stretch import table_of_blocks, tables_of, totals_of
 from abstain.inference import influence, standard_error
 from abstain.inference.evidence import asked_for, evidence_of, evidence_spread
@@ -221,9 +221,8 @@ def test_weighted_rows_agree_with_samples_and_merge():
 def test_batches_of_rows_give_the_lines_of_each():
     rng = np.random.default_rng(0)
     g, l = rng.integers(0, 40, (3, 300)) / 40, rng.random((3, 300)) < 0.3
-    from abstain.core import areas
 
-    rows = areas.rows_of(l, g)
+    rows = rows_of(l, g)
     for metric in core_influence.METRICS:
         line = core_influence.of_rows(metric, rows)
         squares = of.second_moment(line, rows.m, rows.L, rows.L)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core.areas import leave_one_out_areas
-from abstain.core.bootstrap import Resampler
+from abstain.core.bootstrap import Resampler, leave_one_out_areas
 from abstain.inference import interval
 from abstain.inference.influence import gather
 from abstain.inference.resampling import replicate, resampler, statistic

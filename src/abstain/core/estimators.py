@@ -207,8 +207,10 @@ def _rank_weights(n: int, estimator: str) -> np.ndarray:
 def weight_of_rank(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
     """Weight of a rank, 1 for the least confident of n, without ties."""
     above = n - rank  # samples strictly more confident
-    if estimator in ("harmonic", "loo"):
-        return np.asarray(harmonic_difference(np, above, n - (estimator == "loo") + 0 * above))
+    if estimator == "harmonic":
+        return np.asarray(harmonic_difference(np, above, n + 0 * above))
+    if estimator == "loo":
+        return np.asarray(harmonic_difference(np, above, n - 1 + 0 * above))
     if estimator == "log":
         return np.asarray(-np.log((above + 1) / (n + 1)))
     return np.asarray(rank / n * (2 if estimator == "2sele" else 1))

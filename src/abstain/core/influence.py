@@ -14,18 +14,17 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array
-from abstain.core import areas, points
+from abstain.core import points
 from abstain.core.estimators import (
     all_lone,
     area,
-    area_terms,
     asymptotic_oracle,
     block_gain,
     harmonic_difference,
@@ -33,29 +32,29 @@ from abstain.core.estimators import (
     oracle_area,
     row_weights,
 )
-from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, ranking_of, rows_of_blocks
+from abstain.core.rows import CHUNK, Ranking, Rows, ranking_of
 from abstain.core.sorting import is_zero_one
 
 
-class Influence(NamedTuple):
+class Line(NamedTuple):
     """An estimate and, for each row, the influence `const + slope * loss` of a member of that row."""
 
     estimate: Array
     const: Array
     slope: Array
 
-    def scaled(self, by: Array) -> Influence:
+    def scaled(self, by: Array) -> Line:
         """Estimate and influences times a number."""
         column = np.asarray(by)[..., None]
-        return Influence(by * self.estimate, column * self.const, column * self.slope)
+        return Line(by * self.estimate, column * self.const, column * self.slope)
 
 
-def minus(a: Influence, b: Influence) -> Influence:
+def minus(a: Line, b: Line) -> Line:
     """Influence of a difference of two metrics of the same rows."""
-    return Influence(a.estimate - b.estimate, a.const - b.const, a.slope - b.slope)
+    return Line(a.estimate - b.estimate, a.const - b.const, a.slope - b.slope)
 
 
-def ratio(a: Influence, b: Influence, least: Array) -> Influence:
+def ratio(a: Line, b: Line, least: Array) -> Line:
     """Influence of the quotient a / b (delta method); value and influence 0 where `b` is at most `least`."""
     some = b.estimate > least
     unit = np.where(some, 1.0, 0.0) / np.where(some, b.estimate, 1.0)
@@ -63,31 +62,25 @@ def ratio(a: Influence, b: Influence, least: Array) -> Influence:
     return minus(a, b.scaled(value)).scaled(unit)._replace(estimate=value)
 
 
-def second_moment(influence: Influence, w2: Array, w2l: Array, w2ll: Array) -> Array:
+def second_moment(influence: Line, w2: Array, w2l: Array, w2ll: Array) -> Array:
     """Sum of (w IF)^2 from the rows' sums of w^2, w^2 l, w^2 l^2: at the row's mean loss, and around it."""
     mean = w2l / _some(w2)
     middle = influence.const + influence.slope * mean
     return np.sum(w2 * middle**2 + influence.slope**2 * np.maximum(w2ll - mean * w2l, 0.0), axis=-1)
 
 
-def zero_one_fourth_moment(influence: Influence, rows: Rows) -> Array:
-    """Sum of IF^4 over unweighted 0/1 losses."""
-    right, wrong = influence.const, influence.const + influence.slope
-    return np.sum((rows.m - rows.L) * right**4 + rows.L * wrong**4, axis=-1)
-
-
 # areas ------------------------------------------------------------------------------------------------------
 
 
-def of_area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Influence:
+def of_area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Line:
     """AURC by any estimator; "sele" is AUGRC."""
     slope = row_weights(rows, estimator, ties)
     at_or_below, own = _mass_terms(rows, estimator, ties)
     const = own if at_or_below is None else own + np.cumsum(at_or_below[..., ::-1], axis=-1)[..., ::-1]
-    return centred(rows, Influence(area(rows, estimator, ties), const, slope))
+    return centred(rows, Line(area(rows, estimator, ties), const, slope))
 
 
-def centred(rows: Rows, raw: Influence) -> Influence:
+def centred(rows: Rows, raw: Line) -> Line:
     """Take the mean off the derivatives: mass given to one sample is taken from all."""
     if rows.m.ndim == 1:  # no copies
         mean = (rows.m @ raw.const + rows.L @ raw.slope) / rows.W
@@ -156,15 +149,15 @@ def _some(mass: Array) -> Array:
 # simple means and 0/1 losses --------------------------------------------------------------------------------
 
 
-def of_risk(rows: Rows) -> Influence:
+def of_risk(rows: Rows) -> Line:
     """The mean loss: l - R."""
     risk = rows.S[..., -1:] / rows.W
-    return Influence(risk[..., 0], -risk + 0 * rows.m, np.ones_like(rows.m))
+    return Line(risk[..., 0], -risk + 0 * rows.m, np.ones_like(rows.m))
 
 
 def of_zero_one_oracle(
     rows: Rows, estimator: str, oracle: str = "empirical", known: float | None = None
-) -> Influence:
+) -> Line:
     """The oracle AURC of a 0/1 loss, a function of the risk alone: a straight line in the loss.
 
     Fractional weights are no counts. Their area must be `known`; its influence is that of the population's value,
@@ -183,10 +176,10 @@ def of_zero_one_oracle(
     right, wrong = best.const[..., :1], best.const[..., 1:] + best.slope[..., 1:]
     none, every = errors == 0, errors == rows.W  # with one kind only, no sample of the other carries mass
     right, wrong = np.where(every, 0.0, right), np.where(none, 0.0, wrong)
-    return Influence(best.estimate, right + 0 * rows.m, wrong - right + 0 * rows.m)
+    return Line(best.estimate, right + 0 * rows.m, wrong - right + 0 * rows.m)
 
 
-def of_auroc(rows: Rows) -> Influence:
+def of_auroc(rows: Rows) -> Line:
     """Failure AUROC, 0/1 losses: DeLong's placements of errors among the right ones, and the reverse."""
     errors = rows.S[..., -1:]
     right = rows.W - errors
@@ -196,10 +189,10 @@ def of_auroc(rows: Rows) -> Influence:
     of_error = (rows.N - rows.S - own_right / 2) / right  # share of right ones that beat it
     a = np.asarray(value)[..., None]
     const = rows.W / right * (of_right - a)
-    return Influence(value, const, rows.W / errors * (of_error - a) - const)
+    return Line(value, const, rows.W / errors * (of_error - a) - const)
 
 
-def raw_precision(rows: Rows, errors: Array, of_errors: bool) -> tuple[Influence, Array, Array]:
+def raw_precision(rows: Rows, errors: Array, of_errors: bool) -> tuple[Line, Array, Array]:
     r"""Derivatives of :math:`\sum_t p_t P_t / N_t`, the hits times the average precision of finding them.
 
     p are the hits of a row, P and N what is found and seen there. A member reads the rows that come after it in
@@ -215,127 +208,32 @@ def raw_precision(rows: Rows, errors: Array, of_errors: bool) -> tuple[Influence
     value, totals = np.sum(hits * precision, axis=-1), (np.sum(gain, axis=-1), np.sum(cost, axis=-1))
     if of_errors:
         later, cost = np.cumsum(gain, axis=-1), np.cumsum(cost, axis=-1)
-        return Influence(value, -cost, precision + later), *totals
+        return Line(value, -cost, precision + later), *totals
     later, cost = (np.cumsum(x[..., ::-1], axis=-1)[..., ::-1] for x in (gain, cost))
-    return Influence(value, precision + later - cost, -precision - later), *totals
+    return Line(value, precision + later - cost, -precision - later), *totals
 
 
-def of_precision(rows: Rows, of_errors: bool) -> Influence:
+def of_precision(rows: Rows, of_errors: bool) -> Line:
     """Average precision of a 0/1 loss."""
     errors = rows.S[..., -1:]
     raw = raw_precision(rows, errors, of_errors)[0]
     mass = errors if of_errors else rows.W - errors
     value, k = raw.estimate[..., None] / mass, rows.W / mass
     if of_errors:
-        return Influence(value[..., 0], k * raw.const, k * (raw.slope - value))
-    return Influence(value[..., 0], k * (raw.const - value), k * (raw.slope + value))
+        return Line(value[..., 0], k * raw.const, k * (raw.slope - value))
+    return Line(value[..., 0], k * (raw.const - value), k * (raw.slope + value))
 
 
-def of_half_mass_area(rows: Rows) -> Influence:
+def of_half_mass_area(rows: Rows) -> Line:
     """The area behind the prediction rejection ratio: a block comes in evenly."""
     return centred(rows, raw_half_mass_area(rows))
 
 
-def raw_half_mass_area(rows: Rows) -> Influence:
+def raw_half_mass_area(rows: Rows) -> Line:
     """Its derivatives before their mean is taken off; the rows may be a stretch of a longer table."""
     slope = (rows.W - rows.N + rows.m / 2) / rows.W
     const = (rows.S - rows.L / 2) / rows.W
-    return Influence(points.half_mass_area(rows), const, slope)
-
-
-# pieces -------------------------------------------------------------------------------------------
-#
-# Areas and their standard errors from stretches of the ranking handled apart.
-#
-# A stretch is a run of rows (blocks) with what is accepted above it known: its part of the area is a plain sum.
-# The influence of its members, `const + slope * loss`, reads the rows *below* it only through two sums, so each
-# stretch reports its moments with those two left open and `combined` puts them in:
-#
-#     sum w^2 (u + a + b l)^2 = sum w^2 (u^2 + 2 a u + 2 b u l + a^2 + 2 a b l + b^2 l^2),   u = const + slope *
-#     l
-
-
-class Piece(NamedTuple):
-    """One stretch: its part of `W * area`, what it hands to the rows above, and sums over its members."""
-
-    terms: float
-    mass: float
-    loss: float
-    const_up: float
-    slope_up: float
-    centre: float  # sum of w u
-    squares: np.ndarray  # sums of w^2 times u^2, u, u l, 1, l, l^2
-
-
-def piece_of(
-    rows: Rows, w2: np.ndarray, w2l: np.ndarray, w2ll: np.ndarray, estimator: str, ties: str = "threshold"
-) -> Piece:
-    """The sums of one stretch; `rows` hold N and S of the whole set, most confident first."""
-    slope = row_weights(rows, estimator, ties)
-    below, const = _mass_terms(rows, estimator, ties)
-    const_up = slope_up = 0.0
-    if below is not None:
-        const = const + np.cumsum(below[::-1])[::-1]
-        const_up = float(np.sum(below))
-    if ties == "threshold" and estimator in ("harmonic", "loo"):
-        slope_up = float(slope[0]) + _own_share(rows, estimator)
-    terms = float(np.sum(area_terms(rows, estimator, ties)))
-    return _piece(rows, (w2, w2l, w2ll), terms, const, slope)._replace(const_up=const_up, slope_up=slope_up)
-
-
-def half_mass_piece(rows: Rows, w2: np.ndarray, w2l: np.ndarray, w2ll: np.ndarray) -> Piece:
-    """The same for the area behind the rejection ratio and AUROC, whose influences read nothing from below."""
-    line = raw_half_mass_area(rows)
-    return _piece(rows, (w2, w2l, w2ll), float(line.estimate * rows.W[0]), line.const, line.slope)
-
-
-def _piece(
-    rows: Rows,
-    squares: tuple[np.ndarray, np.ndarray, np.ndarray],
-    terms: float,
-    const: np.ndarray,
-    slope: np.ndarray,
-) -> Piece:
-    w2, w2l, w2ll = squares
-    square = np.sum(const * const * w2 + 2 * const * slope * w2l + slope * slope * w2ll)
-    first = np.sum(const * w2 + slope * w2l)
-    mixed = np.sum(const * w2l + slope * w2ll)
-    sums = np.asarray([square, first, mixed, w2.sum(), w2l.sum(), w2ll.sum()])
-    centre = float(np.sum(rows.m * const + rows.L * slope))
-    return Piece(terms, float(rows.m.sum()), float(rows.L.sum()), 0.0, 0.0, centre, sums)
-
-
-def _own_share(rows: Rows, estimator: str) -> float:
-    """What leaving oneself out took off the slope of the top row; it is not taken off for the rows above."""
-    others = float(rows.N[0]) - 1
-    return 1 / others if estimator == "loo" and others > 0 else 0.0
-
-
-class Line(NamedTuple):
-    """Influences of the form `times * (area's influence) + const + slope * loss`: an area less its oracle."""
-
-    times: float = 1.0
-    const: float = 0.0
-    slope: float = 0.0
-
-
-def offsets(pieces: Sequence[Piece]) -> tuple[np.ndarray, np.ndarray]:
-    """What each stretch's members add to their own `const` and `slope`; the mean influence is taken off."""
-    a, b = (_from_below([getattr(p, name) for p in pieces]) for name in ("const_up", "slope_up"))
-    mass, loss = np.asarray([p.mass for p in pieces]), np.asarray([p.loss for p in pieces])
-    centre = np.sum([p.centre for p in pieces]) + np.sum(a * mass + b * loss)
-    return a - centre / mass.sum(), b
-
-
-def combined(pieces: Sequence[Piece], line: Line = Line()) -> tuple[float, float]:  # noqa: B008
-    """Area of all stretches, most confident first, and the standard error of the line."""
-    W = sum(p.mass for p in pieces)
-    k = line.times
-    a, b = offsets(pieces)
-    a, b = k * a + line.const, k * b + line.slope
-    uu, u, ul, w2, w2l, w2ll = np.stack([p.squares for p in pieces], axis=1)
-    total = np.sum(k * k * uu + 2 * k * (a * u + b * ul) + a * a * w2 + 2 * a * b * w2l + b * b * w2ll)
-    return float(np.sum([p.terms for p in pieces]) / W), float(np.sqrt(max(total, 0.0)) / W)
+    return Line(points.half_mass_area(rows), const, slope)
 
 
 def member_influences(
@@ -347,12 +245,6 @@ def member_influences(
     if below is not None:
         own = own + np.cumsum(below[::-1])[::-1]
     return np.asarray(own[row] + const + (own_slope[row] + slope) * loss)
-
-
-def _from_below(values: list[float]) -> np.ndarray:
-    """For each stretch the sum over those below it."""
-    x = np.asarray(values)
-    return np.asarray(np.cumsum(x[::-1])[::-1] - x)
 
 
 # spread -------------------------------------------------------------------------------------------
@@ -369,7 +261,7 @@ METRICS = (
     *("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc"),
     *("auroc", "prediction_rejection_ratio", "aupr_error", "aupr_success"),
 )
-Parts = dict[str, Callable[[], "Influence"]]
+Parts = dict[str, Callable[[], "Line"]]
 _BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read a second ranking, by loss
 _TINY = 1e-14
 
@@ -385,57 +277,12 @@ class Options(NamedTuple):
 DEFAULT = Options()
 
 
-class Moments(NamedTuple):
-    """Rows with the sums of w^2, w^2 l and w^2 l^2 in each."""
-
-    rows: Rows
-    w2: np.ndarray
-    w2l: np.ndarray
-    w2ll: np.ndarray
-    zero_one: bool
-
-
-class Spread(NamedTuple):
-    """An estimate, and sums of the squares and fourth powers of its influences (None where rows do not tell)."""
-
-    estimate: float
-    second: float
-    fourth: float | None
-
-
-def moments_of_blocks(blocks: Blocks) -> Moments:
-    """Moments of a mergeable table."""
-    w2, w2l, w2ll = (np.asarray(c)[::-1] for c in (blocks.w2, blocks.w2l, blocks.w2ll))
-    return Moments(rows_of_blocks(blocks.mass, blocks.loss_sum), w2, w2l, w2ll, blocks.zero_one)
-
-
-def moments_of_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Moments:
-    """Moments of numpy vectors, by the fastest road that is exact."""
-    if weight is not None:
-        return moments_of_blocks(Blocks.from_samples(loss, confidence, weight))
-    rows = areas.rows_of(loss, confidence)
-    if is_zero_one(loss):  # l^2 = l
-        return Moments(rows, rows.m, rows.L, rows.L, True)
-    if len(rows.m) == len(loss):  # no ties: a row is a sample
-        return Moments(rows, rows.m, rows.L, rows.L * rows.L, False)
-    return moments_of_blocks(Blocks.from_samples(loss, confidence))
-
-
 def has_row_form(metric: str, zero_one: bool) -> bool:
     """Is the influence a straight line in the loss within each row? (Else every sample is needed.)"""
     return zero_one or metric not in _BY_LOSS
 
 
-def of_moments(metric: str, moments: Moments, options: Options = DEFAULT) -> Spread:
-    """Estimate and sums of influences from rows; see `has_row_form`."""
-    line = of_rows(metric, moments.rows, options)
-    second = float(second_moment(line, moments.w2, moments.w2l, moments.w2ll))
-    single = moments.zero_one and np.array_equal(moments.w2, moments.rows.m)
-    fourth = float(zero_one_fourth_moment(line, moments.rows)) if single else None
-    return Spread(float(line.estimate), second, fourth)
-
-
-def of_rows(metric: str, rows: Rows, options: Options = DEFAULT, known: float | None = None) -> Influence:
+def of_rows(metric: str, rows: Rows, options: Options = DEFAULT, known: float | None = None) -> Line:
     """Influence as a line in the loss for each row; batches allowed. Oracles: 0/1 losses only."""
     if metric == "prediction_rejection_ratio":  # 0/1 loss: 2 AUROC - 1
         errors = rows.S[..., -1:]
@@ -444,7 +291,7 @@ def of_rows(metric: str, rows: Rows, options: Options = DEFAULT, known: float | 
             twice = of_auroc(rows).scaled(2.0)
         # one kind only: nothing to gain, by convention 0
         estimate = np.where(both[..., 0], twice.estimate - 1, 0.0)
-        return Influence(estimate, np.where(both, twice.const, 0.0), np.where(both, twice.slope, 0.0))
+        return Line(estimate, np.where(both, twice.const, 0.0), np.where(both, twice.slope, 0.0))
     return _combine(metric, _parts_of_rows(rows, options, known))
 
 
@@ -500,7 +347,7 @@ def values(
         risk = ranked.rows.S[-1] / ranked.rows.W[0]
         parts = {
             "area": lambda: ranked.area(options.estimator, options.ties),
-            "risk": lambda: Influence(risk, loss, np.zeros(1)),  # its mean is taken off piece by piece
+            "risk": lambda: Line(risk, loss, np.zeros(1)),  # its mean is taken off piece by piece
             "augrc": lambda: ranked.area("sele", options.ties),
             "oracle": lambda: best.area(options.estimator, ties),
             "half": lambda: ranked.half(),
@@ -515,22 +362,22 @@ def values(
     return Values(float(line.estimate), line.const, rank_weight, times)
 
 
-def _combine_in_pieces(metric: str, parts: Parts, n: int) -> Influence:
+def _combine_in_pieces(metric: str, parts: Parts, n: int) -> Line:
     """`_combine` of influences held as one constant per sample, a cacheful at a time."""
     own, estimate = np.empty(n), np.nan
     for a in range(0, n, CHUNK):
 
-        def piece(name: str, a: int = a) -> Influence:
+        def piece(name: str, a: int = a) -> Line:
             line = parts[name]()
             const = line.const[a : a + CHUNK]
-            return Influence(line.estimate, const - line.estimate if name == "risk" else const, line.slope)
+            return Line(line.estimate, const - line.estimate if name == "risk" else const, line.slope)
 
         line = _combine(metric, {name: partial(piece, name) for name in parts})
         own[a : a + CHUNK], estimate = line.const, line.estimate
-    return Influence(estimate, own, np.zeros(1))
+    return Line(estimate, own, np.zeros(1))
 
 
-def _combine(metric: str, part: Parts) -> Influence:
+def _combine(metric: str, part: Parts) -> Line:
     """Each metric from its parts."""
     if metric in ("risk", "auroc", "augrc", "aupr_error", "aupr_success"):
         return part[metric]()
@@ -583,10 +430,10 @@ class Ranked:
         """What each ranked sample reads at its row."""
         return by_row if self.place is None else by_row[self.place]
 
-    def spread_out(self, line: Influence) -> Influence:
+    def spread_out(self, line: Line) -> Line:
         """One influence per sample, in the order given, held as constants."""
         own = self.given(self.of_members(line.const) + self.of_members(line.slope) * self.loss)
-        return Influence(line.estimate, own, np.zeros(1))
+        return Line(line.estimate, own, np.zeros(1))
 
     def given(self, values: np.ndarray) -> np.ndarray:
         """Values of ranked samples in the order given."""
@@ -596,16 +443,16 @@ class Ranked:
         back[self.ranking.order] = values
         return back
 
-    def area(self, estimator: str, ties: str) -> Influence:
+    def area(self, estimator: str, ties: str) -> Line:
         """An area with the influence of each sample, in the order given."""
-        found: Influence = self.once(
+        found: Line = self.once(
             ("area", estimator, ties), lambda: self.spread_out(of_area(self.rows, estimator, ties))
         )
         return found
 
-    def half(self) -> Influence:
+    def half(self) -> Line:
         """The area behind the rejection ratio, likewise."""
-        found: Influence = self.once("half", lambda: self.spread_out(of_half_mass_area(self.rows)))
+        found: Line = self.once("half", lambda: self.spread_out(of_half_mass_area(self.rows)))
         return found
 
     def weights(self, estimator: str | None, ties: str) -> np.ndarray:
@@ -626,16 +473,16 @@ class Reordered(Ranked):
     def __init__(self, ranked: Ranked, order: np.ndarray) -> None:
         self._ranked, self._order, self._known = ranked, order, {}
 
-    def area(self, estimator: str, ties: str) -> Influence:
+    def area(self, estimator: str, ties: str) -> Line:
         """As of the ranking itself."""
         return self._moved(self._ranked.area(estimator, ties))
 
-    def half(self) -> Influence:
+    def half(self) -> Line:
         """As of the ranking itself."""
         return self._moved(self._ranked.half())
 
-    def _moved(self, line: Influence) -> Influence:
-        found: Influence = self.once(id(line), lambda: line._replace(const=line.const[self._order]))
+    def _moved(self, line: Line) -> Line:
+        found: Line = self.once(id(line), lambda: line._replace(const=line.const[self._order]))
         return found
 
 

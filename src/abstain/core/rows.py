@@ -122,9 +122,27 @@ COLUMNS = ("mass", "loss_sum", "w2", "w2l", "w2ll", "count", "graded")
 class Blocks:
     """Distinct confidences, ascending, each with the sums over its members (weights w, losses l).
 
-    mass = sum w, loss_sum = sum w l, w2 = sum w^2, w2l = sum w^2 l, w2ll = sum w^2 l^2, fourths = sums of w^4 l^j
-    (j = 0 ... 4, one row each), count = members, graded = members whose loss is neither 0 nor 1 (low moments cannot
-    tell: .5, .5, .5, 1.5 have those of a 0/1 loss).
+    Attributes
+    ----------
+    confidence : ndarray, shape (k,)
+        Rising, each once.
+    mass, loss_sum : ndarray, shape (k,)
+        Sums of w and of w l.
+    w2, w2l, w2ll : ndarray, shape (k,)
+        Sums of w^2, w^2 l and w^2 l^2.
+    fourths : ndarray, shape (5, k)
+        Sums of w^4 l^j, j = 0 ... 4.
+    count : ndarray of int, shape (k,)
+        Members.
+    graded : ndarray of int, shape (k,)
+        Members whose loss is neither 0 nor 1 (low moments cannot tell: .5, .5, .5, 1.5 have those of a 0/1 loss).
+
+    Examples
+    --------
+    >>> left = Blocks.from_samples(np.asarray([0, 1]), np.asarray([0.9, 0.5]))
+    >>> both = left.merge(Blocks.from_samples(np.asarray([1]), np.asarray([0.9])))
+    >>> both.confidence.tolist(), both.mass.tolist(), both.loss_sum.tolist()
+    ([0.5, 0.9], [1.0, 2.0], [1.0, 1.0])
     """
 
     confidence: np.ndarray
@@ -159,15 +177,16 @@ class Blocks:
 
         if weight is None:
             fourths = powers(np.ones_like(l), 4)
-            head = (*fourths[:2], *fourths[:3])
+            head = [*fourths[:2], *fourths[:3]]
         else:
             w = weight[order].astype(np.float64)
             w2 = w * w
             fourths = powers(w2 * w2, 4)
-            head = (*powers(w, 1), *powers(w2, 2))
+            head = [*powers(w, 1), *powers(w2, 2)]
         count = np.diff(np.append(starts, len(ranked)))
         graded = np.add.reduceat(((l != 0) & (l != 1)).astype(np.int64), starts)
-        return cls(ranked[starts], *head, np.stack(fourths), count, graded)
+        m, L, w2, w2l, w2ll = head
+        return cls(ranked[starts], m, L, w2, w2l, w2ll, np.stack(fourths), count, graded)
 
     def merge(self, *others: Blocks) -> Blocks:
         """The table of all samples together; any order of merging gives the same rows (sums up to rounding)."""

@@ -30,7 +30,7 @@ from abstain.core.rows import Blocks, Ranking, Rows, ranking_of, row_pieces, row
 from abstain.core.sorting import is_zero_one
 
 _ROUNDING = 1e-12  # a sum of powers this small beside its terms is none: nothing varies
-_SIZE = 1 << 15  # samples at a time: their columns stay in cache
+_SIZE = 1 << 14  # samples at a time: their columns stay in cache
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
 _EXPONENTS = {p: np.asarray(triples).T for p, triples in _TRIPLES.items()}
 _BINOMIAL = {p: np.asarray([math.comb(p, i) for i in range(p + 1)]) for p in (1, 2, 4)}
@@ -97,8 +97,9 @@ def _sums_of_rows(
     if w is None:
         fourths = powers(np.ones_like(l), 4)
         return fourths[0], fourths[1], fourths[:3], fourths
-    (m, L), square = powers(w, 1), w * w
-    return m, L, powers(square, 2), powers(square * square, 4)
+    square = w * w
+    mass, loss = powers(w, 1)
+    return mass, loss, powers(square, 2), powers(square * square, 4)
 
 
 def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Totals:
@@ -117,8 +118,8 @@ def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: boo
             x = x * l
             sums[-1].append(float(np.sum(x)))
     whole = weight is None or bool(np.all(w == np.floor(w)))
-    (W, S), squares, fourths = (tuple(x) for x in sums)
-    return Totals(n, W, S, squares, fourths, zero_one, bool(l.min() < 0), whole)
+    (W, S), squares, fourths = sums
+    return Totals(n, W, S, tuple(squares), tuple(fourths), zero_one, bool(l.min() < 0), whole)
 
 
 def table_of_blocks(blocks: Blocks) -> Table:
@@ -225,8 +226,7 @@ def _powers(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.nda
     if all(x is sums[1] for x in sums[2:]):  # 0/1 losses: u is const or const + slope
         right, wrong = _means(sums[0] - sums[1], const, p), _means(sums[1], const + slope, p)
         return np.asarray([wrong[i] + (0.0 if j else right[i]) for i, j, _ in _TRIPLES[p]])
-    table = list(sums)
-    found: dict[tuple[int, int], float] = {}
+    table, found = list(sums), dict[tuple[int, int], float]()
     for i in range(p + 1):
         found |= {(i, j): float(np.sum(x)) for j, x in enumerate(table)}
         table = [const * x + slope * y for x, y in pairwise(table)]  # one u more, one l less

@@ -145,7 +145,7 @@ class Engine:
             metrics=wanted,
             level=level,
             curves=curves,
-            from_samples=lambda key, metric: found[key].from_samples(metric),
+            from_samples=lambda key, metric: found[key].measured(metric),
         )
         return replace(table, entries=tuple(_with_reason(entry, found) for entry in table.entries))
 

@@ -339,7 +339,7 @@ class Answer(NamedTuple):
         found = self.evidence[self.ask.kind(metric)]
         return evidence.estimate(metric.name, found, level=self.ask.level, **dict(metric.options))
 
-    def from_samples(self, metric: Metric) -> Interval | None:
+    def measured(self, metric: Metric) -> Interval | None:
         """What sums over rows alone do not tell: points, and the value of oracles of losses other than 0/1."""
         if metric.name in BY_LOSS and not self.total.zero_one:
             value = self.value(metric)

@@ -423,9 +423,10 @@ def batch_of(spot: Spot, table: Any, fields: Fields) -> Batch:
         return as_numpy(spot, field, table.column(field))
 
     if fields.logits:
-        labels, logits = column(fields.labels), logits_of(spot, table, fields.logits)
+        labels = column(fields.labels)
         confidence, loss = np.empty(0), np.empty(0, dtype=bool)
         if len(labels):
+            logits = logits_of(spot, table, fields.logits)
             confidence = np.asarray(scores.by_name(fields.confidence)(logits))
             loss = np.asarray(losses.by_name(fields.loss)(logits, labels))
     else:

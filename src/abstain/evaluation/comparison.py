@@ -91,11 +91,17 @@ def compare(
         without `labels`, each contestant's own losses and confidences.
     labels : array, optional
         Class indices of the same samples for all; with `paired=False` a dict of labels by name.
+    probs : bool
+        Are the models' arrays probabilities?
     scores : name(s) or function(s)
         Several, with several models, compare every combination, "model / score".
     loss, metric : str
         The metric must have an influence function: aurc ("aurc:loo"), augrc, e_aurc, naurc, auroc, risk,
         prediction_rejection_ratio.
+    level : float
+        Of intervals and tests.
+    sample_weight : array, optional
+        The mass of each sample.
     clusters : array, optional
         One label per sample: samples of one cluster are not independent.
     abstained : bool array, or dict of them by model, optional

@@ -42,15 +42,22 @@ def expected_aurc(
 
     Parameters
     ----------
-    probs : array, shape (M, n, K)
-        Probabilities, members first; or `logits=` of that shape.
+    probs, logits : array, shape (M, n, K)
+        One of them, members first.
     labels : array, shape (n,)
+        Class indices.
     loss : name or function, or array of shape (M, n)
-        With `confidence` of shape (M, n) the members' own losses; no probabilities are needed then.
+        With `confidence` the members' own losses; no probabilities are needed then.
+    confidence : array, shape (M, n), optional
+        The members' own confidences.
     averaged : (loss, confidence), optional
         Of the averaged predictor, where the members come as losses and confidences.
+    score : name or function
+        The confidence computed from probabilities or logits.
     metric : str
         Any with an influence function: "aurc", "aurc:loo", "augrc", "naurc" ...
+    level : float
+        Of the intervals.
 
     Returns
     -------

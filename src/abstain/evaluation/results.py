@@ -19,7 +19,34 @@ _FIELDS = ("estimate", "standard_error", "low", "high")  # of everything here th
 
 @dataclass(frozen=True)
 class Entry:
-    """One number of the table. Without an `estimate` (or without an interval) `reason` says why."""
+    """One number of the table.
+
+    Parameters
+    ----------
+    score, loss, metric : str
+        Its place in the table.
+    label : str
+        The metric as people write it.
+    lower_is_better : bool
+        Which way is better.
+    estimate : float or None
+        None where it is undefined.
+    standard_error, low, high : float or None
+        Its error bar; None where there is none.
+    method : str or None
+        How the interval was made.
+    n : int
+        Samples that it is about.
+    group : any
+        The group that it is about; None for all samples.
+    reason : str or None
+        Why there is no estimate, or no interval.
+
+    Examples
+    --------
+    >>> Entry("max_softmax", "zero_one", "aurc", "AURC", True, 0.1, 0.02, 0.07, 0.14).cell
+    '0.1 [0.07, 0.14]'
+    """
 
     score: str
     loss: str
@@ -49,7 +76,22 @@ class Entry:
 
 @dataclass(frozen=True)
 class TopTies:
-    """How many samples share the largest confidence of a score, and of how many."""
+    """How many samples share the largest confidence of a score.
+
+    Parameters
+    ----------
+    score : str
+        The score.
+    tied : int
+        How many tie at its top.
+    n : int
+        Of how many.
+
+    Examples
+    --------
+    >>> TopTies("max_softmax", tied=250, n=1000)
+    TopTies(score='max_softmax', tied=250, n=1000)
+    """
 
     score: str
     tied: int
@@ -60,7 +102,31 @@ class TopTies:
 class Evaluation(_tables.Stored):
     """What `evaluate` answers with: every score x loss x metric, each with its interval or the reason it has none.
 
-    `abstained` is the share never accepted; `notes` are sentences a reader should see.
+    Parameters
+    ----------
+    entries : tuple of Entry
+        The numbers.
+    curves : tuple of (score, loss, CurveLine)
+        Risk-coverage curves to be drawn.
+    n : int
+        Number of samples.
+    level : float
+        Of the intervals.
+    abstained : float
+        Share of samples never accepted.
+    top_ties : tuple of TopTies
+        Per score, where samples tie at its top.
+    notes : tuple of str
+        Sentences that a reader should see.
+
+    Examples
+    --------
+    >>> import abstain
+    >>> table = abstain.evaluate(loss=[0, 0, 1, 0], confidence=[0.9, 0.8, 0.2, 0.5], metrics=["aurc", "risk"])
+    >>> table["confidence", "loss", "risk"].estimate, table.best("aurc").estimate
+    (0.25, 0.0625)
+    >>> table.frame("dict")["metric"]
+    ['aurc', 'risk']
     """
 
     _noun: ClassVar[str] = "an evaluation"
@@ -261,9 +327,27 @@ _SENTENCES = 8  # more than these the repr only counts
 
 @dataclass(frozen=True)
 class Contestant:
-    """One model or score. Its true rank lies in rank_low ... rank_high as far as the tests can tell.
+    """One model or score of a comparison.
 
-    Contestants that share a letter of `group` cannot be told apart.
+    Parameters
+    ----------
+    name : str
+        The model or score.
+    estimate, standard_error : float
+        The metric and its error.
+    low, high : float or None
+        Its interval.
+    n : int
+        Number of samples.
+    rank_low, rank_high : int
+        Between which its true rank lies, as far as the tests can tell.
+    group : str
+        Letters; those that share one cannot be told apart.
+
+    Examples
+    --------
+    >>> Contestant("a", 0.1, 0.01, 0.08, 0.12, 500, rank_low=1, rank_high=2, group="a").rank_high
+    2
     """
 
     name: str
@@ -279,7 +363,30 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Pair:
-    """`a` minus `b`. `samples_needed`: about how many would tell them apart with chance 80%; None if they differ."""
+    """One contestant minus another.
+
+    Parameters
+    ----------
+    a, b : str
+        Their names.
+    difference, standard_error : float
+        The metric of `a` minus that of `b`, and its error.
+    low, high : float
+        The interval of the difference.
+    p_value, p_adjusted : float
+        Two-sided; alone, and corrected after Holm for the number of pairs.
+    different : bool
+        Can they be told apart?
+    samples_needed : int or None
+        About how many would tell them apart with chance 80%; None if they differ.
+    note : str
+        Why there is no verdict, where there is none.
+
+    Examples
+    --------
+    >>> Pair("a", "b", -0.02, 0.005, -0.03, -0.01, 6e-5, 6e-5, True, None).different
+    True
+    """
 
     a: str
     b: str
@@ -291,7 +398,7 @@ class Pair:
     p_adjusted: float
     different: bool
     samples_needed: int | None
-    note: str = ""  # why there is no verdict, where there is none
+    note: str = ""
 
     def __repr__(self) -> str:
         if self.note:
@@ -312,7 +419,30 @@ class Pair:
 class Comparison(_tables.Stored):
     """What `compare` answers with: contestants, best first, and all pairs.
 
-    P-values are two-sided and corrected after Holm.
+    Parameters
+    ----------
+    contestants : tuple of Contestant
+        Best first.
+    pairs : tuple of Pair
+        All of them; p-values are two-sided and corrected after Holm.
+    metric, label, loss : str
+        What they are ranked by.
+    lower_is_better : bool
+        Which way is better.
+    level : float
+        Of intervals and tests.
+    n : int
+        Number of samples.
+    paired : bool
+        Are they the same samples?
+
+    Examples
+    --------
+    >>> import abstain
+    >>> loss, sure = [0, 0, 1, 0, 1, 0, 0, 1], [8, 7, 3, 6, 2, 5, 4, 1]
+    >>> found = abstain.compare({"good": (loss, sure), "bad": (loss, sure[::-1])})
+    >>> found.names, len(found.pairs)
+    (('good', 'bad'), 1)
     """
 
     _noun: ClassVar[str] = "a comparison"
@@ -430,9 +560,34 @@ def _span(c: Contestant) -> str:
 class ExpectedAURC(_tables.Stored):
     """The mean over members, and what averaging their predictions gains.
 
-    `mean` carries both errors: `error_members` (other members could have been drawn) and `error_data` (other
-    samples could have been). `averaged` and `gain` (mean less averaged, positive when ensembling helps) carry the
-    error over data, for these members.
+    Parameters
+    ----------
+    metric, label, loss : str
+        What is measured.
+    level : float
+        Of the intervals.
+    n : int
+        Number of samples.
+    members : tuple of float
+        The metric of each member.
+    mean : Interval
+        Their mean; it carries both errors.
+    error_members, error_data : float
+        Other members could have been drawn, and other samples.
+    averaged, gain : Interval or None
+        The averaged predictor, and the mean less it (positive when ensembling helps), with the error over data for
+        these members.
+    curves : tuple of CurveLine
+        To be drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import abstain
+    >>> logits = np.random.default_rng(0).normal(size=(3, 50, 4))  # three members
+    >>> found = abstain.expected_aurc(logits=logits, labels=np.arange(50) % 4)
+    >>> len(found.members), bool(min(found.members) < found.mean.estimate < max(found.members))
+    (3, True)
     """
 
     _noun: ClassVar[str] = "an expected area"

@@ -42,6 +42,27 @@ def paired_difference(
     value in the population", by Student's t with the degrees of freedom of e. With fewer than ten effective errors
     on either side there is no verdict: the p-value is 1 and `note` says why.
 
+    Parameters
+    ----------
+    loss_a, confidence_a, loss_b, confidence_b : array, shape (n,)
+        Of each model; higher confidence = surer.
+    metric : str or the function of that name
+        One that has an influence function, see `influence`.
+    level : float
+        Of the interval.
+    clusters, strata, sample_weight : array, optional
+        As in `interval`; one for both models, since the samples are the same.
+    abstained_a, abstained_b : array of bool, optional
+        Samples that a model never accepts.
+    **options
+        The metric's own: `estimator`, `ties`, `oracle`.
+
+    Returns
+    -------
+    Difference
+
+    Examples
+    --------
     >>> loss, sure = [0, 0, 1, 0, 1, 1], [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
     >>> paired_difference(loss, sure, loss, sure).p_value
     1.0
@@ -77,6 +98,27 @@ def unpaired_difference(
 ) -> Difference:
     """Metric of A minus metric of B on two *independent* test sets; see `paired_difference`.
 
+    Parameters
+    ----------
+    loss_a, confidence_a, loss_b, confidence_b : array, one length per model
+        Of each model; higher confidence = surer.
+    metric : str or the function of that name
+        One that has an influence function, see `influence`.
+    level : float
+        Of the interval.
+    clusters_a, clusters_b, sample_weight_a, sample_weight_b : array, optional
+        As in `interval`, of each model.
+    abstained_a, abstained_b : array of bool, optional
+        Samples that a model never accepts.
+    **options
+        The metric's own: `estimator`, `ties`, `oracle`.
+
+    Returns
+    -------
+    Difference
+
+    Examples
+    --------
     >>> unpaired_difference([0, 1, 0], [3, 2, 1], [0, 1, 0], [3, 2, 1]).difference
     0.0
     """
@@ -91,10 +133,10 @@ def _difference(a: Units, b: Units, level: float, n: int, paired: bool) -> Diffe
     sides = [side_of(units) for units in (a, b)]
     one, other = np.asarray([0]), np.asarray([1])
     scale = scale_of(a.metric, a.zero_one and b.zero_one, bool((a.loss < 0).any() or (b.loss < 0).any()))
-    gap, error, low, high, p, notes = (x[0] for x in compared(sides, one, other, scale, level, paired))
-    numbers = (float(x) for x in (gap, error, low, high, p))
+    *numbers, note = (x[0] for x in compared(sides, one, other, scale, level, paired))
+    gap, error, low, high, p = map(float, numbers)
     values = sides[0].estimate, sides[1].estimate
-    return Difference(a.metric, *numbers, level, n, *values, paired, notes)
+    return Difference(a.metric, gap, error, low, high, p, level, n, *values, paired, note)
 
 
 class Side(NamedTuple):

@@ -10,9 +10,8 @@ import numpy as np
 
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative
-from abstain.core import areas
 from abstain.core import influence as core_influence
-from abstain.core.estimators import ESTIMATORS, TIES, area, needs_whole_weights, oracle_area
+from abstain.core.estimators import ESTIMATORS, TIES, area, area_of_samples, needs_whole_weights, oracle_area
 from abstain.core.influence import METRICS, Options, has_row_form
 from abstain.core.rows import CHUNK, ranking_of
 from abstain.core.sorting import is_zero_one
@@ -150,10 +149,8 @@ def check_options(function: str, metric: str, options: dict[str, Any]) -> dict[s
     for needed in ("coverage", "risk"):
         if needed in takes and needed not in options:
             raise InputError(f"{function}: {metric} needs `{needed}=`, got none.")
-    numbers = {k: check_fraction(function, k, options[k]) for k in ("coverage", "tpr") if k in options}
-    if "risk" in options:
-        numbers["risk"] = check_nonnegative(function, "risk", options["risk"])
-    return options | numbers
+    checks = {"coverage": check_fraction, "tpr": check_fraction, "risk": check_nonnegative}
+    return options | {k: check(function, k, options[k]) for k, check in checks.items() if k in options}
 
 
 def _check_kind(
@@ -203,10 +200,27 @@ def influence(
 
     .. math:: T(\hat F) - T(F) \approx \frac1n \sum_i \mathrm{IF}_i, \qquad \sum_i w_i\,\mathrm{IF}_i = 0
 
-    Metrics: aurc, augrc, risk, oracle_aurc, e_aurc, naurc, auroc, prediction_rejection_ratio, with their own
-    options (`estimator`, `ties`, `oracle`). Abstained samples have influence 0, except on AUGRC, whose loss
-    is per sample of the whole set.
+    Parameters
+    ----------
+    metric : str or the function of that name
+        aurc, augrc, risk, oracle_aurc, e_aurc, naurc, auroc or prediction_rejection_ratio.
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+    sample_weight : array, optional
+        The mass of each sample.
+    abstained : array of bool, optional
+        Samples that are never accepted: their influence is 0, except on AUGRC, whose loss is per sample of the
+        whole set.
+    **options
+        The metric's own: `estimator`, `ties`, `oracle`.
 
+    Returns
+    -------
+    Influences
+        Samples of equal confidence stand and fall together: each is told what its block does.
+
+    Examples
+    --------
     >>> influence("risk", [0, 0, 1, 1], [0.9, 0.8, 0.7, 0.6]).values.tolist()
     [-0.5, -0.5, 0.5, 0.5]
     """
@@ -233,6 +247,23 @@ def standard_error(
     Without `clusters` every sample (a weighted row counts as one) is its own. With C clusters the square is
     multiplied by C / (C - 1).
 
+    Parameters
+    ----------
+    metric : str or the function of that name
+        One that has an influence function, see `influence`.
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+    sample_weight, abstained, clusters : array, optional
+        As in `interval`.
+    **options
+        The metric's own: `estimator`, `ties`, `oracle`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> round(standard_error("risk", [0, 0, 1, 1], [0.9, 0.8, 0.7, 0.6]), 3)  # sqrt(0.25 / 4)
     0.25
     """
@@ -335,7 +366,7 @@ def leave_one_out(units: Units) -> float | None:
         return None
     if units.ranked is not None:
         return float(area(units.ranked.rows, "loo", units.area.ties))
-    return float(areas.area(units.loss, units.confidence, None, "loo", units.area.ties))
+    return float(area_of_samples(units.loss, units.confidence, None, "loo", units.area.ties))
 
 
 def needs_influence(function: str, metric: str) -> None:

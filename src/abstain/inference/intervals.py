@@ -15,7 +15,7 @@ from abstain.core.estimators import Estimator, Ties
 from abstain.core.rows import Blocks
 from abstain.core.sorting import order_of
 from abstain.core.stretch import table_of_blocks, totals_of
-from abstain.errors import InputError, ShapeError
+from abstain.errors import InputError
 from abstain.inference import resampling
 from abstain.inference.evidence import POINTS, Evidence, asked_for, estimate, evidence_of
 from abstain.inference.influence import (
@@ -35,6 +35,7 @@ from abstain.inference.limits import Facts, Spread, interval_of, mean_spread, sc
 from abstain.inference.resampling import jackknife
 from abstain.inference.results import GroupedIntervals, Interval
 from abstain.metrics.areas import Oracle
+from abstain.metrics.groups import group_codes
 
 METHODS = ("log", "logit", "normal", "bootstrap", "bca", "jackknife")
 Method = Literal["log", "logit", "normal", "bootstrap", "bca", "jackknife"]
@@ -107,14 +108,21 @@ def interval(
     Parameters
     ----------
     metric : str or the function of that name
-        aurc, augrc, risk, oracle_aurc, e_aurc, naurc, auroc, prediction_rejection_ratio by influence
-        function; risk_at_coverage (`coverage=`), coverage_at_risk (`risk=`), aupr_error, aupr_success,
-        fpr_at_tpr by bootstrap.
+        aurc, augrc, risk, oracle_aurc, e_aurc, naurc, auroc, prediction_rejection_ratio, aupr_error, aupr_success,
+        fpr_at_tpr (`tpr=`), risk_at_coverage (`coverage=`), coverage_at_risk (`risk=`).
+    loss, confidence : array, shape (n,)
+        Of each sample; higher confidence = surer.
+    level : float
+        With what probability such an interval holds the truth.
     method : {"log", "logit", "normal", "bootstrap", "bca", "jackknife"}, optional
         The scale on which the interval is symmetric, or how to resample. By default "log" for areas of
         non-negative losses, "logit" for AUROC, PRR and 0/1 risk, "normal" otherwise, "bootstrap" where there
         is no influence function. The log interval of AURC is centred at the leave-one-out estimate, whatever
         estimator is asked for.
+    sample_weight : array, optional
+        The mass of each sample.
+    abstained : array of bool, optional
+        Samples that are never accepted.
     clusters : array, optional
         One label per sample (patient, document): samples of one cluster are not independent.
     strata : array, optional
@@ -127,6 +135,11 @@ def interval(
         Of the bootstrap: how many, the seed or Generator, and whether to show a bar (by default when long).
     **options
         The metric's own: `estimator`, `ties`, `oracle`, `coverage`, `risk`, `tpr`.
+
+    Returns
+    -------
+    Interval
+        Or `GroupedIntervals` where there are groups.
 
     Notes
     -----
@@ -243,18 +256,14 @@ def _at_cut(units: Units, value: float) -> np.ndarray:
 def _by_group(
     metric: Any, loss: Array, confidence: Array, groups: Array, columns: dict[str, Any], rest: dict[str, Any]
 ) -> GroupedIntervals:
-    labels = np.asarray(to_host(groups))
     loss, confidence = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
-    if labels.ndim != 1 or labels.shape != loss.shape:
-        raise ShapeError(
-            f"interval: `groups` must have one label per sample, got {labels.shape} for {loss.shape}."
-        )
+    labels, of = group_codes("interval", groups, loss.shape)
     columns = {k: None if v is None else np.asarray(to_host(v)) for k, v in columns.items()}
     found, masks = {}, []
-    for label in np.unique(labels):
-        mask = labels == label
-        part = {k: None if v is None else v[mask] for k, v in columns.items()}
-        found[label.item()] = interval(metric, loss[mask], confidence[mask], **part, **rest)
+    for code, label in enumerate(labels):
+        mask = of == code
+        part: dict[str, Any] = {k: None if v is None else v[mask] for k, v in columns.items()}
+        found[label] = interval(metric, loss[mask], confidence[mask], **part, **rest)
         masks.append(mask)
     parts = list(found.values())
     name, method = parts[0].metric, rest["method"]
@@ -304,22 +313,22 @@ def _macro(
             alone = units._replace(clusters=None)
             pulls[mask] = pulls_of(values.influence, alone)
             reach[mask] = pulls_of(values.weight * spread_over(units, units.loss), alone, False)
-    spreads, known = zip(*every)
-    found = mean_spread(spreads)
-    units = sum(f.units for f in known)
+    known = [facts for _, facts in every]
+    found = mean_spread([spread for spread, _ in every])
+    count = sum(f.units for f in known)
     if clusters is not None:
         v, z = np.bincount(clusters, pulls) / G, np.bincount(clusters, reach) / G
-        units = len(v)
-        squares = np.square(v) * units / (units - 1)
+        count = len(v)
+        squares = np.square(v) * count / (count - 1)
         second, more = float(squares.sum()), found.second_up - found.second
-        excess = float(squares @ squares) - second**2 / units
+        excess = float(squares @ squares) - second**2 / count
         grown = {"second_up": second + more, "excess_up": excess + found.excess_up - found.excess}
         found = found._replace(
             second=second, excess=excess, reach=float(z.sum()), reach2=float(z @ z), **grown
         )
     facts = known[0]._replace(
         n=len(loss),
-        units=units,
+        units=count,
         zero_one=all(f.zero_one for f in known),
         negative=any(f.negative for f in known),
         risk=float(np.mean([f.risk for f in known])),
@@ -349,8 +358,24 @@ def interval_from_blocks(
 ) -> Interval:
     """Interval from a mergeable block table (a stream, files, replicas); independent samples.
 
-    AURC, AUGRC, risk and points of the curve of any loss; the other metrics of `interval` for 0/1 losses.
+    Parameters
+    ----------
+    metric : str
+        AURC, AUGRC, risk and points of the curve of any loss; the other metrics of `interval` for 0/1 losses.
+    blocks : Blocks
+        The table.
+    level, method
+        As in `interval`.
+    **options
+        The metric's own: `estimator`, `ties`, `oracle`, `coverage`, `risk`, `tpr`.
 
+    Returns
+    -------
+    Interval
+        That of `interval` of the samples themselves.
+
+    Examples
+    --------
     >>> table = Blocks.from_samples(np.asarray([0, 0, 1, 1]), np.arange(4.0))
     >>> interval_from_blocks("risk", table, method="normal")
     risk 0.5, 95% interval [-0.2956, 1.296], standard error 0.25 (normal, n = 4)

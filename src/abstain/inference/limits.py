@@ -357,7 +357,7 @@ def contrast(
         middle = (inside + outside) / 2
         short = reach(middle, *larger) < np.abs(d)
         inside, outside = np.where(short, middle, inside), np.where(short, outside, middle)
-    return Contrast(*limits, np.where(d == 0, 1.0, 2 * stdtr(df, -inside)))
+    return Contrast(limits[0], limits[1], np.where(d == 0, 1.0, 2 * stdtr(df, -inside)))
 
 
 def too_few(effective: float, errors: float) -> str:

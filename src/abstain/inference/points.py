@@ -38,7 +38,7 @@ class Readings(NamedTuple):
     squares: np.ndarray
     fourths: np.ndarray
 
-    def at(self, index: object) -> Readings:
+    def at(self, index: Any) -> Readings:
         """Some of the positions."""
         return Readings(*(x[..., index] for x in self))
 

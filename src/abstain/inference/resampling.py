@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from time import perf_counter
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_choice, check_fraction
-from abstain.core import areas, points
-from abstain.core.areas import leave_one_out_areas
-from abstain.core.bootstrap import Draw, Resampler
-from abstain.core.estimators import area, asymptotic_oracle
+from abstain._progress import bars
+from abstain.core import points
+from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
+from abstain.core.estimators import area, area_of_samples, asymptotic_oracle
 from abstain.core.rows import Rows
 from abstain.errors import InputError
 from abstain.inference.evidence import POINTS
@@ -35,7 +33,7 @@ def left_out(units: Units) -> tuple[float, np.ndarray] | None:
     if units.metric not in ("aurc", "augrc"):
         return None
     estimator = "sele" if units.metric == "augrc" else options.estimator
-    whole = float(areas.area(units.loss, units.confidence, None, estimator, options.ties))
+    whole = float(area_of_samples(units.loss, units.confidence, None, estimator, options.ties))
     return whole, leave_one_out_areas(units.loss, units.confidence, estimator, options.ties)
 
 
@@ -144,14 +142,14 @@ def replicate(
 ) -> np.ndarray:
     """`value` of each replicate, stacked along the first axis."""
     source = resampler(units)
-    with _bar(progress, replicates) as advance:
-        found = []
+    found = []
+    with bars(progress) as shown:
         for size in source.batches(replicates):
             with np.errstate(
                 invalid="ignore", divide="ignore"
             ):  # 0/0 in a replicate without errors is dropped later
                 found.append(value(source.draw(rng, size)))
-            advance(size)
+            shown.advance("resampling", size, replicates)
     return np.concatenate(found)
 
 
@@ -194,31 +192,6 @@ def _quotient(top: np.ndarray, room: np.ndarray, risk: np.ndarray) -> np.ndarray
     return np.where(some, top, 0.0) / np.where(some, room, 1.0)
 
 
-@contextmanager
-def _bar(progress: bool | None, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error: always, never, or (None) when a terminal would wait over a second."""
-    import sys
-
-    if progress is False or (progress is None and not sys.stderr.isatty()):
-        yield lambda size: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    started, done = perf_counter(), 0
-    with Progress(console=Console(stderr=True), transient=progress is None, auto_refresh=False) as shown:
-        task = shown.add_task("resampling", total=total, visible=bool(progress))
-
-        def advance(size: int) -> None:
-            nonlocal done
-            done += size
-            late = (perf_counter() - started) / done * total > 1
-            shown.update(task, completed=done, visible=bool(progress) or late)
-            shown.refresh()
-
-        yield advance
-
-
 # bands --------------------------------------------------------------------------------------------
 #
 # A band around the whole risk-coverage curve.
@@ -247,10 +220,32 @@ def curve_band(
               \qquad \phi(R) = \arcsin\sqrt R
 
     On the arcsine scale the spread of a proportion hardly depends on it, so one number q, the `level`
-    quantile of the largest deviation over bootstrap replicates, serves every coverage. Losses need a lower
-    end of 0; they are divided by the largest one. `coverage` defaults to 100 steps from 0.05 (or 20 samples)
-    to 1: below that a curve is the story of a handful of samples.
+    quantile of the largest deviation over bootstrap replicates, serves every coverage.
 
+    Parameters
+    ----------
+    loss : array, shape (n,)
+        At least 0; divided by the largest one.
+    confidence : array, shape (n,)
+        Higher = surer.
+    level : float
+        How sure the band is.
+    method : {"bootstrap"}
+        How it is made.
+    coverage : array, optional
+        Where. By default 100 steps from 0.05 (or 20 samples) to 1: below that a curve is the story of a handful of
+        samples.
+    sample_weight, abstained, clusters, strata : array, optional
+        As in `interval`.
+    replicates, rng, progress
+        Of the bootstrap: how many, the seed or Generator, and whether to show a bar (by default when long).
+
+    Returns
+    -------
+    CurveBand
+
+    Examples
+    --------
     >>> band = curve_band([0, 0, 0, 1] * 50, range(200), rng=1)
     >>> bool((band.low <= band.risk).all() and (band.risk <= band.high).all())
     True

@@ -16,9 +16,27 @@ def _percent(level: float) -> str:
 class Interval:
     """An estimate with its error bar.
 
-    `centre` says what the interval is built around: "loo" (the leave-one-out estimate of the area, less
-    biased), "estimate", "replicates" (bootstrap) or "bound" (a one-sided limit, where the sample leaves no
-    spread to measure).
+    Parameters
+    ----------
+    metric : str
+        What is estimated.
+    estimate, standard_error : float
+        The number and its error.
+    low, high, level : float
+        The ends of the interval, and with what probability such an interval holds the truth.
+    method : str
+        How it was made.
+    n : int
+        Number of samples.
+    centre : str
+        What the interval is built around: "loo" (the leave-one-out estimate of the area, less biased), "estimate",
+        "replicates" (bootstrap) or "bound" (a one-sided limit, where the sample leaves no spread to measure).
+
+    Examples
+    --------
+    >>> found = Interval("aurc", 0.1, 0.02, 0.07, 0.15, 0.95, "log", 500)
+    >>> found, 0.12 in found
+    (aurc 0.1, 95% interval [0.07, 0.15], standard error 0.02 (log, n = 500), True)
     """
 
     metric: str
@@ -45,7 +63,24 @@ class Interval:
 
 @dataclass(frozen=True, repr=False)
 class GroupedIntervals:
-    """An interval within each group, and one for their plain mean (`macro`, groups taken as independent)."""
+    """An interval within each group, and one for their plain mean.
+
+    Parameters
+    ----------
+    metric : str
+        What is estimated.
+    intervals : dict
+        By group.
+    macro : Interval
+        Of the mean over groups, these taken as independent.
+
+    Examples
+    --------
+    >>> import abstain
+    >>> found = abstain.inference.interval("risk", [0, 1, 0, 1], [4, 3, 2, 1], groups=["a", "a", "b", "b"])
+    >>> found["a"].estimate, found.macro.estimate
+    (0.5, 0.5)
+    """
 
     metric: str
     intervals: dict[Any, Interval]
@@ -67,7 +102,34 @@ class GroupedIntervals:
 
 @dataclass(frozen=True, repr=False)
 class Difference:
-    """`estimate_a - estimate_b` with its error bar and the p-value of "no difference"."""
+    """`estimate_a - estimate_b` with its error bar and the p-value of "no difference".
+
+    Parameters
+    ----------
+    metric : str
+        What is compared.
+    difference, standard_error : float
+        The difference and its error.
+    low, high : float
+        The ends of its interval.
+    p_value : float
+        Two-sided, of no difference.
+    level : float
+        Of the interval.
+    n : int
+        Number of samples.
+    estimate_a, estimate_b : float
+        The metric of each model.
+    paired : bool
+        Are they the same samples?
+    note : str
+        Why there is no verdict, where there is none.
+
+    Examples
+    --------
+    >>> Difference("aurc", -0.02, 0.005, -0.03, -0.01, 6e-5, 0.95, 500, 0.1, 0.12, True).significant
+    True
+    """
 
     metric: str
     difference: float
@@ -80,7 +142,7 @@ class Difference:
     estimate_a: float
     estimate_b: float
     paired: bool
-    note: str = ""  # why there is no verdict, where there is none
+    note: str = ""
 
     @property
     def significant(self) -> bool:
@@ -98,7 +160,26 @@ class Difference:
 
 @dataclass(frozen=True, repr=False)
 class CurveBand:
-    """A band that holds the whole risk-coverage curve at once, with probability about `level`."""
+    """A band that holds the whole risk-coverage curve at once, with probability about `level`.
+
+    Parameters
+    ----------
+    coverage, risk : array, shape (m,)
+        The curve.
+    low, high : array, shape (m,)
+        The band.
+    level : float
+        How sure it is.
+    method : str
+        How it was made.
+    n : int
+        Number of samples.
+
+    Examples
+    --------
+    >>> CurveBand(np.array([0.5, 1]), np.array([0, 0.2]), np.zeros(2), np.array([0.1, 0.3]), 0.95, "bootstrap", 80)
+    CurveBand(95% simultaneous, 2 coverages from 0.5 to 1, bootstrap, n = 80)
+    """
 
     coverage: np.ndarray
     risk: np.ndarray
@@ -117,7 +198,22 @@ class CurveBand:
 
 @dataclass(frozen=True, repr=False)
 class Influences:
-    """An estimate and each sample's influence: `sqrt(sum((w * values)**2)) / sum(w)` is its error."""
+    """An estimate and each sample's influence: `sqrt(sum((w * values)**2)) / sum(w)` is its error.
+
+    Parameters
+    ----------
+    metric : str
+        What is estimated.
+    estimate : float
+        The number.
+    values : array, shape (n,)
+        The influence of each sample.
+
+    Examples
+    --------
+    >>> Influences("risk", 0.25, np.array([-0.25, 0.75, -0.25, -0.25]))
+    Influences(risk 0.25, n = 4)
+    """
 
     metric: str
     estimate: float

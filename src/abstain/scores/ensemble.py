@@ -35,7 +35,7 @@ def _by_sample(classes: Classes, work: Callable[[Namespace, Array], Array]) -> A
     return whole.reshape(x.shape[1:-1] + whole.shape[1:])
 
 
-def pooled_log_probs(logits: Array | None = None, /, *, probs: Array | None = None) -> Any:
+def pooled_log_probs(logits: Array = None, /, *, probs: Array = None) -> Any:
     r"""Log-probabilities of the averaged prediction; give them to any score or loss as logits.
 
     .. math:: \ln \bar p_k, \qquad \bar p = \frac1M \sum_m p_m
@@ -65,7 +65,7 @@ def _pooled(classes: Classes, xp: Namespace, x: Array) -> Array:
     return simplex.log_mean(xp, simplex.log_softmax(simplex.odds_of(xp, x, classes.kind)))
 
 
-def predictive_entropy(logits: Array | None = None, /, *, probs: Array | None = None) -> Any:
+def predictive_entropy(logits: Array = None, /, *, probs: Array = None) -> Any:
     r"""Rank key of the negative entropy of the averaged prediction; higher is surer.
 
     .. math:: -\ln H(\bar p), \qquad \bar p = \frac1M \sum_m p_m
@@ -95,7 +95,7 @@ def predictive_entropy(logits: Array | None = None, /, *, probs: Array | None = 
     return classes.deliver(_by_sample(classes, key))
 
 
-def mutual_information(logits: Array | None = None, /, *, probs: Array | None = None) -> Any:
+def mutual_information(logits: Array = None, /, *, probs: Array = None) -> Any:
     r"""Rank key of minus the mutual information between label and member (BALD); higher is surer.
 
     .. math:: -\ln\Bigl(H(\bar p) - \frac1M \sum_m H(p_m)\Bigr)
@@ -128,7 +128,7 @@ def mutual_information(logits: Array | None = None, /, *, probs: Array | None = 
     return classes.deliver(_by_sample(classes, key))
 
 
-def mean_max_softmax(logits: Array | None = None, /, *, probs: Array | None = None) -> Any:
+def mean_max_softmax(logits: Array = None, /, *, probs: Array = None) -> Any:
     r"""Rank key of the mean over members of each one's maximum softmax probability; higher is surer.
 
     .. math:: -\ln\Bigl(1 - \frac1M \sum_m \max_k p_{mk}\Bigr)
@@ -161,7 +161,7 @@ def mean_max_softmax(logits: Array | None = None, /, *, probs: Array | None = No
     return classes.deliver(_by_sample(classes, key))
 
 
-def vote_share(logits: Array | None = None, /, *, probs: Array | None = None) -> Any:
+def vote_share(logits: Array = None, /, *, probs: Array = None) -> Any:
     """Share of the members that vote for the most voted class; higher is surer.
 
     A member votes for its largest entry, the first of equals. There are only M values, so ties are real.

@@ -74,7 +74,7 @@ class Score:
     parameter: str | None = None
     back: Callable[[Namespace, Array], Array] = _itself
 
-    def __call__(self, logits: Array | None = None, /, *, probs: Array | None = None, **options: Any) -> Any:
+    def __call__(self, logits: Array = None, /, *, probs: Array = None, **options: Any) -> Any:
         """One confidence for each sample, higher = surer."""
         if logits is None:
             return self.function(probs=probs, **options)
@@ -161,7 +161,7 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
 
 
 def _own(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(logits: Array | None = None, /, *, probs: Array | None = None, **options: Any) -> Any:
+    def call(logits: Array = None, /, *, probs: Array = None, **options: Any) -> Any:
         return function(probs if logits is None else logits, **options)
 
     return call

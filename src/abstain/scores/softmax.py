@@ -16,23 +16,16 @@ from abstain.core import simplex
 
 
 def score_by_odds(
-    name: str,
-    logits: Array | None,
-    probs: Array | None,
-    temperature: float = 1.0,
-    order: float = 2.0,
-    takes: tuple[str, ...] = ("logits", "probs"),
+    name: str, logits: Array, probs: Array, temperature: float, order: float = 2.0, **checks: Any
 ) -> Any:
-    """The score of that name, read off the odds of each row."""
-    classes = check_classes(name, logits, probs, takes=takes)
+    """The score of that name, read off the odds of each row; `checks` are options of `check_classes`."""
+    classes = check_classes(name, logits, probs, **checks)
     temperature = check_positive(name, "temperature", temperature)
     (values,) = simplex.numbers_of_rows(classes, [name], temperature, order=order)
     return classes.deliver(values)
 
 
-def max_softmax(
-    logits: Array | None = None, /, *, probs: Array | None = None, temperature: float = 1.0
-) -> Any:
+def max_softmax(logits: Array = None, /, *, probs: Array = None, temperature: float = 1.0) -> Any:
     r"""Rank key of the maximum softmax probability (MSP); higher is surer.
 
     .. math:: -\ln(1 - \max_k p_k), \qquad p = \mathrm{softmax}(z / T)
@@ -62,9 +55,7 @@ def max_softmax(
     return score_by_odds("max_softmax", logits, probs, temperature)
 
 
-def softmax_margin(
-    logits: Array | None = None, /, *, probs: Array | None = None, temperature: float = 1.0
-) -> Any:
+def softmax_margin(logits: Array = None, /, *, probs: Array = None, temperature: float = 1.0) -> Any:
     r"""Rank key of the margin between the two largest probabilities; higher is surer.
 
     .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
@@ -94,9 +85,7 @@ def softmax_margin(
     return score_by_odds("softmax_margin", logits, probs, temperature)
 
 
-def negative_entropy(
-    logits: Array | None = None, /, *, probs: Array | None = None, temperature: float = 1.0
-) -> Any:
+def negative_entropy(logits: Array = None, /, *, probs: Array = None, temperature: float = 1.0) -> Any:
     r"""Rank key of the negative entropy :math:`\sum_k p_k \ln p_k`; higher is surer.
 
     .. math:: -\ln\Bigl(-\sum_k p_k \ln p_k\Bigr)
@@ -124,9 +113,7 @@ def negative_entropy(
     return score_by_odds("negative_entropy", logits, probs, temperature)
 
 
-def negative_gini(
-    logits: Array | None = None, /, *, probs: Array | None = None, temperature: float = 1.0
-) -> Any:
+def negative_gini(logits: Array = None, /, *, probs: Array = None, temperature: float = 1.0) -> Any:
     r"""Rank key of the negative Gini impurity :math:`-1 + \sum_k p_k^2`; higher is surer.
 
     .. math:: -\ln\Bigl(1 - \sum_k p_k^2\Bigr)
@@ -155,7 +142,7 @@ def negative_gini(
 
 
 def probability_norm(
-    logits: Array | None = None, /, *, probs: Array | None = None, p: float = 2.0, temperature: float = 1.0
+    logits: Array = None, /, *, probs: Array = None, p: float = 2.0, temperature: float = 1.0
 ) -> Any:
     r"""Rank key of the p-norm of the softmax *probabilities*; higher is surer.
 

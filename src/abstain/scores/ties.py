@@ -55,7 +55,7 @@ class Saturation:
         return f"Saturation({self.sentence})"
 
 
-def saturation(confidence: Array | None = None, /, *, probs: Array | None = None) -> Saturation:
+def saturation(confidence: Array = None, /, *, probs: Array = None) -> Saturation:
     """How many samples tie at the largest confidence: a vector of confidences, or class probabilities by keyword.
 
     From probabilities both are counted: ties of the plain maximum, as it would be ranked in the input's own

@@ -83,12 +83,12 @@ def _from_pilot(name: str, loss: Array, confidence: Array) -> Profile:
 
 
 def _from_steps(coverage: np.ndarray, accepted: np.ndarray, pilot: Blocks | None) -> Profile:
-    """Steps between coverages kept evenly in coverage and, near 0, evenly in its logarithm."""
+    """Steps that end at coverages chosen evenly in coverage and, near 0, evenly in its logarithm."""
     grid = np.concatenate([np.linspace(0, 1, _STEPS // 2), np.geomspace(coverage[0], 1, _STEPS // 2)])
-    keep = np.unique(np.minimum(np.searchsorted(coverage, np.sort(grid)), len(coverage) - 1))
-    keep = np.union1d(keep, [len(coverage) - 1])
-    edges = np.concatenate([[0.0], coverage[keep] / coverage[-1]])  # of the attainable coverage
-    heights = np.diff(np.concatenate([[0.0], accepted[keep] / coverage[-1]])) / np.diff(edges)
+    last = len(coverage) - 1
+    ends = np.union1d(np.minimum(np.searchsorted(coverage, grid), last), [last])
+    edges = np.concatenate([[0.0], coverage[ends] / coverage[-1]])  # of the attainable coverage
+    heights = np.diff(np.concatenate([[0.0], accepted[ends] / coverage[-1]])) / np.diff(edges)
 
     def at(above: np.ndarray) -> np.ndarray:
         place = np.clip(np.searchsorted(edges, above, side="left") - 1, 0, len(heights) - 1)

@@ -65,12 +65,11 @@ def mean_log_gap(chance: np.ndarray, trials: np.ndarray) -> np.ndarray:
 
 
 def _double_exponential(q: np.ndarray, m: np.ndarray) -> np.ndarray:
-    step = 1 / 16
-    u = np.arange(-4.25, 7.5, step)
+    u = np.arange(-4.25, 7.5, 1 / 16)
     t = np.exp(u - np.exp(-u)) / (1 + q * m)
     s = np.minimum(-np.expm1(-t), 1 - 2.0**-53)
     values = _binet_kernel(t) * np.exp(-t + m * np.log1p(-q * s)) * t * (1 + np.exp(-u))
-    return np.asarray(values.sum(axis=-1) * step)
+    return np.asarray(values.sum(axis=-1) / 16)
 
 
 def _binet_kernel(t: np.ndarray) -> np.ndarray:

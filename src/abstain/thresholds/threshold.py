@@ -313,7 +313,7 @@ class Threshold:
         if self.form == "risk":
             ax.axhline(self.target, color="C3", ls="--", lw=1, label=f"target {self.target:g}")
         if self.value is not None:
-            ax.plot([self.coverage], [self.risk], "o", color="C2", label=f"chosen: {self.rule}")
+            ax.plot([self.coverage], np.asarray([self.risk]), "o", color="C2", label=f"chosen: {self.rule}")
         ax.set(xlabel="coverage", ylabel="risk of the accepted", xlim=(0, 1), ylim=(0, None))
         without = "no guarantee" if self.feasible else "no feasible threshold"
         ax.set_title("guaranteed" if self.guarantee else without)
