@@ -186,16 +186,16 @@ def choose_method(units: Units, method: str | None) -> str | None:
     if method is None:
         return None
     check_choice("interval", "method", method, METHODS)
-    scale = scale_of(units.metric, units.zero_one, bool((units.loss < 0).any()))
+    negative = bool((units.loss < 0).any())
     if units.metric in POINTS and method != "bootstrap":
         raise InputError(
             f'interval: `method="{method}"` needs a smooth metric, got {units.metric}. Use "bootstrap", or none.'
         )
-    if method == "log" and scale.name == "normal":
+    if method == "log" and negative:
         raise InputError(
             'interval: `method="log"` needs losses of at least 0, got negative ones. Use "normal".'
         )
-    if method == "logit" and scale.name != "logit":
+    if method == "logit" and scale_of(units.metric, units.zero_one, negative).name != "logit":
         raise InputError(f'interval: `method="logit"` needs a metric of bounded range, got {units.metric}.')
     return method
 
@@ -213,7 +213,7 @@ def interval_of_units(units: Units, level: float, method: str | None, loss_bound
 def _point(units: Units, level: float) -> Interval:
     """A point of the curve; clusters multiply its variance by as much as they do at the cut itself."""
     found = evidence(units)
-    plain = estimate(units.metric, found, level=level, **units.options)
+    plain = replace(estimate(units.metric, found, level=level, **units.options), n=units.n)
     if units.independent:
         return plain
     values = _at_cut(units, plain.estimate)
@@ -221,7 +221,9 @@ def _point(units: Units, level: float) -> Interval:
     alone = pulls_of(values, units._replace(clusters=None, strata=None))
     grown = len(pulls) / (len(pulls) - 1) if units.clusters is not None else 1.0
     more = grown * float(pulls @ pulls) / float(alone @ alone) if alone.any() else 1.0
-    return estimate(units.metric, found, level=level, more=max(more, 1e-3), **units.options)
+    return replace(
+        estimate(units.metric, found, level=level, more=max(more, 1e-3), **units.options), n=units.n
+    )
 
 
 def _at_cut(units: Units, value: float) -> np.ndarray:

@@ -136,7 +136,7 @@ def mean_spread(parts: Sequence[Spread]) -> Spread:
     def total(name: str, power: int) -> float:
         return math.fsum(getattr(p, name) for p in parts) / G**power
 
-    centres = [p.estimate if p.centre is None else p.centre for p in parts]
+    centres = [p.centre for p in parts if p.centre is not None]
     return Spread(
         total("estimate", 1),
         total("second", 2),
@@ -145,7 +145,7 @@ def mean_spread(parts: Sequence[Spread]) -> Spread:
         total("reach2", 2),
         total("second_up", 2),
         total("excess_up", 4),
-        math.fsum(centres) / G,
+        math.fsum(centres) / G if len(centres) == G else None,
     )
 
 
@@ -181,7 +181,8 @@ def interval_of(
         limits = bounds(metric, found.estimate, facts, level, loss_bound)
         if limits is not None:
             low, high = min(limits[0], found.estimate), max(limits[1], found.estimate)
-            low, high = within(metric, facts, low, high)
+            if loss_bound is None:
+                low, high = within(metric, facts, low, high)
             return Interval(metric, found.estimate, found.error, low, high, level, name, facts.n, "bound")
     centre, told = found.estimate, "estimate"
     if found.centre is not None and found.error > tiny and (scale.name == "log" or around != "loo"):
