@@ -148,8 +148,6 @@ EXPECTED: dict[str, str] = {
     "compare/pairs/*/weights/*/difference": "as above",
     "compare/pairs/*/weights/*/standard_error": "as above",
     "compare/*/note": "says why there is no verdict",
-    "compare/*/group": "as above: who has no verdict shares a letter and its ranks",
-    "compare/*/rank_*": "as above",
     "compare/said/*": "as above",
     "differences/*/note": "as above",
     "differences/text/*": "as above",

@@ -378,6 +378,11 @@ def test_unknown_engines_are_refused():
         ({"loss": [0, 1], "confidence": [1, 2], "level": 95}, "fraction"),
         ({"loss": [0, 1], "confidence": [1, 2], "groups": [1]}, "groups"),
         ({"loss": [0, 1], "confidence": [1, 2], "metrics": ["nonsense"]}, "unknown metric"),
+        ({"loss": [0, 1], "confidence": [1, 2], "metrics": ["aurc:nonsense"]}, "estimator"),
+        (
+            {"loss": [0, 1], "confidence": [1, 2], "metrics": ["aurc:loo"], "sample_weight": [0.5, 1]},
+            "whole-number weights",
+        ),
     ],
 )
 def test_bad_input_is_refused(given, words):

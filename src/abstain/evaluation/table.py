@@ -20,7 +20,7 @@ from abstain import scores as score_module
 from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
 from abstain._progress import bars
-from abstain.core.estimators import oracle_area
+from abstain.core.estimators import needs_whole_weights, oracle_area
 from abstain.core.influence import Ranked, Reordered, best_ranked
 from abstain.core.rows import Blocks, Ranking, ranking_of
 from abstain.core.stretch import Totals, tables_by
@@ -37,7 +37,7 @@ from abstain.inference.evidence import (
     part_of,
     together,
 )
-from abstain.inference.influence import Units, facts, gather, spread_by_sample, totals
+from abstain.inference.influence import Units, check_options, facts, gather, spread_by_sample, totals
 from abstain.inference.intervals import evidence_of_blocks, interval_of_units
 from abstain.inference.limits import interval_of
 from abstain.inference.results import Interval
@@ -480,6 +480,11 @@ def _in_memory(
     parts: dict[Any, _Part] = {None: _part(vectors, columns)}
     parts |= {label: _part(vectors, columns, codes == k) for k, label in enumerate(named)}
     whole = next(iter(parts[None].losses.values()))
+    for metric in wanted or ():
+        options = check_options("evaluate", metric.name, dict(metric.options))
+        who = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
+        if who and not whole.whole:
+            prepare("evaluate", whole.loss, whole.loss, whole.weight, whole=who)  # says why
     if codes is not None and whole.kept is not None:
         codes = codes[whole.kept]
     metrics = {name: metrics_for(wanted, units.zero_one) for name, units in parts[None].losses.items()}
