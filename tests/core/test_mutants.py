@@ -8,6 +8,7 @@ A bug is a line that is replaced by a wrong one, and the few tests that must not
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -175,34 +176,134 @@ THRESHOLDS = {
     ),
 }
 
-MUTANTS = {name: (*bug, "tests/core/test_estimators.py") for name, bug in CORE.items()} | THRESHOLDS
+INTERVALS = {
+    "one tail for two": (
+        "inference/limits.py",
+        "return float(stdtrit(df, (1 + level) / 2))",
+        "return float(stdtrit(df, level))",
+        "tests/inference/test_intervals.py",
+    ),
+    "half the degrees of freedom": (
+        "inference/limits.py",
+        "2 * second**2 / excess if excess > 0",
+        "second**2 / excess if excess > 0",
+        "tests/inference/test_intervals.py",
+    ),
+    "one more draw without an error": (
+        "inference/limits.py",
+        "math.log1p(-level) / draws",
+        "math.log1p(-level) / (draws + 1)",
+        "tests/inference/test_intervals.py",
+    ),
+    "errors unseen do not sit on top": (
+        "inference/limits.py",
+        "return p * (1 - math.log(p))",
+        "return p * (1 - 0 * math.log(p))",
+        "tests/inference/test_intervals.py",
+    ),
+    "p-value of one side": (
+        "inference/limits.py",
+        "2 * stdtr(df, -inside)",
+        "stdtr(df, -inside)",
+        "tests/inference/test_differences.py",
+    ),
+    "a verdict from few errors": (
+        "inference/limits.py",
+        "if effective >= FEW:",
+        "if effective >= 0:",
+        "tests/inference/test_differences.py",
+    ),
+    "a stretch hands itself up": (
+        "core/stretch.py",
+        "np.cumsum(up[::-1])[::-1] - up + ",
+        "np.cumsum(up[::-1])[::-1] + ",
+        "tests/inference/test_evidence.py",
+    ),
+    "influences that do not add up to zero": (
+        "core/stretch.py",
+        "a = k * (a - (centre.sum() + np.sum(a * mass + b * loss)) / W) + line.const",
+        "a = k * a + line.const",
+        "tests/inference/test_evidence.py tests/inference/test_intervals.py",
+    ),
+    "no local risk at the cut": (
+        "inference/points.py",
+        "const, slope = away - local / cut.N, 1 / cut.N",
+        "const, slope = away - cut.S / cut.N / cut.N, 1 / cut.N",
+        "tests/inference/test_points.py",
+    ),
+    "a share without its half": (
+        "inference/points.py",
+        "x, rest = share * size + 0.5, (1 - share) * size + 0.5",
+        "x, rest = share * size, (1 - share) * size",
+        "tests/inference/test_points.py",
+    ),
+}
+
+ENGINES = {
+    "a range lies above itself": (
+        "engines/ranges.py",
+        "np.cumsum(first[:, ::-1], axis=1)[:, ::-1] - first",
+        "np.cumsum(first[:, ::-1], axis=1)[:, ::-1]",
+        "tests/engines/test_files.py::test_every_format_gives_the_same_number",
+    ),
+    "loss above a range is forgotten": (
+        "engines/finish.py",
+        "rows.N + self.N, rows.S + self.S",
+        "rows.N + self.N, rows.S",
+        "tests/engines/test_files.py::test_the_siblings_agree_with_the_functions_in_memory",
+    ),
+    "a cut belongs to the range below": (
+        "engines/ranges.py",
+        "place += confidence >= cut",
+        "place += confidence > cut",
+        "tests/engines/test_counting.py::test_counted_and_sorted_ranges_give_the_whole",
+    ),
+    "ranges that look tied when merged": (
+        "engines/ranges.py",
+        "low, high = np.minimum(low, other.low), np.maximum(high, other.high)",
+        "low, high = np.maximum(low, other.low), np.minimum(high, other.high)",
+        "tests/engines/test_files.py::test_every_format_gives_the_same_number",
+    ),
+    "losses with the moments of 0/1": (
+        "engines/ranges.py",
+        "tuple(powers[3:]), graded == 0,",
+        "tuple(powers[3:]), True,",
+        "tests/engines/test_files.py::test_the_siblings_agree_with_the_functions_in_memory",
+    ),
+    "right and wrong change places in the tally": (
+        "core/tally.py",
+        "return words & _LOW, words >> _HALF",
+        "return words & _LOW, (words & _LOW) - (words >> _HALF)",
+        "tests/core/test_tally.py",
+    ),
+    "bounds of bins without their own loss": (
+        "core/bins.py",
+        "peak = _over(xp, S + L, last)",
+        "peak = _over(xp, S, last)",
+        "tests/core/test_binning.py",
+    ),
+}
+
+MUTANTS = {name: (*bug, "tests/core/test_estimators.py") for name, bug in CORE.items()}
+MUTANTS |= THRESHOLDS | INTERVALS | ENGINES
 ALWAYS = (
     "reversed order",
     "cumulation inside ties",
     "loo area",
     "a failed walk keeps its level",
     "each group at full delta",
+    "one more draw without an error",
+    "p-value of one side",
+    "right and wrong change places in the tally",
 )
 
 
 def _run(package_parent: Path, tests: set[str]) -> subprocess.CompletedProcess[str]:
-    options = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--hypothesis-profile=mutants"]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *options,
-        *sorted(tests),
-        "-k",
-        "not threads",
-        "-m",
-        "not slow",
-    ]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(package_parent),
-        "HYPOTHESIS_STORAGE_DIRECTORY": str(package_parent),
-    }
+    options = "-x -q -n 0 -p no:cacheprovider --hypothesis-profile=mutants -k not\\ threads -m not\\ slow"
+    files = {file for some in tests for file in some.split()}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    environment |= {"PYTHONPATH": str(package_parent), "HYPOTHESIS_STORAGE_DIRECTORY": str(package_parent)}
+    command = [sys.executable, "-m", "pytest", *shlex.split(options), *sorted(files)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return done
