@@ -122,9 +122,27 @@ COLUMNS = ("mass", "loss_sum", "w2", "w2l", "w2ll", "count", "graded")
 class Blocks:
     """Distinct confidences, ascending, each with the sums over its members (weights w, losses l).
 
-    mass = sum w, loss_sum = sum w l, w2 = sum w^2, w2l = sum w^2 l, w2ll = sum w^2 l^2, fourths = sums of w^4 l^j
-    (j = 0 ... 4, one row each), count = members, graded = members whose loss is neither 0 nor 1 (low moments cannot
-    tell: .5, .5, .5, 1.5 have those of a 0/1 loss).
+    Attributes
+    ----------
+    confidence : ndarray, shape (k,)
+        Rising, each once.
+    mass, loss_sum : ndarray, shape (k,)
+        Sums of w and of w l.
+    w2, w2l, w2ll : ndarray, shape (k,)
+        Sums of w^2, w^2 l and w^2 l^2.
+    fourths : ndarray, shape (5, k)
+        Sums of w^4 l^j, j = 0 ... 4.
+    count : ndarray of int, shape (k,)
+        Members.
+    graded : ndarray of int, shape (k,)
+        Members whose loss is neither 0 nor 1 (low moments cannot tell: .5, .5, .5, 1.5 have those of a 0/1 loss).
+
+    Examples
+    --------
+    >>> left = Blocks.from_samples(np.asarray([0, 1]), np.asarray([0.9, 0.5]))
+    >>> both = left.merge(Blocks.from_samples(np.asarray([1]), np.asarray([0.9])))
+    >>> both.confidence.tolist(), both.mass.tolist(), both.loss_sum.tolist()
+    ([0.5, 0.9], [1.0, 2.0], [1.0, 1.0])
     """
 
     confidence: np.ndarray
