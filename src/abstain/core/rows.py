@@ -177,16 +177,16 @@ class Blocks:
 
         if weight is None:
             fourths = powers(np.ones_like(l), 4)
-            head = [*fourths[:2], *fourths[:3]]
+            sums = [*fourths[:2], *fourths[:3]]
         else:
             w = weight[order].astype(np.float64)
             w2 = w * w
             fourths = powers(w2 * w2, 4)
-            head = [*powers(w, 1), *powers(w2, 2)]
+            sums = [*powers(w, 1), *powers(w2, 2)]
         count = np.diff(np.append(starts, len(ranked)))
         graded = np.add.reduceat(((l != 0) & (l != 1)).astype(np.int64), starts)
-        m, L, w2, w2l, w2ll = head
-        return cls(ranked[starts], m, L, w2, w2l, w2ll, np.stack(fourths), count, graded)
+        sums += [np.stack(fourths), count, graded]
+        return cls(ranked[starts], *sums)
 
     def merge(self, *others: Blocks) -> Blocks:
         """The table of all samples together; any order of merging gives the same rows (sums up to rounding)."""

@@ -79,16 +79,17 @@ class CostCurve:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Cost and its parts against coverage, the least marked; returns the axes."""
-        ax, b = axes(ax), self.best
-        ax.plot(self.coverage, self.cost, color="C0", label="cost")
-        ax.plot(self.coverage, self.model_cost, color="C3", lw=1, ls=":", label="model errors")
-        ax.plot(self.coverage, self.reject_cost, color="0.5", lw=1, ls=":", label="rejections")
+        drawn: Any = axes(ax)
+        b = self.best
+        drawn.plot(self.coverage, self.cost, color="C0", label="cost")
+        drawn.plot(self.coverage, self.model_cost, color="C3", lw=1, ls=":", label="model errors")
+        drawn.plot(self.coverage, self.reject_cost, color="0.5", lw=1, ls=":", label="rejections")
         if self.human_loss.any():
-            ax.plot(self.coverage, self.system_loss, color="C1", lw=1, ls="--", label="loss of the system")
-        ax.plot([self.coverage[b]], [self.cost[b]], "o", color="C2", label=f"least: {self.cost[b]:.4g}")
-        ax.set(xlabel="coverage of the model", ylabel="per sample", xlim=(0, 1), ylim=(0, None))
-        ax.legend(fontsize="small")
-        return ax
+            drawn.plot(self.coverage, self.system_loss, color="C1", lw=1, ls="--", label="loss of the system")
+        drawn.plot([self.coverage[b]], [self.cost[b]], "o", color="C2", label=f"least: {self.cost[b]:.4g}")
+        drawn.set(xlabel="coverage of the model", ylabel="per sample", xlim=(0, 1), ylim=(0, None))
+        drawn.legend(fontsize="small")
+        return drawn
 
     def __repr__(self) -> str:
         b = self.best

@@ -190,14 +190,12 @@ def select_threshold(
         bounded = _seen_bounds(loss)
     if groups is None:
         return _select(calibrate(_NAME, loss, confidence, sample_weight, bounded), goal)
-    l, g = (np.asarray(to_host(x)) for x in (loss, confidence))
-    w = None if sample_weight is None else np.asarray(to_host(sample_weight))
-    labels, codes = group_codes(_NAME, groups, l.shape)
+    columns = [None if x is None else np.asarray(to_host(x)) for x in (loss, confidence, sample_weight)]
+    labels, codes = group_codes(_NAME, groups, np.shape(loss))
     each, found = goal._replace(delta=level / len(labels)), {}
     for code, label in enumerate(labels):
-        own = codes == code
-        part = calibrate(_NAME, l[own], g[own], None if w is None else w[own], bounded)
-        found[label] = _select(part, each)
+        l, g, w = (None if x is None else x[codes == code] for x in columns)
+        found[label] = _select(calibrate(_NAME, l, g, w, bounded), each)
     return GroupThresholds(found, level)
 
 

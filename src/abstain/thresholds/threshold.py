@@ -307,18 +307,21 @@ class Threshold:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Risk against coverage at the candidates (what passed drawn solid), the target and the choice."""
-        ax, table = axes(ax), self.table
-        ax.plot(table.coverage, table.risk, color="0.6", lw=1, label="calibration risk")
-        ax.plot(table.coverage[table.passed], table.risk[table.passed], ".", color="C0", ms=4, label="passed")
+        drawn: Any = axes(ax)
+        table = self.table
+        drawn.plot(table.coverage, table.risk, color="0.6", lw=1, label="calibration risk")
+        drawn.plot(
+            table.coverage[table.passed], table.risk[table.passed], ".", color="C0", ms=4, label="passed"
+        )
         if self.form == "risk":
-            ax.axhline(self.target, color="C3", ls="--", lw=1, label=f"target {self.target:g}")
+            drawn.axhline(self.target, color="C3", ls="--", lw=1, label=f"target {self.target:g}")
         if self.value is not None:
-            ax.plot([self.coverage], np.asarray([self.risk]), "o", color="C2", label=f"chosen: {self.rule}")
-        ax.set(xlabel="coverage", ylabel="risk of the accepted", xlim=(0, 1), ylim=(0, None))
+            drawn.plot([self.coverage], [self.risk], "o", color="C2", label=f"chosen: {self.rule}")
+        drawn.set(xlabel="coverage", ylabel="risk of the accepted", xlim=(0, 1), ylim=(0, None))
         without = "no guarantee" if self.feasible else "no feasible threshold"
-        ax.set_title("guaranteed" if self.guarantee else without)
-        ax.legend(fontsize="small")
-        return ax
+        drawn.set_title("guaranteed" if self.guarantee else without)
+        drawn.legend(fontsize="small")
+        return drawn
 
     def facts(self) -> list[tuple[str, str]]:
         """What the repr and the HTML view show."""
