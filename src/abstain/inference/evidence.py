@@ -176,7 +176,7 @@ def evidence_of(
 def facts_of(total: Totals) -> limits.Facts:
     """What limits must know of independent samples."""
     n = whole_of(total)[0]
-    wrong = total.S**2 / total.squares[2] if total.squares[2] > 0 else 0.0
+    wrong = total.S * (total.S / total.squares[2]) if total.squares[2] > 0 else 0.0  # S^2 may overflow
     right2 = total.squares[0] - total.squares[1]
     right = (total.W - total.S) ** 2 / right2 if total.zero_one and right2 > 0 else 0.0
     draws = total.W**2 / total.squares[0]

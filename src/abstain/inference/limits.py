@@ -111,7 +111,7 @@ class Spread(NamedTuple):
     @property
     def effective_errors(self) -> float:
         """As many errors of equal weight would know the area as well."""
-        return self.reach**2 / self.reach2 if self.reach2 > 0 else 0.0
+        return self.reach * (self.reach / self.reach2) if self.reach2 > 0 else 0.0  # the square may overflow
 
 
 def spread_of(estimate: float, sums: Sums, units: int, centre: float | None = None) -> Spread:
