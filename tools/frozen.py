@@ -170,7 +170,7 @@ EXPECTED: dict[str, str] = {
 """Glob pattern of the changed path (as `check` prints it) -> why it was meant to change."""
 
 _BARS = {
-    "entries": "standard_error low high method",
+    "entries": "standard_error low high method reason",
     "contestants": "low high rank_low rank_high group",
     "pairs": "low high p_value p_adjusted different",
     "forest": "low high",

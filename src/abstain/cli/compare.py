@@ -13,17 +13,7 @@ from rich.text import Text
 
 import abstain
 from abstain.cli.evaluate import table_columns
-from abstain.cli.options import (
-    Documented,
-    Output,
-    ReadOptions,
-    between_commas,
-    known,
-    no_folders,
-    output,
-    reading,
-    shared,
-)
+from abstain.cli.options import Documented, Output, ReadOptions, known, no_folders, output, reading, shared
 from abstain.cli.screen import deliver, estimate, plain_table, show_notes, span, working
 from abstain.errors import DataError
 from abstain.evaluation import Comparison
@@ -46,7 +36,9 @@ _SENTENCES = 8
 @click.option("--unpaired", is_flag=True, help="The files are different test sets.")
 @reading
 @output
-def command(files: tuple[str, ...], how: ReadOptions, out: Output, names: str | None, **options: Any) -> None:
+def command(
+    files: tuple[str, ...], how: ReadOptions, out: Output, names: tuple[str, ...], **options: Any
+) -> None:
     """Rank models by AURC (or another metric) on the same samples, with ties where the data leave them.
 
     P-values are two-sided and corrected after Holm. Models that share a letter cannot be told apart.
@@ -66,13 +58,12 @@ def command(files: tuple[str, ...], how: ReadOptions, out: Output, names: str | 
     deliver(out, result, lambda: "\n".join(result.winners), lambda on: draw_comparison(on, result, notes))
 
 
-def model_names(files: tuple[str, ...], stated: str | None) -> list[str]:
+def model_names(files: tuple[str, ...], stated: tuple[str, ...]) -> list[str]:
     """Names as stated, else those of the files, made distinct where they must be."""
+    if stated and (len(stated) != len(files) or len(set(stated)) < len(stated)):
+        raise click.UsageError(f"--names must give {len(files)} different names, got {len(stated)}.")
     if stated:
-        names = list(between_commas(stated))
-        if len(names) != len(files) or len(set(names)) < len(names):
-            raise click.UsageError(f"--names must give {len(files)} different names, got {len(names)}.")
-        return names
+        return list(stated)
     short = [Path(f).name.split(".")[0] or Path(f).name for f in files]
     if len(set(short)) == len(short):
         return short

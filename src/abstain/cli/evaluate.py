@@ -14,17 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 import abstain
+from abstain.cli import screen
 from abstain.cli.options import Documented, Output, ReadOptions, known, no_folders, output, reading, shared
-from abstain.cli.screen import (
-    console,
-    deliver,
-    estimate,
-    plain_table,
-    show_notes,
-    show_preview,
-    span,
-    working,
-)
 from abstain.engines.read import find_files, kind_of
 from abstain.evaluation import Entry, Evaluation
 from abstain.formats import Limits, Predictions, open_source
@@ -74,9 +65,9 @@ def command(
         return
     read = None
     if engine == "memory":
-        with working(f"reading {shown(file)}"):
+        with screen.working(f"reading {shown(file)}"):
             read = how.read(file)
-        with working(f"evaluating {read.n:,} samples"), values_of(file):
+        with screen.working(f"evaluating {read.n:,} samples"), values_of(file):
             table = abstain.evaluate(**read.arguments(), **options, progress=False)
     elif engine == "sketch":
         table = sketched(file, table_columns(file, how), options["level"])
@@ -88,7 +79,7 @@ def command(
         entry = table[table.scores[0], table.losses[0], metric]
         return "-" if entry.estimate is None else repr(float(entry.estimate))
 
-    deliver(out, table, one_number, lambda on: draw_evaluation(on, table, read))
+    screen.deliver(out, table, one_number, lambda on: draw_evaluation(on, table, read))
 
 
 def default_engine(file: str, how: ReadOptions) -> str:
@@ -162,11 +153,11 @@ def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
 
 def draw_preview(file: str, how: ReadOptions) -> None:
     """What a file holds and how it would be read."""
-    show_preview(open_source(file, format=how.format, limits=Limits(memory=how.memory)))
+    screen.show_preview(open_source(file, format=how.format, limits=Limits(memory=how.memory)))
     read = how.read(file)
-    on = console()
+    on = screen.console()
     on.print(Text(f"\nread as {read.kind}, {read.n:,} samples"))
-    on.print(plain_table({"role": list(read.used), "column": list(read.used.values())}))
+    on.print(screen.plain_table({"role": list(read.used), "column": list(read.used.values())}))
 
 
 def draw_evaluation(on: Console, table: Evaluation, read: Predictions | None) -> None:
@@ -185,12 +176,12 @@ def draw_evaluation(on: Console, table: Evaluation, read: Predictions | None) ->
         on.print()
         on.print(_by_group(on, table))
     reasons = [f"{e.label} ({e.loss}): {e.reason}" for e in table.entries if e.reason and e.group is None]
-    show_notes(on, dict.fromkeys([*map(str, table.notes), *reasons]))
+    screen.show_notes(on, dict.fromkeys([*map(str, table.notes), *reasons]))
 
 
 def _that_fit(on: Console, table: Evaluation, loss: str) -> list[tuple[str, ...]]:
     """Scores that fit beside each other, about as many each time."""
-    spans = [span(on, e) for e in table.entries if e.loss == loss and e.group is None]
+    spans = [screen.span(on, e) for e in table.entries if e.loss == loss and e.group is None]
     fit = max(1, (on.width - _METRIC) // (2 + max([12, *map(len, spans)])))
     times = -(-len(table.scores) // fit)
     size = -(-len(table.scores) // times)
@@ -205,13 +196,13 @@ def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, .
         cells = [entries[0].label, *(_cell(on, e, best) for e in entries if e.score in scores)]
         for column, cell in zip(columns.values(), cells):
             column.append(cell)
-    return plain_table(columns, first=_METRIC - 2)
+    return screen.plain_table(columns, first=_METRIC - 2)
 
 
 def _cell(on: Console, entry: Entry, best: float | None) -> Text:
     star = " *" if best is not None and entry.estimate == best else ""
-    text = Text(estimate(entry.estimate, entry.standard_error) + star, style="bold" if star else "")
-    below = span(on, entry)
+    text = Text(screen.estimate(entry.estimate, entry.standard_error) + star, style="bold" if star else "")
+    below = screen.span(on, entry)
     return text.append(f"\n{below}", style="not bold dim") if below else text
 
 
@@ -219,12 +210,12 @@ def _by_group(on: Console, table: Evaluation) -> Table:
     """The first metric and score within each group."""
     first = {"metric": table.metrics[0], "loss": table.losses[0], "score": table.scores[0]}
     found = [table.select(group=g, **first)[0] for g in table.groups]
-    return plain_table(
+    return screen.plain_table(
         {
             "group": [shown(g) for g in table.groups],
             "samples": [f"{e.n:,}" for e in found],
-            found[0].label: [estimate(e.estimate, e.standard_error) for e in found],
-            f"{table.level:.0%} interval": [span(on, e) or (e.reason or "") for e in found],
+            found[0].label: [screen.estimate(e.estimate, e.standard_error) for e in found],
+            f"{table.level:.0%} interval": [screen.span(on, e) or (e.reason or "") for e in found],
         },
         right=("samples",),
     )

@@ -85,8 +85,8 @@ def percent_hint(value: float) -> str:
     return f" Write {value / 100:g} for {value:g}%." if 1 <= value < 100 else ""
 
 
-def between_commas(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+def between_commas(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (value or "").split(",") if part.strip())
 
 
 def known(kind: str, *, several: bool = True, everything: bool = False) -> Callback:
@@ -96,7 +96,7 @@ def known(kind: str, *, several: bool = True, everything: bool = False) -> Callb
         if value is None or (everything and value == "all"):
             return value
         by_name = importlib.import_module(f"abstain.{kind}{'.registry' * (kind == 'metrics')}").by_name
-        names = list(between_commas(value)) if several else [value]
+        names = list(between_commas(ctx, param, value)) if several else [value]
         try:
             for name in names:
                 by_name(name)
@@ -136,7 +136,8 @@ _OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
                            help="Confidence computed from class scores, where there are any."),),
     "loss": (click.option("--loss", default="zero_one", callback=known("losses", several=False), metavar="NAME",
                           help="Loss computed from class scores, where there are any."),),
-    "names": (click.option("--names", metavar="A,B,...", help="Names of the models; by default those of the files."),),
+    "names": (click.option("--names", metavar="A,B,...", callback=between_commas,
+                           help="Names of the models; by default those of the files."),),
     "level": (fraction("--level", "Of intervals, bands and tests.", 0.95),),
     "rng": (click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the bands."),),
     "open": (click.option("--open", "open_it", is_flag=True, help="Open the page in the browser."),),
@@ -147,7 +148,7 @@ _OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
                           help="What the array of an npy file is. Never guessed from its values."),),
     "labels": (click.option("--labels", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
                             help="A second file that holds the labels."),),
-    "classes": (click.option("--classes", metavar="A,B,...", callback=lambda ctx, param, value: between_commas(value),
+    "classes": (click.option("--classes", metavar="A,B,...", callback=between_commas,
                              help="Class names in the order of the class scores, where labels are words."),),
     "format": (click.option("--format", type=click.Choice(_FORMATS), help="Where the file's name does not say it."),),
     "memory": (click.option("--memory", "--max-memory", "memory", default="4GB", callback=_memory, metavar="SIZE",

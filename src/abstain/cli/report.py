@@ -26,7 +26,7 @@ from abstain.report import gather, save_page
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @reading
 @click.pass_context
-def command(context: click.Context, /, files: tuple[str, ...], target: str, names: str | None, quiet: bool,
+def command(context: click.Context, /, files: tuple[str, ...], target: str, names: tuple[str, ...], quiet: bool,
             open_it: bool, how: ReadOptions, **options: Any) -> None:  # fmt: skip
     """One interactive HTML page that works offline.
 
