@@ -133,8 +133,8 @@ class Told:
         from types import SimpleNamespace
 
         metric = self._by_name(metric)
-        if metric.name in METRICS[3:] and not self._answer.total.zero_one:
-            return SimpleNamespace(estimate=self._answer.value(metric))
+        if self.n < 2 or (metric.name in METRICS[3:] and not self._answer.total.zero_one):
+            return SimpleNamespace(estimate=self._answer.value(metric), standard_error=0.0)
         return self._answer.interval(metric)
 
 

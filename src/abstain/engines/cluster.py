@@ -266,10 +266,10 @@ def finish_bundle(pieces: Sequence[Bundle], places: Mapping[int, Place], ask: As
 
 def turn_bundle(
     pieces: Sequence[Bundle], standing: Mapping[int, Standing], ask: Ask, numbering: Numbering
-) -> list[Bundle]:
+) -> tuple[list[Bundle], RangeSums]:
     """The samples of a bundle with their first influence in hand, by bundles of the second model."""
     moved = [turned(columns, standing[number], ask) for number, columns in by_range(pieces)]
-    return bundled({None: joined_columns(moved)} if moved else {}, numbering, keep=True)[0]
+    return bundled({None: joined_columns(moved)} if moved else {}, numbering, keep=True)
 
 
 def joint_bundle(

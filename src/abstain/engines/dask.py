@@ -159,10 +159,6 @@ def _sums(pieces: tuple[list[Bundle], RangeSums]) -> RangeSums:
     return pieces[1]
 
 
-def _part(pieces: list[Bundle], number: int) -> Bundle:
-    return pieces[number]
-
-
 @contextmanager
 def _run(name: str, data: Any, fields: Fields, client: Any, progress: bool | None) -> Iterator[DaskRun]:
     with connected(client) as connection, bars(progress) as shown:

@@ -258,7 +258,7 @@ def _finish(
             curves.append(_shown(table.rows, ask, labels))
     areas = tuple(math.fsum(p.stretches["area"].terms for p in own if "area" in p.stretches) for own in parts)
     told: dict[tuple[str, float], Interval] = {}
-    if place.N == 0 and table.rows.N[-1] >= place.total.W * (1 - 1e-12):
+    if place.N == 0 and table.rows.N[-1] >= place.total.W * (1 - 1e-12) and place.total.n > 1:
         for kind, own in zip(ask.kinds, parts):
             told |= _points(evidence.together(own, place.total, kind), ask.level)
             own[:] = [part._replace(readings=()) for part in own]
@@ -318,6 +318,10 @@ class Answer(NamedTuple):
         risk = self.total.risk
         if metric.name == "risk":
             return risk
+        if metric.name == "augrc":
+            return math.fsum(self.evidence[k].stretches["sele"].terms) / self.total.W
+        if self.total.n < 2 and metric.name in _NUMBERS:  # one sample has no interval
+            return risk if metric.name == "risk_at_coverage" else float(risk <= _number(metric))
         if metric.name not in BY_LOSS:
             return self.interval(metric).estimate
         if metric.name == "prediction_rejection_ratio":

@@ -40,16 +40,15 @@ class Standing(NamedTuple):
     slope: float
 
 
-def offsets(stretches: Sequence[Stretch]) -> tuple[np.ndarray, np.ndarray]:
+def offsets(every: Stretch) -> tuple[np.ndarray, np.ndarray]:
     """What each stretch's members add to their own const and slope; the mean influence is taken off."""
-    every = stacked(stretches)
     a, b = (_from_outside(every, i) for i in (0, 1))
     return a - (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / every.mass.sum(), b
 
 
 def standings(parts: Sequence[Finished], places: Sequence[Place]) -> list[Standing]:
     """Of all ranges, most confident first."""
-    const, slope = offsets([piece.stretches["area"] for part in parts for piece in part.parts[0]])
+    const, slope = offsets(stacked([piece.stretches["area"] for part in parts for piece in part.parts[0]]))
     last = (
         np.cumsum([len(part.parts[0]) for part in parts]) - 1
     )  # what lies below a range lies below its last piece
