@@ -5,17 +5,15 @@ has room, and finishes the pieces with the one core. Each heavy dependency is lo
 
 Where to look:
 
-=====================  ==========================================================================================
-the plan               `survey` (how confidences are spread), `ranges` (cut, split, add up), `finish` (a range's
-                       part of every answer), `summary` (the parts together), `paired` (two models)
-samples                `asking` (options), `sources` and `locating` (files), `labels` (groups), `pairing` (two models)
-files                  `files`, `filerun`, `outofcore`, `counting`, `spill`, `budget`, `ahead`, `pairedfiles`
-clusters               `clusterrun` (the passes), `cluster` (the tasks), `slots` (ranges of all groups);
-                       `dask`, `daskrun`; `spark`, `sparkrun`, `sparkmoving`, `sparkwatch`
-the sketch             `sketch`, `items`, `grouping`, `readings`, `results`
-for users              `evaluating` and `ranking` (behind `abstain.evaluate` and `compare`), `answers`, `progress`,
-                       `local`
-=====================  ==========================================================================================
+===============  ===============================================================================================
+for users        `engine` (the functions of all exact engines), `files`, `dask`, `spark`, `sketch`
+samples          `read` (files and tables to columns), `ranges` (cut, split, add up, count), `histogram`, `spill`
+answers          `finish` (a range's part of every answer, and the parts together), `paired` (two models)
+clusters         `cluster` (the plan as tasks), executed by `dask` and `spark`
+===============  ===============================================================================================
+
+An engine of your own yields `Blocks`, a mergeable table with all sums that an error bar reads, for each score and
+loss, or a whole `Evaluation`; see `abstain.evaluation.register_engine`.
 """
 
 from __future__ import annotations
@@ -24,10 +22,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from abstain.core.rows import Blocks
     from abstain.engines import dask, files, spark
     from abstain.engines.sketch import Sketch
 
-__all__ = ["Sketch", "dask", "files", "spark"]
+__all__ = ["Blocks", "Sketch", "dask", "files", "spark"]
+_HOMES = {"Blocks": "abstain.core.rows", "Sketch": "abstain.engines.sketch"}
 
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
@@ -35,10 +35,10 @@ if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
         if name not in __all__:
             raise AttributeError(f"module 'abstain.engines' has no attribute {name!r}")
         try:
-            module = importlib.import_module(f"abstain.engines.{name.lower()}")
+            module = importlib.import_module(_HOMES.get(name, f"abstain.engines.{name}"))
         except ImportError as problem:  # so that hasattr is False where the extra is missing
             raise AttributeError(str(problem)) from problem
-        return module.Sketch if name == "Sketch" else module
+        return getattr(module, name) if name in _HOMES else module
 
 
 def __dir__() -> list[str]:
