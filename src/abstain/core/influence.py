@@ -14,6 +14,7 @@ only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from abstain.core import points
 from abstain.core.estimators import (
     all_lone,
     area,
+    area_terms,
     asymptotic_oracle,
     block_gain,
     harmonic_difference,
@@ -364,6 +366,8 @@ def values(
 
 def _combine_in_pieces(metric: str, parts: Parts, n: int) -> Line:
     """`_combine` of influences held as one constant per sample, a cacheful at a time."""
+    if metric in ("aurc", "augrc", "oracle_aurc"):  # one part as it is
+        return _combine(metric, parts)
     own, estimate = np.empty(n), np.nan
     for a in range(0, n, CHUNK):
 
@@ -449,6 +453,15 @@ class Ranked:
             ("area", estimator, ties), lambda: self.spread_out(of_area(self.rows, estimator, ties))
         )
         return found
+
+    def plain_area(self, estimator: str, ties: str) -> float:
+        """An area alone, a cacheful of rows at a time."""
+        rows, terms = self.rows, []
+        for a in range(0, len(rows.m), CHUNK):
+            m, L, N, S = (x[a : a + CHUNK] for x in rows[:4])
+            some = Rows(m, L, N, S, rows.W, np, False)
+            terms.append(float(np.sum(area_terms(some, estimator, ties))))
+        return math.fsum(terms) / float(rows.W[0])
 
     def half(self) -> Line:
         """The area behind the rejection ratio, likewise."""

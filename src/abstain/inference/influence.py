@@ -11,7 +11,7 @@ import numpy as np
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative
 from abstain.core import influence as core_influence
-from abstain.core.estimators import ESTIMATORS, TIES, area, area_of_samples, needs_whole_weights, oracle_area
+from abstain.core.estimators import ESTIMATORS, TIES, area_of_samples, needs_whole_weights, oracle_area
 from abstain.core.influence import METRICS, Options, has_row_form
 from abstain.core.rows import CHUNK, ranking_of
 from abstain.core.sorting import is_zero_one
@@ -365,7 +365,7 @@ def leave_one_out(units: Units) -> float | None:
     if units.metric != "aurc" or units.weight is not None or units.area.estimator in ("sele", "2sele"):
         return None
     if units.ranked is not None:
-        return float(area(units.ranked.rows, "loo", units.area.ties))
+        return units.ranked.plain_area("loo", units.area.ties)
     return float(area_of_samples(units.loss, units.confidence, None, "loo", units.area.ties))
 
 
