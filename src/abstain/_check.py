@@ -74,13 +74,15 @@ def as_real(name: str, argument: str, backend: Backend, x: Array, like: Array = 
 def check_finite(name: str, argument: str, backend: Backend, x: Array, remedy: str) -> None:
     """No NaN, no infinity; says where the first one is."""
     xp = backend.xp
-    if not (xp.isdtype(x.dtype, "real floating") and is_concrete(x)):
-        return
-    least, most = extremes(xp, x)  # both pass NaN on, and nothing is written
-    if bool(xp.isfinite(least) & xp.isfinite(most)):
-        return
     if not backend.host:
-        raise InputError(f"{name}: `{argument}` must be finite, got NaN or infinity. {remedy}")
+        if not (xp.isdtype(x.dtype, "real floating") and is_concrete(x)):
+            return
+        least, most = extremes(xp, x)  # both pass NaN on, and nothing is written
+        if not bool(xp.isfinite(least) & xp.isfinite(most)):
+            raise InputError(f"{name}: `{argument}` must be finite, got NaN or infinity. {remedy}")
+        return
+    if x.dtype.kind != "f" or bool(np.isfinite(x.min()) and np.isfinite(x.max())):
+        return
     bad = np.argwhere(~np.isfinite(x))
     at = tuple(bad[0].tolist())
     where, several = at[0] if x.ndim == 1 else at, "s" if len(bad) > 1 else ""

@@ -240,8 +240,8 @@ def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None =
         level.append(held)
         passed.append(ok)
         held = held * (ok | (least > held))
-    if not level:
-        return Walk(np.zeros(p_values.shape), np.zeros(p_values.shape, dtype=bool))
+    if alone:
+        return Walk(np.asarray(level, dtype=np.float64), np.asarray(passed, dtype=bool))
     wide = p_values.shape[:-1]
     return Walk(
         np.stack([np.broadcast_to(x, wide) for x in level], axis=-1),
