@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -59,7 +60,8 @@ def bars(progress: bool | None) -> Iterator[Bars]:
 
 
 def _display(progress: bool | None) -> Bars:
-    if progress is False or (progress is None and not sys.stderr.isatty()):
+    terminal = sys.stderr.isatty() or os.environ.get("FORCE_COLOR")  # as rich sees it, before rich is loaded
+    if progress is False or (progress is None and not terminal):
         return Bars()
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
