@@ -322,12 +322,9 @@ def _macro(
         v, z = np.bincount(clusters, pulls) / G, np.bincount(clusters, reach) / G
         count = len(v)
         squares = np.square(v) * count / (count - 1)
-        second, more = float(squares.sum()), found.second_up - found.second
+        second = float(squares.sum())
         excess = float(squares @ squares) - second**2 / count
-        grown = {"second_up": second + more, "excess_up": excess + found.excess_up - found.excess}
-        found = found._replace(
-            second=second, excess=excess, reach=float(z.sum()), reach2=float(z @ z), **grown
-        )
+        found = found._replace(second=second, excess=excess, reach=float(z.sum()), reach2=float(z @ z))
     facts = known[0]._replace(
         n=len(loss),
         units=count,

@@ -99,8 +99,10 @@ class Spread(NamedTuple):
     excess: float  # sum of v^4 less (sum of v^2)^2 / n: twice the variance of `second`; adds up over strata
     reach: float = 0.0
     reach2: float = 0.0
-    second_up: float = 0.0  # the same with a quarter of an error more, at a random rank
-    excess_up: float = 0.0
+    more: tuple[float, float] = (
+        0.0,
+        0.0,
+    )  # what a quarter of an error at a random rank adds to sums of v^2 and v^4
     centre: float | None = None  # the less biased estimate that the interval is built around
 
     @property
@@ -116,17 +118,9 @@ class Spread(NamedTuple):
 
 def spread_of(estimate: float, sums: Sums, units: int, centre: float | None = None) -> Spread:
     """From sums over units, those of samples or of clusters."""
-    more, fourth = sums.second + sums.mean2 / (4 * units**2), sums.fourth + sums.mean4 / (4 * units**4)
-    return Spread(
-        estimate,
-        sums.second,
-        sums.fourth - sums.second**2 / units,
-        sums.reach,
-        sums.reach2,
-        more,
-        fourth - more**2 / units,
-        centre,
-    )
+    more = sums.mean2 / (4 * units**2), sums.mean4 / (4 * units**4)
+    excess = sums.fourth - sums.second**2 / units
+    return Spread(estimate, sums.second, excess, sums.reach, sums.reach2, more, centre)
 
 
 def mean_spread(parts: Sequence[Spread]) -> Spread:
@@ -136,6 +130,7 @@ def mean_spread(parts: Sequence[Spread]) -> Spread:
     def total(name: str, power: int) -> float:
         return math.fsum(getattr(p, name) for p in parts) / G**power
 
+    more = (math.fsum(p.more[i] for p in parts) / G**power for i, power in enumerate((2, 4)))
     centres = [p.centre for p in parts if p.centre is not None]
     return Spread(
         total("estimate", 1),
@@ -143,8 +138,7 @@ def mean_spread(parts: Sequence[Spread]) -> Spread:
         total("excess", 4),
         total("reach", 1),
         total("reach2", 2),
-        total("second_up", 2),
-        total("excess_up", 4),
+        (next(more), next(more)),
         math.fsum(centres) / G if len(centres) == G else None,
     )
 
@@ -193,8 +187,10 @@ def interval_of(
         scale, name = Scale("normal"), "normal"
     df = freedom(found.second, found.excess, facts.units)
     q, q_up = student(df, level), 0.0
-    if scale.name == "log" and metric in _BY_RANK and found.effective_errors < FEW and found.second_up > 0:
-        few = freedom(found.second_up, found.excess_up, facts.units, 2.0)
+    if scale.name == "log" and metric in _BY_RANK and found.effective_errors < FEW and found.more[0] > 0:
+        second, fourth = found.second + found.more[0], found.more[1]
+        excess = found.excess + fourth - (second**2 - found.second**2) / facts.units
+        few = freedom(second, excess, facts.units, 2.0)
         q_up = student(min(max(df, 2.0), few), level)
     step = found.error * scale.rate(centre)
     low, high = (float(scale.shifted(centre, t * step)) for t in (-q, max(q, q_up)))
@@ -314,7 +310,7 @@ class Contrast(NamedTuple):
 
 
 def contrast(
-    scale: Scale, T: tuple[Any, Any], s: tuple[Any, Any], joint: Joint, units: Any, level: float
+    scale: Scale, T: tuple[Any, Any], s: tuple[Any, Any], second: Any, df: Any, level: float
 ) -> Contrast:
     r"""Limits of `T_A - T_B`, each side's distance taken on the metric's scale.
 
@@ -322,23 +318,20 @@ def contrast(
     share what makes samples hard. What is their own, :math:`a\eta/\sqrt{a^2+b^2}` and so for b, gives distances L
     and U to either side's limits, and :math:`\sqrt{L_A^2 + U_B^2}` that of the difference's lower limit. What they
     share moves both and leaves no difference where there is none: it widens the limits, and the p-value, the level
-    at which the first limit is 0, does not see it. Student's quantile has the degrees of freedom of e.
+    at which the first limit is 0, does not see it. `second` is the sum of e^2, `df` the degrees of freedom of it.
     """
     from scipy.special import stdtr, stdtrit
 
     A, B, sA, sB = np.broadcast_arrays(*T, *s)
     d, a, b = A - B, sA * scale.rate(A), sB * scale.rate(B)
     both = a**2 + b**2
-    own = np.sqrt(np.where(both > 0, joint.second / np.where(both > 0, both, 1.0), 0.0))
-    shared = np.sqrt(np.maximum(both - joint.second, 0.0) / 2)
-    excess = np.asarray(joint.excess)
-    df = np.where(excess > 0, 2 * joint.second**2 / np.where(excess > 0, excess, 1.0), math.inf)
-    df = np.clip(df, 2.0, np.maximum(2.0, units - 1.0))
+    own = np.sqrt(np.where(both > 0, second / np.where(both > 0, both, 1.0), 0.0))
+    shared = np.sqrt(np.maximum(both - second, 0.0) / 2)
 
-    def reach(q: Any, first: Any, its: Any, second: Any, other: Any) -> Any:
-        """How far the lower limit of `first - second` lies below it."""
-        L = first - scale.shifted(first, -q * own * its)
-        return np.hypot(L, scale.shifted(second, q * own * other) - second)
+    def reach(q: Any, one: Any, its: Any, other: Any, error: Any) -> Any:
+        """How far the lower limit of `one - other` lies below it."""
+        L = one - scale.shifted(one, -q * own * its)
+        return np.hypot(L, scale.shifted(other, q * own * error) - other)
 
     q = stdtrit(df, (1 + level) / 2)
     moved = [scale.shifted(A, x) - scale.shifted(B, x) for x in (-q * shared, q * shared)]
