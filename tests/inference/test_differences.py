@@ -51,7 +51,7 @@ def test_paired_by_hand(metric):
     if metric != "auroc":  # the better model may lack half an error, at a random rank
         better = min(range(2), key=lambda k: T[k])
         rank_weights = np.cumsum(1 / np.arange(400.0, 0, -1))  # of the least confident first, no ties
-        loss, key = data[2 * better : 2 * better + 2]
+        loss = data[2 * better]
         room = 1.0
         if metric == "naurc":
             room = np.mean(loss) - abstain.oracle_aurc(loss)
