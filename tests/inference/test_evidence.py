@@ -73,3 +73,21 @@ def test_other_losses():
         one, many = estimate(metric, whole, **options), estimate(metric, apart, **options)
         assert one.estimate == pytest.approx(getattr(abstain, metric)(l, g, **options), rel=1e-12)
         assert [many.low, many.high] == pytest.approx([one.low, one.high], rel=1e-9)
+
+
+@pytest.mark.parametrize("ties", ["threshold", "expected"])
+@pytest.mark.parametrize("estimator", ["harmonic", "loo", "log", "sele"])
+def test_stretches_of_every_estimator(estimator, ties):
+    """Stretches without a tie beside stretches that are all ties."""
+    rng = np.random.default_rng(5)
+    g = np.where(rng.random(600) < 0.5, rng.integers(0, 8, 600) / 8, rng.random(600))
+    l = rng.random(600) < 0.5 * (1 - g)
+    tables = tables_of(l, g)
+    total = totals_of(tables, 600, True, False, True)
+    asked = asked_for([("aurc", {"estimator": estimator, "ties": ties})])
+    whole, apart = (evidence_of(t, total, asked) for t in (tables, pieces(tables[0], 40)))
+    one, many = estimate("aurc", whole), estimate("aurc", apart)
+    assert one.estimate == pytest.approx(abstain.aurc(l, g, estimator=estimator, ties=ties), rel=1e-12)
+    assert [many.estimate, many.standard_error, many.low, many.high] == pytest.approx(
+        [one.estimate, one.standard_error, one.low, one.high], rel=1e-9
+    )

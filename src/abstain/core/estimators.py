@@ -229,14 +229,15 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     if estimator == "log":
         mean_log = log_factorial_difference(xp, above, rows.N) / mass
         return xp.log(rows.W + 1) - mean_log
+    # the rows may be a stretch of a longer table
+    outside = harmonic_difference(xp, rows.N[..., -1:], rows.W + 0 * rows.N[..., -1:])
+    outside = outside - (1 / rows.W if estimator == "loo" else 0.0)
     if all_lone(rows):
-        own = _threshold_weights(rows, "harmonic")
-        return own - (1 / rows.W if estimator == "loo" else 0.0)
+        return _threshold_weights(rows, "harmonic") + outside
     gain = block_gain(rows)
     from_below = xp.flip(xp.cumulative_sum(xp.flip(gain, axis=-1), axis=-1), axis=-1)
-    total = from_below - gain + harmonic_difference(xp, rows.N[..., -1:], rows.W + 0 * rows.N[..., -1:])
     own = xp.where(rows.m > 1, 1 - above * gain / mass, 1 / xp.where(rows.N > 0, rows.N, 1.0))
-    return total + own - (1 / rows.W if estimator == "loo" else 0.0)
+    return from_below - gain + own + outside
 
 
 def _threshold_weights(rows: Rows, estimator: str) -> Array:
