@@ -126,7 +126,7 @@ def _side(answer: Answer) -> Side:
     found = evidence.evidence_spread("aurc", answer.evidence[0])
     centre = found.estimate if found.centre is None else found.centre
     errors = evidence.facts_of(answer.total).errors
-    return Side(found.estimate, centre, found.error, found.effective_errors, errors, found.more, np.empty(0))
+    return Side(found.estimate, centre, found.error, found.effective_errors, errors, np.empty(0))
 
 
 # files ------------------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def compare(
 
     Each contestant is sorted once for its influence function; all pairs then follow from a few products of
     matrices. :math:`\phi` is the metric's scale. P-values are two-sided, Student's t, corrected after Holm for the
-    number of pairs. A pair with fewer than ten effective errors on either side gets no verdict, and says so.
+    number of pairs. A pair with fewer than eleven effective errors on either side gets no verdict, and says so.
 
     Parameters
     ----------

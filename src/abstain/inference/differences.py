@@ -39,7 +39,7 @@ def paired_difference(
 
     What makes a sample hard for both cancels in e, so this sees differences that two separate intervals hide.
     :math:`\phi` is the metric's scale (the logarithm for AURC). The p-value is two-sided, of "both have the same
-    value in the population", by Student's t with the degrees of freedom of e. With fewer than ten effective errors
+    value in the population", by Student's t with the degrees of freedom of e. With fewer than eleven effective errors
     on either side there is no verdict: the p-value is 1 and `note` says why.
 
     Parameters
@@ -147,7 +147,6 @@ class Side(NamedTuple):
     error: float
     effective_errors: float
     errors: float
-    more: tuple[float, float]  # what a quarter of an error at a random rank would add to sums of v^2 and v^4
     pulls: np.ndarray  # empty where the joint sums are known
 
 
@@ -164,11 +163,7 @@ def side_of(units: Units) -> Side:
     own = units.mass_of(units.loss.astype(np.float64))
     errors = float(np.sum(own)) ** 2 / max(float(own @ own), 1e-300) if units.loss.any() else 0.0
     centre = values.estimate if loo is None else loo
-    alpha = values.times / len(pulls) * values.weight[slice(None) if units.kept is None else units.kept]
-    second, fourth = (float(np.sum(units.mass_of(alpha**p))) / units.mass / 4 for p in (2, 4))
-    return Side(
-        values.estimate, centre, math.sqrt(float(pulls @ pulls)), effective, errors, (second, fourth), pulls
-    )
+    return Side(values.estimate, centre, math.sqrt(float(pulls @ pulls)), effective, errors, pulls)
 
 
 def compared(
@@ -194,7 +189,9 @@ def compared(
         if which.any():
             i, j = a[which], b[which]
             joint, units = known or _joint(sides, i, j, chosen, T, paired)
-            df = _freedom(joint, units, [sides[k] for k in np.where(T[i] < T[j], i, j)], chosen)
+            some = joint.excess > 0
+            df = np.where(some, 2 * joint.second**2 / np.where(some, joint.excess, 1.0), math.inf)
+            df = np.clip(df, 2.0, np.maximum(2.0, units - 1.0))
             limits = contrast(chosen, (T[i], T[j]), (s[i], s[j]), joint.second, df, level)
             found[:, which] = joint.error, *limits
     error, low, high, p = found
@@ -206,21 +203,6 @@ def compared(
         [_why_not(sides[i], sides[j], scale) if g != 0 else "" for i, j, g in zip(a, b, gap)], dtype=object
     )
     return gap, error, low, high, np.where(notes == "", p, 1.0), notes
-
-
-def _freedom(joint: Joint, units: Any, better: Sequence[Side], scale: Scale) -> np.ndarray:
-    """Of the sum of e^2: those of a sample in which the better model has half an error more, where these are fewer.
-
-    It may look better than it is because a confident error was not drawn.
-    """
-    rate = scale.rate(np.asarray([side.centre for side in better]))
-    more = np.asarray([side.more for side in better]).T
-    found = []
-    for second, fourth in ((0.0, 0.0), (2 * more[0] * rate**2, 2 * more[1] * rate**4)):
-        total = joint.second + second
-        excess = joint.excess + joint.second**2 / units + fourth - total**2 / units
-        found.append(np.where(excess > 0, 2 * total**2 / np.where(excess > 0, excess, 1.0), math.inf))
-    return np.clip(np.minimum(*found), 2.0, np.maximum(2.0, units - 1.0))
 
 
 def _why_not(a: Side, b: Side, scale: Scale) -> str:

@@ -24,7 +24,10 @@ import numpy as np
 from abstain.core.stretch import Sums
 from abstain.inference.results import Interval
 
-FEW = 10.0  # effective errors below which upper limits widen and differences get no verdict
+FEW = 10.0  # effective errors below which upper limits widen
+ENOUGH = (
+    11.0  # for a verdict on a difference: with ten, scores of 20 levels differ by chance in 6.8% of tests
+)
 _TINY = 1e-13  # a sum of squares this small beside its terms is rounding
 
 _LOG = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc")  # never negative when the losses are not
@@ -356,6 +359,6 @@ def contrast(
 
 def too_few(effective: float, errors: float) -> str:
     """Why there is no verdict on a difference; empty when there is one."""
-    if effective >= FEW:
+    if effective >= ENOUGH:
         return ""
     return f"rests on about {effective:.1f} effective errors ({errors:.0f} in all): too few to compare"
