@@ -339,7 +339,7 @@ class MonteCarloWeights:
 
     Attributes
     ----------
-    mean, standard_error : array of shape (n,)
+    mean, standard_error : array, one value per rank
         The average of each rank's weight, and its standard error.
     draws : int
         How many were averaged.

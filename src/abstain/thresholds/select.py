@@ -130,7 +130,7 @@ def select_threshold(
 ) -> Threshold | GroupThresholds:
     r"""The threshold with the largest coverage that keeps a promise; `value` is None when none does.
 
-    .. math:: P\big(E[\ell \mid g \ge t] > r\big) \le \delta
+    .. math:: P\left(E[\ell \mid g \ge t] > r\right) \le \delta
 
     over calibration sets, for `risk=r`. Equal confidences are accepted or rejected together. The data must not have
     been used to train or tune the model or its confidence. Give exactly one of `risk`, `coverage`, `cost`.

@@ -224,7 +224,7 @@ class Threshold:
         The risk test is a bet against the promise "the mean loss of the accepted is at most r", on each accepted
         sample in turn, at odds that belong to a few larger risks q:
 
-        .. math:: E_t = \frac{1}{|Q|}\sum_{q\in Q}\prod_{i\le t}\Big(1 + \frac{q-r}{r(1-r)}(\ell_i - r)\Big)
+        .. math:: E_t = \frac{1}{|Q|}\sum_{q\in Q}\prod_{i\le t}\left(1 + \frac{q-r}{r(1-r)}(\ell_i - r)\right)
 
         While the promise holds, the wealth E has mean at most 1 at every time, so it ever reaches 1/delta with
         probability at most delta (Ville): one may look after every sample, for ever, and stop at will. The confidences
