@@ -52,7 +52,7 @@ def test_flags_for_reading_are_arguments_too():
 
 
 def test_roles_are_arguments_of_evaluate_or_what_these_are_made_from():
-    made_from = {"prediction", "correct", "error", "classes"}
+    made_from = {"prediction", "correct", "error", "classes", "answered", "question", "task", "epoch"}
     assert set(ROLES) - made_from <= set(inspect.signature(abstain.evaluate).parameters)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from abstain import losses, scores
 from abstain.formats.columns import RoleColumns, Source, UncertainError, Values, Words, assign, is_number
 from abstain.formats.limits import Limits, file_error, shown, values_of
-from abstain.formats.readers import open_source
+from abstain.formats.logs import Log, Rules, as_texts, is_log, log_of, rows_of, signal_names
+from abstain.formats.readers import ENDINGS, open_source
 
 _TRUTH = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
 _TRUTH[""] = np.nan
@@ -46,6 +47,10 @@ class Predictions:
         Names of the classes, where they are known.
     used : dict
         Which column was taken for what.
+    signals : dict of array, shape (n,)
+        Where answers come with several confidences, all of them; `confidence` is the first.
+    log : Log, optional
+        The answers that this was made from.
 
     Examples
     --------
@@ -74,6 +79,8 @@ class Predictions:
     loss_name: str = "loss"
     classes: tuple[str, ...] = ()
     used: dict[str, str] = field(default_factory=dict)
+    signals: dict[str, np.ndarray] = field(default_factory=dict)
+    log: Log | None = None
 
     @property
     def kind(self) -> str:
@@ -87,7 +94,9 @@ class Predictions:
         own["labels"] = self.labels if self.kind != "confidence" else None
         own["groups"] = self.group_labels()
         own["loss"] = None if self.loss is None else {self.loss_name: self.loss}
-        own["confidence"] = None if self.confidence is None else {"confidence": self.confidence}
+        own["confidence"] = self.signals or (
+            None if self.confidence is None else {"confidence": self.confidence}
+        )
         return {name: value for name, value in own.items() if value is not None}
 
     def group_labels(self) -> np.ndarray | None:
@@ -140,6 +149,7 @@ def read_predictions(
     name: str | None = None,
     format: str | None = None,  # noqa: A002
     limits: Limits | None = None,
+    rules: Rules | None = None,
 ) -> Predictions:
     """Read a file of predictions: npz, npy, csv, tsv, json, jsonl, parquet, arrow, feather, safetensors, pt.
 
@@ -161,6 +171,8 @@ def read_predictions(
         One of `FORMATS`, where neither the file's name nor its first bytes say it.
     limits : Limits, optional
         What the file may cost; 4 GB of memory unless said.
+    rules : Rules, optional
+        For answers of language models: which rows, and how refusals, missing and stated confidences are taken.
 
     Returns
     -------
@@ -191,6 +203,13 @@ def read_predictions(
     roles = assign(source, columns or {}, kind)
     if "logits" in roles:
         roles.pop("probs", None)  # logits say all that probabilities say
+    rules, told = rules or Rules(), {"name": name or model_name(path), "path": str(path)}
+    class_scores = any(r in roles for r in ("logits", "probs")) and (labels is not None or "labels" in roles)
+    if not class_scores and is_log(source, roles, rules):
+        log = _answers(source, roles, rules, None if labels is None else open_source(labels, limits=limits))
+        if not log.signals:
+            raise UncertainError(_no_confidence(log), source)
+        return Predictions(**told, format=source.format, used=log.used, log=log, **log.fields(rules))
     loaded = {role: _load(source, role, choice) for role, choice in roles.items()}
     if labels is not None:
         loaded["labels"] = _labels_of(labels, limits)
@@ -202,8 +221,105 @@ def read_predictions(
     used = {role: str(roles[role]) for role in loaded if role in roles}
     if labels is not None:
         used["labels"] = shown(Path(labels).name)
-    stem = Path(path).name.split(".")[0] or Path(path).name
-    return Predictions(name=name or stem, path=str(path), format=source.format, used=used, **fields)
+    return Predictions(**told, format=source.format, used=used, **fields)
+
+
+def model_name(path: str | Path) -> str:
+    """A model's name from that of its file: without the endings that say what kind of file it is.
+
+    >>> model_name("runs/gpt-4.1-mini.parquet"), model_name("a.csv.gz")
+    ('gpt-4.1-mini', 'a')
+    """
+    name = Path(path).name
+    while Path(name).suffix.lower() in ENDINGS:
+        name = Path(name).stem
+    return name
+
+
+def read_log(
+    path: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    labels: str | Path | None = None,
+    format: str | None = None,  # noqa: A002
+    limits: Limits | None = None,
+    rules: Rules | None = None,
+) -> Log:
+    """Read the answers of a language model: the log of a harness, or a table whose columns are stated.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, or the folder of a HELM run.
+    columns, labels, format, limits, rules
+        As `read_predictions` takes them; `labels` may also hold right answers by question.
+
+    Returns
+    -------
+    Log
+        With or without confidences; `read_predictions` needs one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "graded.csv"
+    ...     _ = path.write_text("grade\\nA\\nB\\nC\\nA\\n")
+    ...     grades = {"A": "right", "B": "wrong", "C": "unanswered"}
+    ...     log = read_log(path, columns={"correct": "grade"}, rules=Rules(grades=grades))
+    >>> log.accuracy, log.unanswered
+    (0.5, 0.25)
+    """
+    limits = limits or Limits()
+    source = open_source(path, format=format, limits=limits)
+    right = None if labels is None else open_source(labels, limits=limits)
+    return _answers(source, assign(source, columns or {}), rules or Rules(), right)
+
+
+def _answers(source: Source, roles: dict[str, RoleColumns], rules: Rules, right: Source | None) -> Log:
+    """The answers of a file: its columns loaded, the rows that are asked for chosen."""
+    facts = source.log
+    if facts and "correct" in roles and (column := facts.answered.get(roles["correct"].names[0])):
+        roles.setdefault("answered", RoleColumns((column,)))
+    rows, told = rows_of(source, rules)
+    along = {r: _load(source, r, choice) for r, choice in roles.items() if r != "confidence"}
+    held: dict[str, Any] = {
+        n: source.columns[n].load() for n in signal_names(source, roles) if n in source.columns
+    }
+    if right is not None:
+        along["labels"] = _right_answers(right, along)
+    if rows is not None:
+        along, held = ({k: v[rows] for k, v in part.items()} for part in (along, held))
+    signals = {n: held.get(n) for n in signal_names(source, roles)}
+    log = log_of(source, roles, along, signals, rules, _Loaded(source, roles, along, ()).losses)
+    return replace(log, used=log.used | told)
+
+
+def _right_answers(right: Source, along: Mapping[str, Values]) -> Values:
+    """Right answers by question, where their file names the questions, else in the order of the rows."""
+    keys = next((c for c in ("question", "prompt", "prompts") if c in right.columns), None)
+    found = assign(right, {}).get("labels") or RoleColumns(tuple(c for c in right.columns if c != keys))
+    if len(found.names) > 1:
+        raise UncertainError(f"must have one column of right answers, it has {right.listed()}.", right)
+    texts = as_texts(_load(right, "labels", found))
+    if keys is None or "question" not in along:
+        return Words.of(texts.tolist())
+    answers = dict(zip(as_texts(right.columns[keys].load()).tolist(), texts.tolist()))
+    asked = as_texts(along["question"]).tolist()
+    unknown = [q for q in asked if q not in answers]
+    if unknown:
+        raise file_error(
+            right.path, f"has no answer to {len(unknown):,} questions, such as {shown(unknown[0])!r}."
+        )
+    return Words.of(answers[q] for q in asked)
+
+
+def _no_confidence(log: Log) -> str:
+    told = " ".join(log.notes)
+    return (
+        f"holds no confidence to rank by: accuracy {log.accuracy:.4g} of {log.n:,} rows. {told} State a column with "
+        f"-c confidence=NAME; `abstain describe` lists what there is."
+    )
 
 
 def _load(source: Source, role: str, choice: RoleColumns) -> Values:

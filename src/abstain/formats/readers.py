@@ -21,7 +21,9 @@ import numpy as np
 from abstain.errors import DataError, needed
 from abstain.formats.arrow import open_arrow, open_parquet, schema_names
 from abstain.formats.columns import Column, Source, Values, Words, is_number
-from abstain.formats.limits import PACKED, Limits, file_error, opened, reading, shown
+from abstain.formats.harness import HELM, read_json_log
+from abstain.formats.inspect_log import is_archive, is_inspect, open_eval, read_inspect
+from abstain.formats.limits import PACKED, Limits, decoded, file_error, opened, reading, shown
 
 # numpy: headers are read here, so that sizes are known and pickles refused before anything is loaded
 
@@ -215,21 +217,41 @@ def _join(parts: list[Values]) -> Values:
 
 # json and jsonl: an object of columns, a list of records, or one record per line
 
-# what Python's parser makes of one character of each kind, in bytes (a list, a dict, a value and its place)
-_COST = {b"[": 96, b"{": 280, b",": 40, b'"': 40}
 
-
-def _text(path: Path, limits: Limits) -> str:
+def _json(path: Path, limits: Limits, lines: bool = False) -> Any:
+    """The content of a JSON file. A file of one record per line may be called .json, and the other way round."""
     with opened(path, limits) as stream:
-        text = stream.read()
-    limits.check(path, len(text) + sum(cost * text.count(c) for c, cost in _COST.items()), "parsing it")
-    return text.decode("utf-8-sig")
+        text = decoded(path, stream.read(), limits)
+    try:
+        return _by_line(path, text) if lines else json.loads(text)
+    except (DataError, json.JSONDecodeError) as error:
+        with suppress(DataError, json.JSONDecodeError):
+            return json.loads(text) if lines else _by_line(path, text)
+        raise error
+
+
+def _by_line(path: Path, text: str) -> list[Any]:
+    records = []
+    for place, line in enumerate(text.split("\n")):
+        if line.strip():
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise file_error(path, f"line {place + 1} is no JSON ({error.msg}).") from error
+    return records
+
+
+def _log_in(path: Path, content: Any, limits: Limits) -> Source | None:
+    read = read_inspect if is_inspect(content) else read_json_log
+    return read(path, content, limits, partial(_json, limits=limits))
 
 
 def open_json(path: Path, limits: Limits) -> Source:
     """An object of columns, {"y_logits": ..., "y_true": ...}, or a list of records."""
     with reading(path, "json"):
-        content = json.loads(_text(path, limits))
+        content = _json(path, limits)
+        if (log := _log_in(path, content, limits)) is not None:
+            return log
         if isinstance(content, list):
             content = _from_records(path, content)
         if not isinstance(content, dict):
@@ -241,14 +263,9 @@ def open_json(path: Path, limits: Limits) -> Source:
 def open_jsonl(path: Path, limits: Limits) -> Source:
     """One record per line."""
     with reading(path, "json lines"):
-        records = []
-        for place, line in enumerate(_text(path, limits).splitlines()):
-            if not line.strip():
-                continue
-            try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                raise file_error(path, f"line {place + 1} is no JSON ({error.msg}).") from error
+        records = _json(path, limits, lines=True)
+        if (log := _log_in(path, records, limits)) is not None:
+            return log
         return _from_lists(path, "jsonl", _from_records(path, records), limits)
 
 
@@ -415,10 +432,12 @@ _READERS: dict[str, tuple[Callable[[Path, Limits], Source], str]] = {
     "arrow": (open_arrow, ".arrow .feather .ipc"),
     "safetensors": (open_safetensors, ".safetensors .st"),
     "pt": (open_torch, ".pt .pth"),
+    "inspect": (open_eval, ".eval"),
 }
 FORMATS = tuple(_READERS)
 """Formats that can be read."""
 _ENDINGS = {ending: name for name, (_, endings) in _READERS.items() for ending in endings.split()}
+ENDINGS = (*_ENDINGS, *PACKED)
 _UNSAFE = (".pkl", ".pickle", ".joblib", ".dill")
 _STREAMS = ("npy", "csv", "tsv", "json", "jsonl")  # formats that may come packed
 _STARTS = {b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow", b"PK\x03\x04": "npz",
@@ -452,6 +471,8 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     '`correct` (2 numbers), `confidence` (2 numbers), `group` (2 text)'
     """
     path = Path(path)
+    if path.is_dir() and (path / HELM).is_file():
+        path /= HELM
     if not path.is_file():
         raise file_error(path, f"{'is a folder' if path.is_dir() else 'there is no such file'}.")
     if path.stat().st_size == 0:
@@ -484,9 +505,9 @@ def _by_name(path: Path) -> str | None:
 def _by_content(path: Path) -> str:
     with reading(path, "a file"), path.open("rb") as stream:
         start = stream.read(16).lstrip()
-    for magic, name in _STARTS.items():
-        if start.startswith(magic):
-            return name
+        for magic, name in _STARTS.items():
+            if start.startswith(magic):
+                return "inspect" if name == "npz" and is_archive(path) else name
     raise file_error(
         path,
         f"neither its name nor its first bytes say what it is. "
