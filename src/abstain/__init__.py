@@ -31,7 +31,16 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
     from abstain import sklearn as sklearn
     from abstain import torch as torch
     from abstain.display import RiskCoverageDisplay
-    from abstain.evaluation import Comparison, Evaluation, ExpectedAURC, compare, evaluate, expected_aurc
+    from abstain.evaluation import (
+        Comparison,
+        Evaluation,
+        ExpectedAURC,
+        ThreeWay,
+        compare,
+        evaluate,
+        expected_aurc,
+        three_way,
+    )
     from abstain.metrics import *
     from abstain.thresholds import (
         Check,
@@ -59,6 +68,7 @@ __all__ = [
     "RejectionPoint",
     "RiskCoverageCurve",
     "RiskCoverageDisplay",
+    "ThreeWay",
     "Threshold",
     "augrc",
     "aupr_error",
@@ -99,6 +109,7 @@ __all__ = [
     "scores",
     "select_threshold",
     "theory",
+    "three_way",
     "thresholds",
     "weights",
 ]

@@ -11,13 +11,14 @@ from click.testing import CliRunner
 import abstain
 from abstain.cli import cli
 from abstain.errors import InputError
-from abstain.formats import ROLES, Limits, read_predictions
+from abstain.formats import ROLES, Limits, Rules, read_predictions
 from abstain.report import gather, page
 
-READING = {"column", "as"} | {"labels", "classes", "format", "memory"}
+ANSWERS = set(Rules.__dataclass_fields__)
+READING = {"column", "as"} | {"labels", "classes", "format", "memory"} | ANSWERS
 OUTPUT = {"json", "csv", "latex", "quiet", "output"}
 OWN = {  # flags that say how the command works, not what is computed
-    "evaluate": {"preview", "engine"},
+    "evaluate": {"preview", "engine", "price"},
     "compare": {"names", "engine", "unpaired"},
     "threshold": {"score", "save", "check", "loss"},
     "report": {"names", "open"},
@@ -46,7 +47,7 @@ def test_a_flag_is_an_argument_with_dashes(name):
 
 
 def test_flags_for_reading_are_arguments_too():
-    arguments = {*inspect.signature(read_predictions).parameters, *Limits.__dataclass_fields__}
+    arguments = {*inspect.signature(read_predictions).parameters, *Limits.__dataclass_fields__, *ANSWERS}
     assert flags("convert") == READING
     assert READING - {"column", "as"} <= arguments  # columns=, kind=
 

@@ -15,13 +15,14 @@ from rich.text import Text
 
 import abstain
 from abstain.cli import screen
+from abstain.cli.describe import answer_notes, described, draw_description
 from abstain.cli.options import Documented, Output, ReadOptions, known, no_folders, output, reading, shared
 from abstain.engines.read import find_files, kind_of
 from abstain.evaluation import Entry, Evaluation
-from abstain.formats import Limits, Predictions, open_source
+from abstain.formats import Predictions
 from abstain.formats.columns import assign
 from abstain.formats.limits import shown, values_of
-from abstain.formats.readers import column_names
+from abstain.formats.readers import column_names, is_run
 
 _METRIC = 15  # columns for the names of the metrics
 
@@ -37,11 +38,13 @@ _METRIC = 15  # columns for the names of the metrics
 @shared("level")
 @click.option("--engine", type=click.Choice(["memory", "files", "dask", "spark", "sketch"]),
               help="Who computes. By default memory, and files for a table larger than --memory.")  # fmt: skip
+@click.option("--price", type=float, default=1.0, metavar="P",
+              help="What a wrong answer costs beside a right one, where questions may go unanswered.")  # fmt: skip
 @click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
 @reading
 @output
 def command(
-    file: str, how: ReadOptions, out: Output, engine: str | None, preview: bool, **options: Any
+    file: str, how: ReadOptions, out: Output, engine: str | None, preview: bool, price: float, **options: Any
 ) -> None:
     """Everything about how well a model knows when it is wrong, as a table with intervals.
 
@@ -58,17 +61,20 @@ def command(
       abstain evaluate predictions/                   a folder of tables
     """
     engine = engine or default_engine(file, how)
-    if engine == "memory" or preview:
+    if (engine == "memory" and not is_run(file)) or preview:
         no_folders((file,))
     if preview:
-        draw_preview(file, how)
+        draw_description(screen.console(), described(file, how))
         return
     read = None
     if engine == "memory":
         with screen.working(f"reading {shown(file)}"):
-            read = how.read(file)
+            read = how.read(file, tell=False)
         with screen.working(f"evaluating {read.n:,} samples"), values_of(file):
             table = abstain.evaluate(**read.arguments(), **options, progress=False)
+            if read.log is not None:
+                more = [*read.log.told(), *answer_notes(read.log, how.rules, price, options["level"])]
+                table = replace(table, notes=(*more, *table.notes))
     elif engine == "sketch":
         table = sketched(file, table_columns(file, how), options["level"])
     else:
@@ -85,7 +91,7 @@ def command(
 def default_engine(file: str, how: ReadOptions) -> str:
     """Folders, and files larger than the memory allowed, go to the engine that needs little of it."""
     path = Path(file)
-    if path.is_dir():
+    if path.is_dir() and not is_run(path):
         return "files"
     times = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}.get(path.suffix.lower(), 0)
     return "files" if times * path.stat().st_size > how.memory else "memory"
@@ -110,7 +116,12 @@ def table_columns(file: str, how: ReadOptions) -> dict[str, Any]:
     first = find_files("evaluate", file)[0]
     kind_of(first)  # an error that names the formats
     roles = assign(column_names(first, format=how.format), how.columns, how.kind)
-    for role in ("abstained", "clusters"):  # left out, they would change the number without a word
+    for role in (
+        "abstained",
+        "clusters",
+        "answered",
+        "question",
+    ):  # left out, they would change the number without a word
         if role in roles:
             raise click.UsageError(
                 f"engines do not read a column of {role} yet: leave {roles[role].names[0]!r} out of the table, or "
@@ -149,15 +160,6 @@ def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
         entries.append(Entry(score, loss, name, label, True, *ends, "certified", sketch.n))
     note = "The ends are no confidence interval: the value on these data lies between them for certain."
     return Evaluation(tuple(entries), (), sketch.n, level, 0.0, (), (note,))
-
-
-def draw_preview(file: str, how: ReadOptions) -> None:
-    """What a file holds and how it would be read."""
-    screen.show_preview(open_source(file, format=how.format, limits=Limits(memory=how.memory)))
-    read = how.read(file)
-    on = screen.console()
-    on.print(Text(f"\nread as {read.kind}, {read.n:,} samples"))
-    on.print(screen.plain_table({"role": list(read.used), "column": list(read.used.values())}))
 
 
 def draw_evaluation(on: Console, table: Evaluation, read: Predictions | None) -> None:

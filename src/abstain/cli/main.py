@@ -19,6 +19,7 @@ OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE = 0, 1, 2, 3, 4
 
 _COMMANDS = {
     "evaluate": "The whole table for one file of predictions, with intervals.",
+    "describe": "What a file or log holds, and the commands that evaluate it.",
     "compare": "Rank several models on the same samples; say which cannot be told apart.",
     "threshold": "Choose the confidence below which to abstain, with a guarantee.",
     "report": "One interactive HTML page that works offline.",
@@ -88,7 +89,8 @@ def complain(error: BaseException) -> None:
 def cli() -> None:
     """Know when not to predict: risk-coverage curves, AURC with error bars, thresholds with guarantees.
 
-    Reads npz, npy, csv, tsv, json, jsonl, parquet, arrow, feather, safetensors and pt (tensors only).
+    Reads npz, npy, csv, tsv, json, jsonl, parquet, arrow, feather, safetensors and pt (tensors only), and logs of
+    lm-evaluation-harness, Inspect, HELM, promptfoo and UQLM.
 
     Examples:
       abstain demo

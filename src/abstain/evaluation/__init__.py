@@ -1,5 +1,6 @@
 """Whole answers: one model's table, many models compared, an ensemble beside its members."""
 
+from abstain.evaluation.answers import ThreeWay, three_way
 from abstain.evaluation.comparison import compare
 from abstain.evaluation.ensembles import expected_aurc
 from abstain.evaluation.results import (
@@ -20,10 +21,12 @@ __all__ = [
     "Evaluation",
     "ExpectedAURC",
     "Pair",
+    "ThreeWay",
     "TopTies",
     "compare",
     "evaluate",
     "evaluate_blocks",
     "expected_aurc",
     "register_engine",
+    "three_way",
 ]

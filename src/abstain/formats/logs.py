@@ -164,6 +164,10 @@ class Log:
             codes = _codes(self.task) * (codes.max() + 1) + codes
         return codes if len(np.unique(codes)) < self.n else self.clusters
 
+    def told(self) -> list[str]:
+        """What was taken for what, and what was counted, a line each."""
+        return ["; ".join(f"{role}: {what}" for role, what in self.used.items()) + ".", *self.notes]
+
     def fields(self, rules: Rules) -> dict[str, Any]:
         """What `Predictions` holds of it: all signals on the same rows."""
         if rules.unanswered == "wrong" and self.loss_name == "loss":

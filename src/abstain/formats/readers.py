@@ -471,7 +471,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     '`correct` (2 numbers), `confidence` (2 numbers), `group` (2 text)'
     """
     path = Path(path)
-    if path.is_dir() and (path / HELM).is_file():
+    if is_run(path):
         path /= HELM
     if not path.is_file():
         raise file_error(path, f"{'is a folder' if path.is_dir() else 'there is no such file'}.")
@@ -484,6 +484,11 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     if not source.columns:
         raise file_error(path, "holds no columns of values.")
     return source
+
+
+def is_run(path: str | Path) -> bool:
+    """Is this the folder of a HELM run?"""
+    return (Path(path) / HELM).is_file()
 
 
 def _by_name(path: Path) -> str | None:
