@@ -96,7 +96,10 @@ def _columns(source: Source) -> dict[str, list[str]]:
         kind = (
             "" if facts is None else "score" if name in facts.scorers else "signal" * (name in facts.signals)
         )
-        rows.append((shown(name), kind, *_held(column.load())))
+        try:
+            rows.append((shown(name), kind, *_held(column.load())))
+        except AbstainError:  # objects, or texts and numbers mixed: of no use as a column
+            rows.append((shown(name), kind, "", "", "neither numbers nor text"))
     titles = ("column", "kind", "present", "distinct", "holds")
     return {title: [str(row[k]) for row in rows] for k, title in enumerate(titles)}
 

@@ -280,7 +280,7 @@ def role_of(name: str) -> str:
     ('groups', 'labels')
     """
     for role, names in NAMES.items():
-        if plain(name) in names:
+        if plain(name) in (role, *names):
             return role
     raise InputError(f"a column's role must be one of {', '.join(ROLES)}, got {name!r}.")
 

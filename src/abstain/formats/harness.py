@@ -19,7 +19,7 @@ import numpy as np
 
 from abstain.formats.columns import AGREEMENT, Column, LogFacts, Source, Words
 from abstain.formats.limits import Limits, file_error, shown
-from abstain.scores import max_softmax
+from abstain.scores import display, max_softmax
 
 Row = dict[str, Any]
 Load = Callable[[Path], Any]  # the parsed content of a JSON file, within the limits
@@ -186,10 +186,15 @@ def _option_signals(record: Row) -> Row:
         return {}
     if len(found) == 1:
         return {SEQUENCE: found[0]}
-    signals = {"softmax": float(max_softmax(x)), "margin": float(np.diff(np.sort(x)[-2:])[0])}
+    signals = {"softmax": _softmax(x), "margin": float(np.diff(np.sort(x)[-2:])[0])}
     if "acc_norm" in record and min(lengths) > 0:
-        signals["softmax_norm"] = float(max_softmax(x / np.array(lengths)))
+        signals["softmax_norm"] = _softmax(x / np.array(lengths))
     return signals | {"loglikelihood": float(x.max())}
+
+
+def _softmax(x: np.ndarray) -> float:
+    """The largest probability of a softmax."""
+    return float(display("max_softmax", max_softmax(x)))
 
 
 def _task_of(path: Path) -> str:

@@ -274,13 +274,14 @@ def log_of(
     told += [f"no row has `{shown(name)}`." for name in absent]
     told += [f"`{shown(name)}` is the same in every row, so it is no confidence." for name in constant]
     tasks = values.get("task")
+    several = None if tasks is None or len(np.unique(_codes(tasks))) == 1 else tasks
     log = Log(
         str(source.path), source.log.tool if source.log else source.format,
         loss, answered, {name: s for name, s in made.items() if name not in (*absent, *constant)},
-        values.get("question"), tasks, values.get("groups", tasks), _array(values.get("epoch")),
+        values.get("question"), tasks, values.get("groups", several), _array(values.get("epoch")),
         _array(values.get("sample_weight")), _array(values.get("clusters")), loss_name,
     )  # fmt: skip
-    return replace(log, used=_used(source, roles, log), notes=(*told, *_counts(log, rules)))
+    return replace(log, used=_used(source, roles, log, rules), notes=(*told, *_counts(log, rules)))
 
 
 def _array(values: Values | None) -> np.ndarray | None:
@@ -385,7 +386,7 @@ def _signal(
 # what is told ---------------------------------------------------------------------------------------------
 
 
-def _used(source: Source, roles: Mapping[str, RoleColumns], log: Log) -> dict[str, str]:
+def _used(source: Source, roles: Mapping[str, RoleColumns], log: Log, rules: Rules) -> dict[str, str]:
     """Role -> what was taken for it, in the words that would state it."""
     facts = source.log
     about = facts.about if facts else {}
@@ -394,9 +395,8 @@ def _used(source: Source, roles: Mapping[str, RoleColumns], log: Log) -> dict[st
     others = [s for s in (facts.scorers if facts else ()) if s != used.get("correct", "").split(" (")[0]]
     if others:
         used["correct"] += f" (others: {', '.join(map(shown, others[:6]))})"
-    used.setdefault(
-        "answered", "wherever the prediction is not empty" if "prediction" in roles else "every row"
-    )
+    given = "wherever the prediction is not empty" if "prediction" in roles else "every row"
+    used.setdefault("answered", "by the grade" if rules.grades else given)
     used.setdefault("question", "every row is another one")
     used.setdefault("epoch", "none")
     used.setdefault("task", shown(facts.task) if facts and facts.task else "one")

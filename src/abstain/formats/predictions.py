@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 
 from abstain import losses, scores
-from abstain.formats.columns import RoleColumns, Source, UncertainError, Values, Words, assign, is_number
+from abstain.formats.columns import (
+    RoleColumns,
+    Source,
+    UncertainError,
+    Values,
+    Words,
+    assign,
+    is_number,
+    role_of,
+)
 from abstain.formats.limits import Limits, file_error, shown, values_of
 from abstain.formats.logs import Log, Rules, as_texts, is_log, log_of, rows_of, signal_names
 from abstain.formats.readers import ENDINGS, open_source
@@ -205,7 +214,8 @@ def read_predictions(
         roles.pop("probs", None)  # logits say all that probabilities say
     rules, told = rules or Rules(), {"name": name or model_name(path), "path": str(path)}
     class_scores = any(r in roles for r in ("logits", "probs")) and (labels is not None or "labels" in roles)
-    if not class_scores and is_log(source, roles, rules):
+    named = {role_of(name) for name in columns or ()}
+    if (not class_scores or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
         log = _answers(source, roles, rules, None if labels is None else open_source(labels, limits=limits))
         if not log.signals:
             raise UncertainError(_no_confidence(log), source)
@@ -292,6 +302,8 @@ def _answers(source: Source, roles: dict[str, RoleColumns], rules: Rules, right:
         along, held = ({k: v[rows] for k, v in part.items()} for part in (along, held))
     signals = {n: held.get(n) for n in signal_names(source, roles)}
     log = log_of(source, roles, along, signals, rules, _Loaded(source, roles, along, ()).losses)
+    if right is not None:
+        told["labels"] = shown(right.path.name)
     return replace(log, used=log.used | told)
 
 

@@ -252,6 +252,9 @@ def open_json(path: Path, limits: Limits) -> Source:
         content = _json(path, limits)
         if (log := _log_in(path, content, limits)) is not None:
             return log
+        if isinstance(content, dict):  # records under one name, beside a few numbers about them
+            lists = [v for v in content.values() if isinstance(v, list)]
+            content = lists[0] if len(lists) == 1 and lists[0] and isinstance(lists[0][0], dict) else content
         if isinstance(content, list):
             content = _from_records(path, content)
         if not isinstance(content, dict):
