@@ -186,10 +186,11 @@ def _option_signals(record: Row) -> Row:
         return {}
     if len(found) == 1:
         return {SEQUENCE: found[0]}
-    signals = {"softmax": _softmax(x), "margin": float(np.diff(np.sort(x)[-2:])[0])}
+    second, first = sorted(found)[-2:]
+    signals = {"softmax": _softmax(x), "margin": first - second}
     if "acc_norm" in record and min(lengths) > 0:
         signals["softmax_norm"] = _softmax(x / np.array(lengths))
-    return signals | {"loglikelihood": float(x.max())}
+    return signals | {"loglikelihood": first}
 
 
 def _softmax(x: np.ndarray) -> float:

@@ -70,7 +70,7 @@ def open_eval(path: Path, limits: Limits) -> Source:
 def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, limits: Limits) -> str:
     if member.compress_type != _ZSTD:
         with archive.open(member) as stream:
-            return decoded(path, stream.read(), limits)
+            return decoded(path, stream.read(member.file_size), limits)  # without a number it may unpack more
     pa = needed("pyarrow", f"Reading {shown(path.name)}, whose parts are packed by zstd,", "files")
     with path.open("rb") as file:
         file.seek(member.header_offset + 26)  # the lengths of the name and of the extra field
