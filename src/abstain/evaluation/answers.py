@@ -114,8 +114,8 @@ def three_way(
     short = mean(
         "score", np.where(a, (1 + price) * (1 - c), 1.0), "risk", loss_bound=1 + price, method="normal"
     )
-    ends = {"low": max(-price, 1 - short.high), "high": min(1.0, 1 - short.low)}
-    score = replace(short, estimate=1 - short.estimate, **ends)
+    low, high = max(-price, 1 - short.high), min(1.0, 1 - short.low)
+    score = replace(short, estimate=1 - short.estimate, low=low, high=high)
     wrong = np.where(a, 1 - c, 0.0)
     return ThreeWay(
         mean("right", c), mean("wrong", wrong), mean("not attempted", (~a).astype(np.float64)), score, price

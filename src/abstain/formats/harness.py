@@ -276,7 +276,8 @@ def _promptfoo_results(content: Any) -> list[Any] | None:
 
 
 def _promptfoo(path: Path, content: Any, limits: Limits, load: Load) -> Source:
-    rows, failed = [], 0
+    rows: list[Row] = []
+    failed = 0
     for result in _promptfoo_results(content) or ():
         response = at(result, "response") or at(result, "providerResponse")
         if number(at(result, "success")) is None:
@@ -316,7 +317,7 @@ def _uqlm(path: Path, content: Any, limits: Limits, load: Load) -> Source:
     rows: list[Row] = []
     signals: dict[str, None] = {}
     for part, held in _uqlm_parts(content).items():
-        lists = {k: v for k, v in held["data"].items() if isinstance(v, list)}
+        lists: dict[str, Any] = {k: v for k, v in held["data"].items() if isinstance(v, list)}
         if len(set(map(len, lists.values()))) != 1:
             raise file_error(path, "the lists of a UQLM result must be of one length.")
         lists["tokens"] = lists.pop("logprobs", None) or at(held, "metadata", "logprobs") or []

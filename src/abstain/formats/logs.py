@@ -67,9 +67,9 @@ class Rules:
         for name, choices in _CHOICES.items():
             check_choice("Rules", name, getattr(self, name), choices)
         for scale in self.scale.values():
-            check_choice("Rules", "scale", scale, _SCALES)
+            check_choice("Rules", "scale", scale, list(_SCALES))
         for grade in self.grades.values():
-            check_choice("Rules", "grades", grade, _GRADES)
+            check_choice("Rules", "grades", grade, list(_GRADES))
 
 
 _GRADES = {"right": 0.0, "wrong": 1.0, "unanswered": np.nan}  # the loss
@@ -253,7 +253,7 @@ def log_of(
     source: Source,
     roles: Mapping[str, RoleColumns],
     values: Mapping[str, Values],
-    signals: Mapping[str, Values],
+    signals: Mapping[str, Values | None],
     rules: Rules,
     losses: Callable[[], tuple[np.ndarray, str]],
 ) -> Log:
@@ -361,10 +361,10 @@ def _signal(
         if "question" not in values or "prediction" not in values:
             raise UncertainError("agreement needs -c question=NAME and -c prediction=NAME.", source)
         answers = [a or None for a in as_texts(values["prediction"]).tolist()]
-        shares = agreement(as_texts(values["question"]).tolist(), answers)
-        return np.array([np.nan if share is None else share for share in shares])
+        return np.array(agreement(as_texts(values["question"]).tolist(), answers), dtype=np.float64)
     if isinstance(held, Words):
-        bad = next(v for v in held.values if v)
+        if not (bad := next((held.row(k) for k in range(len(held)) if held.row(k)), "")):
+            return np.full(len(held), np.nan)
         raise file_error(source.path, f"the confidence `{shown(name)}` must be numbers, got {shown(bad)!r}.")
     found = np.asarray(held, np.float64).reshape(-1)
     scale = rules.scale.get(name, rules.scale.get(""))

@@ -212,14 +212,15 @@ def read_predictions(
     roles = assign(source, columns or {}, kind)
     if "logits" in roles:
         roles.pop("probs", None)  # logits say all that probabilities say
-    rules, told = rules or Rules(), {"name": name or model_name(path), "path": str(path)}
+    rules = rules or Rules()
+    head = (name or model_name(path), str(path), source.format)
     class_scores = any(r in roles for r in ("logits", "probs")) and (labels is not None or "labels" in roles)
     named = {role_of(name) for name in columns or ()}
     if (not class_scores or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
         log = _answers(source, roles, rules, None if labels is None else open_source(labels, limits=limits))
         if not log.signals:
             raise UncertainError(_no_confidence(log), source)
-        return Predictions(**told, format=source.format, used=log.used, log=log, **log.fields(rules))
+        return Predictions(*head, used=log.used, log=log, **log.fields(rules))
     loaded = {role: _load(source, role, choice) for role, choice in roles.items()}
     if labels is not None:
         loaded["labels"] = _labels_of(labels, limits)
@@ -231,7 +232,7 @@ def read_predictions(
     used = {role: str(roles[role]) for role in loaded if role in roles}
     if labels is not None:
         used["labels"] = shown(Path(labels).name)
-    return Predictions(**told, format=source.format, used=used, **fields)
+    return Predictions(*head, used=used, **fields)
 
 
 def model_name(path: str | Path) -> str:
