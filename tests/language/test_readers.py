@@ -79,6 +79,15 @@ def test_real_numbers_and_files_of_2024(put):
     assert "hallucination" not in log.used["correct"]
 
 
+def test_an_option_without_a_likelihood_takes_the_confidence_and_no_answers_away(put):
+    records = [option_record(k) for k in range(6)]
+    records[2]["filtered_resps"][1][0] = "-inf"
+    log = read_log(put("odd.jsonl", lines(records)))
+    assert log.answered.all()
+    assert np.isnan(log.signals["softmax"]).tolist() == [False, False, True, False, False, False]
+    assert (1 - log.loss).tolist() == RIGHT
+
+
 def test_one_row_for_each_filter(put):
     path = put("gen.jsonl", lines(text_records()))
     log = read_log(path)

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from abstain.errors import DataError
 from abstain.formats.columns import AGREEMENT, Column, LogFacts, Source, Words
 from abstain.formats.limits import Limits, file_error, shown
-from abstain.scores import display, max_softmax
 
 Row = dict[str, Any]
 Load = Callable[[Path], Any]  # the parsed content of a JSON file, within the limits
@@ -122,15 +122,12 @@ def _lm_eval(path: Path, records: list[Any], limits: Limits, load: Load) -> Sour
         metrics |= dict.fromkeys(name for name, value in scores.items() if value is not None)
         answer = _first_text(record.get("filtered_resps"))
         row = {"question": text_of(record["doc_id"]), "filter": text_of(record.get("filter")), **scores}
-        row |= _option_signals(record) or {
-            "answer": answer,
-            "answered": _is_answer(answer),
-            **_repeats(record),
-        }
-        rows.append(row)
+        text = {"answer": answer, "answered": _is_answer(answer), **_repeats(record)}
+        rows.append(row | (_option_signals(record) or text))
     scorers = shares(rows, list(metrics))
     roles = preferred(scorers, "acc", "exact_match", "pass@1") | {"question": "question"}
-    texts = any("answered" in row for row in rows)
+    if texts := any("answered" in row for row in rows):
+        rows = [{"answered": True, **row} for row in rows]  # an option is always chosen
     return source_of(
         path, limits, "lm-evaluation-harness", rows,
         roles=roles | ({"answered": "answered"} if texts else {}),
@@ -168,7 +165,11 @@ def _repeats(record: Row) -> Row:
 def _option_signals(record: Row) -> Row:
     """Confidences from the log-likelihoods of the options; nothing where the record holds text."""
     pairs = record.get("filtered_resps")
-    if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
+    if (
+        not isinstance(pairs, list)
+        or not pairs
+        or not all(isinstance(p, list) and len(p) == 2 for p in pairs)
+    ):
         return {}
     found, lengths = [], []
     for k, (loglikelihood, _) in enumerate(pairs):
@@ -181,21 +182,20 @@ def _option_signals(record: Row) -> Row:
             return {}
         option = at(request, "arg_1")
         lengths.append(len(option.removeprefix(" ")) if isinstance(option, str) else 0)
-    x = np.array(found)
-    if not found or not np.isfinite(x).all():
-        return {}
+    if not all(map(math.isfinite, found)):
+        return {"softmax": None}
     if len(found) == 1:
         return {SEQUENCE: found[0]}
     second, first = sorted(found)[-2:]
-    signals = {"softmax": _softmax(x), "margin": first - second}
+    signals = {"softmax": _softmax(found), "margin": first - second}
     if "acc_norm" in record and min(lengths) > 0:
-        signals["softmax_norm"] = _softmax(x / np.array(lengths))
+        signals["softmax_norm"] = _softmax([x / length for x, length in zip(found, lengths)])
     return signals | {"loglikelihood": first}
 
 
-def _softmax(x: np.ndarray) -> float:
-    """The largest probability of a softmax."""
-    return float(display("max_softmax", max_softmax(x)))
+def _softmax(x: list[float]) -> float:
+    """The largest probability of a softmax; of one short row, so without arrays."""
+    return 1 / math.fsum(math.exp(value - max(x)) for value in x)
 
 
 def _task_of(path: Path) -> str:
@@ -208,7 +208,10 @@ def _promised(path: Path, held: int, load: Load) -> tuple[str, ...]:
     task, stamp = _task_of(path), re.search(r"\d{4}-\d\d-\d\dT[\d.-]*\d", path.name)
     for other in sorted(path.parent.glob(f"*{stamp[0]}.json")) if stamp else ():
         if other.is_file() and not other.name.startswith("samples_"):
-            count = number(at(load(other), "n-samples", task, "effective"))
+            try:
+                count = number(at(load(other), "n-samples", task, "effective"))
+            except (DataError, ValueError, RecursionError):  # it is not what was asked for
+                continue
             if count is not None and count != held:
                 return (f"{shown(other.name)} promises {count:,.0f} documents, the file holds {held:,}.",)
     return ()
