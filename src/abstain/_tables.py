@@ -5,20 +5,67 @@ Knows nothing of metrics.
 
 from __future__ import annotations
 
+import csv
 import html
 import importlib.util
+import io
 import json
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from abstain.errors import InputError, needed
+from abstain.errors import AbstainWarning, InputError, needed
 
 Columns = Mapping[str, Sequence[Any]]
 
 _SPELT = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater"}
 _LATEX = {c: rf"\text{name}{{}}" for c, name in _SPELT.items()} | {c: rf"\{c}" for c in "{}_%&#$"}
+
+
+def visible(text: object, keep: str = "") -> str:
+    """A text without characters that steer a terminal: they are spelt out.
+
+    >>> visible("a\\x1b[31m\\nb")
+    'a\\\\x1b[31m\\\\nb'
+    """
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in str(text)
+    )
+
+
+def as_csv(columns: Columns, *, delimiter: str = ",") -> str:
+    """Columns as lines of cells, every digit. Text that a spreadsheet would run as a formula gets a ' in front."""
+    lines, defused = io.StringIO(), []
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        shown = visible(value)
+        if shown.startswith(("=", "+", "-", "@")) and not is_number(shown):
+            defused.append(shown)
+            return f"'{shown}"
+        return shown
+
+    writer = csv.writer(lines, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(map(cell, columns))
+    writer.writerows(map(cell, row) for row in zip(*columns.values()))
+    if defused:
+        told = (
+            f"{len(defused):,} cells begin as a formula does, such as {defused[0]!r}; they have a ' in front."
+        )
+        warnings.warn(told, AbstainWarning, stacklevel=2)
+    return lines.getvalue()
+
+
+def is_number(text: str) -> bool:
+    """Does a cell hold a number?"""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def frame(columns: Columns, library: str | None = None) -> Any:

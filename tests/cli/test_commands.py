@@ -142,7 +142,7 @@ def test_compare_models_that_refuse(run, tmp_path):
         rows = [f"{int(not w)},{c},{int(a)}" for w, c, a in zip(wrong, confidence, away)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["correct,confidence,abstained", *rows]))
         truth[name] = aurc_by_hand(wrong[~away], confidence[~away])
-    data = json.loads(run("compare", "gpt.csv", "claude.csv", "--json").output)
+    data = json.loads(run("compare", "gpt.csv", "claude.csv", "--json").stdout)
     assert {c["name"]: c["estimate"] for c in data["contestants"]} == pytest.approx(truth, rel=1e-12)
     assert "gpt answered" in run("compare", "gpt.csv", "claude.csv").output
     assert run("report", "gpt.csv", "claude.csv", "-q").exit_code == 0
