@@ -475,3 +475,9 @@ def test_demo(run, tmp_path, data, best):
     assert max(map(len, result.output.splitlines())) <= 120
     assert (tmp_path / "abstain-demo.html").stat().st_size > 4_000_000
     assert time.process_time() - began < 10  # CPU seconds: other tests may run beside this one
+
+
+def test_a_sketch_refuses_groups(run, table):
+    done = run("evaluate", "answers.csv", "--engine", "sketch")
+    assert done.exit_code == 2
+    assert "a sketch has no groups" in done.output

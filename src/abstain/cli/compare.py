@@ -27,7 +27,7 @@ from abstain.cli.screen import deliver, estimate, plain_table, show_notes, span,
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
 from abstain.formats.limits import shown
-from abstain.formats.predictions import aligned, along, engine_columns
+from abstain.formats.predictions import aligned, along
 from abstain.scores import NAMES, by_name
 
 _SENTENCES = 8
@@ -122,7 +122,7 @@ def compared_by_files(
     asked = registry.by_name(metric)
     if len(files) != 2 or asked.name != "aurc" or unpaired:
         raise click.UsageError("--engine files compares two tables of the same samples by AURC.")
-    columns = [engine_columns(file, *how.naming) for file in files.values()]
+    columns = [how.engine_columns(file) for file in files.values()]
     if any("logits" in own or "correct" in own for own in columns):
         raise click.UsageError("--engine files compares columns of losses and confidences.")
     first, second = ((own["confidence"], own["loss"]) for own in columns)

@@ -26,7 +26,7 @@ from abstain.engines.read import find_files
 from abstain.evaluation import Entry, Evaluation
 from abstain.formats import Limits, Predictions, open_source
 from abstain.formats.limits import shown, values_of
-from abstain.formats.predictions import engine_columns, engine_for, evaluate_by
+from abstain.formats.predictions import engine_for, evaluate_by
 
 _METRIC = 15  # columns for the names of the metrics
 
@@ -74,10 +74,10 @@ def command(
         with screen.working(f"evaluating {read.n:,} samples"), values_of(file):
             table = abstain.evaluate(**read.arguments(), **options, progress=False)
     elif engine == "sketch":
-        table = sketched(file, engine_columns(file, *how.naming), options["level"])
+        table = sketched(file, how.engine_columns(file), options["level"])
     else:
         means = {"memory": how.memory} if engine == "files" else {}
-        table = evaluate_by(engine, file, engine_columns(file, *how.naming), **options, **means)
+        table = evaluate_by(engine, file, how.engine_columns(file), **options, **means)
 
     def one_number() -> str:
         metric = "aurc" if "aurc" in table.metrics else table.metrics[0]

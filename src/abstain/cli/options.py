@@ -75,10 +75,11 @@ class ReadOptions(NamedTuple):
     tolerance: float | None
     memory: int
 
-    @property
-    def naming(self) -> tuple[dict[str, str], str | None, str | None]:
-        """What says which column is which."""
-        return self.columns, self.kind, self.format
+    def engine_columns(self, path: str) -> dict[str, Any]:
+        """The columns of a table that an engine is to read, by argument."""
+        from abstain.formats.predictions import engine_columns
+
+        return engine_columns(path, self.columns, self.kind, self.format, click.UsageError)
 
     def read(self, path: str, name: str | None = None) -> Any:
         """One file of predictions."""

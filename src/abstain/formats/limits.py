@@ -18,7 +18,6 @@ from abstain._size import shown_size
 from abstain._tables import visible
 from abstain.errors import AbstainError, DataError, InputError
 
-_LONGEST = 400  # characters of a message
 _TRUST = "If you trust the file, raise the limit with --memory."
 _PACKERS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
 PACKED = tuple(_PACKERS)
@@ -66,20 +65,19 @@ class Limits:
             raise file_error(path, f"has {count} columns, which is too many.")
 
 
-def shown(text: object) -> str:
+def shown(text: object, most: int = 120) -> str:
     """A user's string fit for one line of a terminal: no control characters, not endless.
 
     >>> shown("a\\x1b[31m\\nb")
     'a\\\\x1b[31m\\\\nb'
     """
     line = visible(text)
-    return line if len(line) <= 120 else line[:80] + "..." + line[-36:]
+    return line if len(line) <= most else line[: most - 40] + "..." + line[-37:]
 
 
 def one_line(error: BaseException) -> str:
     """The message of an error on one line of bounded length."""
-    text = " ".join("".join(c if c.isprintable() else " " for c in str(error)).split())
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return shown(" ".join(str(error).split()), most=400)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,7 @@ def along(models: Sequence[Predictions]) -> dict[str, Any]:
 def aligned(models: Sequence[Predictions]) -> list[Predictions]:
     """The same samples in the same order, by their ids where all files have them; else as far as the files tell."""
     first, *others = models
-    ids = [[] if m.ids is None else _plain(m.ids.load()).tolist() for m in models]
+    ids = [_ids_of(m) for m in models]
     if all(own and len(set(own)) == len(own) for own in ids):
         place = {text: k for k, text in enumerate(ids[0])}
         found = [first]
@@ -188,6 +188,11 @@ def _not_the_same(one: Predictions, other: Predictions, why: str) -> Exception:
         f"{shown(one.name)} and {shown(other.name)} are not the same samples in the same order: {why}. "
         f"For different test sets use --unpaired."
     )
+
+
+def _ids_of(model: Predictions) -> list[Any]:
+    values = None if model.ids is None else _plain(model.ids.load())
+    return [] if values is None or values.shape != (model.n,) else values.tolist()
 
 
 def _plain(values: Values) -> np.ndarray:
@@ -341,7 +346,7 @@ class _Loaded:
         labels = self.label_numbers()
         if len(labels) != n:
             raise self.error(f"the labels must have {n} rows as the {kind}, got {len(labels)}.")
-        if labels.ndim == 1:
+        if labels.ndim == 1 and {"correct", "error"} & self.values.keys():
             alone = (found == found.max(axis=1, keepdims=True)).sum(axis=1) == 1
             self.check_verdict(found.argmax(axis=1) != labels, alone)
         found = self.summing_to_one(found) if kind == "probs" else found
@@ -516,18 +521,17 @@ def engine_columns(
     stated: Mapping[str, str],
     kind: str | None = None,
     format: str | None = None,  # noqa: A002
+    refusal: Callable[[str], Exception] = DataError,
 ) -> dict[str, Any]:
     """The columns of a table (or of the first of a folder) that an engine is to read, by argument."""
     first = find_files("evaluate", path)[0]
     kind_of(first)  # an error that names the formats
-    source = column_names(first, format=format)
-    roles = assign(source, stated, kind)
+    roles = assign(column_names(first, format=format), stated, kind)
     for role in ("abstained", "clusters"):  # left out, they would change the number without a word
         if role in roles:
-            raise UncertainError(
+            raise refusal(
                 f"engines do not read a column of {role} yet: leave {roles[role].names[0]!r} out of the table, or "
-                f"evaluate one file in memory (--engine memory).",
-                source,
+                f"evaluate one file in memory (--engine memory)."
             )
     one = {role: choice.names[0] for role, choice in roles.items()}
     found: dict[str, Any] = {role: one[role] for role in ("sample_weight", "groups") if role in one}
@@ -536,8 +540,9 @@ def engine_columns(
         return found | {"logits": several if len(several) > 1 else several[0], "labels": one["labels"]}
     loss = next((role for role in ("loss", "error", "correct") if role in roles), None)
     if loss is None or "confidence" not in roles:
-        told = "an engine reads columns of losses (or correct) and confidences, or of logits and labels."
-        raise UncertainError(told, source)
+        raise refusal(
+            "an engine reads columns of losses (or correct) and confidences, or of logits and labels."
+        )
     return found | {"correct" if loss == "correct" else "loss": one[loss], "confidence": one["confidence"]}
 
 
