@@ -27,16 +27,7 @@ from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, shown_points, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.evaluation.results import Entry, Evaluation, TopTies
-from abstain.inference.evidence import (
-    POINTS,
-    Asked,
-    Evidence,
-    Part,
-    asked_for,
-    estimate,
-    part_of,
-    together,
-)
+from abstain.inference.evidence import POINTS, Asked, Evidence, Part, asked_for, estimate, part_of, together
 from abstain.inference.influence import Units, check_options, facts, gather, spread_by_sample, totals
 from abstain.inference.intervals import evidence_of_blocks, interval_of_units
 from abstain.inference.limits import interval_of
@@ -48,13 +39,10 @@ from abstain.scores.registry import outputs
 
 LOGIT_SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")
 DEFAULT_LOSSES = ("zero_one", "cross_entropy")
-DEFAULT_METRICS = (
-    *("aurc", "augrc", "e_aurc", "naurc", "auroc", "risk"),
-    *("risk_at_coverage", "coverage_at_risk"),
-)
 MISSING = "(missing)"  # the group of samples without a label; None stands for all samples
 ONE_KIND = "needs both right and wrong samples, got only one kind"
 _ANY_LOSS = ("aurc", "augrc", "e_aurc", "naurc", "risk")  # shown by default for losses other than 0/1
+DEFAULT_METRICS = (*_ANY_LOSS[:4], "auroc", "risk", "risk_at_coverage", "coverage_at_risk")
 _MAY_BE_RULED_OUT = ("cross_entropy", "top_k")  # a label of probability 0; fewer than k classes
 _BAR_FROM = 5_000_000  # samples from which on a bar is shown unasked
 
@@ -109,14 +97,9 @@ def read_model(
     """
     kind = "probs" if logits is None else "logits"
     allowed = [s for s in score_module.NAMES if kind in score_module.by_name(s).takes]
-    found = outputs(
-        logits,
-        labels,
-        probs=probs,
-        scores=listed(scores, [s for s in LOGIT_SCORES if s in allowed], allowed),
-        losses=() if labels is None else listed(losses, DEFAULT_LOSSES, loss_module.NAMES),
-        name=name,
-    )
+    asked = listed(scores, [s for s in LOGIT_SCORES if s in allowed], allowed)
+    measured = () if labels is None else listed(losses, DEFAULT_LOSSES, loss_module.NAMES)
+    found = outputs(logits, labels, probs=probs, scores=asked, losses=measured, name=name)
     notes = []
     for loss, problem in found.refused.items():
         if losses not in (None, "all") or loss not in _MAY_BE_RULED_OUT or not found.losses:
@@ -144,19 +127,17 @@ def _gather(
         for default, given in (("loss", loss), ("confidence", confidence))
     )
     found = Vectors({}, {}, [])
-    if logits is None and probs is None:
-        if not own_losses or not own_scores:
-            raise InputError(
-                "evaluate: needs logits and labels, `probs=` and labels, or `loss=` and `confidence=`."
-            )
-        if any(given is not None for given in names.values()):
-            raise InputError("evaluate: `scores=` and `losses=` read logits or probabilities, got none.")
-    else:
+    if logits is not None or probs is not None:
         if labels is None and not own_losses:
             raise InputError("evaluate: needs `labels` beside logits or probabilities (or your own `loss=`).")
         found = read_model("evaluate", logits, labels, probs, **names)
-    found = Vectors({**found.losses, **own_losses}, {**found.scores, **own_scores}, found.notes)
-    lengths = {k: len(v) for k, v in {**found.losses, **found.scores}.items()}
+    elif not own_losses or not own_scores:
+        ways = "logits and labels, `probs=` and labels, or `loss=` and `confidence=`"
+        raise InputError(f"evaluate: needs {ways}.")
+    elif any(given is not None for given in names.values()):
+        raise InputError("evaluate: `scores=` and `losses=` read logits or probabilities, got none.")
+    found = Vectors(found.losses | own_losses, found.scores | own_scores, found.notes)
+    lengths = {k: len(v) for k, v in (found.losses | found.scores).items()}
     if len(set(lengths.values())) != 1:
         told = ", ".join(f"{k} {v}" for k, v in lengths.items())
         raise ShapeError(f"evaluate: losses and confidences must be of one length, got {told}.")
@@ -292,7 +273,11 @@ def _entry(
     try:
         if isinstance(found, Exception):
             raise found
-        found = found or _from_sums(metric, evidence, level)
+        if found is None:
+            options = {"estimator": "harmonic", "ties": "threshold"} | dict(metric.options)
+            kind = (options["estimator"], options["ties"])
+            fitting = next(e for e in evidence if (e.asked.estimator, e.asked.ties) == kind)
+            found = estimate(metric.name, fitting, level=level, **options)
     except (InputError, InfeasibleError) as problem:
         return without(str(problem).partition(": ")[2])
     if n < 2:
@@ -302,13 +287,6 @@ def _entry(
         return without("no interval: the samples show no spread", found.estimate)
     spread = (found.standard_error, found.low, found.high, found.method)
     return Entry(*head, found.estimate, *spread, n=n, group=group)
-
-
-def _from_sums(metric: Metric, evidence: Sequence[Evidence], level: float) -> Interval:
-    options = dict(metric.options)
-    kind = (options.get("estimator", "harmonic"), options.get("ties", "threshold"))
-    fitting = next(e for e in evidence if (e.asked.estimator, e.asked.ties) == kind)
-    return estimate(metric.name, fitting, level=level, **options)
 
 
 def evaluate_blocks(
@@ -475,7 +453,7 @@ def _in_memory(
     level: float,
     progress: bool | None,
 ) -> Evaluation:
-    labels, codes = ([], None) if groups is None else group_codes("evaluate", groups)
+    labels, codes = ([], np.empty(0)) if groups is None else group_codes("evaluate", groups)
     named = [MISSING if label is None else label for label in labels]
     parts: dict[Any, _Part] = {None: _part(vectors, columns)}
     parts |= {label: _part(vectors, columns, codes == k) for k, label in enumerate(named)}
@@ -485,7 +463,7 @@ def _in_memory(
         who = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
         if who and not whole.whole:
             prepare("evaluate", whole.loss, whole.loss, whole.weight, whole=who)  # says why
-    if codes is not None and whole.kept is not None:
+    if named and whole.kept is not None:
         codes = codes[whole.kept]
     metrics = {name: metrics_for(wanted, units.zero_one) for name, units in parts[None].losses.items()}
     best: dict[Any, Ranked] = {}
@@ -494,14 +472,13 @@ def _in_memory(
     with bars(shown_from) as shown:
         for score, confidence in parts[None].scores.items():
             for group, ranking in _rankings(confidence, named, codes):
-                for name, units in parts[group].losses.items():
+                part = parts[group]
+                for name, units in part.losses.items():
                     if not units.zero_one and (group, name) not in best:
                         best[group, name] = best_ranked(units.loss, units.weight, units.whole)
-                    own = units._replace(
-                        confidence=parts[group].scores[score], by_loss=best.get((group, name))
-                    )
-                    total = parts[group].totals[name]
-                    cells[score, name, group] = _measured(score, own, total, ranking, metrics[name], level)
+                    own = units._replace(confidence=part.scores[score], by_loss=best.get((group, name)))
+                    found = _measured(score, own, part.totals[name], ranking, metrics[name], level)
+                    cells[score, name, group] = found
             shown.advance("evaluating", 1, len(vectors.scores))
     ties = [TopTies(k, int(np.count_nonzero(g == g.max())), len(g)) for k, g in vectors.scores.items()]
     notes = [f"{t.tied:,} of {t.n:,} samples tie at the top of {t.score}." for t in ties if t.tied > 1]
@@ -518,23 +495,14 @@ def _in_memory(
     )
 
 
-def _rankings(
-    confidence: np.ndarray, labels: list[Any], codes: np.ndarray | None
-) -> Iterator[tuple[Any, Ranking]]:
+def _rankings(confidence: np.ndarray, labels: list[Any], codes: np.ndarray) -> Iterator[tuple[Any, Ranking]]:
     """The order of all samples, and of each group, which stands in it already."""
     ranking = ranking_of(confidence)
     yield None, ranking
-    if codes is None:
-        return
-    counts = np.bincount(codes, minlength=len(labels))
-    starts = np.cumsum(counts) - counts
-    by_group = np.argsort(codes, kind="stable")
-    within = np.empty_like(by_group)  # the place of each sample in its own group
-    within[by_group] = np.arange(len(codes)) - np.repeat(starts, counts)
-    ranked = ranking.order[np.argsort(codes[ranking.order], kind="stable")]
-    for label, start, count in zip(labels, starts, counts):
-        order = ranked[start : start + count]
-        yield label, Ranking(within[order], ranking_of(confidence, order).stops)
+    for k, label in enumerate(labels):
+        mine = codes == k
+        order = ranking.order[mine[ranking.order]]
+        yield label, Ranking((np.cumsum(mine) - 1)[order], ranking_of(confidence, order).stops)
 
 
 class _Cell(NamedTuple):
@@ -560,10 +528,7 @@ def _measured(
         evidence, (N, S) = [Evidence(total, asks[0], {}, (), {})], units.ranked.rows[2:4]
     measured = {} if by_rows else dict(_by_sample(units, total, metrics, level))
     keep = shown_points(N / units.total)
-    N, S = N[keep], S[keep]
-    return _Cell(
-        evidence, measured, CurveLine(score, tuple((N / units.total).tolist()), tuple((S / N).tolist()))
-    )
+    return _Cell(evidence, measured, thinned(score, N[keep] / units.total, S[keep] / N[keep]))
 
 
 def _ranked(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
@@ -590,9 +555,9 @@ def _evidence(
         accepted.append((table.rows.N, table.rows.S))
         for asked, own in zip(asks, parts):
             own.append(part_of(table, total, asked))
-    best = None
     evidence = []
     for asked, own in zip(asks, parts):
+        best = None
         if units.zero_one and not total.whole and "area" in asked.areas:
             best = float(oracle_area(np, units.loss.astype(np.float64), units.weight, asked.estimator))
         evidence.append(together(own, total, asked, best))
