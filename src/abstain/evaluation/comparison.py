@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array, to_host
+from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.core.influence import Ranked
 from abstain.core.rows import ranking_of
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import Comparison, Contestant, Pair
-from abstain.evaluation.table import read_model
+from abstain.evaluation.table import flat, read_model
 from abstain.inference.differences import compared, side_of
 from abstain.inference.influence import Units, facts, gather, spread_by_sample
 from abstain.inference.limits import interval_of, scale_of
@@ -151,9 +151,9 @@ def _entries(
     for name, model in models.items():
         along = {k: _of(column, name) for k, column in columns.items()}
         vectors = _vectors(str(name), model, kind, along.pop("labels"), scores, loss)
-        along = {k: None if v is None else _flat(v) for k, v in along.items()}
+        along = {k: None if v is None else flat(v) for k, v in along.items()}
         for title, (l, g) in vectors.items():
-            units = gather("compare", metric.name, _flat(l), _flat(g), **along, options=dict(metric.options))
+            units = gather("compare", metric.name, flat(l), flat(g), **along, options=dict(metric.options))
             ranked = Ranked(ranking_of(units.confidence), units.loss, units.weight)
             found[title] = units._replace(ranked=ranked)
     if paired and len({units.n for units in found.values()}) > 1:
@@ -162,10 +162,6 @@ def _entries(
             f"compare: the contestants must see the same samples, got {told}. Or use paired=False."
         )
     return found
-
-
-def _flat(values: Array) -> np.ndarray:
-    return np.asarray(to_host(values)).reshape(-1)
 
 
 def _of(column: Any, name: Any) -> Any:

@@ -106,12 +106,12 @@ class Evaluation(_tables.Stored):
     ----------
     entries : tuple of Entry
         The numbers.
-    curves : tuple of (score, loss, CurveLine)
-        Risk-coverage curves to be drawn.
     n : int
         Number of samples.
     level : float
         Of the intervals.
+    curves : tuple of (score, loss, CurveLine)
+        Risk-coverage curves to be drawn.
     abstained : float
         Share of samples never accepted.
     top_ties : tuple of TopTies
@@ -132,11 +132,11 @@ class Evaluation(_tables.Stored):
     _noun: ClassVar[str] = "an evaluation"
 
     entries: tuple[Entry, ...]
-    curves: tuple[tuple[str, str, CurveLine], ...]
     n: int
     level: float
-    abstained: float
-    top_ties: tuple[TopTies, ...]
+    curves: tuple[tuple[str, str, CurveLine], ...] = ()
+    abstained: float = 0.0
+    top_ties: tuple[TopTies, ...] = ()
     notes: tuple[str, ...] = ()
 
     # what is in it ----------------------------------------------------------------------------------------

@@ -79,17 +79,13 @@ def metrics_for(wanted: Sequence[Metric] | None, zero_one: bool) -> list[Metric]
     return [by_name(m) for m in (DEFAULT_METRICS if zero_one else _ANY_LOSS)]
 
 
-def _flat(values: Mapping[str, Array]) -> dict[str, np.ndarray]:
-    return {str(name): np.asarray(to_host(value)).reshape(-1) for name, value in values.items()}
+def flat(values: Array) -> np.ndarray:
+    """One vector on the host."""
+    return np.asarray(to_host(values)).reshape(-1)
 
 
 def read_model(
-    name: str,
-    logits: Array | None = None,
-    labels: Array | None = None,
-    probs: Array | None = None,
-    scores: Any = None,
-    losses: Any = None,
+    name: str, scores: Any, losses: Any, logits: Array = None, labels: Array = None, probs: Array = None
 ) -> Vectors:
     """Scores and losses of one model, in one pass over its outputs.
 
@@ -105,7 +101,7 @@ def read_model(
         if losses not in (None, "all") or loss not in _MAY_BE_RULED_OUT or not found.losses:
             raise problem
         notes.append(f"{loss} left out: {problem}")
-    vectors = Vectors(_flat(found.losses), _flat(found.scores), notes)
+    vectors = Vectors(*({k: flat(v) for k, v in x.items()} for x in (found.losses, found.scores)), notes)
     if found.ties is not None and found.ties.tied > 1:
         notes.append(found.ties.sentence)
     if found.rounded > 1:
@@ -116,21 +112,23 @@ def read_model(
     return vectors
 
 
+def _own(name: str, given: Any) -> dict[str, np.ndarray]:
+    given = given if given is None or isinstance(given, Mapping) else {name: given}
+    return {str(k): flat(v) for k, v in (given or {}).items()}
+
+
 def _gather(
     logits: Array | None, labels: Array | None, probs: Array | None, loss: Any, confidence: Any, **names: Any
 ) -> Vectors:
     """Losses and scores of one model, or the user's own, or both beside each other."""
     if logits is not None and probs is not None:
         raise InputError("evaluate: takes logits or `probs=`, one of them, got both.")
-    own_losses, own_scores = (
-        {} if given is None else _flat(given if isinstance(given, Mapping) else {default: given})
-        for default, given in (("loss", loss), ("confidence", confidence))
-    )
+    own_losses, own_scores = _own("loss", loss), _own("confidence", confidence)
     found = Vectors({}, {}, [])
     if logits is not None or probs is not None:
         if labels is None and not own_losses:
             raise InputError("evaluate: needs `labels` beside logits or probabilities (or your own `loss=`).")
-        found = read_model("evaluate", logits, labels, probs, **names)
+        found = read_model("evaluate", **names, logits=logits, labels=labels, probs=probs)
     elif not own_losses or not own_scores:
         ways = "logits and labels, `probs=` and labels, or `loss=` and `confidence=`"
         raise InputError(f"evaluate: needs {ways}.")
@@ -149,7 +147,7 @@ def _gather(
 def _column(name: str, values: Array | None, n: int) -> np.ndarray | None:
     if values is None:
         return None
-    column = np.asarray(to_host(values)).reshape(-1)
+    column = flat(values)
     if len(column) != n:
         raise ShapeError(f"evaluate: `{name}` must have one value per sample, got {len(column)} for {n}.")
     return column
@@ -230,16 +228,14 @@ def evaluation_of(
     *,
     metrics: Sequence[Metric] | None = None,
     level: float = 0.95,
-    curves: Sequence[tuple[str, str, CurveLine]] = (),
-    top_ties: Sequence[TopTies] = (),
-    notes: Sequence[str] = (),
-    abstained: float = 0.0,
     from_samples: Callable[[Key, Metric], Interval | Exception | None] = lambda key, metric: None,
+    **shown: Any,
 ) -> Evaluation:
     """The table of any evidence: that of memory, of block tables, of engines.
 
     `found` holds, for each score, loss and group, evidence for every question of `asked_of(metrics_for(...))`.
-    `from_samples` may answer what sums over rows cannot tell (clusters, oracles of other losses).
+    `from_samples` may answer what sums over rows cannot tell (clusters, oracles of other losses). What else an
+    `Evaluation` shows (curves, notes ...) comes by name.
     """
     scores, losses, groups = (tuple(dict.fromkeys(key[i] for key in found)) for i in range(3))
     zero_one = {l: all(e[0].total.zero_one for key, e in found.items() if key[1] == l) for l in losses}
@@ -252,7 +248,8 @@ def evaluation_of(
         if key in found
     ]
     n = max((e.n for e in entries if e.group is None), default=0)
-    return Evaluation(tuple(entries), tuple(curves), n, level, abstained, tuple(top_ties), tuple(notes))
+    tuples = {name: tuple(x) if isinstance(x, list) else x for name, x in shown.items()}
+    return Evaluation(tuple(entries), n, level, **tuples)
 
 
 def _entry(
@@ -424,7 +421,7 @@ def evaluate(
         return evaluate_blocks(answer, metrics=wanted, level=level)
     vectors = _gather(logits, labels, probs, loss, confidence, scores=scores, losses=losses)
     columns = {name: _column(name, values, vectors.n) for name, values in along.items()}
-    return _in_memory(vectors, columns.pop("groups"), columns, wanted, level, progress)
+    return _in_memory(vectors, columns, wanted, level, progress)
 
 
 class _Part(NamedTuple):
@@ -447,12 +444,12 @@ def _part(vectors: Vectors, columns: dict[str, np.ndarray | None], here: Any = s
 
 def _in_memory(
     vectors: Vectors,
-    groups: np.ndarray | None,
-    columns: dict[str, np.ndarray | None],
+    columns: dict[str, Any],
     wanted: list[Metric] | None,
     level: float,
     progress: bool | None,
 ) -> Evaluation:
+    groups = columns.pop("groups")
     labels, codes = ([], np.empty(0)) if groups is None else group_codes("evaluate", groups)
     named = [MISSING if label is None else label for label in labels]
     parts: dict[Any, _Part] = {None: _part(vectors, columns)}
