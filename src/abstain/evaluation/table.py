@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -228,7 +229,7 @@ def evaluation_of(
     *,
     metrics: Sequence[Metric] | None = None,
     level: float = 0.95,
-    from_samples: Callable[[Key, Metric], Interval | Exception | None] = lambda key, metric: None,
+    from_samples: Callable[[Key, Metric], Interval | None] = lambda key, metric: None,
     **shown: Any,
 ) -> Evaluation:
     """The table of any evidence: that of memory, of block tables, of engines.
@@ -237,23 +238,34 @@ def evaluation_of(
     `from_samples` may answer what sums over rows cannot tell (clusters, oracles of other losses). What else an
     `Evaluation` shows (curves, notes ...) comes by name.
     """
-    scores, losses, groups = (tuple(dict.fromkeys(key[i] for key in found)) for i in range(3))
+    losses = dict.fromkeys(key[1] for key in found)
     zero_one = {l: all(e[0].total.zero_one for key, e in found.items() if key[1] == l) for l in losses}
-    entries = [
-        _entry(metric, key, found[key], level, from_samples(key, metric))
-        for group in groups
-        for loss in losses
-        for metric in metrics_for(metrics, zero_one[loss])
-        for key in [(score, loss, group) for score in scores]
-        if key in found
-    ]
+    rows = {
+        key: [
+            _entry(metric, key, evidence, level, partial(from_samples, key))
+            for metric in metrics_for(metrics, zero_one[key[1]])
+        ]
+        for key, evidence in found.items()
+    }
+    return _in_one_table(rows, level, **shown)
+
+
+def _in_one_table(rows: Mapping[Key, Sequence[Entry]], level: float, **shown: Any) -> Evaluation:
+    """Group by group and loss by loss: metrics down, scores across."""
+    scores, losses, groups = (tuple(dict.fromkeys(key[i] for key in rows)) for i in range(3))
+    tables = [[rows[s, l, g] for s in scores if (s, l, g) in rows] for g in groups for l in losses]
+    entries = tuple(entry for columns in tables for across in zip(*columns) for entry in across)
     n = max((e.n for e in entries if e.group is None), default=0)
     tuples = {name: tuple(x) if isinstance(x, list) else x for name, x in shown.items()}
-    return Evaluation(tuple(entries), n, level, **tuples)
+    return Evaluation(entries, n, level, **tuples)
 
 
 def _entry(
-    metric: Metric, key: Key, evidence: Sequence[Evidence], level: float, found: Interval | Exception | None
+    metric: Metric,
+    key: Key,
+    evidence: Sequence[Evidence],
+    level: float,
+    from_samples: Callable[[Metric], Interval | None],
 ) -> Entry:
     score, loss, group = key
     total = evidence[0].total
@@ -268,8 +280,7 @@ def _entry(
     if metric.needs_both and total.S in (0, total.W):
         return without(ONE_KIND)
     try:
-        if isinstance(found, Exception):
-            raise found
+        found = from_samples(metric)
         if found is None:
             options = {"estimator": "harmonic", "ties": "threshold"} | dict(metric.options)
             kind = (options["estimator"], options["ties"])
@@ -464,7 +475,8 @@ def _in_memory(
         codes = codes[whole.kept]
     metrics = {name: metrics_for(wanted, units.zero_one) for name, units in parts[None].losses.items()}
     best: dict[Any, Ranked] = {}
-    cells: dict[Key, _Cell] = {}
+    rows: dict[Key, list[Entry]] = {}
+    curves: dict[tuple[str, str], CurveLine] = {}
     shown_from = progress if progress or vectors.n >= _BAR_FROM else False
     with bars(shown_from) as shown:
         for score, confidence in parts[None].scores.items():
@@ -474,21 +486,20 @@ def _in_memory(
                     if not units.zero_one and (group, name) not in best:
                         best[group, name] = best_ranked(units.loss, units.weight, units.whole)
                     own = units._replace(confidence=part.scores[score], by_loss=best.get((group, name)))
-                    found = _measured(score, own, part.totals[name], ranking, metrics[name], level)
-                    cells[score, name, group] = found
+                    key = (score, name, group)
+                    rows[key], line = _measured(key, own, part.totals[name], ranking, metrics[name], level)
+                    curves.setdefault((name, score), line)  # that of all samples comes first
             shown.advance("evaluating", 1, len(vectors.scores))
     ties = [TopTies(k, int(np.count_nonzero(g == g.max())), len(g)) for k, g in vectors.scores.items()]
     notes = [f"{t.tied:,} of {t.n:,} samples tie at the top of {t.score}." for t in ties if t.tied > 1]
-    total = next(iter(cells.values())).evidence[0].total
-    return evaluation_of(
-        {key: cell.evidence for key, cell in cells.items()},
-        metrics=wanted,
-        level=level,
-        curves=[(s, l, cells[s, l, None].curve) for l in vectors.losses for s in vectors.scores],
+    total = next(iter(parts[None].totals.values()))
+    return _in_one_table(
+        rows,
+        level,
+        curves=[(s, l, curves[l, s]) for l in vectors.losses for s in vectors.scores],
         top_ties=ties,
         notes=[*vectors.notes, *notes],
         abstained=total.idle[1] / (total.W + total.idle[1]),
-        from_samples=lambda key, metric: cells[key].measured.get(metric.key),
     )
 
 
@@ -502,18 +513,10 @@ def _rankings(confidence: np.ndarray, labels: list[Any], codes: np.ndarray) -> I
         yield label, Ranking((np.cumsum(mine) - 1)[order], ranking_of(confidence, order).stops)
 
 
-class _Cell(NamedTuple):
-    """What one ranking says of one loss: evidence, intervals that need the samples, and the curve."""
-
-    evidence: list[Evidence]
-    measured: dict[str, Interval | Exception]
-    curve: CurveLine
-
-
 def _measured(
-    score: str, units: Units, total: Totals, ranking: Ranking, metrics: list[Metric], level: float
-) -> _Cell:
-    """All metrics of one loss along one ranking."""
+    key: Key, units: Units, total: Totals, ranking: Ranking, metrics: list[Metric], level: float
+) -> tuple[list[Entry], CurveLine]:
+    """All metrics of one loss along one ranking, and its curve."""
     by_rows = units.zero_one and units.independent and units.kept is None
     asks = asked_of([m for m in metrics if by_rows or m.name in POINTS])
     if not by_rows:
@@ -523,9 +526,20 @@ def _measured(
     else:
         assert units.ranked is not None
         evidence, (N, S) = [Evidence(total, asks[0], {}, (), {})], units.ranked.rows[2:4]
-    measured = {} if by_rows else dict(_by_sample(units, total, metrics, level))
+    known = facts(units, total)
+
+    def from_samples(metric: Metric) -> Interval | None:
+        """By the influence of each sample: clusters, abstentions, losses other than 0/1."""
+        own = units._replace(metric=metric.name, options=dict(metric.options))
+        if by_rows or (metric.name in POINTS and units.independent):
+            return None
+        if metric.name in POINTS:
+            return interval_of_units(own, level, None, None)
+        return interval_of(metric.name, spread_by_sample("evaluate", own), known, level)
+
+    entries = [_entry(metric, key, evidence, level, from_samples) for metric in metrics]
     keep = shown_points(N / units.total)
-    return _Cell(evidence, measured, thinned(score, N[keep] / units.total, S[keep] / N[keep]))
+    return entries, thinned(key[0], N[keep] / units.total, S[keep] / N[keep])
 
 
 def _ranked(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
@@ -560,22 +574,3 @@ def _evidence(
         evidence.append(together(own, total, asked, best))
     N, S = (np.concatenate(column) for column in zip(*accepted))
     return evidence, N, S
-
-
-def _by_sample(
-    units: Units, total: Totals, metrics: list[Metric], level: float
-) -> Iterator[tuple[str, Interval | Exception]]:
-    """From the influence of each sample: clusters, abstentions, losses other than 0/1."""
-    known = facts(units, total)
-    for metric in metrics:
-        one_kind = metric.needs_both and total.S in (0, total.W)
-        if (metric.needs_zero_one and not units.zero_one) or one_kind:
-            continue
-        own = units._replace(metric=metric.name, options=dict(metric.options))
-        try:
-            if metric.name not in POINTS:
-                yield metric.key, interval_of(metric.name, spread_by_sample("evaluate", own), known, level)
-            elif not units.independent:
-                yield metric.key, interval_of_units(own, level, None, None)
-        except (InputError, InfeasibleError) as problem:
-            yield metric.key, problem
