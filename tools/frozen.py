@@ -45,6 +45,7 @@ import abstain
 
 EXPECTED: dict[str, str] = {
     "costs/curve/*batch/*": "finding 16: a batch is refused in one clear line",
+    "thresholds/*/format": "stored rules know their score and their data: format 2",
     "names/abstain/jax": "modules that need an extra are not in `__all__`",
     "names/abstain/sklearn": "as above",
     "names/abstain/torch": "as above",

@@ -1,7 +1,8 @@
 """Records as JSON: written whole, and read back only where every field has its type and its range.
 
 A record is a frozen dataclass that inherits from `Stored`. What a field may hold stands in its annotation, and in
-`within(...)` where that says too little: a range, the dtype of an array, whether infinities or NaN are meant.
+`Within(...)` beside it where the type says too little: a range, the dtype of an array, whether infinities or NaN are
+meant.
 
 JSON has no infinities and no NaN: they are written as "inf", "-inf" and null. A dict is written as a list of pairs,
 since JSON knows text as keys only. Python's `repr` of all other numbers is exact.
@@ -15,7 +16,18 @@ import math
 import types
 import typing
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NoReturn, Self, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Self,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -26,19 +38,34 @@ _LARGEST = 2**53  # of whole numbers: beyond it a double cannot tell them apart
 _REMEDY = "The text was changed or damaged, or comes from another version: make it again."
 
 
-def within(
-    low: float = -math.inf,
-    high: float = math.inf,
-    *,
-    ends: bool = True,
-    infinite: bool = False,
-    nan: bool = False,
-    dtype: type = float,
-    default: Any = dataclasses.MISSING,
-) -> Any:
-    """A dataclass field whose numbers lie in [low, high], or inside it without the `ends`; arrays have a `dtype`."""
-    rule = {"low": low, "high": high, "ends": ends, "infinite": infinite, "nan": nan, "dtype": dtype}
-    return dataclasses.field(default=default, metadata=rule)
+class Within(NamedTuple):
+    """What an annotation adds to a type: `Annotated[float, Within(0, 1)]`; it speaks of every number inside.
+
+    The range is closed unless the `ends` are left out; arrays have a `dtype`.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    ends: bool = True
+    infinite: bool = False
+    nan: bool = False
+    dtype: type = float
+
+    def holds(self, x: float) -> bool:
+        """Is this number allowed?"""
+        inside = self.low <= x <= self.high if self.ends else self.low < x < self.high
+        return inside and (self.infinite or math.isfinite(x))
+
+    def __str__(self) -> str:
+        if not (math.isfinite(self.low) or math.isfinite(self.high)):
+            return "number"
+        return f"number from {self.low:g} to {self.high:g}{'' if self.ends else ', the ends left out'}"
+
+
+Share = Annotated[float, Within(0, 1)]
+Chance = Annotated[float, Within(0, 1, ends=False)]
+Finite = Annotated[float, Within()]
+_ANY = Within(infinite=True)  # where nothing is said
 
 
 class Stored:
@@ -54,7 +81,7 @@ class Stored:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """What `to_json` wrote; anything else is refused, and the message names the field."""
-        restored: Self = _restored(cls, parsed(f"{cls.__name__}.from_json", text), cls.__name__, {})
+        restored: Self = _restored(cls, parsed(f"{cls.__name__}.from_json", text), cls.__name__, _ANY)
         return restored
 
     def save(self, path: Any) -> None:
@@ -135,9 +162,11 @@ def _wrong(at: str, rule: str, value: Any) -> DataError:
     return DataError(f"{at} must be {rule}, got {got}. {_REMEDY}")
 
 
-def _restored(kind: Any, value: Any, at: str, rule: Any) -> Any:
+def _restored(kind: Any, value: Any, at: str, rule: Within) -> Any:
     """A value of that type from its JSON form; `at` says where it stands."""
     origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _restored(parts[0], value, at, parts[1])
     if kind is Any:
         return value
     if dataclasses.is_dataclass(kind):
@@ -180,12 +209,12 @@ def _record(kind: Any, value: Any, at: str) -> Any:
         raise DataError(f"{at}: {told} ({kind._format()!r}), got {found}. Make it again.")
     if not isinstance(value, dict):
         raise _wrong(at, "a record", value)
-    known = {f.name: f.metadata for f in dataclasses.fields(kind)}
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
+    known = [f.name for f in dataclasses.fields(kind)]
     for name in known:
         if name not in value:
             raise DataError(f"{at}.{name} is missing. {_REMEDY}")
-    made = kind(**{n: _restored(hints[n], value[n], f"{at}.{n}", rule) for n, rule in known.items()})
+    made = kind(**{name: _restored(hints[name], value[name], f"{at}.{name}", _ANY) for name in known})
     beside = {"format": kind._format(), **made._readable()} if stored else {}
     for name, x in value.items():
         if name not in known and name not in beside:
@@ -197,29 +226,22 @@ def _record(kind: Any, value: Any, at: str) -> Any:
     return made
 
 
-def _numeral(kind: Any, value: Any, at: str, rule: Any) -> Any:
-    low, high = rule.get("low", -math.inf), rule.get("high", math.inf)
-    infinite = rule.get("infinite", not rule)  # where nothing is said of a number, any will do
-    number = float(value) if infinite and value in ("inf", "-inf") else value
+def _numeral(kind: Any, value: Any, at: str, rule: Within) -> Any:
+    number = float(value) if rule.infinite and value in ("inf", "-inf") else value
     whole = isinstance(number, int) and not isinstance(number, bool) and abs(number) <= _LARGEST
-    good = whole or (kind is float and isinstance(number, float))
-    good = good and (math.isfinite(number) or infinite)
-    inside = good and (low <= number <= high if rule.get("ends", True) else low < number < high)
-    if not inside:
-        span = f" from {low:g} to {high:g}" if math.isfinite(low) or math.isfinite(high) else ""
-        without = "" if rule.get("ends", True) else ", the ends left out"
-        raise _wrong(at, f"a {'whole ' if kind is int else ''}number{span}{without}", value)
+    if not (whole or (kind is float and isinstance(number, float))) or not rule.holds(number):
+        raise _wrong(at, f"a {'whole ' if kind is int else ''}{rule}", value)
     return kind(number)
 
 
-def _array(value: Any, at: str, rule: Any) -> np.ndarray:
-    dtype = rule.get("dtype", float)
+def _array(value: Any, at: str, rule: Within) -> np.ndarray:
     if not isinstance(value, list):
-        raise _wrong(at, "a list of numbers", value)
-    if dtype is bool:
-        return np.asarray([_restored(bool, x, f"{at}[{i}]", rule) for i, x in enumerate(value)], dtype=bool)
+        raise _wrong(at, "a list", value)
+    places = [f"{at}[{i}]" for i in range(len(value))]
+    if rule.dtype is bool:
+        return np.asarray([_restored(bool, x, place, rule) for x, place in zip(value, places)], dtype=bool)
     numbers = [
-        math.nan if x is None and rule.get("nan") else _numeral(dtype, x, f"{at}[{i}]", rule)
-        for i, x in enumerate(value)
+        math.nan if x is None and rule.nan else _numeral(rule.dtype, x, place, rule)
+        for x, place in zip(value, places)
     ]
-    return np.asarray(numbers, dtype=np.int64 if dtype is int else np.float64)
+    return np.asarray(numbers, dtype=np.int64 if rule.dtype is int else np.float64)

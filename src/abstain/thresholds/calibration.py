@@ -7,11 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array, to_host
+from abstain._stored import Finite, Share, Within
 from abstain._tables import frame
 from abstain.core.points import cheapest as least_cost
 from abstain.core.points import reaches
@@ -20,6 +21,9 @@ from abstain.errors import InputError
 from abstain.metrics._sample import prepare
 from abstain.thresholds import testing
 from abstain.thresholds.testing import least_p_value, least_samples, plan, walk
+
+Form = Literal["risk", "coverage", "cost"]
+Method = Literal["ltt", "sgr", "crc", "empirical"]
 
 
 class Calibration(NamedTuple):
@@ -118,13 +122,13 @@ class Candidates:
     ([0.9, 0.8, 0.1], [True, True, False])
     """
 
-    value: np.ndarray
-    accepted: np.ndarray
-    coverage: np.ndarray
-    risk: np.ndarray
-    p_value: np.ndarray
-    level: np.ndarray
-    passed: np.ndarray
+    value: Annotated[np.ndarray, Within(infinite=True)]
+    accepted: Annotated[np.ndarray, Within(1, dtype=int)]
+    coverage: Annotated[np.ndarray, Within(0, 1)]
+    risk: Annotated[np.ndarray, Within()]
+    p_value: Annotated[np.ndarray, Within(0, 1, nan=True)]
+    level: Annotated[np.ndarray, Within(0, 1, nan=True)]
+    passed: Annotated[np.ndarray, Within(dtype=bool)]
 
     def __len__(self) -> int:
         return len(self.value)
@@ -269,9 +273,9 @@ class Advice:
     no number of samples would do (the observed risk is above the target at every coverage worth testing).
     """
 
-    risk: float | None
-    coverage: float | None
-    samples: int | None
+    risk: Finite | None
+    coverage: Share | None
+    samples: Annotated[int, Within(1)] | None
 
     def __str__(self) -> str:
         first = "No risk below the bound of the loss can be certified with these data."

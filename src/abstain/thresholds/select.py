@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypedDict, Unpack, get_args, overload
+from typing import NamedTuple, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from abstain._check import check_choice, check_fraction, check_nonnegative
 from abstain.errors import InputError
 from abstain.metrics.groups import group_codes
 from abstain.thresholds import calibration
-from abstain.thresholds.calibration import Calibration, advise, bisect, calibrate
+from abstain.thresholds.calibration import Calibration, Form, Method, advise, bisect, calibrate
 from abstain.thresholds.testing import coverage_band, upper_limit
 from abstain.thresholds.threshold import GroupThresholds, Reference, Threshold
 
@@ -25,10 +25,10 @@ _WEIGHTED = (
 class Goal(NamedTuple):
     """What was asked for: "risk", "coverage" or "cost", how much of it, how surely, and by which method."""
 
-    form: str
+    form: Form
     target: float
     delta: float
-    method: str
+    method: Method
 
 
 def guarantee(cal: Calibration, goal: Goal) -> str | None:
@@ -83,7 +83,6 @@ def note(cal: Calibration, goal: Goal, found: bool) -> str | None:
     return told[0] if found else told[1]
 
 
-Method = Literal["ltt", "sgr", "crc", "empirical"]
 METHODS: tuple[Method, ...] = get_args(Method)
 _REFERENCE_POINTS = 512
 _NAME = "select_threshold"
@@ -194,8 +193,8 @@ def select_threshold(
     return GroupThresholds(found, level)
 
 
-def _form(risk: float | None, coverage: float | None, cost: float | None) -> tuple[str, float]:
-    asked = {"risk": risk, "coverage": coverage, "cost": cost}
+def _form(risk: float | None, coverage: float | None, cost: float | None) -> tuple[Form, float]:
+    asked: dict[Form, float | None] = {"risk": risk, "coverage": coverage, "cost": cost}
     given = {name: x for name, x in asked.items() if x is not None}
     if len(given) != 1:
         names = ", ".join(given) or "none"
