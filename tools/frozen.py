@@ -45,6 +45,7 @@ import abstain
 
 EXPECTED: dict[str, str] = {
     "costs/curve/*batch/*": "finding 16: a batch is refused in one clear line",
+    "thresholds/*/format": "stored rules know their score and their data: format 2",
     "names/abstain/jax": "modules that need an extra are not in `__all__`",
     "names/abstain/sklearn": "as above",
     "names/abstain/torch": "as above",
@@ -1121,7 +1122,7 @@ def compare(keep: Record) -> None:
     }.items():
         keep(f"compare/{name}", run, models, labels, **more)
     keep("compare/said", lambda: said(abstain.compare(models, labels)))
-    keep("compare/probs", run, {name: softmax(z) for name, z in models.items()}, labels, probs=True)
+    keep("compare/probs", run, labels=labels, probs={name: softmax(z) for name, z in models.items()})
     keep("compare/one-model", run, models["weak"], labels, scores=["max_softmax", "max_logit"])
     first, a, second, b = two_models()
     pairs = {"a": (first, a), "b": (second, b)}
