@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._check import check_nonnegative
+from abstain._stored import Stored
 from abstain.errors import InputError
 from abstain.inference import Interval, interval
 
 
 @dataclass(frozen=True, repr=False)
-class ThreeWay(_tables.Stored):
+class ThreeWay(Stored):
     """Shares of right, wrong and not attempted, and the score at a price of wrong answers.
 
     Parameters
@@ -33,7 +34,7 @@ class ThreeWay(_tables.Stored):
     0.25
     """
 
-    _noun = "a three-way score"
+    _noun: ClassVar[str] = "a three-way score"
 
     right: Interval
     wrong: Interval

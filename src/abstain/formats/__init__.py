@@ -7,16 +7,8 @@ from abstain.formats.predictions import Predictions, read_log, read_predictions
 from abstain.formats.readers import FORMATS, open_source
 from abstain.formats.writing import WRITABLE, replacing, write_predictions
 
-__all__ = [
-    "FORMATS",
-    "ROLES",
-    "WRITABLE",
-    "Column",
-    "Limits",
-    "Log",
-    "Predictions",
-    "Rules",
-    "Source",
+__all__ = ["FORMATS", "ROLES", "WRITABLE", "Column", "Limits", "Log", "Predictions", "Rules", "Source"]
+__all__ += [
     "UncertainError",
     "Words",
     "open_source",

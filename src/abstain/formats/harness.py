@@ -235,7 +235,11 @@ def _helm(path: Path, instances: list[Any], limits: Limits, load: Load) -> Sourc
         if text_of(at(instance, "instance_id")) is None or not isinstance(at(instance, "stats"), list):
             raise file_error(path, f"entry {place + 1} is no instance of a HELM run.")
         key = (text_of(instance["instance_id"]), at(instance, "train_trial_index"))
-        row: Row = {"question": key[0], "epoch": number(key[1]), "answered": outputs.get(key, True) if outputs else None}
+        row: Row = {
+            "question": key[0],
+            "epoch": number(key[1]),
+            "answered": outputs.get(key, True) if outputs else None,
+        }
         stats = ((at(s, "name", "name"), number(at(s, "mean"))) for s in instance["stats"])
         rows.append(
             row | {name: value for name, value in stats if isinstance(name, str) and value is not None}

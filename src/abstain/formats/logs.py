@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from abstain._check import check_choice
-from abstain.formats.columns import RoleColumns, Source, UncertainError, Values, Words
+from abstain.formats.columns import Column, RoleColumns, Source, UncertainError, Values, Words
 from abstain.formats.harness import agreement
 from abstain.formats.limits import file_error, shown
 
@@ -183,6 +183,8 @@ class Log:
         found: dict[str, Any] = {k: v[rows] for k, v in along.items() if v is not None}
         if rules.unanswered == "abstained" and not self.answered[rows].all():
             found["abstained"] = ~self.answered[rows]
+        if (asked := self.question) is not None:
+            found["ids"] = Column((int(rows.sum()),), "question", lambda: asked[rows])
         return {
             "n": int(rows.sum()), "loss": self.losses(rows), "loss_name": self.loss_name,
             "signals": ranked, "confidence": next(iter(ranked.values())), **found,

@@ -7,11 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array, to_host
+from abstain._stored import Finite, Share, Within
 from abstain._tables import frame
 from abstain.core.points import cheapest as least_cost
 from abstain.core.points import reaches
@@ -20,6 +21,9 @@ from abstain.errors import InputError
 from abstain.metrics._sample import prepare
 from abstain.thresholds import testing
 from abstain.thresholds.testing import least_p_value, least_samples, plan, walk
+
+Form = Literal["risk", "coverage", "cost"]
+Method = Literal["ltt", "sgr", "crc", "empirical"]
 
 
 class Calibration(NamedTuple):
@@ -90,8 +94,6 @@ def calibrate(
 
 # The table a threshold was chosen from ------------------------------------------------------------
 
-COLUMNS = ("value", "accepted", "coverage", "risk", "p_value", "level", "passed")
-
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
@@ -120,13 +122,13 @@ class Candidates:
     ([0.9, 0.8, 0.1], [True, True, False])
     """
 
-    value: np.ndarray
-    accepted: np.ndarray
-    coverage: np.ndarray
-    risk: np.ndarray
-    p_value: np.ndarray
-    level: np.ndarray
-    passed: np.ndarray
+    value: Annotated[np.ndarray, Within(infinite=True)]
+    accepted: Annotated[np.ndarray, Within(1, dtype=int)]
+    coverage: Annotated[np.ndarray, Within(0, 1)]
+    risk: Annotated[np.ndarray, Within()]
+    p_value: Annotated[np.ndarray, Within(0, 1, nan=True)]
+    level: Annotated[np.ndarray, Within(0, 1, nan=True)]
+    passed: Annotated[np.ndarray, Within(dtype=bool)]
 
     def __len__(self) -> int:
         return len(self.value)
@@ -136,7 +138,7 @@ class Candidates:
 
     def columns(self) -> dict[str, list[Any]]:
         """Plain lists by name."""
-        return {name: getattr(self, name).tolist() for name in COLUMNS}
+        return {name: values.tolist() for name, values in vars(self).items()}
 
     def frame(self, library: str | None = None) -> Any:
         """A pandas or polars frame (whichever is there), or a dict of lists."""
@@ -157,27 +159,20 @@ class Selection(NamedTuple):
 
 
 def _largest(
-    cal: Calibration,
-    count: np.ndarray,
-    value: np.ndarray,
-    passed: np.ndarray,
-    p_value: np.ndarray | None = None,
-    level: np.ndarray | None = None,
+    cal: Calibration, count: np.ndarray, value: np.ndarray, passed: np.ndarray, *tested: np.ndarray
 ) -> Selection:
-    """The largest that passed. Counts rise; rows of one count are one threshold: it passed if any of its tests did."""
-    unknown = np.full(len(count), np.nan)
+    """The largest that passed; `tested`: p-values and levels, where there are any.
+
+    Counts rise; rows of one count are one threshold: it passed if any of its tests did.
+    """
+    p_value, level = tested or np.full((2, len(count)), np.nan)
     starts = np.flatnonzero(count != np.append(-1, count[:-1]))
     some = count[starts] > 0
     rows = starts[some]
-    table = Candidates(
-        value=value[rows],
-        accepted=count[rows].astype(np.int64),
-        coverage=cal.coverage(count[rows]),
-        risk=cal.risk(count[rows]),
-        p_value=(unknown if p_value is None else p_value)[rows],
-        level=np.maximum.reduceat(unknown if level is None else level, starts)[some],
-        passed=np.logical_or.reduceat(passed, starts)[some],
-    )
+    accepted = count[rows].astype(np.int64)
+    chance = (p_value[rows], np.maximum.reduceat(level, starts)[some])
+    passes = np.logical_or.reduceat(passed, starts)[some]
+    table = Candidates(value[rows], accepted, cal.coverage(accepted), cal.risk(accepted), *chance, passes)
     if not table.passed.any():
         return Selection(None, None, table)
     best = np.flatnonzero(table.passed)[-1]
@@ -278,20 +273,19 @@ class Advice:
     no number of samples would do (the observed risk is above the target at every coverage worth testing).
     """
 
-    risk: float | None
-    coverage: float | None
-    samples: int | None
+    risk: Finite | None
+    coverage: Share | None
+    samples: Annotated[int, Within(1)] | None
 
     def __str__(self) -> str:
-        if self.risk is None:
-            first = "No risk below the bound of the loss can be certified with these data."
-        else:
-            first = (
-                f"The smallest risk these data certify is {self.risk:.4g}, at coverage {self.coverage:.4g}."
-            )
-        if self.samples is None:
-            return f"{first} By the risks seen, no number of samples would reach the target: the model has to improve."
-        return f"{first} By the risks seen, about {self.samples:,} samples would do."
+        first = "No risk below the bound of the loss can be certified with these data."
+        if self.risk is not None:
+            where = f"{self.risk:.4g}, at coverage {self.coverage:.4g}"
+            first = f"The smallest risk these data certify is {where}."
+        more = "no number of samples would reach the target: the model has to improve"
+        if self.samples is not None:
+            more = f"about {self.samples:,} samples would do"
+        return f"{first} By the risks seen, {more}."
 
 
 def advise(cal: Calibration, risk: float, delta: float, method: str) -> Advice:
@@ -349,7 +343,5 @@ def _samples(cal: Calibration, risk: float, delta: float) -> int | None:
         if high > _MOST:
             return None
     found = bisect(passes, low, high, relative=0.01)
-    unit = 10 ** max(
-        0, math.floor(math.log10(found)) - 1
-    )  # two significant digits: more would pretend to know
+    unit = 10 ** max(0, math.floor(math.log10(found)) - 1)  # two digits: more would pretend to know
     return max(cal.n + 1, math.ceil(found / unit) * unit)
