@@ -280,9 +280,11 @@ def read_predictions(
     rules = rules or Rules()
     head = (name or model_name(path), str(path), source.format)
     class_scores = any(r in roles for r in ("logits", "probs")) and (labels is not None or "labels" in roles)
-    named = {role_of(name) for name in columns or ()}
+    named = {role_of(role) for role in columns or ()}
     if (not class_scores or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
-        log = _answers(source, roles, rules, None if labels is None else open_source(labels, limits=limits))
+        log = _answers(
+            source, roles, named, rules, None if labels is None else open_source(labels, limits=limits)
+        )
         if not log.signals:
             raise UncertainError(_no_confidence(log), source)
         return Predictions(*head, used=log.used, log=log, **log.fields(rules))
@@ -350,10 +352,13 @@ def read_log(
     limits = limits or Limits()
     source = open_source(path, format=format, limits=limits)
     right = None if labels is None else open_source(labels, limits=limits)
-    return _answers(source, assign(source, columns or {}), rules or Rules(), right)
+    named = {role_of(role) for role in columns or ()}
+    return _answers(source, assign(source, columns or {}), named, rules or Rules(), right)
 
 
-def _answers(source: Source, roles: dict[str, RoleColumns], rules: Rules, right: Source | None) -> Log:
+def _answers(
+    source: Source, roles: dict[str, RoleColumns], stated: set[str], rules: Rules, right: Source | None
+) -> Log:
     """The answers of a file: its columns loaded, the rows that are asked for chosen."""
     facts = source.log
     if facts and "correct" in roles and (column := facts.answered.get(roles["correct"].names[0])):
@@ -369,7 +374,7 @@ def _answers(source: Source, roles: dict[str, RoleColumns], rules: Rules, right:
     if rows is not None:
         along, held = ({k: v[rows] for k, v in part.items()} for part in (along, held))
     signals = {n: held.get(n) for n in signal_names(source, roles)}
-    losses_of = _Loaded(source, roles, along, (), set(roles), None).losses
+    losses_of = _Loaded(source, roles, along, (), stated, None).losses
     log = log_of(source, roles, along, signals, rules, losses_of)
     if right is not None:
         told["labels"] = shown(right.path.name)
