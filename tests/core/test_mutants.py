@@ -179,14 +179,14 @@ THRESHOLDS = {
 INTERVALS = {
     "one tail for two": (
         "inference/limits.py",
-        "return float(stdtrit(df, (1 + level) / 2))",
-        "return float(stdtrit(df, level))",
+        "return stdtrit(df, (1 + level) / 2)",
+        "return stdtrit(df, level)",
         "tests/inference/test_intervals.py",
     ),
     "half the degrees of freedom": (
         "inference/limits.py",
-        "2 * second**2 / excess if excess > 0",
-        "second**2 / excess if excess > 0",
+        "2 * np.square(second) / excess",
+        "np.square(second) / excess",
         "tests/inference/test_intervals.py",
     ),
     "one more draw without an error": (
@@ -203,13 +203,13 @@ INTERVALS = {
     ),
     "p-value of one side": (
         "inference/limits.py",
-        "2 * stdtr(df, -inside)",
-        "stdtr(df, -inside)",
+        "2 * stdtr(df, -edge)",
+        "stdtr(df, -edge)",
         "tests/inference/test_differences.py",
     ),
     "a verdict from few errors": (
         "inference/limits.py",
-        "if effective >= FEW:",
+        "if effective >= ENOUGH:",
         "if effective >= 0:",
         "tests/inference/test_differences.py",
     ),
