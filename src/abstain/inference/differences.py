@@ -11,8 +11,8 @@ import numpy as np
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.errors import ShapeError
-from abstain.inference.influence import Units, gather, leave_one_out, pulls_of, spread_over, values_of
-from abstain.inference.limits import Joint, Scale, contrast, scale_of, too_few
+from abstain.inference.influence import Units, facts, gather, leave_one_out, pulls_of, spread_over, values_of
+from abstain.inference.limits import Joint, Scale, contrast, freedom, scale_of, too_few
 from abstain.inference.results import Difference
 
 
@@ -157,13 +157,10 @@ def side_of(units: Units) -> Side:
     if units.clusters is not None:
         pulls = pulls * math.sqrt(len(pulls) / (len(pulls) - 1))
     reach = pulls_of(values.weight * spread_over(units, units.loss), units, False)
-    square = float(reach @ reach)
+    square, loo = float(reach @ reach), leave_one_out(units)
     effective = float(np.sum(reach)) ** 2 / square if square > 0 else 0.0
-    loo = leave_one_out(units)
-    own = units.mass_of(units.loss.astype(np.float64))
-    errors = float(np.sum(own)) ** 2 / max(float(own @ own), 1e-300) if units.loss.any() else 0.0
-    centre = values.estimate if loo is None else loo
-    return Side(values.estimate, centre, math.sqrt(float(pulls @ pulls)), effective, errors, pulls)
+    centre, error = values.estimate if loo is None else loo, math.sqrt(float(pulls @ pulls))
+    return Side(values.estimate, centre, error, effective, facts(units).errors, pulls)
 
 
 def compared(
@@ -179,9 +176,7 @@ def compared(
 
     `known`: joint sums and number of units of the one pair, from wherever its samples are.
     """
-    T = np.asarray([s.centre for s in sides])
-    s = np.asarray([x.error for x in sides])
-    value = np.asarray([x.estimate for x in sides])
+    value, T, s = np.asarray([(x.estimate, x.centre, x.error) for x in sides]).T
     gap, size = value[a] - value[b], np.abs(value[a]) + np.abs(value[b])
     held = np.asarray(scale.holds(T[a]) & scale.holds(T[b]) & (scale.name != "normal"))
     found = np.empty((4, len(a)))
@@ -189,9 +184,7 @@ def compared(
         if which.any():
             i, j = a[which], b[which]
             joint, units = known or _joint(sides, i, j, chosen, T, paired)
-            some = joint.excess > 0
-            df = np.where(some, 2 * joint.second**2 / np.where(some, joint.excess, 1.0), math.inf)
-            df = np.clip(df, 2.0, np.maximum(2.0, units - 1.0))
+            df = freedom(joint.second, joint.excess, units, 2.0)
             limits = contrast(chosen, (T[i], T[j]), (s[i], s[j]), joint.second, df, level)
             found[:, which] = joint.error, *limits
     error, low, high, p = found
@@ -199,42 +192,31 @@ def compared(
     gap = np.where(flat & (np.abs(gap) <= 1e-13 * size), 0.0, gap)
     low, high = np.where(flat, gap, np.minimum(low, gap)), np.where(flat, gap, np.maximum(high, gap))
     p = np.where(flat, np.where(gap == 0, 1.0, 0.0), p)
-    notes = np.asarray(
-        [_why_not(sides[i], sides[j], scale) if g != 0 else "" for i, j, g in zip(a, b, gap)], dtype=object
-    )
+    weaker = [min(sides[i], sides[j], key=lambda side: side.effective_errors) for i, j in zip(a, b)]
+    told = [too_few(x.effective_errors, x.errors) if g != 0 else "" for x, g in zip(weaker, gap)]
+    notes = np.asarray(told, dtype=object)
     return gap, error, low, high, np.where(notes == "", p, 1.0), notes
-
-
-def _why_not(a: Side, b: Side, scale: Scale) -> str:
-    weaker = min(a, b, key=lambda side: side.effective_errors)
-    return too_few(weaker.effective_errors, weaker.errors)
 
 
 def _joint(
     sides: Sequence[Side], a: np.ndarray, b: np.ndarray, scale: Scale, T: np.ndarray, paired: bool
 ) -> tuple[Joint, Any]:
     """Sums over units of all pairs: of those on the same units by products of matrices, of others side by side."""
-    used = np.union1d(a, b)
-    rate = dict(zip(used, scale.rate(T[used])))
+    used, place = np.unique(np.concatenate([a, b]), return_inverse=True)
+    i, j = place[: len(a)], place[len(a) :]
+    every = [sides[k].pulls for k in used]
+    scaled = [v * rate for v, rate in zip(every, scale.rate(T[used]))]
     if not paired:
-        x = {i: sides[i].pulls * rate[i] for i in used}
-        second = {i: float(v @ v) for i, v in x.items()}
-        excess = {i: float(np.sum(v**4)) - second[i] ** 2 / len(v) for i, v in x.items()}
-        own = {i: float(sides[i].pulls @ sides[i].pulls) for i in used}
-        sums = [np.asarray([d[i] + d[j] for i, j in zip(a, b)]) for d in (second, excess, own)]
-        units = np.asarray([len(x[i]) + len(x[j]) for i, j in zip(a, b)])
-        return Joint(sums[0], sums[1], np.sqrt(sums[2])), units
-    row = {i: k for k, i in enumerate(used)}
-    i, j = (np.asarray([row[x] for x in side]) for side in (a, b))
-    v = np.stack([sides[k].pulls for k in used])
-    x = v * np.asarray([rate[k] for k in used])[:, None]
+        own = [(x @ x, np.sum(x**4) - (x @ x) ** 2 / len(x), v @ v, len(v)) for x, v in zip(scaled, every)]
+        second, excess, error2, units = (np.asarray(own)[i] + np.asarray(own)[j]).T
+        return Joint(second, excess, np.sqrt(error2)), units
+    v, x = np.stack(every), np.stack(scaled)
     second, error2 = _squares(x)[i, j], _squares(v)[i, j]
     x2 = x * x
     cubes, middle, fourths = (x2 * x) @ x.T, x2 @ x2.T, np.sum(x2 * x2, axis=1)
-    fourth = fourths[i] + fourths[j] - 4 * (cubes[i, j] + cubes[j, i]) + 6 * middle[i, j]
-    for k in np.flatnonzero(
-        fourth < _RELATIVE * (fourths[i] + fourths[j])
-    ):  # near twins: few digits are left
+    terms = fourths[i] + fourths[j]
+    fourth = terms - 4 * (cubes[i, j] + cubes[j, i]) + 6 * middle[i, j]
+    for k in np.flatnonzero(fourth < _RELATIVE * terms):  # near twins: few digits are left
         fourth[k] = np.sum((x[i[k]] - x[j[k]]) ** 4)
     n = v.shape[1]
     return Joint(second, fourth - second**2 / n, np.sqrt(error2)), n

@@ -13,7 +13,6 @@ from abstain._progress import bars
 from abstain.core import points
 from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
 from abstain.core.estimators import area, area_of_samples, asymptotic_oracle
-from abstain.core.rows import Rows
 from abstain.errors import InputError
 from abstain.inference.evidence import POINTS
 from abstain.inference.influence import Units, gather, measure, pulls_of, values_of
@@ -84,7 +83,7 @@ def interval(
         raise InputError(
             f'interval: `method="bca"` needs a smooth metric, got {units.metric}. Use "bootstrap".'
         )
-    estimate = observed(units)
+    estimate = float(statistic(units)(observed(units))[0])
     values = replicate(units, statistic(units), replicates, rng, progress)
     values = values[np.isfinite(values)]
     if len(values) < replicates / 2:
@@ -120,21 +119,20 @@ def resampler(units: Units) -> Resampler:
             None if c is None else np.concatenate([c[units.kept], c[out]]) for c in (clusters, strata)
         )
     if clusters is not None and strata is not None:
-        _check_nested(clusters, strata)
+        pairs = np.unique(np.stack([clusters, strata]), axis=1).shape[1]
+        if pairs > int(clusters.max()) + 1:
+            raise InputError(
+                "interval: every cluster must lie in one stratum, got clusters spread over several."
+            )
     return Resampler(units.loss, units.confidence, units.weight, idle, clusters, strata)
 
 
-def _check_nested(clusters: np.ndarray, strata: np.ndarray) -> None:
-    pairs = np.unique(np.stack([clusters, strata]), axis=1).shape[1]
-    if pairs > int(clusters.max()) + 1:
-        raise InputError("interval: every cluster must lie in one stratum, got clusters spread over several.")
-
-
-def observed(units: Units) -> float:
-    """The metric on the sample itself, through the same code as its replicates."""
+def observed(units: Units) -> Draw:
+    """The sample itself, read by the same code as its replicates."""
     whole = resampler(units)
-    counts = whole.repeats if whole.repeats is not None else np.ones(whole.n, dtype=np.int64)
-    return float(statistic(units)(whole.tabulate(counts[None, :]))[0])
+    return whole.tabulate(
+        (np.ones(whole.n, dtype=np.int64) if whole.repeats is None else whole.repeats)[None, :]
+    )
 
 
 def replicate(
@@ -258,10 +256,7 @@ def curve_band(
     share = units.mass / units.total
     grid = _grid(coverage, len(units.loss), share)
     most = max(1.0 if units.zero_one else 0.0, float(units.loss.max()), np.finfo(float).tiny)
-    source = resampler(units)
-    counts = source.repeats if source.repeats is not None else np.ones(source.n, dtype=np.int64)
-    observed = source.tabulate(counts[None, :])
-    risk, size = (x[0] for x in _read(observed, grid))
+    risk, size = (x[0] for x in _read(observed(units), grid))
     per_mass = len(units.loss) / units.mass  # weights need not be counts; the spread goes by samples
     phi, width = _stable(risk, size, most, per_mass), 1 / (2 * np.sqrt(size * per_mass))
 
@@ -288,17 +283,11 @@ def _grid(coverage: Array | None, n: int, share: float) -> np.ndarray:
 
 def _read(drawn: Draw, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Selective risk, and the mass accepted, at the least attainable coverage of each grid point."""
-    rows: Rows = drawn.rows
-    reached = points.coverage(rows, drawn.total)
+    rows = drawn.rows
+    reached = np.cumsum(rows.m, axis=1) / drawn.total[:, None]
     asked = np.minimum(grid, reached[:, -1:])  # a replicate may answer a little less than the sample did
-    place = np.stack([_first_at_least(r, m, a) for r, m, a in zip(reached, rows.m, asked)])
-    take = np.take_along_axis
-    return take(rows.S / rows.N, place, 1), take(rows.N, place, 1)
-
-
-def _first_at_least(reached: np.ndarray, mass: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    some = np.flatnonzero(mass > 0)
-    return some[np.minimum(np.searchsorted(reached[some], asked - 1e-12), len(some) - 1)]
+    place = np.stack([np.searchsorted(r, a * (1 - 1e-12)) for r, a in zip(reached, asked)])
+    return np.take_along_axis(rows.S / rows.N, place, 1), np.take_along_axis(rows.N, place, 1)
 
 
 def _stable(risk: np.ndarray, size: np.ndarray, most: float, per_mass: float) -> np.ndarray:
