@@ -44,6 +44,7 @@ import numpy as np
 import abstain
 
 EXPECTED: dict[str, str] = {
+    "bands/refused/*": "curve_band has one method, and no parameter for it",
     "costs/curve/*batch/*": "finding 16: a batch is refused in one clear line",
     "names/abstain/jax": "modules that need an extra are not in `__all__`",
     "names/abstain/sklearn": "as above",

@@ -12,7 +12,7 @@ from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.errors import ShapeError
 from abstain.inference.influence import Units, facts, gather, leave_one_out, pulls_of, spread_over, values_of
-from abstain.inference.limits import Joint, Scale, contrast, freedom, scale_of, too_few
+from abstain.inference.limits import Joint, Scale, contrast, freedom, moments, scale_of, too_few
 from abstain.inference.results import Difference
 
 
@@ -67,16 +67,9 @@ def paired_difference(
     >>> paired_difference(loss, sure, loss, sure).p_value
     1.0
     """
-    name = "paired_difference"
-    level = check_fraction(name, "level", level, open_high=True)
-    a = gather(name, metric, loss_a, confidence_a, sample_weight, abstained_a, clusters, strata, options)
-    b = gather(name, metric, loss_b, confidence_b, sample_weight, abstained_b, clusters, strata, options)
-    if a.n != b.n:
-        raise ShapeError(
-            f"{name}: A and B must be the same samples, got {a.n} and {b.n} of them. "
-            f"Use `unpaired_difference` for different test sets."
-        )
-    return _difference(a, b, level, a.n, True)
+    a = (loss_a, confidence_a, sample_weight, abstained_a, clusters, strata)
+    b = (loss_b, confidence_b, sample_weight, abstained_b, clusters, strata)
+    return _difference("paired_difference", metric, a, b, level, options)
 
 
 def unpaired_difference(
@@ -122,21 +115,31 @@ def unpaired_difference(
     >>> unpaired_difference([0, 1, 0], [3, 2, 1], [0, 1, 0], [3, 2, 1]).difference
     0.0
     """
-    name = "unpaired_difference"
-    level = check_fraction(name, "level", level, open_high=True)
-    a = gather(name, metric, loss_a, confidence_a, sample_weight_a, abstained_a, clusters_a, None, options)
-    b = gather(name, metric, loss_b, confidence_b, sample_weight_b, abstained_b, clusters_b, None, options)
-    return _difference(a, b, level, a.n + b.n, False)
+    a = (loss_a, confidence_a, sample_weight_a, abstained_a, clusters_a, None)
+    b = (loss_b, confidence_b, sample_weight_b, abstained_b, clusters_b, None)
+    return _difference("unpaired_difference", metric, a, b, level, options)
 
 
-def _difference(a: Units, b: Units, level: float, n: int, paired: bool) -> Difference:
-    sides = [side_of(units) for units in (a, b)]
-    one, other = np.asarray([0]), np.asarray([1])
-    scale = scale_of(a.metric, a.zero_one and b.zero_one, bool((a.loss < 0).any() or (b.loss < 0).any()))
-    *numbers, note = (x[0] for x in compared(sides, one, other, scale, level, paired))
+Given = tuple[Array, Array, Array | None, Array | None, Array | None, Array | None]  # as `gather` takes them
+
+
+def _difference(
+    name: str, metric: Any, a: Given, b: Given, level: float, options: dict[str, Any]
+) -> Difference:
+    level, paired = check_fraction(name, "level", level, open_high=True), name == "paired_difference"
+    one, other = (gather(name, metric, *columns, options=options) for columns in (a, b))
+    if paired and one.n != other.n:
+        raise ShapeError(
+            f"{name}: A and B must be the same samples, got {one.n} and {other.n} of them. "
+            f"Use `unpaired_difference` for different test sets."
+        )
+    sides = [side_of(units) for units in (one, other)]
+    negative = bool((one.loss < 0).any() or (other.loss < 0).any())
+    scale = scale_of(one.metric, one.zero_one and other.zero_one, negative)
+    *numbers, note = (x[0] for x in compared(sides, np.asarray([0]), np.asarray([1]), scale, level, paired))
     gap, error, low, high, p = map(float, numbers)
-    values = sides[0].estimate, sides[1].estimate
-    return Difference(a.metric, gap, error, low, high, p, level, n, *values, paired, note)
+    n, values = one.n if paired else one.n + other.n, (sides[0].estimate, sides[1].estimate)
+    return Difference(one.metric, gap, error, low, high, p, level, n, *values, paired, note)
 
 
 class Side(NamedTuple):
@@ -207,17 +210,18 @@ def _joint(
     every = [sides[k].pulls for k in used]
     scaled = [v * rate for v, rate in zip(every, scale.rate(T[used]))]
     if not paired:
-        own = [(x @ x, np.sum(x**4) - (x @ x) ** 2 / len(x), v @ v, len(v)) for x, v in zip(scaled, every)]
-        second, excess, error2, units = (np.asarray(own)[i] + np.asarray(own)[j]).T
+        own = np.asarray([(*moments(x), v @ v, len(v)) for x, v in zip(scaled, every)])
+        second, excess, error2, units = (own[i] + own[j]).T
         return Joint(second, excess, np.sqrt(error2)), units
     v, x = np.stack(every), np.stack(scaled)
-    second, error2 = _squares(x)[i, j], _squares(v)[i, j]
     x2 = x * x
     cubes, middle, fourths = (x2 * x) @ x.T, x2 @ x2.T, np.sum(x2 * x2, axis=1)
-    terms = fourths[i] + fourths[j]
-    fourth = terms - 4 * (cubes[i, j] + cubes[j, i]) + 6 * middle[i, j]
-    for k in np.flatnonzero(fourth < _RELATIVE * terms):  # near twins: few digits are left
-        fourth[k] = np.sum((x[i[k]] - x[j[k]]) ** 4)
+    sizes = fourths[i] + fourths[j]
+    fourth = sizes - 4 * (cubes[i, j] + cubes[j, i]) + 6 * middle[i, j]
+    second, error2 = (_squared_gap(y @ y.T, i, j) for y in (x, v))
+    for k in np.flatnonzero(fourth < _RELATIVE * sizes):  # near twins: few digits are left
+        gap, own = x[i[k]] - x[j[k]], v[i[k]] - v[j[k]]
+        second[k], fourth[k], error2[k] = gap @ gap, np.sum(gap**4), own @ own
     n = v.shape[1]
     return Joint(second, fourth - second**2 / n, np.sqrt(error2)), n
 
@@ -225,13 +229,7 @@ def _joint(
 _RELATIVE = 1e-6  # below this share of its terms a difference of sums is worked out sample by sample
 
 
-def _squares(x: np.ndarray) -> np.ndarray:
-    r"""Of all pairs of rows: :math:`\|x_a - x_b\|^2 = G_{aa} + G_{bb} - 2 G_{ab}`, one product for all."""
-    gram = x @ x.T
+def _squared_gap(gram: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    r""":math:`\|x_i - x_j\|^2 = G_{ii} + G_{jj} - 2 G_{ij}`."""
     own = np.diag(gram)
-    square = own[:, None] + own[None, :] - 2 * gram
-    for a, b in np.argwhere(np.triu(square < _RELATIVE * (own[:, None] + own[None, :]), 1)):
-        gap = x[a] - x[b]
-        square[a, b] = square[b, a] = gap @ gap
-    np.fill_diagonal(square, 0.0)
-    return np.maximum(square, 0.0)
+    return np.asarray(np.maximum(own[i] + own[j] - 2 * gram[i, j], 0.0))

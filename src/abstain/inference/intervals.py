@@ -30,16 +30,16 @@ from abstain.inference.influence import (
     spread_over,
     values_of,
 )
-from abstain.inference.limits import Facts, Spread, interval_of, mean_spread, scale_of
-from abstain.inference.resampling import jackknife
+from abstain.inference.limits import Facts, Spread, interval_of, mean_spread, moments, scale_of
 from abstain.inference.results import GroupedIntervals, Interval
 from abstain.metrics.areas import Oracle
 from abstain.metrics.groups import group_codes
 
+Named = str | Callable[..., Any]  # a metric by its name, or its function
 Method = Literal["log", "logit", "normal", "bootstrap", "bca", "jackknife"]
 
 
-class IntervalOptions(TypedDict, total=False):
+class Options(TypedDict, total=False):
     """Options of `interval`, for type checkers; explained there."""
 
     level: float
@@ -62,26 +62,14 @@ class IntervalOptions(TypedDict, total=False):
 
 @overload
 def interval(
-    metric: str | Callable[..., Any],
-    loss: Array,
-    confidence: Array,
-    /,
-    *,
-    groups: None = None,
-    **options: Unpack[IntervalOptions],
+    metric: Named, loss: Array, confidence: Array, /, *, groups: None = None, **options: Unpack[Options]
 ) -> Interval: ...
 @overload
 def interval(
-    metric: str | Callable[..., Any],
-    loss: Array,
-    confidence: Array,
-    /,
-    *,
-    groups: Array,
-    **options: Unpack[IntervalOptions],
+    metric: Named, loss: Array, confidence: Array, /, *, groups: Array, **options: Unpack[Options]
 ) -> GroupedIntervals: ...
 def interval(
-    metric: str | Callable[..., Any],
+    metric: Named,
     loss: Array,
     confidence: Array,
     /,
@@ -186,17 +174,15 @@ def _check_method(units: Units, method: str | None) -> None:
     if method is None:
         return
     check_choice("interval", "method", method, get_args(Method))
-    negative = bool((units.loss < 0).any())
+    negative, problem = bool((units.loss < 0).any()), ""
     if units.metric in POINTS and method != "bootstrap":
-        raise InputError(
-            f'interval: `method="{method}"` needs a smooth metric, got {units.metric}. Use "bootstrap", or none.'
-        )
-    if method == "log" and negative:
-        raise InputError(
-            'interval: `method="log"` needs losses of at least 0, got negative ones. Use "normal".'
-        )
-    if method == "logit" and scale_of(units.metric, units.zero_one, negative).name != "logit":
-        raise InputError(f'interval: `method="logit"` needs a metric of bounded range, got {units.metric}.')
+        problem = f'a smooth metric, got {units.metric}. Use "bootstrap", or none.'
+    elif method == "log" and negative:
+        problem = 'losses of at least 0, got negative ones. Use "normal".'
+    elif method == "logit" and scale_of(units.metric, units.zero_one, negative).name != "logit":
+        problem = f"a metric of bounded range, got {units.metric}."
+    if problem:
+        raise InputError(f'interval: `method="{method}"` needs {problem}')
 
 
 def interval_of_units(units: Units, level: float, method: str | None, loss_bound: float | None) -> Interval:
@@ -204,25 +190,20 @@ def interval_of_units(units: Units, level: float, method: str | None, loss_bound
     if units.metric in POINTS:
         return _point(units, level)
     if method == "jackknife":
-        found = jackknife(units)
+        found = resampling.jackknife(units)
         return interval_of(units.metric, found, facts(units), level, method, loss_bound, "jackknife")
     return interval_of(units.metric, *measure("interval", units), level, method, loss_bound)
 
 
 def _point(units: Units, level: float) -> Interval:
     """A point of the curve; clusters multiply its variance by as much as they do at the cut itself."""
-    found = evidence(units)
-    plain = replace(estimate(units.metric, found, level=level, **units.options), n=units.n)
-    if units.independent:
-        return plain
-    values = _at_cut(units, plain.estimate)
-    pulls = pulls_of(values, units)
-    alone = pulls_of(values, units._replace(clusters=None, strata=None))
-    grown = len(pulls) / (len(pulls) - 1) if units.clusters is not None else 1.0
-    more = grown * float(pulls @ pulls) / float(alone @ alone) if alone.any() else 1.0
-    return replace(
-        estimate(units.metric, found, level=level, more=max(more, 1e-3), **units.options), n=units.n
-    )
+    found, more = evidence(units), 1.0
+    if not units.independent:
+        values = _at_cut(units, estimate(units.metric, found, level=level, **units.options).estimate)
+        pulls, alone = pulls_of(values, units), pulls_of(values, units._replace(clusters=None, strata=None))
+        grown = len(pulls) / (len(pulls) - 1) if units.clusters is not None else 1.0
+        more = max(grown * float(pulls @ pulls) / float(alone @ alone), 1e-3) if alone.any() else 1.0
+    return replace(estimate(units.metric, found, level=level, more=more, **units.options), n=units.n)
 
 
 def _at_cut(units: Units, value: float) -> np.ndarray:
@@ -267,13 +248,14 @@ def _macro(parts: list[Part], clusters: np.ndarray | None, level: float, method:
     bound = [found for found in every if found.centre == "bound"]
     known = _mean_of_sums(parts, clusters) if smooth and len(bound) < G else None
     if known is not None and np.isfinite(known[0][:3]).all():
-        macro, add, rest = interval_of(head.metric, *known, level, method), np.linalg.norm, bound
+        macro, power, rest = interval_of(head.metric, *known, level, method), 2, bound
     else:
-        add, rest = np.linalg.norm if clusters is None else np.sum, every
+        power, rest = 2 if clusters is None else 1, every
         count, told = sum(found.n for found in every), "bound" if smooth else "estimate"
         macro = Interval(head.metric, value, 0.0, value, value, level, head.method, count, told)
     gaps = [(x.estimate - x.low, x.high - x.estimate, x.standard_error) for x in (macro, *rest)]
-    down, up, error = (float(add(np.maximum(x, 0.0) * [1, *[1 / G] * len(rest)])) for x in zip(*gaps))
+    shares = np.asarray([1.0] + [1 / G] * len(rest))
+    down, up, error = (float(np.linalg.norm(np.maximum(x, 0.0) * shares, power)) for x in zip(*gaps))
     return replace(macro, low=macro.estimate - down, high=macro.estimate + up, standard_error=error)
 
 
@@ -297,11 +279,9 @@ def _mean_of_sums(parts: list[Part], clusters: np.ndarray | None) -> tuple[Sprea
         pulls[mask] = pulls_of(values.influence, alone)
         reach[mask] = pulls_of(values.weight * spread_over(units, units.loss), alone, False)
     v, z = (np.bincount(clusters, x) / G for x in (pulls, reach))
-    squares, count = np.square(v) * len(v) / (len(v) - 1), len(v)
-    second = float(squares.sum())
-    excess = float(squares @ squares) - second**2 / count
+    second, excess = moments(v * np.sqrt(len(v) / (len(v) - 1)))
     found = found._replace(second=second, excess=excess, reach=float(z.sum()), reach2=float(z @ z))
-    return found, facts._replace(units=count, draws=count)
+    return found, facts._replace(units=len(v), draws=len(v))
 
 
 # from blocks --------------------------------------------------------------------------------------

@@ -26,17 +26,12 @@ from abstain.inference.results import Interval
 
 FEW = 8.0  # effective errors up to which upper limits allow in full for errors that were not drawn
 ENOUGH = (
-    11.0  # for a verdict on a difference: with ten, 20 levels of confidence are told apart in 6.8% of tests
+    11.0  # for a verdict on a difference; with ten, models of 20 confidence levels are told apart too often
 )
 
 _LOG = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc")  # never negative when the losses are not
-_LOGIT = {
-    "auroc": (0.0, 1.0),
-    "risk": (0.0, 1.0),
-    "prediction_rejection_ratio": (-1.0, 1.0),
-    "aupr_error": (0.0, 1.0),
-    "aupr_success": (0.0, 1.0),
-}
+_LOGIT = dict.fromkeys(("auroc", "risk", "aupr_error", "aupr_success"), (0.0, 1.0))
+_LOGIT["prediction_rejection_ratio"] = (-1.0, 1.0)
 
 
 class Scale(NamedTuple):
@@ -124,20 +119,28 @@ def spread_of(estimate: float, sums: Sums, units: int, centre: float | None = No
     )
 
 
+def moments(v: np.ndarray) -> tuple[float, float]:
+    """Sum of v^2 over units, and its `excess`."""
+    squares = np.square(v)
+    second = float(np.sum(squares))
+    return second, float(squares @ squares) - second**2 / len(v)
+
+
 def mean_spread(parts: Sequence[Spread]) -> Spread:
     """Of the plain mean of independent estimates."""
     power = (1, 2, 4, 1, 2, 1)  # of one over their number, by which each sum shrinks
     columns = np.asarray(parts, dtype=np.float64)  # a centre that is not known is nan
     *known, centre = (math.fsum(x) / len(parts) ** k for x, k in zip(columns.T, power))
-    return Spread(*known, None if math.isnan(centre) else centre)
+    return Spread._make([*known, None if math.isnan(centre) else centre])
 
 
 def freedom(second: Any, excess: Any, units: Any, least: float = 1.0) -> Any:
     """Degrees of freedom of a sum of squares (Satterthwaite)."""
-    most = np.maximum(1.0, np.asarray(units) - 1.0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found = np.where(np.greater(excess, 0), 2 * np.square(second) / excess, math.inf)
-    return np.clip(found, np.minimum(least, most), most)
+    most, squares = np.maximum(1.0, np.asarray(units) - 1.0), 2 * np.square(second)
+    found = squares / np.maximum(
+        np.maximum(excess, squares / most), 1e-300
+    )  # `most` where the excess is none
+    return np.maximum(found, np.minimum(least, most))
 
 
 def student(df: Any, level: float) -> Any:
@@ -157,8 +160,8 @@ def interval_of(
     around: str = "loo",
 ) -> Interval:
     """Limits on the metric's scale (or the one asked for); from counts where there is no spread."""
-    metric_scale = scale_of(metric, facts.zero_one, facts.negative)
-    scale = metric_scale if method in (None, "logit", "jackknife") else Scale(str(method))
+    own = method in (None, "logit", "jackknife")
+    scale = scale_of(metric, facts.zero_one, facts.negative) if own else Scale(str(method))
     name = method or scale.name
     tiny = 1e-12 * max(abs(found.estimate), abs(facts.risk))
     perfect = metric in ("e_aurc", "naurc") and abs(found.estimate) <= tiny  # the ranking is ideal
@@ -260,7 +263,7 @@ def _one_order(metric: str, estimate: float, facts: Facts, level: float) -> tupl
     Pairs drawn apart are independent, so a share `seen` at least of all pairs is of that kind. Given AUROC = 1 -
     q, AURC is largest with a share q of the errors on top, which adds worst_area(q R) to the oracle's.
     """
-    risk, p, seen = facts.risk, unseen(facts.draws, level), 1 - float(unseen(facts.pairs, level))
+    risk, p, seen = facts.risk, float(unseen(facts.draws, level)), 1 - float(unseen(facts.pairs, level))
     room = risk - best_area(risk)
 
     def precision(a: float) -> float:
@@ -275,9 +278,7 @@ def _one_order(metric: str, estimate: float, facts: Facts, level: float) -> tupl
         "e_aurc": (0.0, worst_area((1 - seen) * risk)),
         "naurc": (0.0, worst_area((1 - seen) * risk) / room),
     }
-    if (
-        metric == "naurc" and estimate > 0.5
-    ):  # a constant confidence; a share p of others may be first or last
+    if metric == "naurc" and estimate > 0.5:  # a constant confidence; a share p may come first or last
         return max(0.0, 1 - 2 * p / room), 1 + worst_area(p) / room
     return limits.get(metric)
 

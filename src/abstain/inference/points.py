@@ -184,25 +184,22 @@ def fpr_limits(
     H, H2, H4 = whole.mass - E, whole.w2 - E2, whole.w4 - E4
     tied = cut.m[0] > max(math.sqrt(tpr * (1 - tpr) * H2), 1.5 * whole.mass / whole.units)
 
-    def parts(at: Readings, p: int) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of v^p over errors, and over the rest with rho = 1."""
-        sums, wrong, right = (at.squares, E2, H2) if p == 2 else (at.fourths, E4, H4)
-        F, A = at.S / E, (at.N - at.S) / H
-        own = (1 - F) ** p * sums[1] + F**p * (wrong - sums[1])
-        rest = (1 - A) ** p * (sums[0] - sums[1]) + A**p * (right - sums[0] + sums[1])
-        return own / E**p, rest / H**p
-
     def rho(near: Readings) -> np.ndarray:
         right = (cut.N - cut.S) - (near.N - near.S)
         return np.where(right == 0, 0.0, (cut.S - near.S) / E * H / np.where(right == 0, 1.0, right))
 
+    def power(p: int, at: Readings) -> Any:
+        """Sum of v^p; a threshold that is a block's does not move, and the rest do nothing."""
+        sums, wrong, right = (at.squares, E2, H2) if p == 2 else (at.fourths, E4, H4)
+        F, A = at.S / E, (at.N - at.S) / H
+        own = (1 - F) ** p * sums[1] + F**p * (wrong - sums[1])
+        rest = (1 - A) ** p * (sums[0] - sums[1]) + A**p * (right - sums[0] + sums[1])
+        moved = 0.0 if tied else (rho(above) ** p + rho(below) ** p) / 2
+        return more ** (p // 2) * (own / E**p + moved * rest / H**p)
+
     limits = []
     for at in (cut, first, last) if tied else (cut,):
-        powers = []
-        for p in (2, 4):
-            own, rest = parts(at, p)
-            powers.append(own if tied else own + (rho(above) ** p + rho(below) ** p) / 2 * rest)
-        size = _draws(at.S / E, more * powers[0], more**2 * powers[1], whole, level)
+        size = _draws(at.S / E, power(2, at), power(4, at), whole, level)
         limits.append(proportion(at.S / E, size, np.asarray(E**2 / E2 / more), level))
     return float(min(x[0][0] for x in limits)), float(max(x[1][0] for x in limits))
 
