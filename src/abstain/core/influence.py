@@ -25,7 +25,6 @@ from abstain._arrays import Array
 from abstain.core import points
 from abstain.core.estimators import (
     all_lone,
-    area,
     area_terms,
     asymptotic_oracle,
     block_gain,
@@ -76,10 +75,40 @@ def second_moment(influence: Line, w2: Array, w2l: Array, w2ll: Array) -> Array:
 
 def of_area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Line:
     """AURC by any estimator; "sele" is AUGRC."""
+    raw = raw_area(rows, estimator, ties)[0]
+    return centred(rows, raw._replace(estimate=raw.estimate / rows.W[..., 0]))
+
+
+def raw_area(rows: Rows, estimator: str, ties: str) -> tuple[Line, Array, Array]:
+    """`W * area` with its derivatives; and what the rows add to const and slope of all members above them."""
+    if estimator == "harmonic" and ties == "threshold" and not rows.padded:
+        share, risk = rows.m / rows.N, rows.risk
+        slope, passed = running(share, share * risk, from_below=True)
+        line = Line(np.sum(rows.m * risk, axis=-1), risk - passed, slope)
+        return line, -passed[..., 0], slope[..., 0]
     slope = row_weights(rows, estimator, ties)
-    at_or_below, own = _mass_terms(rows, estimator, ties)
-    const = own if at_or_below is None else own + np.cumsum(at_or_below[..., ::-1], axis=-1)[..., ::-1]
-    return centred(rows, Line(area(rows, estimator, ties), const, slope))
+    below, const = _mass_terms(rows, estimator, ties)
+    up_const = up_slope = np.zeros(rows.m.shape[:-1])
+    if below is not None:
+        passed = np.cumsum(below[..., ::-1], axis=-1)[..., ::-1]
+        const, up_const = const + passed, passed[..., 0]
+    if ties == "threshold" and estimator in ("harmonic", "loo"):
+        others = rows.N[..., 0] - 1
+        own = np.where(others > 0, 1 / _some(others), 0.0) if estimator == "loo" else 0.0
+        up_slope = slope[..., 0] + own  # the top row alone leaves itself out
+    return Line(np.sum(area_terms(rows, estimator, ties), axis=-1), const, slope), up_const, up_slope
+
+
+def running(a: Array, b: Array, from_below: bool) -> tuple[Array, Array]:
+    """Running sums of two columns. Each addition waits for the last, so both are made at once, as complex numbers."""
+    both = np.empty(a.shape, dtype=np.complex128)
+    both.real, both.imag = a, b
+    if from_below:
+        both = both[..., ::-1]
+    both = np.cumsum(both, axis=-1)
+    if from_below:
+        both = both[..., ::-1]
+    return both.real.copy(), both.imag.copy()
 
 
 def centred(rows: Rows, raw: Line) -> Line:
@@ -208,10 +237,9 @@ def raw_precision(rows: Rows, errors: Array, of_errors: bool) -> tuple[Line, Arr
     precision = found / _some(seen)
     gain, cost = hits / _some(seen), hits * precision / _some(seen)
     value, totals = np.sum(hits * precision, axis=-1), (np.sum(gain, axis=-1), np.sum(cost, axis=-1))
+    later, cost = running(gain, cost, from_below=not of_errors)
     if of_errors:
-        later, cost = np.cumsum(gain, axis=-1), np.cumsum(cost, axis=-1)
         return Line(value, -cost, precision + later), *totals
-    later, cost = (np.cumsum(x[..., ::-1], axis=-1)[..., ::-1] for x in (gain, cost))
     return Line(value, precision + later - cost, -precision - later), *totals
 
 
@@ -242,11 +270,8 @@ def member_influences(
     rows: Rows, row: np.ndarray, loss: np.ndarray, const: float, slope: float, estimator: str, ties: str
 ) -> np.ndarray:
     """The influence of each member of a stretch: `row` says where it stands, the offsets what lies below."""
-    own_slope = row_weights(rows, estimator, ties)
-    below, own = _mass_terms(rows, estimator, ties)
-    if below is not None:
-        own = own + np.cumsum(below[::-1])[::-1]
-    return np.asarray(own[row] + const + (own_slope[row] + slope) * loss)
+    line = raw_area(rows, estimator, ties)[0]
+    return np.asarray(line.const[row] + const + (line.slope[row] + slope) * loss)
 
 
 # spread -------------------------------------------------------------------------------------------

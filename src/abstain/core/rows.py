@@ -222,7 +222,7 @@ class Sorted(NamedTuple):
     """Samples in order, most confident first, read piece by piece: `read(start, stop)`."""
 
     n: int
-    ends: Piece  # mask: does a run of equal confidences end here?
+    ends: Piece  # places, from `start` on, where a run of equal confidences ends
     loss: Piece
     weight: Piece | None
     total: float
@@ -256,7 +256,7 @@ def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
         ranked = sorting.sort_in_place(keys[0])
         return Sorted(
             n,
-            lambda a, b: sorting.run_ends(ranked, below, a, b),
+            lambda a, b: np.flatnonzero(sorting.run_ends(ranked, below, a, b)),
             lambda a, b: unpack(ranked[a:b]),
             None,
             float(n),
@@ -269,10 +269,28 @@ def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
     mass = None if weight is None else weight[order].astype(np.float64, copy=False)
     return Sorted(
         n,
-        lambda a, b: ends[a:b],
+        lambda a, b: np.flatnonzero(ends[a:b]),
         lambda a, b: values[a:b].astype(np.float64, copy=False),
         None if mass is None else lambda a, b: mass[a:b],
         float(n) if mass is None else float(mass.sum()),
+    )
+
+
+def read_along(ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Sorted:
+    """Samples whose ranking is known; unweighted 0/1 losses as bytes, which add up exactly and fast."""
+    order, stops = ranking
+    kind = np.uint8 if zero_one and weight is None else np.float64
+
+    def ends(a: int, b: int) -> np.ndarray:
+        first, last = np.searchsorted(stops, (a, b), "right")
+        return np.asarray(stops[first:last] - (a + 1))
+
+    return Sorted(
+        len(order),
+        ends,
+        lambda a, b: loss[order[a:b]].astype(kind, copy=False),
+        None if weight is None else lambda a, b: weight[order[a:b]].astype(np.float64, copy=False),
+        float(len(order) if weight is None else weight.sum()),
     )
 
 
@@ -286,7 +304,7 @@ def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> It
         own, mass = samples.loss(a, b), samples.weight and samples.weight(a, b)
         if mass is not None:
             own = own * mass
-        places = np.flatnonzero(samples.ends(a, b))
+        places = samples.ends(a, b)
         S, N_next = np.cumsum(own), float(b)
         if mass is None:
             N = places + (a + 1.0)
@@ -296,16 +314,24 @@ def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> It
         S_next = float(S[-1]) + S_seen
         S = S.take(places) + S_seen
         if len(places):
-            m, L = np.diff(N, prepend=N_done), None
+            m, L = _steps(N, N_done), None
             if own.dtype == np.uint8:  # whole numbers: differences of sums are exact
-                L = np.diff(S, prepend=S_done) if with_loss else None
+                L = _steps(S, S_done) if with_loss else None
             elif with_loss or mass is not None:  # a difference of sums rounds; a block of one needs none
-                lone = np.diff(places, prepend=-1 if N_done == N_seen else -2) == 1
-                L = np.where(lone, own.take(places), np.diff(S, prepend=S_done))
+                lone = _steps(places, -1 if N_done == N_seen else -2) == 1
+                L = np.where(lone, own.take(places), _steps(S, S_done))
                 m = m if mass is None else np.where(lone, mass.take(places), m)
             N_done, S_done = float(N[-1]), float(S[-1])
             yield Rows(m, L, N, S, W, np, False)
         N_seen, S_seen = N_next, S_next
+
+
+def _steps(x: np.ndarray, before: float) -> np.ndarray:
+    """Differences of neighbours, the first from `before`."""
+    steps = np.empty_like(x)
+    np.subtract(x[1:], x[:-1], out=steps[1:])
+    steps[0] = x[0] - before
+    return steps
 
 
 def rows_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:

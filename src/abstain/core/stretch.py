@@ -24,14 +24,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.core.estimators import area_terms, row_weights
-from abstain.core.influence import _mass_terms, of_zero_one_oracle, raw_half_mass_area, raw_precision
-from abstain.core.rows import Blocks, Ranking, Rows, ranking_of, row_pieces, rows_of_blocks, sort_once
+from abstain.core.estimators import area_terms
+from abstain.core.influence import Line, of_zero_one_oracle, raw_area, raw_half_mass_area, raw_precision
+from abstain.core.rows import Blocks, Ranking, Rows, Sorted, read_along, row_pieces, rows_of_blocks, sort_once
 from abstain.core.sorting import is_zero_one
 
 _ROUNDING = 1e-12  # a sum of powers this small beside its terms is none: nothing varies
-_SIZE = 1 << 14  # samples at a time: their columns stay in cache
+_SIZE = 1 << 13  # samples at a time: in cache, and BLAS takes dot products of so many in one thread
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
+_PAIRS = {p: [(i, j) for i, j, _ in triples] for p, triples in _TRIPLES.items()}
 _EXPONENTS = {p: np.asarray(triples).T for p, triples in _TRIPLES.items()}
 _BINOMIAL = {p: np.asarray([math.comb(p, i) for i in range(p + 1)]) for p in (1, 2, 4)}
 _WAYS = {
@@ -41,61 +42,105 @@ _WAYS = {
 
 
 class Table(NamedTuple):
-    """Rows with their sums of w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4)."""
+    """Rows with their sums of w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4); 0/1 losses: one array for all j > 0.
+
+    `members`: losses, weights and the row of each (None: one to a row), where rows and members are about as many.
+    """
 
     rows: Rows
     squares: Sequence[np.ndarray]
     fourths: Sequence[np.ndarray]
+    members: tuple[np.ndarray, np.ndarray | None, np.ndarray | None] | None = None
+
+    @property
+    def unit(self) -> bool:
+        """Is every weight known to be 1, so that the sums of all powers are one array?"""
+        return self.rows.m is self.squares[0] is self.fourths[0]
+
+    @property
+    def zero_one(self) -> bool:
+        """Are all losses known to be 0 or 1?"""
+        return self.squares[1] is self.squares[2]
+
+
+def plain_table(rows: Rows) -> Table:
+    """Of 0/1 losses without weights: the rows say all."""
+    return Table(rows, (rows.m, rows.L, rows.L), (rows.m, rows.L, rows.L, rows.L, rows.L))
 
 
 def tables_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> list[Table]:
     """Of samples, most confident first, in pieces that stay in cache."""
-    zero_one = is_zero_one(loss)
-    if weight is None and zero_one:
-        pieces = row_pieces(sort_once(loss, confidence, None), size=_SIZE)
-        return [Table(r, (r.m, r.L, r.L), (r.m, r.L, r.L, r.L, r.L)) for r in pieces]
-    return list(tables_by(ranking_of(confidence), loss, weight, zero_one))
+    return list(tables(sort_once(loss, confidence, weight), is_zero_one(loss)))
 
 
 def tables_by(
     ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool, size: int = _SIZE
 ) -> Iterator[Table]:
-    """Of samples whose ranking is known, most confident first, in pieces of whole rows that stay in cache."""
-    order, stops = ranking
-    W = np.asarray([float(len(order)) if weight is None else float(weight[order].sum())])
-    first, begin, N, S = 0, 0, 0.0, 0.0
-    while first < len(stops):
-        last = max(first + 1, int(np.searchsorted(stops, begin + size, "right")))
-        counts = np.diff(stops[first:last], prepend=begin)
-        here = order[begin : stops[last - 1]]
-        starts = None if len(here) == len(counts) else stops[first:last] - counts - begin
-        l = loss[here].astype(np.float64, copy=False)
-        w = None if weight is None else weight[here].astype(np.float64, copy=False)
-        m, L, squares, fourths = _sums_of_rows(l, w, starts, zero_one)
-        accepted = stops[first:last].astype(np.float64) if w is None else N + np.cumsum(m)
-        rows = Rows(m, L, accepted, S + np.cumsum(L), W, np, False)
-        yield Table(rows, squares, fourths)
-        first, begin, N, S = last, int(stops[last - 1]), float(rows.N[-1]), float(rows.S[-1])
+    """Of samples whose ranking is known."""
+    return tables(read_along(ranking, loss, weight, zero_one), zero_one, size)
+
+
+def tables(samples: Sorted, zero_one: bool, size: int = _SIZE) -> Iterator[Table]:
+    """Most confident first, in pieces of whole rows that stay in cache."""
+    if samples.weight is None and zero_one:
+        yield from map(plain_table, row_pieces(samples, size=size))
+        return
+    W = np.asarray([samples.total])
+    a, N, S = 0, 0.0, 0.0
+    while a < samples.n:
+        b = min(a + size, samples.n)
+        while not len(stops := samples.ends(a, b) + 1):
+            b = min(2 * b - a, samples.n)
+        b = a + int(stops[-1])
+        l, w = samples.loss(a, b), samples.weight and samples.weight(a, b)
+        m, L, squares, fourths = _sums_of_rows(l, w, stops, zero_one)
+        rows = Rows(
+            m,
+            L,
+            a + stops.astype(np.float64) if w is None else N + np.cumsum(m),
+            S + np.cumsum(L),
+            W,
+            np,
+            False,
+        )
+        members = None
+        if not zero_one and 2 * len(stops) > b - a:
+            place = (
+                None if len(stops) == b - a else np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
+            )
+            members = l, w, place
+        yield Table(rows, squares, fourths, members)
+        a, N, S = b, float(rows.N[-1]), float(rows.S[-1])
 
 
 def _sums_of_rows(
-    l: np.ndarray, w: np.ndarray | None, starts: np.ndarray | None, zero_one: bool
+    l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, zero_one: bool
 ) -> tuple[np.ndarray, np.ndarray, Sequence[np.ndarray], Sequence[np.ndarray]]:
     """Of each row: w, w l, w^2 l^j, w^4 l^j. One array stands for all powers of a 0/1 loss."""
+    counts = np.diff(stops, prepend=0)
+    starts = stops - counts
+    tied = np.flatnonzero(counts > 1)
+    inside = np.repeat(starts[tied] - np.cumsum(counts[tied]) + counts[tied], counts[tied])
+    inside += np.arange(len(inside))
+    inner = np.cumsum(counts[tied]) - counts[tied]
 
     def total(x: np.ndarray) -> np.ndarray:
-        return x if starts is None else np.add.reduceat(x, starts)
+        if not len(tied):
+            return x
+        found = x[starts]  # rows of one member need no sum
+        found[tied] = np.add.reduceat(x[inside], inner)
+        return found
 
     def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
         if zero_one:
-            return [total(x), *most * [total(l if w is None else x * l)]]
+            return [total(x), *most * [total(x * l)]]
         found = [x]
         for _ in range(most):
             found.append(found[-1] * l)
         return [total(y) for y in found]
 
     if w is None:
-        fourths = powers(np.ones_like(l), 4)
+        fourths = [counts.astype(np.float64), *powers(l, 3)]
         return fourths[0], fourths[1], fourths[:3], fourths
     square = w * w
     mass, loss = powers(w, 1)
@@ -103,23 +148,22 @@ def _sums_of_rows(
 
 
 def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Totals:
-    """The totals before anything is ranked."""
+    """The totals before anything is ranked, a cacheful at a time."""
     n = len(loss)
     if weight is None and zero_one:
         wrong = float(np.count_nonzero(loss))
         return Totals(n, float(n), wrong, (n, *2 * [wrong]), (n, *4 * [wrong]), True)
-    l = loss.astype(np.float64, copy=False)
-    w = np.ones(n) if weight is None else weight.astype(np.float64, copy=False)
-    square = w * w
-    sums = []
-    for x, most in ((w, 1), (square, 2), (square * square, 4)):
-        sums.append([float(np.sum(x))])
-        for _ in range(most):
-            x = x * l
-            sums[-1].append(float(np.sum(x)))
-    whole = weight is None or bool(np.all(w == np.floor(w)))
-    (W, S), squares, fourths = sums
-    return Totals(n, W, S, tuple(squares), tuple(fourths), zero_one, bool(l.min() < 0), whole)
+    sums, least, whole = [], math.inf, True
+    for a in range(0, n, _SIZE):
+        l = loss[a : a + _SIZE].astype(np.float64, copy=False)
+        w = np.ones(len(l)) if weight is None else weight[a : a + _SIZE].astype(np.float64, copy=False)
+        x = w * w
+        y = x * l
+        z = y * l
+        sums.append([np.sum(w), w @ l, *map(np.sum, (x, y, z)), x @ x, x @ y, y @ y, y @ z, z @ z])
+        least, whole = min(least, float(l.min())), whole and bool(np.all(w == np.floor(w)))
+    W, S, *powers = (math.fsum(column) for column in zip(*sums))
+    return Totals(n, W, S, tuple(powers[:3]), tuple(powers[3:]), zero_one, least < 0, whole)
 
 
 def table_of_blocks(blocks: Blocks) -> Table:
@@ -163,86 +207,105 @@ class Stretch(NamedTuple):
 def area_stretch(table: Table, estimator: str = "harmonic", ties: str = "threshold") -> Stretch:
     """AURC by any estimator ("sele": AUGRC). `rows` hold N, S and W of the whole set."""
     rows = table.rows
-    slope = row_weights(rows, estimator, ties)
-    below, const = _mass_terms(rows, estimator, ties)
-    up = [0.0, 0.0]
-    if below is not None:
-        const = const + np.cumsum(below[::-1])[::-1]
-        up[0] = float(np.sum(below))
-    if ties == "threshold" and estimator in ("harmonic", "loo"):
-        others = float(rows.N[0]) - 1
-        own = 1 / others if estimator == "loo" and others > 0 else 0.0  # left out for the top row alone
-        up[1] = float(slope[0]) + own
-    terms = float(np.sum(area_terms(rows, estimator, ties)))
+    line, *up = raw_area(rows, estimator, ties)
     loo = math.nan if estimator in ("sele", "2sele") else float(np.sum(area_terms(rows, "loo", ties)))
-    return _stretch(table, (terms, loo), const, slope, up=(up[0], up[1]), ranked=True)
+    return _stretch(table, line, loo, up=(float(up[0]), float(up[1])), ranked=True)
 
 
 def half_stretch(table: Table) -> Stretch:
     """The area behind AUROC and the rejection ratio; its influences read nothing from outside."""
     line = raw_half_mass_area(table.rows)
-    return _stretch(table, (float(line.estimate * table.rows.W[0]), math.nan), line.const, line.slope)
+    return _stretch(table, line._replace(estimate=line.estimate * table.rows.W[0]))
 
 
 def precision_stretch(table: Table, errors: float, of_errors: bool) -> Stretch:
     """Average precision of a 0/1 loss with `errors` in all; looking for errors, members read the rows above."""
     line, *sums = raw_precision(table.rows, errors, of_errors)
     gain, cost = map(float, sums)
-    terms = (float(line.estimate), math.nan)
     if of_errors:
-        return _stretch(table, terms, line.const, line.slope, down=(-cost, gain))
-    return _stretch(table, terms, line.const, line.slope, up=(gain - cost, -gain))
+        return _stretch(table, line, down=(-cost, gain))
+    return _stretch(table, line, up=(gain - cost, -gain))
 
 
 def _stretch(
     table: Table,
-    terms: tuple[float, float],
-    const: np.ndarray,
-    slope: np.ndarray,
+    line: Line,
+    loo: float = math.nan,
     up: tuple[float, float] = (0.0, 0.0),
     down: tuple[float, float] = (0.0, 0.0),
     ranked: bool = False,
 ) -> Stretch:
     """`ranked`: does the metric weigh losses by their ranks?"""
-    rows = table.rows
-    mass, loss = float(np.sum(rows.m)), float(np.sum(rows.L))
-    p = float(rows.m @ const) / mass
-    share = np.abs(rows.L)
-    q = float(share @ slope) / (float(np.sum(share)) or 1.0)
+    rows, slope = table.rows, line.slope
+    mass, loss = float(rows.m.sum()), float(rows.L.sum())
+    p = float(rows.m @ line.const) / mass
+    share = rows.L if table.zero_one else np.abs(rows.L)
+    q = float(share @ slope) / (float(share.sum()) or 1.0)
     centre = p * mass + float(rows.L @ slope)
-    const, own = const - p, slope - q
-    fourth = _powers(4, table.fourths, const, own)
-    if all(x is y for x, y in zip((rows.m, rows.L, *table.squares), (*table.fourths[:2], *table.fourths))):
-        # weights of 1: all lower powers are among them
-        second = np.asarray([fourth[_TRIPLES[4].index((i, j, 4 - i - j))] for i, j, _ in _TRIPLES[2]])
-    else:
-        second = _powers(2, table.squares, const, own)
+    second, fourth = _powers(table, line.const - p, slope - q)
     weights = np.zeros(10)
     weights[[0, 5, 7]] = mass, loss, second[_TRIPLES[2].index((0, 2, 0))]
     if ranked:
         weights[:5], weights[7:] = _means(rows.m, slope, 4), _means(table.squares[2], slope, 2)
         weights[5:7] = weights[7:9] if rows.L is table.squares[2] else _means(rows.L, slope, 1)
-    return Stretch(*terms, mass, loss, up, down, centre, (p, q), second, fourth, weights)
+    return Stretch(float(line.estimate), loo, mass, loss, up, down, centre, (p, q), second, fourth, weights)
 
 
-def _powers(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Sums of w^p u^i l^j, in the order of _TRIPLES, from those of w^p l^j."""
-    if all(x is sums[1] for x in sums[2:]):  # 0/1 losses: u is const or const + slope
-        right, wrong = _means(sums[0] - sums[1], const, p), _means(sums[1], const + slope, p)
-        return np.asarray([wrong[i] + (0.0 if j else right[i]) for i, j, _ in _TRIPLES[p]])
-    table, found = list(sums), dict[tuple[int, int], float]()
+def _powers(table: Table, const: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of w^p u^i l^j, in the order of _TRIPLES, p = 2 and 4."""
+    found = {}
+    for p, sums in ((4, table.fourths), (2, table.squares)):
+        if p == 2 and table.unit:  # all lower powers are among the fourth
+            found[2] = {ij: found[4][ij] for ij in _PAIRS[2]}
+        elif table.zero_one:  # u is const or const + slope
+            right, wrong = _means(sums[0] - sums[1], const, p), _means(sums[1], const + slope, p)
+            found[p] = {(i, j): wrong[i] + (0.0 if j else right[i]) for i, j in _PAIRS[p]}
+        elif table.members is None:
+            found[p] = _powers_of_rows(p, sums, const, slope)
+        else:
+            found = _powers_of_members(*table.members, const, slope)
+            break
+    return tuple(np.asarray([found[p][ij] for ij in _PAIRS[p]]) for p in (2, 4))
+
+
+def _powers_of_rows(
+    p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray
+) -> dict[tuple[int, int], float]:
+    """From the rows' sums of w^p l^j."""
+    found = dict[tuple[int, int], float]()
     for i in range(p + 1):
-        found |= {(i, j): float(np.sum(x)) for j, x in enumerate(table)}
-        table = [const * x + slope * y for x, y in pairwise(table)]  # one u more, one l less
-    return np.asarray([found[i, j] for i, j, _ in _TRIPLES[p]])
+        found |= {(i, j): float(np.sum(x)) for j, x in enumerate(sums)}
+        sums = [const * x + slope * y for x, y in pairwise(sums)]  # one u more, one l less
+    return found
+
+
+def _powers_of_members(
+    l: np.ndarray, w: np.ndarray | None, place: np.ndarray | None, const: np.ndarray, slope: np.ndarray
+) -> dict[int, dict[tuple[int, int], float]]:
+    """From the members themselves: fourth powers are dot products of squares."""
+    if place is not None:
+        const, slope = const[place], slope[place]
+    u = const + slope * l
+    one = np.ones(len(l)) if w is None else w * w
+    wu, wl = (u, l) if w is None else (one * u, one * l)
+    two = {(0, 0): one, (1, 0): wu, (0, 1): wl, (2, 0): wu * u, (1, 1): wu * l, (0, 2): wl * l}
+    fourth = {}
+    for i, j in _PAIRS[4]:
+        most = min(i, 2)
+        first = most, min(j, 2 - most)
+        fourth[i, j] = float(two[first] @ two[i - first[0], j - first[1]])
+    return {2: {ij: float(np.sum(x)) for ij, x in two.items()}, 4: fourth}
 
 
 def _means(mass: np.ndarray, x: np.ndarray, p: int) -> list[float]:
     """Sums of mass x^i, i = 0 ... p."""
-    found = [np.sum(mass), mass @ x]
+    found = [mass.sum(), mass @ x]
     if p > 1:
-        first, square = mass * x, x * x
-        found += [first @ x, first @ square, (first * x) @ square][: p - 1]
+        square = x * x
+        found.append(mass @ square)
+    if p > 2:
+        mass = mass * square
+        found += [mass @ x, mass @ square]
     return [float(y) for y in found]
 
 

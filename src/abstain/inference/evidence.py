@@ -117,19 +117,24 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
             )
     columns = [rows.m, rows.L, *table.squares, *table.fourths]
     distinct = {id(x): x for x in columns}  # powers of a 0/1 loss are one array
-    totals = {k: float(np.sum(x)) for k, x in distinct.items()}
+    totals = {k: float(x.sum()) for k, x in distinct.items()}
     sums = np.asarray([totals[id(x)] for x in columns])
     found = []
     if asked.coverages or asked.risks or asked.tprs:
-        running = {k: np.cumsum(x) for k, x in distinct.items()}
         start = (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))
-        alongs = (rows.N, rows.N - rows.S), (start[0], start[0] - start[1])
-        for along, above, asked_at in zip(*alongs, positions(total, asked)):
+        running = {id(rows.m): rows.N - start[0], id(rows.L): rows.S - start[1]}
+        running |= {k: np.cumsum(x) for k, x in distinct.items() if k not in running}
+        for wrong, asked_at in enumerate(positions(total, asked)):
+            along = rows.N - rows.S if wrong and asked_at.size else rows.N
+            above = start[0] - start[1] if wrong else start[0]
             wanted = np.maximum(asked_at.reshape(-1), 0.0) * (1 - _SLACK)
             here = np.flatnonzero((wanted <= along[-1]) & (wanted >= above * (1 - 4 * _SLACK)))
             row = np.searchsorted(along, wanted[here])
             found.append((here, np.stack([rows.m[row], *(running[id(x)][row] for x in columns)])))
-    within = {r: float(np.max(np.where(rows.risk <= r * (1 + _SLACK), rows.N, 0.0))) for r in asked.risks}
+    within = {}
+    for r in asked.risks:
+        good = np.flatnonzero(r * (1 + _SLACK) * rows.N >= rows.S)
+        within[r] = float(rows.N[good[-1]]) if len(good) else 0.0
     return Part(made, sums, tuple(found), within)
 
 
@@ -164,7 +169,7 @@ def together(parts: Sequence[Part], total: Totals, asked: Asked, oracle: float |
 
 
 def evidence_of(
-    tables: Sequence[Table], total: Totals, asked: Asked, oracle: float | None = None
+    tables: Iterable[Table], total: Totals, asked: Asked, oracle: float | None = None
 ) -> Evidence:
     """Of samples in memory."""
     return together([part_of(t, total, asked) for t in tables], total, asked, oracle)

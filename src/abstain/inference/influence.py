@@ -13,9 +13,9 @@ from abstain._check import check_choice, check_fraction, check_nonnegative
 from abstain.core import influence as core_influence
 from abstain.core.estimators import ESTIMATORS, TIES, area_of_samples, needs_whole_weights, oracle_area
 from abstain.core.influence import METRICS, Options, has_row_form
-from abstain.core.rows import CHUNK, ranking_of
+from abstain.core.rows import CHUNK, ranking_of, sort_once
 from abstain.core.sorting import is_zero_one
-from abstain.core.stretch import Sums, Totals, tables_by, tables_of, totals_of_samples
+from abstain.core.stretch import Sums, Totals, tables, tables_by, totals_of_samples
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.inference.evidence import POINTS, Evidence, asked_for, evidence_of, evidence_spread, facts_of
 from abstain.inference.limits import Facts, Spread, spread_of
@@ -326,15 +326,15 @@ def power_sums(x: np.ndarray, weight: np.ndarray | None = None, total: float = 1
 
 def evidence(units: Units) -> Evidence:
     """All that its error bar reads, of independent samples."""
-    tables = (
-        tables_of(units.loss, units.confidence, units.weight)
+    found = (
+        tables(sort_once(units.loss, units.confidence, units.weight), units.zero_one)
         if units.ranked is None
-        else list(tables_by(units.ranked.ranking, units.loss, units.weight, units.zero_one))
+        else tables_by(units.ranked.ranking, units.loss, units.weight, units.zero_one)
     )
     best = None
     if units.zero_one and not units.whole and units.metric in ("oracle_aurc", "e_aurc", "naurc"):
         best = float(oracle_area(np, units.loss.astype(np.float64), units.weight, units.area.estimator))
-    return evidence_of(tables, totals(units), asked_for([(units.metric, units.options)]), best)
+    return evidence_of(found, totals(units), asked_for([(units.metric, units.options)]), best)
 
 
 def totals(units: Units) -> Totals:
