@@ -314,24 +314,24 @@ def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> It
         S_next = float(S[-1]) + S_seen
         S = S.take(places) + S_seen
         if len(places):
-            m, L = _steps(N, N_done), None
+            m, L = steps(N, N_done), None
             if own.dtype == np.uint8:  # whole numbers: differences of sums are exact
-                L = _steps(S, S_done) if with_loss else None
+                L = steps(S, S_done) if with_loss else None
             elif with_loss or mass is not None:  # a difference of sums rounds; a block of one needs none
-                lone = _steps(places, -1 if N_done == N_seen else -2) == 1
-                L = np.where(lone, own.take(places), _steps(S, S_done))
+                lone = steps(places, -1 if N_done == N_seen else -2) == 1
+                L = np.where(lone, own.take(places), steps(S, S_done))
                 m = m if mass is None else np.where(lone, mass.take(places), m)
             N_done, S_done = float(N[-1]), float(S[-1])
             yield Rows(m, L, N, S, W, np, False)
         N_seen, S_seen = N_next, S_next
 
 
-def _steps(x: np.ndarray, before: float) -> np.ndarray:
+def steps(x: np.ndarray, before: float) -> np.ndarray:
     """Differences of neighbours, the first from `before`."""
-    steps = np.empty_like(x)
-    np.subtract(x[1:], x[:-1], out=steps[1:])
-    steps[0] = x[0] - before
-    return steps
+    found = np.empty_like(x)
+    np.subtract(x[1:], x[:-1], out=found[1:])
+    found[0] = x[0] - before
+    return found
 
 
 def rows_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:

@@ -26,13 +26,24 @@ import numpy as np
 
 from abstain.core.estimators import area_terms
 from abstain.core.influence import Line, of_zero_one_oracle, raw_area, raw_half_mass_area, raw_precision
-from abstain.core.rows import Blocks, Ranking, Rows, Sorted, read_along, row_pieces, rows_of_blocks, sort_once
+from abstain.core.rows import (
+    Blocks,
+    Ranking,
+    Rows,
+    Sorted,
+    read_along,
+    row_pieces,
+    rows_of_blocks,
+    sort_once,
+    steps,
+)
 from abstain.core.sorting import is_zero_one
 
 _ROUNDING = 1e-12  # a sum of powers this small beside its terms is none: nothing varies
 _SIZE = 1 << 13  # samples at a time: in cache, and BLAS takes dot products of so many in one thread
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
 _PAIRS = {p: [(i, j) for i, j, _ in triples] for p, triples in _TRIPLES.items()}
+_HALVES = [((i, j), (a := min(i, 2), b := min(j, 2 - a)), (i - a, j - b)) for i, j in _PAIRS[4]]
 _EXPONENTS = {p: np.asarray(triples).T for p, triples in _TRIPLES.items()}
 _BINOMIAL = {p: np.asarray([math.comb(p, i) for i in range(p + 1)]) for p in (1, 2, 4)}
 _WAYS = {
@@ -105,9 +116,7 @@ def tables(samples: Sorted, zero_one: bool, size: int = _SIZE) -> Iterator[Table
         )
         members = None
         if not zero_one and 2 * len(stops) > b - a:
-            place = (
-                None if len(stops) == b - a else np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
-            )
+            place = None if len(stops) == b - a else np.repeat(np.arange(len(stops)), steps(stops, 0))
             members = l, w, place
         yield Table(rows, squares, fourths, members)
         a, N, S = b, float(rows.N[-1]), float(rows.S[-1])
@@ -117,12 +126,12 @@ def _sums_of_rows(
     l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, zero_one: bool
 ) -> tuple[np.ndarray, np.ndarray, Sequence[np.ndarray], Sequence[np.ndarray]]:
     """Of each row: w, w l, w^2 l^j, w^4 l^j. One array stands for all powers of a 0/1 loss."""
-    counts = np.diff(stops, prepend=0)
+    counts = steps(stops, 0)
     starts = stops - counts
     tied = np.flatnonzero(counts > 1)
-    inside = np.repeat(starts[tied] - np.cumsum(counts[tied]) + counts[tied], counts[tied])
-    inside += np.arange(len(inside))
     inner = np.cumsum(counts[tied]) - counts[tied]
+    inside = np.repeat(starts[tied] - inner, counts[tied])  # the members of tied rows
+    inside += np.arange(len(inside))
 
     def total(x: np.ndarray) -> np.ndarray:
         if not len(tied):
@@ -156,12 +165,14 @@ def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: boo
     sums, least, whole = [], math.inf, True
     for a in range(0, n, _SIZE):
         l = loss[a : a + _SIZE].astype(np.float64, copy=False)
-        w = np.ones(len(l)) if weight is None else weight[a : a + _SIZE].astype(np.float64, copy=False)
-        x = w * w
-        y = x * l
-        z = y * l
-        sums.append([np.sum(w), w @ l, *map(np.sum, (x, y, z)), x @ x, x @ y, y @ y, y @ z, z @ z])
-        least, whole = min(least, float(l.min())), whole and bool(np.all(w == np.floor(w)))
+        least = min(least, float(l.min()))
+        w = x = np.ones(len(l))
+        y, z = l, l * l
+        if weight is not None:
+            w = weight[a : a + _SIZE].astype(np.float64, copy=False)
+            whole = whole and bool(np.all(w == np.floor(w)))
+            x, y, z = w * w, w * w * y, w * w * z
+        sums.append([w.sum(), w @ l, x.sum(), y.sum(), z.sum(), x @ x, x @ y, y @ y, y @ z, z @ z])
     W, S, *powers = (math.fsum(column) for column in zip(*sums))
     return Totals(n, W, S, tuple(powers[:3]), tuple(powers[3:]), zero_one, least < 0, whole)
 
@@ -289,12 +300,9 @@ def _powers_of_members(
     one = np.ones(len(l)) if w is None else w * w
     wu, wl = (u, l) if w is None else (one * u, one * l)
     two = {(0, 0): one, (1, 0): wu, (0, 1): wl, (2, 0): wu * u, (1, 1): wu * l, (0, 2): wl * l}
-    fourth = {}
-    for i, j in _PAIRS[4]:
-        most = min(i, 2)
-        first = most, min(j, 2 - most)
-        fourth[i, j] = float(two[first] @ two[i - first[0], j - first[1]])
-    return {2: {ij: float(np.sum(x)) for ij, x in two.items()}, 4: fourth}
+    fourth = {ij: float(two[first] @ two[rest]) for ij, first, rest in _HALVES}
+    second = fourth if w is None else {ij: float(x.sum()) for ij, x in two.items()}
+    return {2: second, 4: fourth}
 
 
 def _means(mass: np.ndarray, x: np.ndarray, p: int) -> list[float]:
