@@ -58,7 +58,11 @@ CORE = {
     "harmonic weight": ("core/estimators.py", "above, n + 0 * above)", "above, n + 1 + 0 * above)"),
     "harmonic area": ("core/estimators.py", "return r.m * r.risk", "return r.risk"),
     "loo weight": ("core/estimators.py", "above, n - 1 + 0 * above)", "above, n + 0 * above)"),
-    "loo area": ("core/estimators.py", "r.m * r.S - r.L, 0.0", "r.m * r.S, 0.0"),
+    "loo area": (
+        "core/estimators.py",
+        "own, others = r.m * r.S - r.L, r.N - 1",
+        "own, others = r.m * r.S, r.N - 1",
+    ),
     "log area": (
         "core/estimators.py",
         "log_factorial_difference(r.xp, r.N - r.m, r.N)",

@@ -11,21 +11,20 @@ them in:
 
 What an engine carries for each range, group and area: one `Stretch` (about forty numbers). With them and the
 totals of the data set every smooth metric of a 0/1 loss, and AURC, AUGRC and risk of any loss, has its
-estimate, standard error, degrees of freedom and effective number of errors; see `metric_line`.
+estimate, standard error, degrees of freedom and effective number of errors; see `influence.metric_line`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain.core.estimators import area_terms
-from abstain.core.influence import Line, of_zero_one_oracle, raw_area, raw_half_mass_area, raw_precision
+from abstain.core.influence import BY_RANK, PIECE, MetricLine, raw_line
 from abstain.core.rows import (
     Blocks,
     Ranking,
@@ -40,7 +39,6 @@ from abstain.core.rows import (
 from abstain.core.sorting import is_zero_one
 
 _ROUNDING = 1e-12  # a sum of powers this small beside its terms is none: nothing varies
-_SIZE = 1 << 13  # samples at a time: in cache, and BLAS takes dot products of so many in one thread
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
 _PAIRS = {p: [(i, j) for i, j, _ in triples] for p, triples in _TRIPLES.items()}
 _HALVES = [((i, j), (a := min(i, 2), b := min(j, 2 - a)), (i - a, j - b)) for i, j in _PAIRS[4]]
@@ -85,13 +83,13 @@ def tables_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
 
 
 def tables_by(
-    ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool, size: int = _SIZE
+    ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool, size: int = PIECE
 ) -> Iterator[Table]:
     """Of samples whose ranking is known."""
     return tables(read_along(ranking, loss, weight, zero_one), zero_one, size)
 
 
-def tables(samples: Sorted, zero_one: bool, size: int = _SIZE) -> Iterator[Table]:
+def tables(samples: Sorted, zero_one: bool, size: int = PIECE) -> Iterator[Table]:
     """Most confident first, in pieces of whole rows that stay in cache."""
     if samples.weight is None and zero_one:
         yield from map(plain_table, row_pieces(samples, size=size))
@@ -163,16 +161,16 @@ def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: boo
         wrong = float(np.count_nonzero(loss))
         return Totals(n, float(n), wrong, (n, *2 * [wrong]), (n, *4 * [wrong]), True)
     sums, least, whole = [], math.inf, True
-    for a in range(0, n, _SIZE):
-        l = loss[a : a + _SIZE].astype(np.float64, copy=False)
+    for a in range(0, n, PIECE):
+        l = loss[a : a + PIECE].astype(np.float64, copy=False)
         least = min(least, float(l.min()))
         w = x = np.ones(len(l))
         y, z = l, l * l
         if weight is not None:
-            w = weight[a : a + _SIZE].astype(np.float64, copy=False)
+            w = weight[a : a + PIECE].astype(np.float64, copy=False)
             whole = whole and bool(np.all(w == np.floor(w)))
             x, y, z = w * w, w * w * y, w * w * z
-        sums.append([w.sum(), w @ l, x.sum(), y.sum(), z.sum(), x @ x, x @ y, y @ y, y @ z, z @ z])
+        sums.append([w.sum(), (w * l).sum(), x.sum(), y.sum(), z.sum(), x @ x, x @ y, y @ y, y @ z, z @ z])
     W, S, *powers = (math.fsum(column) for column in zip(*sums))
     return Totals(n, W, S, tuple(powers[:3]), tuple(powers[3:]), zero_one, least < 0, whole)
 
@@ -215,40 +213,20 @@ class Stretch(NamedTuple):
     weights: np.ndarray  # sums of m slope^k (k <= 4), w l slope^k (k <= 1), w^2 l^2 slope^k (k <= 2)
 
 
-def area_stretch(table: Table, estimator: str = "harmonic", ties: str = "threshold") -> Stretch:
-    """AURC by any estimator ("sele": AUGRC). `rows` hold N, S and W of the whole set."""
-    rows = table.rows
-    line, *up = raw_area(rows, estimator, ties)
-    loo = math.nan if estimator in ("sele", "2sele") else float(np.sum(area_terms(rows, "loo", ties)))
-    return _stretch(table, line, loo, up=(float(up[0]), float(up[1])), ranked=True)
-
-
-def half_stretch(table: Table) -> Stretch:
-    """The area behind AUROC and the rejection ratio; its influences read nothing from outside."""
-    line = raw_half_mass_area(table.rows)
-    return _stretch(table, line._replace(estimate=line.estimate * table.rows.W[0]))
-
-
-def precision_stretch(table: Table, errors: float, of_errors: bool) -> Stretch:
-    """Average precision of a 0/1 loss with `errors` in all; looking for errors, members read the rows above."""
-    line, *sums = raw_precision(table.rows, errors, of_errors)
-    gain, cost = map(float, sums)
-    if of_errors:
-        return _stretch(table, line, down=(-cost, gain))
-    return _stretch(table, line, up=(gain - cost, -gain))
-
-
-def _stretch(
+def stretch_of(
     table: Table,
-    line: Line,
-    loo: float = math.nan,
-    up: tuple[float, float] = (0.0, 0.0),
-    down: tuple[float, float] = (0.0, 0.0),
-    ranked: bool = False,
+    area: str,
+    estimator: str = "harmonic",
+    ties: str = "threshold",
+    errors: float = math.nan,
 ) -> Stretch:
-    """`ranked`: does the metric weigh losses by their ranks?"""
-    rows, slope = table.rows, line.slope
-    mass, loss = float(rows.m.sum()), float(rows.L.sum())
+    """An area of `influence.AREA_OF`; the rows hold N, S and W of the whole set, which has `errors` in all."""
+    rows, ranked = table.rows, area in BY_RANK
+    line = raw_line(area, rows, estimator, ties, errors)
+    loo = math.nan
+    if area == "area" and estimator not in ("sele", "2sele"):
+        loo = float(np.sum(area_terms(rows, "loo", ties)))
+    mass, loss, slope = float(rows.m.sum()), float(rows.L.sum()), line.slope
     p = float(rows.m @ line.const) / mass
     share = rows.L if table.zero_one else np.abs(rows.L)
     q = float(share @ slope) / (float(share.sum()) or 1.0)
@@ -259,7 +237,8 @@ def _stretch(
     if ranked:
         weights[:5], weights[7:] = _means(rows.m, slope, 4), _means(table.squares[2], slope, 2)
         weights[5:7] = weights[7:9] if rows.L is table.squares[2] else _means(rows.L, slope, 1)
-    return Stretch(float(line.estimate), loo, mass, loss, up, down, centre, (p, q), second, fourth, weights)
+    ends = line.up, line.down, centre, (p, q)
+    return Stretch(line.terms, loo, mass, loss, *ends, second, fourth, weights)
 
 
 def _powers(table: Table, const: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -317,16 +296,6 @@ def _means(mass: np.ndarray, x: np.ndarray, p: int) -> list[float]:
     return [float(y) for y in found]
 
 
-class MetricLine(NamedTuple):
-    """A metric whose influences are `times * (those of an area) + const + slope * loss`."""
-
-    estimate: float
-    area: str  # "area", "sele", "half", "aupr_error", "aupr_success"
-    times: float = 1.0
-    const: float = 0.0
-    slope: float = 0.0
-
-
 class Totals(NamedTuple):
     """Of the whole data set. `idle`: count, mass, sums of w^2 and w^4 of abstained samples, never accepted."""
 
@@ -349,63 +318,6 @@ class Totals(NamedTuple):
     def risk(self) -> float:
         """Mean loss."""
         return self.S / self.W
-
-
-def metric_line(
-    metric: str, areas: dict[str, float], total: Totals, best: tuple[float, float, float]
-) -> MetricLine:
-    """Any smooth metric of a 0/1 loss, and AURC, AUGRC and risk of any, from its areas, the totals and the oracle."""
-    risk = total.risk
-    if metric == "risk":
-        return MetricLine(risk, "area", 0.0, -risk, 1.0)
-    if metric in ("aurc", "augrc"):
-        name = "area" if metric == "aurc" else "sele"
-        return MetricLine(areas[name], name)
-    if metric in ("auroc", "prediction_rejection_ratio"):
-        return _separation(metric, areas["half"], risk)
-    if metric in ("aupr_error", "aupr_success"):
-        hits = risk if metric == "aupr_error" else 1 - risk
-        value = areas[metric] / hits
-        away = value * (hits - 1) / hits if metric == "aupr_success" else value
-        return MetricLine(
-            value, metric, 1 / hits, away, value / hits * (1 if metric == "aupr_success" else -1)
-        )
-    oracle, const, slope = best
-    if metric == "oracle_aurc":
-        return MetricLine(oracle, "area", 0.0, const, slope)
-    excess, room = areas["area"] - oracle, risk - oracle
-    if metric == "e_aurc":
-        return MetricLine(excess, "area", 1.0, -const, -slope)
-    if room <= 1e-14 * risk:  # all right or all wrong: no order is better than another
-        return MetricLine(0.0, "area", 0.0)
-    ratio = excess / room  # delta method: (excess' - ratio * (risk' - oracle')) / room
-    const, slope = (-const - ratio * (-risk - const)) / room, (-slope - ratio * (1 - slope)) / room
-    return MetricLine(ratio, "area", 1 / room, const, slope)
-
-
-def _separation(metric: str, half: float, risk: float) -> MetricLine:
-    """Rejection ratio of a 0/1 loss: (R/2 - A) / (R/2 - R^2/2); AUROC is the mean of that and 1."""
-    most = risk * (1 - risk) / 2
-    if most <= 0:
-        return MetricLine(0.0, "half", 0.0)
-    ratio = (risk / 2 - half) / most
-    rate = (0.5 - ratio * (0.5 - risk)) / most  # derivative in the risk, itself of influence l - R
-    k = 0.5 if metric == "auroc" else 1.0
-    return MetricLine(ratio if k == 1 else (1 + ratio) / 2, "half", -k / most, -k * rate * risk, k * rate)
-
-
-@lru_cache(maxsize=256)
-def zero_one_oracle(
-    total: Totals, estimator: str, kind: str, known: float | None = None
-) -> tuple[float, float, float]:
-    """The oracle of a 0/1 loss: its area, and its influence as a line in the loss (a function of the risk).
-
-    Fractional weights are no counts: they take the population's rate -ln(1-R), which no scale of the weights
-    changes, and the area must be `known`.
-    """
-    one, S = np.asarray([total.W]), np.asarray([total.S])
-    line = of_zero_one_oracle(Rows(one, S, one, S, one), estimator, kind, None if total.whole else known)
-    return float(line.estimate), float(line.const[0]), float(line.slope[0])
 
 
 class Sums(NamedTuple):
@@ -450,7 +362,7 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
         """Sum of x (slope + offset)^p."""
         return float(np.sum(sums[:, : p + 1] * _BINOMIAL[p] * own[:, None] ** np.arange(p, -1, -1)))
 
-    if line.area not in ("area", "sele") or k == 0:  # every error counts the same
+    if line.area not in BY_RANK or k == 0:  # every error counts the same
         return Sums(*powers, float(ls[:, 0].sum()) / W, float(qs[:, 0].sum()) / W**2, k**2, k**4)
     means = k**2 * grown(ms, 2) / W, k**4 * grown(ms, 4) / W
     return Sums(*powers, grown(ls, 1) / W, grown(qs, 2) / W**2, *means)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._check import check_choice, check_fraction, check_nonnegative
-from abstain.core import points, sorting, stretch
+from abstain.core import points, sorting
 from abstain.core.estimators import (
     ESTIMATORS,
     TIES,
@@ -24,6 +24,7 @@ from abstain.core.estimators import (
     oracle_rows,
     reads_block_loss,
 )
+from abstain.core.influence import zero_one_oracle
 from abstain.core.rows import Rows, ranking_of, row_pieces, sort_once
 from abstain.core.stretch import Table, Totals, tables_by, totals_of_samples
 from abstain.core.tally import Tally
@@ -330,7 +331,8 @@ class Answer(NamedTuple):
         known = None if self.best is None else self.best[k]
         best = known
         if best is None or self.total.zero_one:
-            best = stretch.zero_one_oracle(self.total, self.ask.kinds[k].estimator, "empirical", known)[0]
+            own = None if self.total.whole else known
+            best = zero_one_oracle(self.total.W, self.total.S, self.ask.kinds[k].estimator, known=own).area
         excess, room = self.areas[k] - best, risk - best
         ratio = excess / room if room > 1e-14 * abs(risk) else 0.0
         return {"oracle_aurc": best, "e_aurc": excess, "naurc": ratio}[metric.name]

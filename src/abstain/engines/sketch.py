@@ -14,9 +14,10 @@ import numpy as np
 from abstain._arrays import Array, is_torch
 from abstain._check import check_choice, check_fraction
 from abstain.core import bins
+from abstain.core.influence import AREA_OF, MetricLine
 from abstain.core.points import least_mass
 from abstain.core.rows import rows_of_blocks
-from abstain.core.stretch import MetricLine, Table, area_stretch, combined, stacked
+from abstain.core.stretch import Table, combined, stacked, stretch_of
 from abstain.engines.histogram import (
     Histogram,
     as_bins,
@@ -285,8 +286,8 @@ class Sketch:
         m, L, *squares = table.sums[:, np.argsort(table.low + table.high)]
         squares = [x[::-1] for x in squares]
         rows = Table(rows_of_blocks(m, L), squares, [np.zeros_like(m)] * 5)  # fourth powers tell no error
-        area = area_stretch(rows, "harmonic" if metric == "aurc" else "sele")
-        return float(np.sqrt(combined(stacked([area]), MetricLine(0.0, "area")).second))
+        area = AREA_OF[metric]
+        return float(np.sqrt(combined(stacked([stretch_of(rows, area)]), MetricLine(0.0, area)).second))
 
     # storing ------------------------------------------------------------------------------------------------
 
