@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -41,7 +43,10 @@ from abstain.core.sorting import is_zero_one
 _ROUNDING = 1e-12  # a sum of powers this small beside its terms is none: nothing varies
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
 _PAIRS = {p: [(i, j) for i, j, _ in triples] for p, triples in _TRIPLES.items()}
-_HALVES = [((i, j), (a := min(i, 2), b := min(j, 2 - a)), (i - a, j - b)) for i, j in _PAIRS[4]]
+_LOWER = [
+    _PAIRS[4].index(ij) for ij in _PAIRS[2]
+]  # sums of weights of 1: the lower powers are among the fourth
+_HALVES = [((a := min(i, 2), b := min(j, 2 - a)), (i - a, j - b)) for i, j in _PAIRS[4]]
 _EXPONENTS = {p: np.asarray(triples).T for p, triples in _TRIPLES.items()}
 _BINOMIAL = {p: np.asarray([math.comb(p, i) for i in range(p + 1)]) for p in (1, 2, 4)}
 _WAYS = {
@@ -50,7 +55,8 @@ _WAYS = {
 }
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True)
+class Table:
     """Rows with their sums of w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4); 0/1 losses: one array for all j > 0.
 
     `members`: losses, weights and the row of each (None: one to a row), where rows and members are about as many.
@@ -60,6 +66,17 @@ class Table(NamedTuple):
     squares: Sequence[np.ndarray]
     fourths: Sequence[np.ndarray]
     members: tuple[np.ndarray, np.ndarray | None, np.ndarray | None] | None = None
+
+    @cached_property
+    def columns(self) -> list[np.ndarray]:
+        """Sums of each row: mass, loss, w^2 l^j (3), w^4 l^j (5)."""
+        return [self.rows.m, self.rows.L, *self.squares, *self.fourths]
+
+    @cached_property
+    def sums(self) -> np.ndarray:
+        """Of the columns over all rows."""
+        totals = {id(x): x.sum() for x in {id(x): x for x in self.columns}.values()}
+        return np.asarray([totals[id(x)] for x in self.columns])
 
     @property
     def unit(self) -> bool:
@@ -186,12 +203,9 @@ def table_of_blocks(blocks: Blocks) -> Table:
 
 def totals_of(tables: Sequence[Table], n: int, zero_one: bool, negative: bool, whole: bool) -> Totals:
     """Of the stretches of one data set; what sums cannot tell is given."""
-    last = tables[-1].rows
-    squares, fourths = (
-        tuple(math.fsum(float(np.sum(x)) for x in column) for column in zip(*tables_sums))
-        for tables_sums in ([t.squares for t in tables], [t.fourths for t in tables])
-    )
-    return Totals(n, float(last.N[-1]), float(last.S[-1]), squares, fourths, zero_one, negative, whole)
+    last, sums = tables[-1].rows, [math.fsum(x) for x in zip(*(t.sums for t in tables))]
+    W, S = float(last.N[-1]), float(last.S[-1])
+    return Totals(n, W, S, tuple(sums[2:5]), tuple(sums[5:]), zero_one, negative, whole)
 
 
 class Stretch(NamedTuple):
@@ -226,52 +240,51 @@ def stretch_of(
     loo = math.nan
     if area == "area" and estimator not in ("sele", "2sele"):
         loo = float(np.sum(area_terms(rows, "loo", ties)))
-    mass, loss, slope = float(rows.m.sum()), float(rows.L.sum()), line.slope
-    p = float(rows.m @ line.const) / mass
-    share = rows.L if table.zero_one else np.abs(rows.L)
-    q = float(share @ slope) / (float(share.sum()) or 1.0)
-    centre = p * mass + float(rows.L @ slope)
+    (mass, loss), slope = table.sums[:2].tolist(), line.slope
+    p, reach = float(rows.m @ line.const) / mass, float(rows.L @ slope)
+    share = loss, reach
+    if not table.zero_one:
+        size = np.abs(rows.L)
+        share = float(size.sum()), float(size @ slope)
+    q = share[1] / (share[0] or 1.0)
     second, fourth = _powers(table, line.const - p, slope - q)
     weights = np.zeros(10)
-    weights[[0, 5, 7]] = mass, loss, second[_TRIPLES[2].index((0, 2, 0))]
+    weights[0], weights[5], weights[7] = mass, loss, table.sums[4]
     if ranked:
         weights[:5], weights[7:] = _means(rows.m, slope, 4), _means(table.squares[2], slope, 2)
-        weights[5:7] = weights[7:9] if rows.L is table.squares[2] else _means(rows.L, slope, 1)
-    ends = line.up, line.down, centre, (p, q)
+        weights[6] = reach
+    ends = line.up, line.down, p * mass + reach, (p, q)
     return Stretch(line.terms, loo, mass, loss, *ends, second, fourth, weights)
 
 
 def _powers(table: Table, const: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of w^p u^i l^j, in the order of _TRIPLES, p = 2 and 4."""
-    found = {}
-    for p, sums in ((4, table.fourths), (2, table.squares)):
-        if p == 2 and table.unit:  # all lower powers are among the fourth
-            found[2] = {ij: found[4][ij] for ij in _PAIRS[2]}
-        elif table.zero_one:  # u is const or const + slope
-            right, wrong = _means(sums[0] - sums[1], const, p), _means(sums[1], const + slope, p)
-            found[p] = {(i, j): wrong[i] + (0.0 if j else right[i]) for i, j in _PAIRS[p]}
-        elif table.members is None:
-            found[p] = _powers_of_rows(p, sums, const, slope)
-        else:
-            found = _powers_of_members(*table.members, const, slope)
-            break
-    return tuple(np.asarray([found[p][ij] for ij in _PAIRS[p]]) for p in (2, 4))
+    """Sums of w^p u^i l^j, in the order of _PAIRS, p = 2 and 4."""
+    if table.members is not None:
+        return _powers_of_members(*table.members, const, slope)
+    powers = _powers_of_errors if table.zero_one else _powers_of_rows
+    fourth = powers(4, table.fourths, const, slope)
+    return fourth[_LOWER] if table.unit else powers(2, table.squares, const, slope), fourth
 
 
-def _powers_of_rows(
-    p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray
-) -> dict[tuple[int, int], float]:
+def _powers_of_errors(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Of 0/1 losses: u is const or const + slope."""
+    right, wrong = _means(sums[0] - sums[1], const, p), _means(sums[1], const + slope, p)
+    i, j = _EXPONENTS[p][:2]
+    return np.asarray(wrong[i] + right[i] * (j == 0))
+
+
+def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """From the rows' sums of w^p l^j."""
     found = dict[tuple[int, int], float]()
     for i in range(p + 1):
         found |= {(i, j): float(np.sum(x)) for j, x in enumerate(sums)}
         sums = [const * x + slope * y for x, y in pairwise(sums)]  # one u more, one l less
-    return found
+    return np.asarray([found[ij] for ij in _PAIRS[p]])
 
 
 def _powers_of_members(
     l: np.ndarray, w: np.ndarray | None, place: np.ndarray | None, const: np.ndarray, slope: np.ndarray
-) -> dict[int, dict[tuple[int, int], float]]:
+) -> tuple[np.ndarray, np.ndarray]:
     """From the members themselves: fourth powers are dot products of squares."""
     if place is not None:
         const, slope = const[place], slope[place]
@@ -279,21 +292,18 @@ def _powers_of_members(
     one = np.ones(len(l)) if w is None else w * w
     wu, wl = (u, l) if w is None else (one * u, one * l)
     two = {(0, 0): one, (1, 0): wu, (0, 1): wl, (2, 0): wu * u, (1, 1): wu * l, (0, 2): wl * l}
-    fourth = {ij: float(two[first] @ two[rest]) for ij, first, rest in _HALVES}
-    second = fourth if w is None else {ij: float(x.sum()) for ij, x in two.items()}
-    return {2: second, 4: fourth}
+    fourth = np.asarray([two[first] @ two[rest] for first, rest in _HALVES])
+    return fourth[_LOWER] if w is None else np.asarray([two[ij].sum() for ij in _PAIRS[2]]), fourth
 
 
-def _means(mass: np.ndarray, x: np.ndarray, p: int) -> list[float]:
-    """Sums of mass x^i, i = 0 ... p."""
-    found = [mass.sum(), mass @ x]
-    if p > 1:
-        square = x * x
-        found.append(mass @ square)
+def _means(mass: np.ndarray, x: np.ndarray, p: int) -> np.ndarray:
+    """Sums of mass x^i, i = 0 ... p, for p = 2 and 4."""
+    square = x * x
+    found = [mass.sum(), mass @ x, mass @ square]
     if p > 2:
         mass = mass * square
         found += [mass @ x, mass @ square]
-    return [float(y) for y in found]
+    return np.asarray(found)
 
 
 class Totals(NamedTuple):

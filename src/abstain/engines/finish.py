@@ -250,7 +250,7 @@ def _finish(
     parts: tuple[list[Part], ...] = tuple([] for _ in ask.kinds)
     halves, curves = [], []
     for table in tables:
-        table = table._replace(rows=place.of(table.rows))
+        table = replace(table, rows=place.of(table.rows))
         for kind, own in zip(ask.kinds, parts):
             own.append(evidence.part_of(table, place.total, kind))
         if ask.oracle:

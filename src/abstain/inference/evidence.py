@@ -101,27 +101,24 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
         for name in asked.areas
         if both or name in BY_RANK
     }
-    columns = [rows.m, rows.L, *table.squares, *table.fourths]
-    distinct = {id(x): x for x in columns}  # powers of a 0/1 loss are one array
-    totals = {k: float(x.sum()) for k, x in distinct.items()}
-    sums = np.asarray([totals[id(x)] for x in columns])
     found = []
     if asked.coverages or asked.risks or asked.tprs:
         start = (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))
         running = {id(rows.m): rows.N - start[0], id(rows.L): rows.S - start[1]}
-        running |= {k: np.cumsum(x) for k, x in distinct.items() if k not in running}
+        for x in table.columns:  # powers of a 0/1 loss are one array
+            running[id(x)] = running[id(x)] if id(x) in running else np.cumsum(x)
         for wrong, asked_at in enumerate(positions(total, asked)):
             along = rows.N - rows.S if wrong and asked_at.size else rows.N
             above = start[0] - start[1] if wrong else start[0]
             wanted = np.maximum(asked_at.reshape(-1), 0.0) * (1 - _SLACK)
             here = np.flatnonzero((wanted <= along[-1]) & (wanted >= above * (1 - 4 * _SLACK)))
             row = np.searchsorted(along, wanted[here])
-            found.append((here, np.stack([rows.m[row], *(running[id(x)][row] for x in columns)])))
+            found.append((here, np.stack([rows.m[row], *(running[id(x)][row] for x in table.columns)])))
     within = {}
     for r in asked.risks:
         good = np.flatnonzero(r * (1 + _SLACK) * rows.N >= rows.S)
         within[r] = float(rows.N[good[-1]]) if len(good) else 0.0
-    return Part(made, sums, tuple(found), within)
+    return Part(made, table.sums, tuple(found), within)
 
 
 @dataclass(frozen=True)
