@@ -163,30 +163,13 @@ class Blocks:
         cls, loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None
     ) -> Blocks:
         """Sort once, add up runs of equals."""
-        order = sorting.order_of(confidence)[::-1]
-        ranked, l = confidence[order], loss[order].astype(np.float64)
-        starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
-
-        def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
-            """Sums over each block of x l^j, j = 0 ... most."""
-            found = [np.add.reduceat(x, starts)]
-            for _ in range(most):
-                x = x * l
-                found.append(np.add.reduceat(x, starts))
-            return found
-
-        if weight is None:
-            fourths = powers(np.ones_like(l), 4)
-            sums = [*fourths[:2], *fourths[:3]]
-        else:
-            w = weight[order].astype(np.float64)
-            w2 = w * w
-            fourths = powers(w2 * w2, 4)
-            sums = [*powers(w, 1), *powers(w2, 2)]
-        count = np.diff(np.append(starts, len(ranked)))
-        graded = np.add.reduceat(((l != 0) & (l != 1)).astype(np.int64), starts)
-        sums += [np.stack(fourths), count, graded]
-        return cls(ranked[starts], *sums)
+        order, stops = ranking_of(confidence)
+        l = loss[order].astype(np.float64)
+        sums = sums_of_rows(l, None if weight is None else weight[order].astype(np.float64), stops)
+        counts = steps(stops, 0)
+        graded = np.add.reduceat((l != 0) & (l != 1), stops - counts, dtype=np.int64)
+        columns = [*sums[:5], np.stack(sums[5:]), counts, graded]
+        return cls(confidence[order[stops - 1]][::-1], *(x[..., ::-1] for x in columns))
 
     def merge(self, *others: Blocks) -> Blocks:
         """The table of all samples together; any order of merging gives the same rows (sums up to rounding)."""
@@ -332,6 +315,42 @@ def steps(x: np.ndarray, before: float) -> np.ndarray:
     np.subtract(x[1:], x[:-1], out=found[1:])
     found[0] = x[0] - before
     return found
+
+
+def sums_of_rows(
+    l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, zero_one: bool = False
+) -> list[np.ndarray]:
+    """Of ranked samples, for each row: w, w l, w^2 l^j (j <= 2), w^4 l^j (j <= 4). `stops`: where rows end.
+
+    One array stands for all powers of a 0/1 loss, and for those of a weight of 1.
+    """
+    counts = steps(stops, 0)
+    starts = stops - counts
+    tied = np.flatnonzero(counts > 1)
+    inner = np.cumsum(counts[tied]) - counts[tied]
+    inside = np.repeat(starts[tied] - inner, counts[tied])  # the members of tied rows
+    inside += np.arange(len(inside))
+
+    def total(x: np.ndarray) -> np.ndarray:
+        if not len(tied):
+            return x
+        found = x[starts]  # rows of one member need no sum
+        found[tied] = np.add.reduceat(x[inside], inner)
+        return found
+
+    def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
+        if zero_one:
+            return [total(x), *most * [total(x * l)]]
+        found = [x]
+        for _ in range(most):
+            found.append(found[-1] * l)
+        return [total(y) for y in found]
+
+    if w is None:
+        fourths = [counts.astype(np.float64), *powers(l, 3)]
+        return [*fourths[:2], *fourths[:3], *fourths]
+    square = w * w
+    return [*powers(w, 1), *powers(square, 2), *powers(square * square, 4)]
 
 
 def rows_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:

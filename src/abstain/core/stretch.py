@@ -37,6 +37,7 @@ from abstain.core.rows import (
     rows_of_blocks,
     sort_once,
     steps,
+    sums_of_rows,
 )
 from abstain.core.sorting import is_zero_one
 
@@ -119,7 +120,7 @@ def tables(samples: Sorted, zero_one: bool, size: int = PIECE) -> Iterator[Table
             b = min(2 * b - a, samples.n)
         b = a + int(stops[-1])
         l, w = samples.loss(a, b), samples.weight and samples.weight(a, b)
-        m, L, squares, fourths = _sums_of_rows(l, w, stops, zero_one)
+        m, L, *powers = sums_of_rows(l, w, stops, zero_one)
         rows = Rows(
             m,
             L,
@@ -133,42 +134,8 @@ def tables(samples: Sorted, zero_one: bool, size: int = PIECE) -> Iterator[Table
         if not zero_one and 2 * len(stops) > b - a:
             place = None if len(stops) == b - a else np.repeat(np.arange(len(stops)), steps(stops, 0))
             members = l, w, place
-        yield Table(rows, squares, fourths, members)
+        yield Table(rows, powers[:3], powers[3:], members)
         a, N, S = b, float(rows.N[-1]), float(rows.S[-1])
-
-
-def _sums_of_rows(
-    l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, zero_one: bool
-) -> tuple[np.ndarray, np.ndarray, Sequence[np.ndarray], Sequence[np.ndarray]]:
-    """Of each row: w, w l, w^2 l^j, w^4 l^j. One array stands for all powers of a 0/1 loss."""
-    counts = steps(stops, 0)
-    starts = stops - counts
-    tied = np.flatnonzero(counts > 1)
-    inner = np.cumsum(counts[tied]) - counts[tied]
-    inside = np.repeat(starts[tied] - inner, counts[tied])  # the members of tied rows
-    inside += np.arange(len(inside))
-
-    def total(x: np.ndarray) -> np.ndarray:
-        if not len(tied):
-            return x
-        found = x[starts]  # rows of one member need no sum
-        found[tied] = np.add.reduceat(x[inside], inner)
-        return found
-
-    def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
-        if zero_one:
-            return [total(x), *most * [total(x * l)]]
-        found = [x]
-        for _ in range(most):
-            found.append(found[-1] * l)
-        return [total(y) for y in found]
-
-    if w is None:
-        fourths = [counts.astype(np.float64), *powers(l, 3)]
-        return fourths[0], fourths[1], fourths[:3], fourths
-    square = w * w
-    mass, loss = powers(w, 1)
-    return mass, loss, powers(square, 2), powers(square * square, 4)
 
 
 def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Totals:
