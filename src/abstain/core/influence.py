@@ -15,8 +15,7 @@ them, `values` spreads the line out over samples (`stretch` adds up its powers).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -307,18 +306,16 @@ def has_row_form(metric: str, zero_one: bool) -> bool:
     return zero_one or metric not in _BY_LOSS
 
 
-def weighed_by(metric: str, options: Options) -> str | None:
-    """The estimator whose rank weights a metric gives its losses; None where every loss counts the same."""
-    return {"augrc": "sele"}.get(metric, options.estimator if metric in ("aurc", "e_aurc", "naurc") else None)
-
-
 class Values(NamedTuple):
-    """An estimate and, for each sample in the order given, its influence and its rank weight (1: no ranks weigh)."""
+    """An estimate and, for each sample in the order given, its influence and its rank weight (1: no ranks weigh).
+
+    `reach`: of mass times rank weight times loss, the sum and the sum of squares.
+    """
 
     estimate: float
     influence: np.ndarray
     weight: np.ndarray
-    times: float  # how often the rank weight counts in the metric
+    reach: tuple[float, float]
 
 
 def values(
@@ -342,22 +339,23 @@ def values(
     elif metric in _BY_LOSS and name == "area":
         known = None if whole else float(oracle_area(np, loss.astype(np.float64), weight, options.estimator))
         best = zero_one_oracle(W, S, options.estimator, options.oracle, known)
-    own = Values(math.nan, np.ones(1), np.ones(1), 0.0)
+    area = None
     if metric not in ("risk", "oracle_aurc"):
-        own = ranked.area(name, options.estimator, options.ties)
-    line = metric_line(metric, own.estimate, S / W, best)
-    weights = own.weight if weighed_by(metric, options) else np.ones(1)
-    if line[2:] == (1.0, 0.0, 0.0, 0.0):
-        return own._replace(weight=weights)
+        area = ranked.area(name, options.estimator, options.ties)
+    line = metric_line(metric, math.nan if area is None else area.estimate, S / W, best)
+    if area is not None and line[2:] == (1.0, 0.0, 0.0, 0.0):
+        return area
     influence = np.empty(len(loss))
     for a in range(0, len(loss), PIECE):
         here = slice(a, a + PIECE)
         influence[here] = line.const + line.slope * loss[here].astype(np.float64, copy=False)
-        if line.times:
-            influence[here] += line.times * own.influence[here]
+        if area is not None:
+            influence[here] += line.times * area.influence[here]
         if other is not None:
             influence[here] += line.best * other.influence[here]
-    return Values(line.estimate, influence, weights, line.times)
+    if area is None or name not in BY_RANK:
+        return Values(line.estimate, influence, np.ones(1), ranked.reach)
+    return Values(line.estimate, influence, *area[2:])
 
 
 class Ranked:
@@ -373,48 +371,54 @@ class Ranked:
         order, stops = ranking
         along: Any = slice(None) if in_order else order
         self.loss = loss[along].astype(np.float64, copy=False)
-        w = np.ones(len(order)) if weight is None else weight[along].astype(np.float64, copy=False)
-        m, L, self.place = w, self.loss if weight is None else w * self.loss, None
+        self.weight = None if weight is None else weight[along].astype(np.float64, copy=False)
+        m = np.ones(len(order)) if self.weight is None else self.weight
+        L, self.place = self.loss if self.weight is None else self.weight * self.loss, None
         if len(stops) < len(order):
             counts = np.diff(stops, prepend=0)
             self.place = np.repeat(np.arange(len(stops)), counts)
             m, L = (np.add.reduceat(x, stops - counts) for x in (m, L))
         N = stops.astype(np.float64) if weight is None else np.cumsum(m)
         self.rows = Rows(m, L, N, np.cumsum(L), N[-1:], np, False)
-        self._known: dict[Any, Any] = {}
+        self._known: dict[tuple[str, str, str], Values] = {}
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` gives, worked out once."""
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]
+    @cached_property
+    def reach(self) -> tuple[float, float]:
+        """Of mass times loss, the sum and the sum of squares."""
+        own = self.loss if self.weight is None else self.weight * self.loss
+        return float(self.rows.S[-1]), float(np.sum(np.square(own)))
 
     def area(self, name: str, estimator: str, ties: str) -> Values:
         """An area with influence and rank weight of each sample, in the order given."""
-        found: Values = self.once((name, estimator, ties), lambda: self._area(name, estimator, ties))
-        return found
+        key = name, estimator, ties
+        if key not in self._known:
+            self._known[key] = self._area(*key)
+        return self._known[key]
 
     def _area(self, name: str, estimator: str, ties: str) -> Values:
         """A cacheful of rows at a time, from the least confident up, so that each is told what lies below it."""
         rows, stops, n = self.rows, self.ranking.stops, len(self.loss)
         influence, weight = np.empty(n), np.empty(n)
         size = len(rows.m) if name == "aupr_error" else PIECE  # that one reads what lies above
-        terms, means, (const, slope) = [], [], (0.0, 0.0)
+        sums, const, slope = [], 0.0, 0.0
         for b in range(len(rows.m), 0, -size):
             a = max(0, b - size)
             some = Rows(*(x[a:b] for x in rows[:4]), rows.W, np, False)
             line = raw_line(name, some, estimator, ties, float(rows.S[-1]))
             own, steep = line.const + const, line.slope + slope
-            means.append(float(some.m @ own + some.L @ steep))
+            mean = float(some.m @ own + some.L @ steep)
             here = slice(int(stops[a - 1]) if a else 0, int(stops[b - 1]))
             if self.place is not None:
                 own, steep = (x[self.place[here] - a] for x in (own, steep))
-            influence[here], weight[here] = own + steep * self.loss[here], steep
-            terms.append(line.terms)
+            lost = steep * self.loss[here]
+            influence[here], weight[here] = own + lost, steep
+            lost = lost if self.weight is None else lost * self.weight[here]
+            sums.append((line.terms, mean, float(lost.sum()), float(lost @ lost)))
             const, slope = const + line.up[0], slope + line.up[1]
         W = float(rows.W[0])
-        influence -= math.fsum(means) / W  # mass given to one sample is taken from all
-        return Values(math.fsum(terms) / W, self._given(influence), self._given(weight), 1.0)
+        terms, mean, *reach = map(math.fsum, zip(*sums))
+        influence -= mean / W  # mass given to one sample is taken from all
+        return Values(terms / W, self._given(influence), self._given(weight), (reach[0], reach[1]))
 
     def _given(self, values: np.ndarray) -> np.ndarray:
         """Values of ranked samples in the order given."""

@@ -49,7 +49,6 @@ _LOWER = [
 ]  # sums of weights of 1: the lower powers are among the fourth
 _HALVES = [((a := min(i, 2), b := min(j, 2 - a)), (i - a, j - b)) for i, j in _PAIRS[4]]
 _EXPONENTS = {p: np.asarray(triples).T for p, triples in _TRIPLES.items()}
-_BINOMIAL = {p: np.asarray([math.comb(p, i) for i in range(p + 1)]) for p in (1, 2, 4)}
 _WAYS = {
     p: np.asarray([math.factorial(p) / math.prod(map(math.factorial, t)) for t in triples])
     for p, triples in _TRIPLES.items()
@@ -191,7 +190,7 @@ class Stretch(NamedTuple):
     pivot: Any  # (const, slope) that u is taken from in the sums below: what varies little keeps its digits
     second: np.ndarray  # sums of w^2 u^i l^j, in the order of _TRIPLES[2]
     fourth: np.ndarray
-    weights: np.ndarray  # sums of m slope^k (k <= 4), w l slope^k (k <= 1), w^2 l^2 slope^k (k <= 2)
+    weights: np.ndarray  # sums of w l slope^k (k <= 1), w^2 l^2 slope^k (k <= 2)
 
 
 def stretch_of(
@@ -215,11 +214,8 @@ def stretch_of(
         share = float(size.sum()), float(size @ slope)
     q = share[1] / (share[0] or 1.0)
     second, fourth = _powers(table, line.const - p, slope - q)
-    weights = np.zeros(10)
-    weights[0], weights[5], weights[7] = mass, loss, table.sums[4]
-    if ranked:
-        weights[:5], weights[7:] = _means(rows.m, slope, 4), _means(table.squares[2], slope, 2)
-        weights[6] = reach
+    by_rank = (reach, *_means(table.squares[2], slope, 2)[1:]) if ranked else (loss, *2 * [table.sums[4]])
+    weights = np.asarray([loss, by_rank[0], table.sums[4], *by_rank[1:]])
     ends = line.up, line.down, p * mass + reach, (p, q)
     return Stretch(line.terms, loo, mass, loss, *ends, second, fourth, weights)
 
@@ -300,16 +296,13 @@ class Totals(NamedTuple):
 class Sums(NamedTuple):
     """Of v = w IF / W over independent units: squares and fourth powers; of z = w alpha l / W: sum and squares.
 
-    alpha is the rank weight of a sample in the metric (1 where no rank weighs the loss), `mean2` and `mean4` the
-    means of its square and fourth power.
+    alpha is the rank weight of a sample in the metric (1 where no rank weighs the loss).
     """
 
     second: float
     fourth: float
     reach: float
     reach2: float
-    mean2: float
-    mean4: float
 
 
 def stacked(stretches: Sequence[Stretch]) -> Stretch:
@@ -332,17 +325,11 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
         total = float(np.sum(terms))
         return total / W**p if total > _ROUNDING * float(np.sum(np.abs(terms))) else 0.0
 
-    powers = power(2, every.second), power(4, every.fourth)
-    ms, ls, qs = every.weights[:, :5], every.weights[:, 5:7], every.weights[:, 7:]
-
-    def grown(sums: np.ndarray, p: int) -> float:
-        """Sum of x (slope + offset)^p."""
-        return float(np.sum(sums[:, : p + 1] * _BINOMIAL[p] * own[:, None] ** np.arange(p, -1, -1)))
-
-    if line.area not in BY_RANK or k == 0:  # every error counts the same
-        return Sums(*powers, float(ls[:, 0].sum()) / W, float(qs[:, 0].sum()) / W**2, k**2, k**4)
-    means = k**2 * grown(ms, 2) / W, k**4 * grown(ms, 4) / W
-    return Sums(*powers, grown(ls, 1) / W, grown(qs, 2) / W**2, *means)
+    (L, Lx), (Q, Qx, Qxx) = every.weights[:, :2].T, every.weights[:, 2:].T
+    reach, reach2 = float(np.sum(L)), float(np.sum(Q))  # every error counts the same
+    if line.area in BY_RANK and k != 0:
+        reach, reach2 = float(np.sum(Lx + own * L)), float(np.sum(Qxx + 2 * own * Qx + own**2 * Q))
+    return Sums(power(2, every.second), power(4, every.fourth), reach / W, reach2 / W**2)
 
 
 def _from_outside(every: Stretch, i: int) -> np.ndarray:
