@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +21,18 @@ from abstain.engines.engine import Engine
 from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
 from abstain.engines.histogram import joined, nothing
 from abstain.engines.paired import Pairing, Standing, joint_sums, standings, turned
-from abstain.engines.ranges import Columns, RangeSums, Survey, cuts_for, joined_columns, lone, no_sums, split
-from abstain.engines.read import BATCH, Fields, FilePart, Spot, batch_of, beside, by_label, tables_in
+from abstain.engines.ranges import (
+    Columns,
+    Groups,
+    RangeSums,
+    Survey,
+    cuts_for,
+    joined_columns,
+    lone,
+    no_sums,
+    split,
+)
+from abstain.engines.read import Fields, Loader
 from abstain.errors import InputError
 from abstain.evaluation.results import Comparison
 
@@ -34,39 +44,7 @@ _PER_TASK = 1 << 16  # samples of a partition that enter the histogram
 _STRETCHES = 1 << 12  # of the histograms of all groups together
 _LEAST = 4  # worth keeping: below a thousandth of all samples a group is cut by nobody, up to 4e9 samples
 
-Groups = dict[Any, Columns]
 Bundle = list[tuple[int, Columns]]  # samples of some ranges, by number
-
-
-class Loader(NamedTuple):
-    """How a partition becomes columns, anywhere: by name of columns, in the order of confidence or of the oracle."""
-
-    name: str
-    fields: Fields
-    best: bool | None = None  # in the oracle's order; are the losses 0/1?
-    other: Fields | None = None  # of a second model: its loss and confidence travel along
-
-    def __call__(self, part: Any) -> Groups:
-        """The samples of a part of a file, a pandas frame, an Arrow table or a batch of it, by group."""
-        if isinstance(part, FilePart):
-            return merged(self._of_table(*found) for found in tables_in(self.name, part, self.fields, BATCH))
-        return self._of_table(Spot(self.name), part)
-
-    def _of_table(self, spot: Spot, table: Any) -> Groups:
-        if self.other is not None:
-            return {None: beside(spot, table, self.fields, self.other)}
-        batch = batch_of(spot, table, self.fields)
-        columns = batch.columns if self.best is None else finish.in_best_order(batch.columns, self.best)
-        return dict(by_label(columns, batch.labels))
-
-
-def merged(parts: Iterable[Groups]) -> Groups:
-    """The samples of each group, from all parts."""
-    found: dict[Any, list[Columns]] = {}
-    for part in parts:
-        for group, columns in part.items():
-            found.setdefault(group, []).append(columns)
-    return {group: joined_columns(pieces) for group, pieces in found.items()}
 
 
 # the survey -------------------------------------------------------------------------------------------------
@@ -77,19 +55,17 @@ def survey_groups(groups: Groups, name: str) -> Survey:
     total = sum(columns.rows for columns in groups.values())
     check_groups(name, len(groups))
     survey, rng = Survey(), np.random.default_rng(total)
-    for group, columns in groups.items():
-        survey.add(columns, group, max(1, total // _PER_TASK), rng)
-        histogram = survey.histogram.get(group)
-        if histogram is not None:
-            # one in so many: a partition counts by its samples, however many of them were looked at
-            scale = columns.rows / max(histogram.mass.sum(), 1.0)
-            survey.histogram[group] = replace(histogram, sums=histogram.sums * scale)
+    survey.add(groups, max(1, total // _PER_TASK), rng)
+    for group, histogram in survey.histogram.items():
+        # one in so many: a partition counts by its samples, however many of them were looked at
+        scale = groups[group].rows / max(histogram.mass.sum(), 1.0)
+        survey.histogram[group] = replace(histogram, sums=histogram.sums * scale)
     return _thinned(survey)
 
 
 def merge_surveys(surveys: Sequence[Survey], name: str) -> Survey:
     """One survey of several."""
-    survey = Survey().plus(surveys)
+    survey = Survey().include(*surveys)
     check_groups(name, len(survey.rows))
     return _thinned(survey)
 

@@ -15,11 +15,11 @@ from typing import Any
 
 from abstain._progress import Bars, bars
 from abstain.engines import cluster
-from abstain.engines.cluster import Bundle, Groups, Loader, Numbering
+from abstain.engines.cluster import Bundle, Numbering
 from abstain.engines.finish import Ask
-from abstain.engines.ranges import RangeSums
-from abstain.engines.read import Fields, file_parts, find_files
-from abstain.errors import MissingDependencyError
+from abstain.engines.ranges import Groups, RangeSums
+from abstain.engines.read import Fields, Loader, file_parts, find_files
+from abstain.errors import needed
 from abstain.evaluation import Evaluation, register_engine
 
 __all__ = [
@@ -34,10 +34,7 @@ _FAN_IN = 16  # results merged at a time, on the workers
 @contextmanager
 def connected(client: Any) -> Iterator[Any]:
     """The client to use; one made here is closed here."""
-    try:
-        import distributed
-    except ImportError:
-        raise MissingDependencyError('engine="dask"', "distributed", "dask") from None
+    distributed = needed("distributed", 'engine="dask"', "dask")
     if client is None:
         try:
             yield distributed.get_client()
@@ -60,7 +57,7 @@ def partitions(name: str, data: Any, client: Any, fields: Fields) -> list[Any]:
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], distributed.Future):
         return list(data)
     files = [os.path.abspath(file) for file in find_files(name, data)]  # workers may stand in another folder
-    return list(file_parts(files, cluster.SAMPLES_PER_PARTITION))
+    return list(file_parts(name, files, cluster.SAMPLES_PER_PARTITION))
 
 
 class DaskRun(cluster.ClusterRun):

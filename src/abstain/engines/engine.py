@@ -408,7 +408,7 @@ class Engine:
         metric = by_name("aurc" if estimator == "harmonic" else f"aurc:{estimator}")
         asked = replace(metric, options=(("estimator", estimator), ("ties", ties)))
         ask = ask_for(name, [asked], check_fraction(name, "level", level, open_high=True))
-        pair = PairQuestion(name, replace(a, also=tuple(second)), b, names, metric, ask)
+        pair = PairQuestion(name, replace(a, also=tuple(second)), b, names, metric, replace(ask, paired=True))
         return self._compared(pair, data, **{key: value for key, value in means.items() if value is not None})
 
     def on(self, **means: Any) -> Callable[..., Evaluation]:

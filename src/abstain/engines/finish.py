@@ -56,6 +56,7 @@ class Ask:
     thresholds: bool = False  # their confidences too?
     oracle: bool = False  # does any answer need the best order of the losses?
     by_loss: bool = False  # the oracle's pass: the confidence is the place in the best order
+    paired: bool = False  # is it asked of two models?
 
     @property
     def area_only(self) -> bool:
@@ -65,6 +66,8 @@ class Ask:
 
     def bytes_per_sample(self, zero_one: bool, wide: bool) -> int:
         """Memory at the peak of finishing a range, for each of its samples."""
+        if self.paired:
+            return 400
         stored = (8 if wide else 4) + (1 if zero_one else 8)
         if self.area_only and zero_one:  # the keys, and once more while they are sorted in threads
             return stored + (20 if wide else 11)
@@ -398,16 +401,6 @@ def _joined_curve(parts: Sequence[Finished]) -> np.ndarray | None:
     return np.concatenate(columns, axis=1) if columns else None
 
 
-def in_best_order(columns: Columns, zero_one: bool) -> Columns:
-    """Confidence replaced by the place in the order of the oracle: minus the loss.
-
-    Of 0/1 losses the errors stand by weight, lightest first: the order that equal losses have in memory.
-    """
-    loss = columns.loss.astype(np.float64)
-    key = -loss if columns.weight is None or not zero_one else -loss * columns.weight
-    return Columns(loss if not zero_one else columns.loss, key, columns.weight)
-
-
 def answer_in_memory(name: str, columns: Columns, ask: Ask) -> Answer:
     """The plan in one piece: samples that fit in memory, finished as one range."""
     if not columns.rows:
@@ -420,7 +413,7 @@ def answer_in_memory(name: str, columns: Columns, ask: Ask) -> Answer:
     check_whole(name, total.whole, ask)
     place, best = Place(0.0, 0.0, total), None
     if needs_oracle_pass(ask, total.zero_one, total.whole):
-        best = [finish(in_best_order(columns, total.zero_one), place, oracle_ask(ask))]
+        best = [finish(columns.in_best_order(total.zero_one), place, oracle_ask(ask))]
     return answer_of(total, [finish(columns, place, ask)], ask, best)
 
 

@@ -192,7 +192,7 @@ def _of_zero_one(packing: sorting.Packing, loss: np.ndarray, count: int) -> Hist
     runs = _run_starts(keys, count)
     if runs is None:
         values = packing.unpack(keys[_quantiles(len(keys), count)])
-        bits = bits_in(packing, _up(_cuts(values[::-1]), values.dtype)).astype(np.uint64)
+        bits = bits_in(packing, rounded_up(_cuts(values[::-1]), values.dtype)).astype(np.uint64)
         top = np.uint64(packing.top)  # beyond 2^63 where confidences have both signs
         heads = (top - bits[bits <= top]).astype(keys.dtype)
         runs = np.unique(np.append(np.searchsorted(keys, heads, "right"), 0))
@@ -241,7 +241,7 @@ def _cuts(quantiles: np.ndarray) -> np.ndarray:
     return float_of(np.unique(np.concatenate([simple, heavy, heavy + np.uint64(1)])))
 
 
-def _up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def rounded_up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The least number of `dtype` that is not below each value."""
     if dtype == np.float64:
         return values

@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import product, takewhile
+from itertools import chain, product, takewhile
 from pathlib import Path, PurePath
 from queue import Full, Queue
 from threading import Event, Thread
@@ -17,22 +18,13 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain.core.sorting import threads
-from abstain.engines.ranges import Columns
-from abstain.errors import DataError, InputError, MissingDependencyError
+from abstain.engines.ranges import Columns, Groups, merged
+from abstain.errors import DataError, InputError, needed
 from abstain.evaluation.table import listed
 from abstain.metrics.groups import group_codes
 
 Made = TypeVar("Made")
 _END = object()
-
-
-def arrow_for(what: str) -> Any:
-    """pyarrow, or an error that says how to install it."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingDependencyError(what, "pyarrow", "files") from None
-    return pyarrow
 
 
 def read_ahead(batches: Iterable[Made]) -> Iterator[Made]:
@@ -134,24 +126,32 @@ def told_by_path(file: str) -> dict[str, str | None]:
     return {k: None if v == "__HIVE_DEFAULT_PARTITION__" else unquote(v) for k, v in told.items()}
 
 
-def rows_in(file: str) -> int | None:
-    """Rows by the file's own account, without reading them; None when it does not say (CSV)."""
-    kind = kind_of(file)
-    if kind == "parquet":
-        import pyarrow.parquet as pq
+class Contents(NamedTuple):
+    """What a file tells before it is read: rows of each group of rows, and columns with Arrow's names of types."""
 
-        return int(pq.read_metadata(file).num_rows)
-    return None
+    groups: list[int]
+    kinds: dict[str, str]
 
 
-def types_in(file: str, confidence: str, loss: str) -> tuple[bool, bool]:
-    """(are losses surely 0/1, may confidences be wider than float32), as far as the file's schema tells."""
+def contents(name: str, file: str) -> Contents | None:
+    """Of Parquet; others tell nothing."""
     if kind_of(file) != "parquet":
-        return False, True
-    import pyarrow.parquet as pq
+        return None
+    pq = needed("pyarrow.parquet", "reading prediction files", "files")
+    with readable(name, file), pq.ParquetFile(file) as opened:
+        meta = opened.metadata
+        groups = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
+        return Contents(groups, {field.name: str(field.type) for field in opened.schema_arrow})
 
-    kinds = {field.name: str(field.type) for field in pq.read_schema(file)}
-    return kinds.get(loss) == "bool", kinds.get(confidence) not in ("float", "halffloat")
+
+@contextmanager
+def readable(name: str, file: str) -> Iterator[None]:
+    """A file that cannot be read is named."""
+    pa = needed("pyarrow", "reading prediction files", "files")
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{name}: cannot read {file}: {error}") from error
 
 
 def kind_of(file: str) -> str:
@@ -170,20 +170,17 @@ class FilePart(NamedTuple):
     groups: tuple[int, ...] | None = None
 
 
-def file_parts(files: Sequence[str], rows: int) -> list[FilePart]:
+def file_parts(name: str, files: Sequence[str], rows: int) -> list[FilePart]:
     """Parts of about `rows` samples each, found without reading the data."""
     found = []
     for file in files:
-        if kind_of(file) != "parquet":
+        told = contents(name, file)
+        if told is None:
             found.append(FilePart(file))
             continue
-        import pyarrow.parquet as pq
-
-        meta = pq.read_metadata(file)
-        sizes = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
         start = at = held = 0
         groups: list[int] = []
-        for i, size in enumerate(sizes):
+        for i, size in enumerate(told.groups):
             if groups and held + size > rows:
                 found.append(FilePart(file, start, tuple(groups)))
                 start, groups, held = at, [], 0
@@ -294,11 +291,8 @@ def labels_of(name: str, field: str, column: Any) -> Labels:
     return Labels(names, codes[encoded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)])
 
 
-def by_label(columns: Columns, labels: Labels | None) -> Iterator[tuple[Any, Columns]]:
-    """The samples of each group that has any; without labels all of them, under None."""
-    if labels is None:
-        yield None, columns
-        return
+def by_label(columns: Columns, labels: Labels) -> Iterator[tuple[Any, Columns]]:
+    """The samples of each group that has any."""
     small = np.uint16 if len(labels.names) <= 1 << 16 else np.int64  # short keys are sorted by counting
     columns = columns.take(np.argsort(labels.codes.astype(small), kind="stable"))
     sizes = np.bincount(labels.codes, minlength=len(labels.names))
@@ -311,20 +305,6 @@ def by_label(columns: Columns, labels: Labels | None) -> Iterator[tuple[Any, Col
 
 BATCH = 1 << 20
 _PLAIN = ("float", "double", "int32", "int64")  # Arrow's names of types that numpy reads where they lie
-
-
-class Batch(NamedTuple):
-    """Samples of one file from row `start` on."""
-
-    start: int
-    columns: Columns
-    labels: Labels | None
-
-
-def batches(name: str, part: str | FilePart, fields: Fields, size: int = BATCH) -> Iterator[Batch]:
-    """The samples of one file (or of a part of it), checked; at most `size` at a time."""
-    for at, table in tables_in(name, part, fields, size):
-        yield batch_of(at, table, fields)
 
 
 class Spot(NamedTuple):
@@ -353,70 +333,93 @@ class Spot(NamedTuple):
 
 def tables_in(name: str, part: str | FilePart, fields: Fields, size: int) -> Iterator[tuple[Spot, Any]]:
     """Tables of at most `size` rows, and where each begins."""
-    pa = arrow_for("reading prediction files")
+    pa = needed("pyarrow", "reading prediction files", "files")
     file, start, groups = part if isinstance(part, FilePart) else FilePart(part)
     told = told_by_path(file)
-    try:
-        for table in _open(pa, file, fields.names, told, size, groups):
-            table = _with_told(pa, table, fields.names, told)
+    with readable(name, file):
+        for table in _open(pa, Spot(name, file), fields.names, told, size, groups):
+            for field in fields.names:
+                if field not in table.schema.names:
+                    same = pa.repeat(pa.scalar(told[field], pa.string()), table.num_rows)
+                    table = table.append_column(field, same)
             for at in range(0, table.num_rows, size):
                 yield Spot(name, file, start), table.slice(at, size)
                 start += min(size, table.num_rows - at)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{name}: cannot read {file}: {error}") from error
-    except KeyError as error:
-        raise DataError(
-            f"{name}: {file} has no column {error.args[0]}. Name the columns, e.g. confidence='score'."
-        ) from None
 
 
 def _open(
-    pa: Any, file: str, wanted: list[str], told: Mapping[str, Any], size: int, groups: tuple[int, ...] | None
+    pa: Any, spot: Spot, wanted: list[str], told: Mapping[str, Any], size: int, groups: tuple[int, ...] | None
 ) -> Iterator[Any]:
-    kind = kind_of(file)
+    """Batches of the columns that the file holds; others must be told by its path."""
+
+    def present(schema: Any) -> list[str]:
+        for field in wanted:
+            if field not in schema.names and field not in told:
+                raise DataError(
+                    f"{spot.name}: {spot.file} has no column {field!r}; it has {', '.join([*schema.names, *told])}. "
+                    f"Name the columns, e.g. confidence='score'."
+                )
+        return [field for field in wanted if field in schema.names]
+
+    kind = kind_of(spot.file)
     if kind == "parquet":
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(file, pre_buffer=False) as opened:
-            names = _present(wanted, opened.schema_arrow.names, told)
-            yield from opened.iter_batches(size, row_groups=groups, columns=names)
-    elif kind == "arrow":
-        with pa.memory_map(file) as source:
-            try:
-                reader = pa.ipc.open_file(source)
-            except pa.ArrowInvalid:
-                source.seek(0)
-                stream = pa.ipc.open_stream(source)
-                names = _present(wanted, stream.schema.names, told)
-                yield from (batch.select(names) for batch in stream)
-                return
-            names = _present(wanted, reader.schema.names, told)
-            yield from (reader.get_batch(i).select(names) for i in range(reader.num_record_batches))
+        with pq.ParquetFile(spot.file, pre_buffer=False) as opened:
+            yield from opened.iter_batches(size, row_groups=groups, columns=present(opened.schema_arrow))
+        return
+    if kind == "arrow":
+        opening: Any = pa.memory_map(spot.file)
     else:
         from pyarrow import csv
 
-        with csv.open_csv(file, read_options=csv.ReadOptions(block_size=16 << 20)) as reader:
-            names = _present(wanted, reader.schema.names, told)
-            yield from (batch.select(names) for batch in reader)
+        opening = csv.open_csv(spot.file, read_options=csv.ReadOptions(block_size=16 << 20))
+    with opening as source:
+        reader = ipc_reader(pa, source) if kind == "arrow" else source
+        names = present(reader.schema)
+        if hasattr(reader, "num_record_batches"):
+            reader = map(reader.get_batch, range(reader.num_record_batches))
+        yield from (batch.select(names) for batch in reader)
 
 
-def _present(wanted: Sequence[str], present: Sequence[str], told: Mapping[str, Any]) -> list[str]:
-    """The columns to read; others must be told by the file's path."""
-    for name in wanted:
-        if name not in present and name not in told:
-            raise KeyError(f"{name!r}; it has {', '.join([*present, *told])}")
-    return [name for name in wanted if name in present]
+def ipc_reader(pa: Any, source: Any) -> Any:
+    """Of an Arrow file or stream."""
+    is_file = source.read(6) == b"ARROW1"
+    source.seek(0)
+    return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
 
-def _with_told(pa: Any, part: Any, wanted: Sequence[str], told: Mapping[str, str | None]) -> Any:
-    for name in wanted:
-        if name not in part.schema.names:
-            part = part.append_column(name, pa.repeat(pa.scalar(told[name], pa.string()), part.num_rows))
-    return part
+class Loader(NamedTuple):
+    """How data become columns, anywhere: by name of columns, in the order of confidence or of the oracle."""
+
+    name: str
+    fields: Fields
+    best: bool | None = None  # in the oracle's order; are the losses 0/1?
+    other: Fields | None = None  # of a second model: its loss and confidence travel along
+
+    def batches(self, part: str | FilePart, size: int = BATCH) -> Iterator[Groups]:
+        """The samples of a file or of a part of it, at most `size` at a time."""
+        for spot, table in tables_in(self.name, part, self.fields, size):
+            yield self.samples(spot, table)
+
+    def __call__(self, part: Any) -> Groups:
+        """The samples of a part of a file, a pandas frame, an Arrow table or a batch of it, by group."""
+        return (
+            merged(self.batches(part)) if isinstance(part, FilePart) else self.samples(Spot(self.name), part)
+        )
+
+    def samples(self, spot: Spot, table: Any) -> Groups:
+        """Of a table or frame, checked; without groups all of them, under None."""
+        columns, labels = columns_of(spot, table, self.fields)
+        if self.other is not None:
+            columns = columns.beside(columns_of(spot, table, self.other)[0])
+        if self.best is not None:
+            columns = columns.in_best_order(self.best)
+        return {None: columns} if labels is None else dict(by_label(columns, labels))
 
 
-def batch_of(spot: Spot, table: Any, fields: Fields) -> Batch:
-    """The samples of a table or frame, checked."""
+def columns_of(spot: Spot, table: Any, fields: Fields) -> tuple[Columns, Labels | None]:
+    """The samples of a table or frame, checked, and their groups."""
     table = _as_arrow(spot.name, table, fields.names)
 
     def column(field: str) -> np.ndarray:
@@ -442,12 +445,12 @@ def batch_of(spot: Spot, table: Any, fields: Fields) -> Batch:
         loss = np.asarray(loss == 0)
     groups = labels_of(spot.name, fields.group, table.column(fields.group)) if fields.group else None
     if not fields.weight:
-        return Batch(spot.start, ready(loss, confidence, None), groups)
+        return ready(loss, confidence, None), groups
     weight = spot.finite(fields.weight, column(fields.weight)).astype(np.float64)
     spot.refuse(fields.weight, "not be negative", weight, weight < 0)
     if groups is not None:
         groups = groups._replace(codes=groups.codes[weight > 0])
-    return Batch(spot.start, ready(loss, confidence, weight), groups)
+    return ready(loss, confidence, weight), groups
 
 
 def _as_arrow(name: str, table: Any, names: Sequence[str]) -> Any:
@@ -542,33 +545,23 @@ _WEIGHT = "__abstain_weight"
 Piece = tuple[Spot, Any]  # a table, and where it begins
 
 
-def beside(spot: Spot, table: Any, first: Fields, second: Fields) -> Columns:
-    """Samples of one model, with loss and confidence of another in tow."""
-    own, other = (batch_of(spot, table, fields).columns for fields in (first, second))
-    return in_tow(own, other)
-
-
-def in_tow(first: Columns, second: Columns) -> Columns:
-    """Samples of one model, with loss and confidence of another as what travels along."""
-    return first._replace(extra=np.stack([second.loss, second.confidence]).astype(np.float64))
-
-
 def batches_in_step(
-    name: str, files: Sequence[str], others: Sequence[str], first: Fields, second: Fields, size: int = BATCH
-) -> Iterator[Columns]:
+    load: Loader, files: Sequence[str], others: Sequence[str], size: int = BATCH
+) -> Iterator[Groups]:
     """The same where the other model's columns lie in other files, sample by sample; weights are the first's."""
+    assert load.other is not None
+    name, first, second = load.name, replace(load.fields, also=()), load.other
     unweighted = replace(second, weight=None)
 
     def pieces(side: Sequence[str], fields: Fields) -> Iterator[Piece]:
-        for file in side:
-            yield from tables_in(name, file, fields, size)
+        return chain.from_iterable(tables_in(name, file, fields, size) for file in side)
 
     sides = pieces(files, first), pieces(others, unweighted)
     own = replace(second, weight=_WEIGHT if first.weight else None)
     for (spot, table), (other, more) in _in_step(name, *sides):
         if first.weight:
             more = more.select(unweighted.names).append_column(_WEIGHT, table.column(first.weight))
-        yield in_tow(batch_of(spot, table, first).columns, batch_of(other, more, own).columns)
+        yield {None: columns_of(spot, table, first)[0].beside(columns_of(other, more, own)[0])}
 
 
 def _in_step(name: str, first: Iterator[Piece], second: Iterator[Piece]) -> Iterator[tuple[Piece, Piece]]:

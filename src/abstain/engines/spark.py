@@ -20,11 +20,11 @@ from typing import Any
 from abstain import errors
 from abstain._progress import Bars, bars
 from abstain.engines import cluster
-from abstain.engines.cluster import Bundle, Groups, Loader, Numbering
+from abstain.engines.cluster import Bundle, Numbering
 from abstain.engines.finish import Ask
-from abstain.engines.ranges import RangeSums, no_sums
-from abstain.engines.read import Fields, find_files, holds_data, kind_of, told_by_path
-from abstain.errors import DataError, InputError, MissingDependencyError
+from abstain.engines.ranges import Groups, RangeSums, merged, no_sums
+from abstain.engines.read import Fields, Loader, find_files, holds_data, kind_of, told_by_path
+from abstain.errors import DataError, InputError, needed
 from abstain.evaluation import Evaluation, register_engine
 
 __all__ = [
@@ -127,10 +127,10 @@ def gathered(parts: Iterable[Any], load: Loader) -> Iterator[Groups]:
         waiting.append(load(batch))
         rows += sum(columns.rows for columns in waiting[-1].values())
         if rows >= _TOGETHER:
-            yield cluster.merged(waiting)
+            yield merged(waiting)
             waiting, rows = [], 0
     if waiting:
-        yield cluster.merged(waiting)
+        yield merged(waiting)
 
 
 def packed(answers: list[Any], **columns: Any) -> Any:
@@ -161,13 +161,10 @@ _FAN_IN = 16  # answers merged at a time
 
 def frame_of(name: str, data: Any, session: Any) -> Any:
     """A DataFrame, read by Spark if it is not one yet."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingDependencyError('engine="spark"', "pyspark", "spark") from None
+    sql = needed("pyspark.sql", 'engine="spark"', "spark")
     if hasattr(data, "mapInArrow"):
         return data
-    active = session or SparkSession.getActiveSession()
+    active = session or sql.SparkSession.getActiveSession()
     if active is None:
         raise InputError(f"{name}: no Spark session is active. Pass `session=` (or a DataFrame).")
     files = _listed(name, active, data)
