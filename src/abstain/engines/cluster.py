@@ -45,6 +45,7 @@ _STRETCHES = 1 << 12  # of the histograms of all groups together
 _LEAST = 4  # worth keeping: below a thousandth of all samples a group is cut by nobody, up to 4e9 samples
 
 Bundle = list[tuple[int, Columns]]  # samples of some ranges, by number
+Work = Callable[..., Any]
 
 
 # the survey -------------------------------------------------------------------------------------------------
@@ -257,7 +258,7 @@ class Found:
     def answer(self, group: Any, best: Found | None = None) -> Answer:
         """Of a group."""
         total = self.sums.of(self.numbering.of(group)).total()
-        return finish.answer_of(total, self.of(group), self.ask, None if best is None else best.of(group))
+        return Answer(total, self.ask, self.of(group), best.of(group) if best else ())
 
     def of(self, group: Any) -> list[Finished]:
         """The parts of a group, most confident range first."""
@@ -277,9 +278,7 @@ class ClusterRun(ABC):
     cores: int
 
     @abstractmethod
-    def merged(
-        self, work: Callable[[Groups], Any], load: Loader, merge: Callable[..., Any], stage: str
-    ) -> Any:
+    def merged(self, work: Work, load: Loader, merge: Work, stage: str) -> Any:
         """What `work` makes of each partition, merged a few at a time; None if there is no partition."""
 
     @abstractmethod
@@ -291,17 +290,13 @@ class ClusterRun(ABC):
         """What is held, by the bundles of a second model, see `turn_bundle`."""
 
     @abstractmethod
-    def collected(
-        self, held: Any, work: Callable[..., Any], own: Mapping[int, Any], more: tuple[Any, ...], stage: str
-    ) -> Iterable[Any]:
-        """`work(pieces, own, *more)` of each bundle, with what is its `own`."""
+    def collected(self, held: Any, work: Work, own: Mapping[int, Any], stage: str) -> Iterable[Any]:
+        """`work(pieces, own)` of each bundle, with what is its `own`."""
 
     def execute(self, load: Loader, ask: Ask, stage: str = "") -> Found:
         """Survey, sums by range, every range finished where it lies; `stage` goes before the names of bars."""
-        by_name = {"name": load.name}
-        plain = load._replace(other=None)
-        look, merge = partial(survey_groups, **by_name), partial(merge_surveys, **by_name)
-        survey = self.merged(look, plain, merge, f"{stage}survey") or Survey()
+        look, merge = partial(survey_groups, name=load.name), partial(merge_surveys, name=load.name)
+        survey = self.merged(look, load._replace(other=None), merge, f"{stage}survey") or Survey()
         numbering = plan(load.name, survey, ask, 2 * max(1, self.cores))
         held, sums = self.split(load, numbering, stage)
         places = numbering.places(sums)
@@ -312,16 +307,15 @@ class ClusterRun(ABC):
         }
         left = numbering.by_bundle({n: place for n, place in places.items() if n not in parts})
         if left:
-            for found in self.collected(held, finish_bundle, left, (ask,), f"{stage}finish"):
+            for found in self.collected(held, partial(finish_bundle, ask=ask), left, f"{stage}finish"):
                 parts |= found
         return Found(survey, numbering, sums, parts, ask, held)
 
     def joint(self, one: Found, two: Found, rates: tuple[float, float]) -> np.ndarray:
         """Sums over both influences: samples go from the bundles of one to those of two, the first in hand."""
         moved = self.turned(one.held, one.standings(), one.ask, two.numbering)
-        return np.sum(
-            list(self.collected(moved, joint_bundle, two.standings(), (two.ask, rates), "joint")), axis=0
-        )
+        work = partial(joint_bundle, ask=two.ask, rates=rates)
+        return np.sum(list(self.collected(moved, work, two.standings(), "joint")), axis=0)
 
 
 def engine(name: str, connected: Callable[..., AbstractContextManager[ClusterRun]], mean: str) -> Engine:
@@ -333,8 +327,8 @@ def engine(name: str, connected: Callable[..., AbstractContextManager[ClusterRun
             load = Loader(name, fields)
             found, best = run.execute(load, ask), None
             survey = found.survey
-            if finish.needs_oracle_pass(ask, survey.zero_one, survey.whole):
-                best = run.execute(load._replace(best=survey.zero_one), finish.oracle_ask(ask), "oracle: ")
+            if oracle := ask.of_oracle(survey.zero_one, survey.whole):
+                best = run.execute(load._replace(best=survey.zero_one), oracle, "oracle: ")
             return {group: found.answer(group, best) for group in found.numbering.first}
 
     def compared(asked: PairQuestion, data: Any, **means: Any) -> Comparison:

@@ -15,9 +15,9 @@ from typing import Any
 
 from abstain._progress import Bars, bars
 from abstain.engines import cluster
-from abstain.engines.cluster import Bundle, Numbering
+from abstain.engines.cluster import Bundle, Numbering, Work
 from abstain.engines.finish import Ask
-from abstain.engines.ranges import Groups, RangeSums
+from abstain.engines.ranges import RangeSums
 from abstain.engines.read import Fields, Loader, file_parts, find_files
 from abstain.errors import needed
 from abstain.evaluation import Evaluation, register_engine
@@ -66,13 +66,11 @@ class DaskRun(cluster.ClusterRun):
     def __init__(self, client: Any, parts: Sequence[Any], bars: Bars) -> None:
         self.client, self.parts, self.bars, self.cores = client, parts, bars, len(client.ncores())
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def submit(self, function: Work, *arguments: Any) -> Any:
         """Tasks may be repeated anywhere: each is a function of its arguments."""
         return self.client.submit(function, *arguments, pure=False)
 
-    def merged(
-        self, work: Callable[[Groups], Any], load: Loader, merge: Callable[..., Any], stage: str
-    ) -> Any:
+    def merged(self, work: Work, load: Loader, merge: Work, stage: str) -> Any:
         """Merged on the workers."""
         futures = [self.submit(_of_part, work, load, part) for part in self.parts]
         self._follow(stage, futures)
@@ -89,19 +87,12 @@ class DaskRun(cluster.ClusterRun):
     def turned(self, held: Any, own: Mapping[int, Any], ask: Ask, numbering: Numbering) -> Any:
         """Futures again."""
         everywhere = self.submit(_same, numbering)
-        return [
-            self.submit(cluster.turn_bundle, self._shares(held, number), mine, ask, everywhere)
-            for number, mine in own.items()
-        ]
+        turn = cluster.turn_bundle
+        return [self.submit(turn, self._shares(held, n), mine, ask, everywhere) for n, mine in own.items()]
 
-    def collected(
-        self, held: Any, work: Callable[..., Any], own: Mapping[int, Any], more: tuple[Any, ...], stage: str
-    ) -> Iterable[Any]:
+    def collected(self, held: Any, work: Work, own: Mapping[int, Any], stage: str) -> Iterable[Any]:
         """A task for each bundle."""
-        futures = [
-            self.submit(_packed, work, self._shares(held, number), mine, *more)
-            for number, mine in own.items()
-        ]
+        futures = [self.submit(_packed, work, self._shares(held, n), mine) for n, mine in own.items()]
         self._follow(stage, futures)
         return map(pickle.loads, self.client.gather(futures))
 
@@ -119,7 +110,7 @@ class DaskRun(cluster.ClusterRun):
         for _ in as_completed(futures):
             self.bars.advance(stage, 1, len(futures))
 
-    def _reduced(self, merge: Callable[..., Any], futures: Sequence[Any]) -> Any:
+    def _reduced(self, merge: Work, futures: Sequence[Any]) -> Any:
         """Merge a few at a time, down to one."""
         while True:
             groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
@@ -132,7 +123,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _packed(function: Callable[..., Any], *arguments: Any) -> bytes:
+def _packed(function: Work, *arguments: Any) -> bytes:
     """In one piece: Dask would send every small array of the answer as a message of its own."""
     return pickle.dumps(function(*arguments))
 
@@ -141,7 +132,7 @@ def _share(pieces: tuple[list[Bundle], RangeSums], number: int) -> Bundle:
     return pieces[0][number]
 
 
-def _of_part(work: Callable[[Groups], Any], load: Loader, part: Any) -> Any:
+def _of_part(work: Work, load: Loader, part: Any) -> Any:
     return work(load(part))
 
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,10 +19,11 @@ import numpy as np
 
 from abstain._progress import bars
 from abstain._size import bytes_of, free_of
+from abstain.core.stretch import Totals, totals_of_samples
 from abstain.core.tally import Tally, bytes_between
 from abstain.engines import finish, ranges
 from abstain.engines.engine import Engine
-from abstain.engines.finish import Answer, Ask, Finished, PairQuestion
+from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
 from abstain.engines.histogram import nothing
 from abstain.engines.paired import Pairing, Standing, joint_sums, standings, turned
 from abstain.engines.ranges import Columns, Groups, RangeSums, Survey
@@ -53,7 +55,6 @@ _SAMPLE_FROM = 1 << 24  # samples from which on a survey of some of them is enou
 _SAMPLED = 16  # parts of a million in that survey
 _PAIRED = 1 << 18  # samples of two models at a time
 
-Tick = Callable[[str, int], None]
 Cut = tuple[np.ndarray, tuple[int, Tally] | None]  # where ranges start, and which one is counted
 
 
@@ -62,21 +63,17 @@ def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool) -> int:
     return int(0.9 * free_of(memory)) // ask.bytes_per_sample(zero_one, wide)
 
 
+@dataclass
 class Run:
     """One execution of the plan over files, which `read` turns into batches of samples."""
 
-    def __init__(
-        self,
-        name: str,
-        files: list[Any],
-        read: Callable[[Any], Iterator[Groups]],
-        rows: int | None,
-        ask: Ask,
-        memory: int,
-        tick: Tick,
-    ) -> None:
-        self.name, self.files, self.read, self.rows = name, files, read, rows
-        self.ask, self.memory, self.tick = ask, memory, tick
+    name: str
+    files: list[Any]
+    read: Callable[[Any], Iterator[Groups]]
+    rows: int | None
+    ask: Ask
+    memory: int
+    tick: Callable[[str, int], None]
 
     def batches(self, stage: str, file: Any) -> Iterator[Groups]:
         """The samples of a file by group, counted as they are done."""
@@ -169,11 +166,11 @@ class Run:
         one = self.scatter(spill, {None: (first, None)}, None)[None]
         two = Shelf(spill, second, keep=True)
         held, parts = one.finished(fit, self.ask, partial(self.tick, "first"))
-        answer = finish.answer_of(held[0].place.total, parts, self.ask)
+        answer = Answer(held[0].place.total, self.ask, parts)
         for columns, at, tie in self._members(one, held, parts, "move"):
             two.add(turned(columns, at, self.ask, tie))
         held, parts = two.finished(fit, self.ask, partial(self.tick, "second"))
-        pairing = Pairing(asked, answer, finish.answer_of(held[0].place.total, parts, self.ask))
+        pairing = Pairing(asked, answer, Answer(held[0].place.total, self.ask, parts))
         joint = np.zeros(3)
         for columns, at, tie in self._members(two, held, parts, "joint"):
             joint += joint_sums(columns, at, self.ask, pairing.rates, tie)
@@ -246,13 +243,13 @@ def _run(
         key = None if resume is None else _key(files, fields, ask, budget)
         found = run.execute(survey, cuts, (spill, resume), key)
         best: dict[Any, Any] = {}
-        if finish.needs_oracle_pass(ask, survey.zero_one, survey.whole):
+        if oracle := ask.of_oracle(survey.zero_one, survey.whole):
             # the same plan in the order of the losses, smallest on top
-            run.read, run.ask = load._replace(best=survey.zero_one).batches, finish.oracle_ask(ask)
+            run.read, run.ask = load._replace(best=survey.zero_one).batches, oracle
             by_loss = run.surveys()[0]
             best = run.execute(by_loss, run.cuts(by_loss), (spill, None), None)
     return {
-        group: finish.answer_of(total, parts, ask, best[group][1] if best else None)
+        group: Answer(total, ask, parts, best[group][1] if best else ())
         for group, (total, parts) in found.items()
     }
 
@@ -313,10 +310,21 @@ def _fits(rows: int, memory: int, ask: Ask, types: tuple[bool, bool]) -> bool:
 
 def _in_memory(run: Run) -> Answer:
     """Little data: read it all, finish it as one range."""
-    if not run.rows:
+    columns, ask = (
+        ranges.gathered((b[None] for file in run.files for b in run.read(file)), run.rows or 0),
+        run.ask,
+    )
+    if not columns.rows:
         raise InputError(f"{run.name}: needs at least one sample, the files hold none.")
-    columns = ranges.gathered((b[None] for file in run.files for b in run.read(file)), run.rows)
-    return finish.answer_in_memory(run.name, columns, run.ask)
+    loss, _, weight = columns.samples
+    if ask.area_only and not ask.oracle and weight is None:  # as few passes as can be
+        total = Totals(columns.rows, float(columns.rows), float(loss.sum(dtype=np.float64)), (), (), True)
+    else:
+        total = totals_of_samples(loss, weight, loss.dtype == bool)
+    finish.check_whole(run.name, total.whole, ask)
+    place, oracle = Place(0.0, 0.0, total), ask.of_oracle(total.zero_one, total.whole)
+    best = [finish.finish(columns.in_best_order(total.zero_one), place, oracle)] if oracle else ()
+    return Answer(total, ask, [finish.finish(columns, place, ask)], best)
 
 
 def _key(files: list[str], fields: Fields, ask: Ask, memory: int) -> str:

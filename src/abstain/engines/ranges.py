@@ -95,15 +95,14 @@ def gathered(parts: Iterable[Columns], rows: int) -> Columns:
         for place, (column, values) in enumerate(zip(whole, part)):
             if column is None or values is None:
                 continue
-            if column.dtype != np.promote_types(column.dtype, values.dtype):  # losses 0/1 so far, no longer
-                filled = column[..., :at]
-                column = np.empty(column.shape, np.promote_types(column.dtype, values.dtype))
-                column[..., :at] = filled
+            wider = np.promote_types(column.dtype, values.dtype)
+            if column.dtype != wider:  # losses 0/1 so far, no longer
+                column = column.astype(wider)
                 whole = whole._replace(**{Columns._fields[place]: column})
             column[..., at : at + part.rows] = values
         at += part.rows
     if whole is None:
-        raise ValueError("gathered: no parts")
+        return Columns(np.empty(0, dtype=bool), np.empty(0))
     return whole.take(slice(0, at))  # samples without weight were counted, but are not there
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, product, takewhile
 from pathlib import Path, PurePath
-from queue import Full, Queue
+from queue import Empty, Queue
 from threading import Event, Thread
 from typing import Any, NamedTuple, TypedDict, TypeVar
 from urllib.parse import unquote
@@ -37,7 +37,19 @@ def read_ahead(batches: Iterable[Made]) -> Iterator[Made]:
         return
     made: Queue[tuple[Any, BaseException | None]] = Queue(1)
     over = Event()
-    Thread(target=_read, args=(batches, made, over), daemon=True).start()
+
+    def read() -> None:
+        error: BaseException | None = None
+        try:
+            for batch in batches:
+                made.put((batch, None))
+                if over.is_set():
+                    return
+        except BaseException as problem:  # whatever it is, it belongs to whoever reads
+            error = problem
+        made.put((_END, error))
+
+    Thread(target=read, daemon=True).start()
     try:
         while (got := made.get())[0] is not _END:
             yield got[0]
@@ -45,26 +57,8 @@ def read_ahead(batches: Iterable[Made]) -> Iterator[Made]:
             raise got[1]
     finally:
         over.set()
-
-
-def _read(batches: Iterable[Any], made: Queue[tuple[Any, BaseException | None]], over: Event) -> None:
-    error: BaseException | None = None
-    try:
-        for batch in batches:
-            _put((batch, None), made, over)
-            if over.is_set():
-                return
-    except BaseException as problem:  # whatever it is, it belongs to whoever reads
-        error = problem
-    _put((_END, error), made, over)
-
-
-def _put(got: tuple[Any, BaseException | None], made: Queue[Any], over: Event) -> None:
-    while not over.is_set():
-        try:
-            return made.put(got, timeout=0.1)
-        except Full:
-            continue
+        with suppress(Empty):  # a reader that waits for room may go
+            made.get_nowait()
 
 
 # finding files --------------------------------------------------------------------------------------------
@@ -91,8 +85,8 @@ def find_files(name: str, path: Any) -> list[str]:
     elif os.path.exists(text):
         found = [text]
     else:
-        fixed = sum(
-            1 for _ in takewhile(lambda part: not glob.has_magic(part), Path(text).parts)
+        fixed = len(
+            list(takewhile(lambda part: not glob.has_magic(part), Path(text).parts))
         )  # as the user wrote
         hits = [hit for hit in glob.glob(text, recursive=True) if not _hidden(Path(hit).parts[fixed:])]
         found = sorted({file for hit in hits for file in (_below(hit) if os.path.isdir(hit) else [hit])})
@@ -230,9 +224,8 @@ class Fields:
 def questions(name: str, options: Mapping[str, Any]) -> list[Fields]:
     """The columns of each confidence and loss asked for, by the names of `ColumnOptions`."""
     given = {key: value for key, value in options.items() if value is not None}
-    unknown = sorted(set(options) - set(ColumnOptions.__annotations__))
-    if unknown:
-        raise TypeError(f"{name}() got an unexpected keyword argument {unknown[0]!r}")
+    for unknown in sorted(set(options) - set(ColumnOptions.__annotations__)):
+        raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}")
     if "correct" in given and "loss" in given:
         raise InputError(f"{name}: give `loss` or `correct`, not both.")
     plain = Fields(
@@ -247,13 +240,12 @@ def questions(name: str, options: Mapping[str, Any]) -> list[Fields]:
             raise InputError(f"{name}: `logits` and `labels` must be given together.")
         return [plain]
     logits = given.get("logits", "logits")
-    plain = replace(
-        plain, logits=(logits,) if isinstance(logits, str) else tuple(logits), labels=given["labels"]
-    )
+    logits = (logits,) if isinstance(logits, str) else tuple(logits)
     known = [s for s in scores.NAMES if "logits" in scores.by_name(s).takes]
     asked = listed(given.get("scores"), ["max_softmax"], known)
     made = product(asked, listed(given.get("losses"), ["zero_one"], losses.NAMES))
-    return [replace(plain, confidence=score, loss=loss, correct=False) for score, loss in made]
+    plain = replace(plain, logits=logits, labels=given["labels"], correct=False)
+    return [replace(plain, confidence=score, loss=loss) for score, loss in made]
 
 
 def question(name: str, options: Mapping[str, Any]) -> Fields:
@@ -280,10 +272,7 @@ def labels_of(name: str, field: str, column: Any) -> Labels:
     """The groups in a column of an Arrow table or a frame; a NaN is a missing name."""
     import pyarrow as pa
 
-    if not isinstance(column, (pa.Array, pa.ChunkedArray)):
-        column = pa.array(column, from_pandas=True)
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+    column = whole(column if hasattr(column, "null_count") else pa.array(column, from_pandas=True))
     if pa.types.is_nested(column.type):
         raise DataError(f"{name}: `{field}` must hold names or numbers of groups, got {column.type}.")
     encoded = column.dictionary_encode()
@@ -423,7 +412,7 @@ def columns_of(spot: Spot, table: Any, fields: Fields) -> tuple[Columns, Labels 
     table = _as_arrow(spot.name, table, fields.names)
 
     def column(field: str) -> np.ndarray:
-        return as_numpy(spot, field, table.column(field))
+        return as_numpy(spot, field, whole(table.column(field)))
 
     if fields.logits:
         labels = column(fields.labels)
@@ -485,14 +474,19 @@ def ready(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -
     return columns
 
 
+def whole(column: Any) -> Any:
+    """A column of a table in one piece."""
+    return column.combine_chunks() if hasattr(column, "chunks") else column
+
+
 def logits_of(spot: Spot, table: Any, names: Sequence[str]) -> np.ndarray:
     """Class scores of an Arrow table: a column for each class, or one of lists."""
     import pyarrow as pa
 
-    first = table.column(names[0])
-    if len(names) == 1 and pa.types.is_nested(first.type):
-        return _lists(spot, names[0], first)
-    return np.stack([as_numpy(spot, field, table.column(field)) for field in names], axis=1)
+    columns = [whole(table.column(name)) for name in names]
+    if len(names) == 1 and pa.types.is_nested(columns[0].type):
+        return _lists(spot, names[0], columns[0])
+    return np.stack([as_numpy(spot, *named) for named in zip(names, columns)], axis=1)
 
 
 def _lists(spot: Spot, field: str, column: Any) -> np.ndarray:
@@ -509,8 +503,7 @@ def _lists(spot: Spot, field: str, column: Any) -> np.ndarray:
             f"{spot.name}: rows of `{field}` must be lists of one length without a missing value, which fails in "
             f"{spot.file}, row {spot.start + int(odd[0])}. Drop the row or fill it in."
         )
-    flat = values.combine_chunks() if hasattr(values, "combine_chunks") else values
-    return as_numpy(spot, field, flat).reshape(len(lengths), -1)
+    return as_numpy(spot, field, values).reshape(len(lengths), -1)
 
 
 def as_numpy(spot: Spot, field: str, column: Any) -> np.ndarray:
@@ -520,23 +513,15 @@ def as_numpy(spot: Spot, field: str, column: Any) -> np.ndarray:
         raise DataError(
             f"{spot.name}: `{field}` has a missing value in {spot.file}, row {row}. Drop the row or fill it in."
         )
-    if str(column.type) == "bool" and hasattr(column, "buffers"):
-        return _booleans(column)
+    if str(column.type) == "bool":  # Arrow keeps eight to a byte
+        end = column.offset + len(column)
+        packed = np.frombuffer(column.buffers()[1], dtype=np.uint8)
+        return np.unpackbits(packed, count=end, bitorder="little")[column.offset :].view(bool)
     # without a copy where there can be one: asked for a copy, pyarrow loads pandas to make it
-    plain = hasattr(column, "buffers") and str(column.type) in _PLAIN
-    values = np.asarray(
-        column.to_numpy(zero_copy_only=plain) if hasattr(column, "buffers") else column.to_numpy()
-    )
+    values = np.asarray(column.to_numpy(zero_copy_only=str(column.type) in _PLAIN))
     if values.dtype.kind not in "biuf":
         raise DataError(f"{spot.name}: `{field}` must hold numbers, got {column.type} in {spot.file}.")
     return values
-
-
-def _booleans(column: Any) -> np.ndarray:
-    """Arrow keeps eight to a byte."""
-    end = column.offset + len(column)
-    packed = np.frombuffer(column.buffers()[1], dtype=np.uint8)
-    return np.unpackbits(packed, count=end, bitorder="little")[column.offset :].view(bool)
 
 
 # two models side by side ------------------------------------------------------------------------------------

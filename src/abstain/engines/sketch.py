@@ -25,6 +25,7 @@ from abstain.engines.histogram import (
     joined,
     nothing,
     overlaps,
+    shares,
 )
 from abstain.engines.ranges import Columns
 from abstain.errors import DataError, InputError
@@ -111,15 +112,10 @@ def risk_at(table: Histogram, position: float, most: float | None) -> Certified:
 def curve(table: Histogram, most: float | None) -> CertifiedCurve:
     """Coverage and risk at the lower end of each stretch, most confident first."""
     threshold = np.unique(table.low)[::-1]
-    by_high = np.argsort(table.high, kind="stable")
     first = np.searchsorted(table.low, threshold, "left")  # from here on they are accepted whole
-    gone = np.searchsorted(table.high[by_high], threshold, "left")  # rejected whole
-    parts = []
-    for x in (table.mass, table.loss):
-        full = np.concatenate([np.cumsum(x[::-1])[::-1], [0.0]])[first]
-        out = np.concatenate([[0.0], np.cumsum(x[by_high])])[gone]
-        parts.append((full, np.where(first > gone, np.maximum(x.sum() - full - out, 0.0), 0.0)))
-    (N, open_mass), (S, open_loss) = parts
+    gone = np.searchsorted(np.sort(table.high), threshold, "left")  # rejected whole
+    (N, open_mass), (S, open_loss) = shares(table, first, gone)
+    open_mass, open_loss = (np.where(first > gone, x, 0.0) for x in (open_mass, open_loss))
     W = table.mass.sum()
     risk = (S + open_loss / 2) / (N + open_mass / 2)
     bounds: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
@@ -179,11 +175,11 @@ class Sketch:
         self._note(sample.loss, sample.weight, sample.backend.xp)
         columns = (sample.loss, sample.confidence, sample.weight)
         if not sample.backend.host:
-            self._take(
-                histogram_of_tensor(*columns, self._limit(False))
-                if is_torch(sample.loss)
-                else _foreign(columns)
-            )
+            if not is_torch(sample.loss):
+                raise InputError(
+                    "Sketch.update: takes numpy arrays and torch tensors (and what lives on the host), got another."
+                )
+            self._take(histogram_of_tensor(*columns, self._limit(False)))
         elif len(sample.loss) + self._waits < _BUFFER:
             self._waiting.append(tuple(None if c is None else c.copy() for c in columns))  # type: ignore[arg-type]
             self._waits += len(sample.loss)
@@ -376,9 +372,3 @@ def _flat(x: Array) -> Array:
     """Images and batches are samples too; a gradient is no part of a sketch."""
     x = x.detach() if is_torch(x) else x
     return x.reshape(-1) if getattr(x, "ndim", 1) > 1 and hasattr(x, "reshape") else x
-
-
-def _foreign(columns: tuple[Array, Array, Array | None]) -> Histogram:
-    raise InputError(
-        "Sketch.update: takes numpy arrays and torch tensors (and what lives on the host), got another."
-    )

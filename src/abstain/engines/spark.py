@@ -20,7 +20,7 @@ from typing import Any
 from abstain import errors
 from abstain._progress import Bars, bars
 from abstain.engines import cluster
-from abstain.engines.cluster import Bundle, Numbering
+from abstain.engines.cluster import Bundle, Numbering, Work
 from abstain.engines.finish import Ask
 from abstain.engines.ranges import Groups, RangeSums, merged, no_sums
 from abstain.engines.read import Fields, Loader, find_files, holds_data, kind_of, told_by_path
@@ -217,9 +217,7 @@ class SparkRun(cluster.ClusterRun):
         self.frame, self.bars = frame, bars
         self.cores = frame.sparkSession.sparkContext.defaultParallelism
 
-    def merged(
-        self, work: Callable[[Groups], Any], load: Loader, merge: Callable[..., Any], stage: str
-    ) -> Any:
+    def merged(self, work: Work, load: Loader, merge: Work, stage: str) -> Any:
         """Merged in each task and then in one: one answer comes here."""
 
         def first(batches: Iterator[Any]) -> Iterator[Any]:
@@ -253,13 +251,11 @@ class SparkRun(cluster.ClusterRun):
 
         return held.groupBy("bundle").applyInArrow(turn, _BUNDLES)
 
-    def collected(
-        self, held: Any, work: Callable[..., Any], own: Mapping[int, Any], more: tuple[Any, ...], stage: str
-    ) -> list[Any]:
+    def collected(self, held: Any, work: Work, own: Mapping[int, Any], stage: str) -> list[Any]:
         """A group of rows for each bundle."""
 
         def answer(key: Any, table: Any) -> Any:
-            return packed([work(unpacked(table), own.get(key[0].as_py(), {}), *more)])
+            return packed([work(unpacked(table), own.get(key[0].as_py(), {}))])
 
         return self._read(held.groupBy("bundle").applyInArrow(answer, _ANSWERS), stage)
 
@@ -268,7 +264,7 @@ class SparkRun(cluster.ClusterRun):
             return [pickle.loads(bytes(row["answer"])) for row in frame.collect()]
 
 
-def _one(answers: Iterator[Any], merge: Callable[[list[Any]], Any]) -> Iterator[Any]:
+def _one(answers: Iterator[Any], merge: Work) -> Iterator[Any]:
     """All answers in one, merged a few at a time; nothing of nothing."""
     waiting: list[Any] = []
     for answer in answers:

@@ -9,6 +9,7 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple
@@ -16,30 +17,18 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from abstain.core.tally import Tally
+from abstain.engines import ranges
 from abstain.engines.finish import Ask, Finished, Place, finish, finish_counted, finish_tie
 from abstain.engines.histogram import Histogram
-from abstain.engines.ranges import (
-    COUNT,
-    SURVEYED,
-    Columns,
-    Survey,
-    cuts_for,
-    gathered,
-    no_sums,
-    put_counts,
-    split,
-)
+from abstain.engines.ranges import COUNT, Columns, Survey, no_sums
 from abstain.errors import AbstainError, SpillError
-
-__all__ = ["Spill", "SpillError"]
-
 
 MOST_RANGES = 512
 
 
 def cuts_that_fit(histogram: Histogram, rows: int, fit: int, least: int = 1) -> np.ndarray:
     """Ranges of about three quarters of what fits, so that few turn out too full."""
-    return cuts_for(histogram, max(least, min(MOST_RANGES, -(-4 * rows // (3 * fit)))))
+    return ranges.cuts_for(histogram, max(least, min(MOST_RANGES, -(-4 * rows // (3 * fit)))))
 
 
 # samples on disk --------------------------------------------------------------------------------------------
@@ -83,12 +72,9 @@ class Spill:
 
     def append(self, number: int, columns: Columns) -> None:
         """Add samples to a range."""
-        if not columns.rows:
-            return
-        try:
-            _write(self._open(number), columns)
-        except OSError as error:
-            raise self._full(error) from error
+        if columns.rows:
+            with self._room():
+                _write(self._open(number), columns)
 
     def _open(self, number: int) -> BinaryIO:
         """The file of a range; the one that was opened first makes way when there are many."""
@@ -98,22 +84,25 @@ class Spill:
             self._files[number] = open(self.path(number), "ab")  # noqa: SIM115
         return self._files[number]
 
-    def _full(self, error: OSError) -> OSError:
-        if error.errno not in _NO_ROOM:
-            return error
-        return SpillError(
-            error.errno,
-            f"files: no room left for intermediate data in {self.folder}. Everything written there is removed. "
-            f"Name a larger disk with `spill=`, or allow more memory",
-        )
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        """A full disk is told."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            raise SpillError(
+                error.errno,
+                f"files: no room left for intermediate data in {self.folder}. Everything written there is removed. "
+                f"Name a larger disk with `spill=`, or allow more memory",
+            ) from error
 
     def flush(self) -> dict[int, int]:
         """Make what was written last; sizes of the files so far."""
-        try:
+        with self._room():
             for file in self._files.values():
                 file.flush()
-        except OSError as error:
-            raise self._full(error) from error
         return {int(p.name[6:]): p.stat().st_size for p in self.folder.glob("range-*")}
 
     def rewind(self, sizes: dict[int, int]) -> None:
@@ -127,16 +116,13 @@ class Spill:
     def close(self) -> None:
         """Close the files; they stay."""
         for file in self._files.values():
-            try:
+            with suppress(SpillError), self._room():
                 file.close()
-            except OSError as error:
-                if error.errno not in _NO_ROOM:
-                    raise
         self._files = {}
 
     def read(self, number: int, rows: int) -> Columns:
         """All samples of a range."""
-        return gathered(self.pieces(number), rows)
+        return ranges.gathered(self.pieces(number), rows)
 
     def pieces(self, number: int) -> Iterator[Columns]:
         """The samples of a range as they were written."""
@@ -190,11 +176,7 @@ class Shelf:
     """
 
     def __init__(
-        self,
-        spill: Spill,
-        cuts: np.ndarray,
-        counted: tuple[int, Tally] | None = None,
-        keep: bool = False,
+        self, spill: Spill, cuts: np.ndarray, counted: tuple[int, Tally] | None = None, keep: bool = False
     ) -> None:
         self.spill, self.cuts, self._counted, self._keep = spill, cuts, counted, keep
         self.numbers = [next(spill.numbers) for _ in range(len(cuts) + 1)]
@@ -204,7 +186,7 @@ class Shelf:
         """Put samples where they belong."""
         if self._counted is not None:
             columns = columns.take(self._counted[1].add(columns.loss, columns.confidence))
-        parts, sums = split(columns, self.cuts, keep=self._keep)
+        parts, sums = ranges.split(columns, self.cuts, keep=self._keep)
         self.sums = self.sums.plus(sums)
         for number, part in zip(self.numbers, parts):
             self.spill.append(number, part)
@@ -218,7 +200,7 @@ class Shelf:
         self.spill.close()
         counted, tally = self._counted or (-1, None)
         if tally is not None:
-            put_counts(self.sums, counted, tally)
+            ranges.put_counts(self.sums, counted, tally)
         top = top or Place(0.0, 0.0, self.sums.total())
         above = self.sums.above()
         for at in np.flatnonzero(self.sums.count)[::-1].tolist():
@@ -234,7 +216,7 @@ class Shelf:
     def _refined(self, full: Range, fit: int) -> Iterator[Range]:
         survey, rng = Survey(), np.random.default_rng(1)
         for piece in self.spill.pieces(full.number):
-            survey.add({None: piece}, max(1, full.rows // SURVEYED), rng)
+            survey.add({None: piece}, max(1, full.rows // ranges.SURVEYED), rng)
         cuts = cuts_that_fit(survey.histogram[None], full.rows, fit, least=2)
         lower = Shelf(self.spill, cuts, keep=self._keep)
         for piece in self.spill.pieces(full.number):
