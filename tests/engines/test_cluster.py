@@ -179,7 +179,7 @@ def test_a_part_of_a_file_knows_its_rows(two_models):
         for spot, table in tables_in("test", part, fields, 1 << 20):
             yield spot.start, columns_of(spot, table, fields)[0].confidence
 
-    for part in file_parts("test", files, 1000):
+    for part in file_parts(files, 1000):
         for start, confidence in confidences(part):
             whole = np.concatenate([values for _, values in confidences(part.file)])
             np.testing.assert_array_equal(confidence, whole[start : start + len(confidence)])

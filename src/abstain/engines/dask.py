@@ -57,7 +57,7 @@ def partitions(name: str, data: Any, client: Any, fields: Fields) -> list[Any]:
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], distributed.Future):
         return list(data)
     files = [os.path.abspath(file) for file in find_files(name, data)]  # workers may stand in another folder
-    return list(file_parts(name, files, cluster.SAMPLES_PER_PARTITION))
+    return list(file_parts(files, cluster.SAMPLES_PER_PARTITION))
 
 
 class DaskRun(cluster.ClusterRun):

@@ -67,9 +67,7 @@ class Engine:
         """One number, or one for each group; an area by the shortest way: sort and add up."""
         name, columns, means = self._asked(function, options)
         metric = replace(metric, options=(*metric.options, *more.items()))
-        ask = ask_for(name, [metric])
-        if metric.name not in NUMBERS:
-            ask = replace(ask, kinds=tuple(replace(kind, areas=()) for kind in ask.kinds))
+        ask = ask_for(name, [metric], alone=metric.name not in NUMBERS)
         fields = question(name, columns)
         found = self.answers(name, data, fields, ask, **means)
         if not fields.group:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,26 +22,17 @@ from abstain._progress import bars
 from abstain._size import bytes_of, free_of
 from abstain.core.stretch import Totals, totals_of_samples
 from abstain.core.tally import Tally, bytes_between
-from abstain.engines import finish, ranges
+from abstain.engines import finish, ranges, read
 from abstain.engines.engine import Engine
 from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
 from abstain.engines.histogram import nothing
 from abstain.engines.paired import Pairing, Standing, joint_sums, standings, turned
 from abstain.engines.ranges import Columns, Groups, RangeSums, Survey
-from abstain.engines.read import (
-    BATCH,
-    Contents,
-    Fields,
-    Loader,
-    batches_in_step,
-    contents,
-    file_parts,
-    find_files,
-    read_ahead,
-)
+from abstain.engines.read import Fields, Loader
 from abstain.engines.spill import Range, Shelf, Spill, cuts_that_fit
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, register_engine
+from abstain.formats.arrow import Contents
 
 __all__ = [
     *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "risk"),
@@ -77,7 +69,7 @@ class Run:
 
     def batches(self, stage: str, file: Any) -> Iterator[Groups]:
         """The samples of a file by group, counted as they are done."""
-        for groups in read_ahead(self.read(file)):
+        for groups in read.read_ahead(self.read(file)):
             yield groups
             self.tick(stage, sum(columns.rows for columns in groups.values()))
 
@@ -135,7 +127,8 @@ class Run:
         kept = [[np.asarray(x, dtype=np.float64) for x in own] for own in state.get("shelves", ())]
         shelves = {}
         for at, (group, cut) in enumerate(cuts.items()):
-            shelves[group] = Shelf(spill, *((kept[at][0], None) if kept else cut), keep=self.ask.paired)
+            where, counted = (kept[at][0], None) if kept else cut
+            shelves[group] = Shelf(spill, where, counted, self.ask.paired)
             if kept:
                 shelves[group].sums = RangeSums(*kept[at][1:])
         for number, file in enumerate(self.files):
@@ -225,11 +218,13 @@ def _run(
     progress: bool | None = None,
 ) -> dict[Any, Answer]:
     """In memory when everything fits, through the disk otherwise."""
-    files, load = find_files(name, path), Loader(name, fields)
-    told = [contents(name, file) for file in files]
+    files, load = read.find_files(name, path), Loader(name, fields)
+    told = [read.described(file) for file in files]
     rows, budget = _rows(told), bytes_of(name, memory)
-    with bars(False if progress is None and (rows or _LONG) < _LONG else progress) as shown:
-        run = Run(name, files, load.batches, rows, ask, budget, lambda *done: shown.advance(*done, rows))
+    quiet = progress is False or (progress is None and (rows or _LONG) < _LONG)
+    with nullcontext() if quiet else bars(progress) as shown:
+        tick = partial(shown.advance, total=rows) if shown else lambda stage, count: None
+        run = Run(name, files, load.batches, rows, ask, budget, tick)
         types = _types(told, fields)
         small = rows is not None and not fields.group and resume is None and _fits(rows, budget, ask, types)
         many = rows is not None and rows >= _SAMPLE_FROM and not fields.group and types[0]
@@ -264,41 +259,41 @@ def _compared(
 ) -> Comparison:
     """The comparison of files, or of the same samples in `other` files."""
     name, load = asked.name, Loader(asked.name, asked.first, other=asked.second)
-    files: list[Any] = find_files(name, path)
-    rows = _rows([contents(name, file) for file in files])
+    files: list[Any] = read.find_files(name, path)
+    rows = _rows([read.described(file) for file in files])
     if other is not None:
-        files = [(files, find_files(name, other))]
+        files = [(files, read.find_files(name, other))]
 
-    def read(file: Any) -> Iterator[Groups]:
-        return load.batches(file, _PAIRED) if other is None else batches_in_step(load, *file, _PAIRED)
+    def batches(file: Any) -> Iterator[Groups]:
+        return load.batches(file, _PAIRED) if other is None else read.batches_in_step(load, file, _PAIRED)
 
     with bars(progress) as shown, Spill(spill) as store:
         budget = bytes_of(name, memory)
-        run = Run(name, files, read, rows, asked.ask, budget, lambda *done: shown.advance(*done, rows))
+        run = Run(name, files, batches, rows, asked.ask, budget, partial(shown.advance, total=rows))
         return run.compared(asked, store)
 
 
-def _rows(told: Sequence[Contents | None]) -> int | None:
+def _rows(told: Sequence[Contents]) -> int | None:
     """Of all files, if they say."""
-    return None if None in told else sum(sum(one.groups) for one in told if one)
+    known = [sum(one.groups) for one in told if one.groups is not None]
+    return sum(known) if len(known) == len(told) else None
 
 
-def _types(told: Sequence[Contents | None], fields: Fields) -> tuple[bool, bool]:
+def _types(told: Sequence[Contents], fields: Fields) -> tuple[bool, bool]:
     """(are losses surely 0/1, may confidences be wider than float32), of all files, before any is read."""
-    if fields.logits or fields.weight or None in told:
+    if fields.logits or fields.weight:
         return False, True
-    kinds = [one.kinds for one in told if one]
-    wide = any(kind.get(fields.confidence) not in ("float", "halffloat") for kind in kinds)
-    return all(kind.get(fields.loss) == "bool" for kind in kinds), wide
+    wide = any(one.kinds.get(fields.confidence) not in ("float", "halffloat") for one in told)
+    return all(one.kinds.get(fields.loss) == "bool" for one in told), wide
 
 
 def _sampled(load: Loader, files: list[str], rows: int, wide: bool) -> Survey:
     """A survey of some parts of the files: the schema has told the rest, and a range found too full is refined."""
-    parts = file_parts(load.name, files, BATCH)
+    parts = read.file_parts(files, read.BATCH)
     parts = parts[:: max(1, len(parts) // _SAMPLED)]
     survey, rng = Survey(), np.random.default_rng(0)
-    for groups in read_ahead(groups for part in parts for groups in load.batches(part)):
-        survey.add(groups, max(1, len(parts) * BATCH // ranges.SURVEYED), rng)
+    for groups in read.read_ahead(groups for part in parts for groups in load.batches(part)):
+        survey.add(groups, max(1, len(parts) * read.BATCH // ranges.SURVEYED), rng)
     survey.rows[None], survey.wide = rows, wide
     return survey
 

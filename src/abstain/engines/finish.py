@@ -78,14 +78,16 @@ class Ask:
         return next((k for k, kind in enumerate(self.kinds) if (kind.estimator, kind.ties) == asked), 0)
 
 
-def ask_for(name: str, metrics: Sequence[Metric], level: float = 0.95) -> Ask:
-    """Everything that metrics with their options need."""
+def ask_for(name: str, metrics: Sequence[Metric], level: float = 0.95, alone: bool = False) -> Ask:
+    """Everything that metrics with their options need; of an area `alone` the number and nothing else."""
     for options in (dict(metric.options) for metric in metrics):
-        check_choice(name, "estimator", options.get("estimator", "harmonic"), estimators.ESTIMATORS)
-        check_choice(name, "ties", options.get("ties", "threshold"), estimators.TIES)
+        estimator, ties = options.get("estimator", "harmonic"), options.get("ties", "threshold")
+        check_choice(name, "estimator", estimator, estimators.ESTIMATORS)
+        check_choice(name, "ties", ties, estimators.TIES)
         check_fraction(name, "coverage", options.get("coverage", 1.0))
         check_nonnegative(name, "risk", options.get("risk", 0.0))
-    return Ask(tuple(asked_of(metrics)), level, oracle=any(metric.name in BY_LOSS for metric in metrics))
+    kinds = (Asked((), estimator, ties),) if alone else tuple(asked_of(metrics))
+    return Ask(kinds, level, oracle=any(metric.name in BY_LOSS for metric in metrics))
 
 
 class PairQuestion(NamedTuple):
@@ -294,11 +296,14 @@ class Answer:
 
     def value(self, metric: Metric) -> float:
         """The number alone."""
-        k, risk = self.ask.kind(metric), self.total.risk
+        k = self.ask.kind(metric)
         area, best = (self._area(k, side) for side in (self.parts, self.best))
         assert area is not None
-        if metric.name in ("aurc", "risk"):
-            return area if metric.name == "aurc" else risk
+        if metric.name == "aurc":
+            return area
+        risk = self.total.risk
+        if metric.name == "risk":
+            return risk
         if self.total.n < 2 and metric.name in NUMBERS:  # one sample has no interval
             return risk if metric.name == "risk_at_coverage" else float(risk <= _number(metric))
         if metric.name not in BY_LOSS:

@@ -64,7 +64,8 @@ class Columns(NamedTuple):
     def behind(self) -> Columns:
         """The samples of the model that travels along."""
         assert self.extra is not None
-        return Columns(*self.extra, self.weight)
+        loss, confidence = self.extra
+        return Columns(loss, confidence, self.weight)
 
 
 Groups = dict[Any, Columns]  # None: all samples

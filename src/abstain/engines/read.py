@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, product, takewhile
 from pathlib import Path, PurePath
@@ -19,8 +19,9 @@ import numpy as np
 from abstain import losses, scores
 from abstain.core.sorting import threads
 from abstain.engines.ranges import Columns, Groups, merged
-from abstain.errors import DataError, InputError, needed
+from abstain.errors import DataError, InputError
 from abstain.evaluation.table import listed
+from abstain.formats.arrow import Contents, batches, contents
 from abstain.metrics.groups import group_codes
 
 Made = TypeVar("Made")
@@ -35,26 +36,24 @@ def read_ahead(batches: Iterable[Made]) -> Iterator[Made]:
     if threads() == 1:
         yield from batches
         return
-    made: Queue[tuple[Any, BaseException | None]] = Queue(1)
+    made: Queue[Any] = Queue(1)
     over = Event()
 
     def read() -> None:
-        error: BaseException | None = None
         try:
-            for batch in batches:
-                made.put((batch, None))
+            for batch in chain(batches, [_END]):
+                made.put(batch)
                 if over.is_set():
                     return
         except BaseException as problem:  # whatever it is, it belongs to whoever reads
-            error = problem
-        made.put((_END, error))
+            made.put(problem)
 
     Thread(target=read, daemon=True).start()
     try:
-        while (got := made.get())[0] is not _END:
-            yield got[0]
-        if got[1] is not None:
-            raise got[1]
+        while (got := made.get()) is not _END:
+            if isinstance(got, BaseException):
+                raise got
+            yield got
     finally:
         over.set()
         with suppress(Empty):  # a reader that waits for room may go
@@ -120,32 +119,10 @@ def told_by_path(file: str) -> dict[str, str | None]:
     return {k: None if v == "__HIVE_DEFAULT_PARTITION__" else unquote(v) for k, v in told.items()}
 
 
-class Contents(NamedTuple):
-    """What a file tells before it is read: rows of each group of rows, and columns with Arrow's names of types."""
-
-    groups: list[int]
-    kinds: dict[str, str]
-
-
-def contents(name: str, file: str) -> Contents | None:
-    """Of Parquet; others tell nothing."""
-    if kind_of(file) != "parquet":
-        return None
-    pq = needed("pyarrow.parquet", "reading prediction files", "files")
-    with readable(name, file), pq.ParquetFile(file) as opened:
-        meta = opened.metadata
-        groups = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
-        return Contents(groups, {field.name: str(field.type) for field in opened.schema_arrow})
-
-
-@contextmanager
-def readable(name: str, file: str) -> Iterator[None]:
-    """A file that cannot be read is named."""
-    pa = needed("pyarrow", "reading prediction files", "files")
-    try:
-        yield
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{name}: cannot read {file}: {error}") from error
+def described(file: str) -> Contents:
+    """What a file tells before it is read; CSV tells nothing."""
+    kind = kind_of(file)
+    return Contents(None, {}) if kind == "csv" else contents(Path(file), kind)
 
 
 def kind_of(file: str) -> str:
@@ -164,17 +141,17 @@ class FilePart(NamedTuple):
     groups: tuple[int, ...] | None = None
 
 
-def file_parts(name: str, files: Sequence[str], rows: int) -> list[FilePart]:
+def file_parts(files: Sequence[str], rows: int) -> list[FilePart]:
     """Parts of about `rows` samples each, found without reading the data."""
     found = []
     for file in files:
-        told = contents(name, file)
-        if told is None:
+        sizes = described(file).groups
+        if sizes is None:
             found.append(FilePart(file))
             continue
         start = at = held = 0
         groups: list[int] = []
-        for i, size in enumerate(told.groups):
+        for i, size in enumerate(sizes):
             if groups and held + size > rows:
                 found.append(FilePart(file, start, tuple(groups)))
                 start, groups, held = at, [], 0
@@ -322,60 +299,29 @@ class Spot(NamedTuple):
 
 def tables_in(name: str, part: str | FilePart, fields: Fields, size: int) -> Iterator[tuple[Spot, Any]]:
     """Tables of at most `size` rows, and where each begins."""
-    pa = needed("pyarrow", "reading prediction files", "files")
     file, start, groups = part if isinstance(part, FilePart) else FilePart(part)
     told = told_by_path(file)
-    with readable(name, file):
-        for table in _open(pa, Spot(name, file), fields.names, told, size, groups):
-            for field in fields.names:
-                if field not in table.schema.names:
-                    same = pa.repeat(pa.scalar(told[field], pa.string()), table.num_rows)
-                    table = table.append_column(field, same)
-            for at in range(0, table.num_rows, size):
-                yield Spot(name, file, start), table.slice(at, size)
-                start += min(size, table.num_rows - at)
-
-
-def _open(
-    pa: Any, spot: Spot, wanted: list[str], told: Mapping[str, Any], size: int, groups: tuple[int, ...] | None
-) -> Iterator[Any]:
-    """Batches of the columns that the file holds; others must be told by its path."""
 
     def present(schema: Any) -> list[str]:
-        for field in wanted:
+        """Columns that the file holds; others must be told by its path."""
+        for field in fields.names:
             if field not in schema.names and field not in told:
                 raise DataError(
-                    f"{spot.name}: {spot.file} has no column {field!r}; it has {', '.join([*schema.names, *told])}. "
+                    f"{name}: {file} has no column {field!r}; it has {', '.join([*schema.names, *told])}. "
                     f"Name the columns, e.g. confidence='score'."
                 )
-        return [field for field in wanted if field in schema.names]
+        return [field for field in fields.names if field in schema.names]
 
-    kind = kind_of(spot.file)
-    if kind == "parquet":
-        import pyarrow.parquet as pq
+    for table in batches(Path(file), kind_of(file), present, size, groups):
+        for field in fields.names:
+            if field not in table.schema.names:
+                import pyarrow as pa
 
-        with pq.ParquetFile(spot.file, pre_buffer=False) as opened:
-            yield from opened.iter_batches(size, row_groups=groups, columns=present(opened.schema_arrow))
-        return
-    if kind == "arrow":
-        opening: Any = pa.memory_map(spot.file)
-    else:
-        from pyarrow import csv
-
-        opening = csv.open_csv(spot.file, read_options=csv.ReadOptions(block_size=16 << 20))
-    with opening as source:
-        reader = ipc_reader(pa, source) if kind == "arrow" else source
-        names = present(reader.schema)
-        if hasattr(reader, "num_record_batches"):
-            reader = map(reader.get_batch, range(reader.num_record_batches))
-        yield from (batch.select(names) for batch in reader)
-
-
-def ipc_reader(pa: Any, source: Any) -> Any:
-    """Of an Arrow file or stream."""
-    is_file = source.read(6) == b"ARROW1"
-    source.seek(0)
-    return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+                same = pa.repeat(pa.scalar(told[field], pa.string()), table.num_rows)
+                table = table.append_column(field, same)
+        for at in range(0, table.num_rows, size):
+            yield Spot(name, file, start), table.slice(at, size)
+            start += min(size, table.num_rows - at)
 
 
 class Loader(NamedTuple):
@@ -530,9 +476,7 @@ _WEIGHT = "__abstain_weight"
 Piece = tuple[Spot, Any]  # a table, and where it begins
 
 
-def batches_in_step(
-    load: Loader, files: Sequence[str], others: Sequence[str], size: int = BATCH
-) -> Iterator[Groups]:
+def batches_in_step(load: Loader, files: tuple[Sequence[str], Sequence[str]], size: int) -> Iterator[Groups]:
     """The same where the other model's columns lie in other files, sample by sample; weights are the first's."""
     assert load.other is not None
     name, first, second = load.name, replace(load.fields, also=()), load.other
@@ -541,7 +485,7 @@ def batches_in_step(
     def pieces(side: Sequence[str], fields: Fields) -> Iterator[Piece]:
         return chain.from_iterable(tables_in(name, file, fields, size) for file in side)
 
-    sides = pieces(files, first), pieces(others, unweighted)
+    sides = pieces(files[0], first), pieces(files[1], unweighted)
     own = replace(second, weight=_WEIGHT if first.weight else None)
     for (spot, table), (other, more) in _in_step(name, *sides):
         if first.weight:

@@ -17,16 +17,8 @@ from abstain.core import bins
 from abstain.core.points import least_mass
 from abstain.core.rows import rows_of_blocks
 from abstain.core.stretch import MetricLine, Table, area_stretch, combined, stacked
-from abstain.engines.histogram import (
-    Histogram,
-    as_bins,
-    histogram_of,
-    histogram_of_tensor,
-    joined,
-    nothing,
-    overlaps,
-    shares,
-)
+from abstain.engines import histogram
+from abstain.engines.histogram import Histogram, joined, nothing
 from abstain.engines.ranges import Columns
 from abstain.errors import DataError, InputError
 from abstain.metrics._sample import prepare
@@ -99,7 +91,7 @@ def risk_at(table: Histogram, position: float, most: float | None) -> Certified:
     if most is None:
         return Certified(estimate, None, None)
     # whatever overlaps a stretch is taken with it as one bin: its members may stand anywhere in it
-    above, loss_above, over_mass, over_loss = overlaps(table)
+    above, loss_above, over_mass, over_loss = histogram.overlaps(table)
     mass = table.mass + over_mass
     maybe = (above < position) & (position <= above + mass)
     known = (table.low == table.high) & (over_mass == 0)
@@ -114,7 +106,7 @@ def curve(table: Histogram, most: float | None) -> CertifiedCurve:
     threshold = np.unique(table.low)[::-1]
     first = np.searchsorted(table.low, threshold, "left")  # from here on they are accepted whole
     gone = np.searchsorted(np.sort(table.high), threshold, "left")  # rejected whole
-    (N, open_mass), (S, open_loss) = shares(table, first, gone)
+    (N, open_mass), (S, open_loss) = histogram.shares(table, first, gone)
     open_mass, open_loss = (np.where(first > gone, x, 0.0) for x in (open_mass, open_loss))
     W = table.mass.sum()
     risk = (S + open_loss / 2) / (N + open_mass / 2)
@@ -179,7 +171,7 @@ class Sketch:
                 raise InputError(
                     "Sketch.update: takes numpy arrays and torch tensors (and what lives on the host), got another."
                 )
-            self._take(histogram_of_tensor(*columns, self._limit(False)))
+            self._take(histogram.histogram_of_tensor(*columns, self._limit(False)))
         elif len(sample.loss) + self._waits < _BUFFER:
             self._waiting.append(tuple(None if c is None else c.copy() for c in columns))  # type: ignore[arg-type]
             self._waits += len(sample.loss)
@@ -187,7 +179,7 @@ class Sketch:
             self._flush()
             for a in range(0, len(sample.loss), _CHUNK):
                 part = Columns(*columns).take(slice(a, a + _CHUNK))
-                self._take(histogram_of(*part.samples, self._limit(False)))
+                self._take(histogram.histogram_of(*part.samples, self._limit(False)))
 
     def merge(self, *others: Sketch) -> Sketch:
         """The sketch of all samples together (of the size of this one); neither input changes."""
@@ -225,7 +217,7 @@ class Sketch:
         weight = None
         if any(w[2] is not None for w in waiting):
             weight = np.concatenate([np.ones(len(w[0])) if w[2] is None else w[2] for w in waiting])
-        self._take(histogram_of(loss, confidence, weight, self._limit(False)))
+        self._take(histogram.histogram_of(loss, confidence, weight, self._limit(False)))
 
     # asking -------------------------------------------------------------------------------------------------
 
@@ -247,7 +239,7 @@ class Sketch:
         return max(self._most, 1.0) if self._most in (0.0, 1.0) else self._most
 
     def _bins(self, name: str) -> bins.Bins:
-        return as_bins(self._table(name), self._largest(), self._whole)
+        return histogram.as_bins(self._table(name), self._largest(), self._whole)
 
     def aurc(self) -> Certified:
         """Area under the risk-coverage curve (harmonic, threshold ties); lower is better."""
