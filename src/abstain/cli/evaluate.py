@@ -133,14 +133,14 @@ def table_columns(file: str, how: ReadOptions) -> dict[str, Any]:
 def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
     """A stream of constant size: the value lies for certain between the two ends."""
     from abstain.engines import Sketch
-    from abstain.engines.read import batches, question
+    from abstain.engines.read import Loader, question
 
     score, loss = ("max_softmax", "zero_one") if "logits" in columns else ("confidence", "loss")
-    fields = question("evaluate", columns | {"groups": None})
+    load = Loader("evaluate", question("evaluate", columns | {"groups": None}))
     sketch = Sketch()
     for part in find_files("evaluate", file):
-        for batch in batches("evaluate", part, fields):
-            values, confidence, weight = batch.columns.samples
+        for groups in load.batches(part):
+            values, confidence, weight = groups[None].samples
             sketch.update(values, confidence, sample_weight=weight)
     entries = []
     for name, label in (("aurc", "AURC"), ("augrc", "AUGRC"), ("risk", "risk")):

@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from abstain.errors import DataError, needed
-from abstain.formats.arrow import open_arrow, open_parquet, schema_names
+from abstain.formats.arrow import contents, open_arrow, open_parquet
 from abstain.formats.columns import Column, Source, Values, Words, is_number
 from abstain.formats.limits import PACKED, Limits, file_error, opened, reading, shown
 
@@ -500,7 +500,7 @@ def column_names(path: str | Path, *, format: str | None = None) -> Source:  # n
     chosen = format or _by_name(path) or _by_content(path)
     with reading(path, chosen):
         if chosen in ("parquet", "arrow"):
-            names = schema_names(path, chosen)
+            names = list(contents(path, chosen).kinds)
         else:
             with opened(path, Limits()) as stream:
                 first = stream.readline(1 << 20).decode("utf-8-sig")
