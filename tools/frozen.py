@@ -1119,7 +1119,7 @@ def compare(keep: Record) -> None:
     }.items():
         keep(f"compare/{name}", run, models, labels, **more)
     keep("compare/said", lambda: said(abstain.compare(models, labels)))
-    keep("compare/probs", run, {name: softmax(z) for name, z in models.items()}, labels, probs=True)
+    keep("compare/probs", run, labels=labels, probs={name: softmax(z) for name, z in models.items()})
     keep("compare/one-model", run, models["weak"], labels, scores=["max_softmax", "max_logit"])
     first, a, second, b = two_models()
     pairs = {"a": (first, a), "b": (second, b)}

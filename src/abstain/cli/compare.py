@@ -144,9 +144,8 @@ def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) 
     on.print(Text("models that share a letter cannot be told apart", style="dim"))
     on.print()
     rows = result.contestants
-    ranks = [str(c.rank_low) if c.rank_low == c.rank_high else f"{c.rank_low}-{c.rank_high}" for c in rows]
     columns = {
-        "rank": ranks,
+        "rank": [c.ranks for c in rows],
         "model": [shown(c.name) for c in rows],
         result.label: [estimate(c.estimate, c.standard_error) for c in rows],
         f"{result.level:.0%} interval": [span(on, c) for c in rows],

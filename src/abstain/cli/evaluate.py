@@ -148,7 +148,7 @@ def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
         ends = (found.estimate, None, found.low, found.high)
         entries.append(Entry(score, loss, name, label, True, *ends, "certified", sketch.n))
     note = "The ends are no confidence interval: the value on these data lies between them for certain."
-    return Evaluation(tuple(entries), (), sketch.n, level, 0.0, (), (note,))
+    return Evaluation(tuple(entries), sketch.n, level, notes=(note,))
 
 
 def draw_preview(file: str, how: ReadOptions) -> None:

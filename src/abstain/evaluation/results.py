@@ -14,7 +14,7 @@ from abstain.inference.results import Interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_FIELDS = ("estimate", "standard_error", "low", "high")  # of everything here that has an error bar
+Kind = Literal["curves", "intervals"]
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ class Evaluation(_tables.Stored):
     ----------
     entries : tuple of Entry
         The numbers.
-    curves : tuple of (score, loss, CurveLine)
-        Risk-coverage curves to be drawn.
     n : int
         Number of samples.
     level : float
         Of the intervals.
+    curves : tuple of (score, loss, CurveLine)
+        Risk-coverage curves to be drawn.
     abstained : float
         Share of samples never accepted.
     top_ties : tuple of TopTies
@@ -132,11 +132,11 @@ class Evaluation(_tables.Stored):
     _noun: ClassVar[str] = "an evaluation"
 
     entries: tuple[Entry, ...]
-    curves: tuple[tuple[str, str, CurveLine], ...]
     n: int
     level: float
-    abstained: float
-    top_ties: tuple[TopTies, ...]
+    curves: tuple[tuple[str, str, CurveLine], ...] = ()
+    abstained: float = 0.0
+    top_ties: tuple[TopTies, ...] = ()
     notes: tuple[str, ...] = ()
 
     # what is in it ----------------------------------------------------------------------------------------
@@ -164,12 +164,8 @@ class Evaluation(_tables.Stored):
     def select(self, **wanted: Any) -> tuple[Entry, ...]:
         """Entries with these values of score, loss, metric and group (the whole set unless a group is named)."""
         wanted = {"group": None, **wanted}
-        known: dict[str, tuple[Any, ...]] = {
-            "score": self.scores,
-            "loss": self.losses,
-            "metric": self.metrics,
-            "group": (None, *self.groups),
-        }
+        places = ("score", "loss", "metric", "group")
+        known = {name: _unique(getattr(e, name) for e in self.entries) for name in places}
         for name, value in wanted.items():
             if name not in known or value not in known[name]:
                 listed = ", ".join(map(repr, known.get(name, known)))
@@ -239,9 +235,8 @@ class Evaluation(_tables.Stored):
 
     def _head(self) -> str:
         away = f", {self.abstained:.1%} abstained" if self.abstained else ""
-        return (
-            f"Evaluation of {self.n} samples{away}; estimate [{self.level:.0%} interval], * best of its row"
-        )
+        told = f"estimate [{self.level:.0%} interval], * best of its row"
+        return f"Evaluation of {self.n} samples{away}; {told}"
 
     def _remarks(self) -> list[str]:
         """Why numbers are absent, and the notes."""
@@ -258,21 +253,15 @@ class Evaluation(_tables.Stored):
 
     def to_latex(self) -> str:
         """One LaTeX table (booktabs) per loss."""
-        return "\n".join(
-            _tables.latex(self.grid(loss), f"{loss} loss, n = {self.n}, {self.level:.0%} intervals")
-            for loss in self.losses
-        )
+        told = f"n = {self.n}, {self.level:.0%} intervals"
+        return "\n".join(_tables.latex(self.grid(loss), f"{loss} loss, {told}") for loss in self.losses)
 
     def _repr_html_(self) -> str:
         tables = {f"{loss} loss": self.grid(loss) for loss in self.losses}
         return _tables.html_page(self._head(), tables, self._remarks())
 
     def display(
-        self,
-        kind: Literal["curves", "intervals"] = "curves",
-        *,
-        metric: str = "aurc",
-        loss: str | None = None,
+        self, kind: Kind = "curves", *, metric: str = "aurc", loss: str | None = None
     ) -> RiskCoverageDisplay | IntervalDisplay:
         """The numbers behind `plot`: risk-coverage curves, or the intervals of one metric."""
         loss = loss or self.losses[0]
@@ -282,16 +271,10 @@ class Evaluation(_tables.Stored):
         if kind != "intervals":
             raise InputError(f'Evaluation.plot: `kind` must be "curves" or "intervals", got {kind!r}.')
         found = [e for e in self.select(metric=metric, loss=loss) if e.estimate is not None]
-        label = found[0].label if found else metric
-        return _bars(found, "score", f"{label} ({loss})")
+        return _bars(found, "score", f"{found[0].label if found else metric} ({loss})")
 
     def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        kind: Literal["curves", "intervals"] = "curves",
-        metric: str = "aurc",
-        loss: str | None = None,
+        self, ax: Axes | None = None, *, kind: Kind = "curves", metric: str = "aurc", loss: str | None = None
     ) -> Axes:
         """Draw the risk-coverage curves (or kind="intervals": one metric with error bars); returns the axes."""
         return self.display(kind, metric=metric, loss=loss).plot(ax)
@@ -315,9 +298,9 @@ def _unique(values: Iterable[Any]) -> tuple[Any, ...]:
 
 def _in_pieces(grid: dict[str, list[str]], across: int = 4) -> list[str]:
     """Wide tables are broken after a few scores, the metric column repeated."""
-    names = [name for name in grid if name != "metric"]
+    first, *names = grid
     pieces = [names[i : i + across] for i in range(0, len(names), across)]
-    return [_tables.text({"metric": grid["metric"], **{k: grid[k] for k in piece}}) for piece in pieces]
+    return [_tables.text({k: grid[k] for k in (first, *piece)}) for piece in pieces]
 
 
 # what `compare` answers with ------------------------------------------------------------------------------
@@ -360,6 +343,11 @@ class Contestant:
     rank_high: int
     group: str
 
+    @property
+    def ranks(self) -> str:
+        """Its rank as a table shows it: "2", or "1-3" where the tests leave it open."""
+        return str(self.rank_low) if self.rank_low == self.rank_high else f"{self.rank_low}-{self.rank_high}"
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -401,14 +389,14 @@ class Pair:
     note: str = ""
 
     def __repr__(self) -> str:
+        both, p = f"{self.a} and {self.b}", f"(corrected p = {self.p_adjusted:.2g})"
         if self.note:
-            return f"{self.a} and {self.b}: no verdict, it {self.note}"
+            return f"{both}: no verdict, it {self.note}"
         if self.different:
-            return (
-                f"{self.a} and {self.b} differ by {self.difference:.3g} (corrected p = {self.p_adjusted:.2g})"
-            )
-        need = f"; about {_about(self.samples_needed)} samples would be needed" if self.samples_needed else ""
-        return f"{self.a} and {self.b} cannot be told apart at this n (corrected p = {self.p_adjusted:.2g}){need}"
+            return f"{both} differ by {self.difference:.3g} {p}"
+        about = int(float(f"{self.samples_needed or 0:.2g}"))  # two digits are more than such a guess holds
+        need = f"; about {about:,} samples would be needed" if about else ""
+        return f"{both} cannot be told apart at this n {p}{need}"
 
     def swapped(self) -> Pair:
         """`b` minus `a`."""
@@ -485,32 +473,26 @@ class Comparison(_tables.Stored):
 
     def frame(self, library: str | None = None) -> Any:
         """One row per contestant, best first."""
-        return _tables.frame(
-            _tables.columns_of(self.contestants, list(Contestant.__dataclass_fields__)), library
-        )
+        return _frame(self.contestants, Contestant, library)
 
     def pairs_frame(self, library: str | None = None) -> Any:
         """One row per pair."""
-        return _tables.frame(_tables.columns_of(self.pairs, list(Pair.__dataclass_fields__)), library)
+        return _frame(self.pairs, Pair, library)
 
     def grid(self) -> dict[str, list[str]]:
         """The ranking as text."""
-        return {
-            "rank": [_span(c) for c in self.contestants],
-            "name": [c.name for c in self.contestants],
-            self.label: [f"{c.estimate:.4g}" for c in self.contestants],
-            f"{self.level:.0%} interval": [
-                "-" if c.low is None else f"[{c.low:.4g}, {c.high:.4g}]" for c in self.contestants
-            ],
-            "group": [c.group for c in self.contestants],
-        }
+        names = ("rank", "name", self.label, f"{self.level:.0%} interval", "group")
+        limits = ["-" if c.low is None else f"[{c.low:.4g}, {c.high:.4g}]" for c in self.contestants]
+        rows = [
+            (c.ranks, c.name, f"{c.estimate:.4g}", of, c.group) for c, of in zip(self.contestants, limits)
+        ]
+        return dict(zip(names, map(list, zip(*rows))))
 
     def _head(self) -> str:
         kind = f"the same {self.n} samples" if self.paired else "different test sets"
         way = "lower is better" if self.lower_is_better else "higher is better"
-        return (
-            f"Comparison by {self.label} ({self.loss}, {way}) on {kind}, Holm-corrected at {self.level:.0%}"
-        )
+        corrected = f"Holm-corrected at {self.level:.0%}"
+        return f"Comparison by {self.label} ({self.loss}, {way}) on {kind}, {corrected}"
 
     def sentences(self) -> list[str]:
         """What can be said of neighbours in the ranking that share a group."""
@@ -544,13 +526,8 @@ class Comparison(_tables.Stored):
         return self.display().plot(ax)
 
 
-def _about(count: int) -> str:
-    """Two digits are more than such a guess holds."""
-    return f"{int(float(f'{count:.2g}')):,}"
-
-
-def _span(c: Contestant) -> str:
-    return str(c.rank_low) if c.rank_low == c.rank_high else f"{c.rank_low}-{c.rank_high}"
+def _frame(records: Sequence[Any], kind: Any, library: str | None) -> Any:
+    return _tables.frame(_tables.columns_of(records, list(kind.__dataclass_fields__)), library)
 
 
 # what `expected_aurc` answers with ------------------------------------------------------------------------
@@ -610,9 +587,8 @@ class ExpectedAURC(_tables.Stored):
         return {name: found for name, found in named.items() if found is not None}
 
     def __repr__(self) -> str:
-        told = {name: f"{q.estimate:.4g} [{q.low:.4g}, {q.high:.4g}]" for name, q in self._rows().items()} | (
-            {} if self.averaged else {"averaged": "not given"}
-        )
+        told = {name: f"{q.estimate:.4g} [{q.low:.4g}, {q.high:.4g}]" for name, q in self._rows().items()}
+        told.setdefault("averaged", "not given")
         errors = f"{self.error_members:.2g} over members, {self.error_data:.2g} over data"
         lines = [f"  members   {told.pop('mean')}, standard error {errors}"]
         lines += [f"  {name:<9} {text}" for name, text in told.items()]
@@ -624,7 +600,8 @@ class ExpectedAURC(_tables.Stored):
         rows = self._rows()
         members = len(self.members)
         columns: dict[str, list[Any]] = {"name": [*(f"member {k}" for k in range(members)), *rows]}
-        for name, column in _tables.columns_of(list(rows.values()), _FIELDS).items():
+        bars = ("estimate", "standard_error", "low", "high")
+        for name, column in _tables.columns_of(list(rows.values()), bars).items():
             columns[name] = [*(self.members if name == "estimate" else [None] * members), *column]
         return _tables.frame(columns, library)
 

@@ -7,16 +7,5 @@ from abstain.thresholds.select import select_threshold
 from abstain.thresholds.testing import clopper_pearson
 from abstain.thresholds.threshold import Check, GroupThresholds, Threshold
 
-__all__ = [
-    "Candidates",
-    "Check",
-    "ClinicalTable",
-    "CostCurve",
-    "GroupThresholds",
-    "Threshold",
-    "class_costs",
-    "clinical_table",
-    "clopper_pearson",
-    "cost_curve",
-    "select_threshold",
-]
+__all__ = ["Candidates", "Check", "ClinicalTable", "CostCurve", "GroupThresholds", "Threshold", "class_costs"]
+__all__ += ["clinical_table", "clopper_pearson", "cost_curve", "select_threshold"]

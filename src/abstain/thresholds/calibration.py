@@ -90,8 +90,6 @@ def calibrate(
 
 # The table a threshold was chosen from ------------------------------------------------------------
 
-COLUMNS = ("value", "accepted", "coverage", "risk", "p_value", "level", "passed")
-
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
@@ -136,7 +134,7 @@ class Candidates:
 
     def columns(self) -> dict[str, list[Any]]:
         """Plain lists by name."""
-        return {name: getattr(self, name).tolist() for name in COLUMNS}
+        return {name: values.tolist() for name, values in vars(self).items()}
 
     def frame(self, library: str | None = None) -> Any:
         """A pandas or polars frame (whichever is there), or a dict of lists."""
@@ -157,27 +155,20 @@ class Selection(NamedTuple):
 
 
 def _largest(
-    cal: Calibration,
-    count: np.ndarray,
-    value: np.ndarray,
-    passed: np.ndarray,
-    p_value: np.ndarray | None = None,
-    level: np.ndarray | None = None,
+    cal: Calibration, count: np.ndarray, value: np.ndarray, passed: np.ndarray, *tested: np.ndarray
 ) -> Selection:
-    """The largest that passed. Counts rise; rows of one count are one threshold: it passed if any of its tests did."""
-    unknown = np.full(len(count), np.nan)
+    """The largest that passed; `tested`: p-values and levels, where there are any.
+
+    Counts rise; rows of one count are one threshold: it passed if any of its tests did.
+    """
+    p_value, level = tested or np.full((2, len(count)), np.nan)
     starts = np.flatnonzero(count != np.append(-1, count[:-1]))
     some = count[starts] > 0
     rows = starts[some]
-    table = Candidates(
-        value=value[rows],
-        accepted=count[rows].astype(np.int64),
-        coverage=cal.coverage(count[rows]),
-        risk=cal.risk(count[rows]),
-        p_value=(unknown if p_value is None else p_value)[rows],
-        level=np.maximum.reduceat(unknown if level is None else level, starts)[some],
-        passed=np.logical_or.reduceat(passed, starts)[some],
-    )
+    accepted = count[rows].astype(np.int64)
+    chance = (p_value[rows], np.maximum.reduceat(level, starts)[some])
+    passes = np.logical_or.reduceat(passed, starts)[some]
+    table = Candidates(value[rows], accepted, cal.coverage(accepted), cal.risk(accepted), *chance, passes)
     if not table.passed.any():
         return Selection(None, None, table)
     best = np.flatnonzero(table.passed)[-1]
@@ -283,15 +274,14 @@ class Advice:
     samples: int | None
 
     def __str__(self) -> str:
-        if self.risk is None:
-            first = "No risk below the bound of the loss can be certified with these data."
-        else:
-            first = (
-                f"The smallest risk these data certify is {self.risk:.4g}, at coverage {self.coverage:.4g}."
-            )
-        if self.samples is None:
-            return f"{first} By the risks seen, no number of samples would reach the target: the model has to improve."
-        return f"{first} By the risks seen, about {self.samples:,} samples would do."
+        first = "No risk below the bound of the loss can be certified with these data."
+        if self.risk is not None:
+            where = f"{self.risk:.4g}, at coverage {self.coverage:.4g}"
+            first = f"The smallest risk these data certify is {where}."
+        more = "no number of samples would reach the target: the model has to improve"
+        if self.samples is not None:
+            more = f"about {self.samples:,} samples would do"
+        return f"{first} By the risks seen, {more}."
 
 
 def advise(cal: Calibration, risk: float, delta: float, method: str) -> Advice:
@@ -349,7 +339,5 @@ def _samples(cal: Calibration, risk: float, delta: float) -> int | None:
         if high > _MOST:
             return None
     found = bisect(passes, low, high, relative=0.01)
-    unit = 10 ** max(
-        0, math.floor(math.log10(found)) - 1
-    )  # two significant digits: more would pretend to know
+    unit = 10 ** max(0, math.floor(math.log10(found)) - 1)  # two digits: more would pretend to know
     return max(cal.n + 1, math.ceil(found / unit) * unit)

@@ -145,9 +145,8 @@ def clinical_table(
         raise InputError(f"{_NAME}: `confidence` must be finite.")
     classes = np.unique(y)
     if not np.isin(positive, np.concatenate([classes, np.unique(p)])):
-        raise InputError(
-            f"{_NAME}: `positive` must be one of the classes {classes.tolist()}, got {positive!r}."
-        )
+        known = f"the classes {classes.tolist()}"
+        raise InputError(f"{_NAME}: `positive` must be one of {known}, got {positive!r}.")
     level = check_fraction(_NAME, "level", level, open_high=True)
     at = _thresholds(g, thresholds)
     order = np.argsort(g.astype(np.float64), kind="stable")[::-1]

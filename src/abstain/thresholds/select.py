@@ -35,31 +35,28 @@ def guarantee(cal: Calibration, goal: Goal) -> str | None:
     """The promise of a threshold that was found, or None."""
     form, target, delta, method = goal
     noun = "error rate" if cal.ranked.zero_one and (cal.low, cal.high) == (0.0, 1.0) else "mean loss"
-    if form == "cost" or method == "empirical":
+    weight = cal.ranked.weight
+    if form == "cost" or method == "empirical" or (form == "coverage" and weight is not None):
         return None
+    chance = f"With probability at least {1 - delta:.4g} over the {cal.n} calibration samples,"
     if form == "coverage":
-        if cal.ranked.weight is not None:
-            return None
-        return (
-            f"With probability at least {1 - delta:.4g} over the {cal.n} calibration samples, at least a share "
-            f"{target:.4g} of later samples is accepted, {_DRAWS}. Nothing is promised about the risk."
-        )
+        what = f"at least a share {target:.4g} of later samples is accepted"
+        return f"{chance} {what}, {_DRAWS}. Nothing is promised about the risk."
     if method == "crc":
         return (
             f"On average over calibration sets of {cal.n} samples, the loss of the accepted per sample of all "
             f"(accepted or not) is at most {target:.4g}, {_DRAWS}. This is not the {noun} of the accepted, "
             f"which may be larger, and no probability of failure is stated."
         )
-    start = (
-        f"With probability at least {1 - delta:.4g} over the {cal.n} calibration samples, the {noun} of the "
-    )
-    end = f"accepted is at most {target:.4g}, {_DRAWS}"
-    if cal.ranked.weight is not None:
-        what = _WEIGHTED.format(top=float(cal.ranked.weight.max()))
-        return f"{start}accepted among later data is at most {target:.4g}, {what}."
+    if weight is not None:
+        what = _WEIGHTED.format(top=float(weight.max()))
+        return f"{chance} the {noun} of the accepted among later data is at most {target:.4g}, {what}."
+    promise = f"{chance} the {noun} of the accepted is at most {target:.4g}, {_DRAWS}"
     if method == "sgr":
-        return f"{start}{end}, and the risk never falling as coverage grows (the search skips what it does not test)."
-    return f"{start}{end}. Nothing is assumed about the shape of the risk; ties are accepted or rejected together."
+        return f"{promise}, and the risk never falling as coverage grows (the search skips what it does not test)."
+    return (
+        f"{promise}. Nothing is assumed about the shape of the risk; ties are accepted or rejected together."
+    )
 
 
 _NOTES = {  # by what decided, for a threshold that was found and for none
@@ -74,16 +71,14 @@ _NOTES = {  # by what decided, for a threshold that was found and for none
     ),
     "crc": (None, "Even the smallest block of samples has too much loss for the target."),
 }
+_ESTIMATED = "With importance weights the coverage is an estimate; nothing is promised."
 _CERTIFIED = (None, "No threshold can be certified at this risk and delta with these data.")
 
 
 def note(cal: Calibration, goal: Goal, found: bool) -> str | None:
     """What to know besides, or None."""
     if goal.form == "coverage":
-        weighted = cal.ranked.weight is not None
-        return (
-            "With importance weights the coverage is an estimate; nothing is promised." if weighted else None
-        )
+        return None if cal.ranked.weight is None else _ESTIMATED
     told = _NOTES.get("cost" if goal.form == "cost" else goal.method, _CERTIFIED)
     return told[0] if found else told[1]
 
@@ -241,6 +236,7 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
     share = float(cal.coverage(count)[0])
     found = choice.accepted is not None
     tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
+    advice = advise(cal, cal.scaled(goal.target), goal.delta, goal.method) if tested and not found else None
     weight = cal.ranked.weight
     size = float(cal.n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
     return Threshold(
@@ -256,9 +252,7 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
         bounded=(cal.low, cal.high),
         table=choice.table,
         reference=_reference(cal),
-        advice=advise(cal, cal.scaled(goal.target), goal.delta, goal.method)
-        if tested and not found
-        else None,
+        advice=advice,
     )
 
 

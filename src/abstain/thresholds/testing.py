@@ -67,7 +67,7 @@ def betting(ranked: Ordering, count: np.ndarray, risk: float, top_weight: float 
     picked = _picked(count, risk, stakes, top_weight)
     last = np.zeros(
         len(stakes), dtype=np.int64
-    )  # the count up to which a stake is looked at: not long for large ones
+    )  # to which count a stake is looked at: not far for large ones
     np.maximum.at(last, picked, np.asarray(count)[:, None])
     return wealth_p(log_wealth(ranked, count, risk, stakes, last), count, risk, stakes, top_weight)
 
@@ -243,10 +243,7 @@ def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None =
     if alone:
         return Walk(np.asarray(level, dtype=np.float64), np.asarray(passed, dtype=bool))
     wide = p_values.shape[:-1]
-    return Walk(
-        np.stack([np.broadcast_to(x, wide) for x in level], axis=-1),
-        np.stack([np.broadcast_to(x, wide) for x in passed], axis=-1),
-    )
+    return Walk(*(np.stack([np.broadcast_to(x, wide) for x in rows], axis=-1) for rows in (level, passed)))
 
 
 def coverage_p_value(accepted: np.ndarray, n: int, coverage: float) -> np.ndarray:

@@ -5,7 +5,6 @@ Needs numpy only, so that a server can load and use it.
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from dataclasses import dataclass, fields, is_dataclass
@@ -15,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abstain._arrays import Array, to_host
+from abstain._tables import html_table
 from abstain.display import axes
 from abstain.errors import DataError, InfeasibleError, InputError, ShapeError
 from abstain.metrics._sample import prepare
 from abstain.metrics.groups import group_codes
-from abstain.thresholds.calibration import COLUMNS, Advice, Candidates
+from abstain.thresholds.calibration import Advice, Candidates
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
 if TYPE_CHECKING:
@@ -81,23 +81,23 @@ class Check:
     True
     """
 
-    n: int
-    accepted: int
-    coverage: float
-    coverage_interval: tuple[float, float]
-    risk: float | None
-    limit: float
-    risk_p: float
-    risk_alarm: bool
-    alarm_after: int | None
-    drift_p: float
-    drift_alarm: bool
-    looks: int
-    delta: float
-    loss_sum: float
-    log_wealth: tuple[float, ...]
-    log_peak: float
-    value: float
+    n: int = 0  # as it stands, a series that has not begun
+    accepted: int = 0
+    coverage: float = 0.0
+    coverage_interval: tuple[float, float] = (0.0, 1.0)
+    risk: float | None = None
+    limit: float = 0.0
+    risk_p: float = 1.0
+    risk_alarm: bool = False
+    alarm_after: int | None = None
+    drift_p: float = 1.0
+    drift_alarm: bool = False
+    looks: int = 0
+    delta: float = 0.0
+    loss_sum: float = 0.0
+    log_wealth: tuple[float, ...] = (0.0,) * len(_ALTERNATIVES)
+    log_peak: float = 0.0
+    value: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -115,27 +115,6 @@ class Check:
             f"  coverage {self.coverage:.4f} [{low:.4f}, {high:.4f}]; confidences as in calibration: "
             f"p = {self.drift_p:.3g}{', ALARM' if self.drift_alarm else ''}"
         )
-
-
-_UNSEEN = Check(
-    0,
-    0,
-    0.0,
-    (0.0, 1.0),
-    None,
-    0.0,
-    1.0,
-    False,
-    None,
-    1.0,
-    False,
-    0,
-    0.0,
-    0.0,
-    (0.0,) * len(_ALTERNATIVES),
-    0.0,
-    0.0,
-)  # where a series begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,13 +216,12 @@ class Threshold:
         low, width = self.bounded[0], self.bounded[1] - self.bounded[0]
         l, g = (sample.loss.astype(np.float64) - low) / width, sample.confidence.astype(np.float64)
         if l.min() < 0 or l.max() > 1:
-            raise InputError(
-                f"Threshold.check: `loss` must lie within bounded={self.bounded}, as in calibration."
-            )
+            told = f"`loss` must lie within bounded={self.bounded}, as in calibration"
+            raise InputError(f"Threshold.check: {told}.")
         # what is promised of the risk: the target, or the limit that was stated where there was no target
         stated = self.bounded[1] if self.risk_upper is None else self.risk_upper
         limit = self.target if self.form == "risk" else stated
-        before = previous or _UNSEEN
+        before = previous or Check()
         if previous and (before.value, before.limit, before.delta) != (self.value, limit, self.delta):
             raise InputError(
                 f"Threshold.check: `previous` must be a check of this threshold (value {self.value:g}, risk {limit:g}, "
@@ -310,9 +288,8 @@ class Threshold:
         drawn: Any = axes(ax)
         table = self.table
         drawn.plot(table.coverage, table.risk, color="0.6", lw=1, label="calibration risk")
-        drawn.plot(
-            table.coverage[table.passed], table.risk[table.passed], ".", color="C0", ms=4, label="passed"
-        )
+        passed = table.coverage[table.passed], table.risk[table.passed]
+        drawn.plot(*passed, ".", color="C0", ms=4, label="passed")
         if self.form == "risk":
             drawn.axhline(self.target, color="C3", ls="--", lw=1, label=f"target {self.target:g}")
         if self.value is not None:
@@ -344,12 +321,8 @@ class Threshold:
         return "\n".join([head, *(f"  {name + ':':<13}{text}" for name, text in self.facts())])
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-            for name, text in self.facts()
-        )
-        return f"<table class='abstain-threshold'><tbody>{cells}</tbody></table>"
+        names, texts = zip(*self.facts())
+        return html_table({"": names, repr(self).partition("\n")[0]: texts})
 
 
 def _bet(l: np.ndarray, risk: float, start: np.ndarray) -> np.ndarray:
@@ -416,10 +389,8 @@ class GroupThresholds:
         result = np.zeros(g.shape, dtype=bool)
         for code, label in enumerate(labels):
             if label not in self.thresholds:
-                known = ", ".join(map(str, self.thresholds))
-                raise InputError(
-                    f"accepts: `groups` must be among those calibrated ({known}), got {label!r}."
-                )
+                known = f"those calibrated ({', '.join(map(str, self.thresholds))})"
+                raise InputError(f"accepts: `groups` must be among {known}, got {label!r}.")
             mine = (codes == code).reshape(g.shape)
             result[mine] = self.thresholds[label].accepts(g[mine])
         return result
@@ -427,8 +398,8 @@ class GroupThresholds:
     def to_json(self) -> str:
         """All groups in one document; labels are kept as pairs, since JSON keys are strings only."""
         pairs = [[label, _plain(t)] for label, t in self.thresholds.items()]
-        document = {"format": GROUPED_FORMAT, "delta": self.delta, "thresholds": pairs}
-        return json.dumps(document, allow_nan=False)
+        stored = {"format": GROUPED_FORMAT, "delta": self.delta, "thresholds": pairs}
+        return json.dumps(stored, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> GroupThresholds:
@@ -483,7 +454,8 @@ def _threshold(d: Any) -> Threshold:
         for name in ("coverage_interval", "bounded"):
             low, high = d[name]
             made[name] = (low, high)
-        made["table"] = Candidates(**{k: _column(d["table"][k], kinds.get(k, np.float64)) for k in COLUMNS})
+        columns = {f.name: d["table"][f.name] for f in fields(Candidates)}
+        made["table"] = Candidates(**{k: _column(x, kinds.get(k, np.float64)) for k, x in columns.items()})
         known = d["reference"]
         made["reference"] = Reference(
             _column(known["value"]), _column(known["at_least"], np.int64), known["n"]
