@@ -47,61 +47,15 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Check",
-    "ClinicalTable",
-    "Comparison",
-    "CostCurve",
-    "Evaluation",
-    "ExpectedAURC",
-    "GroupThresholds",
-    "Grouped",
-    "RejectionPoint",
-    "RiskCoverageCurve",
-    "RiskCoverageDisplay",
-    "Threshold",
-    "augrc",
-    "aupr_error",
-    "aupr_success",
-    "aurc",
-    "aurc_given_cdf",
-    "auroc",
-    "balanced_weights",
-    "best_rejection",
-    "class_costs",
-    "clinical_table",
-    "compare",
-    "compat",
-    "core",
-    "cost_curve",
-    "coverage_at_risk",
-    "display",
-    "e_aurc",
-    "engines",
-    "errors",
-    "evaluate",
-    "evaluation",
-    "expected_aurc",
-    "formats",
-    "fpr_at_tpr",
-    "inference",
-    "losses",
-    "metrics",
-    "naurc",
-    "oracle_aurc",
-    "prediction_rejection_ratio",
-    "rank_weights",
-    "rejection_cost",
-    "report",
-    "risk",
-    "risk_at_coverage",
-    "risk_coverage_curve",
-    "scores",
-    "select_threshold",
-    "theory",
-    "thresholds",
-    "weights",
-]
+__all__ = ["Check", "ClinicalTable", "Comparison", "CostCurve", "Evaluation", "ExpectedAURC"]
+__all__ += ["GroupThresholds", "Grouped", "RejectionPoint", "RiskCoverageCurve", "RiskCoverageDisplay"]
+__all__ += ["Threshold", "augrc", "aupr_error", "aupr_success", "aurc", "aurc_given_cdf", "auroc"]
+__all__ += ["balanced_weights", "best_rejection", "class_costs", "clinical_table", "compare", "compat"]
+__all__ += ["core", "cost_curve", "coverage_at_risk", "display", "e_aurc", "engines", "errors", "evaluate"]
+__all__ += ["evaluation", "expected_aurc", "formats", "fpr_at_tpr", "inference", "losses", "metrics", "naurc"]
+__all__ += ["oracle_aurc", "prediction_rejection_ratio", "rank_weights", "rejection_cost", "report", "risk"]
+__all__ += ["risk_at_coverage", "risk_coverage_curve", "scores", "select_threshold", "theory", "thresholds"]
+__all__ += ["weights"]
 _OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not for `from abstain import *`
 _HOMES = ("metrics", "thresholds", "display", "evaluation")  # of functions and classes, cheapest first
 

@@ -13,24 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from abstain.errors import InputError, MissingDependencyError
+from abstain.errors import InputError, needed
 
 Columns = Mapping[str, Sequence[Any]]
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "_": r"\_",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-}
+_SPELT = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater"}
+_LATEX = {c: rf"\text{name}{{}}" for c, name in _SPELT.items()} | {c: rf"\{c}" for c in "{}_%&#$"}
 
 
 def frame(columns: Columns, library: str | None = None) -> Any:
@@ -42,27 +30,17 @@ def frame(columns: Columns, library: str | None = None) -> Any:
     if library not in (None, "pandas", "polars", "dict"):
         raise InputError(f'frame: `library` must be "pandas", "polars" or "dict", got {library!r}.')
     chosen = library or _available()
+    held = {name: list(values) for name, values in columns.items()}
     if chosen == "dict":
-        return {name: list(values) for name, values in columns.items()}
-    if importlib.util.find_spec(chosen) is None:
-        raise MissingDependencyError(f"frame(library={chosen!r})", chosen, "all")
-    if chosen == "pandas":
-        import pandas as pd
-
-        return pd.DataFrame({name: list(values) for name, values in columns.items()})
-    import polars as pl
-
-    return pl.DataFrame({name: list(values) for name, values in columns.items()}, strict=False)
+        return held
+    loose = {"strict": False} if chosen == "polars" else {}
+    return needed(chosen, f"frame(library={chosen!r})", "all").DataFrame(held, **loose)
 
 
 def _available() -> str:
-    for name in ("pandas", "polars"):
-        if name in sys.modules:
-            return name
-    for name in ("pandas", "polars"):
-        if importlib.util.find_spec(name) is not None:
-            return name
-    return "dict"
+    libraries = ("pandas", "polars")
+    imported = [name for name in libraries if name in sys.modules]
+    return next(iter(imported or filter(importlib.util.find_spec, libraries)), "dict")
 
 
 def columns_of(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
@@ -72,14 +50,13 @@ def columns_of(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[A
 
 def text(columns: Mapping[str, Sequence[str]], indent: str = "  ") -> str:
     """Aligned columns: words to the left, numbers to the right."""
-    lines = _aligned(columns, " ")
-    return "\n".join(indent + "  ".join(line).rstrip() for line in lines)
+    return "\n".join(indent + "  ".join(line).rstrip() for line in _aligned(columns))
 
 
 def markdown(columns: Mapping[str, Sequence[str]]) -> str:
     """A Markdown table; vertical bars in the text are escaped."""
     safe = {_bar(k): [_bar(v) for v in values] for k, values in columns.items()}
-    head, *body = _aligned(safe, " ")
+    head, *body = _aligned(safe)
     rule = [
         ("-" * (len(cell) - 1) + ":") if _is_numeric(safe[k]) else "-" * len(cell)
         for k, cell in zip(safe, head)
@@ -133,13 +110,12 @@ def number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None else f"{value:.{digits}g}"
 
 
-def _aligned(columns: Mapping[str, Sequence[str]], pad: str) -> list[list[str]]:
+def _aligned(columns: Mapping[str, Sequence[str]]) -> list[list[str]]:
     filled = []
     for name, values in columns.items():
         cells = [name, *map(str, values)]
-        width = max(map(len, cells))
-        right = _is_numeric(values)
-        filled.append([cell.rjust(width, pad) if right else cell.ljust(width, pad) for cell in cells])
+        width, side = max(map(len, cells)), ">" if _is_numeric(values) else "<"
+        filled.append([f"{cell:{side}{width}}" for cell in cells])
     return [list(line) for line in zip(*filled)]
 
 

@@ -16,17 +16,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = [
-    "AbstainError",
-    "AbstainWarning",
-    "DataError",
-    "DtypeError",
-    "InfeasibleError",
-    "InputError",
-    "MissingDependencyError",
-    "ShapeError",
-    "SpillError",
-]
+__all__ = ["AbstainError", "AbstainWarning", "DataError", "DtypeError", "InfeasibleError", "InputError"]
+__all__ += ["MissingDependencyError", "ShapeError", "SpillError"]
 
 
 class AbstainError(Exception):

@@ -6,18 +6,5 @@ from abstain.formats.predictions import Predictions, read_predictions
 from abstain.formats.readers import FORMATS, open_source
 from abstain.formats.writing import WRITABLE, replacing, write_predictions
 
-__all__ = [
-    "FORMATS",
-    "ROLES",
-    "WRITABLE",
-    "Column",
-    "Limits",
-    "Predictions",
-    "Source",
-    "UncertainError",
-    "Words",
-    "open_source",
-    "read_predictions",
-    "replacing",
-    "write_predictions",
-]
+__all__ = ["FORMATS", "ROLES", "WRITABLE", "Column", "Limits", "Predictions", "Source", "UncertainError"]
+__all__ += ["Words", "open_source", "read_predictions", "replacing", "write_predictions"]

@@ -16,12 +16,5 @@ from abstain.sklearn.scorers import (
     risk_at_coverage_scorer,
 )
 
-__all__ = [
-    "RiskCoverageDisplay",
-    "SelectiveClassifier",
-    "SelectiveRegressor",
-    "augrc_scorer",
-    "aurc_scorer",
-    "coverage_at_risk_scorer",
-    "risk_at_coverage_scorer",
-]
+__all__ = ["RiskCoverageDisplay", "SelectiveClassifier", "SelectiveRegressor", "augrc_scorer", "aurc_scorer"]
+__all__ += ["coverage_at_risk_scorer", "risk_at_coverage_scorer"]
