@@ -1,4 +1,4 @@
-"""Results for people and for files: columns as a data frame, aligned text, Markdown, LaTeX or HTML; records as JSON.
+"""Results for people and for files: columns as a data frame, aligned text, Markdown, LaTeX or HTML.
 
 Knows nothing of metrics.
 """
@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import html
 import importlib.util
-import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
-from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
+from typing import Any
 
 from abstain.errors import InputError, needed
 
@@ -130,52 +128,3 @@ def _bar(value: str) -> str:
 
 def _tex(value: str) -> str:
     return "".join(_LATEX.get(c, c) for c in str(value))
-
-
-# records as JSON ------------------------------------------------------------------------------------------
-
-
-class Stored:
-    """A frozen dataclass that goes to JSON and comes back, records within it included."""
-
-    _noun: ClassVar[str]  # what it is called in a message
-
-    def to_json(self) -> str:
-        """All of it as JSON; `from_json` gives it back."""
-        data: Any = self
-        return json.dumps({"format": self._format(), **asdict(data)}, allow_nan=False, default=_plain)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote."""
-        data = json.loads(text)
-        if not isinstance(data, dict) or data.pop("format", None) != cls._format():
-            raise InputError(
-                f"{cls.__name__}.from_json: not {cls._noun} written by `to_json` ({cls._format()})."
-            )
-        restored: Self = _restored(cls, data)
-        return restored
-
-    @classmethod
-    def _format(cls) -> str:
-        return f"abstain.{cls.__name__}/1"
-
-
-def _restored(kind: Any, value: Any) -> Any:
-    """A value of that type from its JSON form."""
-    parts = get_args(kind)
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return kind(**{name: _restored(hints[name], x) for name, x in value.items()})  # type: ignore[operator]
-    if value is None or not parts:
-        return value
-    if get_origin(kind) is tuple:
-        each = parts[:1] * len(value) if parts[-1] is Ellipsis else parts
-        return tuple(map(_restored, each, value))
-    return _restored(parts[0], value)  # X or None
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "item"):  # numpy scalars as group labels
-        return value.item()
-    raise TypeError(f"to_json: cannot write {type(value).__name__} (a group label?) as JSON")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from abstain import _tables
+from abstain._stored import Stored
 from abstain.display import CurveLine, IntervalDisplay, RiskCoverageDisplay
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference.results import Interval
@@ -99,7 +100,7 @@ class TopTies:
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation(_tables.Stored):
+class Evaluation(Stored):
     """What `evaluate` answers with: every score x loss x metric, each with its interval or the reason it has none.
 
     Parameters
@@ -404,7 +405,7 @@ class Pair:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(_tables.Stored):
+class Comparison(Stored):
     """What `compare` answers with: contestants, best first, and all pairs.
 
     Parameters
@@ -534,7 +535,7 @@ def _frame(records: Sequence[Any], kind: Any, library: str | None) -> Any:
 
 
 @dataclass(frozen=True, repr=False)
-class ExpectedAURC(_tables.Stored):
+class ExpectedAURC(Stored):
     """The mean over members, and what averaging their predictions gains.
 
     Parameters

@@ -206,6 +206,33 @@ def read_predictions(
     return Predictions(name=name or stem, path=str(path), format=source.format, used=used, **fields)
 
 
+def read_unlabelled(
+    path: str | Path,
+    *,
+    columns: Mapping[str, str],
+    kind: str | None,
+    format: str | None,  # noqa: A002
+    limits: Limits,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Class scores, confidence, groups and refusals by role, where no truth is known yet; and all other columns."""
+    source = open_source(path, format=format, limits=limits)
+    wanted = ("logits", "probs", "confidence", "groups", "abstained")
+    roles = {role: choice for role, choice in assign(source, columns, kind).items() if role in wanted}
+    held = _Loaded(source, roles, {role: _load(source, role, x) for role, x in roles.items()}, ())
+    found: dict[str, Any] = {role: held.numbers(role) for role in roles if role in wanted[:3]}
+    if "groups" in roles:
+        groups = held.values["groups"]
+        found["groups"] = groups.texts() if isinstance(groups, Words) else groups
+    if "abstained" in roles:
+        found["abstained"] = np.nan_to_num(held.truth("abstained")).astype(bool)
+    used = {name for role in wanted[:2] if role in roles for name in roles[role].names}
+    rest = {name: column.load() for name, column in source.columns.items() if name not in used}
+    if not any(role in found for role in wanted[:3]):
+        raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
+    texts = {k: v.texts() if isinstance(v, Words) else v for k, v in rest.items()}
+    return found, texts
+
+
 def _load(source: Source, role: str, choice: RoleColumns) -> Values:
     parts = [source.columns[name].load() for name in choice.names]
     if len(parts) == 1:
