@@ -152,17 +152,12 @@ def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, .
     for score in scores:
         columns[score if len(score) <= 14 else score.replace("_", "_\n", 1)] = []
     for entries, best in table.rows(loss):
-        cells = [entries[0].label, *(_cell(on, e, best) for e in entries if e.score in scores)]
+        marks = {e.score: " *" if best is not None and e.estimate == best else "" for e in entries}
+        shown_here = (e for e in entries if e.score in scores)
+        cells = [entries[0].label, *(screen.stacked(on, e.estimate, e, marks[e.score]) for e in shown_here)]
         for column, cell in zip(columns.values(), cells):
             column.append(cell)
     return screen.plain_table(columns, first=_METRIC - 2)
-
-
-def _cell(on: Console, entry: Entry, best: float | None) -> Text:
-    star = " *" if best is not None and entry.estimate == best else ""
-    text = Text(screen.estimate(entry.estimate, entry.standard_error) + star, style="bold" if star else "")
-    below = screen.span(on, entry)
-    return text.append(f"\n{below}", style="not bold dim") if below else text
 
 
 def _by_group(on: Console, table: Evaluation) -> Table:
