@@ -24,6 +24,7 @@ _COMMANDS = {
     "evaluate": "The whole table for one file of predictions, with intervals.",
     "compare": "Rank several models on the same samples; say which cannot be told apart.",
     "threshold": "Choose the confidence below which to abstain, with a guarantee.",
+    "clinical": "Sensitivity, specificity and predictive values among the accepted.",
     "report": "One interactive HTML page that works offline.",
     "demo": "Real model outputs that come along: a table here, a report on disk.",
     "reproduce": "Repeat the experiments of the paper.",

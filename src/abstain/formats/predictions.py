@@ -58,6 +58,8 @@ class Predictions:
     groups : array or Words, shape (n,), optional
     label_words : Words, optional
         Labels given as words where no class scores come with them.
+    prediction : array or Words, shape (n,), optional
+        The model's answers, where a plain table has them.
     loss_name : str
         "zero_one" where the losses were made from right and wrong, else "loss".
     classes : tuple of str
@@ -91,6 +93,7 @@ class Predictions:
     sample_weight: np.ndarray | None = None
     clusters: np.ndarray | None = None
     label_words: Words | None = None
+    prediction: Values | None = None
     loss_name: str = "loss"
     classes: tuple[str, ...] = ()
     used: dict[str, str] = field(default_factory=dict)
@@ -123,6 +126,20 @@ class Predictions:
         with values_of(self.path):
             found = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
             return np.asarray(found), np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
+
+    def answers(self) -> tuple[np.ndarray, np.ndarray]:
+        """The true class and the model's answer of every sample, by name where the classes have names."""
+        labels = self.labels if self.label_words is None else self.label_words
+        said = self.prediction
+        if labels is None or (said is None and self.kind == "confidence"):
+            raise file_error(
+                self.path, "needs labels beside class scores, or columns of labels and predictions."
+            )
+        if said is not None:
+            return _plain(labels), _plain(said)
+        values = np.asarray(self.logits if self.probs is None else self.probs)
+        names = np.array(self.classes or range(values.shape[1]))
+        return names[np.asarray(labels).astype(int)], names[values.argmax(axis=1)]
 
     def answered(self) -> Predictions:
         """Without the samples that the model abstained on."""
@@ -396,7 +413,7 @@ class _Loaded:
         if "abstained" in found:  # what a model that refused would have said is not read: any number serves
             away = found["abstained"]
             found |= {"loss": np.where(away, 0.0, loss), "confidence": np.where(away, 0.0, confidence)}
-        labels = self.values.get("labels")
+        labels, found["prediction"] = self.values.get("labels"), self.values.get("prediction")
         if isinstance(labels, Words):
             found["label_words"] = labels
         elif labels is not None and labels.ndim == 1:
