@@ -157,6 +157,14 @@ EXPECTED: dict[str, str] = {
     "cli/evaluate/../engines/ties/output": "as above",
     "cli/demo/*/output": "as above",
     "report/two/comparison/winners": "no verdict below ten errors",
+    "formats/names/0": "Excel workbooks are read",
+    "cli/compare/*--csv/output/*": "differences from the best are columns, too",
+    "compare/said/frame/*": "as above",
+    "costs/clinical*/text": "one renderer of tables",
+    "cli/compare/strong.npz/errors": "one spelling of an option: --score",
+    "cli/compare/strong.npz other.npz/errors": "one message for labels, groups, clusters and ids that differ",
+    "cli/evaluate/strong.npz --metrics accuracy/errors": "one spelling of an option: --metric",
+    "cli/evaluate/strong.npz --scores guess/errors": "one spelling of an option: --score",
 }
 """Glob pattern of the changed path (as `check` prints it) -> why it was meant to change."""
 
@@ -618,7 +626,7 @@ def curves(keep: Record) -> None:
 
 
 def _display_frame(loss: Any, confidence: Any, **more: Any) -> Any:
-    return abstain.RiskCoverageDisplay.from_predictions(loss, confidence, name="model", **more).frame()
+    return abstain.RiskCoverageDisplay.from_losses(loss, confidence, name="model", **more).frame()
 
 
 @section("pictures")
@@ -632,7 +640,7 @@ def pictures(keep: Record) -> None:
         loss=loss, confidence={"x": confidence, "y": -confidence}, metrics="aurc", **options
     )
     makers = {
-        "curve": abstain.RiskCoverageDisplay.from_predictions(loss, confidence, name="model"),
+        "curve": abstain.RiskCoverageDisplay.from_losses(loss, confidence, name="model"),
         "intervals": abstain.compare(models).display(),
         "comparison": abstain.compare(models),
         "evaluation": table,

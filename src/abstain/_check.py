@@ -279,6 +279,12 @@ def _check_logits(name: str, backend: Backend, x: Array, masked: bool) -> None:
         )
 
 
+def sum_tolerance(given: Array) -> float:
+    """How far a row of probabilities may be from summing to one, by the digits its numbers have."""
+    dtype = str(getattr(given, "dtype", "float64")).rsplit(".", 1)[-1]
+    return _SUM_TOLERANCE.get(dtype, _WIDE_TOLERANCE)
+
+
 def _check_probs(name: str, backend: Backend, p: Array, given: Array) -> None:
     xp = backend.xp
     hint = "If these are logits, pass them as the first argument instead of `probs=`."
@@ -288,8 +294,7 @@ def _check_probs(name: str, backend: Backend, p: Array, given: Array) -> None:
         raise InputError(
             f"{name}: `probs` must not be negative or NaN, got {float(p[at]):g} at index {at}. {hint}"
         )
-    dtype = str(getattr(given, "dtype", "float64")).rsplit(".", 1)[-1]
-    tolerance = _SUM_TOLERANCE.get(dtype, _WIDE_TOLERANCE)
+    tolerance = sum_tolerance(given)
     off = xp.abs(xp.sum(xp.astype(p, float_dtype(xp)), axis=-1) - 1)
     worst = float(xp.max(off))
     if not worst <= tolerance:

@@ -5,18 +5,67 @@ Knows nothing of metrics.
 
 from __future__ import annotations
 
+import csv
 import html
 import importlib.util
+import io
+import re
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from abstain.errors import InputError, needed
+from abstain.errors import AbstainWarning, InputError, needed
 
+_NUMBER = re.compile(r"(?<![\w.])(\d+)(\.\d+|)(?![\w.])")
 Columns = Mapping[str, Sequence[Any]]
 
 _SPELT = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater"}
 _LATEX = {c: rf"\text{name}{{}}" for c, name in _SPELT.items()} | {c: rf"\{c}" for c in "{}_%&#$"}
+
+
+def visible(text: object, keep: str = "") -> str:
+    """A text without characters that steer a terminal: they are spelt out.
+
+    >>> visible("a\\x1b[31m\\nb")
+    'a\\\\x1b[31m\\\\nb'
+    """
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in str(text)
+    )
+
+
+def as_csv(columns: Columns, *, delimiter: str = ",") -> str:
+    """Columns as lines of cells, every digit. Text that a spreadsheet would run as a formula gets a ' in front."""
+    lines, defused = io.StringIO(), []
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        shown = visible(value)
+        if shown.startswith(("=", "+", "-", "@")) and not is_number(shown):
+            defused.append(shown)
+            return f"'{shown}"
+        return shown
+
+    writer = csv.writer(lines, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(map(cell, columns))
+    writer.writerows(map(cell, row) for row in zip(*columns.values()))
+    if defused:
+        told = (
+            f"{len(defused):,} cells begin as a formula does, such as {defused[0]!r}; they have a ' in front."
+        )
+        warnings.warn(told, AbstainWarning, stacklevel=2)
+    return lines.getvalue()
+
+
+def is_number(text: str) -> bool:
+    """Does a cell hold a number?"""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def frame(columns: Columns, library: str | None = None) -> Any:
@@ -62,11 +111,12 @@ def markdown(columns: Mapping[str, Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *body]) + "\n"
 
 
-def latex(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:
-    """A LaTeX `tabular` with booktabs rules, inside a `table` when there is a caption."""
+def latex(columns: Mapping[str, Sequence[str]], caption: str = "", note: str = "") -> str:
+    """A LaTeX `tabular` with booktabs rules, digits below each other; inside a `table` when there is a caption, with
+    a note below that explains its marks."""
     sides = "".join("r" if _is_numeric(values) else "l" for values in columns.values())
-    rows = [" & ".join(_tex(cell) for cell in line) + r" \\" for line in zip(*columns.values())]
-    head = " & ".join(_tex(name) for name in columns) + r" \\"
+    rows = [f"{' & '.join(line)} \\\\" for line in zip(*map(_digits_aligned, columns.values()))]
+    head = f"{' & '.join(map(_tex, columns))} \\\\"
     body = [
         rf"\begin{{tabular}}{{{sides}}}",
         r"\toprule",
@@ -77,8 +127,36 @@ def latex(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:
         r"\end{tabular}",
     ]
     if caption:
-        body = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(caption)}}}", *body, r"\end{table}"]
+        below = [rf"\par\smallskip\footnotesize {_tex(note)}"] if note else []
+        title = rf"\caption{{{_tex(caption)}}}"
+        body = [r"\begin{table}", r"\centering", title, *body, *below, r"\end{table}"]
     return "\n".join(body) + "\n"
+
+
+def _digits_aligned(cells: Sequence[str]) -> list[str]:
+    """Cells in LaTeX; where they differ in their numbers only, the points of these stand below each other."""
+    marks = [cell.endswith(" *") for cell in cells]
+    texts = [_tex(cell.removesuffix(" *")) for cell in cells]
+    numbers = [found for text in texts if (found := _NUMBER.findall(text))]
+    shapes = {_NUMBER.sub("0", text) for text in texts if _NUMBER.search(text)}
+    if len(shapes) == 1 and shapes.pop()[:1] in "0-[":
+        widths = [[max(map(len, part)) for part in zip(*place)] for place in zip(*numbers)]
+        texts = [_widened(text, widths) for text in texts]
+    star, none = r"\textsuperscript{*}", r"\phantom{\textsuperscript{*}}" if any(marks) else ""
+    return [text + (star if mark else none) for text, mark in zip(texts, marks)]
+
+
+def _widened(text: str, widths: list[list[int]]) -> str:
+    """Each number as wide as the widest in its place: invisible digits before it and after it."""
+    wide = iter(widths)
+
+    def one(found: re.Match[str]) -> str:
+        whole, decimals = found.groups()
+        before, after = next(wide)
+        space = [rf"\phantom{{{'0' * n}}}" * (n > 0) for n in (before - len(whole), after - len(decimals))]
+        return space[0] + whole + decimals + space[1]
+
+    return _NUMBER.sub(one, text)
 
 
 def html_table(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:

@@ -120,13 +120,13 @@ class MissingDependencyError(AbstainError, ImportError):
     Traceback (most recent call last):
     ...
     abstain.errors.MissingDependencyError: The report needs the package `plotly`, which is not installed.
-    Run: pip install 'abstain[report]'
+    Run: pip install 'abstain[report]', or pip install '.[report]' in a checkout
     """
 
     def __init__(self, feature: str, package: str, extra: str) -> None:
         super().__init__(
             f"{feature} needs the package `{package}`, which is not installed. "
-            f"Run: pip install 'abstain[{extra}]'"
+            f"Run: pip install 'abstain[{extra}]', or pip install '.[{extra}]' in a checkout"
         )
 
 

@@ -69,19 +69,12 @@ class Words:
 
     def texts(self) -> np.ndarray:
         """One text per row, as an array."""
-        return np.array(self.values, dtype=str)[self.codes]
+        return np.array(self.values, dtype=object)[
+            self.codes
+        ]  # fixed-width text: a long one would cost n times
 
 
 Values = np.ndarray | Words
-
-
-def is_number(text: str) -> bool:
-    """Does a cell hold a number?"""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -179,6 +172,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "sample_weight": ("sample_weight", "sample_weights", "weight", "weights"),
     "clusters": ("clusters", "cluster"),
     "classes": ("classes", "class_names"),
+    "ids": ("id", "ids", "sample_id", "row_id", "example_id", "image_id", "question_id", "uid", "index"),
 }
 ROLES = tuple(NAMES)
 """What a column can be: the arguments of `evaluate`, and what they can be made from."""
@@ -243,7 +237,7 @@ def assign(source: Source, stated: Mapping[str, str], kind: str | None = None) -
         matches = [c for c in source.columns if plain(c) in names and c not in taken]
         if role in found or not matches:
             continue
-        if len(matches) > 1:
+        if len(matches) > 1 and role != "ids":  # each of them would do
             listed = " and ".join(f"`{shown(m)}`" for m in matches)
             raise UncertainError(
                 f"{listed} could both be the {role}. Say which: --column {role}={shown(matches[0])}", source
@@ -276,9 +270,10 @@ def _stated(source: Source, role: str, pattern: str) -> RoleColumns:
 
 
 def _in_class_order(names: list[str], suffixes: list[str]) -> RoleColumns:
-    """By number where the names end in 0 ... K-1, in file order and named by their endings otherwise."""
+    """Those that end in 0 ... K-1 by number, where there are such; else all in file order, named by their endings."""
     if len(names) == 1:
         return RoleColumns((names[0],))
-    if sorted(suffixes) == sorted(map(str, range(len(names)))):
-        return RoleColumns(tuple(name for _, name in sorted(zip(map(int, suffixes), names))))
+    numbered = {int(end): name for end, name in zip(suffixes, names) if end.isdecimal()}
+    if len(numbered) > 1 and sorted(numbered) == list(range(len(numbered))):  # beside them, say, logit_scale
+        return RoleColumns(tuple(numbered[k] for k in range(len(numbered))))
     return RoleColumns(tuple(names), tuple(suffixes))
