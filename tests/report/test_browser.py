@@ -46,6 +46,10 @@ class Watched:
         self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
         self.url = path.as_uri()
         self.page.goto(self.url)
+        self.ready()
+
+    def ready(self) -> None:
+        """The figures are drawn."""
         self.page.wait_for_selector("#curve-chart path.line")
 
     def fresh(self) -> Watched:

@@ -24,7 +24,7 @@ from abstain.metrics.registry import by_name
 from abstain.report.content import Content, ModelContent, embedded, safe_json, versions
 
 # nothing may be fetched from anywhere; scripts and styles are the page's own
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _LINKS = {
     "decision": "Findings",
     "curves": "Curves",
@@ -400,7 +400,7 @@ def page(
     sections = {"ranking": ranking(content), "parts": parts(content)}
     filled = {
         **sections,
-        "policy": _POLICY,
+        "policy": POLICY,
         "version": text(versions()["abstain"]),
         "title": text(title),
         "subtitle": text(_subtitle(content, made)),

@@ -2,8 +2,8 @@
 // Figures as plain SVG: what is drawn is what is printed and saved. A figure is axes and a list of marks.
 const byId = (id) => document.getElementById(id);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const ink = (k) => colour("--c" + (k % 8));
-const dashes = (k) => ["", "7 4", "2 3"][Math.floor(k / 8) % 3]; // colours repeat after eight
+const ink = (k) => k === null ? colour("--reject") : colour("--c" + (k % 8)); // null: one of the rest
+const dashes = (k) => k === null ? "" : ["", "7 4", "2 3"][Math.floor(k / 8) % 3]; // colours repeat after eight
 const shortened = (text, longest) => text.length > longest ? text.slice(0, longest - 1) + "…" : text;
 
 function element(parent, name, attributes = {}, text = null) {
@@ -101,7 +101,7 @@ const MARKS = {
   line(svg, m, px, py) {
     const path = (m.x.length > 60 ? trace : stairs)(m.x, m.y, px, py);
     element(svg, "path", { class: "line", d: path, fill: "none", stroke: ink(m.k), "stroke-width": m.faint ? 1.3 : 2.2, "stroke-opacity": m.faint ? 0.55 : 1, "stroke-dasharray": dashes(m.k), "stroke-linejoin": "round" });
-    if (m.x.length <= 60) m.x.forEach((v, i) => element(svg, "circle", { cx: px(v), cy: py(m.y[i]), r: 2.6, fill: ink(m.k) }));
+    if (m.x.length <= 60 && !m.faint) m.x.forEach((v, i) => element(svg, "circle", { cx: px(v), cy: py(m.y[i]), r: 2.6, fill: ink(m.k) }));
   },
   span(svg, m, px, py) {
     element(svg, "line", { x1: px(m.low), x2: px(m.high), y1: py(m.y), y2: py(m.y), stroke: ink(m.k), "stroke-width": 2 });
@@ -216,4 +216,28 @@ function addSaving() {
     const what = table.caption ? table.caption.textContent : "this table";
     (table.closest(".scroll") || table).after(row(button("CSV", `Save as CSV: ${what}`, () => saveTable(table))));
   });
+}
+
+// light and dark, by the system's wish or the button; paper is light
+
+function addThemes(redraw) {
+  const set = (theme, keep) => {
+    document.documentElement.dataset.theme = theme;
+    byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
+    byId("theme").setAttribute("aria-label", `${byId("theme").textContent}: switch the theme`);
+    redraw();
+    try { if (keep) localStorage.setItem("abstain-theme", theme); } catch (error) { /* a page opened from disk may not store */ }
+  };
+  const now = () => document.documentElement.dataset.theme;
+  const asked = () => { try { return localStorage.getItem("abstain-theme"); } catch (error) { return null; } };
+  byId("theme").addEventListener("click", () => set(now() === "dark" ? "light" : "dark", true));
+  let before = null;
+  addEventListener("beforeprint", () => {
+    before = now();
+    document.querySelectorAll("details:not(.long)").forEach((d) => { d.open = true; });
+    set("light", false);
+  });
+  addEventListener("afterprint", () => { if (before) set(before, false); });
+  set(asked() || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"), false);
+  return set;
 }

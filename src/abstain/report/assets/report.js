@@ -158,17 +158,6 @@ function jump(share) {
   moveTo(at);
 }
 
-// light and dark
-
-function setTheme(theme, keep) {
-  document.documentElement.dataset.theme = theme;
-  byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
-  byId("theme").setAttribute("aria-label", `${theme === "dark" ? "Light" : "Dark"}: switch the theme`);
-  paintDots();
-  drawAll();
-  try { if (keep) localStorage.setItem("abstain-theme", theme); } catch (error) { /* a page opened from disk may not store */ }
-}
-
 function paintDots() {
   document.querySelectorAll(".dot").forEach((dot) => {
     const k = Number(dot.dataset.k);
@@ -180,9 +169,6 @@ function paintDots() {
 function pressed(button, state) { button.setAttribute("aria-pressed", String(state)); }
 
 function start() {
-  const asked = () => { try { return localStorage.getItem("abstain-theme"); } catch (error) { return null; } };
-  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  byId("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true));
   byId("slider").addEventListener("input", (event) => moveTo(Number(event.target.value)));
   document.querySelectorAll("select[data-choose]").forEach((s) => s.addEventListener("change", (event) => chooseModel(Number(event.target.value))));
   document.querySelectorAll("[data-jump]").forEach((b) => b.addEventListener("click", () => jump(Number(b.dataset.jump))));
@@ -202,15 +188,8 @@ function start() {
     pressed(byId(what), STATE[what]);
     drawCurves();
   }));
-  let before = null;
-  addEventListener("beforeprint", () => {
-    before = document.documentElement.dataset.theme;
-    document.querySelectorAll("details:not(.long)").forEach((d) => { d.open = true; });
-    setTheme("light", false);
-  });
-  addEventListener("afterprint", () => { if (before) setTheme(before, false); });
   addSaving();
   chooseModel(DATA.best);
-  setTheme(asked() || system, false);
+  return addThemes(() => { paintDots(); drawAll(); });
 }
-start();
+const setTheme = start();
