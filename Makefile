@@ -60,7 +60,7 @@ $(VENV)/bin/python:
 	$(PIP) install --quiet --upgrade 'pip>=25.1'
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) --editable '.[report]'
+	$(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/.lint: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -24,11 +24,8 @@ _COMMANDS = {
     "evaluate": "The whole table for one file of predictions, with intervals.",
     "compare": "Rank several models on the same samples; say which cannot be told apart.",
     "threshold": "Choose the confidence below which to abstain, with a guarantee.",
-<<<<<<< HEAD
     "decide": "Apply a saved rule to new data: which answers to accept.",
-=======
     "clinical": "Sensitivity, specificity and predictive values among the accepted.",
->>>>>>> df72d8c1d11a1664f0d634b4a6062094167eaeab
     "report": "One interactive HTML page that works offline.",
     "demo": "Real model outputs that come along: a table here, a report on disk.",
     "reproduce": "Repeat the experiments of the paper.",
