@@ -22,6 +22,7 @@ OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE, ALARM = 0, 1, 2, 3, 4, 5
 
 _COMMANDS = {
     "evaluate": "The whole table for one file of predictions, with intervals.",
+    "describe": "What a file or log holds, and the commands that evaluate it.",
     "compare": "Rank several models on the same samples; say which cannot be told apart.",
     "threshold": "Choose the confidence below which to abstain, with a guarantee.",
     "decide": "Apply a saved rule to new data: which answers to accept.",
@@ -104,8 +105,8 @@ def complain(error: BaseException) -> None:
 def cli() -> None:
     """Know when not to predict: risk-coverage curves, AURC with error bars, thresholds with guarantees.
 
-    Reads npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, feather, safetensors and pt (tensors only); `-` is
-    standard input.
+    Reads npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, feather, safetensors and pt (tensors only), and logs of
+    lm-evaluation-harness, Inspect, HELM, promptfoo and UQLM; `-` is standard input.
 
     Examples:
       abstain demo
