@@ -299,7 +299,7 @@ def read_predictions(
     class_scores = any(r in roles for r in ("logits", "probs")) and (labels is not None or "labels" in roles)
     named = {role_of(name) for name in columns or ()}
     if (not class_scores or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
-        log = _answers(source, roles, rules, None if labels is None else open_source(labels, limits=limits))
+        log = answers_of(source, roles, rules, None if labels is None else open_source(labels, limits=limits))
         if not log.signals:
             raise UncertainError(_no_confidence(log), source)
         return Predictions(*head, used=log.used, log=log, **log.fields(rules))
@@ -367,10 +367,10 @@ def read_log(
     limits = limits or Limits()
     source = open_source(path, format=format, limits=limits)
     right = None if labels is None else open_source(labels, limits=limits)
-    return _answers(source, assign(source, columns or {}), rules or Rules(), right)
+    return answers_of(source, assign(source, columns or {}), rules or Rules(), right)
 
 
-def _answers(source: Source, roles: dict[str, RoleColumns], rules: Rules, right: Source | None) -> Log:
+def answers_of(source: Source, roles: dict[str, RoleColumns], rules: Rules, right: Source | None) -> Log:
     """The answers of a file: its columns loaded, the rows that are asked for chosen."""
     facts = source.log
     if facts and "correct" in roles and (column := facts.answered.get(roles["correct"].names[0])):
