@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see of the names that `__getattr__` loads
     from abstain import (
+        cascades,
         compat,
         core,
         display,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
     from abstain import jax as jax
     from abstain import sklearn as sklearn
     from abstain import torch as torch
+    from abstain.cascades import Cascade, CostRiskCurve, cascade, cost_risk_curve
     from abstain.display import RiskCoverageDisplay
     from abstain.evaluation import Comparison, Evaluation, ExpectedAURC, compare, evaluate, expected_aurc
     from abstain.metrics import *
@@ -48,10 +50,12 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cascade",
     "Check",
     "ClinicalTable",
     "Comparison",
     "CostCurve",
+    "CostRiskCurve",
     "Evaluation",
     "ExpectedAURC",
     "GroupThresholds",
@@ -68,12 +72,15 @@ __all__ = [
     "auroc",
     "balanced_weights",
     "best_rejection",
+    "cascade",
+    "cascades",
     "class_costs",
     "clinical_table",
     "compare",
     "compat",
     "core",
     "cost_curve",
+    "cost_risk_curve",
     "coverage_at_risk",
     "display",
     "e_aurc",
@@ -103,7 +110,7 @@ __all__ = [
     "weights",
 ]
 _OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not for `from abstain import *`
-_HOMES = ("metrics", "thresholds", "display", "evaluation")  # of functions and classes, cheapest first
+_HOMES = ("metrics", "thresholds", "display", "evaluation", "cascades")  # of functions and classes, cheapest first
 
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
