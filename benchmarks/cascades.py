@@ -15,7 +15,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,7 +80,9 @@ def true_risk(population: Population, found: abstain.Cascade, person: float | No
         chance[who == name] = own[who == name]
     spoken = np.isfinite(chance)
     groups = np.zeros(len(who), int) if population.group is None else population.group
-    risks = [chance[spoken & (groups == k)].mean() for k in np.unique(groups) if (spoken & (groups == k)).any()]
+    risks = [
+        chance[spoken & (groups == k)].mean() for k in np.unique(groups) if (spoken & (groups == k)).any()
+    ]
     return float(max(risks, default=0.0))
 
 
@@ -214,7 +216,7 @@ def folder() -> Path:
     return Path(os.environ["ABSTAIN_DATA"]) / "llm" / "mmlu_pro"
 
 
-@lru_cache(maxsize=None)
+@cache
 def model(name: str) -> Model | None:
     """By the mean token probability; None for a model without it, or with fewer than 30% of answers."""
     import pyarrow.parquet as pq
@@ -304,11 +306,12 @@ def worth(chain: tuple[str, ...], risk: float, calibration: np.ndarray, test: np
     return Worth(chain, risk, single, cost, oracle(chain, risk), len(rule.asked))
 
 
-@lru_cache(maxsize=None)
+@cache
 def oracle(chain: tuple[str, ...], risk: float, cuts: int = 150) -> float:
     """The least cost at that risk, on all questions, counted policy by policy."""
     small, large = (model(name) for name in chain)
-    assert small is not None and large is not None
+    assert small is not None
+    assert large is not None
     best = PERSON[0]
     n = len(small.wrong)
     order = [m.confidence[~m.abstained] for m in (small, large)]
@@ -351,7 +354,8 @@ def speed(n: int = 10**6, cuts: int = 50, repeats: int = 3) -> float:
     rng = np.random.default_rng(0)
     g = rng.random((3, n))
     stages = {
-        f"stage {j}": (rng.random(n) < p * (1 - g[j]), g[j], c) for j, (p, c) in enumerate(zip((0.6, 0.4, 0.2), COSTS))
+        f"stage {j}": (rng.random(n) < p * (1 - g[j]), g[j], c)
+        for j, (p, c) in enumerate(zip((0.6, 0.4, 0.2), COSTS))
     }
 
     def timed(work: Callable[[], Any]) -> float:
@@ -420,7 +424,9 @@ def show_worth(found: list[Worth]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["held", "real", "worth", "speed"])
     parser.add_argument("--runs", type=int)
     parser.add_argument("--only", default="")
@@ -429,13 +435,19 @@ def main() -> None:
         chosen = {k: s for k, s in SETTINGS.items() if asked.only in k}
         show_held({k: held(s, asked.runs or 2000) for k, s in chosen.items()})
     elif asked.what == "real":
-        show_held({f"{', '.join(c)} at {r:g}": real(c, r, asked.runs or 500) for c in TRIOS for r in (0.2, 0.3)})
+        show_held(
+            {f"{', '.join(c)} at {r:g}": real(c, r, asked.runs or 500) for c in TRIOS for r in (0.2, 0.3)}
+        )
     elif asked.what == "worth":
         show_worth(list(worth_of_pairs(asked.runs or 50)))
         ratio = worth_of_one(20)
-        print(f"{' then '.join(TRIOS[0])} at .2, all questions: mean {np.mean(ratio):.3f}, largest {max(ratio):.3f}")
+        print(
+            f"{' then '.join(TRIOS[0])} at .2, all questions: mean {np.mean(ratio):.3f}, largest {max(ratio):.3f}"
+        )
     else:
-        print(f"three stages, 50 thresholds each, a million samples: {speed():.1f} times np.sort of a million")
+        print(
+            f"three stages, 50 thresholds each, a million samples: {speed():.1f} times np.sort of a million"
+        )
 
 
 if __name__ == "__main__":

@@ -110,7 +110,13 @@ __all__ = [
     "weights",
 ]
 _OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not for `from abstain import *`
-_HOMES = ("metrics", "thresholds", "display", "evaluation", "cascades")  # of functions and classes, cheapest first
+_HOMES = (
+    "metrics",
+    "thresholds",
+    "display",
+    "evaluation",
+    "cascades",
+)  # of functions and classes, cheapest first
 
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 

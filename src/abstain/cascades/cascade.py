@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,15 +12,7 @@ import numpy as np
 from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction
-from abstain.cascades.search import (
-    CUTS,
-    MOST,
-    Found,
-    Setting,
-    answerer,
-    cuts_allowed,
-    search,
-)
+from abstain.cascades.search import CUTS, MOST, Found, Setting, answerer, cuts_allowed, search, seed_of
 from abstain.errors import InputError, ShapeError
 from abstain.inference import interval
 from abstain.metrics.groups import group_codes
@@ -172,7 +163,9 @@ class Cascade(_tables.Stored):
         Check
         """
         who = self._who({name: entry[1] for name, entry in stages.items()})
-        lost = np.broadcast_to(np.asarray(self.person[1] if person is None else to_host(person), float), who.shape)
+        lost = np.broadcast_to(
+            np.asarray(self.person[1] if person is None else to_host(person), float), who.shape
+        )
         for j, name in enumerate(self.names):
             lost = np.where(who == j, np.asarray(to_host(stages[name][0]), dtype=np.float64), lost)
         return self._watch().check(lost, len(self.names) - who, previous=previous)
@@ -213,7 +206,9 @@ class Cascade(_tables.Stored):
             low, high = self.cost_interval
             rows.append(("risk", f"{self.risk:.4g}  (at most {self.risk_upper:.4g})"))
             rows.append(("coverage", f"{self.coverage:.4f}"))
-            rows.append(("cost", f"{self.cost:.4g} {self.unit}  [{low:.4g}, {high:.4g}]".replace("  [", " [")))
+            rows.append(
+                ("cost", f"{self.cost:.4g} {self.unit}  [{low:.4g}, {high:.4g}]".replace("  [", " ["))
+            )
             rows.append(("answered by", ", ".join(f"{k} {v:.1%}" for k, v in self.shares.items())))
         rows.append(("calibration", f"n = {self.n}, delta = {self.delta:g}"))
         rows.append(("guarantee", self.guarantee or "none"))
@@ -310,11 +305,11 @@ def cascade(
     target = (float(risk) - low) / (high - low)
     if not 0 < target < 1:
         raise InputError(f"{_NAME}: `risk` must lie inside bounded=({low:g}, {high:g}), got {risk!r}.")
-    seed = np.random.default_rng(rng).integers(2**32)  # every look at the data makes the same split
+    seed = seed_of(rng)  # every look at the data makes the same split
     allowed = cuts_allowed(setting.stages, cuts)
 
     def look(at: float) -> Found:
-        return search(setting, at, level, allowed, np.random.default_rng(seed))
+        return search(setting, at, level, allowed, seed)
 
     found = look(target)
     costs = [_mean_cost(setting, policy) for policy in found.policies]
@@ -346,7 +341,9 @@ def cascade(
     )
     told = [_why(result, found, setting)]
     if allowed < cuts:
-        told.append(f"The grid was coarsened to {allowed} thresholds by stage: at most {MOST:,} policies are tried.")
+        told.append(
+            f"The grid was coarsened to {allowed} thresholds by stage: at most {MOST:,} policies are tried."
+        )
     return replace(result, note=" ".join(filter(None, told)))
 
 
@@ -433,7 +430,9 @@ def _per_sample(
     return np.broadcast_to(values, like.shape)
 
 
-def mean_interval(values: np.ndarray, clusters: np.ndarray | None, level: float = _LEVEL) -> tuple[float, float]:
+def mean_interval(
+    values: np.ndarray, clusters: np.ndarray | None, level: float = _LEVEL
+) -> tuple[float, float]:
     """Of a mean over samples; a constant has no spread."""
     first = float(values[0])
     if (values == first).all():

@@ -75,8 +75,9 @@ class Setting:
         labels = {k: None if (x := getattr(self, k)) is None else x[rows] for k in ("clusters", "groups")}
         return replace(self, **own, **labels)
 
-    def split(self, share: float, rng: np.random.Generator) -> tuple[Setting, Setting]:
+    def split(self, share: float, seed: int) -> tuple[Setting, Setting]:
         """Two parts at random, clusters in one piece."""
+        rng = np.random.default_rng(seed)
         if self.clusters is None:
             first = rng.random(self.n) < share
         else:
@@ -115,6 +116,11 @@ def answerer(confidence: Sequence[np.ndarray], thresholds: Sequence[float]) -> n
     return who
 
 
+def seed_of(rng: int | np.random.Generator) -> int:
+    """Of the split: other numbers than those that the same seed may have made the samples with."""
+    return int(np.random.default_rng(rng).integers(2**32))
+
+
 # every policy of a grid ---------------------------------------------------------------------------
 
 
@@ -130,7 +136,8 @@ class Tables:
         self.setting, self.cuts = setting, cuts
         self.shape = tuple(len(c) + 1 for c in cuts)
         self.bins = [
-            np.searchsorted(c[1:], g, side="right") + (g > -math.inf) for c, g in zip(cuts, setting.confidence)
+            np.searchsorted(c[1:], g, side="right") + (g > -math.inf)
+            for c, g in zip(cuts, setting.confidence)
         ]
         self.cells = [self.bins[0]]
         for size, b in zip(self.shape[1:], self.bins[1:]):
@@ -183,7 +190,9 @@ class Tables:
         for j, loss in enumerate(self.setting.loss[:-1]):
             rows = np.flatnonzero(self.bins[j])
             rows = rows[:: max(1, len(rows) // _FITTED)]
-            fitted = logistic(_features([m[b[rows]] for m, b in zip(middles[: j + 1], self.bins)]), loss[rows])
+            fitted = logistic(
+                _features([m[b[rows]] for m, b in zip(middles[: j + 1], self.bins)]), loss[rows]
+            )
             axes = [m.reshape((1,) * i + (-1,) + (1,) * (j - i)) for i, m in enumerate(middles[: j + 1])]
             score = sum(c * f for c, f in zip(fitted, _features(axes)))
             found += self.answered(self.counts[j] * _expit(np.asarray(score)))
@@ -326,7 +335,9 @@ class Found:
     """Certified thresholds, which stages they ask, and what the first part expected."""
 
     policies: list[tuple[float, ...]]
-    cheapest: float  # expected cost of the cheapest policy that keeps the risk by the estimates of the first part
+    cheapest: (
+        float  # expected cost of the cheapest policy that keeps the risk by the estimates of the first part
+    )
     cheapest_alone: float  # the same among single stages
     z: float  # the largest expected z of any policy
 
@@ -339,7 +350,7 @@ def shares_of(stages: int) -> list[float]:
     return [*[early / (stages - 1)] * (stages - 1), last, joint]
 
 
-def search(setting: Setting, risk: float, delta: float, cuts: int, rng: np.random.Generator) -> Found:
+def search(setting: Setting, risk: float, delta: float, cuts: int, seed: int) -> Found:
     """Everything that can be certified; `risk` is scaled to [0, 1]."""
     *alone, joint = shares_of(setting.stages)
     policies: list[tuple[float, ...]] = []
@@ -349,7 +360,7 @@ def search(setting: Setting, risk: float, delta: float, cuts: int, rng: np.rando
             value = learn_then_test(cal, risk, delta * alone[j]).value
             if value is not None:
                 policies.append(tuple(value if i == j else math.inf for i in range(setting.stages)))
-    first, second = setting.split(_FIRST, rng)
+    first, second = setting.split(_FIRST, seed)
     if not (first.n and second.n):
         return Found(policies, math.inf, math.inf, -math.inf)
     grid = cuts_of(first, cuts)
