@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction
+from abstain._tables import html_table
 from abstain.cascades.search import CUTS, MOST, Found, Setting, answerer, cuts_allowed, search, seed_of
-from abstain.errors import InputError, ShapeError
+from abstain.errors import DataError, InputError, ShapeError
 from abstain.inference import interval
 from abstain.metrics.groups import group_codes
-from abstain.thresholds.calibration import COLUMNS, Advice, Candidates, bisect, calibrate
+from abstain.thresholds.calibration import Advice, Candidates, bisect, calibrate
 from abstain.thresholds.threshold import Check, Reference, Threshold
 
+if TYPE_CHECKING:
+    from os import PathLike
+
+FORMAT = "abstain cascade 1"
 PERSON = "person"
 _NAME = "cascade"
 _LEVEL = 0.95  # of the interval of the cost
@@ -27,7 +33,7 @@ Stage = tuple[Array, Array, Any]  # loss, confidence, cost
 
 
 @dataclass(frozen=True, eq=False)
-class Cascade(_tables.Stored):
+class Cascade:
     """Who answers: the first stage whose confidence reaches its threshold, otherwise a person.
 
     Attributes
@@ -74,8 +80,6 @@ class Cascade(_tables.Stored):
     >>> rule.decide({"only": [0.9, float("nan")]}).tolist()
     ['only', 'person']
     """
-
-    _noun = "a cascade"
 
     names: tuple[str, ...]
     thresholds: dict[str, float] | None
@@ -174,7 +178,7 @@ class Cascade(_tables.Stored):
         """The same promise as a threshold on the place from the end at which a sample was answered, a person's 0."""
         places = np.arange(len(self.names), -1, -1.0)
         counts = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
-        nothing = Candidates(*(np.zeros(0) for _ in COLUMNS))
+        nothing = Candidates(*(np.zeros(0) for _ in fields(Candidates)))
         value = None if self.thresholds is None else 0.0 if self.promise == "system" else 1.0
         return Threshold(
             value=value, form="risk", target=self.target, method="ltt", delta=self.delta, n=self.n,
@@ -199,6 +203,33 @@ class Cascade(_tables.Stored):
         thresholds = [math.inf if self.thresholds is None else self.thresholds[name] for name in order]
         return answerer(g, thresholds)
 
+    def to_json(self) -> str:
+        """Everything needed to use the cascade and to check its promise, as strict JSON."""
+        own = asdict(self)
+        if self.thresholds is not None:  # JSON has no infinities
+            own["thresholds"] = {k: v if math.isfinite(v) else str(v) for k, v in self.thresholds.items()}
+        return json.dumps({"format": FORMAT, "rule": self.rule, **own}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Cascade:
+        """The cascade that `to_json` wrote; a field that is missing or makes no sense is an error."""
+        try:
+            stored = json.loads(text)
+            if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+                raise ValueError(f"must hold a stored cascade ({FORMAT!r})")
+            return _restored(stored)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"Cascade.from_json: {error}.") from error
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write JSON to a file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Cascade:
+        """Read what `save` wrote."""
+        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
     def facts(self) -> list[tuple[str, str]]:
         """What the repr and the HTML view show."""
         rows = [("rule", self.rule), ("asked for", f"risk {self.target:g} of {_WHOSE[self.promise]}")]
@@ -221,7 +252,55 @@ class Cascade(_tables.Stored):
 
     def _repr_html_(self) -> str:
         names, texts = zip(*self.facts())
-        return _tables.html_table({"": names, "cascade": texts})
+        return html_table({"": names, "cascade": texts})
+
+
+def _restored(stored: dict[str, Any]) -> Cascade:
+    """From JSON, every field checked."""
+
+    def must(ok: bool, what: str) -> None:
+        if not ok:
+            raise ValueError(f"{what} is malformed")
+
+    def number(x: Any, what: str, low: float = -math.inf, high: float = math.inf) -> float:
+        must(isinstance(x, (int, float)) and not isinstance(x, bool) and low <= x <= high, what)
+        return float(x)
+
+    def pair(name: str, low: float = -math.inf) -> tuple[float, float]:
+        must(isinstance(stored[name], list) and len(stored[name]) == 2, name)
+        a, b = (number(x, name, low) for x in stored[name])
+        return a, b
+
+    made = {f.name: stored[f.name] for f in fields(Cascade)}
+    names, thresholds, shares = made["names"], made["thresholds"], made["shares"]
+    must(isinstance(names, list) and len(set(names)) == len(names) > 0, "names")
+    must(all(isinstance(name, str) for name in names), "names")
+    must(made["promise"] in _WHOSE, "promise")
+    must(isinstance(made["n"], int) and made["n"] > 0, "n")
+    for name in ("note", "unit"):
+        must(isinstance(made[name], str), name)
+    must(made["guarantee"] is None or isinstance(made["guarantee"], str), "guarantee")
+    must(isinstance(made["scores"], dict) and set(made["scores"]) <= set(names), "scores")
+    must(isinstance(shares, dict) and set(shares) == {*names, PERSON}, "shares")
+    made["shares"] = {k: number(v, "shares", 0.0, 1.0) for k, v in shares.items()}
+    must(abs(sum(made["shares"].values()) - 1) < 1e-9, "shares")
+    if thresholds is not None:
+        must(isinstance(thresholds, dict) and list(thresholds) == names, "thresholds")
+        made["thresholds"] = {
+            k: float(v) if v in ("inf", "-inf") else number(v, "thresholds") for k, v in thresholds.items()
+        }
+    low, high = made["bounded"] = pair("bounded")
+    must(low < high, "bounded")
+    made["target"] = number(made["target"], "target", low, high)
+    made["delta"] = number(made["delta"], "delta", 0.0, 1.0)
+    made["coverage"] = number(made["coverage"], "coverage", 0.0, 1.0)
+    made["cost"] = number(made["cost"], "cost", 0.0)
+    for name in ("risk", "risk_upper"):
+        must((made[name] is None) == (thresholds is None), name)
+        made[name] = None if thresholds is None else number(made[name], name, low, high)
+    advice = None if made["advice"] is None else Advice(**made["advice"])
+    ends = {"cost_interval": pair("cost_interval", 0.0), "person": pair("person")}
+    return Cascade(**{**made, **ends, "names": tuple(names), "advice": advice})
 
 
 _WHOSE = {"answered": "what the stages answer", "system": "all answers, the person's included"}

@@ -21,6 +21,7 @@ _COMMANDS = {
     "evaluate": "The whole table for one file of predictions, with intervals.",
     "compare": "Rank several models on the same samples; say which cannot be told apart.",
     "threshold": "Choose the confidence below which to abstain, with a guarantee.",
+    "cascade": "Choose when a cheap model answers, when a dear one, when a person, with a guarantee.",
     "report": "One interactive HTML page that works offline.",
     "demo": "Real model outputs that come along: a table here, a report on disk.",
     "reproduce": "Repeat the experiments of the paper.",

@@ -7,6 +7,7 @@ try:
 except ImportError as _error:  # pragma: no cover
     raise MissingDependencyError("abstain.sklearn", "scikit-learn", "sklearn") from _error
 
+from abstain.sklearn.cascade import CascadeClassifier
 from abstain.sklearn.estimators import SelectiveClassifier, SelectiveRegressor
 from abstain.sklearn.scorers import EstimatorDisplay as RiskCoverageDisplay
 from abstain.sklearn.scorers import (
@@ -17,6 +18,7 @@ from abstain.sklearn.scorers import (
 )
 
 __all__ = [
+    "CascadeClassifier",
     "RiskCoverageDisplay",
     "SelectiveClassifier",
     "SelectiveRegressor",
