@@ -3,9 +3,10 @@
     python benchmarks/cascades.py held                      2,000 simulated data sets a setting
     ABSTAIN_DATA=... python benchmarks/cascades.py real      500 calibration sets of 3,000 real questions
     ABSTAIN_DATA=... python benchmarks/cascades.py worth     50 pairs of language models, and one of them closely
+    ABSTAIN_DATA=... python benchmarks/cascades.py cifar10   two networks, and the people of CIFAR-10H
     python benchmarks/cascades.py speed                     three stages, 50 thresholds each, a million samples
 
-`--runs` and `--only` make them smaller.
+`--runs` and `--only` make them smaller; `--plot FILE` draws the curve of cifar10.
 """
 
 from __future__ import annotations
@@ -346,6 +347,54 @@ def worth_of_one(splits: int, chain: tuple[str, ...] = TRIOS[0], risk: float = 0
     return [w.cascade / w.single for w in found]
 
 
+# real data: CIFAR-10 with people ------------------------------------------------------------------------
+
+NETWORKS = {"small": ("cifar10__wrn10-1__karanchahal", 1.0), "large": ("cifar10__resnet56__akamaster", 8.0)}
+PEOPLE = 50.0  # what a person's answer costs
+
+
+class Images(NamedTuple):
+    stages: dict[str, tuple[np.ndarray, np.ndarray, float]]
+    human: np.ndarray  # share of the people who named another class, by image
+
+
+def images() -> Images:
+    """Errors and confidences of two networks, and of the people who were shown the same 10,000 images."""
+    data = Path(os.environ["ABSTAIN_DATA"])
+    stages = {}
+    for name, (file, cost) in NETWORKS.items():
+        with np.load(data / "logits" / f"{file}.npz") as z:
+            logits, labels = z["logits"].astype(np.float64), z["labels"].astype(np.int64)
+        stages[name] = (logits.argmax(1) != labels, abstain.scores.max_softmax(logits), cost)
+    with np.load(data / "images" / "cifar10h_human_probs.npz") as z:
+        people = z[z.files[0]]
+    return Images(stages, 1 - people[np.arange(len(labels)), labels])
+
+
+def show_cifar10(plot: str | None) -> None:
+    stages, human = images()
+    person = (PEOPLE, human)
+    errors = {name: loss.mean() for name, (loss, _, _) in stages.items()} | {"a person": human.mean()}
+    prices = [cost for _, _, cost in stages.values()] + [PEOPLE]
+    alone = [f"{e:.4f}" for e in errors.values()]
+    table({"alone": list(errors), "error": alone, "cost": [f"{c:g}" for c in prices]})
+    rows = []
+    for promise in ("system", "answered"):
+        for risk in (0.01, 0.02, 0.03, 0.04, 0.05, 0.08):
+            rule = abstain.cascade(stages, risk=risk, person=person, promise=promise, unit="units")
+            told = "none" if not rule.feasible else f"{rule.cost:.2f}"
+            shares = [f"{100 * share:.1f}%" if rule.feasible else "-" for share in rule.shares.values()]
+            rows.append(
+                (promise, f"{risk:g}", told, "-" if rule.risk is None else f"{rule.risk:.4f}", *shares)
+            )
+    head = ("promise", "risk", "cost", "risk seen", "small answers", "large answers", "people answer")
+    table({name: list(column) for name, column in zip(head, zip(*rows))})
+    curve = abstain.cost_risk_curve(stages, person=person, promise="system", risks=(0.02, 0.1))
+    print(curve)
+    if plot:
+        curve.plot().figure.savefig(plot, dpi=110)
+
+
 # speed ------------------------------------------------------------------------------------------------
 
 
@@ -427,7 +476,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["held", "real", "worth", "speed"])
+    parser.add_argument("what", choices=["held", "real", "worth", "cifar10", "speed"])
+    parser.add_argument("--plot")
     parser.add_argument("--runs", type=int)
     parser.add_argument("--only", default="")
     asked = parser.parse_args()
@@ -444,6 +494,8 @@ def main() -> None:
         print(
             f"{' then '.join(TRIOS[0])} at .2, all questions: mean {np.mean(ratio):.3f}, largest {max(ratio):.3f}"
         )
+    elif asked.what == "cifar10":
+        show_cifar10(asked.plot)
     else:
         print(
             f"three stages, 50 thresholds each, a million samples: {speed():.1f} times np.sort of a million"

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array, to_host
-from abstain._check import check_choice, check_fraction
+from abstain._arrays import Array, backend_of, to_host
+from abstain._check import check_choice, check_fraction, check_mask
 from abstain._tables import html_table
-from abstain.cascades.search import CUTS, MOST, Found, Setting, answerer, cuts_allowed, search, seed_of
+from abstain.cascades.search import (
+    CUTS,
+    MOST,
+    Found,
+    Setting,
+    answerer,
+    cuts_allowed,
+    search,
+    seed_of,
+    shares_of,
+)
 from abstain.errors import DataError, InputError, ShapeError
 from abstain.inference import interval
 from abstain.metrics.groups import group_codes
@@ -28,6 +38,8 @@ FORMAT = "abstain cascade 1"
 PERSON = "person"
 _NAME = "cascade"
 _LEVEL = 0.95  # of the interval of the cost
+_TOP = 0.999  # the largest risk asked for, on the scale [0, 1], where a smaller one cannot be certified
+_STAGES = 19  # as many leave a grid of a million policies two of each stage
 Promise = Literal["answered", "system"]
 Stage = tuple[Array, Array, Any]  # loss, confidence, cost
 
@@ -213,13 +225,21 @@ class Cascade:
     @classmethod
     def from_json(cls, text: str) -> Cascade:
         """The cascade that `to_json` wrote; a field that is missing or makes no sense is an error."""
+        wrong = "format"
         try:
             stored = json.loads(text)
-            if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-                raise ValueError(f"must hold a stored cascade ({FORMAT!r})")
-            return _restored(stored)
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"Cascade.from_json: {error}.") from error
+            if stored["format"] != FORMAT:
+                raise ValueError(stored["format"])
+            for wrong, rule in _RULES.items():
+                if not rule(stored[wrong], stored):
+                    raise ValueError(stored[wrong])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"Cascade.from_json: must hold {FORMAT!r}, but its {wrong!r} is missing or wrong."
+            ) from error
+        own = {f.name: tuple(x) if isinstance(x := stored[f.name], list) else x for f in fields(cls)}
+        own["thresholds"] = own["thresholds"] and {k: float(v) for k, v in own["thresholds"].items()}
+        return cls(**own | {"advice": own["advice"] and Advice(**own["advice"])})
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write JSON to a file."""
@@ -255,54 +275,41 @@ class Cascade:
         return html_table({"": names, "cascade": texts})
 
 
-def _restored(stored: dict[str, Any]) -> Cascade:
-    """From JSON, every field checked."""
-
-    def must(ok: bool, what: str) -> None:
-        if not ok:
-            raise ValueError(f"{what} is malformed")
-
-    def number(x: Any, what: str, low: float = -math.inf, high: float = math.inf) -> float:
-        must(isinstance(x, (int, float)) and not isinstance(x, bool) and low <= x <= high, what)
-        return float(x)
-
-    def pair(name: str, low: float = -math.inf) -> tuple[float, float]:
-        must(isinstance(stored[name], list) and len(stored[name]) == 2, name)
-        a, b = (number(x, name, low) for x in stored[name])
-        return a, b
-
-    made = {f.name: stored[f.name] for f in fields(Cascade)}
-    names, thresholds, shares = made["names"], made["thresholds"], made["shares"]
-    must(isinstance(names, list) and len(set(names)) == len(names) > 0, "names")
-    must(all(isinstance(name, str) for name in names), "names")
-    must(made["promise"] in _WHOSE, "promise")
-    must(isinstance(made["n"], int) and made["n"] > 0, "n")
-    for name in ("note", "unit"):
-        must(isinstance(made[name], str), name)
-    must(made["guarantee"] is None or isinstance(made["guarantee"], str), "guarantee")
-    must(isinstance(made["scores"], dict) and set(made["scores"]) <= set(names), "scores")
-    must(isinstance(shares, dict) and set(shares) == {*names, PERSON}, "shares")
-    made["shares"] = {k: number(v, "shares", 0.0, 1.0) for k, v in shares.items()}
-    must(abs(sum(made["shares"].values()) - 1) < 1e-9, "shares")
-    if thresholds is not None:
-        must(isinstance(thresholds, dict) and list(thresholds) == names, "thresholds")
-        made["thresholds"] = {
-            k: float(v) if v in ("inf", "-inf") else number(v, "thresholds") for k, v in thresholds.items()
-        }
-    low, high = made["bounded"] = pair("bounded")
-    must(low < high, "bounded")
-    made["target"] = number(made["target"], "target", low, high)
-    made["delta"] = number(made["delta"], "delta", 0.0, 1.0)
-    made["coverage"] = number(made["coverage"], "coverage", 0.0, 1.0)
-    made["cost"] = number(made["cost"], "cost", 0.0)
-    for name in ("risk", "risk_upper"):
-        must((made[name] is None) == (thresholds is None), name)
-        made[name] = None if thresholds is None else number(made[name], name, low, high)
-    advice = None if made["advice"] is None else Advice(**made["advice"])
-    ends = {"cost_interval": pair("cost_interval", 0.0), "person": pair("person")}
-    return Cascade(**{**made, **ends, "names": tuple(names), "advice": advice})
+def _is_number(x: Any, low: float = -math.inf, high: float = math.inf) -> bool:
+    return isinstance(x, (int, float)) and not isinstance(x, bool) and low <= x <= high
 
 
+def _is_pair(x: Any) -> bool:
+    return isinstance(x, list) and len(x) == 2 and all(map(_is_number, x))
+
+
+# What a stored field must be; `d` is the whole record, whose earlier fields were found right.
+_RULES: dict[str, Callable[[Any, dict[str, Any]], bool]] = {
+    "names": lambda x, d: (
+        isinstance(x, list) and len(set(x)) == len(x) > 0 and all(type(k) is str for k in x)
+    ),
+    "thresholds": lambda x, d: (
+        x is None
+        or (list(x) == d["names"] and all(v in ("inf", "-inf") or _is_number(v) for v in x.values()))
+    ),
+    "bounded": lambda x, d: _is_pair(x) and x[0] < x[1],
+    "target": lambda x, d: _is_number(x, *d["bounded"]),
+    "delta": lambda x, d: _is_number(x, 0, 1),
+    "promise": lambda x, d: x in _WHOSE,
+    "n": lambda x, d: type(x) is int and x > 0,
+    "risk": lambda x, d: _is_number(x, *d["bounded"]) if d["thresholds"] else x is None,
+    "risk_upper": lambda x, d: x == (d["target"] if d["thresholds"] else None),
+    "coverage": lambda x, d: _is_number(x, 0, 1),
+    "cost": lambda x, d: _is_number(x, 0),
+    "cost_interval": lambda x, d: _is_pair(x) and x[0] <= d["cost"] <= x[1],
+    "shares": lambda x, d: list(x) == [*d["names"], PERSON] and all(_is_number(v, 0, 1) for v in x.values()),
+    "guarantee": lambda x, d: isinstance(x, str) == bool(d["thresholds"]),
+    "person": lambda x, d: _is_pair(x),
+    "scores": lambda x, d: set(x) <= set(d["names"]) and all(type(v) is str for v in x.values()),
+    "note": lambda x, d: type(x) is str,
+    "unit": lambda x, d: type(x) is str,
+    "advice": lambda x, d: x is None or set(x) == {f.name for f in fields(Advice)},
+}
 _WHOSE = {"answered": "what the stages answer", "system": "all answers, the person's included"}
 
 
@@ -378,52 +385,47 @@ def cascade(
     (('small', 'large'), True, True)
     """
     level = check_fraction(_NAME, "delta", delta, open_high=True)
-    check_choice(_NAME, "promise", promise, ("answered", "system"))
     setting = setting_of(_NAME, stages, person, promise, bounded, abstained, clusters, groups)
-    low, high = (float(b) for b in bounded)
-    target = (float(risk) - low) / (high - low)
+    target, seed = setting.calibrations[0].scaled(float(risk)), seed_of(rng)
     if not 0 < target < 1:
-        raise InputError(f"{_NAME}: `risk` must lie inside bounded=({low:g}, {high:g}), got {risk!r}.")
-    seed = seed_of(rng)  # every look at the data makes the same split
+        raise InputError(f"{_NAME}: `risk` must lie inside bounded={tuple(bounded)}, got {risk!r}.")
     allowed = cuts_allowed(setting.stages, cuts)
 
     def look(at: float) -> Found:
-        return search(setting, at, level, allowed, seed)
+        return search(setting, at, level, allowed, seed)  # the same split each time
 
     found = look(target)
-    costs = [_mean_cost(setting, policy) for policy in found.policies]
-    thresholds = found.policies[int(np.argmin(costs))] if costs else (math.inf,) * setting.stages
-    who = answerer(setting.confidence, thresholds)
-    spent, lost = setting.spent(who, thresholds), low + (high - low) * setting.lost(who)
-    spoken = np.ones(setting.n, bool) if setting.system else who < setting.stages
-    names = (*setting.names, PERSON)
-    result = Cascade(
-        names=setting.names,
-        thresholds=dict(zip(setting.names, thresholds)) if costs else None,
-        target=float(risk),
-        delta=level,
-        promise=promise,
-        n=setting.n,
-        risk=float(lost[spoken].mean()) if costs else None,
-        risk_upper=float(risk) if costs else None,
-        coverage=float((who < setting.stages).mean()),
-        cost=float(spent.mean()),
-        cost_interval=mean_interval(spent, setting.clusters),
-        shares=dict(zip(names, (np.bincount(who, minlength=len(names)) / setting.n).tolist())),
-        guarantee=_guarantee(setting, float(risk), level, (low, high)) if costs else None,
-        note="",
-        person=(float(setting.cost[-1].mean()), low + (high - low) * float(setting.loss[-1].mean())),
-        bounded=(low, high),
-        unit=unit,
-        scores=dict(scores or {}),
-        advice=None if costs else _advice(setting, found, look, target, level, (low, high)),
-    )
-    told = [_why(result, found, setting)]
+    policies = found.policies or [(math.inf,) * setting.stages]
+    measured = [measure(setting, policy, None) for policy in policies]
+    chosen = policies[int(np.argmin([m.cost for m in measured]))]
+    own, certified = measure(setting, chosen, _LEVEL), bool(found.policies)
+    told = [_why(setting, found, chosen, own.cost)]
     if allowed < cuts:
         told.append(
             f"The grid was coarsened to {allowed} thresholds by stage: at most {MOST:,} policies are tried."
         )
-    return replace(result, note=" ".join(filter(None, told)))
+    share = np.bincount(answerer(setting.confidence, chosen), minlength=setting.stages + 1) / setting.n
+    return Cascade(
+        names=setting.names,
+        thresholds=dict(zip(setting.names, chosen)) if certified else None,
+        target=float(risk),
+        delta=level,
+        promise=promise,
+        n=setting.n,
+        risk=own.risk if certified else None,
+        risk_upper=float(risk) if certified else None,
+        coverage=own.coverage,
+        cost=own.cost,
+        cost_interval=(own.cost_low, own.cost_high),
+        shares=dict(zip((*setting.names, PERSON), share.tolist())),
+        guarantee=_guarantee(setting, float(risk), level) if certified else None,
+        note=" ".join(filter(None, told)),
+        person=(float(setting.cost[-1].mean()), float(setting.unscaled(setting.loss[-1].mean()))),
+        bounded=(setting.unscaled(0.0), setting.unscaled(1.0)),
+        unit=unit,
+        scores=dict(scores or {}),
+        advice=None if certified else _advice(setting, found, look, target, level),
+    )
 
 
 def setting_of(
@@ -437,60 +439,56 @@ def setting_of(
     groups: Array | None,
 ) -> Setting:
     """Check everything once."""
-    if not isinstance(stages, Mapping) or not stages:
-        raise InputError(f'{name}: `stages` must be a dict such as {{"small": (loss, confidence, cost)}}.')
+    check_choice(name, "promise", promise, tuple(_WHOSE))
+    if not isinstance(stages, Mapping) or not 0 < len(stages) <= _STAGES:
+        raise InputError(
+            f"{name}: `stages` must be a dict of 1 to {_STAGES} stages, (loss, confidence, cost) by name."
+        )
     if PERSON in stages or not all(isinstance(s, str) for s in stages):
         raise InputError(f"{name}: stages must be named by words other than {PERSON!r}.")
-    if 2 ** len(stages) > MOST:
-        raise InputError(f"{name}: takes at most {int(math.log2(MOST))} stages, got {len(stages)}.")
-    unknown = set(abstained or ()) - set(stages)
-    if unknown:
-        raise InputError(f"{name}: `abstained` must be by stage, got {', '.join(map(str, unknown))}.")
+    away = abstained or {}
+    if not set(away) <= set(stages):
+        raise InputError(f"{name}: `abstained` must be a dict by stage, got {', '.join(map(str, away))}.")
     losses, confidences, costs, calibrations = [], [], [], []
-    n = None
+    like: Any = None
     for stage, entry in stages.items():
         try:
             loss, confidence, cost = entry
         except (TypeError, ValueError):
             raise InputError(f"{name}: stage {stage!r} must be (loss, confidence, cost).") from None
-        l, g = (np.asarray(to_host(x)) for x in (loss, confidence))
-        n = len(l) if n is None and l.ndim == 1 else n
-        if l.shape != (n,) or g.shape != (n,):
-            raise ShapeError(
-                f"{name}: all stages need one loss and one confidence for each of {n} samples, got {l.shape} and "
-                f"{g.shape} for {stage!r}."
-            )
-        given = ~_mask(name, stage, (abstained or {}).get(stage), l)
+        l, g = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
+        like = l if like is None else like
+        if l.ndim != 1 or l.shape != like.shape or g.shape != like.shape:
+            told = f"got {l.shape} and {g.shape} for {stage!r}, {like.shape} for the first"
+            raise ShapeError(f"{name}: all stages need one loss and one confidence per sample, {told}.")
+        given = np.ones(len(l), dtype=bool)
+        if stage in away:
+            given = ~check_mask(name, f"abstained[{stage!r}]", backend_of(l), to_host(away[stage]), l)
         cal = calibrate(f"{name}: stage {stage!r}", l[given], g[given], None, bounded)
         calibrations.append(cal)
-        losses.append(np.zeros(n))
-        losses[-1][given] = cal.scaled(l[given].astype(np.float64))
-        confidences.append(np.full(n, -math.inf))
-        confidences[-1][given] = g[given]
-        costs.append(_per_sample(name, f"cost of {stage!r}", cost, l))
+        losses.append(_filled(given, cal.scaled(l[given].astype(np.float64)), 0.0))
+        confidences.append(_filled(given, g[given], -math.inf))
+        costs.append(_per_sample(name, f"the cost of {stage!r}", cost, like))
     try:
         person_cost, person_error = person
     except (TypeError, ValueError):
         raise InputError(f"{name}: `person` must be (cost, error), got {person!r}.") from None
-    costs.append(_per_sample(name, "person's cost", person_cost, l))
-    low, high = calibrations[0].low, calibrations[0].high
-    losses.append((_per_sample(name, "person's error", person_error, l, low, high) - low) / (high - low))
-    codes = group_codes(name, clusters, l.shape)[1] if clusters is not None else None
-    labels, of_group = group_codes(name, groups, l.shape) if groups is not None else ([None], None)
-    largest = 1 if codes is None else int(np.bincount(codes).max())
-    return Setting(
-        tuple(stages), losses, confidences, costs, calibrations, promise == "system", codes, largest, of_group,
-        len(labels),
-    )  # fmt: skip
+    costs.append(_per_sample(name, "the person's cost", person_cost, like))
+    losses.append(cal.scaled(_per_sample(name, "the person's error", person_error, like, cal.low, cal.high)))
+    setting = Setting(tuple(stages), losses, confidences, costs, calibrations, promise == "system")
+    if clusters is not None:
+        codes = group_codes(name, clusters, like.shape)[1]
+        setting = replace(setting, clusters=codes, largest=int(np.bincount(codes).max()))
+    if groups is not None:
+        labels, codes = group_codes(name, groups, like.shape)
+        setting = replace(setting, groups=codes, group_count=len(labels))
+    return setting
 
 
-def _mask(name: str, stage: str, given: Array | None, like: np.ndarray) -> np.ndarray:
-    if given is None:
-        return np.zeros(like.shape, dtype=bool)
-    mask = np.asarray(to_host(given))
-    if mask.shape != like.shape or mask.dtype != bool:
-        raise ShapeError(f"{name}: `abstained` of {stage!r} must be one True or False per sample.")
-    return mask
+def _filled(given: np.ndarray, values: np.ndarray, otherwise: float) -> np.ndarray:
+    found = np.full(len(given), otherwise)
+    found[given] = values
+    return found
 
 
 def _per_sample(
@@ -498,86 +496,92 @@ def _per_sample(
 ) -> np.ndarray:
     """A number or one per sample, finite and within bounds."""
     try:
-        values = np.asarray(to_host(x), dtype=np.float64)
+        values = np.broadcast_to(np.asarray(to_host(x), dtype=np.float64), like.shape)
     except (TypeError, ValueError):
-        raise InputError(f"{name}: {what} must be a number or one per sample, got {x!r}.") from None
-    if values.shape not in ((), like.shape):
-        raise ShapeError(f"{name}: {what} must be a number or one per sample, got shape {values.shape}.")
-    if not (np.isfinite(values).all() and (values >= low).all() and (values <= high).all()):
-        span = f"between {low:g} and {high:g}" if high < math.inf else f"at least {low:g}"
-        raise InputError(f"{name}: {what} must be finite and {span} throughout.")
-    return np.broadcast_to(values, like.shape)
+        raise ShapeError(f"{name}: {what} must be a number or one per sample, got {np.shape(x)}.") from None
+    if not (np.isfinite(values).all() and values.min() >= low and values.max() <= high):
+        raise InputError(f"{name}: {what} must be finite and between {low:g} and {high:g}.")
+    return values
 
 
-def mean_interval(
-    values: np.ndarray, clusters: np.ndarray | None, level: float = _LEVEL
-) -> tuple[float, float]:
-    """Of a mean over samples; a constant has no spread."""
-    first = float(values[0])
-    if (values == first).all():
-        return first, first
+class Measured(NamedTuple):
+    """Of a policy on some samples; intervals are NaN where none was asked for."""
+
+    cost: float
+    cost_low: float
+    cost_high: float
+    risk: float  # NaN where nothing is answered
+    risk_low: float
+    risk_high: float
+    coverage: float
+
+
+def measure(setting: Setting, policy: tuple[float, ...], level: float | None) -> Measured:
+    """Cost and risk with their intervals, and coverage."""
+    who = answerer(setting.confidence, policy)
+    spoken = setting.spoken(who)
+    codes = setting.clusters
+    of_cost = mean_with_interval(setting.spent(who, policy), codes, level)
+    some = None if codes is None else codes[spoken]
+    of_risk = mean_with_interval(setting.unscaled(setting.lost(who)[spoken]), some, level)
+    return Measured(*of_cost, *of_risk, float((who < setting.stages).mean()))
+
+
+def mean_with_interval(
+    values: np.ndarray, clusters: np.ndarray | None, level: float | None
+) -> tuple[float, float, float]:
+    """A mean over samples; a constant has no spread."""
+    if level is None or len(values) < 2:
+        return float(values.mean()) if len(values) else math.nan, math.nan, math.nan
+    if (values == values[0]).all():
+        return (float(values[0]),) * 3
     found = interval("risk", values, values, clusters=clusters, level=level)
-    return found.low, found.high
+    return found.estimate, found.low, found.high
 
 
-def _mean_cost(setting: Setting, policy: tuple[float, ...]) -> float:
-    return float(setting.spent(answerer(setting.confidence, policy), policy).mean())
-
-
-def _guarantee(setting: Setting, risk: float, delta: float, bounded: tuple[float, float]) -> str:
-    noun = "error rate" if setting.zero_one and bounded == (0.0, 1.0) else "mean loss"
-    whose = {False: "what the stages answer", True: "all answers, the person's with the error stated,"}
+def _guarantee(setting: Setting, risk: float, delta: float) -> str:
+    plain = setting.zero_one and setting.unscaled(1.0) == 1 and setting.unscaled(0.0) == 0
+    whose = "all answers, the person's with the error stated," if setting.system else "what the stages answer"
     where = f", in each of {setting.group_count} groups," if setting.groups is not None else ""
-    drawn = "calibration and later data being independent draws from one population"
+    drawn = "independent draws from one population"
     if setting.clusters is not None:
-        drawn = (
-            "clusters of calibration and later data being independent draws from one population, none with more "
-            f"samples than the largest seen here ({setting.largest})"
-        )
+        drawn += f" by clusters, none of which has more samples than the largest here ({setting.largest})"
     return (
-        f"With probability at least {1 - delta:.4g} over the {setting.n} calibration samples, the {noun} of "
-        f"{whose[setting.system]}{where} is at most {risk:.4g}, {drawn}. Nothing is promised about the cost."
+        f"With probability at least {1 - delta:.4g} over the {setting.n} calibration samples, the "
+        f"{'error rate' if plain else 'mean loss'} of {whose}{where} is at most {risk:.4g}, calibration and later data "
+        f"being {drawn}. Nothing is promised about the cost."
     )
 
 
-def _why(result: Cascade, found: Found, setting: Setting) -> str:
+def _why(setting: Setting, found: Found, chosen: tuple[float, ...], cost: float) -> str:
     """Why there is none, or why a single stage; that a person alone would be cheaper."""
-    if not result.feasible:
+    if not found.policies:
         return "No cascade and no single stage can be certified at this risk and delta with these data."
     told = ""
-    if setting.stages > 1 and len(result.asked) == 1:
-        told = f"{result.asked[0]!r} alone: no cascade was certified that costs less."
+    asked = [name for name, t in zip(setting.names, chosen) if t < math.inf]
+    if setting.stages > 1 and len(asked) == 1:
+        told = f"{asked[0]!r} alone: no cascade was certified that costs less."
         if found.cheapest > 0.98 * found.cheapest_alone:
-            told = (
-                f"{result.asked[0]!r} alone: no cascade can help here. By the estimates of the first part the best "
-                f"costs {found.cheapest:.4g}, the best single stage {found.cheapest_alone:.4g}."
-            )
-    if result.cost > result.person[0]:
-        told += f" Leaving everything to the person would cost less: {result.person[0]:.4g}."
-    return told.strip()
+            told = f"{asked[0]!r} alone: no cascade can help here."
+        told += f" By the first part's estimates, the best policy costs {found.cheapest:.4g}, "
+        told += f"the best single stage {found.cheapest_alone:.4g}."
+    person = float(setting.cost[-1].mean())
+    return (
+        told if cost <= person else f"{told} Leaving everything to the person would cost less: {person:.4g}."
+    )
 
 
 def _advice(
-    setting: Setting, found: Found, look: Any, target: float, delta: float, bounded: tuple[float, float]
+    setting: Setting, found: Found, look: Callable[[float], Found], target: float, delta: float
 ) -> Advice:
     """The least risk that passes, and about how many samples the best policy seen would need."""
-    low, high = bounded
-
-    def passes(risk: float) -> bool:
-        return bool(look(risk).policies)
-
-    reached = None
-    if passes(0.999):
-        reached = bisect(passes, target, 0.999, relative=0.02)
-    coverage = None
-    if reached is not None:
-        policies = look(reached).policies
-        coverage = max(float((answerer(setting.confidence, p) < setting.stages).mean()) for p in policies)
-        reached = low + (high - low) * reached
-    needed = None
+    risk = coverage = samples = None
+    if look(_TOP).policies:
+        reached = bisect(lambda at: bool(look(at).policies), target, _TOP, relative=0.02)
+        coverage = max(measure(setting, policy, None).coverage for policy in look(reached).policies)
+        risk = setting.unscaled(reached)
     if found.z > 0:
-        normal = math.sqrt(2 * math.log(1 / (0.35 * delta)))  # an upper bound of the quantile
-        needed = max(setting.n + 1, math.ceil(setting.n * (normal / found.z) ** 2))
-        digits = 10 ** max(0, len(str(needed)) - 2)
-        needed = math.ceil(needed / digits) * digits
-    return Advice(reached, coverage, needed)
+        level = delta * shares_of(setting.stages)[-2]
+        z = math.sqrt(2 * math.log(1 / level))  # a little more than the normal quantile
+        samples = max(setting.n + 1, int(float(f"{setting.n * (z / found.z) ** 2:.1e}")))
+    return Advice(risk, coverage, samples)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abstain._arrays import Array
-from abstain._check import check_choice, check_fraction
+from abstain._check import check_fraction
 from abstain._tables import frame, html_table, number
-from abstain.cascades.cascade import Promise, Stage, mean_interval, setting_of
-from abstain.cascades.search import CUTS, Setting, Tables, answerer, cuts_allowed, cuts_of, seed_of
+from abstain.cascades.cascade import Measured, Promise, Stage, mean_with_interval, measure, setting_of
+from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
 from abstain.display import axes
 from abstain.errors import InputError
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _NAME = "cost_risk_curve"
 _POINTS = 60
-_COLUMNS = ("target", "cost", "cost_low", "cost_high", "risk", "risk_low", "risk_high", "coverage")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,7 @@ class CostRiskCurve:
     risk, risk_low, risk_high, coverage : ndarray
         Likewise; the risk is NaN where nothing is answered.
     alone : dict
-        Risk and cost of each stage by itself, for the same targets.
+        Cost of each stage by itself, for the same targets.
     everything : dict
         Risk and cost of each stage answering all it can: tossing a coin between two of them gives the straight line
         between these points.
@@ -75,7 +74,7 @@ class CostRiskCurve:
     risk_low: np.ndarray
     risk_high: np.ndarray
     coverage: np.ndarray
-    alone: dict[str, tuple[np.ndarray, np.ndarray]]
+    alone: dict[str, np.ndarray]
     everything: dict[str, tuple[float, float]]
     area: float
     area_interval: tuple[float, float]
@@ -95,7 +94,9 @@ class CostRiskCurve:
 
     def frame(self, library: str | None = None) -> Any:
         """One row per risk asked for."""
-        columns: dict[str, list[Any]] = {name: getattr(self, name).tolist() for name in _COLUMNS}
+        columns: dict[str, list[Any]] = {
+            name: getattr(self, name).tolist() for name in ("target", *Measured._fields)
+        }
         columns |= {f"threshold of {name}": x.tolist() for name, x in zip(self.names, self.thresholds.T)}
         return frame(columns, library)
 
@@ -104,7 +105,7 @@ class CostRiskCurve:
         drawn: Any = axes(ax)
         drawn.fill_between(self.target, self.cost_low, self.cost_high, color="C0", alpha=0.25, lw=0)
         drawn.plot(self.target, self.cost, color="C0", label="cascade")
-        for k, (name, (_, cost)) in enumerate(self.alone.items(), 1):
+        for k, (name, cost) in enumerate(self.alone.items(), 1):
             drawn.plot(self.target, cost, color=f"C{k}", lw=1, ls="--", label=f"{name} alone")
         ends = np.asarray(list(self.everything.values()))
         drawn.plot(ends[:, 0], ends[:, 1], "o:", color="0.5", lw=1, ms=4, label="a coin between the stages")
@@ -124,9 +125,7 @@ class CostRiskCurve:
             "cost": [number(self.cost[k]) for k in some],
             "interval": [f"{self.cost_low[k]:.4g} to {self.cost_high[k]:.4g}" for k in some],
         }
-        columns |= {
-            f"{name} alone": [number(cost[k]) for k in some] for name, (_, cost) in self.alone.items()
-        }
+        columns |= {f"{name} alone": [number(cost[k]) for k in some] for name, cost in self.alone.items()}
         return picture[picture.index("<svg") :] + html_table(columns, repr(self))
 
     def __repr__(self) -> str:
@@ -187,38 +186,32 @@ def cost_risk_curve(
     ([0.1, 0.5], True, True)
     """
     level = check_fraction(_NAME, "level", level, open_high=True)
-    check_choice(_NAME, "promise", promise, ("answered", "system"))
     setting = setting_of(_NAME, stages, person, promise, bounded, abstained, clusters, None)
     first, second = setting.split(0.5, seed_of(rng))
     if min(first.n, second.n) < 2:
         raise InputError(f"{_NAME}: needs at least two samples in each half, got {first.n} and {second.n}.")
     tables = Tables(first, cuts_of(first, cuts_allowed(setting.stages, cuts)))
-    low, high = (float(b) for b in bounded)
     count, cost = tables.answers().reshape(-1), tables.costs().reshape(-1) / first.n
     lost = tables.smooth_losses().reshape(-1)
-    seen = low + (high - low) * np.where(
-        count > 0, lost / np.maximum(count, 1.0), 0.0 if setting.system else 1.0
-    )
-    least, most = risks or (float(seen[count > 0].min()), float(seen[np.argmin(cost)]))
-    target = np.linspace(least, most, points)
-    every = np.arange(cost.size)
-    chosen = cheapest(cost, seen, every, target)
-    policies = [tables.thresholds(k) for k in chosen]
-    measured = {p: _measure(second, p, level, (low, high)) for p in set(policies)}
-    columns = np.asarray([measured[p] for p in policies])
-    alone, everything = {}, {}
+    seen = setting.unscaled(np.where(count > 0, lost / np.maximum(count, 1.0), 1.0))
+    target = np.linspace(*(risks or (seen[count > 0].min(), seen[np.argmin(cost)])), points)
+
+    def policies(among: np.ndarray) -> list[tuple[float, ...]]:
+        return [tables.thresholds(k) for k in cheapest(cost, seen, among, target)]
+
+    chosen = policies(np.arange(cost.size))
+    measured = {policy: measure(second, policy, level) for policy in set(chosen)}
+    columns = {name: np.asarray([getattr(measured[p], name) for p in chosen]) for name in Measured._fields}
+    everything, alone = {}, {}
     for j, name in enumerate(setting.names):
-        own = [tables.thresholds(k) for k in cheapest(cost, seen, tables.alone(j), target)]
-        found = {p: _mean(second, p, (low, high)) for p in set(own)}
-        alone[name] = (np.asarray([found[p][0] for p in own]), np.asarray([found[p][1] for p in own]))
-        everything[name] = _mean(second, tables.thresholds(tables.alone(j)[0]), (low, high))
-    mean = np.zeros(second.n)
-    for policy in policies:
-        mean += second.spent(answerer(second.confidence, policy), policy) / points
+        full = measure(second, tables.thresholds(tables.alone(j)[0]), None)
+        everything[name] = full.risk, full.cost
+        alone[name] = np.asarray([measure(second, policy, None).cost for policy in policies(tables.alone(j))])
+    each = sum(second.spent(answerer(second.confidence, policy), policy) for policy in chosen) / points
+    area, *ends = mean_with_interval(np.asarray(each), second.clusters, level)
     return CostRiskCurve(
-        setting.names, target, np.asarray(policies), *columns.T, alone=alone, everything=everything,
-        area=float(mean.mean()), area_interval=mean_interval(mean, second.clusters, level), level=level, n=setting.n,
-        unit=unit,
+        setting.names, target, np.asarray(chosen), **columns, alone=alone, everything=everything, area=area,
+        area_interval=(ends[0], ends[1]), level=level, n=setting.n, unit=unit,
     )  # fmt: skip
 
 
@@ -228,27 +221,3 @@ def cheapest(cost: np.ndarray, risk: np.ndarray, among: np.ndarray, target: np.n
     best = np.minimum.accumulate(risk[order])
     place = np.searchsorted(-best, -target, side="left")
     return np.where(place < len(order), order[np.minimum(place, len(order) - 1)], cost.size - 1)
-
-
-def _mean(setting: Setting, policy: tuple[float, ...], bounded: tuple[float, float]) -> tuple[float, float]:
-    """Risk and cost."""
-    found = _measure(setting, policy, None, bounded)
-    return found[3], found[0]
-
-
-def _measure(
-    setting: Setting, policy: tuple[float, ...], level: float | None, bounded: tuple[float, float]
-) -> tuple[float, ...]:
-    """Cost and risk with their intervals, and coverage, as the columns of a curve; no interval without a level."""
-    low, high = bounded
-    who = answerer(setting.confidence, policy)
-    spent, lost = setting.spent(who, policy), low + (high - low) * setting.lost(who)
-    spoken = np.flatnonzero((who < setting.stages) | setting.system)
-    of_cost = of_risk = (math.nan, math.nan)
-    if level is not None:
-        of_cost = mean_interval(spent, setting.clusters, level)
-        if len(spoken) > 1:
-            codes = None if setting.clusters is None else setting.clusters[spoken]
-            of_risk = mean_interval(lost[spoken], codes, level)
-    risk = float(lost[spoken].mean()) if len(spoken) else math.nan
-    return (float(spent.mean()), *of_cost, risk, *of_risk, float((who < setting.stages).mean()))

@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +27,10 @@ from abstain.thresholds.calibration import Calibration, learn_then_test
 MOST = 10**6  # policies of a grid
 CUTS = 80  # by stage, where as many policies are allowed
 _FIRST = 0.2  # of the samples choose the order of testing; the others test
-_START = 12.0  # standard errors by which the first policy tested is expected to keep the promise
-_LAST = -4.0  # beyond, testing is hopeless
+_START = 8.0  # standard errors by which the first policy tested is expected to keep the promise
 _SHARES = (0.1, 0.55, 0.35)  # of delta: all stages but the last, the last, the cascades
 _APART = 10  # samples between two cuts, at least
+_HOLD = 1.0  # penalty on the square of a coefficient, which a few dozen samples outweigh
 _FITTED = 20_000  # samples to fit a smooth loss to
 
 
@@ -50,6 +51,10 @@ class Setting:
     largest: int = 1  # samples of the largest cluster
     groups: np.ndarray | None = None  # codes 0, 1, ...
     group_count: int = 1
+
+    def unscaled(self, risk: Any) -> Any:
+        """A mean loss on the user's scale."""
+        return self.calibrations[0].unscaled(risk)
 
     @property
     def stages(self) -> int:
@@ -98,6 +103,10 @@ class Setting:
         for j in range(self.stages):
             found = np.where(who == j, self.loss[j], found)
         return found
+
+    def spoken(self, who: np.ndarray) -> np.ndarray:
+        """Which samples the promise speaks of."""
+        return (who < self.stages) | self.system
 
     def spent(self, who: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
         """What each sample costs: every stage it reaches, and the person if nobody answered."""
@@ -250,7 +259,7 @@ def _expit(x: np.ndarray) -> np.ndarray:
 def logistic(features: Sequence[np.ndarray], loss: np.ndarray) -> np.ndarray:
     """Coefficients of a logistic regression of losses in [0, 1], slightly held back, by Newton's method."""
     X = np.stack(features, axis=1)
-    hold = np.full(X.shape[1], 1e-3 * max(len(X), 1))
+    hold = np.full(X.shape[1], _HOLD)
     fitted = np.zeros(X.shape[1])
     for _ in range(25):
         p = _expit(X @ fitted)
@@ -283,7 +292,7 @@ def expected_z(first: Setting, cuts: Sequence[np.ndarray], risk: float, samples:
 def frontier(cost: np.ndarray, z: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
     """Policies that no cheaper one is as safe as, from the safest to the cheapest; ties by their place."""
     every = np.arange(cost.size) if among is None else among
-    every = every[z.reshape(-1)[every] > _LAST]
+    every = every[z.reshape(-1)[every] > -math.inf]
     c, safety = cost.reshape(-1)[every], z.reshape(-1)[every]
     order = np.lexsort((-safety, c))
     best = np.maximum.accumulate(safety[order])
@@ -317,7 +326,7 @@ def _cluster_p_values(tables: Tables, path: np.ndarray, risk: float, level: floa
     stakes = testing.ladder(int(codes.max()) + 1, risk, top)
     for k, policy in enumerate(path):
         who = answerer(setting.confidence, tables.thresholds(policy))
-        spoken = np.ones(setting.n) if setting.system else (who < setting.stages).astype(np.float64)
+        spoken = setting.spoken(who).astype(np.float64)
         size = np.bincount(codes, spoken)
         gain = (risk * size - np.bincount(codes, spoken * setting.lost(who)))[size > 0]
         logs = np.log1p(stakes * gain[:, None]).sum(axis=0)
@@ -377,18 +386,11 @@ def search(setting: Setting, risk: float, delta: float, cuts: int, seed: int) ->
         path = path[expected <= max(_START, expected.min(initial=math.inf))]
         if not (share and len(path)):
             continue
-        p = np.max([policy_p_values(t, path, risk, delta * share) for t in _group_tables(tables)], axis=0)
+        by_group = [tables] if setting.groups is None else [Tables(part, grid) for part in second.by_group()]
+        p = np.max([policy_p_values(t, path, risk, delta * share) for t in by_group], axis=0)
         level = np.zeros(len(path))
         level[0] = delta * share
         passed = np.flatnonzero(testing.walk(p, level).passed)
         policies += [tables.thresholds(path[k]) for k in passed[-1:]]
     keeps = np.where(z >= 0, cost, math.inf).reshape(-1)
     return Found(policies, float(keeps.min()), float(keeps[single].min()), float(z.max()))
-
-
-def _group_tables(tables: Tables) -> Iterator[Tables]:
-    if tables.setting.groups is None:
-        yield tables
-        return
-    for part in tables.setting.by_group():
-        yield Tables(part, tables.cuts)

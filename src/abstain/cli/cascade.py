@@ -163,7 +163,9 @@ def unlabelled(file: str, how: ReadOptions, score: str) -> np.ndarray:
     values = columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
     with values_of(file):
         given = {"logits": None, "probs": None, kind: values}
-        found = values if kind == "confidence" else scores.by_name(score)(given["logits"], probs=given["probs"])
+        found = (
+            values if kind == "confidence" else scores.by_name(score)(given["logits"], probs=given["probs"])
+        )
     if "abstained" in roles:
         away = np.asarray(source.columns[roles["abstained"].names[0]].load(), dtype=bool)
         found = np.where(away, np.nan, found)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 
 from abstain._arrays import Array
-from abstain.cascades import Cascade, cascade
+from abstain.cascades import cascade
 from abstain.cascades.cascade import PERSON, Promise
 from abstain.errors import InputError
 from abstain.sklearn.estimators import Score, classifier_confidence
@@ -91,48 +90,41 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         stages = self._stages()
-        costs = self._costs(len(stages))
-        if self.cv == "prefit":
-            self.estimators_ = [model for _, model in stages]
-            X_held, y_held = X, y
-        else:
-            X, X_held, y, y_held = train_test_split(X, y, test_size=self.cv, random_state=self.random_state)
-            self.estimators_ = [clone(model).fit(X, y) for _, model in stages]
+        costs = [10.0**j for j in range(len(stages))] if self.costs is None else list(self.costs)
+        if len(costs) != len(stages):
+            raise InputError(
+                f"CascadeClassifier: needs {len(stages)} costs, one per stage, got {len(costs)}."
+            )
+        self.estimators_ = [model for _, model in stages]
+        X_held, y_held = _indexable(X), y
+        if self.cv != "prefit":
+            parts = train_test_split(X_held, y, test_size=self.cv, random_state=self.random_state)
+            X_train, X_held, y_train, y_held = parts
+            self.estimators_ = [clone(model).fit(X_train, y_train) for model in self.estimators_]
         self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
         if hasattr(self.estimators_[0], "n_features_in_"):
             self.n_features_in_ = self.estimators_[0].n_features_in_
         measured = {
-            name: (model.predict(X_held) != y_held, self._confidence(model, X_held), cost)
+            name: (model.predict(X_held) != y_held, classifier_confidence(model, X_held, self.scores), cost)
             for (name, _), model, cost in zip(stages, self.estimators_, costs)
         }
-        asked = {"risk": self.risk, "delta": self.delta, "promise": self.promise, "person": self.person}
-        named = (
-            self.scores if isinstance(self.scores, str) else getattr(self.scores, "__name__", "a function")
-        )
-        kept = {"scores": dict.fromkeys(measured, named), "rng": self.random_state or 0}
-        self.cascade_: Cascade = cascade(measured, **asked, **kept)
+        asked: Any = {name: getattr(self, name) for name in ("risk", "delta", "promise", "person")}
+        scores = dict.fromkeys(measured, str(getattr(self.scores, "__name__", self.scores)))
+        self.cascade_ = cascade(measured, **asked, scores=scores, rng=self.random_state or 0)
         return self
 
     def decide(self, X: Array) -> np.ndarray:
         """Who answers each sample: the name of a classifier, or "person"."""
-        names = np.asarray([*self._names(), PERSON])
-        who = np.full(_count(X), len(names) - 1)
-        for j, rows, taken, _ in self._asked(X):
-            who[rows[taken]] = j
-        return names[who]
+        who = self._ask(X)[1]
+        return np.asarray([*self.cascade_.names, PERSON])[who]
 
     def predict_selective(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
         """The answer for every sample, and which of them some classifier gives; the others are the person's.
 
-        A classifier sees only the samples that reach it. For the person's, the answer is the last classifier's.
+        A classifier sees only the samples that reach it. For the person's, the answer is that of the last one asked.
         """
-        check_is_fitted(self, "cascade_")
-        answered = np.zeros(_count(X), dtype=bool)
-        answer: Any = None
-        for _, rows, taken, said in self._asked(X):
-            answer = np.empty(len(answered), dtype=said.dtype) if answer is None else answer
-            answer[rows], answered[rows[taken]] = said, True
-        return (np.asarray(self.estimators_[-1].predict(X)) if answer is None else answer), answered
+        answer, who = self._ask(X)
+        return answer, who < len(self.estimators_)
 
     def predict(self, X: Array) -> np.ndarray:
         """The answer; for the person's samples `deferred_label`, if there is one."""
@@ -155,36 +147,26 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.classifier_tags.multi_label = False
         return tags
 
-    def _asked(self, X: Array) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-        """Each classifier that is asked: its place, the samples that reach it, which it answers, what it says."""
+    def _ask(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+        """What the last classifier asked says of each sample, and the place of the one that answers."""
         check_is_fitted(self, "cascade_")
-        rows, thresholds = np.arange(_count(X)), self.cascade_.thresholds or {}
-        for j, (name, model) in enumerate(zip(self._names(), self.estimators_)):
-            if thresholds.get(name, math.inf) < math.inf and len(rows):
-                some = X if len(rows) == _count(X) else _safe_indexing(X, rows)
-                taken = self._confidence(model, some) >= thresholds[name]
-                yield j, rows, taken, np.asarray(model.predict(some))
-                rows = rows[~taken]
-
-    def _confidence(self, model: Any, X: Array) -> np.ndarray:
-        return classifier_confidence(model, X, self.scores)
+        X = _indexable(X)
+        rows = np.arange(_num_samples(X))
+        who, answer = np.full(len(rows), len(self.estimators_)), None
+        for j, (name, model) in enumerate(zip(self.cascade_.names, self.estimators_)):
+            if name in self.cascade_.asked and len(rows):
+                some = X if len(rows) == len(who) else _safe_indexing(X, rows)
+                said = np.asarray(model.predict(some))
+                answer = np.empty(len(who), dtype=said.dtype) if answer is None else answer
+                answer[rows] = said
+                taken = classifier_confidence(model, some, self.scores) >= self.cascade_.thresholds[name]
+                who[rows[taken]], rows = j, rows[~taken]
+        return np.asarray(self.estimators_[-1].predict(X)) if answer is None else answer, who
 
     def _stages(self) -> list[tuple[str, Any]]:
-        if self.estimators is None:
-            return [("small", DummyClassifier()), ("large", LogisticRegression())]
-        return list(self.estimators)
-
-    def _names(self) -> tuple[str, ...]:
-        return self.cascade_.names
-
-    def _costs(self, stages: int) -> list[float]:
-        costs = [10.0**j for j in range(stages)] if self.costs is None else list(self.costs)
-        if len(costs) != stages:
-            raise InputError(
-                f"CascadeClassifier: needs a cost for each of {stages} stages, got {len(costs)}."
-            )
-        return costs
+        default = [("small", DummyClassifier()), ("large", LogisticRegression())]
+        return default if self.estimators is None else list(self.estimators)
 
 
-def _count(X: Array) -> int:
-    return int(X.shape[0] if hasattr(X, "shape") else len(X))
+def _indexable(X: Array) -> Any:
+    return np.asarray(X) if hasattr(X, "__array__") and not hasattr(X, "shape") else X
