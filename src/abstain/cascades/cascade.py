@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
+from abstain._stored import Chance, Finite, Share, Stored, Within
 from abstain._tables import html_table
 from abstain.cascades.search import (
     CUTS,
@@ -23,29 +22,29 @@ from abstain.cascades.search import (
     cuts_allowed,
     search,
     seed_of,
-    shares_of,
 )
-from abstain.errors import DataError, InputError, ShapeError
+from abstain.errors import InputError, ShapeError
 from abstain.inference import interval
 from abstain.metrics.groups import group_codes
 from abstain.thresholds.calibration import Advice, Candidates, bisect, calibrate
 from abstain.thresholds.threshold import Check, Reference, Threshold
 
-if TYPE_CHECKING:
-    from os import PathLike
-
-FORMAT = "abstain cascade 1"
 PERSON = "person"
 _NAME = "cascade"
+_WATCHED = (
+    *("target", "delta", "n", "coverage", "risk", "risk_upper", "guarantee", "note", "bounded"),
+    *("advice", "clusters", "largest"),
+)
 _LEVEL = 0.95  # of the interval of the cost
 _TOP = 0.999  # the largest risk asked for, on the scale [0, 1], where a smaller one cannot be certified
+_FEW = 10  # thresholds by stage, to say what would be needed
 _STAGES = 19  # as many leave a grid of a million policies two of each stage
 Promise = Literal["answered", "system"]
 Stage = tuple[Array, Array, Any]  # loss, confidence, cost
 
 
 @dataclass(frozen=True, eq=False)
-class Cascade:
+class Cascade(Stored):
     """Who answers: the first stage whose confidence reaches its threshold, otherwise a person.
 
     Attributes
@@ -83,6 +82,8 @@ class Cascade:
         Of the costs.
     scores : dict
         Which confidence each stage was calibrated with, where that was said.
+    clusters, largest : int, float, or None
+        How many clusters there were, and the samples of the largest, where clusters were given.
 
     Examples
     --------
@@ -93,25 +94,29 @@ class Cascade:
     ['only', 'person']
     """
 
+    _noun: ClassVar[str] = "a stored cascade"
+
     names: tuple[str, ...]
-    thresholds: dict[str, float] | None
-    target: float
-    delta: float
-    promise: str
-    n: int
-    risk: float | None
-    risk_upper: float | None
-    coverage: float
-    cost: float
-    cost_interval: tuple[float, float]
-    shares: dict[str, float]
+    thresholds: dict[str, Annotated[float, Within(infinite=True)]] | None
+    target: Finite
+    delta: Chance
+    promise: Promise
+    n: Annotated[int, Within(1)]
+    risk: Finite | None
+    risk_upper: Finite | None
+    coverage: Share
+    cost: Finite
+    cost_interval: tuple[Finite, Finite]
+    shares: dict[str, Share]
     guarantee: str | None
     note: str
-    person: tuple[float, float]
-    bounded: tuple[float, float] = (0.0, 1.0)
+    person: tuple[Finite, Finite]
+    bounded: tuple[Finite, Finite] = (0.0, 1.0)
     unit: str = ""
     scores: dict[str, str] = field(default_factory=dict)
     advice: Advice | None = None
+    clusters: Annotated[int, Within(1)] | None = None
+    largest: Annotated[float, Within(0)] | None = None
 
     @property
     def feasible(self) -> bool:
@@ -158,12 +163,13 @@ class Cascade:
         /,
         *,
         person: float | Array | None = None,
+        clusters: Array = None,
         previous: Check | None = None,
     ) -> Check:
         """Does the promise still hold on later samples, in the order they came? Anytime-valid, as `Threshold.check`.
 
         The bet is on the loss of whoever answers; "drift" compares the shares that the stages answer with those of the
-        calibration. Samples must be independent draws.
+        calibration. A promise that holds in every group is checked on the samples of one group at a time.
 
         Parameters
         ----------
@@ -171,6 +177,8 @@ class Cascade:
             (loss, confidence) by name, or what `cascade` took; a confidence of NaN is no answer.
         person : float or array, optional
             The person's error, where the promise speaks of it and it is not as stated.
+        clusters : array, optional
+            As in the calibration.
         previous : Check, optional
             The last look of this series.
 
@@ -184,20 +192,23 @@ class Cascade:
         )
         for j, name in enumerate(self.names):
             lost = np.where(who == j, np.asarray(to_host(stages[name][0]), dtype=np.float64), lost)
-        return self._watch().check(lost, len(self.names) - who, previous=previous)
+        return self._watch().check(lost, len(self.names) - who, clusters=clusters, previous=previous)
 
     def _watch(self) -> Threshold:
         """The same promise as a threshold on the place from the end at which a sample was answered, a person's 0."""
-        places = np.arange(len(self.names), -1, -1.0)
         counts = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
-        nothing = Candidates(*(np.zeros(0) for _ in fields(Candidates)))
-        value = None if self.thresholds is None else 0.0 if self.promise == "system" else 1.0
+        places = np.arange(len(self.names), -1, -1.0)
+        some = counts > 0
+        own = {name: getattr(self, name) for name in _WATCHED}
         return Threshold(
-            value=value, form="risk", target=self.target, method="ltt", delta=self.delta, n=self.n,
-            coverage=self.coverage, coverage_interval=(0.0, 1.0), risk=self.risk, risk_upper=self.risk_upper,
-            guarantee=self.guarantee, note=self.note, bounded=self.bounded, table=nothing,
-            reference=Reference(places, counts, self.n),
-        )  # fmt: skip
+            value=None if self.thresholds is None else 0.0 if self.promise == "system" else 1.0,
+            form="risk",
+            method="ltt",
+            coverage_interval=(0.0, 1.0),
+            table=Candidates(*(np.zeros(0) for _ in fields(Candidates))),
+            reference=Reference(places[some], counts[some], self.n),
+            **own,
+        )
 
     def _who(self, confidences: Mapping[str, Array]) -> np.ndarray:
         """Place of the stage that answers; the number of stages given where none does."""
@@ -215,40 +226,22 @@ class Cascade:
         thresholds = [math.inf if self.thresholds is None else self.thresholds[name] for name in order]
         return answerer(g, thresholds)
 
-    def to_json(self) -> str:
-        """Everything needed to use the cascade and to check its promise, as strict JSON."""
-        own = asdict(self)
-        if self.thresholds is not None:  # JSON has no infinities
-            own["thresholds"] = {k: v if math.isfinite(v) else str(v) for k, v in self.thresholds.items()}
-        return json.dumps({"format": FORMAT, "rule": self.rule, **own}, allow_nan=False)
+    def _readable(self) -> dict[str, Any]:
+        return {"rule": self.rule}
 
-    @classmethod
-    def from_json(cls, text: str) -> Cascade:
-        """The cascade that `to_json` wrote; a field that is missing or makes no sense is an error."""
-        wrong = "format"
-        try:
-            stored = json.loads(text)
-            if stored["format"] != FORMAT:
-                raise ValueError(stored["format"])
-            for wrong, rule in _RULES.items():
-                if not rule(stored[wrong], stored):
-                    raise ValueError(stored[wrong])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DataError(
-                f"Cascade.from_json: must hold {FORMAT!r}, but its {wrong!r} is missing or wrong."
-            ) from error
-        own = {f.name: tuple(x) if isinstance(x := stored[f.name], list) else x for f in fields(cls)}
-        own["thresholds"] = own["thresholds"] and {k: float(v) for k, v in own["thresholds"].items()}
-        return cls(**own | {"advice": own["advice"] and Advice(**own["advice"])})
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write JSON to a file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Cascade:
-        """Read what `save` wrote."""
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+    def _objection(self) -> str | None:
+        low, high = self.bounded
+        some = self.thresholds is not None
+        checks = {
+            "`thresholds` must be by stage.": not some or tuple(self.thresholds or ()) == self.names,
+            "`shares` must be by stage and add up to 1.": tuple(self.shares) == (*self.names, PERSON)
+            and abs(sum(self.shares.values()) - 1) < 1e-9,
+            "`scores` must be by stage.": set(self.scores) <= set(self.names),
+            "`target` must lie inside `bounded`.": low < self.target < high,
+            "risk and guarantee must be there if thresholds are.": some
+            == (self.risk is not None) == (self.guarantee is not None) == (self.risk_upper == self.target),
+        }  # fmt: skip
+        return next((rule for rule, kept in checks.items() if not kept), None)
 
     def facts(self) -> list[tuple[str, str]]:
         """What the repr and the HTML view show."""
@@ -275,41 +268,6 @@ class Cascade:
         return html_table({"": names, "cascade": texts})
 
 
-def _is_number(x: Any, low: float = -math.inf, high: float = math.inf) -> bool:
-    return isinstance(x, (int, float)) and not isinstance(x, bool) and low <= x <= high
-
-
-def _is_pair(x: Any) -> bool:
-    return isinstance(x, list) and len(x) == 2 and all(map(_is_number, x))
-
-
-# What a stored field must be; `d` is the whole record, whose earlier fields were found right.
-_RULES: dict[str, Callable[[Any, dict[str, Any]], bool]] = {
-    "names": lambda x, d: (
-        isinstance(x, list) and len(set(x)) == len(x) > 0 and all(type(k) is str for k in x)
-    ),
-    "thresholds": lambda x, d: (
-        x is None
-        or (list(x) == d["names"] and all(v in ("inf", "-inf") or _is_number(v) for v in x.values()))
-    ),
-    "bounded": lambda x, d: _is_pair(x) and x[0] < x[1],
-    "target": lambda x, d: _is_number(x, *d["bounded"]),
-    "delta": lambda x, d: _is_number(x, 0, 1),
-    "promise": lambda x, d: x in _WHOSE,
-    "n": lambda x, d: type(x) is int and x > 0,
-    "risk": lambda x, d: _is_number(x, *d["bounded"]) if d["thresholds"] else x is None,
-    "risk_upper": lambda x, d: x == (d["target"] if d["thresholds"] else None),
-    "coverage": lambda x, d: _is_number(x, 0, 1),
-    "cost": lambda x, d: _is_number(x, 0),
-    "cost_interval": lambda x, d: _is_pair(x) and x[0] <= d["cost"] <= x[1],
-    "shares": lambda x, d: list(x) == [*d["names"], PERSON] and all(_is_number(v, 0, 1) for v in x.values()),
-    "guarantee": lambda x, d: isinstance(x, str) == bool(d["thresholds"]),
-    "person": lambda x, d: _is_pair(x),
-    "scores": lambda x, d: set(x) <= set(d["names"]) and all(type(v) is str for v in x.values()),
-    "note": lambda x, d: type(x) is str,
-    "unit": lambda x, d: type(x) is str,
-    "advice": lambda x, d: x is None or set(x) == {f.name for f in fields(Advice)},
-}
 _WHOSE = {"answered": "what the stages answer", "system": "all answers, the person's included"}
 
 
@@ -424,7 +382,9 @@ def cascade(
         bounded=(setting.unscaled(0.0), setting.unscaled(1.0)),
         unit=unit,
         scores=dict(scores or {}),
-        advice=None if certified else _advice(setting, found, look, target, level),
+        advice=None if certified else _advice(setting, look, target, level),
+        clusters=None if setting.clusters is None else int(setting.clusters.max()) + 1,
+        largest=None if setting.clusters is None else float(setting.largest),
     )
 
 
@@ -571,17 +531,15 @@ def _why(setting: Setting, found: Found, chosen: tuple[float, ...], cost: float)
     )
 
 
-def _advice(
-    setting: Setting, found: Found, look: Callable[[float], Found], target: float, delta: float
-) -> Advice:
+def _advice(setting: Setting, look: Callable[[float], Found], target: float, delta: float) -> Advice:
     """The least risk that passes, and about how many samples the best policy seen would need."""
     risk = coverage = samples = None
     if look(_TOP).policies:
         reached = bisect(lambda at: bool(look(at).policies), target, _TOP, relative=0.02)
         coverage = max(measure(setting, policy, None).coverage for policy in look(reached).policies)
         risk = setting.unscaled(reached)
-    if found.z > 0:
-        level = delta * shares_of(setting.stages)[-2]
-        z = math.sqrt(2 * math.log(1 / level))  # a little more than the normal quantile
-        samples = max(setting.n + 1, int(float(f"{setting.n * (z / found.z) ** 2:.1e}")))
+    z = expected_z(setting, cuts_of(setting, cuts_allowed(setting.stages, _FEW)), target, setting.n).max()
+    if z > 0:
+        wanted = 2 * math.log(2 / delta)  # more than the square of the normal quantile at half of delta
+        samples = max(setting.n + 1, int(float(f"{setting.n * wanted / z**2:.1e}")))
     return Advice(risk, coverage, samples)

@@ -348,7 +348,6 @@ class Found:
         float  # expected cost of the cheapest policy that keeps the risk by the estimates of the first part
     )
     cheapest_alone: float  # the same among single stages
-    z: float  # the largest expected z of any policy
 
 
 def shares_of(stages: int) -> list[float]:
@@ -371,7 +370,7 @@ def search(setting: Setting, risk: float, delta: float, cuts: int, seed: int) ->
                 policies.append(tuple(value if i == j else math.inf for i in range(setting.stages)))
     first, second = setting.split(_FIRST, seed)
     if not (first.n and second.n):
-        return Found(policies, math.inf, math.inf, -math.inf)
+        return Found(policies, math.inf, math.inf)
     grid = cuts_of(first, cuts)
     units = second.n if second.clusters is None else len(np.unique(second.clusters))
     z = expected_z(first, grid, risk, units)
@@ -393,4 +392,4 @@ def search(setting: Setting, risk: float, delta: float, cuts: int, seed: int) ->
         passed = np.flatnonzero(testing.walk(p, level).passed)
         policies += [tables.thresholds(path[k]) for k in passed[-1:]]
     keeps = np.where(z >= 0, cost, math.inf).reshape(-1)
-    return Found(policies, float(keeps.min()), float(keeps[single].min()), float(z.max()))
+    return Found(policies, float(keeps.min()), float(keeps[single].min()))
