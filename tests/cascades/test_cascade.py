@@ -136,7 +136,7 @@ def test_abstained_answers_pass_on():
     broken = {**stages, "small": (stages["small"][0], np.where(away, np.nan, stages["small"][1]), 1.0)}
     rule = cascade(broken, **RULE, abstained={"small": away})
     none = {"small": away, "large": np.zeros(4000, bool)}
-    cost, risk, coverage, shares = walked(broken, rule.thresholds, 100.0, none)
+    cost, risk, coverage, _ = walked(broken, rule.thresholds, 100.0, none)
     assert (rule.cost, rule.risk, rule.coverage) == pytest.approx((cost, risk, coverage))
     assert rule.shares["small"] <= 0.75
     who = rule.decide({"small": broken["small"][1], "large": stages["large"][1]})

@@ -20,6 +20,8 @@ from abstain.cascades.search import (
     Setting,
     answerer,
     cuts_allowed,
+    cuts_of,
+    expected_z,
     search,
     seed_of,
 )
