@@ -191,7 +191,7 @@ def test_the_decision_record_can_be_filed(run, files, tmp_path):
 
 def test_the_rule_is_saved_before_anything_is_printed(files, tmp_path):
     """A reader that has gone, as `head -1`, takes the screen's text with it but not the rule."""
-    arguments = "-m abstain threshold cal.csv --risk 0.1 --save rule.json".split()
+    arguments = ["-m", "abstain", "threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json"]
     here = {**os.environ, "PYTHONPATH": str(Path(abstain.__file__).parents[1])}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen([sys.executable, *arguments], cwd=tmp_path, env=here, **pipes)

@@ -25,6 +25,7 @@ _COMMANDS = {
     "describe": "What a file or log holds, and the commands that evaluate it.",
     "compare": "Rank several models on the same samples; say which cannot be told apart.",
     "threshold": "Choose the confidence below which to abstain, with a guarantee.",
+    "cascade": "Choose when a cheap model answers, when a dear one, when a person, with a guarantee.",
     "decide": "Apply a saved rule to new data: which answers to accept.",
     "clinical": "Sensitivity, specificity and predictive values among the accepted.",
     "report": "One interactive HTML page that works offline.",
