@@ -111,6 +111,7 @@ _UNPARSED = ("", "[invalid]")
 
 
 def read_lm_eval(path: Path, records: list[Any], limits: Limits, load: Load) -> Source:
+    """Samples of lm-evaluation-harness, as a file or the harness itself holds them."""
     rows: list[Row] = []
     metrics: dict[str, None] = {}
     for place, record in enumerate(records):
