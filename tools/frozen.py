@@ -44,6 +44,9 @@ import numpy as np
 import abstain
 
 EXPECTED: dict[str, str] = {
+    "bands/refused/*": "curve_band has one method, and no parameter for it",
+    "spark/refused/column/error": "a column that is not there is told in our words, as by every engine",
+    "spark/refused/folder/error": "so is a folder without files",
     "costs/curve/*batch/*": "finding 16: a batch is refused in one clear line",
     "thresholds/*/format": "stored rules know their score and their data: format 2",
     "names/abstain/jax": "modules that need an extra are not in `__all__`",
@@ -155,6 +158,9 @@ EXPECTED: dict[str, str] = {
     "cli/demo/*/output": "as above",
     "report/two/comparison/winners": "no verdict below ten errors",
     "formats/names/0": "Excel workbooks are read",
+    "cli/compare/*--csv/output/*": "differences from the best are columns, too",
+    "compare/said/frame/*": "as above",
+    "costs/clinical*/text": "one renderer of tables",
     "cli/compare/strong.npz/errors": "one spelling of an option: --score",
     "cli/compare/strong.npz other.npz/errors": "one message for labels, groups, clusters and ids that differ",
     "cli/evaluate/strong.npz --metrics accuracy/errors": "one spelling of an option: --metric",

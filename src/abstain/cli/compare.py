@@ -22,7 +22,7 @@ from abstain.cli.options import (
     reading,
     shared,
 )
-from abstain.cli.screen import deliver, estimate, plain_table, show_notes, span, working
+from abstain.cli.screen import deliver, plain_table, show_notes, stacked, working
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
 from abstain.formats.limits import shown
@@ -137,20 +137,22 @@ def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) 
     way = "lower" if result.lower_is_better else "higher"
     kind = f"the same {result.n:,} samples" if result.paired else "different test sets"
     on.print(Text(f"{result.label} on {kind}, {way} is better", style="bold"))
-    on.print(Text("models that share a letter cannot be told apart", style="dim"))
+    told = f"{result.level:.0%} intervals below, differences from the best;"
+    on.print(Text(f"{told}\nmodels that share a letter cannot be told apart", style="dim"))
     on.print()
-    rows = result.contestants
+    rows, pairs = result.contestants, result.from_best()
     columns = {
         "rank": [c.ranks for c in rows],
         "model": [shown(c.name) for c in rows],
-        result.label: [estimate(c.estimate, c.standard_error) for c in rows],
-        f"{result.level:.0%} interval": [span(on, c) for c in rows],
+        result.label: [stacked(on, c.estimate, c) for c in rows],
+        "difference": ["" if p is None else stacked(on, p.difference, p) for p in pairs],
+        "p": ["" if p is None else f"{p.p_adjusted:.2g}" for p in pairs],
         "group": [c.group for c in rows],
     }
     on.print(plain_table(columns))
     on.print()
-    told = result.sentences()
-    show_notes(on, told[:_SENTENCES])
-    if len(told) > _SENTENCES:
-        show_notes(on, [f"... and {len(told) - _SENTENCES} more such neighbours"])
+    sentences = result.sentences()
+    show_notes(on, sentences[:_SENTENCES])
+    if len(sentences) > _SENTENCES:
+        show_notes(on, [f"... and {len(sentences) - _SENTENCES} more such neighbours"])
     show_notes(on, notes)

@@ -24,9 +24,9 @@ from abstain.cli.options import (
     reading,
     shared,
 )
-from abstain.engines.read import find_files
 from abstain.evaluation import Entry, Evaluation
 from abstain.formats import Predictions
+from abstain.formats.folders import find_files
 from abstain.formats.limits import shown, values_of
 from abstain.formats.predictions import engine_for, evaluate_by
 from abstain.formats.readers import is_run
@@ -98,16 +98,16 @@ def command(
 def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
     """A stream of constant size: the value lies for certain between the two ends."""
     from abstain.engines import Sketch
-    from abstain.engines.read import batches, question
+    from abstain.engines.read import Loader, question
 
     if "groups" in columns:
         raise click.UsageError("a sketch has no groups: leave that column out, or use --engine files.")
     score, loss = ("max_softmax", "zero_one") if "logits" in columns else ("confidence", "loss")
-    fields = question("evaluate", columns)
+    load = Loader("evaluate", question("evaluate", columns))
     sketch = Sketch()
     for part in find_files("evaluate", file):
-        for batch in batches("evaluate", part, fields):
-            values, confidence, weight = batch.columns.samples
+        for groups in load.batches(part):
+            values, confidence, weight = groups[None].samples
             sketch.update(values, confidence, sample_weight=weight)
     entries = []
     for name, label in (("aurc", "AURC"), ("augrc", "AUGRC"), ("risk", "risk")):
@@ -151,17 +151,12 @@ def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, .
     for score in scores:
         columns[score if len(score) <= 14 else score.replace("_", "_\n", 1)] = []
     for entries, best in table.rows(loss):
-        cells = [entries[0].label, *(_cell(on, e, best) for e in entries if e.score in scores)]
+        marks = {e.score: " *" if best is not None and e.estimate == best else "" for e in entries}
+        shown_here = (e for e in entries if e.score in scores)
+        cells = [entries[0].label, *(screen.stacked(on, e.estimate, e, marks[e.score]) for e in shown_here)]
         for column, cell in zip(columns.values(), cells):
             column.append(cell)
     return screen.plain_table(columns, first=_METRIC - 2)
-
-
-def _cell(on: Console, entry: Entry, best: float | None) -> Text:
-    star = " *" if best is not None and entry.estimate == best else ""
-    text = Text(screen.estimate(entry.estimate, entry.standard_error) + star, style="bold" if star else "")
-    below = screen.span(on, entry)
-    return text.append(f"\n{below}", style="not bold dim") if below else text
 
 
 def _by_group(on: Console, table: Evaluation) -> Table:

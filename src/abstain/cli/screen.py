@@ -67,8 +67,15 @@ def span(on: Console, found: Any) -> str:
     if found.low is None or found.high is None:
         return ""
     digits = decimals(found.standard_error or (found.high - found.low) / 4)
-    dash = "–" if "utf" in (on.encoding or "").lower() else ".."
+    dash = " to " if found.low < 0 else "–" if "utf" in (on.encoding or "").lower() else ".."
     return f"{found.low:.{digits}f}{dash}{found.high:.{digits}f}"
+
+
+def stacked(on: Console, value: float | None, found: Any, mark: str = "") -> Text:
+    """A number with its interval below it; one that is marked stands out."""
+    text = Text(estimate(value, found.standard_error) + mark, style="bold" if mark else "")
+    below = span(on, found)
+    return text.append(f"\n{below}", style="not bold dim") if below else text
 
 
 def plain_table(

@@ -255,7 +255,8 @@ class Evaluation(Stored):
     def to_latex(self) -> str:
         """One LaTeX table (booktabs) per loss."""
         told = f"n = {self.n}, {self.level:.0%} intervals"
-        return "\n".join(_tables.latex(self.grid(loss), f"{loss} loss, {told}") for loss in self.losses)
+        titles = {loss: f"{loss} loss, {told}" for loss in self.losses}
+        return "\n".join(_tables.latex(self.grid(loss), t, "* best of its row") for loss, t in titles.items())
 
     def _repr_html_(self) -> str:
         tables = {f"{loss} loss": self.grid(loss) for loss in self.losses}
@@ -307,6 +308,7 @@ def _in_pieces(grid: dict[str, list[str]], across: int = 4) -> list[str]:
 # what `compare` answers with ------------------------------------------------------------------------------
 
 _SENTENCES = 8  # more than these the repr only counts
+_MARKS = "Differences are from the first, p is two-sided; those that share a letter cannot be told apart."
 
 
 @dataclass(frozen=True)
@@ -473,19 +475,34 @@ class Comparison(Stored):
     # ways to show it --------------------------------------------------------------------------------------
 
     def frame(self, library: str | None = None) -> Any:
-        """One row per contestant, best first."""
-        return _frame(self.contestants, Contestant, library)
+        """One row per contestant, best first; beside it how it differs from the best."""
+        columns = _tables.columns_of(self.contestants, list(Contestant.__dataclass_fields__))
+        names = {"low": "difference_low", "high": "difference_high"}
+        for field in ("difference", "low", "high", "p_value", "p_adjusted"):
+            columns[names.get(field, field)] = [p and getattr(p, field) for p in self.from_best()]
+        return _tables.frame(columns, library)
 
     def pairs_frame(self, library: str | None = None) -> Any:
         """One row per pair."""
         return _frame(self.pairs, Pair, library)
 
+    def from_best(self) -> list[Pair | None]:
+        """How each differs from the best one, in the order of the ranking; None for that one itself."""
+        return [None, *(self.pair(name, self.names[0]) for name in self.names[1:])]
+
     def grid(self) -> dict[str, list[str]]:
-        """The ranking as text."""
-        names = ("rank", "name", self.label, f"{self.level:.0%} interval", "group")
+        """The ranking as text, with the differences from the best one."""
+        names = ("rank", "name", self.label, f"{self.level:.0%} interval", "difference", "p", "group")
         limits = ["-" if c.low is None else f"[{c.low:.4g}, {c.high:.4g}]" for c in self.contestants]
+        apart = [
+            ("-", "-")
+            if p is None
+            else (f"{p.difference:.3g} [{p.low:.3g}, {p.high:.3g}]", f"{p.p_adjusted:.2g}")
+            for p in self.from_best()
+        ]
         rows = [
-            (c.ranks, c.name, f"{c.estimate:.4g}", of, c.group) for c, of in zip(self.contestants, limits)
+            (c.ranks, c.name, f"{c.estimate:.4g}", of, *own, c.group)
+            for c, of, own in zip(self.contestants, limits, apart)
         ]
         return dict(zip(names, map(list, zip(*rows))))
 
@@ -508,14 +525,14 @@ class Comparison(Stored):
 
     def to_markdown(self) -> str:
         """The ranking as a Markdown table; those that share a letter cannot be told apart."""
-        return f"{self._head()}\n\n{_tables.markdown(self.grid())}"
+        return f"{self._head()}\n\n{_tables.markdown(self.grid())}\n{_MARKS}\n"
 
     def to_latex(self) -> str:
         """The ranking as a LaTeX table (booktabs)."""
-        return _tables.latex(self.grid(), self._head())
+        return _tables.latex(self.grid(), self._head(), _MARKS)
 
     def _repr_html_(self) -> str:
-        return _tables.html_page("", {self._head(): self.grid()}, self.sentences()[:_SENTENCES])
+        return _tables.html_page("", {self._head(): self.grid()}, [_MARKS, *self.sentences()[:_SENTENCES]])
 
     def display(self) -> IntervalDisplay:
         """The numbers behind `plot`."""

@@ -110,7 +110,8 @@ _LM_EVAL = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "
 _UNPARSED = ("", "[invalid]")
 
 
-def _lm_eval(path: Path, records: list[Any], limits: Limits, load: Load) -> Source:
+def read_lm_eval(path: Path, records: list[Any], limits: Limits, load: Load) -> Source:
+    """Samples of lm-evaluation-harness, as a file or the harness itself holds them."""
     rows: list[Row] = []
     metrics: dict[str, None] = {}
     for place, record in enumerate(records):
@@ -353,7 +354,7 @@ def _lm_eval_records(content: Any) -> bool:
 
 Reader = Callable[[Path, Any, Limits, Load], Source]
 TOOLS: list[tuple[Callable[[Any], Any], Reader]] = [
-    (_lm_eval_records, _lm_eval),
+    (_lm_eval_records, read_lm_eval),
     (lambda c: isinstance(at(c, "results"), dict) and isinstance(at(c, "n-shot"), dict), _no_samples),
     (lambda c: at(c, 0, "instance_id") is not None and at(c, 0, "stats") is not None, _helm),
     (_promptfoo_results, _promptfoo),

@@ -28,7 +28,7 @@ from abstain.formats.harness import (
 from abstain.formats.limits import Limits, decoded, file_error, reading, shown
 
 _ZSTD = 93  # the compression that current versions use, and Python's zipfile before 3.14 does not read
-_GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # correct, incorrect, partially, no answer
+GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # correct, incorrect, partially, no answer
 _OWN = ("question", "epoch", "answer")
 _HEADERS = ("header.json", "_journal/start.json")  # a run that was killed has written the second one only
 
@@ -127,7 +127,7 @@ def _row(sample: Row) -> Row:
         row["answer"] = row["answer"] or text_of(at(score, "answer"))
         for key, part in (value if isinstance(value, dict) else {"": value}).items():
             column = f"{name}.{key}" if key else name
-            row[column] = _GRADES.get(part) if isinstance(part, str) else number(part)
+            row[column] = GRADES.get(part) if isinstance(part, str) else number(part)
             if part == "N":
                 row[f"{column}.answered"] = False
         row |= _numbers(f"{name}.metadata.", at(score, "metadata"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import numpy as np
 from abstain import losses, scores
 from abstain._check import sum_tolerance
 from abstain._tables import is_number
-from abstain.engines.read import find_files, kind_of
 from abstain.errors import AbstainWarning, DataError
 from abstain.evaluation import Evaluation, evaluate, register_engine
 from abstain.formats.columns import (
@@ -29,6 +28,7 @@ from abstain.formats.columns import (
     assign,
     role_of,
 )
+from abstain.formats.folders import find_files, kind_of
 from abstain.formats.limits import Limits, file_error, shown, values_of
 from abstain.formats.logs import Log, Rules, as_texts, is_log, log_of, rows_of, signal_names
 from abstain.formats.readers import ENDINGS, column_names, is_run, open_source
@@ -59,6 +59,8 @@ class Predictions:
     groups : array or Words, shape (n,), optional
     label_words : Words, optional
         Labels given as words where no class scores come with them.
+    prediction : array or Words, shape (n,), optional
+        The model's answers, where a plain table has them.
     loss_name : str
         "zero_one" where the losses were made from right and wrong, else "loss".
     classes : tuple of str
@@ -96,6 +98,7 @@ class Predictions:
     sample_weight: np.ndarray | None = None
     clusters: np.ndarray | None = None
     label_words: Words | None = None
+    prediction: Values | None = None
     loss_name: str = "loss"
     classes: tuple[str, ...] = ()
     used: dict[str, str] = field(default_factory=dict)
@@ -132,6 +135,20 @@ class Predictions:
         with values_of(self.path):
             found = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
             return np.asarray(found), np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
+
+    def answers(self) -> tuple[np.ndarray, np.ndarray]:
+        """The true class and the model's answer of every sample, by name where the classes have names."""
+        labels = self.labels if self.label_words is None else self.label_words
+        said = self.prediction
+        if labels is None or (said is None and self.kind == "confidence"):
+            raise file_error(
+                self.path, "needs labels beside class scores, or columns of labels and predictions."
+            )
+        if said is not None:
+            return _plain(labels), _plain(said)
+        values = np.asarray(self.logits if self.probs is None else self.probs)
+        names = np.array(self.classes or range(values.shape[1]))
+        return names[np.asarray(labels).astype(int)], names[values.argmax(axis=1)]
 
     def answered(self) -> Predictions:
         """Without the samples that the model abstained on."""
@@ -282,9 +299,8 @@ def read_predictions(
     class_scores = any(r in roles for r in ("logits", "probs")) and (labels is not None or "labels" in roles)
     named = {role_of(role) for role in columns or ()}
     if (not class_scores or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
-        log = _answers(
-            source, roles, named, rules, None if labels is None else open_source(labels, limits=limits)
-        )
+        right = None if labels is None else open_source(labels, limits=limits)
+        log = answers_of(source, roles, rules, right, named)
         if not log.signals:
             raise UncertainError(_no_confidence(log), source)
         return Predictions(*head, used=log.used, log=log, **log.fields(rules))
@@ -353,11 +369,15 @@ def read_log(
     source = open_source(path, format=format, limits=limits)
     right = None if labels is None else open_source(labels, limits=limits)
     named = {role_of(role) for role in columns or ()}
-    return _answers(source, assign(source, columns or {}), named, rules or Rules(), right)
+    return answers_of(source, assign(source, columns or {}), rules or Rules(), right, named)
 
 
-def _answers(
-    source: Source, roles: dict[str, RoleColumns], stated: set[str], rules: Rules, right: Source | None
+def answers_of(
+    source: Source,
+    roles: dict[str, RoleColumns],
+    rules: Rules,
+    right: Source | None,
+    stated: Set[str] = frozenset(),
 ) -> Log:
     """The answers of a file: its columns loaded, the rows that are asked for chosen."""
     facts = source.log
@@ -408,6 +428,33 @@ def _no_confidence(log: Log) -> str:
     )
 
 
+def read_unlabelled(
+    path: str | Path,
+    *,
+    columns: Mapping[str, str],
+    kind: str | None,
+    format: str | None,  # noqa: A002
+    limits: Limits,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Class scores, confidence, groups and refusals by role, where no truth is known yet; and all other columns."""
+    source = open_source(path, format=format, limits=limits)
+    wanted = ("logits", "probs", "confidence", "groups", "abstained")
+    roles = {role: choice for role, choice in assign(source, columns, kind).items() if role in wanted}
+    held = _Loaded(source, roles, {role: _load(source, role, x) for role, x in roles.items()}, ())
+    found: dict[str, Any] = {role: held.numbers(role) for role in roles if role in wanted[:3]}
+    if "groups" in roles:
+        groups = held.values["groups"]
+        found["groups"] = groups.texts() if isinstance(groups, Words) else groups
+    if "abstained" in roles:
+        found["abstained"] = np.nan_to_num(held.truth("abstained")).astype(bool)
+    used = {name for role in wanted[:2] if role in roles for name in roles[role].names}
+    rest = {name: column.load() for name, column in source.columns.items() if name not in used}
+    if not any(role in found for role in wanted[:3]):
+        raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
+    texts = {k: v.texts() if isinstance(v, Words) else v for k, v in rest.items()}
+    return found, texts
+
+
 def _load(source: Source, role: str, choice: RoleColumns) -> Values:
     parts = [source.columns[name].load() for name in choice.names]
     if len(parts) == 1:
@@ -446,7 +493,7 @@ class _Loaded:
     roles: dict[str, RoleColumns]
     values: dict[str, Values]
     classes: tuple[str, ...]
-    stated: set[str]
+    stated: Set[str]
     tolerance: float | None
 
     def class_scores(self, kind: str) -> dict[str, Any]:
@@ -517,7 +564,7 @@ class _Loaded:
         if "abstained" in found:  # what a model that refused would have said is not read: any number serves
             away = found["abstained"]
             found |= {"loss": np.where(away, 0.0, loss), "confidence": np.where(away, 0.0, confidence)}
-        labels = self.values.get("labels")
+        labels, found["prediction"] = self.values.get("labels"), self.values.get("prediction")
         if isinstance(labels, Words):
             found["label_words"] = labels
         elif labels is not None and labels.ndim == 1:
