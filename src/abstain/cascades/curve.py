@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from abstain import _tables
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain._tables import frame, html_table, number
@@ -26,7 +27,7 @@ _POINTS = 60
 
 
 @dataclass(frozen=True, eq=False)
-class CostRiskCurve:
+class CostRiskCurve(_tables.Notebook):
     """The least cost for each risk, over all policies of a grid; lower is better.
 
     Attributes

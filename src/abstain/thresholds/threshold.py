@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from abstain import __version__, scores
+from abstain import __version__, _tables, scores
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice
 from abstain._stored import Chance, Finite, Share, Stored, Within, parsed, text_of
@@ -84,7 +84,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Check(Stored):
+class Check(Stored, _tables.Notebook):
     """What later data say about a promise. Pass it as `previous` to go on where it stopped.
 
     Attributes
@@ -527,7 +527,7 @@ def _bet(l: np.ndarray, risk: float, start: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class GroupChecks(Stored):
+class GroupChecks(Stored, _tables.Notebook):
     """What later data say about the promise of each group.
 
     Attributes
@@ -562,7 +562,7 @@ class GroupChecks(Stored):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupThresholds(Stored):
+class GroupThresholds(Stored, _tables.Notebook):
     """One threshold per group, each at delta / groups, so that all guarantees hold together with 1 - delta.
 
     Attributes
