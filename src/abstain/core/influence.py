@@ -15,6 +15,7 @@ them, `values` spreads the line out over samples (`stretch` adds up its powers).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -307,15 +308,20 @@ def has_row_form(metric: str, zero_one: bool) -> bool:
 
 
 class Values(NamedTuple):
-    """An estimate and, for each sample in the order given, its influence and its rank weight (1: no ranks weigh).
+    """An estimate and, for each sample in the order given, its influence and, if asked, its rank weight.
 
     `reach`: of mass times rank weight times loss, the sum and the sum of squares.
     """
 
     estimate: float
     influence: np.ndarray
-    weight: np.ndarray
+    weigh: Callable[[], np.ndarray]
     reach: tuple[float, float]
+
+    @property
+    def weight(self) -> np.ndarray:
+        """Rank weights; 1 where no ranks weigh."""
+        return self.weigh()
 
 
 def values(
@@ -354,7 +360,7 @@ def values(
         if other is not None:
             influence[here] += line.best * other.influence[here]
     if area is None or name not in BY_RANK:
-        return Values(line.estimate, influence, np.ones(1), ranked.reach)
+        return Values(line.estimate, influence, lambda: np.ones(1), ranked.reach)
     return Values(line.estimate, influence, *area[2:])
 
 
@@ -397,13 +403,12 @@ class Ranked:
 
     def _area(self, name: str, estimator: str, ties: str) -> Values:
         """A cacheful of rows at a time, from the least confident up, so that each is told what lies below it."""
-        rows, stops, n = self.rows, self.ranking.stops, len(self.loss)
-        influence, weight = np.empty(n), np.empty(n)
+        rows, stops, influence = self.rows, self.ranking.stops, np.empty(len(self.loss))
         size = len(rows.m) if name == "aupr_error" else PIECE  # that one reads what lies above
         sums, const, slope = [], 0.0, 0.0
         for b in range(len(rows.m), 0, -size):
             a = max(0, b - size)
-            some = Rows(*(x[a:b] for x in rows[:4]), rows.W, np, False)
+            some = rows.part(a, b)
             line = raw_line(name, some, estimator, ties, float(rows.S[-1]))
             own, steep = line.const + const, line.slope + slope
             mean = float(some.m @ own + some.L @ steep)
@@ -411,14 +416,23 @@ class Ranked:
             if self.place is not None:
                 own, steep = (x[self.place[here] - a] for x in (own, steep))
             lost = steep * self.loss[here]
-            influence[here], weight[here] = own + lost, steep
+            influence[here] = own + lost
             lost = lost if self.weight is None else lost * self.weight[here]
             sums.append((line.terms, mean, float(lost.sum()), float(lost @ lost)))
             const, slope = const + line.up[0], slope + line.up[1]
         W = float(rows.W[0])
         terms, mean, *reach = map(math.fsum, zip(*sums))
         influence -= mean / W  # mass given to one sample is taken from all
-        return Values(terms / W, self._given(influence), self._given(weight), (reach[0], reach[1]))
+        return Values(
+            terms / W,
+            self._given(influence),
+            lambda: self._weights("sele" if name == "sele" else estimator, ties),
+            (reach[0], reach[1]),
+        )
+
+    def _weights(self, estimator: str, ties: str) -> np.ndarray:
+        by_row = row_weights(self.rows, estimator, ties)
+        return self._given(by_row if self.place is None else by_row[self.place])
 
     def _given(self, values: np.ndarray) -> np.ndarray:
         """Values of ranked samples in the order given."""
@@ -432,8 +446,7 @@ class Ranked:
         """An area alone, a cacheful of rows at a time."""
         rows, terms = self.rows, []
         for a in range(0, len(rows.m), CHUNK):
-            some = Rows(*(x[a : a + CHUNK] for x in rows[:4]), rows.W, np, False)
-            terms.append(float(np.sum(area_terms(some, estimator, ties))))
+            terms.append(float(np.sum(area_terms(rows.part(a, a + CHUNK), estimator, ties))))
         return math.fsum(terms) / float(rows.W[0])
 
 

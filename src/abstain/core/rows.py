@@ -38,6 +38,11 @@ class Rows(NamedTuple):
         some = self.N > 0
         return self.xp.where(some, self.S, 0.0) / self.xp.where(some, self.N, 1.0)
 
+    def part(self, a: int, b: int) -> Rows:
+        """Some rows of a vector; what is accepted is still counted from the top."""
+        m, L, N, S = (x[a:b] for x in (self.m, self.L, self.N, self.S))
+        return Rows(m, L, N, S, self.W, self.xp, self.padded)
+
 
 def rows_of_blocks(mass: np.ndarray, loss_sum: np.ndarray) -> Rows:
     """Rows, most confident first, of a block table (which ascends)."""

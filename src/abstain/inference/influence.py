@@ -380,8 +380,8 @@ def values_of(function: str, units: Units) -> core_influence.Values:
         idle, own, estimate = -share * estimate, (1 - share) * estimate + own, share * estimate
     else:
         idle, own = 0.0, own / share
-    own, weight = spread_over(units, own, idle), spread_over(units, found.weight)
-    return core_influence.Values(estimate, own, weight, found.reach)
+    own = spread_over(units, own, idle)
+    return core_influence.Values(estimate, own, lambda: spread_over(units, found.weight), found.reach)
 
 
 def spread_over(units: Units, values: np.ndarray, idle: float = 0.0) -> np.ndarray:
