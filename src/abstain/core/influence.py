@@ -444,10 +444,8 @@ class Ranked:
 
     def plain_area(self, estimator: str, ties: str) -> float:
         """An area alone, a cacheful of rows at a time."""
-        rows, terms = self.rows, []
-        for a in range(0, len(rows.m), CHUNK):
-            terms.append(float(np.sum(area_terms(rows.part(a, a + CHUNK), estimator, ties))))
-        return math.fsum(terms) / float(rows.W[0])
+        parts = (self.rows.part(a, a + CHUNK) for a in range(0, len(self.rows.m), CHUNK))
+        return math.fsum(float(np.sum(area_terms(r, estimator, ties))) for r in parts) / float(self.rows.W[0])
 
 
 class Reordered(Ranked):
