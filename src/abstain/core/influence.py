@@ -33,6 +33,7 @@ from abstain.core.estimators import (
     row_weights,
     zero_one_oracle_rows,
 )
+from abstain.core.points import found_by
 from abstain.core.rows import CHUNK, Ranking, Rows, ranking_of
 from abstain.core.sorting import is_zero_one
 
@@ -120,9 +121,6 @@ def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Ar
 def _threshold_terms(rows: Rows, estimator: str) -> tuple[Array, Array]:
     """Of m S / N (harmonic) and (m S - L) / (N - 1) (loo)."""
     loo = estimator == "loo"
-    if not (loo or rows.padded):
-        own = rows.risk
-        return -rows.m * own / rows.N, own
     accepted = rows.N - (1.0 if loo else 0.0)
     some = accepted > 0
     per = np.where(some, 1.0, 0.0) / np.where(some, accepted, 1.0)
@@ -175,10 +173,7 @@ def _precision(rows: Rows, errors: float, of_errors: bool) -> Line:
     p are the hits of a row, P and N what is found and seen there. A member reads the rows that come after it in
     the search. Errors are looked for from the least confident up.
     """
-    if of_errors:
-        hits, found, seen = rows.L, errors - rows.S + rows.L, rows.W - rows.N + rows.m
-    else:
-        hits, found, seen = rows.m - rows.L, rows.N - rows.S, rows.N
+    hits, found, seen = found_by(rows, errors, of_errors)
     precision, gain = found / _some(seen), hits / _some(seen)
     later, cost = running(gain, gain * precision, from_below=not of_errors)
     value = float(hits @ precision)
@@ -299,12 +294,8 @@ def zero_one_oracle(
 
 # samples ----------------------------------------------------------------------------------------------------
 
-_BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read a second ranking, by loss
-
-
-def has_row_form(metric: str, zero_one: bool) -> bool:
-    """Is the influence a straight line in the loss within each row? (Else every sample is needed.)"""
-    return zero_one or metric not in _BY_LOSS
+# of losses other than 0/1 these read a second ranking, by loss: no straight line in the loss within a row
+BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")
 
 
 class Values(NamedTuple):
@@ -338,11 +329,11 @@ def values(
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
     W, S = float(ranked.rows.W[0]), float(ranked.rows.S[-1])
     name, best, other = AREA_OF[metric], None, None
-    if metric in _BY_LOSS and not is_zero_one(loss):
+    if metric in BY_LOSS and not is_zero_one(loss):
         by_loss = best_ranked(loss, weight, whole) if by_loss is None else by_loss
         other = by_loss.area(name, options.estimator, "expected" if whole else "threshold")
         best = Best(other.estimate)
-    elif metric in _BY_LOSS and name == "area":
+    elif metric in BY_LOSS and name == "area":
         known = None if whole else float(oracle_area(np, loss.astype(np.float64), weight, options.estimator))
         best = zero_one_oracle(W, S, options.estimator, options.oracle, known)
     area = None
@@ -425,16 +416,16 @@ class Ranked:
         influence -= mean / W  # mass given to one sample is taken from all
         return Values(
             terms / W,
-            self._given(influence),
+            self.given(influence),
             lambda: self._weights("sele" if name == "sele" else estimator, ties),
             (reach[0], reach[1]),
         )
 
     def _weights(self, estimator: str, ties: str) -> np.ndarray:
         by_row = row_weights(self.rows, estimator, ties)
-        return self._given(by_row if self.place is None else by_row[self.place])
+        return self.given(by_row if self.place is None else by_row[self.place])
 
-    def _given(self, values: np.ndarray) -> np.ndarray:
+    def given(self, values: np.ndarray) -> np.ndarray:
         """Values of ranked samples in the order given."""
         if self.in_order:
             return values
