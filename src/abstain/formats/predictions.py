@@ -434,8 +434,8 @@ def read_unlabelled(
     columns: Mapping[str, str],
     kind: str | None,
     format: str | None,  # noqa: A002
-    tolerance: float | None,
     limits: Limits,
+    tolerance: float | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Class scores, confidence, groups and refusals by role, where no truth is known yet; and all other columns."""
     source = open_source(path, format=format, limits=limits)

@@ -26,7 +26,7 @@ from abstain import scores
 from abstain._arrays import Array
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.thresholds import Threshold, select_threshold
-from abstain.thresholds.select import Method
+from abstain.thresholds.calibration import Method
 
 Score = str | Callable[..., Any]
 CROSS_NOTE = (

@@ -44,7 +44,7 @@ def guarantee(cal: Calibration, goal: Goal) -> str | None:
         return None
     over, draws = f"{cal.n} calibration samples", _DRAWS
     if cal.clusters is not None:
-        over = f"{cal.clusters.count} calibration clusters ({cal.n} samples)"
+        over = f"{cal.clusters.number} calibration clusters ({cal.n} samples)"
         draws = _CLUSTERS.format(most=cal.clusters.largest)
     chance = f"With probability at least {1 - delta:.4g} over the {over},"
     if form == "coverage":
@@ -261,7 +261,7 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
     advice = advise(cal, cal.scaled(goal.target), goal.delta, goal.method) if tested and not found else None
     weight, clusters = cal.ranked.weight, cal.clusters
     if clusters is not None:
-        weight = clusters.sums(np.ones(cal.n), np.arange(clusters.count))
+        weight = clusters.sums(np.ones(cal.n), np.arange(clusters.number))
     size = float(cal.n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
     return Threshold(
         value=choice.value,
@@ -277,7 +277,7 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
         table=choice.table,
         reference=_reference(cal),
         advice=advice,
-        clusters=None if clusters is None else clusters.count,
+        clusters=None if clusters is None else clusters.number,
         largest=None if clusters is None else clusters.largest,
     )
 
