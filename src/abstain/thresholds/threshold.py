@@ -430,10 +430,11 @@ class Threshold(Stored):
             table.risk[chosen[0]],
         )
         nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
-        score = None if origin is None else origin.score
-        plain = origin is None or (origin.plain is None) == (self.value is None)
-        if score is not None and self.value is not None and plain and score in _SCORES:
-            plain = bool(np.isclose(scores.display(score, self.value), origin.plain, rtol=1e-9, atol=0))
+        score, plain = (None, self.value) if origin is None else (origin.score, origin.plain)
+        expected = self.value
+        if score in _SCORES and self.value is not None:
+            expected = float(scores.display(str(score), self.value))
+        agree = plain == expected or bool(plain and expected and abs(plain / expected - 1) < 1e-9)
         checks = {
             "`bounded` must rise.": low < high,
             "`coverage_interval` must rise.": self.coverage_interval[0] <= self.coverage_interval[1],
@@ -448,7 +449,7 @@ class Threshold(Stored):
             in (self.guarantee or f"{self.target:.4g}"),
             "`clusters` and `largest` must come together.": (self.clusters is None) == (self.largest is None),
             "`origin.score` must be the name of a score.": score is None or score in _SCORES,
-            "`origin.plain` must be `value` in plain numbers.": plain,
+            "`origin.plain` must be `value` in plain numbers.": agree,
         }
         return next((rule for rule, kept in checks.items() if not kept), None)
 
@@ -629,7 +630,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         """
         columns = {"logits": logits, "probs": probs}
         given: dict[str, Any] = {k: np.asarray(to_host(x)) for k, x in columns.items() if x is not None}
-        g = None if confidence is None else np.asarray(to_host(confidence))
+        g: Any = None if confidence is None else np.asarray(to_host(confidence))
         shape = next(x.shape[:-1] for x in given.values()) if g is None and given else np.shape(g)
         result = np.zeros(shape, dtype=bool)
         for label, mine in self._parts("accepts", groups, shape):
