@@ -44,6 +44,9 @@ import numpy as np
 import abstain
 
 EXPECTED: dict[str, str] = {
+    "bands/refused/*": "curve_band has one method, and no parameter for it",
+    "spark/refused/column/error": "a column that is not there is told in our words, as by every engine",
+    "spark/refused/folder/error": "so is a folder without files",
     "costs/curve/*batch/*": "finding 16: a batch is refused in one clear line",
     "thresholds/*/format": "stored rules know their score and their data: format 2",
     "names/abstain/jax": "modules that need an extra are not in `__all__`",

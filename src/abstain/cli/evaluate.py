@@ -22,11 +22,11 @@ from abstain.cli.options import (
     reading,
     shared,
 )
+from abstain.engines.path import engine_for, evaluate_by
 from abstain.engines.read import find_files
 from abstain.evaluation import Entry, Evaluation
 from abstain.formats import Limits, Predictions, open_source
 from abstain.formats.limits import shown, values_of
-from abstain.formats.predictions import engine_for, evaluate_by
 
 _METRIC = 15  # columns for the names of the metrics
 
@@ -90,16 +90,16 @@ def command(
 def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
     """A stream of constant size: the value lies for certain between the two ends."""
     from abstain.engines import Sketch
-    from abstain.engines.read import batches, question
+    from abstain.engines.read import Loader, question
 
     if "groups" in columns:
         raise click.UsageError("a sketch has no groups: leave that column out, or use --engine files.")
     score, loss = ("max_softmax", "zero_one") if "logits" in columns else ("confidence", "loss")
-    fields = question("evaluate", columns)
+    load = Loader("evaluate", question("evaluate", columns))
     sketch = Sketch()
     for part in find_files("evaluate", file):
-        for batch in batches("evaluate", part, fields):
-            values, confidence, weight = batch.columns.samples
+        for groups in load.batches(part):
+            values, confidence, weight = groups[None].samples
             sketch.update(values, confidence, sample_weight=weight)
     entries = []
     for name, label in (("aurc", "AURC"), ("augrc", "AUGRC"), ("risk", "risk")):

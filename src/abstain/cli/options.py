@@ -77,7 +77,7 @@ class ReadOptions(NamedTuple):
 
     def engine_columns(self, path: str) -> dict[str, Any]:
         """The columns of a table that an engine is to read, by argument."""
-        from abstain.formats.predictions import engine_columns
+        from abstain.engines.path import engine_columns
 
         return engine_columns(path, self.columns, self.kind, self.format, click.UsageError)
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from abstain._tables import is_number
 from abstain.errors import DataError, needed
-from abstain.formats.arrow import open_arrow, open_parquet, schema_names
+from abstain.formats.arrow import contents, open_arrow, open_parquet
 from abstain.formats.columns import Column, Source, Values, Words
 from abstain.formats.limits import (
     PACKED,
@@ -605,7 +605,7 @@ def column_names(path: str | Path, *, format: str | None = None) -> Source:  # n
     chosen = format or _by_name(path) or _by_content(path)
     with reading(path, chosen):
         if chosen in ("parquet", "arrow"):
-            names = schema_names(path, chosen)
+            names = list(contents(path, chosen).kinds)
         else:
             with opened(path, Limits()) as stream:
                 names = [name.strip() for name in next(_split(path, stream)[1], [])]
