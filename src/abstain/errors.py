@@ -116,11 +116,11 @@ class MissingDependencyError(AbstainError, ImportError):
 
     Examples
     --------
-    >>> raise MissingDependencyError("The report", "plotly", "report")
+    >>> raise MissingDependencyError("Plotting", "matplotlib", "plot")
     Traceback (most recent call last):
     ...
-    abstain.errors.MissingDependencyError: The report needs the package `plotly`, which is not installed.
-    Run: pip install 'abstain[report]', or pip install '.[report]' in a checkout
+    abstain.errors.MissingDependencyError: Plotting needs the package `matplotlib`, which is not installed.
+    Run: pip install 'abstain[plot]', or pip install '.[plot]' in a checkout
     """
 
     def __init__(self, feature: str, package: str, extra: str) -> None:

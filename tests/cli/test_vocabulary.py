@@ -13,13 +13,14 @@ from click.testing import CliRunner
 import abstain
 from abstain.cli import cli
 from abstain.errors import InputError
-from abstain.formats import ROLES, Limits, read_predictions
+from abstain.formats import ROLES, Limits, Rules, read_predictions
 from abstain.report import gather, page
 
-READING = {"column", "as"} | {"labels", "classes", "format", "tolerance", "memory"}
+ANSWERS = set(Rules.__dataclass_fields__)
+READING = {"column", "as"} | {"labels", "classes", "format", "tolerance", "memory"} | ANSWERS
 OUTPUT = {"json", "csv", "latex", "quiet", "output"}
 OWN = {  # flags that say how the command works, not what is computed
-    "evaluate": {"preview", "engine"},
+    "evaluate": {"preview", "engine", "price"},
     "compare": {"names", "engine", "unpaired"},
     "threshold": {"score", "save", "check", "loss"},
     "report": {"names", "open"},
@@ -70,13 +71,13 @@ def test_several_names_by_commas_by_repetition_and_in_the_old_spelling(tmp_path)
 
 
 def test_flags_for_reading_are_arguments_too():
-    arguments = {*inspect.signature(read_predictions).parameters, *Limits.__dataclass_fields__}
+    arguments = {*inspect.signature(read_predictions).parameters, *Limits.__dataclass_fields__, *ANSWERS}
     assert flags("convert") == READING
     assert READING - {"column", "as"} <= arguments  # columns=, kind=
 
 
 def test_roles_are_arguments_of_evaluate_or_what_these_are_made_from():
-    made_from = {"prediction", "correct", "error", "classes", "ids"}
+    made_from = {"prediction", "correct", "error", "classes", "ids", "answered", "question", "task", "epoch"}
     assert set(ROLES) - made_from <= set(inspect.signature(abstain.evaluate).parameters)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -27,7 +26,7 @@ from abstain.cli.screen import deliver, plain_table, show_notes, stacked, workin
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
 from abstain.formats.limits import shown
-from abstain.formats.predictions import aligned, along
+from abstain.formats.predictions import aligned, along, model_name
 from abstain.scores import NAMES, by_name
 
 _SENTENCES = 8
@@ -72,7 +71,7 @@ def model_names(files: tuple[str, ...], stated: tuple[str, ...]) -> list[str]:
         raise click.UsageError(f"--names must give {len(files)} different names, got {len(stated)}.")
     if stated:
         return list(stated)
-    short = [Path(f).name.split(".")[0] or Path(f).name for f in files]
+    short = [model_name(f) for f in files]
     if len(set(short)) == len(short):
         return short
     return list(files) if len(set(files)) == len(files) else [f"{f} ({k + 1})" for k, f in enumerate(files)]

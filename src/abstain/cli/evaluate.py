@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from rich.text import Text
 
 import abstain
 from abstain.cli import screen
+from abstain.cli.describe import answer_notes, described, draw_description
 from abstain.cli.options import (
     Documented,
     InputFile,
@@ -22,11 +24,12 @@ from abstain.cli.options import (
     reading,
     shared,
 )
-from abstain.engines.path import engine_for, evaluate_by
-from abstain.engines.read import find_files
 from abstain.evaluation import Entry, Evaluation
-from abstain.formats import Limits, Predictions, open_source
+from abstain.formats import Predictions
+from abstain.formats.folders import find_files
 from abstain.formats.limits import shown, values_of
+from abstain.formats.predictions import engine_for, evaluate_by
+from abstain.formats.readers import is_run
 
 _METRIC = 15  # columns for the names of the metrics
 
@@ -41,11 +44,13 @@ _METRIC = 15  # columns for the names of the metrics
 @shared("level")
 @click.option("--engine", type=click.Choice(["memory", "files", "dask", "spark", "sketch"]),
               help="Who computes. By default memory, and files for a table larger than --memory.")  # fmt: skip
+@click.option("--price", type=float, default=1.0, metavar="P",
+              help="What a wrong answer costs beside a right one, where questions may go unanswered.")  # fmt: skip
 @click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
 @reading
 @output
 def command(
-    file: str, how: ReadOptions, out: Output, engine: str | None, preview: bool, **options: Any
+    file: str, how: ReadOptions, out: Output, engine: str | None, preview: bool, price: float, **options: Any
 ) -> None:
     """Everything about how well a model knows when it is wrong, as a table with intervals.
 
@@ -62,17 +67,20 @@ def command(
       abstain evaluate predictions/                   a folder of tables
     """
     engine = engine or engine_for(file, how.memory)
-    if engine == "memory" or preview:
+    if (engine == "memory" and not is_run(file)) or preview:
         no_folders((file,))
     if preview:
-        draw_preview(file, how)
+        draw_description(screen.console(), described(file, how))
         return
     read = None
     if engine == "memory":
         with screen.working(f"reading {shown(file)}"):
-            read = how.read(file)
+            read = how.read(file, tell=False)
         with screen.working(f"evaluating {read.n:,} samples"), values_of(file):
             table = abstain.evaluate(**read.arguments(), **options, progress=False)
+            if read.log is not None:
+                more = [*read.log.told(), *answer_notes(read.log, how.rules, price, options["level"])]
+                table = replace(table, notes=(*more, *table.notes))
     elif engine == "sketch":
         table = sketched(file, how.engine_columns(file), options["level"])
     else:
@@ -108,15 +116,6 @@ def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
         entries.append(Entry(score, loss, name, label, True, *ends, "certified", sketch.n))
     note = "The ends are no confidence interval: the value on these data lies between them for certain."
     return Evaluation(tuple(entries), sketch.n, level, notes=(note,))
-
-
-def draw_preview(file: str, how: ReadOptions) -> None:
-    """What a file holds and how it would be read."""
-    screen.show_preview(open_source(file, format=how.format, limits=Limits(memory=how.memory)))
-    read = how.read(file)
-    on = screen.console()
-    on.print(Text(f"\nread as {read.kind}, {read.n:,} samples"))
-    on.print(screen.plain_table({"role": list(read.used), "column": list(read.used.values())}))
 
 
 def draw_evaluation(on: Console, table: Evaluation, read: Predictions | None) -> None:

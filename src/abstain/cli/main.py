@@ -18,12 +18,15 @@ from abstain._tables import visible
 from abstain.cli.options import Documented, InputFile, ReadOptions, reading
 from abstain.errors import AbstainError, AbstainWarning, InfeasibleError, MissingDependencyError
 
-OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE = 0, 1, 2, 3, 4
+OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE, ALARM = 0, 1, 2, 3, 4, 5
 
 _COMMANDS = {
     "evaluate": "The whole table for one file of predictions, with intervals.",
+    "describe": "What a file or log holds, and the commands that evaluate it.",
     "compare": "Rank several models on the same samples; say which cannot be told apart.",
     "threshold": "Choose the confidence below which to abstain, with a guarantee.",
+    "cascade": "Choose when a cheap model answers, when a dear one, when a person, with a guarantee.",
+    "decide": "Apply a saved rule to new data: which answers to accept.",
     "clinical": "Sensitivity, specificity and predictive values among the accepted.",
     "report": "One interactive HTML page that works offline.",
     "demo": "Real model outputs that come along: a table here, a report on disk.",
@@ -103,20 +106,21 @@ def complain(error: BaseException) -> None:
 def cli() -> None:
     """Know when not to predict: risk-coverage curves, AURC with error bars, thresholds with guarantees.
 
-    Reads npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, feather, safetensors and pt (tensors only); `-` is
-    standard input.
+    Reads npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, feather, safetensors and pt (tensors only), and logs of
+    lm-evaluation-harness, Inspect, HELM, promptfoo and UQLM; `-` is standard input.
 
     Examples:
       abstain demo
       abstain evaluate preds.npz
       abstain evaluate answers.csv --metrics aurc,auroc --json
       abstain compare a.npz b.npz
-      abstain threshold preds.parquet --risk 0.05 --delta 0.05
+      abstain threshold preds.parquet --risk 0.05 --delta 0.05 --save rule.json
+      abstain decide rule.json new.csv -o decided.csv
       abstain report a.npz b.npz -o report.html
 
     \b
     Exit codes:
-      0 ok    1 interrupted    2 usage    3 bad data    4 no feasible threshold
+      0 ok    1 interrupted    2 usage    3 bad data    4 no feasible threshold    5 a rule's check alarms
 
     \b
     Shell completion:

@@ -19,10 +19,12 @@ from abstain.errors import AbstainError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
-_FORMATS = ("npz", "npy", "csv", "tsv", "xlsx", "json", "jsonl", "parquet", "arrow", "safetensors", "pt")
+_FORMATS = (
+    "npz", "npy", "csv", "tsv", "xlsx", "json", "jsonl", "parquet", "arrow", "safetensors", "pt", "inspect"
+)  # fmt: skip
 _ROLES = (
-    "logits, probs, labels, prediction, correct, loss, error, confidence, abstained, groups, sample_weight, "
-    "clusters, classes, ids"
+    "logits, probs, labels, prediction, correct, loss, error, confidence, abstained, answered, question, task, "
+    "epoch, groups, sample_weight, clusters, classes, ids"
 )
 
 
@@ -74,19 +76,35 @@ class ReadOptions(NamedTuple):
     format: str | None
     tolerance: float | None
     memory: int
+    only: dict[str, str]
+    unanswered: str
+    missing: str
+    scale: dict[str, str]
+    outside: str
+    grades: dict[str, str]
 
     def engine_columns(self, path: str) -> dict[str, Any]:
         """The columns of a table that an engine is to read, by argument."""
-        from abstain.engines.path import engine_columns
+        from abstain.formats.predictions import engine_columns
 
         return engine_columns(path, self.columns, self.kind, self.format, click.UsageError)
 
-    def read(self, path: str, name: str | None = None) -> Any:
-        """One file of predictions."""
+    @property
+    def rules(self) -> Any:
+        """How answers are to be taken."""
+        from abstain.formats import Rules
+
+        return Rules(**{name: getattr(self, name) for name in Rules.__dataclass_fields__})
+
+    def read(self, path: str, name: str | None = None, *, tell: bool = True) -> Any:
+        """One file of predictions; of answers, what was taken for what is told on stderr."""
         from abstain.formats import Limits, read_predictions
 
-        own = self._asdict()
-        return read_predictions(path, name=name, limits=Limits(memory=own.pop("memory")), **own)
+        own = {k: getattr(self, k) for k in ("columns", "kind", "labels", "classes", "format", "tolerance")}
+        read = read_predictions(path, name=name, limits=Limits(memory=self.memory), rules=self.rules, **own)
+        for note in read.log.told() if tell and read.log else ():
+            click.echo(f"{read.name}: {note}", err=True)
+        return read
 
 
 class Output(NamedTuple):
@@ -165,6 +183,15 @@ def _columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
     return found
 
 
+def _pairs(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> dict[str, str]:
+    """NAME=VALUE, several times or between commas; without a name it is for all."""
+    found = {}
+    for text in (part for given in value for part in given.split(",")):
+        name, _, what = text.rpartition("=")
+        found[name.strip()] = what.strip()
+    return found
+
+
 def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
     try:
         return bytes_of("--memory", value)
@@ -195,6 +222,18 @@ _OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
                                     "their sums. By default what rounding to 2, 3 or 4 decimals explains."),),
     "memory": (click.option("--memory", "--max-memory", "memory", default="4GB", callback=_memory, metavar="SIZE",
                             help="Refuse files whose values would take more."),),
+    "only": (click.option("--only", multiple=True, callback=_pairs, metavar="NAME=VALUE",
+                          help="Read the rows with this value, such as filter=strict-match."),),
+    "unanswered": (click.option("--unanswered", type=click.Choice(["abstained", "wrong"]), default="abstained",
+                                help="What a question without an answer is; wrong ones are ranked last."),),
+    "missing": (click.option("--missing", type=click.Choice(["left_out", "last"]), default="left_out",
+                             help="What becomes of an answer without a confidence; last: it is ranked last."),),
+    "scale": (click.option("--scale", multiple=True, callback=_pairs, metavar="[NAME=]SCALE",
+                           help="The confidence is a number that the model stated: percent, fraction, or mixed."),),
+    "outside": (click.option("--outside", type=click.Choice(["refused", "missing"]), default="refused",
+                             help="What becomes of stated numbers outside their scale."),),
+    "grades": (click.option("--grades", multiple=True, callback=_pairs, metavar="TEXT=GRADE",
+                            help="What words in the column of correctness mean: right, wrong or unanswered."),),
     "form": (
         click.option("--json", "form", flag_value="json", help="Print JSON, every digit."),
         click.option("--csv", "form", flag_value="csv", help="Print comma-separated rows."),

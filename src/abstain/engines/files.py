@@ -33,6 +33,7 @@ from abstain.engines.spill import Range, Shelf, Spill, cuts_that_fit
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, register_engine
 from abstain.formats.arrow import Contents
+from abstain.formats.folders import find_files
 
 __all__ = [
     *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "risk"),
@@ -218,7 +219,7 @@ def _run(
     progress: bool | None = None,
 ) -> dict[Any, Answer]:
     """In memory when everything fits, through the disk otherwise."""
-    files, load = read.find_files(name, path), Loader(name, fields)
+    files, load = find_files(name, path), Loader(name, fields)
     told = [read.described(file) for file in files]
     rows, budget = _rows(told), bytes_of(name, memory)
     quiet = progress is False or (progress is None and (rows or _LONG) < _LONG)
@@ -259,10 +260,10 @@ def _compared(
 ) -> Comparison:
     """The comparison of files, or of the same samples in `other` files."""
     name, load = asked.name, Loader(asked.name, asked.first, other=asked.second)
-    files: list[Any] = read.find_files(name, path)
+    files: list[Any] = find_files(name, path)
     rows = _rows([read.described(file) for file in files])
     if other is not None:
-        files = [(files, read.find_files(name, other))]
+        files = [(files, find_files(name, other))]
 
     def batches(file: Any) -> Iterator[Groups]:
         return load.batches(file, _PAIRED) if other is None else read.batches_in_step(load, file, _PAIRED)

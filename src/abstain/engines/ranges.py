@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.core import tally
-from abstain.core.stretch import Totals, _sums_of_rows
+from abstain.core.rows import sums_of_rows
+from abstain.core.stretch import Totals
 from abstain.engines.histogram import Histogram, bits_of, float_of, histogram_of, joined, nothing, rounded_up
 
 FEW = 12  # cuts that are better compared with than searched in
@@ -170,10 +171,9 @@ def _sums(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
         result.sums[:COUNT, some] = _counts(sizes[some], np.asarray(wrong))
         return result
     l, w = l.astype(np.float64, copy=False), None if w is None else w.astype(np.float64, copy=False)
-    m, L, squares, fourths = _sums_of_rows(l, w, first, zero_one)
     odd = ((l != 0) & (l != 1), l < 0, np.zeros(len(l)) if w is None else w != np.floor(w))
     result.sums[COUNT + 1 :, some] = [np.add.reduceat(x, first, dtype=np.float64) for x in odd]
-    result.sums[:COUNT, some] = [m, L, *squares, *fourths]
+    result.sums[:COUNT, some] = sums_of_rows(l, w, first + sizes[some], zero_one)
     return result
 
 

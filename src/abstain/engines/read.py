@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, product, takewhile
-from pathlib import Path, PurePath
+from itertools import chain, product
+from pathlib import Path
 from queue import Empty, Queue
 from threading import Event, Thread
 from typing import Any, NamedTuple, TypedDict, TypeVar
-from urllib.parse import unquote
 
 import numpy as np
 
@@ -22,6 +19,7 @@ from abstain.engines.ranges import Columns, Groups, merged
 from abstain.errors import DataError, InputError
 from abstain.evaluation.table import listed
 from abstain.formats.arrow import Contents, batches, contents
+from abstain.formats.folders import kind_of, told_by_path
 from abstain.metrics.groups import group_codes
 
 Made = TypeVar("Made")
@@ -60,77 +58,10 @@ def read_ahead(batches: Iterable[Made]) -> Iterator[Made]:
             made.get_nowait()
 
 
-# finding files --------------------------------------------------------------------------------------------
-
-
-_KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".csv": "csv",
-    ".gz": "csv",
-}
-
-
-def find_files(name: str, path: Any) -> list[str]:
-    """Files of a path, a folder (see `holds_data`), a glob or a list of them, in the order of their names."""
-    if not isinstance(path, (str, os.PathLike)):
-        return [file for part in path for file in find_files(name, part)]
-    text = os.fspath(path)
-    if os.path.isdir(text):
-        found = _below(text)
-    elif os.path.exists(text):
-        found = [text]
-    else:
-        fixed = len(
-            list(takewhile(lambda part: not glob.has_magic(part), Path(text).parts))
-        )  # as the user wrote
-        hits = [hit for hit in glob.glob(text, recursive=True) if not _hidden(Path(hit).parts[fixed:])]
-        found = sorted({file for hit in hits for file in (_below(hit) if os.path.isdir(hit) else [hit])})
-    if not found:
-        kinds = ", ".join(k for k in _KINDS if k != ".gz")
-        raise DataError(
-            f"{name}: found no files at {text!r}. Give a file, a folder or a glob of {kinds} files."
-        )
-    return found
-
-
-def holds_data(below: PurePath) -> bool:
-    """Is this path below a folder a file of predictions? The rule of every engine: folders are looked into, but
-    nothing whose name, or that of a folder on the way, starts with _ or a dot (unfinished and hidden work)."""
-    return below.suffix in _KINDS and not _hidden(below.parts)
-
-
-def _below(folder: str) -> list[str]:
-    return sorted(
-        str(p) for p in Path(folder).rglob("*") if holds_data(p.relative_to(folder)) and p.is_file()
-    )
-
-
-def _hidden(parts: Sequence[str]) -> bool:
-    return any(part.startswith(("_", ".")) and "=" not in part for part in parts)
-
-
-def told_by_path(file: str) -> dict[str, str | None]:
-    """Columns that the folders of a file tell, as Hive and Spark write them: kind=a/part-0.parquet. Always text."""
-    told = dict(part.split("=", 1) for part in Path(file).parent.parts if "=" in part)
-    return {k: None if v == "__HIVE_DEFAULT_PARTITION__" else unquote(v) for k, v in told.items()}
-
-
 def described(file: str) -> Contents:
     """What a file tells before it is read; CSV tells nothing."""
     kind = kind_of(file)
     return Contents(None, {}) if kind == "csv" else contents(Path(file), kind)
-
-
-def kind_of(file: str) -> str:
-    """Parquet, Arrow or CSV, by the end of the name."""
-    kind = _KINDS.get(Path(file).suffix.lower())
-    if kind is None:
-        raise DataError(f"files: cannot tell what {file!r} is. Known: Parquet, Arrow (feather, ipc) and CSV.")
-    return kind
 
 
 class FilePart(NamedTuple):

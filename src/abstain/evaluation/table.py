@@ -197,7 +197,7 @@ def _find_engine(name: str | Engine) -> Engine:
     """The engine of that name, imported from `abstain.engines` on first use; a function stands for itself."""
     if callable(name):
         return name
-    for module in ("abstain.engines", f"abstain.engines.{name}"):
+    for module in ("abstain.formats" if name == "path" else "abstain.engines", f"abstain.engines.{name}"):
         if name not in _ENGINES and name.isidentifier() and importlib.util.find_spec(module) is not None:
             importlib.import_module(module)
     if name not in _ENGINES:

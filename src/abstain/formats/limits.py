@@ -21,6 +21,8 @@ from abstain.errors import AbstainError, DataError, InputError
 _TRUST = "If you trust the file, raise the limit with --memory."
 _PACKERS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
 PACKED = tuple(_PACKERS)
+# what Python's parser makes of one character of each kind, in bytes (a list, a dict, a value and its place)
+_COST = {b"[": 96, b"{": 280, b",": 40, b'"': 40}
 _MAGIC = (b"\x1f\x8b", b"BZ", b"\xfd7")  # how packed data begin
 
 
@@ -168,3 +170,9 @@ def opened(path: Path, limits: Limits) -> IO[bytes]:
     if ending in PACKED and buffered.peek(6)[:2] in _MAGIC:
         raise file_error(path, f"is packed twice ({ending} of a packed file). Unpack it once first.")
     return cast(IO[bytes], buffered)
+
+
+def decoded(path: Path, data: bytes, limits: Limits) -> str:
+    """The text of JSON data, refused where parsing it would take more memory than is allowed."""
+    limits.check(path, len(data) + sum(cost * data.count(c) for c, cost in _COST.items()), "parsing it")
+    return data.decode(encoding_of(data))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ from abstain import losses, scores
 from abstain._check import sum_tolerance
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError
+from abstain.evaluation import Evaluation, evaluate, register_engine
 from abstain.formats.columns import (
+    ROLES,
     Column,
     RoleColumns,
     Source,
@@ -24,8 +28,10 @@ from abstain.formats.columns import (
     assign,
     role_of,
 )
+from abstain.formats.folders import find_files, kind_of
 from abstain.formats.limits import Limits, file_error, shown, values_of
-from abstain.formats.readers import open_source
+from abstain.formats.logs import Log, Rules, as_texts, is_log, log_of, rows_of, signal_names
+from abstain.formats.readers import ENDINGS, column_names, is_run, open_source
 
 _TRUTH = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
 _TRUTH[""] = np.nan
@@ -63,6 +69,10 @@ class Predictions:
         Which column was taken for what.
     ids : Column, optional
         What tells the samples apart, loaded when files are put in one order.
+    signals : dict of array, shape (n,)
+        Where answers come with several confidences, all of them; `confidence` is the first.
+    log : Log, optional
+        The answers that this was made from.
 
     Examples
     --------
@@ -93,6 +103,8 @@ class Predictions:
     classes: tuple[str, ...] = ()
     used: dict[str, str] = field(default_factory=dict)
     ids: Column | None = None
+    signals: dict[str, np.ndarray] = field(default_factory=dict)
+    log: Log | None = None
 
     @property
     def kind(self) -> str:
@@ -106,7 +118,9 @@ class Predictions:
         own["labels"] = self.labels if self.kind != "confidence" else None
         own["groups"] = self.group_labels()
         own["loss"] = None if self.loss is None else {self.loss_name: self.loss}
-        own["confidence"] = None if self.confidence is None else {"confidence": self.confidence}
+        own["confidence"] = self.signals or (
+            None if self.confidence is None else {"confidence": self.confidence}
+        )
         return {name: value for name, value in own.items() if value is not None}
 
     def group_labels(self) -> np.ndarray | None:
@@ -148,6 +162,7 @@ class Predictions:
     def rows(self, places: np.ndarray) -> Predictions:
         """Some of the samples, in this order."""
         own: Any = {k: v[places] for k, v in vars(self).items() if isinstance(v, np.ndarray | Words)}
+        own["signals"] = {name: signal[places] for name, signal in self.signals.items()}
         return replace(self, n=len(places), **own)
 
     def __repr__(self) -> str:
@@ -222,6 +237,7 @@ def read_predictions(
     format: str | None = None,  # noqa: A002
     limits: Limits | None = None,
     tolerance: float | None = None,
+    rules: Rules | None = None,
 ) -> Predictions:
     """Read a file of predictions: npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, feather, safetensors, pt.
 
@@ -246,6 +262,8 @@ def read_predictions(
     tolerance : float, optional
         How far a row of probabilities may be from summing to one; it is divided by its sum. By default as far as
         rounding to the 2, 3 or 4 decimals they have can bring it.
+    rules : Rules, optional
+        For answers of language models: which rows, and how refusals, missing and stated confidences are taken.
 
     Returns
     -------
@@ -276,6 +294,15 @@ def read_predictions(
     roles = assign(source, columns or {}, kind)
     if "logits" in roles:
         roles.pop("probs", None)  # logits say all that probabilities say
+    rules = rules or Rules()
+    head = (name or model_name(path), str(path), source.format)
+    class_scores = any(r in roles for r in ("logits", "probs")) and (labels is not None or "labels" in roles)
+    named = {role_of(name) for name in columns or ()}
+    if (not class_scores or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
+        log = answers_of(source, roles, rules, None if labels is None else open_source(labels, limits=limits))
+        if not log.signals:
+            raise UncertainError(_no_confidence(log), source)
+        return Predictions(*head, used=log.used, log=log, **log.fields(rules))
     ids = source.columns[roles.pop("ids").names[0]] if "ids" in roles else None
     loaded = {role: _load(source, role, choice) for role, choice in roles.items()}
     if labels is not None:
@@ -288,15 +315,136 @@ def read_predictions(
     used = {role: str(roles[role]) for role in loaded if role in roles}
     if labels is not None:
         used["labels"] = shown(Path(labels).name)
-    stem = Path(path).name.split(".")[0] or Path(path).name
-    about: dict[str, Any] = {
-        "name": name or stem,
-        "path": str(path),
-        "format": source.format,
-        "used": used,
-        "ids": ids,
+    return Predictions(*head, used=used, ids=ids, **fields)
+
+
+def model_name(path: str | Path) -> str:
+    """A model's name from that of its file: without the endings that say what kind of file it is.
+
+    >>> model_name("runs/gpt-4.1-mini.parquet"), model_name("a.csv.gz")
+    ('gpt-4.1-mini', 'a')
+    """
+    name = Path(path).name
+    while Path(name).suffix.lower() in ENDINGS:
+        name = Path(name).stem
+    return name
+
+
+def read_log(
+    path: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    labels: str | Path | None = None,
+    format: str | None = None,  # noqa: A002
+    limits: Limits | None = None,
+    rules: Rules | None = None,
+) -> Log:
+    """Read the answers of a language model: the log of a harness, or a table whose columns are stated.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, or the folder of a HELM run.
+    columns, labels, format, limits, rules
+        As `read_predictions` takes them; `labels` may also hold right answers by question.
+
+    Returns
+    -------
+    Log
+        With or without confidences; `read_predictions` needs one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "graded.csv"
+    ...     _ = path.write_text("grade\\nA\\nB\\nC\\nA\\n")
+    ...     grades = {"A": "right", "B": "wrong", "C": "unanswered"}
+    ...     log = read_log(path, columns={"correct": "grade"}, rules=Rules(grades=grades))
+    >>> log.accuracy, log.unanswered
+    (0.5, 0.25)
+    """
+    limits = limits or Limits()
+    source = open_source(path, format=format, limits=limits)
+    right = None if labels is None else open_source(labels, limits=limits)
+    return answers_of(source, assign(source, columns or {}), rules or Rules(), right)
+
+
+def answers_of(source: Source, roles: dict[str, RoleColumns], rules: Rules, right: Source | None) -> Log:
+    """The answers of a file: its columns loaded, the rows that are asked for chosen."""
+    facts = source.log
+    if facts and "correct" in roles and (column := facts.answered.get(roles["correct"].names[0])):
+        roles.setdefault("answered", RoleColumns((column,)))
+    rows, told = rows_of(source, rules)
+    roles = {role: choice for role, choice in roles.items() if role not in ("ids", "classes")}
+    along = {r: _load(source, r, choice) for r, choice in roles.items() if r != "confidence"}
+    held: dict[str, Any] = {
+        n: source.columns[n].load() for n in signal_names(source, roles) if n in source.columns
     }
-    return Predictions(**about, **fields)
+    if right is not None:
+        along["labels"] = _right_answers(right, along)
+    if rows is not None:
+        along, held = ({k: v[rows] for k, v in part.items()} for part in (along, held))
+    signals = {n: held.get(n) for n in signal_names(source, roles)}
+    losses_of = _Loaded(source, roles, along, (), set(roles), None).losses
+    log = log_of(source, roles, along, signals, rules, losses_of)
+    if right is not None:
+        told["labels"] = shown(right.path.name)
+    return replace(log, used=log.used | told)
+
+
+def _right_answers(right: Source, along: Mapping[str, Values]) -> Values:
+    """Right answers by question, where their file names the questions, else in the order of the rows."""
+    keys = next((c for c in ("question", "prompt", "prompts") if c in right.columns), None)
+    found = assign(right, {}).get("labels") or RoleColumns(tuple(c for c in right.columns if c != keys))
+    if len(found.names) > 1:
+        raise UncertainError(f"must have one column of right answers, it has {right.listed()}.", right)
+    texts = as_texts(_load(right, "labels", found))
+    if keys is None or "question" not in along:
+        return Words.of(texts.tolist())
+    answers = dict(zip(as_texts(right.columns[keys].load()).tolist(), texts.tolist()))
+    asked = as_texts(along["question"]).tolist()
+    unknown = [q for q in asked if q not in answers]
+    if unknown:
+        raise file_error(
+            right.path, f"has no answer to {len(unknown):,} questions, such as {shown(unknown[0])!r}."
+        )
+    return Words.of(answers[q] for q in asked)
+
+
+def _no_confidence(log: Log) -> str:
+    told = " ".join(log.notes)
+    return (
+        f"holds no confidence to rank by: accuracy {log.accuracy:.4g} of {log.n:,} rows. {told} State a column with "
+        f"-c confidence=NAME; `abstain describe` lists what there is."
+    )
+
+
+def read_unlabelled(
+    path: str | Path,
+    *,
+    columns: Mapping[str, str],
+    kind: str | None,
+    format: str | None,  # noqa: A002
+    limits: Limits,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Class scores, confidence, groups and refusals by role, where no truth is known yet; and all other columns."""
+    source = open_source(path, format=format, limits=limits)
+    wanted = ("logits", "probs", "confidence", "groups", "abstained")
+    roles = {role: choice for role, choice in assign(source, columns, kind).items() if role in wanted}
+    held = _Loaded(source, roles, {role: _load(source, role, x) for role, x in roles.items()}, ())
+    found: dict[str, Any] = {role: held.numbers(role) for role in roles if role in wanted[:3]}
+    if "groups" in roles:
+        groups = held.values["groups"]
+        found["groups"] = groups.texts() if isinstance(groups, Words) else groups
+    if "abstained" in roles:
+        found["abstained"] = np.nan_to_num(held.truth("abstained")).astype(bool)
+    used = {name for role in wanted[:2] if role in roles for name in roles[role].names}
+    rest = {name: column.load() for name, column in source.columns.items() if name not in used}
+    if not any(role in found for role in wanted[:3]):
+        raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
+    texts = {k: v.texts() if isinstance(v, Words) else v for k, v in rest.items()}
+    return found, texts
 
 
 def _load(source: Source, role: str, choice: RoleColumns) -> Values:
@@ -515,3 +663,69 @@ class _Loaded:
     def error(self, text: str) -> Exception:
         """An objection that names the file."""
         return file_error(self.source.path, text)
+
+
+# a path given to `evaluate`
+
+
+def engine_for(path: str | Path, memory: int = Limits().memory) -> str:
+    """Folders, and files larger than the memory allowed, go to the engine that needs little of it."""
+    if not os.path.isfile(path):
+        return "memory" if str(path) == "-" or is_run(path) else "files"
+    times = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}.get(Path(path).suffix.lower(), 0)
+    return "files" if times * os.path.getsize(path) > memory else "memory"
+
+
+def engine_columns(
+    path: str | Path,
+    stated: Mapping[str, str],
+    kind: str | None = None,
+    format: str | None = None,  # noqa: A002
+    refusal: Callable[[str], Exception] = DataError,
+) -> dict[str, Any]:
+    """The columns of a table (or of the first of a folder) that an engine is to read, by argument."""
+    first = find_files("evaluate", path)[0]
+    kind_of(first)  # an error that names the formats
+    roles = assign(column_names(first, format=format), stated, kind)
+    for role in ("abstained", "clusters", "answered", "question"):  # left out, they would change the number
+        if role in roles:
+            raise refusal(
+                f"engines do not read a column of {role} yet: leave {roles[role].names[0]!r} out of the table, or "
+                f"evaluate one file in memory (--engine memory)."
+            )
+    one = {role: choice.names[0] for role, choice in roles.items()}
+    found: dict[str, Any] = {role: one[role] for role in ("sample_weight", "groups") if role in one}
+    if "logits" in roles and "labels" in roles:
+        several = list(roles["logits"].names)
+        return found | {"logits": several if len(several) > 1 else several[0], "labels": one["labels"]}
+    loss = next((role for role in ("loss", "error", "correct") if role in roles), None)
+    if loss is None or "confidence" not in roles:
+        raise refusal(
+            "an engine reads columns of losses (or correct) and confidences, or of logits and labels."
+        )
+    return found | {"correct" if loss == "correct" else "loss": one[loss], "confidence": one["confidence"]}
+
+
+def evaluate_by(engine: str, path: str | Path, columns: dict[str, Any], **options: Any) -> Evaluation:
+    """The table by files, Dask or Spark, under the names that memory gives."""
+    module = importlib.import_module(f"abstain.engines.{engine}")
+    table: Evaluation = module.evaluate(os.path.abspath(path), **columns, **options)
+    if "logits" in columns:
+        return table
+    entries = tuple(replace(entry, score="confidence", loss="loss") for entry in table.entries)
+    curves = tuple(("confidence", "loss", curve) for _, _, curve in table.curves)
+    return replace(table, entries=entries, curves=curves)
+
+
+def evaluate_path(logits: str | Path, **given: Any) -> Evaluation:
+    """`abstain.evaluate(path)`: what `abstain evaluate` does; arguments may name columns."""
+    stated = {role: name for role, name in given.items() if role in ROLES and isinstance(name, str)}
+    options = {name: value for name, value in given.items() if name not in stated}
+    if engine_for(logits) == "files":
+        return evaluate_by("files", logits, engine_columns(logits, stated), **options)
+    read = read_predictions(logits, columns=stated)
+    with values_of(read.path):
+        return evaluate(**read.arguments(), **options)
+
+
+register_engine("path", evaluate_path)

@@ -24,9 +24,12 @@ from abstain._tables import is_number
 from abstain.errors import DataError, needed
 from abstain.formats.arrow import contents, open_arrow, open_parquet
 from abstain.formats.columns import Column, Source, Values, Words
+from abstain.formats.harness import HELM, read_json_log
+from abstain.formats.inspect_log import is_archive, is_inspect, open_eval, read_inspect
 from abstain.formats.limits import (
     PACKED,
     Limits,
+    decoded,
     encoding_of,
     file_error,
     opened,
@@ -286,15 +289,33 @@ def _join(parts: list[Values]) -> Values:
 
 # json and jsonl: an object of columns, a list of records, or one record per line
 
-# what Python's parser makes of one character of each kind, in bytes (a list, a dict, a value and its place)
-_COST = {b"[": 96, b"{": 280, b",": 40, b'"': 40}
 
-
-def _text(path: Path, limits: Limits) -> str:
+def _json(path: Path, limits: Limits, lines: bool = False) -> Any:
+    """The content of a JSON file. A file of one record per line may be called .json, and the other way round."""
     with opened(path, limits) as stream:
-        text = stream.read()
-    limits.check(path, len(text) + sum(cost * text.count(c) for c, cost in _COST.items()), "parsing it")
-    return text.decode(encoding_of(text))
+        text = decoded(path, stream.read(), limits)
+    try:
+        return _by_line(path, text) if lines else _loads(text)
+    except (DataError, json.JSONDecodeError) as error:
+        with suppress(DataError, json.JSONDecodeError):
+            return _loads(text) if lines else _by_line(path, text)
+        raise error
+
+
+def _by_line(path: Path, text: str) -> list[Any]:
+    records = []
+    for place, line in enumerate(text.split("\n")):  # not at U+2028, which a string may hold
+        if line.strip():
+            try:
+                records.append(_loads(line))
+            except json.JSONDecodeError as error:
+                raise file_error(path, f"line {place + 1} is no JSON ({error.msg}).") from error
+    return records
+
+
+def _log_in(path: Path, content: Any, limits: Limits) -> Source | None:
+    read = read_inspect if is_inspect(content) else read_json_log
+    return read(path, content, limits, partial(_json, limits=limits))
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -312,7 +333,12 @@ _loads = partial(json.loads, object_pairs_hook=_once)
 def open_json(path: Path, limits: Limits) -> Source:
     """An object of columns, {"y_logits": ..., "y_true": ...}, or a list of records."""
     with reading(path, "json"):
-        content = _loads(_text(path, limits))
+        content = _json(path, limits)
+        if (log := _log_in(path, content, limits)) is not None:
+            return log
+        if isinstance(content, dict):  # records under one name, beside a few numbers about them
+            lists = [v for v in content.values() if isinstance(v, list)]
+            content = lists[0] if len(lists) == 1 and lists[0] and isinstance(lists[0][0], dict) else content
         if isinstance(content, list):
             content = _from_records(path, content)
         if not isinstance(content, dict):
@@ -324,16 +350,9 @@ def open_json(path: Path, limits: Limits) -> Source:
 def open_jsonl(path: Path, limits: Limits) -> Source:
     """One record per line."""
     with reading(path, "json lines"):
-        records = []
-        for place, line in enumerate(
-            _text(path, limits).split("\n")
-        ):  # not at U+2028, which a string may hold
-            if not line.strip():
-                continue
-            try:
-                records.append(_loads(line))
-            except json.JSONDecodeError as error:
-                raise file_error(path, f"line {place + 1} is no JSON ({error.msg}).") from error
+        records = _json(path, limits, lines=True)
+        if (log := _log_in(path, records, limits)) is not None:
+            return log
         return _from_lists(path, "jsonl", _from_records(path, records), limits)
 
 
@@ -506,10 +525,12 @@ _READERS: dict[str, tuple[Callable[[Path, Limits], Source], str]] = {
     "arrow": (open_arrow, ".arrow .feather .ipc"),
     "safetensors": (open_safetensors, ".safetensors .st"),
     "pt": (open_torch, ".pt .pth"),
+    "inspect": (open_eval, ".eval"),
 }
 FORMATS = tuple(_READERS)
 """Formats that can be read."""
 _ENDINGS = {ending: name for name, (_, endings) in _READERS.items() for ending in endings.split()}
+ENDINGS = (*_ENDINGS, *PACKED)
 _UNSAFE = (".pkl", ".pickle", ".joblib", ".dill")
 _OFFICE = (".xls", ".xlsb", ".ods", ".numbers")
 _STREAMS = ("npy", "csv", "tsv", "json", "jsonl")  # formats that may come packed
@@ -545,6 +566,8 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     """
     limits = limits or Limits()
     path = standard_input(limits) if str(path) == "-" else Path(path)
+    if is_run(path):
+        path /= HELM
     if not path.is_file():
         kind = (
             "is no plain file. Send what it gives to standard input, `-`"
@@ -561,6 +584,11 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     if not source.columns:
         raise file_error(path, "holds no columns of values.")
     return source
+
+
+def is_run(path: str | Path) -> bool:
+    """Is this the folder of a HELM run?"""
+    return (Path(path) / HELM).is_file()
 
 
 def _by_name(path: Path) -> str | None:
@@ -584,11 +612,11 @@ def _by_name(path: Path) -> str | None:
 def _by_content(path: Path) -> str:
     with reading(path, "a file"), path.open("rb") as stream:
         start = stream.read(1 << 16)
-    for magic, name in _STARTS.items():
-        if start.lstrip().startswith(magic):
-            first, *more = start.strip().split(b"\n", 1)
-            lines = magic == b"{" and more and first.rstrip().endswith(b"}")
-            return "jsonl" if lines else name
+        for magic, name in _STARTS.items():
+            if start.lstrip().startswith(magic):
+                first, *more = start.strip().split(b"\n", 1)
+                lines = magic == b"{" and more and first.rstrip().endswith(b"}")
+                return "jsonl" if lines else "inspect" if name == "npz" and is_archive(path) else name
     head = start.decode(encoding_of(start), "replace").partition("\n")[0]
     if any(mark in head for mark in ",;\t") and re.fullmatch(r"[^\x00-\x08\x0e-\x1f\x7f\ufffd]*", head):
         return "csv"

@@ -16,6 +16,10 @@ from abstain.thresholds.testing import coverage_band, upper_limit
 from abstain.thresholds.threshold import GroupThresholds, Reference, Threshold
 
 _DRAWS = "calibration and later data being independent draws from one population"
+_CLUSTERS = (
+    "calibration and later clusters being independent draws from one population, whatever samples of one cluster have "
+    "in common, and none larger than the largest here ({most:g})"
+)
 _WEIGHTED = (
     "if the sample weights are, up to a factor, the exact density ratio of later to calibration data, and no weight "
     "of that population is larger than the largest seen here ({top:.4g})"
@@ -38,20 +42,26 @@ def guarantee(cal: Calibration, goal: Goal) -> str | None:
     weight = cal.ranked.weight
     if form == "cost" or method == "empirical" or (form == "coverage" and weight is not None):
         return None
-    chance = f"With probability at least {1 - delta:.4g} over the {cal.n} calibration samples,"
+    over, draws = f"{cal.n} calibration samples", _DRAWS
+    if cal.clusters is not None:
+        over = f"{cal.clusters.count} calibration clusters ({cal.n} samples)"
+        draws = _CLUSTERS.format(most=cal.clusters.largest)
+    chance = f"With probability at least {1 - delta:.4g} over the {over},"
     if form == "coverage":
         what = f"at least a share {target:.4g} of later samples is accepted"
         return f"{chance} {what}, {_DRAWS}. Nothing is promised about the risk."
     if method == "crc":
+        sets = over.replace(" calibration", "")
         return (
-            f"On average over calibration sets of {cal.n} samples, the loss of the accepted per sample of all "
-            f"(accepted or not) is at most {target:.4g}, {_DRAWS}. This is not the {noun} of the accepted, "
+            f"On average over calibration sets of {sets}, the loss of the accepted per sample of all "
+            f"(accepted or not) is at most {target:.4g}, {draws}. This is not the {noun} of the accepted, "
             f"which may be larger, and no probability of failure is stated."
         )
     if weight is not None:
         what = _WEIGHTED.format(top=float(weight.max()))
+        what += f", {draws}" if cal.clusters is not None else ""
         return f"{chance} the {noun} of the accepted among later data is at most {target:.4g}, {what}."
-    promise = f"{chance} the {noun} of the accepted is at most {target:.4g}, {_DRAWS}"
+    promise = f"{chance} the {noun} of the accepted is at most {target:.4g}, {draws}"
     if method == "sgr":
         return f"{promise}, and the risk never falling as coverage grows (the search skips what it does not test)."
     return (
@@ -98,6 +108,7 @@ class SelectOptions(TypedDict, total=False):
     method: Method
     bounded: tuple[float, float]
     sample_weight: Array | None
+    clusters: Array | None
 
 
 @overload
@@ -121,6 +132,7 @@ def select_threshold(
     bounded: tuple[float, float] = (0, 1),
     groups: Array | None = None,
     sample_weight: Array | None = None,
+    clusters: Array | None = None,
 ) -> Threshold | GroupThresholds:
     r"""The threshold with the largest coverage that keeps a promise; `value` is None when none does.
 
@@ -155,6 +167,10 @@ def select_threshold(
     sample_weight : array, optional
         Importance weights (density of later data over calibration data, up to a factor); what is left of the
         guarantee then is said in `guarantee`.
+    clusters : array, optional
+        One label per sample (patient, document): samples of one cluster may depend on each other. The promise of
+        "ltt" and "crc" is then made for whole clusters, a tenth of which only say where to look. It takes many
+        clusters, not many samples: without any error at all, 5% at delta = 0.05 needs about 85 of them.
 
     Returns
     -------
@@ -179,17 +195,24 @@ def select_threshold(
         raise InputError(f'{_NAME}: `coverage` takes method "ltt" or "empirical", got {method!r}.')
     if sample_weight is not None and method in ("sgr", "crc"):
         raise InputError(f'{_NAME}: method {method!r} takes no `sample_weight`. Use "ltt" or "empirical".')
+    if clusters is not None and (method == "sgr" or (form == "coverage" and method == "ltt")):
+        what = "method 'sgr'" if method == "sgr" else "a certain coverage"
+        remedy = 'Use "ltt" or "crc"' if method == "sgr" else 'Use method="empirical", which promises nothing'
+        raise InputError(f"{_NAME}: {what} needs independent samples, not `clusters`. {remedy}.")
     goal = Goal(form, target, level, method)
     if form == "cost" and tuple(bounded) == (0, 1):
         bounded = _seen_bounds(loss)
+    units = None if clusters is None else group_codes(_NAME, clusters, np.shape(loss))[1]
     if groups is None:
-        return _select(calibrate(_NAME, loss, confidence, sample_weight, bounded), goal)
-    columns = [None if x is None else np.asarray(to_host(x)) for x in (loss, confidence, sample_weight)]
+        return _select(calibrate(_NAME, loss, confidence, sample_weight, bounded, units), goal)
+    columns = [
+        None if x is None else np.asarray(to_host(x)) for x in (loss, confidence, sample_weight, units)
+    ]
     labels, codes = group_codes(_NAME, groups, np.shape(loss))
     each, found = goal._replace(delta=level / len(labels)), {}
     for code, label in enumerate(labels):
-        l, g, w = (None if x is None else x[codes == code] for x in columns)
-        found[label] = _select(calibrate(_NAME, l, g, w, bounded), each)
+        l, g, w, c = (None if x is None else x[codes == code] for x in columns)
+        found[label] = _select(calibrate(_NAME, l, g, w, bounded, c), each)
     return GroupThresholds(found, level)
 
 
@@ -236,7 +259,9 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
     found = choice.accepted is not None
     tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
     advice = advise(cal, cal.scaled(goal.target), goal.delta, goal.method) if tested and not found else None
-    weight = cal.ranked.weight
+    weight, clusters = cal.ranked.weight, cal.clusters
+    if clusters is not None:
+        weight = clusters.sums(np.ones(cal.n), np.arange(clusters.count))
     size = float(cal.n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
     return Threshold(
         value=choice.value,
@@ -252,11 +277,13 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
         table=choice.table,
         reference=_reference(cal),
         advice=advice,
+        clusters=None if clusters is None else clusters.count,
+        largest=None if clusters is None else clusters.largest,
     )
 
 
 def _risk_upper(cal: Calibration, accepted: int | None, delta: float) -> float | None:
-    if accepted is None or cal.ranked.weight is not None:
+    if accepted is None or cal.ranked.weight is not None or cal.clusters is not None:
         return None
     total, count = float(cal.ranked.cum_loss[accepted]), np.asarray([accepted])
     if cal.ranked.zero_one:
