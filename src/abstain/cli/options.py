@@ -216,7 +216,8 @@ _OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
                             help="A second file that holds the labels."),),
     "classes": (click.option("--classes", metavar="A,B,...", callback=between_commas,
                              help="Class names in the order of the class scores, where labels are words."),),
-    "format": (click.option("--format", type=click.Choice(_FORMATS), help="Where the file's name does not say it."),),
+    "format": (click.option("--format", type=click.Choice(_FORMATS), metavar="NAME",
+                            help=f"Where neither its name nor its content says it: {', '.join(_FORMATS)}."),),
     "tolerance": (click.option("--tolerance", type=click.FloatRange(0, 1), metavar="NUMBER",
                                help="How far rows of probabilities may be from summing to one; they are divided by "
                                     "their sums. By default what rounding to 2, 3 or 4 decimals explains."),),

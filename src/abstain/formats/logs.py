@@ -26,6 +26,7 @@ _CHOICES = {
     "missing": ("left_out", "last"),
     "outside": ("refused", "missing"),
 }
+_YES, _NO = ("true", "yes", "t", "1"), ("false", "no", "f", "0")
 ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Columns that make a table one of answers, where it has no class scores."""
 
@@ -308,9 +309,10 @@ def _losses(
         return np.array([_GRADES[rules.grades.get(v, "unanswered")] for v in held.values])[
             held.codes
         ], "zero_one"
-    if held is None or isinstance(held, Words):
-        if held is None and source.log is not None and "labels" not in values:
-            raise UncertainError(_no_score(source), source)
+    if held is None and source.log is not None and "labels" not in values:
+        raise UncertainError(_no_score(source), source)
+    plain = source.log is None and not isinstance(held, Words) and np.isin(held, (0, 1)).all()
+    if held is None or isinstance(held, Words) or plain:
         return losses()
     loss = 1 - np.asarray(held, np.float64).reshape(-1)
     known = loss[~np.isnan(loss)]
@@ -335,9 +337,11 @@ def _no_score(source: Source) -> str:
 
 def _answered(values: Mapping[str, Values], rules: Rules, n: int) -> np.ndarray:
     answered = np.ones(n, bool)
-    for role in ("answered", "prediction", "abstained"):
+    if "prediction" in values:
+        answered &= _there(values["prediction"])
+    for role in ("answered", "abstained"):
         if role in values:
-            answered &= ~_yes(values[role]) if role == "abstained" else _yes(values[role])
+            answered &= _yes(values[role]) == (role == "answered")
     held = values.get("correct")
     if rules.grades and isinstance(held, Words):
         refused = [rules.grades.get(v, "unanswered") == "unanswered" for v in held.values]
@@ -345,14 +349,22 @@ def _answered(values: Mapping[str, Values], rules: Rules, n: int) -> np.ndarray:
     return answered
 
 
-def _yes(values: Values) -> np.ndarray:
-    """True where a row says yes, or holds anything that is neither empty nor a word for no."""
+def _there(values: Values) -> np.ndarray:
+    """True where a row holds anything."""
     if isinstance(values, Words):
-        no = ("", "false", "no", "nan", "none", "null")
-        return np.array([v.strip().lower() not in no for v in values.values], bool)[values.codes]
-    flat = np.asarray(values, np.float64).reshape(-1)
-    truth = np.isin(flat[~np.isnan(flat)], (0, 1)).all()
-    return ~np.isnan(flat) & ((flat != 0) | (not truth))
+        return np.array([bool(v.strip()) for v in values.values], bool)[values.codes]
+    return ~np.isnan(np.asarray(values, np.float64).reshape(-1))
+
+
+def _yes(values: Values) -> np.ndarray:
+    """True where a row says yes; of a column of other things than yes and no, where it holds anything."""
+    if isinstance(values, Words):
+        said = [v.strip().lower() for v in values.values]
+        if set(said) <= {*_YES, *_NO, ""}:
+            return np.array([v in _YES for v in said], bool)[values.codes]
+    elif np.isin(values, (0, 1)).all():
+        return np.asarray(values).reshape(-1) == 1
+    return _there(values)
 
 
 def _signal(

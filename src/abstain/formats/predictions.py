@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -297,9 +297,10 @@ def read_predictions(
     rules = rules or Rules()
     head = (name or model_name(path), str(path), source.format)
     class_scores = any(r in roles for r in ("logits", "probs")) and (labels is not None or "labels" in roles)
-    named = {role_of(name) for name in columns or ()}
+    named = {role_of(role) for role in columns or ()}
     if (not class_scores or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
-        log = answers_of(source, roles, rules, None if labels is None else open_source(labels, limits=limits))
+        right = None if labels is None else open_source(labels, limits=limits)
+        log = answers_of(source, roles, rules, right, named)
         if not log.signals:
             raise UncertainError(_no_confidence(log), source)
         return Predictions(*head, used=log.used, log=log, **log.fields(rules))
@@ -367,10 +368,17 @@ def read_log(
     limits = limits or Limits()
     source = open_source(path, format=format, limits=limits)
     right = None if labels is None else open_source(labels, limits=limits)
-    return answers_of(source, assign(source, columns or {}), rules or Rules(), right)
+    named = {role_of(role) for role in columns or ()}
+    return answers_of(source, assign(source, columns or {}), rules or Rules(), right, named)
 
 
-def answers_of(source: Source, roles: dict[str, RoleColumns], rules: Rules, right: Source | None) -> Log:
+def answers_of(
+    source: Source,
+    roles: dict[str, RoleColumns],
+    rules: Rules,
+    right: Source | None,
+    stated: Set[str] = frozenset(),
+) -> Log:
     """The answers of a file: its columns loaded, the rows that are asked for chosen."""
     facts = source.log
     if facts and "correct" in roles and (column := facts.answered.get(roles["correct"].names[0])):
@@ -386,7 +394,7 @@ def answers_of(source: Source, roles: dict[str, RoleColumns], rules: Rules, righ
     if rows is not None:
         along, held = ({k: v[rows] for k, v in part.items()} for part in (along, held))
     signals = {n: held.get(n) for n in signal_names(source, roles)}
-    losses_of = _Loaded(source, roles, along, (), set(roles), None).losses
+    losses_of = _Loaded(source, roles, along, (), stated, None).losses
     log = log_of(source, roles, along, signals, rules, losses_of)
     if right is not None:
         told["labels"] = shown(right.path.name)
@@ -485,7 +493,7 @@ class _Loaded:
     roles: dict[str, RoleColumns]
     values: dict[str, Values]
     classes: tuple[str, ...]
-    stated: set[str]
+    stated: Set[str]
     tolerance: float | None
 
     def class_scores(self, kind: str) -> dict[str, Any]:
