@@ -22,7 +22,7 @@ OUTPUT = {"json", "csv", "latex", "quiet", "output"}
 OWN = {  # flags that say how the command works, not what is computed
     "evaluate": {"preview", "engine", "price"},
     "compare": {"names", "engine", "unpaired"},
-    "threshold": {"score", "save", "check", "loss"},
+    "threshold": {"score", "save", "check", "loss", "record", "state"},
     "report": {"names", "open"},
 }
 FUNCTIONS = {
