@@ -493,8 +493,8 @@ class _Loaded:
     roles: dict[str, RoleColumns]
     values: dict[str, Values]
     classes: tuple[str, ...]
-    stated: Set[str]
-    tolerance: float | None
+    stated: Set[str] = frozenset()
+    tolerance: float | None = None
 
     def class_scores(self, kind: str) -> dict[str, Any]:
         """Logits or probabilities with labels."""
