@@ -17,6 +17,7 @@ from abstain import GroupThresholds, Threshold, _tables, scores, select_threshol
 from abstain.cli.main import ALARM, INFEASIBLE
 from abstain.cli.options import (
     Documented,
+    InputFile,
     Output,
     ReadOptions,
     fraction,
@@ -35,7 +36,7 @@ _FACTS = ("value", "form", "target", "method", "delta", "n", "coverage", "risk",
 
 
 @click.command("threshold", cls=Documented)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=InputFile())
 @click.option("--risk", type=click.FloatRange(min=0, min_open=True), help="Largest risk of the accepted.")
 @fraction("--coverage", "Smallest share to accept.")
 @click.option("--cost", type=click.FloatRange(min=0), help="What a rejection costs, an error costing 1.")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.core import influence as core_influence
 from abstain.core.estimators import ESTIMATORS, TIES, area_of_samples, needs_whole_weights, oracle_area
 from abstain.core.influence import METRICS, PIECE, Options, has_row_form
@@ -158,6 +158,8 @@ def _check_kind(
 ) -> None:
     if options.get("oracle") == "asymptotic" and not zero_one:
         raise InputError(f'{function}: oracle="asymptotic" holds for 0/1 loss only. Use oracle="empirical".')
+    if zero_one and "risk" in options:
+        check_risk(function, options["risk"])
     if metric in _TWO_KINDS:
         if not zero_one:
             raise InputError(

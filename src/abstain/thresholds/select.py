@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict, Unpack, get_args, overload
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.errors import InputError
 from abstain.metrics.groups import group_codes
 from abstain.thresholds import calibration
@@ -227,9 +227,7 @@ def _form(risk: float | None, coverage: float | None, cost: float | None) -> tup
         return name, check_fraction(_NAME, name, value)
     if name == "cost":
         return name, check_nonnegative(_NAME, name, value)
-    if not np.isfinite(float(value)):
-        raise InputError(f"{_NAME}: `risk` must be a finite number, got {float(value):g}.")
-    return name, float(value)
+    return name, float(value)  # held against the bounds of the loss where these are known
 
 
 def _seen_bounds(loss: Array) -> tuple[float, float]:
@@ -253,6 +251,8 @@ def _choose(cal: Calibration, goal: Goal) -> calibration.Selection:
 
 
 def _select(cal: Calibration, goal: Goal) -> Threshold:
+    if goal.form == "risk":
+        check_risk(_NAME, goal.target, cal.low, cal.high)
     choice = _choose(cal, goal)
     count = np.asarray([choice.accepted or 0])
     share = float(cal.coverage(count)[0])
