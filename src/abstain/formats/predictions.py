@@ -434,6 +434,7 @@ def read_unlabelled(
     columns: Mapping[str, str],
     kind: str | None,
     format: str | None,  # noqa: A002
+    tolerance: float | None,
     limits: Limits,
     tolerance: float | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -497,8 +498,8 @@ class _Loaded:
     roles: dict[str, RoleColumns]
     values: dict[str, Values]
     classes: tuple[str, ...]
-    stated: Set[str]
-    tolerance: float | None
+    stated: Set[str] = frozenset()
+    tolerance: float | None = None
 
     def class_scores(self, kind: str) -> dict[str, Any]:
         """Logits or probabilities with labels."""
