@@ -106,6 +106,9 @@ def _by_score(model: Predictions, scores: list[str] | str, alone: bool) -> list[
     """A model by each score asked for, under a name that says which."""
     if scores == "all":
         scores = [name for name in NAMES if model.kind in by_name(name).takes] or ["confidence"]
+    if len(model.signals) > 1:  # of answers: each confidence of the file
+        names = {signal: signal if alone else f"{model.name} / {signal}" for signal in model.signals}
+        return [(replace(model, name=names[k], confidence=v), "") for k, v in model.signals.items()]
     if model.kind == "confidence" or len(scores) == 1:
         return [(model, scores[0])]
     return [(replace(model, name=score if alone else f"{model.name} / {score}"), score) for score in scores]
@@ -155,4 +158,4 @@ def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) 
     show_notes(on, sentences[:_SENTENCES])
     if len(sentences) > _SENTENCES:
         show_notes(on, [f"... and {len(sentences) - _SENTENCES} more such neighbours"])
-    show_notes(on, notes)
+    show_notes(on, [*result.notes, *notes])
