@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.text import Text
 
@@ -23,6 +25,7 @@ from abstain.cli.options import (
     shared,
 )
 from abstain.cli.screen import deliver, plain_table, show_notes, stacked, working
+from abstain.errors import AbstainError, DataError
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
 from abstain.formats.limits import shown
@@ -30,6 +33,7 @@ from abstain.formats.predictions import aligned, along, model_name
 from abstain.scores import NAMES, by_name
 
 _SENTENCES = 8
+_TOLD = 4  # of more files than these it is not told, file by file, what was taken for what
 
 
 @click.command("compare", cls=Documented)
@@ -41,6 +45,9 @@ _SENTENCES = 8
 @click.option("--engine", type=click.Choice(["memory", "files"]), default="memory",
               help="Who computes. files: two tables of losses and confidences, of any size.")  # fmt: skip
 @click.option("--unpaired", is_flag=True, help="The files are different test sets.")
+@click.option("--html", "board", metavar="FILE", type=click.Path(dir_okay=False),
+              help="Also write the ranking as an interactive page, readable with a hundred models.")  # fmt: skip
+@click.option("--title", default="Leaderboard", help="Of that page.")
 @reading
 @output
 def command(
@@ -50,18 +57,35 @@ def command(
 
     P-values are two-sided and corrected after Holm. Models that share a letter cannot be told apart.
 
+    Answers of language models are paired by question. Unless said otherwise a question without an answer is wrong and
+    ranked last, so that every question counts for every model and refusing the hard ones is no gain; several
+    confidences (-c confidence=A,B) are compared, too.
+
     Examples:
       abstain compare a.npz b.npz c.npz
       abstain compare gpt.csv claude.csv --metric augrc
       abstain compare preds.npz --score max_softmax,max_logit,energy
       abstain compare a.npz b.npz --unpaired          different test sets
       abstain compare a.parquet b.parquet --engine files
+      abstain compare mmlu/*.parquet -c confidence=stated --html board.html
     """
     if options["engine"] == "memory":
         no_folders(files)
+    board, title = options.pop("board"), options.pop("title")
     named = dict(zip(model_names(files, names), files))
-    by = compared_by_files if options["engine"] == "files" else compared
-    result, notes = by(named, how, **options)
+    if options["engine"] == "files":
+        if board:
+            raise click.UsageError("--html needs the samples in memory: leave --engine files out.")
+        result, notes = compared_by_files(named, how, **options)
+    else:
+        result, models, notes = compared(named, how, **options)
+        if board:
+            from abstain.report.board import board_content, save_board
+
+            shown_page = board_content(result, models, options["loss"])
+            typed = shlex.join(["abstain", *click.get_current_context().meta["abstain.arguments"]])
+            save_board(result, board, title=title, notes=notes, command=typed, **shown_page)
+            click.echo(f"wrote {click.format_filename(board)}", err=True)
     deliver(out, result, lambda: "\n".join(result.winners), lambda on: draw_comparison(on, result, notes))
 
 
@@ -77,33 +101,75 @@ def model_names(files: tuple[str, ...], stated: tuple[str, ...]) -> list[str]:
     return list(files) if len(set(files)) == len(files) else [f"{f} ({k + 1})" for k, f in enumerate(files)]
 
 
+Contestants = dict[str, tuple[Predictions, str]]
+
+
 def compared(
     files: dict[str, str], how: ReadOptions, *, scores: list[str] | str, unpaired: bool, **options: Any
-) -> tuple[Comparison, list[str]]:
-    """Read every file and compare; and what to know besides."""
+) -> tuple[Comparison, Contestants, list[str]]:
+    """Read every file and compare; the models by the names of the ranking, and what to know besides."""
     models = []
     for name, file in files.items():
         with working(f"reading {shown(file)}"):
-            models.append(how.read(file, name))
+            models.append(_read(how, file, name, tell=len(files) <= _TOLD))
+    refused = sum(m.log is not None and not m.log.answered.all() for m in models)
+    views = []
+    if refused and all_questions(how).unanswered == "wrong":
+        views = [f"{refused} of the models left questions unanswered: these count as wrong and are ranked last "
+                 f"(--unanswered abstained for the other view)."]  # fmt: skip
     models = models if unpaired else aligned(models)
-    contestants = [c for model in models for c in _by_score(model, scores, len(files) == 1)]
-    if len(contestants) < 2:
+    named = {
+        model.name: (model, score)
+        for read in models
+        for model, score in _by_score(read, scores, len(files) == 1)
+    }
+    if len(named) < 2:
         raise click.UsageError("comparing needs at least two files, or several scores of one (--score A,B).")
-    entries = {model.name: model.samples(score, options["loss"]) for model, score in contestants}
-    told = {"metric": options["metric"], "level": options["level"], "paired": not unpaired}
+    entries = {name: model.samples(score, options["loss"]) for name, (model, score) in named.items()}
+    told: dict[str, Any] = {"level": options["level"], "paired": not unpaired}
+    told |= along([model for model, _ in named.values()])
     with working("comparing"):
-        result = abstain.compare(entries, **told, **along([model for model, _ in contestants]))
+        result = abstain.compare(entries, metric=options["metric"], **told)
     notes = [
         f"{shown(m.name)} answered {1 - float(m.abstained.mean()):.1%} of the samples; "
         f"areas are over the coverage it can attain."
         for m in models
         if m.abstained is not None and m.abstained.any()
     ]
-    return result, notes
+    return result, named, [*views, *notes]
+
+
+def all_questions(how: ReadOptions) -> ReadOptions:
+    """How answers of language models are compared unless the user says it: on all questions, the refused ones wrong."""
+    source = click.get_current_context().get_parameter_source
+    own = {"unanswered": "wrong", "missing": "last"}
+    return how._replace(**{k: v for k, v in own.items() if source(k) is not ParameterSource.COMMANDLINE})
+
+
+def _read(how: ReadOptions, file: str, name: str, tell: bool) -> Predictions:
+    """A file; one of answers on all questions, even where all are unanswered."""
+    try:
+        read: Predictions = how.read(file, name, tell=False)
+        if read.log is None or read.log.loss_name == "loss":
+            return read
+    except DataError as error:
+        try:
+            return all_questions(how).read(file, name, tell=tell)
+        except AbstainError:
+            raise error from None
+    return all_questions(how).read(file, name, tell=tell)
 
 
 def _by_score(model: Predictions, scores: list[str] | str, alone: bool) -> list[tuple[Predictions, str]]:
-    """A model by each score asked for, under a name that says which."""
+    """A model by each score asked for, or by each of its own confidences, under a name that says which."""
+    if len(model.signals) > 1:
+        return [
+            (
+                replace(model, name=k if alone else f"{model.name} / {k}", confidence=g, signals={k: g}),
+                "confidence",
+            )
+            for k, g in model.signals.items()
+        ]
     if scores == "all":
         scores = [name for name in NAMES if model.kind in by_name(name).takes] or ["confidence"]
     if len(model.signals) > 1:  # of answers: each confidence of the file

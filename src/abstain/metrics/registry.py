@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from abstain._check import check_choice
-from abstain.core.estimators import ESTIMATORS
+from abstain.core.estimators import ESTIMATORS, TIES
 from abstain.errors import InputError
 from abstain.metrics import areas, detection
 from abstain.metrics.points import coverage_at_risk, risk, risk_at_coverage
@@ -38,7 +38,7 @@ class Metric:
     @property
     def key(self) -> str:
         """The name with its options, as `by_name` reads it back."""
-        return self.name + "".join(f":{v}" if k == "estimator" else f"@{v:g}" for k, v in self.options)
+        return self.name + "".join(f":{v}" if isinstance(v, str) else f"@{v:g}" for _, v in self.options)
 
     @property
     def arrow(self) -> str:
@@ -68,21 +68,23 @@ _ALL = (
     Metric("coverage_at_risk", "coverage at risk", coverage_at_risk, False, (("risk", 0.05),), smooth=False),
 )
 METRICS = {metric.name: metric for metric in _ALL}
-ESTIMATED = ("aurc", "e_aurc", "naurc", "oracle_aurc")  # those that take `estimator=`
+ESTIMATED = ("aurc", "e_aurc", "naurc", "oracle_aurc")  # those that take `estimator=` and `ties=`
 
 
 def by_name(metric: str | Metric) -> Metric:
-    """The metric of that name, with the number after an @ and the estimator after a colon, if any.
+    """The metric of that name, with the number after an @ and the estimator or the tie rule after a colon, if any.
 
     >>> by_name("risk_at_coverage@0.9").options
     (('coverage', 0.9),)
     >>> by_name("aurc:loo").key, by_name("auroc").arrow
     ('aurc:loo', 'higher is better')
+    >>> by_name("aurc:loo:expected").options
+    (('estimator', 'loo'), ('ties', 'expected'))
     """
     if isinstance(metric, Metric):
         return metric
     text = getattr(metric, "__name__", metric)
-    head, _, estimator = str(text).partition(":")
+    head, *chosen = str(text).split(":")
     name, _, number = head.partition("@")
     if name not in METRICS:
         raise InputError(
@@ -97,10 +99,10 @@ def by_name(metric: str | Metric) -> Metric:
             options = dict.fromkeys(options, float(number))
         except ValueError:
             raise InputError(f"metrics.by_name: after the @ a number must stand, got {text!r}.") from None
-    if estimator:
+    for word in chosen:
         if name not in ESTIMATED:
             raise InputError(f"metrics.by_name: {name} takes no estimator, got {text!r}.")
-        check_choice("metrics.by_name", "estimator", estimator, ESTIMATORS)
-        options["estimator"] = estimator
-    told = "".join(f" ({v})" if k == "estimator" else f" {v:g}" for k, v in options.items())
+        check_choice("metrics.by_name", "estimator", word, (*ESTIMATORS, *TIES))
+        options["ties" if word in TIES else "estimator"] = word
+    told = "".join(f" ({v})" if isinstance(v, str) else f" {v:g}" for v in options.values())
     return replace(found, options=tuple(options.items()), label=found.label + told) if options else found

@@ -11,12 +11,18 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from abstain.display import CurveLine
-from abstain.errors import InputError
+import numpy as np
+
+from abstain.display import CurveLine, thinned
+from abstain.errors import AbstainError, InputError
 from abstain.evaluation import Comparison
-from abstain.formats import replacing
+from abstain.formats import Predictions, Rules, replacing
+from abstain.metrics import risk_coverage_curve
+from abstain.metrics.registry import Metric, by_name
 from abstain.report.content import safe_json, versions
 from abstain.report.page import POLICY, asset, items, text
+
+_POINTS = 60  # of a curve
 
 
 def board(
@@ -102,6 +108,83 @@ def board(
         "script": asset("figures.js") + "\n" + asset("board.js"),
     }
     return Template(asset("board.html")).substitute(filled)
+
+
+def board_content(
+    comparison: Comparison, models: Mapping[str, tuple[Predictions, str]], loss: str = "zero_one"
+) -> dict[str, Any]:
+    """What `board` shows beside a ranking, from the files that were compared.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The ranking.
+    models : dict of (Predictions, score)
+        By the names of the ranking: what was read, and the score it is ranked by.
+    loss : str
+        Computed from class scores, where there are any.
+
+    Returns
+    -------
+    dict
+        `curves`, `columns` and `groups` of `board`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import abstain
+    >>> from abstain.formats import Predictions
+    >>> files = {name: Predictions(name, "t.csv", "csv", 4, loss=np.array([0.0, 1.0, 0.0, 0.0]), confidence=sure)
+    ...          for name, sure in (("a", np.array([4.0, 1, 3, 2])), ("b", np.array([1.0, 4, 3, 2])))}
+    >>> found = abstain.compare({name: (read.loss, read.confidence) for name, read in files.items()})
+    >>> board_content(found, {name: (read, "confidence") for name, read in files.items()})["columns"]
+    {'risk %': {'a': 0.25, 'b': 0.25}, 'risk of the surest 80% %': {'a': 0.0, 'b': 0.25}}
+    """
+    metric = by_name(comparison.metric)
+    curves: dict[str, CurveLine] = {}
+    columns: dict[str, dict[str, float | None]] = {}
+    groups: dict[str, dict[str, float | None]] = {}
+    for name, (read, score) in models.items():
+        losses, confidence = read.samples(score, loss)
+        own: Any = {"sample_weight": read.sample_weight, "abstained": read.abstained}
+        curve = risk_coverage_curve(losses, confidence, **own)
+        curves[name] = thinned(name, curve.coverage, curve.risk, _POINTS)
+        told: dict[str, float | None] = {"risk %": float(curve.risk[-1])}
+        reached = int(np.searchsorted(curve.coverage, 0.8 - 1e-12))
+        told["risk of the surest 80% %"] = (
+            float(curve.risk[reached]) if reached < len(curve.coverage) else None
+        )
+        if read.log is not None:
+            told["unanswered %"] = read.log.unanswered
+            told[f"{comparison.label}, answered only"] = _other_view(read, metric)
+        for column, value in told.items():
+            columns.setdefault(column, {})[name] = value
+        labels = read.group_labels()
+        for group in () if labels is None else np.unique(labels):
+            here = labels == group
+            mine = {k: None if v is None else v[here] for k, v in own.items()}
+            groups.setdefault(str(group), {})[name] = _value(metric, losses[here], confidence[here], mine)
+    return {"curves": curves, "columns": columns, "groups": groups}
+
+
+def _other_view(read: Predictions, metric: Metric) -> float | None:
+    """The metric over answers alone: an unanswered question is an abstention, one without a confidence is left out."""
+    if read.log is None or not read.log.signals:
+        return None
+    try:
+        fields = read.log.fields(Rules())
+    except AbstainError:  # nothing was answered
+        return None
+    signal = next(iter(read.signals or {"": None}))
+    own = {"sample_weight": fields.get("sample_weight"), "abstained": fields.get("abstained")}
+    return _value(metric, fields["loss"], fields["signals"].get(signal, fields["confidence"]), own)
+
+
+def _value(metric: Metric, losses: np.ndarray, confidence: np.ndarray, own: dict[str, Any]) -> float | None:
+    try:
+        return float(metric(losses, confidence, **own))
+    except AbstainError:  # undefined there: all right, all refused
+        return None
 
 
 def save_board(comparison: Comparison, path: str | Path, **options: Any) -> None:

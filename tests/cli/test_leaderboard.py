@@ -1,0 +1,157 @@
+"""`abstain compare` of answers: refusals count as wrong, several confidences compete, and the page of the ranking."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from abstain.cli import cli
+
+
+def by_definition(wrong: np.ndarray, sure: np.ndarray) -> float:
+    """The mean, over samples, of the risk of everything that is at least as sure."""
+    values, places = np.unique(sure, return_inverse=True)
+    risks = np.array([wrong[sure >= v].mean() for v in values])
+    return float(risks[places].mean())
+
+
+def write(folder: Path, name: str, rows: list[tuple[int, str, str, str, str]]) -> str:
+    path = folder / f"{name}.csv"
+    head = "question_id,truth,answer,stated,tokens"
+    path.write_text("\n".join([head, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two models of 300 questions in different orders; the careful one refuses the 60 hardest."""
+    rng = np.random.default_rng(0)
+    hard = rng.random(300)
+    found = []
+    for name, refuses in (("careful-4.1", 0.8), ("bold", 2.0)):
+        rows = []
+        for k in rng.permutation(300):
+            right = rng.random() > hard[k]
+            stated = "" if hard[k] > refuses else round(float(1 - hard[k]), 1)
+            answer = "" if hard[k] > refuses else ("A" if right else "B")
+            rows.append((k, "A", answer, stated, round(float(1 - hard[k] + 0.3 * rng.normal()), 6)))
+        found.append((write(tmp_path, name, rows), rows))
+    return found
+
+
+COLUMNS = ["-c", "labels=truth", "-c", "prediction=answer"]
+
+
+def run(*arguments: str):
+    result = CliRunner().invoke(cli, ["compare", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_refusing_the_hard_questions_is_no_gain(files):
+    paths = [path for path, _ in files]
+    told = json.loads(run(*paths, *COLUMNS, "-c", "confidence=stated", "--json").stdout)
+    assert told["n"] == 300
+    for contestant in told["contestants"]:
+        rows = next(rows for path, rows in files if Path(path).stem == contestant["name"])
+        wrong = np.array([row[2] != "A" for row in rows], float)
+        sure = np.array([-1.0 if row[2] == "" else float(row[3]) for row in rows])
+        assert contestant["estimate"] == pytest.approx(by_definition(wrong, sure), abs=1e-12)
+    shown = run(*paths, *COLUMNS, "-c", "confidence=stated")
+    assert "1 of the models left questions unanswered" in " ".join(shown.stdout.split())
+
+
+def test_the_other_view_can_be_asked_for(files):
+    paths = [path for path, _ in files]
+    asked = [*paths, *COLUMNS, "-c", "confidence=stated", "--unanswered", "abstained", "--json"]
+    told = {c["name"]: c["estimate"] for c in json.loads(run(*asked).stdout)["contestants"]}
+    rows = [row for row in files[0][1] if row[2] != ""]
+    wrong, sure = np.array([row[2] != "A" for row in rows], float), np.array([float(row[3]) for row in rows])
+    assert told["careful-4.1"] == pytest.approx(by_definition(wrong, sure), abs=1e-12)
+
+
+def test_each_confidence_is_a_contestant(files):
+    paths = [path for path, _ in files]
+    told = json.loads(run(*paths, *COLUMNS, "-c", "confidence=stated,tokens", "--json").stdout)
+    names = {f"{model} / {signal}" for model in ("careful-4.1", "bold") for signal in ("stated", "tokens")}
+    assert {c["name"] for c in told["contestants"]} == names
+
+
+def test_questions_in_another_order_are_paired(files):
+    """The same file twice, one of them shuffled: no difference at all."""
+    path, rows = files[1]
+    mixed = [rows[k] for k in np.random.default_rng(1).permutation(len(rows))]
+    other = write(Path(path).parent, "shuffled", mixed)
+    told = json.loads(run(path, other, *COLUMNS, "-c", "confidence=tokens", "--json").stdout)
+    assert told["pairs"][0]["difference"] == 0
+    assert told["pairs"][0]["standard_error"] == 0
+
+
+def test_the_page(files, tmp_path):
+    page = tmp_path / "board.html"
+    run(
+        *[p for p, _ in files],
+        *COLUMNS,
+        "-c",
+        "confidence=stated,tokens",
+        "--html",
+        str(page),
+        "--title",
+        "Two",
+    )
+    html = page.read_text()
+    data = json.loads(html.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+    assert "<title>Two</title>" in html
+    assert data["columns"] == ["risk %", "risk of the surest 80% %", "unanswered %", "AURC, answered only"]
+    careful = next(m for m in data["models"] if m["name"] == "careful-4.1 / stated")
+    rows = files[0][1]
+    refused = np.array([row[2] == "" for row in rows])
+    assert careful["more"][2] == pytest.approx(refused.mean())
+    kept = [row for row in rows if row[2] != ""]
+    wrong, sure = np.array([r[2] != "A" for r in kept], float), np.array([float(r[3]) for r in kept])
+    assert careful["more"][3] == pytest.approx(by_definition(wrong, sure), abs=1e-12)
+
+
+@pytest.mark.xdist_group("browser")
+def test_sixty_eight_models_on_one_page(data_dir, tmp_path):
+    """All models of MMLU-Pro by what they stated: quick, and readable in a browser without a complaint."""
+    files = sorted(map(str, (data_dir / "llm" / "mmlu_pro").glob("*.parquet")))
+    assert len(files) == 68
+    page = tmp_path / "board.html"
+    columns = [
+        "-c",
+        "labels=correct_answer",
+        "-c",
+        "prediction=extracted_answer",
+        "-c",
+        "question=question_index",
+    ]
+    more = ["-c", "confidence=verbal_numerical_confidence", "-c", "groups=category", "--html", str(page)]
+    started = time.process_time()
+    told = json.loads(run(*files, *columns, *more, "--json").stdout)
+    assert time.process_time() - started < 90  # reading included, on a machine that does other things
+    assert len(told["contestants"]) == 68
+    assert all(c["n"] == 12_032 for c in told["contestants"])
+    sync_api = pytest.importorskip("playwright.sync_api")
+    path = shutil.which("chromium")
+    assert path, "chromium not found: install Debian's package `chromium`"
+    complaints: list[str] = []
+    with sync_api.sync_playwright() as play:
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = play.chromium.launch(executable_path=path, args=flags)
+        opened = browser.new_page()
+        opened.on("console", lambda m: complaints.append(m.text))
+        opened.on("pageerror", lambda e: complaints.append(str(e)))
+        opened.goto(page.as_uri())
+        opened.wait_for_selector("#rows tr")
+        assert opened.locator("#rows tr").count() == 68
+        opened.locator("#find").fill("gpt-4.1-mini")
+        assert opened.locator("#rows tr").count() == 1
+        browser.close()
+    assert complaints == []
