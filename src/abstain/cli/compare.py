@@ -172,9 +172,6 @@ def _by_score(model: Predictions, scores: list[str] | str, alone: bool) -> list[
         ]
     if scores == "all":
         scores = [name for name in NAMES if model.kind in by_name(name).takes] or ["confidence"]
-    if len(model.signals) > 1:  # of answers: each confidence of the file
-        names = {signal: signal if alone else f"{model.name} / {signal}" for signal in model.signals}
-        return [(replace(model, name=names[k], confidence=v), "") for k, v in model.signals.items()]
     if model.kind == "confidence" or len(scores) == 1:
         return [(model, scores[0])]
     return [(replace(model, name=score if alone else f"{model.name} / {score}"), score) for score in scores]
