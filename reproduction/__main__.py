@@ -247,6 +247,7 @@ def _add_training(commands: Any) -> None:
     )
     plan.add_argument("--dataset", default="cifar10", help="cifar10 or cifar100")
     plan.add_argument("--limit", type=int, default=None, help="a trial: N images, two epochs")
+    plan.add_argument("--epochs", type=int, default=None, help="another number of epochs for what was named")
     plan.add_argument("--choice", default=None, help="file written by `bench`")
     plan.add_argument(
         "--have", default=None, help="folder of result files of runs that need not be run again"
@@ -343,8 +344,8 @@ def whole_plan(given: Namespace) -> int:
     chosen = json.loads(Path(given.choice).read_text()) if given.choice else {}
     setting = _open(given, chosen.get("mode", given.mode), chosen.get("compiled", given.compile))
     have = {path.stem for path in Path(given.have).glob("*.json")} if given.have else set()
-    limit = 2 if given.limit else None
-    wanted = asked_plan(given.parts, given.dataset, limit) if given.parts else h200_plan()
+    epochs = 2 if given.limit else given.epochs
+    wanted = asked_plan(given.parts, given.dataset, epochs) if given.parts else h200_plan()
     return 0 if run_plan(without(wanted, have), setting, _WEAKER[setting.mode]) else 1
 
 
