@@ -386,14 +386,16 @@ def adopt_runs(given: Namespace) -> int:
 
     from reproduction import tuned
     from reproduction.data import load_images
-    from reproduction.runs import TUNING, adopt
+    from reproduction.runs import TUNING, adopt, load_runs, unpack
 
     with tempfile.TemporaryDirectory() as scratch:
         if given.tuned:
             to = given.to or TUNING
             print(tuned.adopt(Path(given.archives), given.data, Path(scratch), to), "runs")
             return 0
-        labels = load_images("cifar10", given.data).test_labels
+        unpack(Path(given.archives), scratch)
+        sets = {run["dataset"] for run in load_runs(Path(scratch) / "results")}
+        labels = {name: load_images(name, given.data).test_labels for name in sets}
         demo = Path(str(files("abstain"))) / "data"
         print(adopt(Path(given.archives), labels, Path(scratch), demo=demo), "runs")
     return 0
