@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 WORKERS ?= 2
 
-.PHONY: help demo test test-slow test-mutants lint format bench paper docs dist clean
+.PHONY: help demo test test-slow test-harness test-mutants lint format bench paper docs dist clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -21,6 +21,9 @@ test: $(VENV)/.test ## Everything but the long simulations
 
 test-slow: $(VENV)/.test ## The long simulations
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
+
+test-harness: $(VENV)-harness/.test ## The adapters, inside Inspect and lm-evaluation-harness themselves
+	$(VENV)-harness/bin/python -m pytest tests/harness
 
 test-mutants: $(VENV)/.test ## Every planted bug must turn the tests red
 	$(BIN)/python -m pytest -n $(WORKERS) tests/core/test_mutants.py
@@ -51,7 +54,7 @@ dist: $(VENV)/bin/python ## Wheel and sdist, each tried in an empty environment
 	sh tools/check_dist.sh
 
 clean: ## Remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-harness .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # Environments: one folder, a stamp for each set of packages.
 
@@ -60,7 +63,14 @@ $(VENV)/bin/python:
 	$(PIP) install --quiet --upgrade 'pip>=25.1'
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) --editable '.[report]'
+	$(INSTALL) --editable .
+	@touch $@
+
+# Inspect and lm-evaluation-harness pin versions that other extras do not take
+$(VENV)-harness/.test: pyproject.toml constraints-harness.txt
+	$(PYTHON) -m venv $(VENV)-harness
+	$(VENV)-harness/bin/pip install --quiet --upgrade 'pip>=25.1'
+	$(VENV)-harness/bin/pip install --quiet --constraint constraints-harness.txt --editable '.[files]' --group harness
 	@touch $@
 
 $(VENV)/.lint: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from abstain.core.estimators import oracle_area
 from abstain.core.stretch import tables_of, totals_of_samples
 from abstain.evaluation import compare
-from abstain.inference import curve_band, interval, paired_difference, unpaired_difference
+from abstain.inference import Difference, curve_band, interval, paired_difference, unpaired_difference
 from abstain.inference.evidence import asked_for, estimate, evidence_of
 
 Vector = np.ndarray
@@ -52,34 +53,6 @@ LEVELS = (None, 20)
 _GRID = (np.arange(200_000) + 0.5) / 200_000
 
 
-def true_aurc(profile: Profile, levels: int | None = None) -> float:
-    """Mean selective risk over thresholds; with `levels` ties of equal mass."""
-    c = _GRID if levels is None else np.arange(1, levels + 1) / levels
-    return float(np.mean(profile.accepted(c) / c))
-
-
-def true_value(metric: str, profile: Profile) -> float:
-    """Population value without ties."""
-    risk, aurc, augrc = (
-        float(profile.accepted(np.asarray(1.0))),
-        true_aurc(profile),
-        float(np.mean(profile.accepted(_GRID))),
-    )
-    best = risk + (1 - risk) * math.log1p(-risk)
-    auroc = 1 - (augrc - risk**2 / 2) / (risk * (1 - risk))
-    return {
-        "aurc": aurc,
-        "augrc": augrc,
-        "risk": risk,
-        "oracle_aurc": best,
-        "e_aurc": aurc - best,
-        "naurc": (aurc - best) / (risk - best),
-        "auroc": auroc,
-        "prediction_rejection_ratio": 2 * auroc - 1,
-        "risk_at_coverage": float(profile.accepted(np.asarray(0.7))) / 0.7,
-    }[metric]
-
-
 def sample(profile: Profile, n: int, levels: int | None, rng: np.random.Generator) -> tuple[Vector, Vector]:
     """Errors and confidences of n independent samples."""
     b = rng.random(n)
@@ -98,7 +71,9 @@ def covered(
 ) -> float:
     """Share of runs whose interval holds the truth."""
     rng = np.random.default_rng([seed, n, levels or 0, *profile.name.encode()])
-    truth = true_aurc(profile, levels) if metric == "aurc" else true_value(metric, profile)
+    truth = true_values(profile, levels)[
+        metric, next((options[k] for k in ARGUMENT.values() if k in options), None)
+    ]
     hits = 0
     for _ in range(runs):
         found = interval(metric, *sample(profile, n, levels, rng), **options)
@@ -118,7 +93,7 @@ def clustered_sample(
 def clusters_covered(profile: Profile, clusters: int, runs: int, seed: int) -> tuple[float, float]:
     """Coverage of the interval that knows the clusters of ten, and of the one that does not."""
     rng = np.random.default_rng([seed, clusters, *profile.name.encode()])
-    truth = true_aurc(profile)
+    truth = true_values(profile, None)["aurc", None]
     hits = np.zeros(2)
     for _ in range(runs):
         wrong, b, of = clustered_sample(profile, clusters, 10, rng)
@@ -139,18 +114,20 @@ def pair(
 
 
 def rejections(
-    first: Profile, second: Profile, n: int, runs: int, seed: int, metric: str = "aurc"
-) -> tuple[float, float]:
+    first: Profile,
+    second: Profile,
+    n: int,
+    runs: int,
+    seed: int,
+    tests: Sequence[Callable[..., Difference]] = (paired_difference, unpaired_difference),
+) -> list[float]:
     """Share of runs with p < 5%: paired, and unpaired on the same data (which throws the pairing away)."""
     rng = np.random.default_rng([seed, n, *first.name.encode(), *second.name.encode()])
-    hits = np.zeros(2)
+    hits = np.zeros(len(tests))
     for _ in range(runs):
         data = pair(first, second, n, rng)
-        hits += (
-            paired_difference(*data, metric=metric).p_value < 0.05,
-            unpaired_difference(*data, metric=metric).p_value < 0.05,
-        )
-    return float(hits[0] / runs), float(hits[1] / runs)
+        hits += [test(*data).p_value < 0.05 for test in tests]
+    return (hits / runs).tolist()
 
 
 def error_ratio(
@@ -191,28 +168,36 @@ LINE = Profile(".3(1-b)", lambda b: 0.3 * (1 - b), lambda c: 0.15 * c**2)
 THREE = (LINE, PROFILES[0], PROFILES[4])
 
 
-def topped(base: Callable[[Vector], Vector], share: float, chance: float) -> Profile:
+def topped(base: Profile, share: float, chance: float) -> Profile:
     """A profile that is wrong with this chance in its most confident share."""
-    name = f"top {share:.0%} wrong by {chance:g}"
+    name = f"{base.name}, top {share:.0%} wrong by {chance:g}"
     return Profile(
-        name, lambda b: np.where(b > 1 - share, chance, base(b)), lambda c: np.full_like(c, np.nan)
+        name, lambda b: np.where(b > 1 - share, chance, base.chance(b)), lambda c: np.full_like(c, np.nan)
     )
 
 
-HARD = tuple(
-    topped(base, share, chance)
-    for base in (lambda b: 0.14 * (1 - b), lambda b: 0.2 * (1 - b) ** 2)
-    for share, chance in ((0.02, 1.0), (0.03, 0.6))
-)
-UNSEEN = tuple(topped(lambda b: 0.2 * (1 - b) ** 2, share, 0.01 / share) for share in (0.01, 0.02))
+def power(height: float, at: float) -> Profile:
+    """Errors that fade as a power of the rank."""
+    name = f"{height:g}(1-b)^{at:g}".removeprefix("0")
+    return Profile(name, lambda b: height * (1 - b) ** at, lambda c: height * c ** (at + 1) / (at + 1))
+
+
+TOPS = ((0.01, 1.0), (0.02, 0.5), (0.02, 1.0), (0.03, 0.6))
+HARD = tuple(topped(base, *top) for base in (power(0.14, 1), power(0.2, 2), power(0.8, 9)) for top in TOPS)
+# thirty or forty other errors are enough to look sure, and one sample in seven holds none of the two on top
+UNSEEN = tuple(topped(base, *top) for base in (power(0.3, 1), power(0.6, 2)) for top in TOPS[:2])
 
 
 class Found(NamedTuple):
-    """Share of runs that hold the truth, mean width over the true sampling range, errors it rests on."""
+    """Share of runs that hold the truth, mean width over the true sampling range, errors it rests on.
+
+    `spread`: mean standard error over the standard deviation of the estimates.
+    """
 
     covered: float
     width: float
     errors: float
+    spread: float
 
 
 def keys_of(profile: Profile) -> list[Key]:
@@ -222,6 +207,7 @@ def keys_of(profile: Profile) -> list[Key]:
     return [*((name, None) for name in SMOOTH), *points, ("fpr_at_tpr", 0.95)]
 
 
+@lru_cache
 def true_values(profile: Profile, levels: int | None) -> dict[Key, float]:
     """Population values, by sums over a fine grid of ranks, most confident first."""
     m, f = np.full(len(_GRID), 1 / len(_GRID)), profile.chance(1 - _GRID) / len(_GRID)
@@ -270,13 +256,14 @@ def every_metric(
     runs: int,
     seed: int,
     weights: Callable[[np.random.Generator, int], Vector] | None = None,
+    only: Sequence[str] | None = None,
 ) -> dict[Key, Found]:
     """Coverage and width of every metric's default interval; all of one sample from one sort of it."""
     rng = np.random.default_rng([seed, n, levels or 0, *profile.name.encode()])
-    truth, keys = true_values(profile, levels), keys_of(profile)
+    truth, keys = true_values(profile, levels), [k for k in keys_of(profile) if only is None or k[0] in only]
     questions = [(name, {} if at is None else {ARGUMENT[name]: at}) for name, at in keys]
     asked = asked_for(questions)
-    seen: dict[Key, list[tuple[float, float, float]]] = {key: [] for key in keys}
+    seen: dict[Key, list[tuple[float, ...]]] = {key: [] for key in keys}
     for _ in range(runs):
         wrong, g = sample(profile, n, levels, rng)
         w = None if weights is None else weights(rng, n)
@@ -286,14 +273,15 @@ def every_metric(
         evidence = evidence_of(tables_of(wrong, g, w), totals_of_samples(wrong, w, True), asked, best)
         for key, (name, options) in zip(keys, questions):
             found = estimate(name, evidence, **options)
-            seen[key].append((found.estimate, found.low, found.high))
+            seen[key].append((found.estimate, found.low, found.high, found.standard_error))
     result = {}
     for key, rows in seen.items():
-        value, low, high = np.asarray(rows).T
+        value, low, high, error = np.asarray(rows).T
         range_ = np.diff(np.quantile(value, [0.025, 0.975]))[0]
         inside = np.mean((low - 1e-12 <= truth[key]) & (truth[key] <= high + 1e-12))
         width = float(np.mean(high - low) / range_) if range_ > 0 else math.inf
-        result[key] = Found(float(inside), width, errors_behind(key, truth, n))
+        spread = float(np.mean(error) / np.std(value, ddof=1))
+        result[key] = Found(float(inside), width, errors_behind(key, truth, n), spread)
     return result
 
 
@@ -368,9 +356,13 @@ def as_good(profile: Profile, share: float, chance: float, levels: int | None = 
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        found = topped(lambda b, x=middle: x * (1 - b) ** 2, share, chance)
+        found = topped(power(middle, 2), share, chance)
         low, high = (middle, high) if true_values(found, levels)["aurc", None] < want else (low, middle)
-    return found
+    return found._replace(name=f"as good, top {share:.0%} wrong by {chance:g}")
+
+
+KINDS = ("plain", "ties", "weights", "clusters")
+UNLIKE = ((0.02, 0.5), (0.03, 0.3))
 
 
 def verdicts(
@@ -459,23 +451,14 @@ def few_table(runs: int, seed: int) -> None:
 
 
 def metric_table(runs: int, seed: int) -> None:
-    names = ("augrc", "risk", "oracle_aurc", "e_aurc", "naurc", "auroc", "prediction_rejection_ratio")
-    lines = []
-    for name in names:
-        row = [
-            percent(covered(p, n, None, runs, seed, name))
-            for p in (PROFILES[0], PROFILES[3])
-            for n in (200, 1000)
-        ]
-        lines.append([name, *row])
-    few = max(200, runs // 10)
-    row = [
-        percent(covered(p, n, None, few, seed, "risk_at_coverage", coverage=0.7, replicates=500))
-        for p in (PROFILES[0], PROFILES[3])
-        for n in (200, 1000)
+    cells = [(p, n) for p in (PROFILES[0], PROFILES[3]) for n in (200, 1000)]
+    columns = [every_metric(p, n, None, runs, seed) for p, n in cells]
+    keys = [key for key in keys_of(PROFILES[0]) if key[0] not in ("aurc", "coverage_at_risk")]
+    lines = [
+        [name if at is None else f"{name} {at:g}", *(percent(c[name, at].covered) for c in columns)]
+        for name, at in keys
     ]
-    lines.append([f"risk_at_coverage 0.7 ({few:,} runs)", *row])
-    head = ["metric", *(f"`{p.name}`, n = {n}" for p in (PROFILES[0], PROFILES[3]) for n in (200, 1000))]
+    head = ["metric", *(f"`{p.name}`, n = {n}" for p, n in cells)]
     table(f"Other metrics, default interval, {runs:,} runs a cell", head, lines)
 
 
@@ -509,7 +492,7 @@ def paired_table(runs: int, seed: int) -> None:
                 percent(x)
                 for x in rejections(first, second, n, runs if n < 5000 else max(200, runs // 5), seed)
             ]
-            gap = true_aurc(second) - true_aurc(first)
+            gap = true_values(second, None)["aurc", None] - true_values(first, None)["aurc", None]
             lines.append([f"`{first.name}` and `{second.name}`", f"{gap:.4f}", f"{n:,}", *shares])
     head = ["A and B", "true difference", "n", "paired: p < 5% (%)", "unpaired on the same data (%)"]
     table(f"Differences of AURC, {runs:,} runs a cell (a fifth of that at n = 5,000)", head, lines)
@@ -555,33 +538,24 @@ def width_table(runs: int, seed: int) -> None:
             )
 
 
+AREAS = ("aurc", "e_aurc", "naurc")
+
+
 def hard_table(runs: int, seed: int) -> None:
     lines = []
-    for profile in (*HARD, *UNSEEN):
-        found = every_metric(profile, 200, None, runs, seed)
-        lines.append([profile.name, *(percent(found[m, None].covered) for m in ("aurc", "e_aurc", "naurc"))])
-    table(
-        "Confident errors, n = 200 (the last two: two such errors expected, none seen in 13% of samples)",
-        ["profile", "aurc", "e_aurc", "naurc"],
-        lines,
-    )
+    for profile in (*(as_good(PROFILES[0], *x) for x in UNLIKE), *HARD, *UNSEEN):
+        found = every_metric(profile, 200, None, runs, seed, only=AREAS)
+        lines.append([f"`{profile.name}`", *(percent(found[m, None].covered) for m in AREAS)])
+    table(f"Confident errors, n = 200, {runs:,} runs a cell", ["chance of error", *AREAS], lines)
     lines = []
-    for kind in ("plain", "ties", "weights", "clusters"):
+    for kind in KINDS:
         for n in (200, 500, 1000):
-            for other in (
-                PROFILES[0],
-                *(
-                    as_good(PROFILES[0], *x, 20 if kind == "ties" else None)
-                    for x in ((0.02, 0.5), (0.03, 0.3))
-                ),
-            ):
+            others = [as_good(PROFILES[0], *x, 20 if kind == "ties" else None) for x in UNLIKE]
+            for other in (PROFILES[0], *others):
                 shares = verdicts(PROFILES[0], other, n, runs, seed, kind)
-                lines.append([kind, str(n), other.name, *map(percent, shares)])
-    table(
-        "Equally good models: p < 5%, and no verdict (%)",
-        ["kind", "n", "other model", "rejected", "no verdict"],
-        lines,
-    )
+                lines.append([kind, f"{n:,}", f"`{other.name}`", *map(percent, shares)])
+    head = ["kind", "n", "other model", "p < 5% (%)", "no verdict (%)"]
+    table(f"`{PROFILES[0].name}` and a model as good, {runs:,} runs a cell", head, lines)
 
 
 TABLES: dict[str, tuple[Callable[[int, int], None], float]] = {

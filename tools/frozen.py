@@ -44,7 +44,11 @@ import numpy as np
 import abstain
 
 EXPECTED: dict[str, str] = {
+    "bands/refused/*": "curve_band has one method, and no parameter for it",
+    "spark/refused/column/error": "a column that is not there is told in our words, as by every engine",
+    "spark/refused/folder/error": "so is a folder without files",
     "costs/curve/*batch/*": "finding 16: a batch is refused in one clear line",
+    "thresholds/*/format": "stored rules know their score and their data: format 2",
     "names/abstain/jax": "modules that need an extra are not in `__all__`",
     "names/abstain/sklearn": "as above",
     "names/abstain/torch": "as above",
@@ -153,6 +157,14 @@ EXPECTED: dict[str, str] = {
     "cli/evaluate/../engines/ties/output": "as above",
     "cli/demo/*/output": "as above",
     "report/two/comparison/winners": "no verdict below ten errors",
+    "formats/names/0": "Excel workbooks are read",
+    "cli/compare/*--csv/output/*": "differences from the best are columns, too",
+    "compare/said/frame/*": "as above",
+    "costs/clinical*/text": "one renderer of tables",
+    "cli/compare/strong.npz/errors": "one spelling of an option: --score",
+    "cli/compare/strong.npz other.npz/errors": "one message for labels, groups, clusters and ids that differ",
+    "cli/evaluate/strong.npz --metrics accuracy/errors": "one spelling of an option: --metric",
+    "cli/evaluate/strong.npz --scores guess/errors": "one spelling of an option: --score",
 }
 """Glob pattern of the changed path (as `check` prints it) -> why it was meant to change."""
 
@@ -614,7 +626,7 @@ def curves(keep: Record) -> None:
 
 
 def _display_frame(loss: Any, confidence: Any, **more: Any) -> Any:
-    return abstain.RiskCoverageDisplay.from_predictions(loss, confidence, name="model", **more).frame()
+    return abstain.RiskCoverageDisplay.from_losses(loss, confidence, name="model", **more).frame()
 
 
 @section("pictures")
@@ -628,7 +640,7 @@ def pictures(keep: Record) -> None:
         loss=loss, confidence={"x": confidence, "y": -confidence}, metrics="aurc", **options
     )
     makers = {
-        "curve": abstain.RiskCoverageDisplay.from_predictions(loss, confidence, name="model"),
+        "curve": abstain.RiskCoverageDisplay.from_losses(loss, confidence, name="model"),
         "intervals": abstain.compare(models).display(),
         "comparison": abstain.compare(models),
         "evaluation": table,
@@ -1116,7 +1128,7 @@ def compare(keep: Record) -> None:
     }.items():
         keep(f"compare/{name}", run, models, labels, **more)
     keep("compare/said", lambda: said(abstain.compare(models, labels)))
-    keep("compare/probs", run, {name: softmax(z) for name, z in models.items()}, labels, probs=True)
+    keep("compare/probs", run, labels=labels, probs={name: softmax(z) for name, z in models.items()})
     keep("compare/one-model", run, models["weak"], labels, scores=["max_softmax", "max_logit"])
     first, a, second, b = two_models()
     pairs = {"a": (first, a), "b": (second, b)}

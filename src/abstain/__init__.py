@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see of the names that `__getattr__` loads
     from abstain import (
+        cascades,
         compat,
         core,
         display,
@@ -30,8 +31,18 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
     from abstain import jax as jax
     from abstain import sklearn as sklearn
     from abstain import torch as torch
+    from abstain.cascades import Cascade, CostRiskCurve, cascade, cost_risk_curve
     from abstain.display import RiskCoverageDisplay
-    from abstain.evaluation import Comparison, Evaluation, ExpectedAURC, compare, evaluate, expected_aurc
+    from abstain.evaluation import (
+        Comparison,
+        Evaluation,
+        ExpectedAURC,
+        ThreeWay,
+        compare,
+        evaluate,
+        expected_aurc,
+        three_way,
+    )
     from abstain.metrics import *
     from abstain.thresholds import (
         Check,
@@ -48,62 +59,32 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cascade",
     "Check",
     "ClinicalTable",
     "Comparison",
     "CostCurve",
+    "CostRiskCurve",
     "Evaluation",
     "ExpectedAURC",
-    "GroupThresholds",
-    "Grouped",
-    "RejectionPoint",
-    "RiskCoverageCurve",
-    "RiskCoverageDisplay",
-    "Threshold",
-    "augrc",
-    "aupr_error",
-    "aupr_success",
-    "aurc",
-    "aurc_given_cdf",
-    "auroc",
-    "balanced_weights",
-    "best_rejection",
-    "class_costs",
-    "clinical_table",
-    "compare",
-    "compat",
-    "core",
-    "cost_curve",
-    "coverage_at_risk",
-    "display",
-    "e_aurc",
-    "engines",
-    "errors",
-    "evaluate",
-    "evaluation",
-    "expected_aurc",
-    "formats",
-    "fpr_at_tpr",
-    "inference",
-    "losses",
-    "metrics",
-    "naurc",
-    "oracle_aurc",
-    "prediction_rejection_ratio",
-    "rank_weights",
-    "rejection_cost",
-    "report",
-    "risk",
-    "risk_at_coverage",
-    "risk_coverage_curve",
-    "scores",
-    "select_threshold",
-    "theory",
-    "thresholds",
-    "weights",
 ]
+__all__ += ["GroupThresholds", "Grouped", "RejectionPoint", "RiskCoverageCurve", "RiskCoverageDisplay"]
+__all__ += ["ThreeWay", "Threshold", "augrc", "aupr_error", "aupr_success", "aurc", "aurc_given_cdf", "auroc"]
+__all__ += ["balanced_weights", "best_rejection", "cascade", "cascades", "class_costs"]
+__all__ += ["clinical_table", "compare", "compat", "cost_risk_curve"]
+__all__ += ["core", "cost_curve", "coverage_at_risk", "display", "e_aurc", "engines", "errors", "evaluate"]
+__all__ += ["evaluation", "expected_aurc", "formats", "fpr_at_tpr", "inference", "losses", "metrics", "naurc"]
+__all__ += ["oracle_aurc", "prediction_rejection_ratio", "rank_weights", "rejection_cost", "report", "risk"]
+__all__ += ["risk_at_coverage", "risk_coverage_curve", "scores", "select_threshold", "theory", "thresholds"]
+__all__ += ["three_way", "weights"]
 _OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not for `from abstain import *`
-_HOMES = ("metrics", "thresholds", "display", "evaluation")  # of functions and classes, cheapest first
+_HOMES = (
+    "metrics",
+    "thresholds",
+    "display",
+    "evaluation",
+    "cascades",
+)  # of functions and classes, cheapest first
 
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 

@@ -125,11 +125,7 @@ def check_pair(name: str, backend: Backend, loss: Array, confidence: Array) -> t
 def check_weight(name: str, backend: Backend, weight: Array, like: Array, whole: str = "") -> Array:
     """Non-negative sample weights with some mass; whole numbers if `whole` says who needs that."""
     weight = as_real(name, "sample_weight", backend, weight, like)
-    if tuple(weight.shape) != tuple(like.shape):
-        raise ShapeError(
-            f"{name}: `sample_weight` must have the shape of `loss`, got {tuple(weight.shape)} "
-            f"and {tuple(like.shape)}."
-        )
+    _check_like_loss(name, "sample_weight", weight, like)
     check_finite(name, "sample_weight", backend, weight, "")
     if not is_concrete(weight):
         return weight
@@ -146,13 +142,16 @@ def check_weight(name: str, backend: Backend, weight: Array, like: Array, whole:
     return weight
 
 
+def _check_like_loss(name: str, argument: str, x: Array, loss: Array) -> None:
+    shape, expected = tuple(x.shape), tuple(loss.shape)
+    if shape != expected:
+        raise ShapeError(f"{name}: `{argument}` must have the shape of `loss`, got {shape} and {expected}.")
+
+
 def check_mask(name: str, argument: str, backend: Backend, mask: Array, like: Array) -> Array:
     """A boolean for each sample."""
     mask = backend.asarray(mask, like)
-    if tuple(mask.shape) != tuple(like.shape):
-        raise ShapeError(
-            f"{name}: `{argument}` must have the shape of `loss`, got {tuple(mask.shape)} and {tuple(like.shape)}."
-        )
+    _check_like_loss(name, argument, mask, like)
     if backend.host:
         if mask.dtype.kind in "iu" and bool(np.all((mask == 0) | (mask == 1))):
             mask = mask.astype(bool)
@@ -163,14 +162,10 @@ def check_mask(name: str, argument: str, backend: Backend, mask: Array, like: Ar
 
 # Class scores (logits or probabilities along the last axis) and class labels -----------------------
 
-_CHUNK = (
-    1 << 14
-)  # entries handled at a time on the host: temporaries stay in cache and off fresh memory pages
-_SUM_TOLERANCE = {
-    "float16": 2e-2,
-    "bfloat16": 2e-2,
-    "float32": 1e-4,
-}  # how far a row may be from summing to one
+# entries handled at a time on the host: temporaries stay in cache and off fresh memory pages
+_CHUNK = 1 << 14
+# how far a row may be from summing to one
+_SUM_TOLERANCE = {"float16": 2e-2, "bfloat16": 2e-2, "float32": 1e-4}
 _WIDE_TOLERANCE = 1e-5  # float64 columns often hold numbers that were float32 once
 
 
@@ -284,6 +279,12 @@ def _check_logits(name: str, backend: Backend, x: Array, masked: bool) -> None:
         )
 
 
+def sum_tolerance(given: Array) -> float:
+    """How far a row of probabilities may be from summing to one, by the digits its numbers have."""
+    dtype = str(getattr(given, "dtype", "float64")).rsplit(".", 1)[-1]
+    return _SUM_TOLERANCE.get(dtype, _WIDE_TOLERANCE)
+
+
 def _check_probs(name: str, backend: Backend, p: Array, given: Array) -> None:
     xp = backend.xp
     hint = "If these are logits, pass them as the first argument instead of `probs=`."
@@ -293,8 +294,7 @@ def _check_probs(name: str, backend: Backend, p: Array, given: Array) -> None:
         raise InputError(
             f"{name}: `probs` must not be negative or NaN, got {float(p[at]):g} at index {at}. {hint}"
         )
-    dtype = str(getattr(given, "dtype", "float64")).rsplit(".", 1)[-1]
-    tolerance = _SUM_TOLERANCE.get(dtype, _WIDE_TOLERANCE)
+    tolerance = sum_tolerance(given)
     off = xp.abs(xp.sum(xp.astype(p, float_dtype(xp)), axis=-1) - 1)
     worst = float(xp.max(off))
     if not worst <= tolerance:

@@ -1,36 +1,71 @@
-"""Results for people and for files: columns as a data frame, aligned text, Markdown, LaTeX or HTML; records as JSON.
+"""Results for people and for files: columns as a data frame, aligned text, Markdown, LaTeX or HTML.
 
 Knows nothing of metrics.
 """
 
 from __future__ import annotations
 
+import csv
 import html
 import importlib.util
-import json
+import io
+import re
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
-from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
+from typing import Any
 
-from abstain.errors import InputError, MissingDependencyError
+from abstain.errors import AbstainWarning, InputError, needed
 
+_NUMBER = re.compile(r"(?<![\w.])(\d+)(\.\d+|)(?![\w.])")
 Columns = Mapping[str, Sequence[Any]]
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "_": r"\_",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-}
+_SPELT = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater"}
+_LATEX = {c: rf"\text{name}{{}}" for c, name in _SPELT.items()} | {c: rf"\{c}" for c in "{}_%&#$"}
+
+
+def visible(text: object, keep: str = "") -> str:
+    """A text without characters that steer a terminal: they are spelt out.
+
+    >>> visible("a\\x1b[31m\\nb")
+    'a\\\\x1b[31m\\\\nb'
+    """
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in str(text)
+    )
+
+
+def as_csv(columns: Columns, *, delimiter: str = ",") -> str:
+    """Columns as lines of cells, every digit. Text that a spreadsheet would run as a formula gets a ' in front."""
+    lines, defused = io.StringIO(), []
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        shown = visible(value)
+        if shown.startswith(("=", "+", "-", "@")) and not is_number(shown):
+            defused.append(shown)
+            return f"'{shown}"
+        return shown
+
+    writer = csv.writer(lines, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(map(cell, columns))
+    writer.writerows(map(cell, row) for row in zip(*columns.values()))
+    if defused:
+        told = (
+            f"{len(defused):,} cells begin as a formula does, such as {defused[0]!r}; they have a ' in front."
+        )
+        warnings.warn(told, AbstainWarning, stacklevel=2)
+    return lines.getvalue()
+
+
+def is_number(text: str) -> bool:
+    """Does a cell hold a number?"""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def frame(columns: Columns, library: str | None = None) -> Any:
@@ -42,27 +77,17 @@ def frame(columns: Columns, library: str | None = None) -> Any:
     if library not in (None, "pandas", "polars", "dict"):
         raise InputError(f'frame: `library` must be "pandas", "polars" or "dict", got {library!r}.')
     chosen = library or _available()
+    held = {name: list(values) for name, values in columns.items()}
     if chosen == "dict":
-        return {name: list(values) for name, values in columns.items()}
-    if importlib.util.find_spec(chosen) is None:
-        raise MissingDependencyError(f"frame(library={chosen!r})", chosen, "all")
-    if chosen == "pandas":
-        import pandas as pd
-
-        return pd.DataFrame({name: list(values) for name, values in columns.items()})
-    import polars as pl
-
-    return pl.DataFrame({name: list(values) for name, values in columns.items()}, strict=False)
+        return held
+    loose = {"strict": False} if chosen == "polars" else {}
+    return needed(chosen, f"frame(library={chosen!r})", "all").DataFrame(held, **loose)
 
 
 def _available() -> str:
-    for name in ("pandas", "polars"):
-        if name in sys.modules:
-            return name
-    for name in ("pandas", "polars"):
-        if importlib.util.find_spec(name) is not None:
-            return name
-    return "dict"
+    libraries = ("pandas", "polars")
+    imported = [name for name in libraries if name in sys.modules]
+    return next(iter(imported or filter(importlib.util.find_spec, libraries)), "dict")
 
 
 def columns_of(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
@@ -72,14 +97,13 @@ def columns_of(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[A
 
 def text(columns: Mapping[str, Sequence[str]], indent: str = "  ") -> str:
     """Aligned columns: words to the left, numbers to the right."""
-    lines = _aligned(columns, " ")
-    return "\n".join(indent + "  ".join(line).rstrip() for line in lines)
+    return "\n".join(indent + "  ".join(line).rstrip() for line in _aligned(columns))
 
 
 def markdown(columns: Mapping[str, Sequence[str]]) -> str:
     """A Markdown table; vertical bars in the text are escaped."""
     safe = {_bar(k): [_bar(v) for v in values] for k, values in columns.items()}
-    head, *body = _aligned(safe, " ")
+    head, *body = _aligned(safe)
     rule = [
         ("-" * (len(cell) - 1) + ":") if _is_numeric(safe[k]) else "-" * len(cell)
         for k, cell in zip(safe, head)
@@ -87,11 +111,12 @@ def markdown(columns: Mapping[str, Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *body]) + "\n"
 
 
-def latex(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:
-    """A LaTeX `tabular` with booktabs rules, inside a `table` when there is a caption."""
+def latex(columns: Mapping[str, Sequence[str]], caption: str = "", note: str = "") -> str:
+    """A LaTeX `tabular` with booktabs rules, digits below each other; inside a `table` when there is a caption, with
+    a note below that explains its marks."""
     sides = "".join("r" if _is_numeric(values) else "l" for values in columns.values())
-    rows = [" & ".join(_tex(cell) for cell in line) + r" \\" for line in zip(*columns.values())]
-    head = " & ".join(_tex(name) for name in columns) + r" \\"
+    rows = [f"{' & '.join(line)} \\\\" for line in zip(*map(_digits_aligned, columns.values()))]
+    head = f"{' & '.join(map(_tex, columns))} \\\\"
     body = [
         rf"\begin{{tabular}}{{{sides}}}",
         r"\toprule",
@@ -102,8 +127,36 @@ def latex(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:
         r"\end{tabular}",
     ]
     if caption:
-        body = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(caption)}}}", *body, r"\end{table}"]
+        below = [rf"\par\smallskip\footnotesize {_tex(note)}"] if note else []
+        title = rf"\caption{{{_tex(caption)}}}"
+        body = [r"\begin{table}", r"\centering", title, *body, *below, r"\end{table}"]
     return "\n".join(body) + "\n"
+
+
+def _digits_aligned(cells: Sequence[str]) -> list[str]:
+    """Cells in LaTeX; where they differ in their numbers only, the points of these stand below each other."""
+    marks = [cell.endswith(" *") for cell in cells]
+    texts = [_tex(cell.removesuffix(" *")) for cell in cells]
+    numbers = [found for text in texts if (found := _NUMBER.findall(text))]
+    shapes = {_NUMBER.sub("0", text) for text in texts if _NUMBER.search(text)}
+    if len(shapes) == 1 and shapes.pop()[:1] in "0-[":
+        widths = [[max(map(len, part)) for part in zip(*place)] for place in zip(*numbers)]
+        texts = [_widened(text, widths) for text in texts]
+    star, none = r"\textsuperscript{*}", r"\phantom{\textsuperscript{*}}" if any(marks) else ""
+    return [text + (star if mark else none) for text, mark in zip(texts, marks)]
+
+
+def _widened(text: str, widths: list[list[int]]) -> str:
+    """Each number as wide as the widest in its place: invisible digits before it and after it."""
+    wide = iter(widths)
+
+    def one(found: re.Match[str]) -> str:
+        whole, decimals = found.groups()
+        before, after = next(wide)
+        space = [rf"\phantom{{{'0' * n}}}" * (n > 0) for n in (before - len(whole), after - len(decimals))]
+        return space[0] + whole + decimals + space[1]
+
+    return _NUMBER.sub(one, text)
 
 
 def html_table(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:
@@ -133,13 +186,12 @@ def number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None else f"{value:.{digits}g}"
 
 
-def _aligned(columns: Mapping[str, Sequence[str]], pad: str) -> list[list[str]]:
+def _aligned(columns: Mapping[str, Sequence[str]]) -> list[list[str]]:
     filled = []
     for name, values in columns.items():
         cells = [name, *map(str, values)]
-        width = max(map(len, cells))
-        right = _is_numeric(values)
-        filled.append([cell.rjust(width, pad) if right else cell.ljust(width, pad) for cell in cells])
+        width, side = max(map(len, cells)), ">" if _is_numeric(values) else "<"
+        filled.append([f"{cell:{side}{width}}" for cell in cells])
     return [list(line) for line in zip(*filled)]
 
 
@@ -154,52 +206,3 @@ def _bar(value: str) -> str:
 
 def _tex(value: str) -> str:
     return "".join(_LATEX.get(c, c) for c in str(value))
-
-
-# records as JSON ------------------------------------------------------------------------------------------
-
-
-class Stored:
-    """A frozen dataclass that goes to JSON and comes back, records within it included."""
-
-    _noun: ClassVar[str]  # what it is called in a message
-
-    def to_json(self) -> str:
-        """All of it as JSON; `from_json` gives it back."""
-        data: Any = self
-        return json.dumps({"format": self._format(), **asdict(data)}, allow_nan=False, default=_plain)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote."""
-        data = json.loads(text)
-        if not isinstance(data, dict) or data.pop("format", None) != cls._format():
-            raise InputError(
-                f"{cls.__name__}.from_json: not {cls._noun} written by `to_json` ({cls._format()})."
-            )
-        restored: Self = _restored(cls, data)
-        return restored
-
-    @classmethod
-    def _format(cls) -> str:
-        return f"abstain.{cls.__name__}/1"
-
-
-def _restored(kind: Any, value: Any) -> Any:
-    """A value of that type from its JSON form."""
-    parts = get_args(kind)
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return kind(**{name: _restored(hints[name], x) for name, x in value.items()})  # type: ignore[operator]
-    if value is None or not parts:
-        return value
-    if get_origin(kind) is tuple:
-        each = parts[:1] * len(value) if parts[-1] is Ellipsis else parts
-        return tuple(map(_restored, each, value))
-    return _restored(parts[0], value)  # X or None
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "item"):  # numpy scalars as group labels
-        return value.item()
-    raise TypeError(f"to_json: cannot write {type(value).__name__} (a group label?) as JSON")

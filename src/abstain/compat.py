@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,17 +27,6 @@ __all__ += ["origin_trapezoid_aurc", "row_order_aurc", "seapig_augrc", "seapig_a
 __all__ += ["fd_shifts_augrc", "fd_shifts_aurc", "torch_uncertainty_augrc", "torch_uncertainty_aurc"]
 
 
-class _Curve(NamedTuple):
-    """Points from the most confident down."""
-
-    coverage: np.ndarray
-    risk: np.ndarray
-
-    @property
-    def generalised(self) -> np.ndarray:
-        return np.asarray(self.risk * self.coverage)
-
-
 def vectors(name: str, loss: Array, confidence: Array) -> tuple[np.ndarray, np.ndarray]:
     """Checked loss and confidence as numpy vectors."""
     sample = prepare(name, loss, confidence)
@@ -50,22 +39,31 @@ def vectors(name: str, loss: Array, confidence: Array) -> tuple[np.ndarray, np.n
     return sample.loss.astype(np.float64), sample.confidence
 
 
-def _by_row_order(name: str, loss: Array, confidence: Array) -> _Curve:
+Curve = tuple[np.ndarray, np.ndarray]  # coverage and risk, from the most confident down
+
+
+def _by_row_order(name: str, loss: Array, confidence: Array) -> Curve:
     """One point per sample; equal confidences in the order of the rows."""
     losses, confidences = vectors(name, loss, confidence)
     n = len(losses)
     count = np.arange(1, n + 1)
-    return _Curve(count / n, np.cumsum(losses[np.argsort(-confidences, kind="stable")]) / count)
+    return count / n, np.cumsum(losses[np.argsort(-confidences, kind="stable")]) / count
 
 
-def _by_distinct(name: str, loss: Array, confidence: Array) -> _Curve:
+def _by_distinct(name: str, loss: Array, confidence: Array) -> Curve:
     """One point per distinct confidence."""
-    losses, confidences = vectors(name, loss, confidence)
-    rows = rows_of(losses, confidences)
-    return _Curve(rows.N / rows.W, rows.risk)
+    rows = rows_of(*vectors(name, loss, confidence))
+    return rows.N / rows.W, rows.risk
 
 
-def _trapezoid(coverage: np.ndarray, risk: np.ndarray) -> float:
+def _generalised(curve: Curve) -> Curve:
+    coverage, risk = curve
+    return coverage, risk * coverage
+
+
+def _trapezoid(curve: Curve, start: tuple[Any, Any] = ((), ())) -> float:
+    """The area below straight lines, from an added point on where one is given."""
+    coverage, risk = (np.append(first, rest) for first, rest in zip(start, curve))
     return float(np.trapezoid(risk, coverage))
 
 
@@ -91,7 +89,7 @@ def row_order_aurc(loss: Array, confidence: Array, /) -> float:
     >>> row_order_aurc([1, 0], [0.5, 0.5]), row_order_aurc([0, 1], [0.5, 0.5])
     (0.75, 0.25)
     """
-    return float(np.mean(_by_row_order("row_order_aurc", loss, confidence).risk))
+    return float(np.mean(_by_row_order("row_order_aurc", loss, confidence)[1]))
 
 
 def mapie_one_minus_auarc(loss: Array, confidence: Array, /) -> float:
@@ -116,7 +114,7 @@ def mapie_one_minus_auarc(loss: Array, confidence: Array, /) -> float:
     >>> round(mapie_one_minus_auarc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
-    return float(np.mean(_by_row_order("mapie_one_minus_auarc", loss, confidence).risk))
+    return float(np.mean(_by_row_order("mapie_one_minus_auarc", loss, confidence)[1]))
 
 
 def lm_polygraph_rcc_auc(loss: Array, confidence: Array, /) -> float:
@@ -142,7 +140,7 @@ def lm_polygraph_rcc_auc(loss: Array, confidence: Array, /) -> float:
     >>> round(lm_polygraph_rcc_auc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
-    return float(np.mean(_by_row_order("lm_polygraph_rcc_auc", loss, confidence).risk))
+    return float(np.mean(_by_row_order("lm_polygraph_rcc_auc", loss, confidence)[1]))
 
 
 def torch_uncertainty_aurc(loss: Array, confidence: Array, /) -> float:
@@ -168,8 +166,7 @@ def torch_uncertainty_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(torch_uncertainty_aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.32083
     """
-    curve = _by_row_order("torch_uncertainty_aurc", loss, confidence)
-    return _stretched("torch_uncertainty_aurc", curve.coverage, curve.risk)
+    return _stretched("torch_uncertainty_aurc", _by_row_order("torch_uncertainty_aurc", loss, confidence))
 
 
 def torch_uncertainty_augrc(loss: Array, confidence: Array, /) -> float:
@@ -192,14 +189,15 @@ def torch_uncertainty_augrc(loss: Array, confidence: Array, /) -> float:
     >>> round(torch_uncertainty_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.2
     """
-    curve = _by_row_order("torch_uncertainty_augrc", loss, confidence)
-    return _stretched("torch_uncertainty_augrc", curve.coverage, curve.generalised)
+    name = "torch_uncertainty_augrc"
+    return _stretched(name, _generalised(_by_row_order(name, loss, confidence)))
 
 
-def _stretched(name: str, coverage: np.ndarray, risk: np.ndarray) -> float:
-    if len(risk) < 2:
+def _stretched(name: str, curve: Curve) -> float:
+    n = len(curve[0])
+    if n < 2:
         raise InputError(f"{name}: needs at least 2 samples (it is 0/0 for one), got 1. Use `abstain.aurc`.")
-    return _trapezoid(coverage, risk) / (1 - 1 / len(risk))
+    return _trapezoid(curve) / (1 - 1 / n)
 
 
 def fd_shifts_aurc(loss: Array, confidence: Array, /) -> float:
@@ -225,8 +223,8 @@ def fd_shifts_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(fd_shifts_aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.25667
     """
-    coverage, risk = _by_distinct("fd_shifts_aurc", loss, confidence)
-    return _trapezoid(np.append(0.0, coverage), np.append(risk[0], risk))
+    curve = _by_distinct("fd_shifts_aurc", loss, confidence)
+    return _trapezoid(curve, start=(0.0, curve[1][0]))
 
 
 def fd_shifts_augrc(loss: Array, confidence: Array, /) -> float:
@@ -252,8 +250,7 @@ def fd_shifts_augrc(loss: Array, confidence: Array, /) -> float:
     >>> round(fd_shifts_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.16
     """
-    curve = _by_distinct("fd_shifts_augrc", loss, confidence)
-    return _trapezoid(np.append(0.0, curve.coverage), np.append(0.0, curve.generalised))
+    return _trapezoid(_generalised(_by_distinct("fd_shifts_augrc", loss, confidence)), start=(0.0, 0.0))
 
 
 def origin_trapezoid_aurc(loss: Array, confidence: Array, /) -> float:
@@ -278,8 +275,7 @@ def origin_trapezoid_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(origin_trapezoid_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.83333
     """
-    coverage, risk = _by_row_order("origin_trapezoid_aurc", loss, confidence)
-    return _trapezoid(np.append(0.0, coverage), np.append(0.0, risk))
+    return _trapezoid(_by_row_order("origin_trapezoid_aurc", loss, confidence), start=(0.0, 0.0))
 
 
 def seapig_aurc(loss: Array, confidence: Array, /) -> float:
@@ -305,7 +301,7 @@ def seapig_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(seapig_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.66667
     """
-    return _trapezoid(*_by_row_order("seapig_aurc", loss, confidence))
+    return _trapezoid(_by_row_order("seapig_aurc", loss, confidence))
 
 
 def seapig_augrc(loss: Array, confidence: Array, /) -> float:
@@ -328,8 +324,7 @@ def seapig_augrc(loss: Array, confidence: Array, /) -> float:
     >>> round(seapig_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.16
     """
-    curve = _by_row_order("seapig_augrc", loss, confidence)
-    return _trapezoid(curve.coverage, curve.generalised)
+    return _trapezoid(_generalised(_by_row_order("seapig_augrc", loss, confidence)))
 
 
 def geifman_aurc(loss: Array, confidence: Array, /) -> float:
@@ -386,24 +381,25 @@ def literal_log_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(literal_log_aurc([1, 1], [0.5, 0.5]), 5)  # ln 3
     1.09861
     """
-    losses, confidences = vectors("literal_log_aurc", loss, confidence)
-    rows = rows_of(losses, confidences)
+    rows = rows_of(*vectors("literal_log_aurc", loss, confidence))
     rank = rows.W - rows.N + rows.m
     return float(np.sum(-np.log1p(-rank / (rows.W + 1)) * rows.L) / rows.W[0])
 
 
 _MEAN = "mean of the n prefix risks"
+_ESTIMATORS: dict[Any, str] = {
+    "log": "weights -ln(1 - r/(n+1))",
+    "loo": "selective risk of the other samples",
+    "sele": "weights r/n",
+    "2sele": "weights 2r/n",
+}
 # name: the function, its rule, and whether equal confidences stand in the order of the rows
 _CONVENTIONS: dict[str, tuple[Callable[[Array, Array], float], str, bool]] = {
     "abstain.aurc": (aurc, "mean selective risk over samples, ties together", False),
-    'abstain.aurc(estimator="log")': (partial(aurc, estimator="log"), "weights -ln(1 - r/(n+1))", False),
-    'abstain.aurc(estimator="loo")': (
-        partial(aurc, estimator="loo"),
-        "selective risk of the other samples",
-        False,
-    ),
-    'abstain.aurc(estimator="sele")': (partial(aurc, estimator="sele"), "weights r/n", False),
-    'abstain.aurc(estimator="2sele")': (partial(aurc, estimator="2sele"), "weights 2r/n", False),
+    **{
+        f'abstain.aurc(estimator="{e}")': (partial(aurc, estimator=e), rule, False)
+        for e, rule in _ESTIMATORS.items()
+    },
     "literal_log_aurc": (literal_log_aurc, "log weights, largest rank in a tie", False),
     "row_order_aurc": (row_order_aurc, _MEAN, True),
     "mapie_one_minus_auarc": (mapie_one_minus_auarc, _MEAN, True),

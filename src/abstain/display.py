@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from abstain._arrays import Array
+from abstain import losses, scores
+from abstain._arrays import Array, to_host
 from abstain._tables import frame
-from abstain.errors import needed
+from abstain.errors import InputError, needed
 from abstain.metrics.points import RiskCoverageCurve, risk_coverage_curve
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class RiskCoverageDisplay:
 
     Examples
     --------
-    >>> display = RiskCoverageDisplay.from_predictions([0, 0, 1, 0], [0.9, 0.8, 0.2, 0.5], name="mine")
+    >>> display = RiskCoverageDisplay.from_losses([0, 0, 1, 0], [0.9, 0.8, 0.2, 0.5], name="mine")
     >>> display.frame("dict")["risk"]
     [0.0, 0.0, 0.0, 0.25]
     """
@@ -106,6 +107,28 @@ class RiskCoverageDisplay:
 
     @classmethod
     def from_predictions(
+        cls, labels: Array, probs: Array, /, *, score: str = "max_softmax", **options: Any
+    ) -> RiskCoverageDisplay:
+        """The curve of the 0/1 loss: class indices and probabilities, (n, K) or those of class 1 alone, (n,).
+
+        Options are those of `from_losses`.
+
+        >>> RiskCoverageDisplay.from_predictions([1, 0, 0], [0.9, 0.8, 0.1]).lines[0].risk[-1]
+        0.3333333333333333
+        """
+        given = np.asarray(to_host(probs), dtype=np.float64)
+        both = np.stack([1 - given, given], axis=-1) if given.ndim == 1 else given
+        try:
+            wrong = losses.zero_one(probs=both, labels=to_host(labels))
+            confidence = scores.by_name(score)(probs=both)
+        except InputError as error:
+            raise InputError(
+                f"RiskCoverageDisplay.from_predictions: {error} Losses and confidences go to `from_losses`."
+            ) from error
+        return cls.from_losses(wrong, confidence, **options)
+
+    @classmethod
+    def from_losses(
         cls,
         loss: Array,
         confidence: Array,

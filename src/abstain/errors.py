@@ -16,17 +16,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = [
-    "AbstainError",
-    "AbstainWarning",
-    "DataError",
-    "DtypeError",
-    "InfeasibleError",
-    "InputError",
-    "MissingDependencyError",
-    "ShapeError",
-    "SpillError",
-]
+__all__ = ["AbstainError", "AbstainWarning", "DataError", "DtypeError", "InfeasibleError", "InputError"]
+__all__ += ["MissingDependencyError", "ShapeError", "SpillError"]
 
 
 class AbstainError(Exception):
@@ -125,17 +116,17 @@ class MissingDependencyError(AbstainError, ImportError):
 
     Examples
     --------
-    >>> raise MissingDependencyError("The report", "plotly", "report")
+    >>> raise MissingDependencyError("Plotting", "matplotlib", "plot")
     Traceback (most recent call last):
     ...
-    abstain.errors.MissingDependencyError: The report needs the package `plotly`, which is not installed.
-    Run: pip install 'abstain[report]'
+    abstain.errors.MissingDependencyError: Plotting needs the package `matplotlib`, which is not installed.
+    Run: pip install 'abstain[plot]', or pip install '.[plot]' in a checkout
     """
 
     def __init__(self, feature: str, package: str, extra: str) -> None:
         super().__init__(
             f"{feature} needs the package `{package}`, which is not installed. "
-            f"Run: pip install 'abstain[{extra}]'"
+            f"Run: pip install 'abstain[{extra}]', or pip install '.[{extra}]' in a checkout"
         )
 
 

@@ -26,28 +26,16 @@ from abstain._check import (
 from abstain.core import simplex
 from abstain.errors import InputError
 
-__all__ = [
-    "NAMES",
-    "REGRESSION_NAMES",
-    "Loss",
-    "absolute_error",
-    "brier",
-    "by_name",
-    "cross_entropy",
-    "squared_error",
-    "top_k",
-    "zero_one",
-]
+__all__ = ["NAMES", "REGRESSION_NAMES", "Loss", "absolute_error", "brier", "by_name", "cross_entropy"]
+__all__ += ["squared_error", "top_k", "zero_one"]
 
 
-def _classes_and_labels(
-    name: str, logits: Array | None, labels: Array | None, probs: Array | None
-) -> tuple[Classes, Array]:
+def _classes_and_labels(name: str, logits: Array, labels: Array, probs: Array) -> tuple[Classes, Array]:
     classes = check_classes(name, logits, probs, beside=labels)
     return classes, check_labels(name, classes, labels)
 
 
-def zero_one(logits: Array | None = None, labels: Array | None = None, *, probs: Array | None = None) -> Any:
+def zero_one(logits: Array = None, labels: Array = None, *, probs: Array = None) -> Any:
     r"""Is the prediction wrong? One boolean for each sample.
 
     .. math:: 1[\arg\max_k z_k \ne y]
@@ -78,9 +66,7 @@ def zero_one(logits: Array | None = None, labels: Array | None = None, *, probs:
     return classes.backend.deliver(classes.backend.xp.argmax(classes.values, axis=-1) != labels)
 
 
-def top_k(
-    logits: Array | None = None, labels: Array | None = None, *, probs: Array | None = None, k: int = 5
-) -> Any:
+def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k: int = 5) -> Any:
     """Is the label missing from the k largest entries? One boolean for each sample; equal entries in class
     order.
 
@@ -108,9 +94,8 @@ def top_k(
     classes, labels = _classes_and_labels("top_k", logits, labels, probs)
     count = classes.values.shape[-1]
     if not (isinstance(k, (int, np.integer)) and 1 <= k < count):
-        raise InputError(
-            f"top_k: `k` must be a whole number from 1 to {count - 1} (one less than the classes), got {k!r}."
-        )
+        rule = f"`k` must be a whole number from 1 to {count - 1} (one less than the classes)"
+        raise InputError(f"top_k: {rule}, got {k!r}.")
     xp, values = classes.backend.xp, classes.values
     own = xp.take_along_axis(values, labels[..., None], axis=-1)
     index = simplex.places(xp, values)
@@ -119,10 +104,10 @@ def top_k(
 
 
 def cross_entropy(
-    logits: Array | None = None,
-    labels: Array | None = None,
+    logits: Array = None,
+    labels: Array = None,
     *,
-    probs: Array | None = None,
+    probs: Array = None,
     temperature: float = 1.0,
     clip: float | None = None,
 ) -> Any:
@@ -170,18 +155,13 @@ def check_possible(classes: Classes, cross_entropy: Array) -> None:
     """No label of probability 0."""
     xp = classes.backend.xp
     if is_concrete(cross_entropy) and not bool(xp.all(xp.isfinite(cross_entropy))):
+        rule = "the label's probability must not be 0, got 0, an infinite loss"
         remedy = "Pass the logits, in which a tiny probability is not yet 0, or state `clip=1e-12`."
-        raise InputError(
-            f"cross_entropy: the label's probability must not be 0, got 0, an infinite loss. {remedy}"
-        )
+        raise InputError(f"cross_entropy: {rule}. {remedy}")
 
 
 def brier(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    probs: Array | None = None,
-    temperature: float = 1.0,
+    logits: Array = None, labels: Array = None, *, probs: Array = None, temperature: float = 1.0
 ) -> Any:
     r"""Brier score, summed over classes: from 0 to 2 (Brier's own form; half of it is the binary one).
 
@@ -259,14 +239,12 @@ def absolute_error(prediction: Array, target: Array) -> Any:
 def _difference(
     name: str, prediction: Array, target: Array, finish: Callable[[Namespace, Array], Array]
 ) -> Any:
-    backend, prediction, target = check_same_shape(name, prediction, target)
-    for argument, x in (("prediction", prediction), ("target", target)):
+    backend, *pair = check_same_shape(name, prediction, target)
+    for argument, x in zip(("prediction", "target"), pair):
         if 0 not in tuple(x.shape):
             check_finite(name, argument, backend, x, "Drop the sample.")
-    wide = float_dtype(backend.xp)
-    return backend.deliver(
-        finish(backend.xp, backend.xp.astype(prediction, wide) - backend.xp.astype(target, wide))
-    )
+    prediction, target = (backend.xp.astype(x, float_dtype(backend.xp)) for x in pair)
+    return backend.deliver(finish(backend.xp, prediction - target))
 
 
 @dataclass(frozen=True)
@@ -294,12 +272,7 @@ class Loss:
     upper: float | None
 
     def __call__(
-        self,
-        logits: Array | None = None,
-        labels: Array | None = None,
-        *,
-        probs: Array | None = None,
-        **options: Any,
+        self, logits: Array = None, labels: Array = None, *, probs: Array = None, **options: Any
     ) -> Any:
         """One loss for each sample."""
         if probs is None:
@@ -355,7 +328,7 @@ def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
 
 
 def _own(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(logits: Array | None, labels: Array, *, probs: Array | None = None, **options: Any) -> Any:
+    def call(logits: Array, labels: Array, *, probs: Array = None, **options: Any) -> Any:
         return function(probs if logits is None else logits, labels, **options)
 
     return call

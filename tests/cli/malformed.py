@@ -144,6 +144,14 @@ def write_bombs(folder: Path, mark: Path) -> dict[str, list[str]]:
         stream.write(b",".join(b"c%d" % k for k in range(50_000)) + b"\n")
         for _ in range(300):  # 15 million cells of two bytes
             stream.write(b"1," * 49_999 + b"1\n")
+    with gzip.open(folder / "text-bomb.csv.gz", "wb", compresslevel=1) as stream:
+        stream.write(b"correct,confidence,group\n")
+        for k in range(BOMB // 100_000):
+            stream.write(b"1,0.5,%d" % k + b"a" * 100_000 + b"\n")
+    archive = zipfile.ZipFile(folder / "sheet-bomb.xlsx", "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+    with archive, archive.open("xl/worksheets/sheet1.xml", "w", force_zip64=True) as stream:
+        for _ in range(BOMB >> 20):
+            stream.write(b" " * (1 << 20))
     (folder / "list-bomb.json").write_bytes(b"[" + b"[]," * (8 << 20) + b"[]]")
     import torch
 
@@ -153,7 +161,7 @@ def write_bombs(folder: Path, mark: Path) -> dict[str, list[str]]:
     torch.save({"logits": Bomb(mark)}, folder / "pickle-inside.pt")
     bombs = (
         "zip-bomb.npz", "gz-bomb.csv.gz", "long-line-bomb.csv.gz", "blank-bomb.json.gz", "arrow-bomb.arrow",
-        "parquet-bomb.parquet", "wide-bomb.csv.gz", "list-bomb.json",
+        "parquet-bomb.parquet", "wide-bomb.csv.gz", "list-bomb.json", "text-bomb.csv.gz", "sheet-bomb.xlsx",
     )  # fmt: skip
     return dict.fromkeys(bombs, SMALL) | {"stride-bomb.pt": [], "pickle-inside.pt": []}
 

@@ -142,7 +142,7 @@ def test_compare_models_that_refuse(run, tmp_path):
         rows = [f"{int(not w)},{c},{int(a)}" for w, c, a in zip(wrong, confidence, away)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["correct,confidence,abstained", *rows]))
         truth[name] = aurc_by_hand(wrong[~away], confidence[~away])
-    data = json.loads(run("compare", "gpt.csv", "claude.csv", "--json").output)
+    data = json.loads(run("compare", "gpt.csv", "claude.csv", "--json").stdout)
     assert {c["name"]: c["estimate"] for c in data["contestants"]} == pytest.approx(truth, rel=1e-12)
     assert "gpt answered" in run("compare", "gpt.csv", "claude.csv").output
     assert run("report", "gpt.csv", "claude.csv", "-q").exit_code == 0
@@ -475,3 +475,9 @@ def test_demo(run, tmp_path, data, best):
     assert max(map(len, result.output.splitlines())) <= 120
     assert (tmp_path / "abstain-demo.html").stat().st_size > 4_000_000
     assert time.process_time() - began < 10  # CPU seconds: other tests may run beside this one
+
+
+def test_a_sketch_refuses_groups(run, table):
+    done = run("evaluate", "answers.csv", "--engine", "sketch")
+    assert done.exit_code == 2
+    assert "a sketch has no groups" in done.output

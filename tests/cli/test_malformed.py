@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 NAMES = [
     *malformed.small_files(Path("mark")), "zip-bomb.npz", "gz-bomb.csv.gz", "long-line-bomb.csv.gz",
     "blank-bomb.json.gz", "arrow-bomb.arrow", "parquet-bomb.parquet", "wide-bomb.csv.gz", "list-bomb.json",
-    "stride-bomb.pt", "pickle-inside.pt",
+    "stride-bomb.pt", "pickle-inside.pt", "text-bomb.csv.gz", "sheet-bomb.xlsx",
 ]  # fmt: skip
 
 
@@ -83,3 +83,25 @@ def test_a_good_file_passes_the_same_harness(tmp_path):
     (answer,) = json.loads(done.stdout)
     assert answer["code"] in (0, None)
     assert 0 <= float(answer["out"]) <= 1
+
+
+@pytest.mark.parametrize("rest", ["", ",group"], ids=["not used", "as a group"])
+def test_one_long_cell_costs_its_own_length(tmp_path, rest):
+    """Fixed-width text would hold every cell at the length of the longest: a gigabyte here."""
+    path = tmp_path / "t.csv"
+    rows = [f"{k % 3 > 0:d},{k / 3000:.4f},{'ab'[k % 2]}" for k in range(3000)]
+    path.write_text(
+        "\n".join([f"correct,confidence,{rest[1:] or 'answer'}", *rows, "1,0.5," + "x" * 130_000])
+    )
+    call = ["evaluate", str(path), "--metric", "risk", "--memory", "50MB", "--quiet"]
+    done = subprocess.run(
+        [sys.executable, HERE / "one_process.py"],
+        input=json.dumps([call]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (answer,) = json.loads(done.stdout)
+    assert answer["code"] == 0, answer["err"]
+    assert float(answer["out"]) == pytest.approx(1000 / 3001)
+    assert answer["grew"] < 100 * 2**20

@@ -1,23 +1,26 @@
-"""One vocabulary: a flag is the argument of the Python function with dashes, a role of a column is an argument."""
+"""One vocabulary: a flag is the argument of the Python function with dashes, in the singular; a role of a column is
+an argument."""
 
 from __future__ import annotations
 
 import inspect
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import abstain
 from abstain.cli import cli
 from abstain.errors import InputError
-from abstain.formats import ROLES, Limits, read_predictions
+from abstain.formats import ROLES, Limits, Rules, read_predictions
 from abstain.report import gather, page
 
-READING = {"column", "as"} | {"labels", "classes", "format", "memory"}
+ANSWERS = set(Rules.__dataclass_fields__)
+READING = {"column", "as"} | {"labels", "classes", "format", "tolerance", "memory"} | ANSWERS
 OUTPUT = {"json", "csv", "latex", "quiet", "output"}
 OWN = {  # flags that say how the command works, not what is computed
-    "evaluate": {"preview", "engine"},
+    "evaluate": {"preview", "engine", "price"},
     "compare": {"names", "engine", "unpaired"},
     "threshold": {"score", "save", "check", "loss"},
     "report": {"names", "open"},
@@ -42,17 +45,39 @@ def test_a_flag_is_an_argument_with_dashes(name):
     arguments = {a for f in FUNCTIONS[name] for a in inspect.signature(f).parameters}
     asked = {flag.replace("-", "_") for flag in flags(name) - READING - OUTPUT - OWN[name]}
     assert asked
-    assert asked <= arguments
+    several = {"score": "scores", "loss": "losses", "metric": "metrics"}
+    assert {flag if flag in arguments else several.get(flag, flag) for flag in asked} <= arguments
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_scores_losses_and_metrics_have_one_spelling(name):
+    assert not {"scores", "losses", "metrics"} & flags(name)
+    assert {"score", "loss"} <= flags(name)
+
+
+def test_several_names_by_commas_by_repetition_and_in_the_old_spelling(tmp_path):
+    path = tmp_path / "t.npz"
+    rng = np.random.default_rng(0)
+    np.savez(path, logits=rng.normal(size=(80, 3)), labels=rng.integers(0, 3, 80))
+    ways = (["--score", "max_softmax,max_logit"], ["--score", "max_softmax", "--score", "max_logit"],
+            ["--scores", "max_softmax,max_logit"])  # fmt: skip
+    for command in ("evaluate", "compare"):
+        first, *others = (run(command, str(path), "--json", *way) for way in ways)
+        assert first.exit_code == 0
+        assert "max_logit" in first.output
+        assert all(other.output == first.output for other in others)
+    everything = run("compare", str(path), "--score", "all", "--csv")
+    assert everything.output.count("\n") == len(abstain.scores.NAMES) + 1
 
 
 def test_flags_for_reading_are_arguments_too():
-    arguments = {*inspect.signature(read_predictions).parameters, *Limits.__dataclass_fields__}
+    arguments = {*inspect.signature(read_predictions).parameters, *Limits.__dataclass_fields__, *ANSWERS}
     assert flags("convert") == READING
     assert READING - {"column", "as"} <= arguments  # columns=, kind=
 
 
 def test_roles_are_arguments_of_evaluate_or_what_these_are_made_from():
-    made_from = {"prediction", "correct", "error", "classes"}
+    made_from = {"prediction", "correct", "error", "classes", "ids", "answered", "question", "task", "epoch"}
     assert set(ROLES) - made_from <= set(inspect.signature(abstain.evaluate).parameters)
 
 

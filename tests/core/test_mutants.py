@@ -58,7 +58,11 @@ CORE = {
     "harmonic weight": ("core/estimators.py", "above, n + 0 * above)", "above, n + 1 + 0 * above)"),
     "harmonic area": ("core/estimators.py", "return r.m * r.risk", "return r.risk"),
     "loo weight": ("core/estimators.py", "above, n - 1 + 0 * above)", "above, n + 0 * above)"),
-    "loo area": ("core/estimators.py", "r.m * r.S - r.L, 0.0", "r.m * r.S, 0.0"),
+    "loo area": (
+        "core/estimators.py",
+        "own, others = r.m * r.S - r.L, r.N - 1",
+        "own, others = r.m * r.S, r.N - 1",
+    ),
     "log area": (
         "core/estimators.py",
         "log_factorial_difference(r.xp, r.N - r.m, r.N)",
@@ -179,14 +183,14 @@ THRESHOLDS = {
 INTERVALS = {
     "one tail for two": (
         "inference/limits.py",
-        "return float(stdtrit(df, (1 + level) / 2))",
-        "return float(stdtrit(df, level))",
+        "return stdtrit(df, (1 + level) / 2)",
+        "return stdtrit(df, level)",
         "tests/inference/test_intervals.py",
     ),
     "half the degrees of freedom": (
         "inference/limits.py",
-        "2 * second**2 / excess if excess > 0",
-        "second**2 / excess if excess > 0",
+        "2 * np.square(second)",
+        "np.square(second)",
         "tests/inference/test_intervals.py",
     ),
     "one more draw without an error": (
@@ -203,13 +207,13 @@ INTERVALS = {
     ),
     "p-value of one side": (
         "inference/limits.py",
-        "2 * stdtr(df, -inside)",
-        "stdtr(df, -inside)",
+        "2 * stdtr(df, -edge)",
+        "stdtr(df, -edge)",
         "tests/inference/test_differences.py",
     ),
     "a verdict from few errors": (
         "inference/limits.py",
-        "if effective >= FEW:",
+        "if effective >= ENOUGH:",
         "if effective >= 0:",
         "tests/inference/test_differences.py",
     ),

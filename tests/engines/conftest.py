@@ -124,10 +124,10 @@ class Told:
         from abstain.metrics.registry import by_name
 
         self._answer, self._by_name = answer, by_name
-        self.n, self.mass, self.ranges = answer.total.n, answer.total.W, answer.ranges
+        self.n, self.mass, self.ranges = answer.total.n, answer.total.W, len(answer.parts)
         self.risk_at_coverage = {c: self[f"risk_at_coverage@{c}"].estimate for c in coverages}
         self.coverage_at_risk = {r: self[f"coverage_at_risk@{r}"].estimate for r in risks}
-        self.curve = None if answer.curve is None else answer.points()
+        self.curve = None if answer.parts[0].curve is None else answer.points()
 
     def __getitem__(self, metric):
         from types import SimpleNamespace
@@ -153,7 +153,7 @@ def told(engine, data, *, coverages=(), risks=(), points=0, client=None, session
     points_of = [f"risk_at_coverage@{c}" for c in coverages] + [f"coverage_at_risk@{r}" for r in risks]
     ask = ask_for(name, [by_name(m) for m in (*METRICS, *points_of)])
     ask = replace(ask, curve=points, thresholds=points > 0)
-    found = engine._ENGINE._answers(name, data, question(name, columns), ask, **means)
+    found = engine._ENGINE.answers(name, data, question(name, columns), ask, **means)
     answers = {group: Told(answer, coverages, risks) for group, answer in found.items()}
     return answers if options.get("groups") else answers[None]
 

@@ -169,19 +169,21 @@ def test_ten_megabytes_are_enough_for_twenty_million_samples(tmp_path, dask_clie
 
 
 def test_a_part_of_a_file_knows_its_rows(two_models):
-    from abstain.engines.read import Fields, batches, file_parts, find_files
+    from abstain.engines.read import Fields, columns_of, file_parts, find_files, tables_in
 
     path, g1, *_ = two_models
-    files = find_files("test", path)
+    files, fields = find_files("test", path), Fields("g1", "l1")
     seen = []
+
+    def confidences(part):
+        for spot, table in tables_in("test", part, fields, 1 << 20):
+            yield spot.start, columns_of(spot, table, fields)[0].confidence
+
     for part in file_parts(files, 1000):
-        for batch in batches("test", part, Fields("g1", "l1")):
-            whole = np.concatenate(
-                [b.columns.confidence for b in batches("test", part.file, Fields("g1", "l1"))]
-            )
-            rows = slice(batch.start, batch.start + batch.columns.rows)
-            np.testing.assert_array_equal(batch.columns.confidence, whole[rows])
-            seen.append(batch.columns.rows)
+        for start, confidence in confidences(part):
+            whole = np.concatenate([values for _, values in confidences(part.file)])
+            np.testing.assert_array_equal(confidence, whole[start : start + len(confidence)])
+            seen.append(len(confidence))
     assert sum(seen) == len(g1)
     assert max(seen) <= 1000
 

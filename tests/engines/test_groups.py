@@ -170,10 +170,6 @@ def test_groups_share_tasks(dask_client):
         assert np.isin(columns.confidence, groups[group].confidence).all()
         assert sums.sums[0, number] == columns.rows
         assert sums.sums[1, number] == columns.loss.sum()
-    again, numbers = cluster.numbered(groups, found)
-    assert {n: c.rows for n, c in cluster.by_number(again, numbers)} == {
-        n: c.rows for part in parts for n, c in part
-    }
 
 
 def test_a_heavy_tie_in_a_group_is_a_range_of_its_own():

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import abstain
 from abstain.cli import cli
-from abstain.engines import files, paired, spill
+from abstain.engines import files, spill
 from abstain.engines.ranges import Columns
 from abstain.engines.spill import Spill
 from abstain.errors import DataError, InputError
@@ -53,9 +53,8 @@ def stored(models, tmp_path):
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(paired, "free_of", lambda memory: 0)
-    monkeypatch.setattr(paired, "_FEWEST", 400)
-    monkeypatch.setattr(paired, "_BATCH", 700)
+    monkeypatch.setattr(files, "samples_that_fit", lambda *a: 400)
+    monkeypatch.setattr(files, "_PAIRED", 700)
 
 
 BOTH = {"first": ("g1", "l1"), "second": ("g2", "l2")}

@@ -229,7 +229,7 @@ def test_models_scores_and_losses():
     assert set(both.names) == {f"{m} / {s}" for m in "AB" for s in ("max_softmax", "energy")}
     assert len(compare(models, labels, scores="all").names) == 2 * len(abstain.scores.NAMES)
     probs = {k: np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for k, z in models.items()}
-    same = compare(probs, labels, probs=True)
+    same = compare(probs=probs, labels=labels)
     assert same["B"].estimate == pytest.approx(compare(models, labels)["B"].estimate, rel=1e-9)
 
 
@@ -239,6 +239,9 @@ def test_models_scores_and_losses():
         (lambda m, y: compare({"A": m["A"]}, y), "at least two"),
         (lambda m, y: compare(m), "must be"),
         (lambda m, y: compare(m["A"]), "dict of models"),
+        (lambda m, y: compare(labels=y), "dict of models"),
+        (lambda m, y: compare(m, y, probs=m), "one of them"),
+        (lambda m, y: compare(probs=m), "without `labels`"),
         (lambda m, y: compare(m, y, metric="risk_at_coverage"), "influence"),
         (lambda m, y: compare(m, y, metric="auroc", loss="brier"), "0/1 loss"),
         (lambda m, y: compare(m, y, level=95), "fraction"),

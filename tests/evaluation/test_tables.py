@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
 import pandas as pd
 import polars as pl
@@ -30,6 +31,7 @@ def test_frame_without_either_library_is_a_dict(monkeypatch):
     for name in ("pandas", "polars"):
         monkeypatch.delitem(_tables.sys.modules, name)
     assert _tables.frame(COLUMNS) == COLUMNS
+    monkeypatch.setitem(_tables.sys.modules, "polars", None)  # as Python marks what cannot be imported
     with pytest.raises(MissingDependencyError, match="pip install"):
         _tables.frame(COLUMNS, "polars")
 
@@ -69,3 +71,26 @@ def test_latex_escapes_what_latex_reads():
     assert (
         _tables.latex({"x": ["\\{^~"]}).count(r"\textbackslash{}\{\textasciicircum{}\textasciitilde{}") == 1
     )
+
+
+def shown_by_latex(row: str) -> str:
+    """A row as set in digits of one width: phantoms leave their space, commands none."""
+    plain = re.sub(r"\\phantom\{(0+)\}", lambda found: " " * len(found[1]), row)
+    return re.sub(r"\\phantom\{\\textsuperscript\{\*\}\}|\\textsuperscript\{\*\}", " ", plain)
+
+
+def test_latex_sets_points_below_each_other_and_explains_its_marks():
+    cells = ["0.007432 [0.005, 0.0109] *", "12.0675 [0.0545, 0.08]", "-"]
+    page = _tables.latex({"metric": ["AURC", "risk", "none"], "x": cells}, "a table", "* best of its row")
+    rows = [shown_by_latex(line) for line in page.splitlines() if line.startswith(("AURC", "risk"))]
+    points = [[m.start() for m in re.finditer(r"\.", row)] for row in rows]
+    assert len(points[0]) == 3
+    assert points[0] == points[1]
+    assert r"0.0109]\textsuperscript{*}" in page
+    assert page.index(r"\end{tabular}") < page.index("* best of its row")
+
+
+def test_latex_leaves_numbers_in_names_alone():
+    page = _tables.latex({"model": ["resnet 50", "resnet 101"], "n": ["5", "1200"]})
+    assert "resnet 50 &" in page
+    assert r"\phantom{000}5" in page

@@ -1,6 +1,7 @@
 """Do the intervals hold the truth as often as they say? Seeded simulation of populations with known values.
 
-Small versions run by default, with margins from the simulation error; the full ones are marked slow.
+Small versions run by default; the full ones are marked slow. `holds` is the one place that allows for the error of a
+simulation.
 """
 
 from __future__ import annotations
@@ -23,20 +24,14 @@ sys.modules[_spec.name] = sim
 _spec.loader.exec_module(sim)
 
 SQUARE, ROOT, FLAT, FLOOR, STEEP = sim.PROFILES
-MANY = 10_000
+RUNS = 2000
+POINTS = ("risk_at_coverage", "coverage_at_risk", "fpr_at_tpr")
 
 
-def between(share, low, high, runs, sigmas=4.0):
-    """`share` of `runs` lies in [low, high], give or take the error of the simulation."""
-    slack = [sigmas * math.sqrt(p * (1 - p) / runs) for p in (low, high)] if runs < MANY else [0.0, 0.0]
-    return low - slack[0] <= share <= high + slack[1]
-
-
-def allowed(profile, n):
-    """The coverage asked for; None where fewer than 20 errors are expected."""
-    if n * float(profile.accepted(np.asarray(1.0))) < 20:
-        return None
-    return (0.92, 0.97) if n < 1000 else (0.935, 0.965)
+def holds(share, runs, least=0.0, most=1.0):
+    """A share of `runs` lies within bounds, give or take three standard errors of a share at the bound."""
+    slack = [3 * math.sqrt(p * (1 - p) / runs) for p in (least, most)]
+    return least - slack[0] <= share <= most + slack[1]
 
 
 # the truth itself --------------------------------------------------------------------------------------
@@ -46,36 +41,34 @@ def test_populations_have_the_values_they_claim():
     rng = np.random.default_rng(0)
     for profile in sim.PROFILES:
         wrong, b = sim.sample(profile, 400_000, None, rng)
-        assert sim.true_aurc(profile) == pytest.approx(abstain.aurc(wrong, b), rel=0.03)
-        tied = np.floor(20 * b)
-        assert sim.true_aurc(profile, 20) == pytest.approx(abstain.aurc(wrong, tied), rel=0.03)
-        for metric in ("augrc", "risk", "oracle_aurc", "e_aurc", "naurc", "auroc"):
-            assert sim.true_value(metric, profile) == pytest.approx(
-                getattr(abstain, metric)(wrong, b), rel=0.03
-            )
-    assert sim.true_aurc(SQUARE) == pytest.approx(0.6 / 9, rel=1e-6)
+        for levels, g in ((None, b), (20, np.floor(20 * b))):
+            for (metric, at), truth in sim.true_values(profile, levels).items():
+                if levels and metric in POINTS:
+                    continue  # at a boundary of blocks a sample falls to either side
+                options = {} if at is None else {sim.ARGUMENT[metric]: at}
+                assert truth == pytest.approx(
+                    getattr(abstain, metric)(wrong, g, **options), rel=0.04, abs=0.005
+                ), metric
+    assert sim.true_values(SQUARE, None)["aurc", None] == pytest.approx(0.6 / 9, rel=1e-4)
 
 
 # AURC --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("levels", sim.LEVELS)
-@pytest.mark.parametrize("profile", sim.PROFILES, ids=lambda p: p.name)
+@pytest.mark.parametrize("profile", sim.PROFILES[:4], ids=lambda p: p.name)
 def test_aurc_interval_covers_small(profile, levels):
-    runs = 600
     for n in (200, 1000):
-        if (band := allowed(profile, n)) is not None:
-            assert between(sim.covered(profile, n, levels, runs, 1), *band, runs)
+        assert holds(sim.covered(profile, n, levels, 600, 1), 600, 0.925, 0.975)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", sim.SIZES)
 @pytest.mark.parametrize("levels", sim.LEVELS)
-@pytest.mark.parametrize("profile", sim.PROFILES, ids=lambda p: p.name)
+@pytest.mark.parametrize("profile", [ROOT, FLAT, FLOOR], ids=lambda p: p.name)
 def test_aurc_interval_covers(profile, levels, n):
-    share = sim.covered(profile, n, levels, MANY, 2026)
-    band = allowed(profile, n) or (0.95, 0.99)  # ten errors expected: wider than it says, as documented
-    assert between(share, *band, MANY)
+    """Profiles beside the three of `test_every_metric`."""
+    assert holds(sim.covered(profile, n, levels, RUNS, 2026), RUNS, 0.925, 0.975)
 
 
 def test_symmetric_interval_would_not_do():
@@ -88,9 +81,8 @@ def test_symmetric_interval_would_not_do():
 
 
 def test_clusters_small():
-    runs = 400
-    robust, naive = sim.clusters_covered(SQUARE, 100, runs, 1)
-    assert between(robust, 0.92, 0.97, runs)
+    robust, naive = sim.clusters_covered(SQUARE, 100, 400, 1)
+    assert holds(robust, 400, 0.925, 0.975)
     assert naive < 0.85
 
 
@@ -98,8 +90,8 @@ def test_clusters_small():
 @pytest.mark.parametrize("profile", [SQUARE, FLOOR], ids=lambda p: p.name)
 @pytest.mark.parametrize("clusters", [50, 200])
 def test_clusters(profile, clusters):
-    robust, naive = sim.clusters_covered(profile, clusters, MANY, 2026)
-    assert 0.92 <= robust <= 0.97
+    robust, naive = sim.clusters_covered(profile, clusters, RUNS, 2026)
+    assert holds(robust, RUNS, 0.925, 0.975)
     assert naive < 0.85
 
 
@@ -107,9 +99,8 @@ def test_clusters(profile, clusters):
 
 
 def test_paired_test_small():
-    runs = 1500
-    false, loose = sim.rejections(SQUARE, SQUARE, 400, runs, 1)
-    assert between(false, 0.04, 0.06, runs)
+    false, loose = sim.rejections(SQUARE, SQUARE, 400, 1500, 1)
+    assert holds(false, 1500, 0.04, 0.06)
     assert loose < 0.04  # without the pairing the test wastes its data
     paired, unpaired = sim.rejections(SQUARE, sim.WORSE, 1000, 300, 1)
     assert paired > 0.5
@@ -120,8 +111,9 @@ def test_paired_test_small():
 @pytest.mark.parametrize("n", [200, 1000])
 @pytest.mark.parametrize("profile", [SQUARE, FLOOR], ids=lambda p: p.name)
 def test_paired_false_positives(profile, n):
-    least = 0.025 if n < 1000 else 0.035  # the degrees of freedom allow for an error that was not drawn
-    assert least <= sim.rejections(profile, profile, n, MANY, 2026)[0] <= 0.06
+    """No more than 6%; and no fewer than 4%, but at n = 200, where the degrees of freedom are few."""
+    (share,) = sim.rejections(profile, profile, n, 4000, 2026, [abstain.inference.paired_difference])
+    assert holds(share, 4000, 0.04 if n > 200 else 0.025, 0.06)
 
 
 # standard errors ---------------------------------------------------------------------------------------
@@ -130,22 +122,6 @@ def test_paired_false_positives(profile, n):
 @pytest.mark.parametrize("levels", sim.LEVELS)
 def test_standard_error_is_the_spread_small(levels):
     assert sim.error_ratio(SQUARE, 500, levels, 2000, 1) == pytest.approx(1, abs=0.05)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [500, 2000])
-@pytest.mark.parametrize("levels", sim.LEVELS)
-@pytest.mark.parametrize("profile", sim.PROFILES, ids=lambda p: p.name)
-def test_standard_error_is_the_spread(profile, levels, n):
-    assert sim.error_ratio(profile, n, levels, 2000, 2026) == pytest.approx(1, abs=0.05)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "metric", ["augrc", "risk", "oracle_aurc", "e_aurc", "naurc", "auroc", "prediction_rejection_ratio"]
-)
-def test_standard_error_of_every_metric(metric):
-    assert sim.error_ratio(SQUARE, 1000, None, 2000, 2026, metric) == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.slow
@@ -168,50 +144,46 @@ def test_bound_without_errors_holds_in_the_worst_case():
         wrong = b > 1 - p
         if not wrong.any():
             missed += truth * 1.000001 not in interval("aurc", wrong, b)
-    assert between(missed / 4000, 0.0, 0.05, 4000)
+    assert holds(missed / 4000, 4000, most=0.05)
     assert missed / 4000 > 0.03  # and the bound is no larger than it must be
 
 
 def test_band_holds_the_whole_curve_small():
-    runs = 150
-    share = sim.band_covered(SQUARE, 300, runs, 1, replicates=200)
-    assert share >= 0.93 - 4 * math.sqrt(0.05 * 0.95 / runs)
+    assert holds(sim.band_covered(SQUARE, 300, 150, 1, replicates=200), 150, 0.935)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [200, 1000])
 @pytest.mark.parametrize("profile", sim.PROFILES, ids=lambda p: p.name)
 def test_band_holds_the_whole_curve(profile, n):
-    assert 0.935 <= sim.band_covered(profile, n, 1000, 2026) <= 0.995
+    assert holds(sim.band_covered(profile, n, 1000, 2026, replicates=200), 1000, 0.935, 0.995)
 
 
 # every metric ------------------------------------------------------------------------------------------
 
 
-POINTS = ("risk_at_coverage", "coverage_at_risk", "fpr_at_tpr")
-RUNS = 2000
+def check_all(found, tied, runs=RUNS):
+    """92.5 to 97.5%, at most 1.25 times as wide as the true range, where a number rests on 15 errors or more.
 
-
-def check_all(found, tied):
-    """At least 92.5% and no wider than need be where a number rests on 15 errors or more.
-
-    More than 97.5%, or wider, only where ties force it (a point is a whole block's, and the cut may fall into its
-    neighbours; its estimate moves by whole blocks, often not at all) or the inversion of a band does.
+    Above 97.5% only where it is forced: by the inversion of a band (coverage at a risk), and by ties in points. A
+    point of tied confidences is that of a whole block. Its limits hold the neighbouring block as long as the sample
+    cannot exclude it, which it often cannot up to four standard errors away, while the estimate itself goes there
+    within two: so the interval is wider than the estimate's range by a block's step, which no rule can avoid.
     """
     for (metric, at), x in found.items():
         if x.errors < 15:
             continue
         forced = (tied and metric in POINTS) or metric == "coverage_at_risk"
-        assert x.covered >= 0.925, (metric, at, x)
-        assert forced or x.covered <= 0.98, (metric, at, x)
-        assert (tied and forced) or x.width <= 1.25, (metric, at, x)
+        assert holds(x.covered, runs, 0.925, 1.0 if forced else 0.975), (metric, at, x)
+        assert x.width <= (2.5 if tied and metric in POINTS else 1.25), (metric, at, x)
+        if metric not in POINTS and x.errors >= 100 and runs == RUNS:
+            assert x.spread == pytest.approx(1, abs=0.05), (metric, at, x)
 
 
 def test_every_metric_small():
-    found = sim.every_metric(SQUARE, 300, None, 250, 1)
-    for key, x in found.items():
-        if x.errors >= 15:
-            assert between(x.covered, 0.925, 0.98, 250), (key, x)
+    check_all(
+        sim.every_metric(SQUARE, 300, None, 250, 1, only=("aurc", "auroc", "risk_at_coverage")), False, 250
+    )
 
 
 @pytest.mark.slow
@@ -228,7 +200,11 @@ def test_every_metric(profile, levels, n):
 def test_every_metric_with_fractional_weights(profile, n, weights):
     for (metric, at), x in sim.every_metric(profile, n, None, RUNS, 2026, weights).items():
         if x.errors >= 15:
-            assert x.covered >= 0.92, (metric, at, x)
+            assert holds(x.covered, RUNS, 0.925, 1.0 if metric == "coverage_at_risk" else 0.975), (
+                metric,
+                at,
+                x,
+            )
 
 
 @pytest.mark.slow
@@ -242,39 +218,56 @@ def test_every_metric_with_fractional_weights(profile, n, weights):
     ],
 )
 def test_clusters_of_every_kind_of_metric(metric, options):
-    assert 0.92 <= sim.clustered_metric(SQUARE, 200, RUNS, 2026, metric, **options) <= 0.985
+    most = 1.0 if metric == "coverage_at_risk" else 0.975
+    assert holds(sim.clustered_metric(SQUARE, 200, RUNS, 2026, metric, **options), RUNS, 0.925, most)
 
 
 @pytest.mark.slow
-def test_uneven_weights_in_unequal_clusters():
+@pytest.mark.parametrize("metric", ["aurc", "naurc"])
+def test_uneven_weights_in_unequal_clusters(metric):
     """Finding 9: 90.9 to 91.1% for naurc."""
-    for metric in ("aurc", "naurc"):
-        assert sim.clustered_metric(SQUARE, 200, RUNS, 2026, metric, heavy=True) >= 0.92
+    assert holds(sim.clustered_metric(SQUARE, 200, RUNS, 2026, metric, heavy=True), RUNS, 0.925)
 
 
 @pytest.mark.slow
-def test_mean_over_groups():
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("metric", ["aurc", "e_aurc", "naurc", "auroc"])
+def test_mean_over_groups(metric, shared):
     """Findings 9 and 10: 90% for e_aurc of five groups, 78 to 81% where clusters cross them."""
-    for metric in ("aurc", "e_aurc", "naurc", "auroc"):
-        assert sim.macro_covered(SQUARE, 500, RUNS, 2026, metric) >= 0.925
-        assert sim.macro_covered(SQUARE, 500, RUNS, 2026, metric, shared=True) >= 0.925
-    assert sim.macro_covered(SQUARE, 500, RUNS, 2026, "risk_at_coverage", coverage=0.8) >= 0.925
+    assert holds(sim.macro_covered(SQUARE, 500, RUNS, 2026, metric, shared=shared), RUNS, 0.925, 0.975)
 
 
 @pytest.mark.slow
-def test_losses_with_a_long_tail():
+def test_mean_of_points_over_groups():
+    share = sim.macro_covered(SQUARE, 500, RUNS, 2026, "risk_at_coverage", coverage=0.8)
+    assert holds(share, RUNS, 0.925, 0.975)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("metric", "options"), [("aurc", {}), ("e_aurc", {}), ("risk_at_coverage", {"coverage": 0.7})]
+)
+def test_losses_with_a_long_tail(metric, options):
     """Finding 9: 90.8% for e_aurc."""
-    for metric, options in (("aurc", {}), ("e_aurc", {}), ("risk_at_coverage", {"coverage": 0.7})):
-        assert sim.heavy_covered(200, RUNS, 2026, metric, **options) >= 0.92
+    assert holds(sim.heavy_covered(200, RUNS, 2026, metric, **options), RUNS, 0.925)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("profile", sim.HARD, ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "profile", [*sim.HARD, *(sim.as_good(SQUARE, *x) for x in sim.UNLIKE)], ids=lambda p: p.name
+)
 def test_confident_errors(profile):
-    """Finding 9: 84.5 to 86.5% where the top 1 to 3% is wrong."""
-    found = sim.every_metric(profile, 200, None, RUNS, 2026)
-    for metric in ("aurc", "e_aurc", "naurc"):
-        assert found[metric, None].covered >= 0.91
+    """Findings 8 and 9: 84.5 to 86.5% where the top 1 to 3% is wrong. Two such errors expected, or more."""
+    found = sim.every_metric(profile, 200, None, RUNS, 2026, only=sim.AREAS)
+    assert all(x.covered >= 0.91 for x in found.values()), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", sim.UNSEEN, ids=lambda p: p.name)
+def test_confident_errors_that_nothing_gives_away(profile):
+    """Not mended, as documented: with thirty other errors, the one sample in seven that holds none looks sure."""
+    found = sim.every_metric(profile, 200, None, RUNS, 2026, only=sim.AREAS)
+    assert all(0.84 <= x.covered <= 0.94 for x in found.values()), found
 
 
 # differences of unlike models --------------------------------------------------------------------------
@@ -282,13 +275,13 @@ def test_confident_errors(profile):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [200, 1000])
-@pytest.mark.parametrize("kind", ["plain", "ties", "weights", "clusters"])
-@pytest.mark.parametrize(("share", "chance"), [(0.02, 0.5), (0.03, 0.3)])
+@pytest.mark.parametrize("kind", sim.KINDS)
+@pytest.mark.parametrize(("share", "chance"), sim.UNLIKE)
 def test_unlike_models_that_are_equally_good(kind, n, share, chance):
     """Finding 8: 12.2 / 7.5 / 5.7% at n = 200 / 500 / 1,000."""
     other = sim.as_good(SQUARE, share, chance, 20 if kind == "ties" else None)
     rejected, none = sim.verdicts(SQUARE, other, n, RUNS, 2026, kind)
-    assert rejected <= (0.06 if n == 200 or kind != "weights" else 0.085)
+    assert holds(rejected, RUNS, most=0.06)
     assert none > 0.5 or n > 200
 
 
@@ -299,13 +292,13 @@ def test_unlike_models_small():
 
 
 @pytest.mark.slow
-def test_family_of_ten():
+@pytest.mark.parametrize("other", [sim.as_good(SQUARE, 0.02, 0.5), SQUARE], ids=["unlike", "alike"])
+def test_family_of_ten(other):
     """Finding 8: 37% of families at n = 200."""
-    assert sim.family_of_ten(SQUARE, sim.as_good(SQUARE, 0.02, 0.5), 200, 500, 2026) <= 0.08
-    assert sim.family_of_ten(SQUARE, SQUARE, 200, 500, 2026) <= 0.08
+    assert holds(sim.family_of_ten(SQUARE, other, 200, RUNS, 2026), RUNS, most=0.08)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alike", [0.0, 0.8, 0.98])
 def test_true_differences_lie_inside(alike):
-    assert 0.93 <= sim.difference_covered(SQUARE, sim.WORSE, 500, RUNS, 2026, alike) <= 0.98
+    assert holds(sim.difference_covered(SQUARE, sim.WORSE, 500, RUNS, 2026, alike), RUNS, 0.925, 0.975)

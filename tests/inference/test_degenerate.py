@@ -219,3 +219,19 @@ def test_the_mean_over_groups_keeps_to_its_scale():
     for metric, options in OPTIONS.items():
         if metric != "fpr_at_tpr":
             assert interval(metric, l, g, groups=groups, **options).macro.low >= 0
+
+
+@pytest.mark.parametrize("metric", ["aurc", "e_aurc", "augrc"])
+def test_a_first_error_does_not_make_one_surer_than_none(metric):
+    """Errors on top may have been missed whether or not an unsure sample was wrong; from sixteen on they count no more."""
+    g = np.arange(200.0)
+    none = interval(metric, np.zeros(200), g)
+    one = interval(metric, g == 0, g)
+    assert one.high >= none.high
+    p = 1 - 0.05 ** (1 / 200)
+    assert none.high == pytest.approx(p if metric == "augrc" else p * (1 - math.log(p)))
+    rng = np.random.default_rng(0)
+    l = rng.random(200) < 0.5 * (1 - g / 200)
+    many = interval("aurc", l, g)
+    middle = abstain.aurc(l, g, estimator="loo")
+    assert math.sqrt(many.low * many.high) == pytest.approx(middle, rel=1e-9)  # symmetric on its scale again

@@ -85,6 +85,31 @@ def test_few_effective_errors_give_no_verdict():
     assert paired_difference(many, b, many, b**2 + 0.1 * rng.random(200)).note == ""
 
 
+@pytest.mark.parametrize("kind", ["ties", "weights", "clusters"])
+def test_few_effective_errors_give_no_verdict_whatever_the_sample(kind):
+    rng = np.random.default_rng(1)
+    n = 300
+    b = rng.random(n)
+    many, few, more = rng.random(n) < 0.6 * (1 - b), b > 0.96, {}
+    w, of = np.ones(n), np.arange(n)
+    if kind == "ties":
+        b = np.floor(20 * b)
+        few &= rng.random(n) < 0.7
+    elif kind == "weights":
+        w = rng.lognormal(0, 1, n)
+        more = {"sample_weight": w}
+    else:
+        of = rng.integers(0, 20, n)
+        more = {"clusters": of}
+    found = paired_difference(many, b, few, b, **more)
+    alpha = [sum(w[b == t].sum() / w[b >= t].sum() for t in np.unique(b[b <= x])) for x in b]
+    z = np.bincount(of, w * alpha * few)
+    effective, errors = z.sum() ** 2 / (z @ z), (w @ few) ** 2 / (w**2 @ few)
+    assert effective < 11
+    told = f"rests on about {effective:.1f} effective errors ({errors:.0f} in all): too few to compare"
+    assert (found.note, found.p_value, found.significant) == (told, 1.0, False)
+
+
 def test_swapping_changes_the_sign_only():
     la, ga, lb, gb = models(seed=1)
     one, other = paired_difference(la, ga, lb, gb), paired_difference(lb, gb, la, ga)

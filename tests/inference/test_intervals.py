@@ -137,8 +137,12 @@ def test_perfect_ranking_bounds_auroc_by_disjoint_pairs():
     assert found.low == pytest.approx(0.05 ** (1 / 5))
     excess = interval("e_aurc", l, np.arange(50.0))
     assert excess.estimate == pytest.approx(0, abs=1e-12)
-    q = (1 - 0.05 ** (1 / 5)) * 0.1
+    order, missed = (1 - 0.05 ** (1 / 5)) * 0.1, 1 - 0.05 ** (1 / 50)  # of pairs, and errors that nobody saw
+    q = max(order, missed)
     assert excess.high == pytest.approx(q * (1 - math.log(q)), rel=1e-9)
+    twenty = interval("e_aurc", np.repeat([1, 0], [20, 180]), np.arange(200.0))
+    order = (1 - 0.05 ** (1 / 20)) * 0.1
+    assert twenty.high == pytest.approx(order * (1 - math.log(order)), rel=1e-9)
 
 
 def test_clusters_weaken_the_bound():

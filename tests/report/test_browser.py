@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shutil
 from importlib import resources
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+import abstain
 from abstain.cli import cli
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -44,12 +46,16 @@ class Watched:
         self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
         self.url = path.as_uri()
         self.page.goto(self.url)
-        self.page.wait_for_selector("#curve-chart .main-svg")
+        self.ready()
+
+    def ready(self) -> None:
+        """The figures are drawn."""
+        self.page.wait_for_selector("#curve-chart path.line")
 
     def fresh(self) -> Watched:
-        """As it was when opened (loading five megabytes again for every test would take most of the time)."""
+        """As it was when opened (opening it again for every test would take most of the time)."""
         self.page.evaluate(
-            "STATE.view = 'risk'; STATE.bands = true; STATE.hidden.clear(); STATE.step = DATA.models.map(m => m.start);"
+            "STATE.view = 'risk'; STATE.bands = true; STATE.log = false; STATE.hidden.clear(); STATE.step = DATA.models.map(m => m.start);"
             "chooseModel(DATA.best); setTheme('light', false); document.activeElement.blur(); scrollTo(0, 0)"
         )
         return self
@@ -62,7 +68,9 @@ class Watched:
 
     def check_quiet(self) -> None:
         assert self.complaints == []
-        assert [url for url in self.requests if url != self.url and not url.startswith("data:")] == []
+        assert [
+            url for url in self.requests if url != self.url and not url.startswith(("data:", "blob:"))
+        ] == []
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +116,12 @@ def by_hand(table: Path, threshold: float) -> dict[str, object]:
         "low": beta.ppf(0.025, wrong, k - wrong + 1) if wrong else 0.0,
         "high": beta.ppf(0.975, wrong + 1, k - wrong) if wrong < k else 1.0,
         "groups": {
-            g: (sum(r[3] == g for r in taken), sum(r[3] == g for r in rows)) for g in {r[3] for r in rows}
+            g: (
+                sum(r[3] == g for r in taken),
+                sum(r[3] == g for r in rows),
+                sum(r[3] == g and r[0] == "0" for r in taken),
+            )
+            for g in {r[3] for r in rows}
         },
     }
 
@@ -128,13 +141,21 @@ def check_numbers(watched: Watched, table: Path) -> float:
     assert watched.text("wrong") == f"{told['wrong']} of them wrong"
     assert float(watched.text("risk").rstrip("%")) == pytest.approx(100 * told["risk"], abs=0.0051)
     assert f"to {100 * told['high']:.2f}%" in bound.inner_text()
-    rows = watched.page.locator("#classes tr").all()
+    rows = watched.page.locator("#part-0 tr").all()
     assert len(rows) == len(told["groups"])
+    risks = []
     for row in rows:
-        name, _, share, yes, no = row.locator("td").all_inner_texts()
-        accepted, total = told["groups"][name]
-        assert (int(yes), int(no)) == (accepted, total - accepted)
+        name, _, share, yes, no, wrong, risk = row.locator("td").all_inner_texts()
+        accepted, total, errors = told["groups"][name]
+        assert (int(yes), int(no), int(wrong)) == (accepted, total - accepted, errors)
         assert float(share.rstrip("%")) == pytest.approx(100 * accepted / total, abs=0.051)
+        risks.append(errors / accepted if accepted else -1.0)
+        assert (
+            risk == "–"
+            if not accepted
+            else float(risk.rstrip("%")) == pytest.approx(100 * risks[-1], abs=0.0051)
+        )
+    assert risks == sorted(risks, reverse=True)  # the worst first
     return threshold
 
 
@@ -226,10 +247,11 @@ def test_numbers_from_probabilities(models, digits, name):
         assert models.value("accepted") == taken.sum()
         assert models.value("coverage") == pytest.approx(taken.mean(), rel=1e-9)
         assert models.value("risk") == pytest.approx(wrong[taken].mean(), rel=1e-9)
-        rows = models.page.locator("#classes tr").all()
+        rows = models.page.locator("#part-0 tr").all()
         for row in rows:
-            digit, _, _, yes, no = row.locator("td").all_inner_texts()
+            digit, _, _, yes, no, errors, _ = row.locator("td").all_inner_texts()
             assert int(yes) == (taken & (labels == int(digit))).sum()
+            assert int(errors) == (taken & wrong & (labels == int(digit))).sum()
             assert int(yes) + int(no) == (labels == int(digit)).sum()
         assert len(rows) == 10
         seen.add(threshold)
@@ -238,13 +260,19 @@ def test_numbers_from_probabilities(models, digits, name):
 
 
 def drawn(models: Watched, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The curve of a model as plotly has it."""
+    """The curve of a model as it was handed to the drawing, held against the path on the screen."""
     found = models.page.evaluate(
-        "n => { const t = document.getElementById('curve-chart').data.find(t => t.name === n);"
-        " return t ? [Array.from(t.x), Array.from(t.y)] : null; }",
+        "n => { const p = document.getElementById('curve-chart').placed;"
+        " const m = p.marks.find(m => m.kind === 'line' && m.name === n); if (!m) return null;"
+        " const last = m.x.length - 1, end = `${p.x(m.x[last]).toFixed(1)} ${p.y(m.y[last]).toFixed(1)}`;"
+        " const ends = [...document.querySelectorAll('#curve-chart path.line')].map(l => l.getAttribute('d'));"
+        " return [m.x, m.y, ends.some(d => d.endsWith('L' + end) || m.x.length <= 60)]; }",
         name,
     )
-    return (np.array([]), np.array([])) if found is None else (np.array(found[0]), np.array(found[1]))
+    if found is None:
+        return np.array([]), np.array([])
+    assert found[2]
+    return np.array(found[0]), np.array(found[1])
 
 
 def test_curves_in_both_views(models, digits):
@@ -271,23 +299,22 @@ def test_bands_hold_their_curve(models):
             np.mean((np.array(band["low"]) <= middle + 1e-3) & (middle <= np.array(band["high"]) + 1e-3))
             > 0.95
         )
-    count = "document.getElementById('curve-chart').data.filter(t => t.fill === 'tonexty').length"
-    assert models.page.evaluate(count) == 2
+    bands = models.page.locator("#curve-chart path.area")
+    assert bands.count() == 2
     models.page.get_by_role("button", name="Bands").click()
-    assert models.page.evaluate(count) == 0
+    assert bands.count() == 0
 
 
 def hover(watched: Watched, x: float, y: float) -> str:
     spot = watched.page.evaluate(
-        "([x, y]) => { const gd = document.getElementById('curve-chart'), l = gd._fullLayout,"
-        " b = gd.getBoundingClientRect();"
-        " return [b.left + l._size.l + l.xaxis.d2p(x), b.top + l._size.t + l.yaxis.d2p(y)]; }",
+        "([x, y]) => { const c = document.getElementById('curve-chart'), b = c.getBoundingClientRect();"
+        " return [b.left + c.placed.x(x), b.top + c.placed.y(y)]; }",
         [x, y],
     )
     watched.page.mouse.move(spot[0] - 3, spot[1])
     watched.page.mouse.move(*spot, steps=3)
-    watched.page.wait_for_selector("#curve-chart .hoverlayer .hovertext")
-    return watched.page.locator("#curve-chart .hoverlayer").text_content()
+    watched.page.wait_for_selector("#curves .tip:not([hidden])")
+    return watched.page.locator("#curves .tip").inner_text()
 
 
 def test_hover_tells_the_point(models, digits):
@@ -295,7 +322,7 @@ def test_hover_tells_the_point(models, digits):
     models.page.locator("#curve-chart").scroll_into_view_if_needed()
     told = hover(models, 1.0, float(wrong.mean()))
     assert "naive-bayes" in told
-    coverage, risk = re.search(r"coverage ([\d.]+)%risk ([\d.]+)%", told).groups()
+    coverage, risk = re.search(r"coverage ([\d.]+)%\s+risk ([\d.]+)%", told).groups()
     points = [(np.mean(key >= t), np.mean(wrong[key >= t])) for t in np.unique(key)]
     assert (coverage, risk) in {(f"{100 * c:.1f}", f"{100 * r:.2f}") for c, r in points}
     assert float(coverage) > 99
@@ -335,19 +362,31 @@ def test_dark_by_system_preference(browser, digits):
     context = browser.new_context(offline=True, color_scheme="dark")
     page = context.new_page()
     page.goto((digits / "out.html").as_uri())
-    page.wait_for_selector("#curve-chart .main-svg")
+    page.wait_for_selector("#curve-chart path.line")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     context.close()
 
 
 def test_everything_is_reachable_by_keyboard(models):
     reached = []
-    for _ in range(40):
+    for _ in range(60):
         models.page.keyboard.press("Tab")
         reached.append(
             models.page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()")
         )
-    assert {"theme", "slider", "model", "bands", "Generalised risk", "naive-bayes", "80%"} <= set(reached)
+    assert {
+        "theme",
+        "slider",
+        "model",
+        "picked",
+        "bands",
+        "log",
+        "Generalised risk",
+        "naive-bayes",
+        "80%",
+        "SVG",
+        "CSV",
+    } <= set(reached)
 
 
 def test_prints_without_controls(models):
@@ -364,7 +403,7 @@ def test_fits_a_phone(browser, digits):
     context = browser.new_context(offline=True, viewport={"width": 390, "height": 800})
     page = context.new_page()
     page.goto((digits / "out.html").as_uri())
-    page.wait_for_selector("#curve-chart .main-svg")
+    page.wait_for_selector("#curve-chart path.line")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     context.close()
 
@@ -397,15 +436,168 @@ def test_user_strings_stay_text(browser, tmp_path):
     assert page.locator("img").count() == 0
     assert page.locator("h1").inner_text() == f"{evil}&amp;"
     assert page.title() == f"{evil}&amp;"
-    assert [row.locator("td").first.inner_text() for row in page.locator("#classes tr").all()] == [
-        evil,
-        image,
-        "</script>",
-    ]
-    assert f"{evil}{image}%{{x}}" in page.locator("button.chip").inner_text()
+    named = {row.locator("td").first.get_attribute("title") for row in page.locator("#part-0 tr").all()}
+    assert named == {evil, image, "</script>"}
+    whole = f"{evil}{image}%{{x}}"
+    assert page.locator("button.chip span[title]").get_attribute("title") == whole
+    assert page.locator("button.chip").inner_text() == whole[:39] + "…"
     method = page.locator("#method").inner_text()
     assert "<script>window.hacked=1<!--.npz" in method
     assert evil.replace("/", "|") in method
-    assert page.evaluate("[...document.scripts].length") == 3
+    assert page.evaluate("[...document.scripts].length") == 2
     watched.check_quiet()
     watched.context.close()
+
+
+# low risks, many models, saving, paper, access ------------------------------------------------------------
+
+
+def test_low_risks_on_a_log_scale(models):
+    """Equal ratios are equally far apart there, and far further apart than they were."""
+    page = models.page
+    places = "[0.005, 0.02, 0.08].map(v => document.getElementById('curve-chart').placed.y(v))"
+    low, middle, high = page.evaluate(places)
+    assert low - middle < (middle - high) / 3
+    page.get_by_role("button", name="Log scale").click()
+    low, middle, high = page.evaluate(places)
+    assert low - middle == pytest.approx(middle - high, abs=0.01)
+    assert "log scale" in page.locator("#curve-chart").text_content()
+    models.check_quiet()
+
+
+def test_findings_lead_with_difference_interval_and_p(models, digits):
+    """The numbers of the first table are those of the library, in its order."""
+    entries = {name: raw(digits, name) for name in ("naive-bayes", "logistic-regression")}
+    found = abstain.compare(
+        {name: (wrong.astype(float), np.minimum(key, 1e3)) for name, (key, wrong, _) in entries.items()}
+    )
+    pair = found.pair("naive-bayes", "logistic-regression")
+    name, difference, span, p, words = models.page.locator("#decision tbody tr td").all_inner_texts()
+    assert name == "naive-bayes"
+    assert float(difference) == pytest.approx(pair.difference, abs=1e-3)
+    assert [float(x) for x in span.split(" to ")] == pytest.approx([pair.low, pair.high], abs=1e-3)
+    assert p == "< 0.001"
+    assert words == "logistic-regression is better"
+
+
+def test_the_marked_point_is_explained(models):
+    models.page.get_by_role("button", name="50%", exact=True).click()
+    told = models.page.locator("#marked").inner_text()
+    assert models.text("coverage") in told
+    assert models.text("risk") in told
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """Twelve models of two hospitals, one with a very long name."""
+    folder = tmp_path_factory.mktemp("crowd")
+    rng = np.random.default_rng(0)
+    labels, groups = rng.integers(0, 4, 400), rng.choice(["north", "south"], 400)
+    for k in range(12):
+        logits = rng.normal(size=(400, 4))
+        logits[np.arange(400), labels] += 1 + k / 6
+        name = "long-" * 30 if k == 3 else f"m{k:02d}"
+        np.savez(folder / f"{name}.npz", logits=logits, labels=labels, groups=groups)
+    files = sorted(str(path) for path in folder.glob("*.npz"))
+    cli(["report", *files, "-o", str(folder / "out.html"), "-q"], standalone_mode=False)
+    return folder
+
+
+def test_twelve_models_stay_readable(browser, crowd):
+    assert (crowd / "out.html").stat().st_size < 2.5e6
+    watched = Watched(browser, crowd / "out.html")
+    page = watched.page
+    assert page.locator("#curve-chart path.area").count() == 1  # only the one picked out has a band
+    strong = "[...document.querySelectorAll('#curve-chart path.line')].filter(p => p.getAttribute('stroke-opacity') === '1').length"
+    assert page.evaluate(strong) == 1
+    page.select_option("#picked", label="m05")
+    assert "m05" in page.locator("#marked").inner_text()
+    assert page.evaluate("document.getElementById('model').selectedOptions[0].text") == "m05"
+    captions = page.locator("#parts caption").all_inner_texts()
+    assert [c.split(",")[0] for c in captions] == ["By group", "By true class"]
+    long = page.locator("button.chip span[title]")
+    assert len(long.inner_text()) == 40
+    assert long.get_attribute("title") == "long-" * 30
+    watched.check_quiet()
+    watched.context.close()
+
+
+def test_figures_and_tables_can_be_saved(models):
+    with models.page.expect_download() as got:
+        models.page.locator("#curves .saving button", has_text="SVG").click()
+    svg = Path(got.value.path()).read_text()
+    assert got.value.suggested_filename == "curve-chart.svg"
+    assert "naive-bayes" in svg  # the legend goes along
+    assert svg.startswith("<svg")
+    with models.page.expect_download() as got:
+        models.page.locator("#curves .saving button", has_text="PNG").click()
+    assert Path(got.value.path()).read_bytes()[:4] == b"\x89PNG"
+    with models.page.expect_download() as got:
+        models.page.locator("#parts .saving button", has_text="CSV").click()
+    rows = list(csv.reader(Path(got.value.path()).read_text().splitlines()))
+    assert rows[0] == ["name", "share answered", "share", "answered", "left", "wrong", "error rate"]
+    assert len(rows) == 11
+    models.check_quiet()
+
+
+def test_saved_cells_are_no_formulas(models):
+    cell = models.page.evaluate("[csvCell('=1+1'), csvCell('-0.5'), csvCell('a,b')]")
+    assert cell == ["'=1+1", "-0.5", '"a,b"']
+
+
+def test_paper_has_curves_with_a_legend(browser, digits):
+    watched = Watched(browser, digits / "out.html")
+    watched.page.emulate_media(media="print")
+    assert [chip.is_visible() for chip in watched.page.locator(".chip").all()] == [True, True]
+    assert not watched.page.locator(".saving").first.is_visible()
+    assert watched.page.locator("#part-0 .bar").first.is_visible()
+    adjust = "getComputedStyle(document.querySelector('.bar')).printColorAdjust"
+    assert watched.page.evaluate(adjust) == "exact"
+    watched.context.close()
+
+
+def test_phone_shows_the_error_rates(browser, crowd):
+    context = browser.new_context(offline=True, viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto((crowd / "out.html").as_uri())
+    page.wait_for_selector("#curve-chart path.line")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    box = page.locator("#part-0 tr td").nth(6).bounding_box()
+    assert box["x"] + box["width"] <= 390
+    title = page.evaluate(
+        "[...document.querySelectorAll('#forest text, #curve-chart text')].map(t => t.getBoundingClientRect())"
+        ".every(b => b.left >= 0 && b.right <= 390)"
+    )
+    assert title
+    context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser, crowd, theme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    context = browser.new_context(color_scheme=theme)
+    page = context.new_page()
+    page.goto((crowd / "out.html").as_uri())
+    page.wait_for_selector("#curve-chart path.line")
+    found = axe.run(page).response["violations"]
+    assert [
+        (v["id"], v["nodes"][0]["html"][:100]) for v in found if v["impact"] in ("serious", "critical")
+    ] == []
+    context.close()
+
+
+def test_every_table_has_a_caption_and_figures_a_text(models):
+    page = models.page
+    assert page.evaluate(
+        "[...document.querySelectorAll('table')].every(t => t.caption && t.caption.textContent.trim())"
+    )
+    for name in ("curve-chart", "forest"):
+        figure = page.locator(f"#{name}")
+        assert figure.get_attribute("role") == "img"
+        assert figure.locator("title").first.text_content()
+    page.locator("#curves summary").click()
+    cells = page.locator("#curves tbody tr").first.locator("td").all_inner_texts()
+    assert len(cells) == 11
+    page.locator("#slider").focus()
+    page.keyboard.press("End")
+    sync_api.expect(page.locator("#announced")).to_contain_text("coverage 100.0%")

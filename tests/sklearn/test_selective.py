@@ -240,13 +240,13 @@ def test_metadata_routing(data):
     np.testing.assert_allclose(direct.predict_proba(X), clf.predict_proba(X))
 
 
-def test_display_from_estimator_and_from_predictions(data):
+def test_display_from_estimator_and_from_losses(data):
     X, y = data
     clf = SelectiveClassifier(coverage=0.7, cv=0.3, abstain_label=-1, random_state=0).fit(X, y)
     shown = RiskCoverageDisplay.from_estimator(clf, X, y, name="mine")
     wrong = clf.estimator_.predict(X) != y
     assert shown.lines[0].risk[-1] == pytest.approx(wrong.mean())
-    same = RiskCoverageDisplay.from_predictions(wrong, clf.confidence(X), name="mine")
+    same = RiskCoverageDisplay.from_losses(wrong, clf.confidence(X), name="mine")
     assert same.lines == shown.lines
     assert isinstance(same, RiskCoverageDisplay)
 

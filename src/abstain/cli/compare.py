@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,24 +11,32 @@ from rich.console import Console
 from rich.text import Text
 
 import abstain
-from abstain.cli.evaluate import table_columns
-from abstain.cli.options import Documented, Output, ReadOptions, known, no_folders, output, reading, shared
-from abstain.cli.screen import deliver, estimate, plain_table, show_notes, span, working
-from abstain.errors import DataError
+from abstain.cli.options import (
+    Documented,
+    InputFile,
+    Output,
+    ReadOptions,
+    named,
+    no_folders,
+    output,
+    reading,
+    shared,
+)
+from abstain.cli.screen import deliver, plain_table, show_notes, stacked, working
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
 from abstain.formats.limits import shown
-from abstain.formats.predictions import along
+from abstain.formats.predictions import aligned, along, model_name
+from abstain.scores import NAMES, by_name
 
 _SENTENCES = 8
 
 
 @click.command("compare", cls=Documented)
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True))
-@click.option("--metric", callback=known("metrics", several=False), default="aurc", metavar="NAME",
-              help="Rank by this one.")  # fmt: skip
-@click.option("--scores", callback=known("scores"), default="max_softmax", metavar="A,B,...",
-              help="Confidences computed from class scores; several are compared, too.")  # fmt: skip
+@click.argument("files", nargs=-1, required=True, type=InputFile(folders=True))
+@named("metrics", "Rank by this one.", default="aurc")
+@named("scores", "Confidences computed from class scores; several, or all, are compared, too.", several=True,
+       default=["max_softmax"])  # fmt: skip
 @shared("loss", "names", "level")
 @click.option("--engine", type=click.Choice(["memory", "files"]), default="memory",
               help="Who computes. files: two tables of losses and confidences, of any size.")  # fmt: skip
@@ -46,7 +53,7 @@ def command(
     Examples:
       abstain compare a.npz b.npz c.npz
       abstain compare gpt.csv claude.csv --metric augrc
-      abstain compare preds.npz --scores max_softmax,max_logit,energy
+      abstain compare preds.npz --score max_softmax,max_logit,energy
       abstain compare a.npz b.npz --unpaired          different test sets
       abstain compare a.parquet b.parquet --engine files
     """
@@ -64,25 +71,24 @@ def model_names(files: tuple[str, ...], stated: tuple[str, ...]) -> list[str]:
         raise click.UsageError(f"--names must give {len(files)} different names, got {len(stated)}.")
     if stated:
         return list(stated)
-    short = [Path(f).name.split(".")[0] or Path(f).name for f in files]
+    short = [model_name(f) for f in files]
     if len(set(short)) == len(short):
         return short
     return list(files) if len(set(files)) == len(files) else [f"{f} ({k + 1})" for k, f in enumerate(files)]
 
 
 def compared(
-    files: dict[str, str], how: ReadOptions, *, scores: list[str], unpaired: bool, **options: Any
+    files: dict[str, str], how: ReadOptions, *, scores: list[str] | str, unpaired: bool, **options: Any
 ) -> tuple[Comparison, list[str]]:
     """Read every file and compare; and what to know besides."""
     models = []
     for name, file in files.items():
         with working(f"reading {shown(file)}"):
             models.append(how.read(file, name))
+    models = models if unpaired else aligned(models)
     contestants = [c for model in models for c in _by_score(model, scores, len(files) == 1)]
     if len(contestants) < 2:
-        raise click.UsageError("comparing needs at least two files, or several --scores of one.")
-    if not unpaired:
-        _check_same_samples({m.name: m.labels for m, _ in contestants if m.labels is not None})
+        raise click.UsageError("comparing needs at least two files, or several scores of one (--score A,B).")
     entries = {model.name: model.samples(score, options["loss"]) for model, score in contestants}
     told = {"metric": options["metric"], "level": options["level"], "paired": not unpaired}
     with working("comparing"):
@@ -96,23 +102,13 @@ def compared(
     return result, notes
 
 
-def _by_score(model: Predictions, scores: list[str], alone: bool) -> list[tuple[Predictions, str]]:
+def _by_score(model: Predictions, scores: list[str] | str, alone: bool) -> list[tuple[Predictions, str]]:
     """A model by each score asked for, under a name that says which."""
+    if scores == "all":
+        scores = [name for name in NAMES if model.kind in by_name(name).takes] or ["confidence"]
     if model.kind == "confidence" or len(scores) == 1:
         return [(model, scores[0])]
     return [(replace(model, name=score if alone else f"{model.name} / {score}"), score) for score in scores]
-
-
-def _check_same_samples(labels: dict[str, Any]) -> None:
-    """Files that hold labels must hold the same ones in the same order."""
-    first = next(iter(labels), "")
-    for name, values in labels.items():
-        same = values.shape == labels[first].shape and bool((values == labels[first]).all())
-        if not same:
-            raise DataError(
-                f"{shown(first)} and {shown(name)} have different labels, so they are not the same samples in the "
-                f"same order. For different test sets use --unpaired."
-            )
 
 
 def compared_by_files(
@@ -120,12 +116,12 @@ def compared_by_files(
 ) -> tuple[Comparison, list[str]]:
     """Two tables of the same samples, range by range on disk."""
     from abstain.engines import files as engine
-    from abstain.metrics.registry import by_name
+    from abstain.metrics import registry
 
-    asked = by_name(metric)
+    asked = registry.by_name(metric)
     if len(files) != 2 or asked.name != "aurc" or unpaired:
         raise click.UsageError("--engine files compares two tables of the same samples by AURC.")
-    columns = [table_columns(file, how) for file in files.values()]
+    columns = [how.engine_columns(file) for file in files.values()]
     if any("logits" in own or "correct" in own for own in columns):
         raise click.UsageError("--engine files compares columns of losses and confidences.")
     first, second = ((own["confidence"], own["loss"]) for own in columns)
@@ -141,21 +137,22 @@ def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) 
     way = "lower" if result.lower_is_better else "higher"
     kind = f"the same {result.n:,} samples" if result.paired else "different test sets"
     on.print(Text(f"{result.label} on {kind}, {way} is better", style="bold"))
-    on.print(Text("models that share a letter cannot be told apart", style="dim"))
+    told = f"{result.level:.0%} intervals below, differences from the best;"
+    on.print(Text(f"{told}\nmodels that share a letter cannot be told apart", style="dim"))
     on.print()
-    rows = result.contestants
-    ranks = [str(c.rank_low) if c.rank_low == c.rank_high else f"{c.rank_low}-{c.rank_high}" for c in rows]
+    rows, pairs = result.contestants, result.from_best()
     columns = {
-        "rank": ranks,
+        "rank": [c.ranks for c in rows],
         "model": [shown(c.name) for c in rows],
-        result.label: [estimate(c.estimate, c.standard_error) for c in rows],
-        f"{result.level:.0%} interval": [span(on, c) for c in rows],
+        result.label: [stacked(on, c.estimate, c) for c in rows],
+        "difference": ["" if p is None else stacked(on, p.difference, p) for p in pairs],
+        "p": ["" if p is None else f"{p.p_adjusted:.2g}" for p in pairs],
         "group": [c.group for c in rows],
     }
     on.print(plain_table(columns))
     on.print()
-    told = result.sentences()
-    show_notes(on, told[:_SENTENCES])
-    if len(told) > _SENTENCES:
-        show_notes(on, [f"... and {len(told) - _SENTENCES} more such neighbours"])
+    sentences = result.sentences()
+    show_notes(on, sentences[:_SENTENCES])
+    if len(sentences) > _SENTENCES:
+        show_notes(on, [f"... and {len(sentences) - _SENTENCES} more such neighbours"])
     show_notes(on, notes)

@@ -66,7 +66,7 @@ def command(data: str, target: str, no_report: bool, open_it: bool) -> None:
     draw_tables(demo, models)
     if no_report:
         return
-    from abstain.cli.report import show_page, write_report  # the page needs plotly, the tables do not
+    from abstain.cli.report import show_page, write_report  # not needed for the tables
 
     again = "abstain demo" + ("" if data == "cifar10" else f" --data {data}")
     write_report(models, target, title=demo.title, command=again, **_SCORE)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,33 +12,45 @@ from rich.text import Text
 
 import abstain
 from abstain.cli import screen
-from abstain.cli.options import Documented, Output, ReadOptions, known, no_folders, output, reading, shared
-from abstain.engines.read import find_files, kind_of
+from abstain.cli.describe import answer_notes, described, draw_description
+from abstain.cli.options import (
+    Documented,
+    InputFile,
+    Output,
+    ReadOptions,
+    named,
+    no_folders,
+    output,
+    reading,
+    shared,
+)
 from abstain.evaluation import Entry, Evaluation
-from abstain.formats import Limits, Predictions, open_source
-from abstain.formats.columns import assign
+from abstain.formats import Predictions
+from abstain.formats.folders import find_files
 from abstain.formats.limits import shown, values_of
-from abstain.formats.readers import column_names
+from abstain.formats.predictions import engine_for, evaluate_by
+from abstain.formats.readers import is_run
 
 _METRIC = 15  # columns for the names of the metrics
 
 
 @click.command("evaluate", cls=Documented)
-@click.argument("file", type=click.Path(exists=True))
-@click.option("--metrics", callback=known("metrics", everything=True), metavar="A,B,...",
-              help="Such as aurc, aurc:loo, augrc, auroc, risk_at_coverage@0.9, or all.")  # fmt: skip
-@click.option("--scores", callback=known("scores", everything=True), metavar="A,B,...",
-              help="Confidences computed from class scores, such as max_softmax, max_logit, or all.")  # fmt: skip
-@click.option("--losses", callback=known("losses", everything=True), metavar="A,B,...",
-              help="Such as zero_one, cross_entropy, brier.")  # fmt: skip
+@click.argument("file", type=InputFile(folders=True))
+@named("metrics", "Such as aurc, aurc:loo, augrc, auroc, risk_at_coverage@0.9, or all.", several=True)
+@named(
+    "scores", "Confidences computed from class scores, such as max_softmax, max_logit, or all.", several=True
+)
+@named("losses", "Such as zero_one, cross_entropy, brier, or all.", several=True)
 @shared("level")
 @click.option("--engine", type=click.Choice(["memory", "files", "dask", "spark", "sketch"]),
               help="Who computes. By default memory, and files for a table larger than --memory.")  # fmt: skip
+@click.option("--price", type=float, default=1.0, metavar="P",
+              help="What a wrong answer costs beside a right one, where questions may go unanswered.")  # fmt: skip
 @click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
 @reading
 @output
 def command(
-    file: str, how: ReadOptions, out: Output, engine: str | None, preview: bool, **options: Any
+    file: str, how: ReadOptions, out: Output, engine: str | None, preview: bool, price: float, **options: Any
 ) -> None:
     """Everything about how well a model knows when it is wrong, as a table with intervals.
 
@@ -53,26 +62,30 @@ def command(
       abstain evaluate answers.csv                    columns correct, confidence
       abstain evaluate out.parquet -c confidence=p_max -c correct=is_right
       abstain evaluate logits.npy --as logits --labels labels.npy
-      abstain evaluate preds.npz --metrics aurc,risk_at_coverage@0.9 --scores all
+      abstain evaluate preds.npz --metric aurc,risk_at_coverage@0.9 --score all
       abstain evaluate preds.npz --json -o table.json
       abstain evaluate predictions/                   a folder of tables
     """
-    engine = engine or default_engine(file, how)
-    if engine == "memory" or preview:
+    engine = engine or engine_for(file, how.memory)
+    if (engine == "memory" and not is_run(file)) or preview:
         no_folders((file,))
     if preview:
-        draw_preview(file, how)
+        draw_description(screen.console(), described(file, how))
         return
     read = None
     if engine == "memory":
         with screen.working(f"reading {shown(file)}"):
-            read = how.read(file)
+            read = how.read(file, tell=False)
         with screen.working(f"evaluating {read.n:,} samples"), values_of(file):
             table = abstain.evaluate(**read.arguments(), **options, progress=False)
+            if read.log is not None:
+                more = [*read.log.told(), *answer_notes(read.log, how.rules, price, options["level"])]
+                table = replace(table, notes=(*more, *table.notes))
     elif engine == "sketch":
-        table = sketched(file, table_columns(file, how), options["level"])
+        table = sketched(file, how.engine_columns(file), options["level"])
     else:
-        table = evaluated_by(engine, file, how, options)
+        means = {"memory": how.memory} if engine == "files" else {}
+        table = evaluate_by(engine, file, how.engine_columns(file), **options, **means)
 
     def one_number() -> str:
         metric = "aurc" if "aurc" in table.metrics else table.metrics[0]
@@ -82,65 +95,19 @@ def command(
     screen.deliver(out, table, one_number, lambda on: draw_evaluation(on, table, read))
 
 
-def default_engine(file: str, how: ReadOptions) -> str:
-    """Folders, and files larger than the memory allowed, go to the engine that needs little of it."""
-    path = Path(file)
-    if path.is_dir():
-        return "files"
-    times = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}.get(path.suffix.lower(), 0)
-    return "files" if times * path.stat().st_size > how.memory else "memory"
-
-
-def evaluated_by(engine: str, file: str, how: ReadOptions, options: dict[str, Any]) -> Evaluation:
-    """Files, Dask or Spark compute; columns are found by the same names as in memory."""
-    columns = table_columns(file, how)
-    module = importlib.import_module(f"abstain.engines.{engine}")
-    means = {"memory": how.memory} if engine == "files" else {}
-    table: Evaluation = module.evaluate(os.path.abspath(file), **columns, **options, **means)
-    if "logits" in columns:
-        return table
-    # the names that memory gives to columns of losses and confidences
-    entries = tuple(replace(entry, score="confidence", loss="loss") for entry in table.entries)
-    curves = tuple(("confidence", "loss", curve) for _, _, curve in table.curves)
-    return replace(table, entries=entries, curves=curves)
-
-
-def table_columns(file: str, how: ReadOptions) -> dict[str, Any]:
-    """The columns of a table (or of the first of a folder) that an engine is to read, by argument."""
-    first = find_files("evaluate", file)[0]
-    kind_of(first)  # an error that names the formats
-    roles = assign(column_names(first, format=how.format), how.columns, how.kind)
-    for role in ("abstained", "clusters"):  # left out, they would change the number without a word
-        if role in roles:
-            raise click.UsageError(
-                f"engines do not read a column of {role} yet: leave {roles[role].names[0]!r} out of the table, or "
-                f"evaluate one file in memory (--engine memory)."
-            )
-    one = {role: choice.names[0] for role, choice in roles.items()}
-    found: dict[str, Any] = {role: one[role] for role in ("sample_weight", "groups") if role in one}
-    if "logits" in roles and "labels" in roles:
-        several = list(roles["logits"].names)
-        return found | {"logits": several if len(several) > 1 else several[0], "labels": one["labels"]}
-    kind = next((k for k in ("loss", "error", "correct") if k in roles), None)
-    if kind is None or "confidence" not in roles:
-        raise click.UsageError(
-            "an engine reads columns of losses (or correct) and confidences, or of logits and labels."
-        )
-    key = "correct" if kind == "correct" else "loss"
-    return found | {key: one[kind], "confidence": one["confidence"]}
-
-
 def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
     """A stream of constant size: the value lies for certain between the two ends."""
     from abstain.engines import Sketch
-    from abstain.engines.read import batches, question
+    from abstain.engines.read import Loader, question
 
+    if "groups" in columns:
+        raise click.UsageError("a sketch has no groups: leave that column out, or use --engine files.")
     score, loss = ("max_softmax", "zero_one") if "logits" in columns else ("confidence", "loss")
-    fields = question("evaluate", columns | {"groups": None})
+    load = Loader("evaluate", question("evaluate", columns))
     sketch = Sketch()
     for part in find_files("evaluate", file):
-        for batch in batches("evaluate", part, fields):
-            values, confidence, weight = batch.columns.samples
+        for groups in load.batches(part):
+            values, confidence, weight = groups[None].samples
             sketch.update(values, confidence, sample_weight=weight)
     entries = []
     for name, label in (("aurc", "AURC"), ("augrc", "AUGRC"), ("risk", "risk")):
@@ -148,16 +115,7 @@ def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
         ends = (found.estimate, None, found.low, found.high)
         entries.append(Entry(score, loss, name, label, True, *ends, "certified", sketch.n))
     note = "The ends are no confidence interval: the value on these data lies between them for certain."
-    return Evaluation(tuple(entries), (), sketch.n, level, 0.0, (), (note,))
-
-
-def draw_preview(file: str, how: ReadOptions) -> None:
-    """What a file holds and how it would be read."""
-    screen.show_preview(open_source(file, format=how.format, limits=Limits(memory=how.memory)))
-    read = how.read(file)
-    on = screen.console()
-    on.print(Text(f"\nread as {read.kind}, {read.n:,} samples"))
-    on.print(screen.plain_table({"role": list(read.used), "column": list(read.used.values())}))
+    return Evaluation(tuple(entries), sketch.n, level, notes=(note,))
 
 
 def draw_evaluation(on: Console, table: Evaluation, read: Predictions | None) -> None:
@@ -193,17 +151,12 @@ def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, .
     for score in scores:
         columns[score if len(score) <= 14 else score.replace("_", "_\n", 1)] = []
     for entries, best in table.rows(loss):
-        cells = [entries[0].label, *(_cell(on, e, best) for e in entries if e.score in scores)]
+        marks = {e.score: " *" if best is not None and e.estimate == best else "" for e in entries}
+        shown_here = (e for e in entries if e.score in scores)
+        cells = [entries[0].label, *(screen.stacked(on, e.estimate, e, marks[e.score]) for e in shown_here)]
         for column, cell in zip(columns.values(), cells):
             column.append(cell)
     return screen.plain_table(columns, first=_METRIC - 2)
-
-
-def _cell(on: Console, entry: Entry, best: float | None) -> Text:
-    star = " *" if best is not None and entry.estimate == best else ""
-    text = Text(screen.estimate(entry.estimate, entry.standard_error) + star, style="bold" if star else "")
-    below = screen.span(on, entry)
-    return text.append(f"\n{below}", style="not bold dim") if below else text
 
 
 def _by_group(on: Console, table: Evaluation) -> Table:

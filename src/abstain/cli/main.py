@@ -6,21 +6,28 @@ import importlib
 import json
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 import abstain
-from abstain.cli.options import Documented, ReadOptions, reading
-from abstain.errors import AbstainError, InfeasibleError, MissingDependencyError
+from abstain._tables import visible
+from abstain.cli.options import Documented, InputFile, ReadOptions, reading
+from abstain.errors import AbstainError, AbstainWarning, InfeasibleError, MissingDependencyError
 
-OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE = 0, 1, 2, 3, 4
+OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE, ALARM = 0, 1, 2, 3, 4, 5
 
 _COMMANDS = {
     "evaluate": "The whole table for one file of predictions, with intervals.",
+    "describe": "What a file or log holds, and the commands that evaluate it.",
     "compare": "Rank several models on the same samples; say which cannot be told apart.",
     "threshold": "Choose the confidence below which to abstain, with a guarantee.",
+    "cascade": "Choose when a cheap model answers, when a dear one, when a person, with a guarantee.",
+    "decide": "Apply a saved rule to new data: which answers to accept.",
+    "clinical": "Sensitivity, specificity and predictive values among the accepted.",
     "report": "One interactive HTML page that works offline.",
     "demo": "Real model outputs that come along: a table here, a report on disk.",
     "reproduce": "Repeat the experiments of the paper.",
@@ -58,14 +65,25 @@ class _Commands(Documented, click.Group):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # overflow in a number that is then left out
+                warnings.simplefilter("always", AbstainWarning)
+                warnings.showwarning = partial(_told, warnings.showwarning)
                 return super().invoke(ctx)
-        except (
-            AbstainError,
-            MemoryError,
-        ) as error:  # anything else is a mistake of ours and shows its traceback
+        except click.ClickException as error:
+            vars(error)["message"] = visible(error.message, keep="\n")  # it may quote a file's name
+            raise
+        # anything else is a mistake of ours and shows its traceback
+        except (AbstainError, MemoryError) as error:
             complain(error)
             codes = {MissingDependencyError: USAGE, InfeasibleError: INFEASIBLE}
             ctx.exit(next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_DATA))
+
+
+def _told(others: Callable[..., None], message: Any, category: type[Warning], *where: Any) -> None:
+    """A warning of the library is a line on stderr."""
+    if issubclass(category, AbstainWarning):
+        click.echo(f"note: {visible(message)}", err=True)
+    else:
+        others(message, category, *where)
 
 
 def complain(error: BaseException) -> None:
@@ -88,19 +106,21 @@ def complain(error: BaseException) -> None:
 def cli() -> None:
     """Know when not to predict: risk-coverage curves, AURC with error bars, thresholds with guarantees.
 
-    Reads npz, npy, csv, tsv, json, jsonl, parquet, arrow, feather, safetensors and pt (tensors only).
+    Reads npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, feather, safetensors and pt (tensors only), and logs of
+    lm-evaluation-harness, Inspect, HELM, promptfoo and UQLM; `-` is standard input.
 
     Examples:
       abstain demo
       abstain evaluate preds.npz
       abstain evaluate answers.csv --metrics aurc,auroc --json
       abstain compare a.npz b.npz
-      abstain threshold preds.parquet --risk 0.05 --delta 0.05
+      abstain threshold preds.parquet --risk 0.05 --delta 0.05 --save rule.json
+      abstain decide rule.json new.csv -o decided.csv
       abstain report a.npz b.npz -o report.html
 
     \b
     Exit codes:
-      0 ok    1 interrupted    2 usage    3 bad data    4 no feasible threshold
+      0 ok    1 interrupted    2 usage    3 bad data    4 no feasible threshold    5 a rule's check alarms
 
     \b
     Shell completion:
@@ -116,7 +136,7 @@ def main(arguments: list[str] | None = None) -> Any:
 
 
 @cli.command()
-@click.argument("source", metavar="IN", type=click.Path(exists=True, dir_okay=False))
+@click.argument("source", metavar="IN", type=InputFile())
 @click.argument("target", metavar="OUT", type=click.Path(dir_okay=False))
 @reading
 def convert(source: str, target: str, how: ReadOptions) -> None:
@@ -135,7 +155,7 @@ def convert(source: str, target: str, how: ReadOptions) -> None:
         raise click.UsageError(f"OUT must end in one of {', '.join(WRITABLE)}.")
     read = how.read(source)
     write_predictions(read, target)
-    click.echo(f"wrote {click.format_filename(target)}: {read.n:,} samples, {read.kind}", err=True)
+    click.echo(f"wrote {visible(target)}: {read.n:,} samples, {read.kind}", err=True)
 
 
 @cli.command()

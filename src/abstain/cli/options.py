@@ -19,10 +19,12 @@ from abstain.errors import AbstainError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
-_FORMATS = ("npz", "npy", "csv", "tsv", "json", "jsonl", "parquet", "arrow", "safetensors", "pt")
+_FORMATS = (
+    "npz", "npy", "csv", "tsv", "xlsx", "json", "jsonl", "parquet", "arrow", "safetensors", "pt", "inspect"
+)  # fmt: skip
 _ROLES = (
-    "logits, probs, labels, prediction, correct, loss, error, confidence, abstained, groups, sample_weight, "
-    "clusters, classes"
+    "logits, probs, labels, prediction, correct, loss, error, confidence, abstained, answered, question, task, "
+    "epoch, groups, sample_weight, clusters, classes, ids"
 )
 
 
@@ -35,6 +37,34 @@ class Documented(click.Command):
         settings |= {"help": text, "epilog": epilog}
         super().__init__(*args, **settings)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it, unless it would write over what it reads."""
+        paths: dict[bool, list[str]] = {True: [], False: []}
+        for param in self.params:
+            if isinstance(param.type, click.Path) and (value := ctx.params.get(param.name or "")):
+                paths[param.type.exists] += value if isinstance(value, tuple) else (value,)
+        if all(paths.values()):
+            from abstain.formats.writing import check_target
+
+            for target in paths[False]:
+                check_target(target, paths[True])
+        return super().invoke(ctx)
+
+
+class InputFile(click.Path):
+    """A file that is read; `-` is standard input."""
+
+    def __init__(self, *, folders: bool = False) -> None:
+        super().__init__(exists=True, dir_okay=folders, allow_dash=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, of a copy where it is standard input."""
+        if super().convert(value, param, ctx) != "-":
+            return value
+        from abstain.formats.limits import Limits, standard_input
+
+        return str(standard_input(Limits()))
+
 
 class ReadOptions(NamedTuple):
     """How files are to be read."""
@@ -44,14 +74,37 @@ class ReadOptions(NamedTuple):
     labels: str | None
     classes: tuple[str, ...]
     format: str | None
+    tolerance: float | None
     memory: int
+    only: dict[str, str]
+    unanswered: str
+    missing: str
+    scale: dict[str, str]
+    outside: str
+    grades: dict[str, str]
 
-    def read(self, path: str, name: str | None = None) -> Any:
-        """One file of predictions."""
+    def engine_columns(self, path: str) -> dict[str, Any]:
+        """The columns of a table that an engine is to read, by argument."""
+        from abstain.formats.predictions import engine_columns
+
+        return engine_columns(path, self.columns, self.kind, self.format, click.UsageError)
+
+    @property
+    def rules(self) -> Any:
+        """How answers are to be taken."""
+        from abstain.formats import Rules
+
+        return Rules(**{name: getattr(self, name) for name in Rules.__dataclass_fields__})
+
+    def read(self, path: str, name: str | None = None, *, tell: bool = True) -> Any:
+        """One file of predictions; of answers, what was taken for what is told on stderr."""
         from abstain.formats import Limits, read_predictions
 
-        own = self._asdict()
-        return read_predictions(path, name=name, limits=Limits(memory=own.pop("memory")), **own)
+        own = {k: getattr(self, k) for k in ("columns", "kind", "labels", "classes", "format", "tolerance")}
+        read = read_predictions(path, name=name, limits=Limits(memory=self.memory), rules=self.rules, **own)
+        for note in read.log.told() if tell and read.log else ():
+            click.echo(f"{read.name}: {note}", err=True)
+        return read
 
 
 class Output(NamedTuple):
@@ -89,14 +142,18 @@ def between_commas(ctx: click.Context, param: click.Parameter, value: str | None
     return tuple(part.strip() for part in (value or "").split(",") if part.strip())
 
 
-def known(kind: str, *, several: bool = True, everything: bool = False) -> Callback:
-    """One name of a registry ("metrics", "scores" or "losses"), or several between commas, or "all"."""
+def named(kind: str, help: str, *, several: bool = False, **settings: Any) -> Callable[[Command], Command]:  # noqa: A002
+    """An option for names of a registry: "metrics", "scores" or "losses". Several stand between commas or repeat the
+    option, "all" among them."""
+    flag = "--loss" if kind == "losses" else f"--{kind[:-1]}"
 
-    def check(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
-        if value is None or (everything and value == "all"):
-            return value
+    def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if not value:
+            return None
         by_name = importlib.import_module(f"abstain.{kind}{'.registry' * (kind == 'metrics')}").by_name
-        names = list(between_commas(ctx, param, value)) if several else [value]
+        names = list(between_commas(ctx, param, ",".join(value))) if several else [value]
+        if several and names == ["all"]:
+            return "all"
         try:
             for name in names:
                 by_name(name)
@@ -106,7 +163,9 @@ def known(kind: str, *, several: bool = True, everything: bool = False) -> Callb
             raise click.BadParameter("needs at least one name.")
         return names if several else value
 
-    return check
+    flags = (flag, f"--{kind}", kind) if several else (flag,)
+    shown = "A,B,..." if several else "NAME"
+    return click.option(*flags, multiple=several, callback=check, metavar=shown, help=help, **settings)
 
 
 def _columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
@@ -124,6 +183,15 @@ def _columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
     return found
 
 
+def _pairs(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> dict[str, str]:
+    """NAME=VALUE, several times or between commas; without a name it is for all."""
+    found = {}
+    for text in (part for given in value for part in given.split(",")):
+        name, _, what = text.rpartition("=")
+        found[name.strip()] = what.strip()
+    return found
+
+
 def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
     try:
         return bytes_of("--memory", value)
@@ -132,10 +200,8 @@ def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
 
 
 _OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
-    "score": (click.option("--score", default="max_softmax", callback=known("scores", several=False), metavar="NAME",
-                           help="Confidence computed from class scores, where there are any."),),
-    "loss": (click.option("--loss", default="zero_one", callback=known("losses", several=False), metavar="NAME",
-                          help="Loss computed from class scores, where there are any."),),
+    "score": (named("scores", "Confidence computed from class scores, where there are any.", default="max_softmax"),),
+    "loss": (named("losses", "Loss computed from class scores, where there are any.", default="zero_one"),),
     "names": (click.option("--names", metavar="A,B,...", callback=between_commas,
                            help="Names of the models; by default those of the files."),),
     "level": (fraction("--level", "Of intervals, bands and tests.", 0.95),),
@@ -146,13 +212,28 @@ _OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
                                   "`probs=class_*` takes one column per class."),),
     "kind": (click.option("--as", "kind", type=click.Choice(["logits", "probs", "confidence"]),
                           help="What the array of an npy file is. Never guessed from its values."),),
-    "labels": (click.option("--labels", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+    "labels": (click.option("--labels", metavar="FILE", type=InputFile(),
                             help="A second file that holds the labels."),),
     "classes": (click.option("--classes", metavar="A,B,...", callback=between_commas,
                              help="Class names in the order of the class scores, where labels are words."),),
     "format": (click.option("--format", type=click.Choice(_FORMATS), help="Where the file's name does not say it."),),
+    "tolerance": (click.option("--tolerance", type=click.FloatRange(0, 1), metavar="NUMBER",
+                               help="How far rows of probabilities may be from summing to one; they are divided by "
+                                    "their sums. By default what rounding to 2, 3 or 4 decimals explains."),),
     "memory": (click.option("--memory", "--max-memory", "memory", default="4GB", callback=_memory, metavar="SIZE",
                             help="Refuse files whose values would take more."),),
+    "only": (click.option("--only", multiple=True, callback=_pairs, metavar="NAME=VALUE",
+                          help="Read the rows with this value, such as filter=strict-match."),),
+    "unanswered": (click.option("--unanswered", type=click.Choice(["abstained", "wrong"]), default="abstained",
+                                help="What a question without an answer is; wrong ones are ranked last."),),
+    "missing": (click.option("--missing", type=click.Choice(["left_out", "last"]), default="left_out",
+                             help="What becomes of an answer without a confidence; last: it is ranked last."),),
+    "scale": (click.option("--scale", multiple=True, callback=_pairs, metavar="[NAME=]SCALE",
+                           help="The confidence is a number that the model stated: percent, fraction, or mixed."),),
+    "outside": (click.option("--outside", type=click.Choice(["refused", "missing"]), default="refused",
+                             help="What becomes of stated numbers outside their scale."),),
+    "grades": (click.option("--grades", multiple=True, callback=_pairs, metavar="TEXT=GRADE",
+                            help="What words in the column of correctness mean: right, wrong or unanswered."),),
     "form": (
         click.option("--json", "form", flag_value="json", help="Print JSON, every digit."),
         click.option("--csv", "form", flag_value="csv", help="Print comma-separated rows."),
@@ -160,6 +241,7 @@ _OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
         click.option("-q", "--quiet", "form", flag_value="quiet", help="Print the one number that matters."),
     ),
     "path": (click.option("-o", "--output", "path", metavar="FILE", type=click.Path(dir_okay=False),
+                          callback=lambda ctx, param, value: None if value == "-" else value,
                           help="Write it there instead of to the screen."),),
 }  # fmt: skip
 

@@ -11,14 +11,15 @@ from typing import Any
 import click
 
 from abstain._progress import bars
+from abstain._tables import visible
 from abstain.cli.compare import model_names
-from abstain.cli.options import Documented, ReadOptions, reading, shared
+from abstain.cli.options import Documented, InputFile, ReadOptions, reading, shared
 from abstain.formats import Predictions
 from abstain.report import gather, save_page
 
 
 @click.command("report", cls=Documented)
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.argument("files", nargs=-1, required=True, type=InputFile())
 @click.option("-o", "--output", "target", metavar="FILE", default="abstain-report.html",
               type=click.Path(dir_okay=False), help="Where the page goes.")  # fmt: skip
 @click.option("--title", default="Selective prediction report")
@@ -42,7 +43,7 @@ def command(context: click.Context, /, files: tuple[str, ...], target: str, name
     typed = [a for a in context.meta["abstain.arguments"] if a not in ("--open", "-q", "--quiet")]
     write_report(models, target, command=shlex.join(["abstain", *typed]), **options)
     if not quiet:
-        click.echo(f"wrote {click.format_filename(target)}", err=True)
+        click.echo(f"wrote {visible(target)}", err=True)
     if open_it:
         show_page(target)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,16 +11,28 @@ from typing import Any
 import click
 from rich import box
 from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from abstain._tables import as_csv as as_csv
+from abstain._tables import visible
 from abstain.cli.options import Output
 from abstain.formats import replacing
 
 
+class SafeConsole(Console):
+    """Whatever the text says, only rich itself steers the terminal: names come from files."""
+
+    def render(self, *what: Any, **how: Any) -> Iterator[Segment]:
+        """Pieces of text with their styles."""
+        for piece in super().render(*what, **how):
+            yield piece if piece.control else piece._replace(text=visible(piece.text, keep="\n"))
+
+
 def console(*, stderr: bool = False, file: Any = None) -> Console:
     """Where to print. Rich leaves colours out when it is no terminal or NO_COLOR is set."""
-    made = Console(stderr=stderr, file=file, highlight=False, soft_wrap=False)
+    made = SafeConsole(stderr=stderr, file=file, highlight=False, soft_wrap=False)
     if not made.is_terminal and made.width < 80:
         made.width = 80
     return made
@@ -56,8 +67,15 @@ def span(on: Console, found: Any) -> str:
     if found.low is None or found.high is None:
         return ""
     digits = decimals(found.standard_error or (found.high - found.low) / 4)
-    dash = "–" if "utf" in (on.encoding or "").lower() else ".."
+    dash = " to " if found.low < 0 else "–" if "utf" in (on.encoding or "").lower() else ".."
     return f"{found.low:.{digits}f}{dash}{found.high:.{digits}f}"
+
+
+def stacked(on: Console, value: float | None, found: Any, mark: str = "") -> Text:
+    """A number with its interval below it; one that is marked stands out."""
+    text = Text(estimate(value, found.standard_error) + mark, style="bold" if mark else "")
+    below = span(on, found)
+    return text.append(f"\n{below}", style="not bold dim") if below else text
 
 
 def plain_table(
@@ -97,15 +115,6 @@ def working(text: str) -> Iterator[None]:
         yield
 
 
-def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Columns as comma-separated text, every digit."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values()))
-    return text.getvalue()
-
-
 def deliver(
     out: Output, result: Any, quiet: Callable[[], str], draw: Callable[[Console], None], **forms: Any
 ) -> None:
@@ -126,7 +135,7 @@ def deliver(
         on.width = 100
         draw(on)
     text = forms[out.form]() if out.form else drawn.getvalue()
-    text = text if text.endswith("\n") else text + "\n"
+    text = visible(text if text.endswith("\n") else text + "\n", keep="\n")
     if out.path is None:
         click.echo(text, nl=False)
     else:
@@ -137,4 +146,4 @@ def write(path: str, text: str) -> None:
     """A file, whole or not at all, and a word about it."""
     with replacing(path) as stream:
         stream.write(text.encode("utf-8"))
-    click.echo(f"wrote {click.format_filename(path)}", err=True)
+    click.echo(f"wrote {visible(path)}", err=True)

@@ -116,9 +116,11 @@ def _sele(r: Rows) -> Array:
 
 def _loo(r: Rows) -> Array:
     """A threshold at each sample: the selective risk of the *other* samples, 0 where there is none."""
-    others = r.N - 1
+    own, others = r.m * r.S - r.L, r.N - 1
     some = others > 0
-    return r.xp.where(some, r.m * r.S - r.L, 0.0) / r.xp.where(some, others, 1.0)
+    if r.xp is np and some.all():
+        return own / others
+    return r.xp.where(some, own, 0.0) / r.xp.where(some, others, 1.0)
 
 
 def _log(r: Rows) -> Array:

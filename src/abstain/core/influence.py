@@ -8,24 +8,21 @@ little mass is taken evenly from all samples and given to i (Gateaux's derivativ
 
 and the standard error is :math:`\sqrt{\sum_i (w_i \mathrm{IF}_i)^2} / W`. Every metric here is linear in the
 losses once the ranking is given, so within a row of equal confidence the influence is `const + slope * loss`,
-where the slope of an area is its rank weight. Rows lie along the last axis; leading axes are batches. numpy
-only.
+where the slope of an area is its rank weight. `raw_line` has the areas, `metric_line` makes every metric of one of
+them, `values` spreads the line out over samples (`stretch` adds up its powers). numpy only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array
-from abstain.core import points
 from abstain.core.estimators import (
     all_lone,
-    area,
     area_terms,
     asymptotic_oracle,
     block_gain,
@@ -33,62 +30,79 @@ from abstain.core.estimators import (
     log_factorial_difference,
     oracle_area,
     row_weights,
+    zero_one_oracle_rows,
 )
 from abstain.core.rows import CHUNK, Ranking, Rows, ranking_of
 from abstain.core.sorting import is_zero_one
 
+PIECE = 1 << 13  # samples at a time: in cache, and BLAS takes dot products of so many in one thread
+
 
 class Line(NamedTuple):
-    """An estimate and, for each row, the influence `const + slope * loss` of a member of that row."""
+    """`W * area` of some rows and, for each, the derivative `const + slope * loss` in a member of that row.
 
-    estimate: Array
-    const: Array
-    slope: Array
+    `up` is what the rows add to const and slope of all members above them, `down` to those below.
+    """
 
-    def scaled(self, by: Array) -> Line:
-        """Estimate and influences times a number."""
-        column = np.asarray(by)[..., None]
-        return Line(by * self.estimate, column * self.const, column * self.slope)
-
-
-def minus(a: Line, b: Line) -> Line:
-    """Influence of a difference of two metrics of the same rows."""
-    return Line(a.estimate - b.estimate, a.const - b.const, a.slope - b.slope)
-
-
-def ratio(a: Line, b: Line, least: Array) -> Line:
-    """Influence of the quotient a / b (delta method); value and influence 0 where `b` is at most `least`."""
-    some = b.estimate > least
-    unit = np.where(some, 1.0, 0.0) / np.where(some, b.estimate, 1.0)
-    value = a.estimate * unit
-    return minus(a, b.scaled(value)).scaled(unit)._replace(estimate=value)
-
-
-def second_moment(influence: Line, w2: Array, w2l: Array, w2ll: Array) -> Array:
-    """Sum of (w IF)^2 from the rows' sums of w^2, w^2 l, w^2 l^2: at the row's mean loss, and around it."""
-    mean = w2l / _some(w2)
-    middle = influence.const + influence.slope * mean
-    return np.sum(w2 * middle**2 + influence.slope**2 * np.maximum(w2ll - mean * w2l, 0.0), axis=-1)
+    terms: float
+    const: np.ndarray
+    slope: np.ndarray
+    up: tuple[float, float] = (0.0, 0.0)
+    down: tuple[float, float] = (0.0, 0.0)
 
 
 # areas ------------------------------------------------------------------------------------------------------
 
+# the area behind each metric
+AREA_OF = (
+    {"aurc": "area", "augrc": "sele"}
+    | dict.fromkeys(("risk", "oracle_aurc", "e_aurc", "naurc"), "area")
+    | {
+        "auroc": "half",
+        "prediction_rejection_ratio": "half",
+        "aupr_error": "aupr_error",
+        "aupr_success": "aupr_success",
+    }
+)
+METRICS = tuple(AREA_OF)
+BY_RANK = ("area", "sele")  # areas that weigh a loss by its rank
 
-def of_area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Line:
-    """AURC by any estimator; "sele" is AUGRC."""
+
+def raw_line(
+    name: str, rows: Rows, estimator: str = "harmonic", ties: str = "threshold", errors: float = math.nan
+) -> Line:
+    """An area of rows that may be a stretch of a longer table, N, S and W those of the whole, `errors` in all."""
+    if name == "half":
+        return _half_mass_area(rows)
+    if name not in BY_RANK:
+        return _precision(rows, errors, name == "aupr_error")
+    if name == "sele":
+        estimator = "sele"
+    elif estimator == "harmonic" and ties == "threshold" and not rows.padded:
+        share, risk = rows.m / rows.N, rows.risk
+        slope, passed = running(share, share * risk, from_below=True)
+        return Line(
+            float(np.sum(rows.m * risk)), risk - passed, slope, up=(-float(passed[0]), float(slope[0]))
+        )
     slope = row_weights(rows, estimator, ties)
-    at_or_below, own = _mass_terms(rows, estimator, ties)
-    const = own if at_or_below is None else own + np.cumsum(at_or_below[..., ::-1], axis=-1)[..., ::-1]
-    return centred(rows, Line(area(rows, estimator, ties), const, slope))
+    below, const = _mass_terms(rows, estimator, ties)
+    up_const = up_slope = 0.0
+    if below is not None:
+        passed = np.cumsum(below[::-1])[::-1]
+        const, up_const = const + passed, float(passed[0])
+    if ties == "threshold" and estimator in ("harmonic", "loo"):
+        others = float(rows.N[0]) - 1
+        own = 1 / others if estimator == "loo" and others > 0 else 0.0  # left out for the top row alone
+        up_slope = float(slope[0]) + own
+    return Line(float(np.sum(area_terms(rows, estimator, ties))), const, slope, up=(up_const, up_slope))
 
 
-def centred(rows: Rows, raw: Line) -> Line:
-    """Take the mean off the derivatives: mass given to one sample is taken from all."""
-    if rows.m.ndim == 1:  # no copies
-        mean = (rows.m @ raw.const + rows.L @ raw.slope) / rows.W
-    else:
-        mean = np.sum(rows.m * raw.const + rows.L * raw.slope, axis=-1, keepdims=True) / rows.W
-    return raw._replace(const=raw.const - mean)
+def running(a: np.ndarray, b: np.ndarray, from_below: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Running sums of two columns. Each addition waits for the last, so both are made at once, as complex numbers."""
+    both = np.empty(a.shape, dtype=np.complex128)
+    both.real, both.imag = a, b
+    both = np.cumsum(both[::-1])[::-1] if from_below else np.cumsum(both)
+    return both.real.copy(), both.imag.copy()
 
 
 def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Array]:
@@ -148,124 +162,40 @@ def _some(mass: Array) -> Array:
     return np.where(mass > 0, mass, 1.0)
 
 
-# simple means and 0/1 losses --------------------------------------------------------------------------------
+def _half_mass_area(rows: Rows) -> Line:
+    """The area behind AUROC and the rejection ratio, where a block comes in evenly; nothing is read from outside."""
+    slope = (rows.W - rows.N + rows.m / 2) / rows.W
+    return Line(float(rows.L @ slope), (rows.S - rows.L / 2) / rows.W, slope)
 
 
-def of_risk(rows: Rows) -> Line:
-    """The mean loss: l - R."""
-    risk = rows.S[..., -1:] / rows.W
-    return Line(risk[..., 0], -risk + 0 * rows.m, np.ones_like(rows.m))
-
-
-def of_zero_one_oracle(
-    rows: Rows, estimator: str, oracle: str = "empirical", known: float | None = None
-) -> Line:
-    """The oracle AURC of a 0/1 loss, a function of the risk alone: a straight line in the loss.
-
-    Fractional weights are no counts. Their area must be `known`; its influence is that of the population's value,
-    R + (1-R) ln(1-R), of derivative -ln(1-R), which no scale of the weights changes.
-    """
-    risk = of_risk(rows)
-    if oracle == "asymptotic" or known is not None:
-        right = 1 - risk.estimate
-        rate = -np.log(np.where(right > 0, right, 1.0))
-        best = asymptotic_oracle(np, risk.estimate) if oracle == "asymptotic" else np.asarray(known)
-        return risk.scaled(rate)._replace(estimate=best)
-    errors = rows.S[..., -1:]
-    m = np.concatenate([rows.W - errors, errors], axis=-1)
-    L = np.concatenate([0 * errors, errors], axis=-1)
-    best = of_area(Rows(m, L, np.cumsum(m, axis=-1), np.cumsum(L, axis=-1), rows.W), estimator, "expected")
-    right, wrong = best.const[..., :1], best.const[..., 1:] + best.slope[..., 1:]
-    none, every = errors == 0, errors == rows.W  # with one kind only, no sample of the other carries mass
-    right, wrong = np.where(every, 0.0, right), np.where(none, 0.0, wrong)
-    return Line(best.estimate, right + 0 * rows.m, wrong - right + 0 * rows.m)
-
-
-def of_auroc(rows: Rows) -> Line:
-    """Failure AUROC, 0/1 losses: DeLong's placements of errors among the right ones, and the reverse."""
-    errors = rows.S[..., -1:]
-    right = rows.W - errors
-    value = points.auroc(rows)
-    own_right = rows.m - rows.L
-    of_right = (errors - rows.S + rows.L / 2) / errors  # share of errors it beats
-    of_error = (rows.N - rows.S - own_right / 2) / right  # share of right ones that beat it
-    a = np.asarray(value)[..., None]
-    const = rows.W / right * (of_right - a)
-    return Line(value, const, rows.W / errors * (of_error - a) - const)
-
-
-def raw_precision(rows: Rows, errors: Array, of_errors: bool) -> tuple[Line, Array, Array]:
+def _precision(rows: Rows, errors: float, of_errors: bool) -> Line:
     r"""Derivatives of :math:`\sum_t p_t P_t / N_t`, the hits times the average precision of finding them.
 
     p are the hits of a row, P and N what is found and seen there. A member reads the rows that come after it in
-    the search, through the two sums given with it: of p / N (hits only) and of p P / N^2. Errors (`errors` in all)
-    are looked for from the least confident up. The rows may be a stretch of a longer table.
+    the search. Errors are looked for from the least confident up.
     """
     if of_errors:
         hits, found, seen = rows.L, errors - rows.S + rows.L, rows.W - rows.N + rows.m
     else:
         hits, found, seen = rows.m - rows.L, rows.N - rows.S, rows.N
-    precision = found / _some(seen)
-    gain, cost = hits / _some(seen), hits * precision / _some(seen)
-    value, totals = np.sum(hits * precision, axis=-1), (np.sum(gain, axis=-1), np.sum(cost, axis=-1))
+    precision, gain = found / _some(seen), hits / _some(seen)
+    later, cost = running(gain, gain * precision, from_below=not of_errors)
+    value = float(hits @ precision)
     if of_errors:
-        later, cost = np.cumsum(gain, axis=-1), np.cumsum(cost, axis=-1)
-        return Line(value, -cost, precision + later), *totals
-    later, cost = (np.cumsum(x[..., ::-1], axis=-1)[..., ::-1] for x in (gain, cost))
-    return Line(value, precision + later - cost, -precision - later), *totals
-
-
-def of_precision(rows: Rows, of_errors: bool) -> Line:
-    """Average precision of a 0/1 loss."""
-    errors = rows.S[..., -1:]
-    raw = raw_precision(rows, errors, of_errors)[0]
-    mass = errors if of_errors else rows.W - errors
-    value, k = raw.estimate[..., None] / mass, rows.W / mass
-    if of_errors:
-        return Line(value[..., 0], k * raw.const, k * (raw.slope - value))
-    return Line(value[..., 0], k * (raw.const - value), k * (raw.slope + value))
-
-
-def of_half_mass_area(rows: Rows) -> Line:
-    """The area behind the prediction rejection ratio: a block comes in evenly."""
-    return centred(rows, raw_half_mass_area(rows))
-
-
-def raw_half_mass_area(rows: Rows) -> Line:
-    """Its derivatives before their mean is taken off; the rows may be a stretch of a longer table."""
-    slope = (rows.W - rows.N + rows.m / 2) / rows.W
-    const = (rows.S - rows.L / 2) / rows.W
-    return Line(points.half_mass_area(rows), const, slope)
+        return Line(value, -cost, precision + later, down=(-float(cost[-1]), float(later[-1])))
+    up = float(later[0] - cost[0]), -float(later[0])
+    return Line(value, precision + later - cost, -precision - later, up=up)
 
 
 def member_influences(
     rows: Rows, row: np.ndarray, loss: np.ndarray, const: float, slope: float, estimator: str, ties: str
 ) -> np.ndarray:
     """The influence of each member of a stretch: `row` says where it stands, the offsets what lies below."""
-    own_slope = row_weights(rows, estimator, ties)
-    below, own = _mass_terms(rows, estimator, ties)
-    if below is not None:
-        own = own + np.cumsum(below[::-1])[::-1]
-    return np.asarray(own[row] + const + (own_slope[row] + slope) * loss)
+    line = raw_line("area", rows, estimator, ties)
+    return np.asarray(line.const[row] + const + (line.slope[row] + slope) * loss)
 
 
-# spread -------------------------------------------------------------------------------------------
-#
-# From samples or a block table to an estimate with its influences: per sample, or as the sums an error bar
-# needs.
-#
-# Two roads, held against each other by the tests. `spread` needs only sums over rows, so 0/1 losses take the
-# packed sort that carries no index. `values` gives each sample's own influence, in the order given, for what
-# must be added up in other ways: clusters, paired comparisons.
-
-
-METRICS = (
-    *("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc"),
-    *("auroc", "prediction_rejection_ratio", "aupr_error", "aupr_success"),
-)
-Parts = dict[str, Callable[[], "Line"]]
-_BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read a second ranking, by loss
-_TINY = 1e-14
+# metrics ----------------------------------------------------------------------------------------------------
 
 
 class Options(NamedTuple):
@@ -279,48 +209,113 @@ class Options(NamedTuple):
 DEFAULT = Options()
 
 
+class Best(NamedTuple):
+    """The least an area can be, and its influence: a straight line in the loss where the loss is 0/1."""
+
+    area: float = math.nan
+    const: float = 0.0
+    slope: float = 0.0
+
+
+class MetricLine(NamedTuple):
+    """A metric whose influences are `times * (those of an area) + const + slope * loss + best * (those of the best)`.
+
+    The influences of an area have mean 0. The line of a `Best` is in const and slope already.
+    """
+
+    estimate: float
+    area: str
+    times: float = 1.0
+    const: float = 0.0
+    slope: float = 0.0
+    best: float = 0.0
+
+
+def metric_line(metric: str, area: float, risk: float, best: Best | None = None) -> MetricLine:
+    """Any smooth metric from its area (`AREA_OF`), the risk, and the best area where it reads one.
+
+    The best "half" area of a 0/1 loss, R^2/2, need not be given.
+    """
+    name = AREA_OF[metric]
+    if metric == "risk":
+        return MetricLine(risk, name, 0.0, -risk, 1.0)
+    if metric in ("aurc", "augrc"):
+        return MetricLine(area, name)
+    if metric in ("aupr_error", "aupr_success"):
+        sign = 1 if metric == "aupr_success" else -1
+        hits = 1 - risk if metric == "aupr_success" else risk
+        value = area / hits
+        away = value * (hits - 1) / hits if metric == "aupr_success" else value
+        return MetricLine(value, name, 1 / hits, away, sign * value / hits)
+    best = best or Best(risk**2 / 2, -(risk**2), risk)
+    if metric == "oracle_aurc":
+        found = MetricLine(best.area, name, 0.0, best=1.0)
+    elif metric == "e_aurc":
+        found = MetricLine(area - best.area, name, best=-1.0)
+    else:  # share of the room below the risk, or below half of it, that is left or gained; by the delta method
+        per, sign, least = (1.0, 1, 1e-14) if metric == "naurc" else (0.5, -1, 1e-15)
+        top = per * risk
+        room = top - best.area
+        if room <= least * abs(top):  # all right or all wrong: no order is better than another
+            return MetricLine(0.0, name, 0.0)
+        left = (area - best.area) / room
+        k = 0.5 if metric == "auroc" else 1.0
+        value = left if metric == "naurc" else 1 - k * left
+        rate = -sign * k * left * per / room  # in the risk, itself of influence l - R
+        found = MetricLine(value, name, sign * k / room, -rate * risk, rate, sign * k * (left - 1) / room)
+    const, slope = found.const + found.best * best.const, found.slope + found.best * best.slope
+    return found._replace(const=const, slope=slope)
+
+
+@lru_cache(maxsize=256)
+def zero_one_oracle(
+    W: float, S: float, estimator: str, kind: str = "empirical", known: float | None = None
+) -> Best:
+    """The oracle AURC of a 0/1 loss with S errors among W, a function of the risk.
+
+    Fractional weights are no counts. Their area must be `known`; its influence is that of the population's value,
+    R + (1-R) ln(1-R), of derivative -ln(1-R), which no scale of the weights changes.
+    """
+    risk = S / W
+    if kind == "asymptotic" or known is not None:
+        rate = -math.log(1 - risk) if risk < 1 else 0.0
+        area = (
+            known
+            if known is not None and kind != "asymptotic"
+            else float(asymptotic_oracle(np, np.asarray(risk)))
+        )
+        return Best(area, -rate * risk, rate)
+    rows = zero_one_oracle_rows(S, W)
+    line = raw_line("area", rows, estimator, "expected")
+    mean = float(rows.m @ line.const + rows.L @ line.slope) / W
+    right, wrong = line.const[0] - mean, line.const[1] - mean + line.slope[1]
+    right, wrong = (
+        0.0 if S == W else float(right),
+        float(wrong) if S else 0.0,
+    )  # no sample of a kind: no influence
+    return Best(line.terms / W, right, wrong - right)
+
+
+# samples ----------------------------------------------------------------------------------------------------
+
+_BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read a second ranking, by loss
+
+
 def has_row_form(metric: str, zero_one: bool) -> bool:
     """Is the influence a straight line in the loss within each row? (Else every sample is needed.)"""
     return zero_one or metric not in _BY_LOSS
 
 
-def of_rows(metric: str, rows: Rows, options: Options = DEFAULT, known: float | None = None) -> Line:
-    """Influence as a line in the loss for each row; batches allowed. Oracles: 0/1 losses only."""
-    if metric == "prediction_rejection_ratio":  # 0/1 loss: 2 AUROC - 1
-        errors = rows.S[..., -1:]
-        both = (errors > 0) & (errors < rows.W)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            twice = of_auroc(rows).scaled(2.0)
-        # one kind only: nothing to gain, by convention 0
-        estimate = np.where(both[..., 0], twice.estimate - 1, 0.0)
-        return Line(estimate, np.where(both, twice.const, 0.0), np.where(both, twice.slope, 0.0))
-    return _combine(metric, _parts_of_rows(rows, options, known))
-
-
-def _parts_of_rows(rows: Rows, options: Options, known: float | None) -> Parts:
-    return {
-        "area": cache(lambda: of_area(rows, options.estimator, options.ties)),
-        "augrc": lambda: of_area(rows, "sele", options.ties),
-        "risk": lambda: of_risk(rows),
-        "oracle": cache(lambda: of_zero_one_oracle(rows, options.estimator, options.oracle, known)),
-        "auroc": lambda: of_auroc(rows),
-        "aupr_error": lambda: of_precision(rows, True),
-        "aupr_success": lambda: of_precision(rows, False),
-    }
-
-
-def weighed_by(metric: str, options: Options) -> str | None:
-    """The estimator whose rank weights a metric gives its losses; None where every loss counts the same."""
-    return {"augrc": "sele"}.get(metric, options.estimator if metric in ("aurc", "e_aurc", "naurc") else None)
-
-
 class Values(NamedTuple):
-    """An estimate and, for each sample in the order given, its influence and its rank weight (0: no ranks weigh)."""
+    """An estimate and, for each sample in the order given, its influence and its rank weight (1: no ranks weigh).
+
+    `reach`: of mass times rank weight times loss, the sum and the sum of squares.
+    """
 
     estimate: float
     influence: np.ndarray
     weight: np.ndarray
-    times: float  # how often the rank weight counts in the metric
+    reach: tuple[float, float]
 
 
 def values(
@@ -335,70 +330,32 @@ def values(
     """Estimate and the influence of each sample, in the order given; rankings that are known need no sort."""
     ranked = Ranked(ranking_of(confidence), loss, weight) if ranked is None else ranked
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
-    if is_zero_one(loss):
-        known = None
-        if not whole and metric in ("oracle_aurc", "e_aurc", "naurc"):
-            known = float(oracle_area(np, loss.astype(np.float64), weight, options.estimator))
-        by_row = partial(of_rows, metric, ranked.rows, options, known)
-        line = ranked.once(("line", metric, options), lambda: ranked.spread_out(by_row()))
-        parts = _parts_of_rows(ranked.rows, options, known)
-    else:
-        best, ties = by_loss or ranked, "expected" if whole else "threshold"
-        if by_loss is None and not has_row_form(metric, False):
-            best = best_ranked(loss, weight, whole)
-        risk = ranked.rows.S[-1] / ranked.rows.W[0]
-        parts = {
-            "area": lambda: ranked.area(options.estimator, options.ties),
-            "risk": lambda: Line(risk, loss, np.zeros(1)),  # its mean is taken off piece by piece
-            "augrc": lambda: ranked.area("sele", options.ties),
-            "oracle": lambda: best.area(options.estimator, ties),
-            "half": lambda: ranked.half(),
-            "half_best": lambda: best.half(),
-        }
-        line = _combine_in_pieces(metric, parts, len(loss))
-    by_rank = weighed_by(metric, options)
-    rank_weight, times = ranked.weights(by_rank, options.ties), float(by_rank is not None)
-    if metric == "naurc":
-        room = float(parts["risk"]().estimate - parts["oracle"]().estimate)
-        times = 1 / room if room > _TINY else 0.0
-    return Values(float(line.estimate), line.const, rank_weight, times)
-
-
-def _combine_in_pieces(metric: str, parts: Parts, n: int) -> Line:
-    """`_combine` of influences held as one constant per sample, a cacheful at a time."""
-    if metric in ("aurc", "augrc", "oracle_aurc"):  # one part as it is
-        return _combine(metric, parts)
-    own, estimate = np.empty(n), np.nan
-    for a in range(0, n, CHUNK):
-
-        def piece(name: str, a: int = a) -> Line:
-            line = parts[name]()
-            const = line.const[a : a + CHUNK]
-            return Line(line.estimate, const - line.estimate if name == "risk" else const, line.slope)
-
-        line = _combine(metric, {name: partial(piece, name) for name in parts})
-        own[a : a + CHUNK], estimate = line.const, line.estimate
-    return Line(estimate, own, np.zeros(1))
-
-
-def _combine(metric: str, part: Parts) -> Line:
-    """Each metric from its parts."""
-    if metric in ("risk", "auroc", "augrc", "aupr_error", "aupr_success"):
-        return part[metric]()
-    if metric == "aurc":
-        return part["area"]()
-    if metric == "oracle_aurc":
-        return part["oracle"]()
-    if metric == "prediction_rejection_ratio":
-        random = part["risk"]().scaled(0.5)
-        least = 1e-15 * np.abs(random.estimate)
-        return ratio(minus(random, part["half"]()), minus(random, part["half_best"]()), least)
-    best = part["oracle"]()
-    excess = minus(part["area"](), best)
-    if metric == "e_aurc":
-        return excess
-    risk = part["risk"]()
-    return ratio(excess, minus(risk, best), _TINY * np.abs(risk.estimate))
+    W, S = float(ranked.rows.W[0]), float(ranked.rows.S[-1])
+    name, best, other = AREA_OF[metric], None, None
+    if metric in _BY_LOSS and not is_zero_one(loss):
+        by_loss = best_ranked(loss, weight, whole) if by_loss is None else by_loss
+        other = by_loss.area(name, options.estimator, "expected" if whole else "threshold")
+        best = Best(other.estimate)
+    elif metric in _BY_LOSS and name == "area":
+        known = None if whole else float(oracle_area(np, loss.astype(np.float64), weight, options.estimator))
+        best = zero_one_oracle(W, S, options.estimator, options.oracle, known)
+    area = None
+    if metric not in ("risk", "oracle_aurc"):
+        area = ranked.area(name, options.estimator, options.ties)
+    line = metric_line(metric, math.nan if area is None else area.estimate, S / W, best)
+    if area is not None and line[2:] == (1.0, 0.0, 0.0, 0.0):
+        return area
+    influence = np.empty(len(loss))
+    for a in range(0, len(loss), PIECE):
+        here = slice(a, a + PIECE)
+        influence[here] = line.const + line.slope * loss[here].astype(np.float64, copy=False)
+        if area is not None:
+            influence[here] += line.times * area.influence[here]
+        if other is not None:
+            influence[here] += line.best * other.influence[here]
+    if area is None or name not in BY_RANK:
+        return Values(line.estimate, influence, np.ones(1), ranked.reach)
+    return Values(line.estimate, influence, *area[2:])
 
 
 class Ranked:
@@ -414,32 +371,56 @@ class Ranked:
         order, stops = ranking
         along: Any = slice(None) if in_order else order
         self.loss = loss[along].astype(np.float64, copy=False)
-        w = np.ones(len(order)) if weight is None else weight[along].astype(np.float64, copy=False)
-        m, L, self.place = w, self.loss if weight is None else w * self.loss, None
+        self.weight = None if weight is None else weight[along].astype(np.float64, copy=False)
+        m = np.ones(len(order)) if self.weight is None else self.weight
+        L, self.place = self.loss if self.weight is None else self.weight * self.loss, None
         if len(stops) < len(order):
             counts = np.diff(stops, prepend=0)
             self.place = np.repeat(np.arange(len(stops)), counts)
             m, L = (np.add.reduceat(x, stops - counts) for x in (m, L))
-        N, S = np.cumsum(m), np.cumsum(L)
-        self.rows = Rows(m, L, N, S, N[-1:], np, False)
-        self._known: dict[Any, Any] = {}
+        N = stops.astype(np.float64) if weight is None else np.cumsum(m)
+        self.rows = Rows(m, L, N, np.cumsum(L), N[-1:], np, False)
+        self._known: dict[tuple[str, str, str], Values] = {}
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` gives, worked out once."""
+    @cached_property
+    def reach(self) -> tuple[float, float]:
+        """Of mass times loss, the sum and the sum of squares."""
+        own = self.loss if self.weight is None else self.weight * self.loss
+        return float(self.rows.S[-1]), float(np.sum(np.square(own)))
+
+    def area(self, name: str, estimator: str, ties: str) -> Values:
+        """An area with influence and rank weight of each sample, in the order given."""
+        key = name, estimator, ties
         if key not in self._known:
-            self._known[key] = make()
+            self._known[key] = self._area(*key)
         return self._known[key]
 
-    def of_members(self, by_row: np.ndarray) -> np.ndarray:
-        """What each ranked sample reads at its row."""
-        return by_row if self.place is None else by_row[self.place]
+    def _area(self, name: str, estimator: str, ties: str) -> Values:
+        """A cacheful of rows at a time, from the least confident up, so that each is told what lies below it."""
+        rows, stops, n = self.rows, self.ranking.stops, len(self.loss)
+        influence, weight = np.empty(n), np.empty(n)
+        size = len(rows.m) if name == "aupr_error" else PIECE  # that one reads what lies above
+        sums, const, slope = [], 0.0, 0.0
+        for b in range(len(rows.m), 0, -size):
+            a = max(0, b - size)
+            some = Rows(*(x[a:b] for x in rows[:4]), rows.W, np, False)
+            line = raw_line(name, some, estimator, ties, float(rows.S[-1]))
+            own, steep = line.const + const, line.slope + slope
+            mean = float(some.m @ own + some.L @ steep)
+            here = slice(int(stops[a - 1]) if a else 0, int(stops[b - 1]))
+            if self.place is not None:
+                own, steep = (x[self.place[here] - a] for x in (own, steep))
+            lost = steep * self.loss[here]
+            influence[here], weight[here] = own + lost, steep
+            lost = lost if self.weight is None else lost * self.weight[here]
+            sums.append((line.terms, mean, float(lost.sum()), float(lost @ lost)))
+            const, slope = const + line.up[0], slope + line.up[1]
+        W = float(rows.W[0])
+        terms, mean, *reach = map(math.fsum, zip(*sums))
+        influence -= mean / W  # mass given to one sample is taken from all
+        return Values(terms / W, self._given(influence), self._given(weight), (reach[0], reach[1]))
 
-    def spread_out(self, line: Line) -> Line:
-        """One influence per sample, in the order given, held as constants."""
-        own = self.given(self.of_members(line.const) + self.of_members(line.slope) * self.loss)
-        return Line(line.estimate, own, np.zeros(1))
-
-    def given(self, values: np.ndarray) -> np.ndarray:
+    def _given(self, values: np.ndarray) -> np.ndarray:
         """Values of ranked samples in the order given."""
         if self.in_order:
             return values
@@ -447,37 +428,13 @@ class Ranked:
         back[self.ranking.order] = values
         return back
 
-    def area(self, estimator: str, ties: str) -> Line:
-        """An area with the influence of each sample, in the order given."""
-        found: Line = self.once(
-            ("area", estimator, ties), lambda: self.spread_out(of_area(self.rows, estimator, ties))
-        )
-        return found
-
     def plain_area(self, estimator: str, ties: str) -> float:
         """An area alone, a cacheful of rows at a time."""
         rows, terms = self.rows, []
         for a in range(0, len(rows.m), CHUNK):
-            m, L, N, S = (x[a : a + CHUNK] for x in rows[:4])
-            some = Rows(m, L, N, S, rows.W, np, False)
+            some = Rows(*(x[a : a + CHUNK] for x in rows[:4]), rows.W, np, False)
             terms.append(float(np.sum(area_terms(some, estimator, ties))))
         return math.fsum(terms) / float(rows.W[0])
-
-    def half(self) -> Line:
-        """The area behind the rejection ratio, likewise."""
-        found: Line = self.once("half", lambda: self.spread_out(of_half_mass_area(self.rows)))
-        return found
-
-    def weights(self, estimator: str | None, ties: str) -> np.ndarray:
-        """The rank weight of each sample, in the order given; 1 without an estimator."""
-        if estimator is None:
-            return np.ones(1)
-        return np.asarray(
-            self.once(
-                ("weights", estimator, ties),
-                lambda: self.given(self.of_members(row_weights(self.rows, estimator, ties))),
-            )
-        )
 
 
 class Reordered(Ranked):
@@ -486,17 +443,9 @@ class Reordered(Ranked):
     def __init__(self, ranked: Ranked, order: np.ndarray) -> None:
         self._ranked, self._order, self._known = ranked, order, {}
 
-    def area(self, estimator: str, ties: str) -> Line:
-        """As of the ranking itself."""
-        return self._moved(self._ranked.area(estimator, ties))
-
-    def half(self) -> Line:
-        """As of the ranking itself."""
-        return self._moved(self._ranked.half())
-
-    def _moved(self, line: Line) -> Line:
-        found: Line = self.once(id(line), lambda: line._replace(const=line.const[self._order]))
-        return found
+    def _area(self, name: str, estimator: str, ties: str) -> Values:
+        found = self._ranked.area(name, estimator, ties)
+        return found._replace(influence=found.influence[self._order])
 
 
 def best_ranked(loss: np.ndarray, weight: np.ndarray | None, whole: bool) -> Ranked:

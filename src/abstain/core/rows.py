@@ -163,30 +163,13 @@ class Blocks:
         cls, loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None
     ) -> Blocks:
         """Sort once, add up runs of equals."""
-        order = sorting.order_of(confidence)[::-1]
-        ranked, l = confidence[order], loss[order].astype(np.float64)
-        starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
-
-        def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
-            """Sums over each block of x l^j, j = 0 ... most."""
-            found = [np.add.reduceat(x, starts)]
-            for _ in range(most):
-                x = x * l
-                found.append(np.add.reduceat(x, starts))
-            return found
-
-        if weight is None:
-            fourths = powers(np.ones_like(l), 4)
-            sums = [*fourths[:2], *fourths[:3]]
-        else:
-            w = weight[order].astype(np.float64)
-            w2 = w * w
-            fourths = powers(w2 * w2, 4)
-            sums = [*powers(w, 1), *powers(w2, 2)]
-        count = np.diff(np.append(starts, len(ranked)))
-        graded = np.add.reduceat(((l != 0) & (l != 1)).astype(np.int64), starts)
-        sums += [np.stack(fourths), count, graded]
-        return cls(ranked[starts], *sums)
+        order, stops = ranking_of(confidence)
+        l = loss[order].astype(np.float64)
+        sums = sums_of_rows(l, None if weight is None else weight[order].astype(np.float64), stops)
+        counts = steps(stops, 0)
+        graded = np.add.reduceat((l != 0) & (l != 1), stops - counts, dtype=np.int64)
+        columns = [*sums[:5], np.stack(sums[5:]), counts, graded]
+        return cls(confidence[order[stops - 1]][::-1], *(x[..., ::-1] for x in columns))
 
     def merge(self, *others: Blocks) -> Blocks:
         """The table of all samples together; any order of merging gives the same rows (sums up to rounding)."""
@@ -222,7 +205,7 @@ class Sorted(NamedTuple):
     """Samples in order, most confident first, read piece by piece: `read(start, stop)`."""
 
     n: int
-    ends: Piece  # mask: does a run of equal confidences end here?
+    ends: Piece  # places, from `start` on, where a run of equal confidences ends
     loss: Piece
     weight: Piece | None
     total: float
@@ -256,7 +239,7 @@ def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
         ranked = sorting.sort_in_place(keys[0])
         return Sorted(
             n,
-            lambda a, b: sorting.run_ends(ranked, below, a, b),
+            lambda a, b: np.flatnonzero(sorting.run_ends(ranked, below, a, b)),
             lambda a, b: unpack(ranked[a:b]),
             None,
             float(n),
@@ -269,10 +252,28 @@ def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
     mass = None if weight is None else weight[order].astype(np.float64, copy=False)
     return Sorted(
         n,
-        lambda a, b: ends[a:b],
+        lambda a, b: np.flatnonzero(ends[a:b]),
         lambda a, b: values[a:b].astype(np.float64, copy=False),
         None if mass is None else lambda a, b: mass[a:b],
         float(n) if mass is None else float(mass.sum()),
+    )
+
+
+def read_along(ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Sorted:
+    """Samples whose ranking is known; unweighted 0/1 losses as bytes, which add up exactly and fast."""
+    order, stops = ranking
+    kind = np.uint8 if zero_one and weight is None else np.float64
+
+    def ends(a: int, b: int) -> np.ndarray:
+        first, last = np.searchsorted(stops, (a, b), "right")
+        return np.asarray(stops[first:last] - (a + 1))
+
+    return Sorted(
+        len(order),
+        ends,
+        lambda a, b: loss[order[a:b]].astype(kind, copy=False),
+        None if weight is None else lambda a, b: weight[order[a:b]].astype(np.float64, copy=False),
+        float(len(order) if weight is None else weight.sum()),
     )
 
 
@@ -286,7 +287,7 @@ def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> It
         own, mass = samples.loss(a, b), samples.weight and samples.weight(a, b)
         if mass is not None:
             own = own * mass
-        places = np.flatnonzero(samples.ends(a, b))
+        places = samples.ends(a, b)
         S, N_next = np.cumsum(own), float(b)
         if mass is None:
             N = places + (a + 1.0)
@@ -296,16 +297,60 @@ def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> It
         S_next = float(S[-1]) + S_seen
         S = S.take(places) + S_seen
         if len(places):
-            m, L = np.diff(N, prepend=N_done), None
+            m, L = steps(N, N_done), None
             if own.dtype == np.uint8:  # whole numbers: differences of sums are exact
-                L = np.diff(S, prepend=S_done) if with_loss else None
+                L = steps(S, S_done) if with_loss else None
             elif with_loss or mass is not None:  # a difference of sums rounds; a block of one needs none
-                lone = np.diff(places, prepend=-1 if N_done == N_seen else -2) == 1
-                L = np.where(lone, own.take(places), np.diff(S, prepend=S_done))
+                lone = steps(places, -1 if N_done == N_seen else -2) == 1
+                L = np.where(lone, own.take(places), steps(S, S_done))
                 m = m if mass is None else np.where(lone, mass.take(places), m)
             N_done, S_done = float(N[-1]), float(S[-1])
             yield Rows(m, L, N, S, W, np, False)
         N_seen, S_seen = N_next, S_next
+
+
+def steps(x: np.ndarray, before: float) -> np.ndarray:
+    """Differences of neighbours, the first from `before`."""
+    found = np.empty_like(x)
+    np.subtract(x[1:], x[:-1], out=found[1:])
+    found[0] = x[0] - before
+    return found
+
+
+def sums_of_rows(
+    l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, zero_one: bool = False
+) -> list[np.ndarray]:
+    """Of ranked samples, for each row: w, w l, w^2 l^j (j <= 2), w^4 l^j (j <= 4). `stops`: where rows end.
+
+    One array stands for all powers of a 0/1 loss, and for those of a weight of 1.
+    """
+    counts = steps(stops, 0)
+    starts = stops - counts
+    tied = np.flatnonzero(counts > 1)
+    inner = np.cumsum(counts[tied]) - counts[tied]
+    inside = np.repeat(starts[tied] - inner, counts[tied])  # the members of tied rows
+    inside += np.arange(len(inside))
+
+    def total(x: np.ndarray) -> np.ndarray:
+        if not len(tied):
+            return x
+        found = x[starts]  # rows of one member need no sum
+        found[tied] = np.add.reduceat(x[inside], inner)
+        return found
+
+    def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
+        if zero_one:
+            return [total(x), *most * [total(x * l)]]
+        found = [x]
+        for _ in range(most):
+            found.append(found[-1] * l)
+        return [total(y) for y in found]
+
+    if w is None:
+        fourths = [counts.astype(np.float64), *powers(l, 3)]
+        return [*fourths[:2], *fourths[:3], *fourths]
+    square = w * w
+    return [*powers(w, 1), *powers(square, 2), *powers(square * square, 4)]
 
 
 def rows_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:

@@ -11,115 +11,151 @@ them in:
 
 What an engine carries for each range, group and area: one `Stretch` (about forty numbers). With them and the
 totals of the data set every smooth metric of a 0/1 loss, and AURC, AUGRC and risk of any loss, has its
-estimate, standard error, degrees of freedom and effective number of errors; see `metric_line`.
+estimate, standard error, degrees of freedom and effective number of errors; see `influence.metric_line`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.core.estimators import area_terms, row_weights
-from abstain.core.influence import _mass_terms, of_zero_one_oracle, raw_half_mass_area, raw_precision
-from abstain.core.rows import Blocks, Ranking, Rows, ranking_of, row_pieces, rows_of_blocks, sort_once
+from abstain.core.estimators import area_terms
+from abstain.core.influence import BY_RANK, PIECE, MetricLine, raw_line
+from abstain.core.rows import (
+    Blocks,
+    Ranking,
+    Rows,
+    Sorted,
+    read_along,
+    row_pieces,
+    rows_of_blocks,
+    sort_once,
+    steps,
+    sums_of_rows,
+)
 from abstain.core.sorting import is_zero_one
 
 _ROUNDING = 1e-12  # a sum of powers this small beside its terms is none: nothing varies
-_SIZE = 1 << 14  # samples at a time: their columns stay in cache
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
+_PAIRS = {p: [(i, j) for i, j, _ in triples] for p, triples in _TRIPLES.items()}
+_LOWER = [
+    _PAIRS[4].index(ij) for ij in _PAIRS[2]
+]  # sums of weights of 1: the lower powers are among the fourth
+_HALVES = [((a := min(i, 2), b := min(j, 2 - a)), (i - a, j - b)) for i, j in _PAIRS[4]]
 _EXPONENTS = {p: np.asarray(triples).T for p, triples in _TRIPLES.items()}
-_BINOMIAL = {p: np.asarray([math.comb(p, i) for i in range(p + 1)]) for p in (1, 2, 4)}
 _WAYS = {
     p: np.asarray([math.factorial(p) / math.prod(map(math.factorial, t)) for t in triples])
     for p, triples in _TRIPLES.items()
 }
 
 
-class Table(NamedTuple):
-    """Rows with their sums of w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4)."""
+@dataclass(frozen=True)
+class Table:
+    """Rows with their sums of w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4); 0/1 losses: one array for all j > 0.
+
+    `members`: losses, weights and the row of each (None: one to a row), where rows and members are about as many.
+    """
 
     rows: Rows
     squares: Sequence[np.ndarray]
     fourths: Sequence[np.ndarray]
+    members: tuple[np.ndarray, np.ndarray | None, np.ndarray | None] | None = None
+
+    @cached_property
+    def columns(self) -> list[np.ndarray]:
+        """Sums of each row: mass, loss, w^2 l^j (3), w^4 l^j (5)."""
+        return [self.rows.m, self.rows.L, *self.squares, *self.fourths]
+
+    @cached_property
+    def sums(self) -> np.ndarray:
+        """Of the columns over all rows."""
+        totals = {id(x): x.sum() for x in {id(x): x for x in self.columns}.values()}
+        return np.asarray([totals[id(x)] for x in self.columns])
+
+    @property
+    def unit(self) -> bool:
+        """Is every weight known to be 1, so that the sums of all powers are one array?"""
+        return self.rows.m is self.squares[0] is self.fourths[0]
+
+    @property
+    def zero_one(self) -> bool:
+        """Are all losses known to be 0 or 1?"""
+        return self.squares[1] is self.squares[2]
+
+
+def plain_table(rows: Rows) -> Table:
+    """Of 0/1 losses without weights: the rows say all."""
+    return Table(rows, (rows.m, rows.L, rows.L), (rows.m, rows.L, rows.L, rows.L, rows.L))
 
 
 def tables_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> list[Table]:
     """Of samples, most confident first, in pieces that stay in cache."""
-    zero_one = is_zero_one(loss)
-    if weight is None and zero_one:
-        pieces = row_pieces(sort_once(loss, confidence, None), size=_SIZE)
-        return [Table(r, (r.m, r.L, r.L), (r.m, r.L, r.L, r.L, r.L)) for r in pieces]
-    return list(tables_by(ranking_of(confidence), loss, weight, zero_one))
+    return list(tables(sort_once(loss, confidence, weight), is_zero_one(loss)))
 
 
 def tables_by(
-    ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool, size: int = _SIZE
+    ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool, size: int = PIECE
 ) -> Iterator[Table]:
-    """Of samples whose ranking is known, most confident first, in pieces of whole rows that stay in cache."""
-    order, stops = ranking
-    W = np.asarray([float(len(order)) if weight is None else float(weight[order].sum())])
-    first, begin, N, S = 0, 0, 0.0, 0.0
-    while first < len(stops):
-        last = max(first + 1, int(np.searchsorted(stops, begin + size, "right")))
-        counts = np.diff(stops[first:last], prepend=begin)
-        here = order[begin : stops[last - 1]]
-        starts = None if len(here) == len(counts) else stops[first:last] - counts - begin
-        l = loss[here].astype(np.float64, copy=False)
-        w = None if weight is None else weight[here].astype(np.float64, copy=False)
-        m, L, squares, fourths = _sums_of_rows(l, w, starts, zero_one)
-        accepted = stops[first:last].astype(np.float64) if w is None else N + np.cumsum(m)
-        rows = Rows(m, L, accepted, S + np.cumsum(L), W, np, False)
-        yield Table(rows, squares, fourths)
-        first, begin, N, S = last, int(stops[last - 1]), float(rows.N[-1]), float(rows.S[-1])
+    """Of samples whose ranking is known."""
+    return tables(read_along(ranking, loss, weight, zero_one), zero_one, size)
 
 
-def _sums_of_rows(
-    l: np.ndarray, w: np.ndarray | None, starts: np.ndarray | None, zero_one: bool
-) -> tuple[np.ndarray, np.ndarray, Sequence[np.ndarray], Sequence[np.ndarray]]:
-    """Of each row: w, w l, w^2 l^j, w^4 l^j. One array stands for all powers of a 0/1 loss."""
-
-    def total(x: np.ndarray) -> np.ndarray:
-        return x if starts is None else np.add.reduceat(x, starts)
-
-    def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
-        if zero_one:
-            return [total(x), *most * [total(l if w is None else x * l)]]
-        found = [x]
-        for _ in range(most):
-            found.append(found[-1] * l)
-        return [total(y) for y in found]
-
-    if w is None:
-        fourths = powers(np.ones_like(l), 4)
-        return fourths[0], fourths[1], fourths[:3], fourths
-    square = w * w
-    mass, loss = powers(w, 1)
-    return mass, loss, powers(square, 2), powers(square * square, 4)
+def tables(samples: Sorted, zero_one: bool, size: int = PIECE) -> Iterator[Table]:
+    """Most confident first, in pieces of whole rows that stay in cache."""
+    if samples.weight is None and zero_one:
+        yield from map(plain_table, row_pieces(samples, size=size))
+        return
+    W = np.asarray([samples.total])
+    a, N, S = 0, 0.0, 0.0
+    while a < samples.n:
+        b = min(a + size, samples.n)
+        while not len(stops := samples.ends(a, b) + 1):
+            b = min(2 * b - a, samples.n)
+        b = a + int(stops[-1])
+        l, w = samples.loss(a, b), samples.weight and samples.weight(a, b)
+        m, L, *powers = sums_of_rows(l, w, stops, zero_one)
+        rows = Rows(
+            m,
+            L,
+            a + stops.astype(np.float64) if w is None else N + np.cumsum(m),
+            S + np.cumsum(L),
+            W,
+            np,
+            False,
+        )
+        members = None
+        if not zero_one and 2 * len(stops) > b - a:
+            place = None if len(stops) == b - a else np.repeat(np.arange(len(stops)), steps(stops, 0))
+            members = l, w, place
+        yield Table(rows, powers[:3], powers[3:], members)
+        a, N, S = b, float(rows.N[-1]), float(rows.S[-1])
 
 
 def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Totals:
-    """The totals before anything is ranked."""
+    """The totals before anything is ranked, a cacheful at a time."""
     n = len(loss)
     if weight is None and zero_one:
         wrong = float(np.count_nonzero(loss))
         return Totals(n, float(n), wrong, (n, *2 * [wrong]), (n, *4 * [wrong]), True)
-    l = loss.astype(np.float64, copy=False)
-    w = np.ones(n) if weight is None else weight.astype(np.float64, copy=False)
-    square = w * w
-    sums = []
-    for x, most in ((w, 1), (square, 2), (square * square, 4)):
-        sums.append([float(np.sum(x))])
-        for _ in range(most):
-            x = x * l
-            sums[-1].append(float(np.sum(x)))
-    whole = weight is None or bool(np.all(w == np.floor(w)))
-    (W, S), squares, fourths = sums
-    return Totals(n, W, S, tuple(squares), tuple(fourths), zero_one, bool(l.min() < 0), whole)
+    sums, least, whole = [], math.inf, True
+    for a in range(0, n, PIECE):
+        l = loss[a : a + PIECE].astype(np.float64, copy=False)
+        least = min(least, float(l.min()))
+        w = x = np.ones(len(l))
+        y, z = l, l * l
+        if weight is not None:
+            w = weight[a : a + PIECE].astype(np.float64, copy=False)
+            whole = whole and bool(np.all(w == np.floor(w)))
+            x, y, z = w * w, w * w * y, w * w * z
+        sums.append([w.sum(), (w * l).sum(), x.sum(), y.sum(), z.sum(), x @ x, x @ y, y @ y, y @ z, z @ z])
+    W, S, *powers = (math.fsum(column) for column in zip(*sums))
+    return Totals(n, W, S, tuple(powers[:3]), tuple(powers[3:]), zero_one, least < 0, whole)
 
 
 def table_of_blocks(blocks: Blocks) -> Table:
@@ -133,12 +169,9 @@ def table_of_blocks(blocks: Blocks) -> Table:
 
 def totals_of(tables: Sequence[Table], n: int, zero_one: bool, negative: bool, whole: bool) -> Totals:
     """Of the stretches of one data set; what sums cannot tell is given."""
-    last = tables[-1].rows
-    squares, fourths = (
-        tuple(math.fsum(float(np.sum(x)) for x in column) for column in zip(*tables_sums))
-        for tables_sums in ([t.squares for t in tables], [t.fourths for t in tables])
-    )
-    return Totals(n, float(last.N[-1]), float(last.S[-1]), squares, fourths, zero_one, negative, whole)
+    last, sums = tables[-1].rows, [math.fsum(x) for x in zip(*(t.sums for t in tables))]
+    W, S = float(last.N[-1]), float(last.S[-1])
+    return Totals(n, W, S, tuple(sums[2:5]), tuple(sums[5:]), zero_one, negative, whole)
 
 
 class Stretch(NamedTuple):
@@ -157,103 +190,83 @@ class Stretch(NamedTuple):
     pivot: Any  # (const, slope) that u is taken from in the sums below: what varies little keeps its digits
     second: np.ndarray  # sums of w^2 u^i l^j, in the order of _TRIPLES[2]
     fourth: np.ndarray
-    weights: np.ndarray  # sums of m slope^k (k <= 4), w l slope^k (k <= 1), w^2 l^2 slope^k (k <= 2)
+    weights: np.ndarray  # sums of w l slope^k (k <= 1), w^2 l^2 slope^k (k <= 2)
 
 
-def area_stretch(table: Table, estimator: str = "harmonic", ties: str = "threshold") -> Stretch:
-    """AURC by any estimator ("sele": AUGRC). `rows` hold N, S and W of the whole set."""
-    rows = table.rows
-    slope = row_weights(rows, estimator, ties)
-    below, const = _mass_terms(rows, estimator, ties)
-    up = [0.0, 0.0]
-    if below is not None:
-        const = const + np.cumsum(below[::-1])[::-1]
-        up[0] = float(np.sum(below))
-    if ties == "threshold" and estimator in ("harmonic", "loo"):
-        others = float(rows.N[0]) - 1
-        own = 1 / others if estimator == "loo" and others > 0 else 0.0  # left out for the top row alone
-        up[1] = float(slope[0]) + own
-    terms = float(np.sum(area_terms(rows, estimator, ties)))
-    loo = math.nan if estimator in ("sele", "2sele") else float(np.sum(area_terms(rows, "loo", ties)))
-    return _stretch(table, (terms, loo), const, slope, up=(up[0], up[1]), ranked=True)
-
-
-def half_stretch(table: Table) -> Stretch:
-    """The area behind AUROC and the rejection ratio; its influences read nothing from outside."""
-    line = raw_half_mass_area(table.rows)
-    return _stretch(table, (float(line.estimate * table.rows.W[0]), math.nan), line.const, line.slope)
-
-
-def precision_stretch(table: Table, errors: float, of_errors: bool) -> Stretch:
-    """Average precision of a 0/1 loss with `errors` in all; looking for errors, members read the rows above."""
-    line, *sums = raw_precision(table.rows, errors, of_errors)
-    gain, cost = map(float, sums)
-    terms = (float(line.estimate), math.nan)
-    if of_errors:
-        return _stretch(table, terms, line.const, line.slope, down=(-cost, gain))
-    return _stretch(table, terms, line.const, line.slope, up=(gain - cost, -gain))
-
-
-def _stretch(
+def stretch_of(
     table: Table,
-    terms: tuple[float, float],
-    const: np.ndarray,
-    slope: np.ndarray,
-    up: tuple[float, float] = (0.0, 0.0),
-    down: tuple[float, float] = (0.0, 0.0),
-    ranked: bool = False,
+    area: str,
+    estimator: str = "harmonic",
+    ties: str = "threshold",
+    errors: float = math.nan,
 ) -> Stretch:
-    """`ranked`: does the metric weigh losses by their ranks?"""
-    rows = table.rows
-    mass, loss = float(np.sum(rows.m)), float(np.sum(rows.L))
-    p = float(rows.m @ const) / mass
-    share = np.abs(rows.L)
-    q = float(share @ slope) / (float(np.sum(share)) or 1.0)
-    centre = p * mass + float(rows.L @ slope)
-    const, own = const - p, slope - q
-    fourth = _powers(4, table.fourths, const, own)
-    if all(x is y for x, y in zip((rows.m, rows.L, *table.squares), (*table.fourths[:2], *table.fourths))):
-        # weights of 1: all lower powers are among them
-        second = np.asarray([fourth[_TRIPLES[4].index((i, j, 4 - i - j))] for i, j, _ in _TRIPLES[2]])
-    else:
-        second = _powers(2, table.squares, const, own)
-    weights = np.zeros(10)
-    weights[[0, 5, 7]] = mass, loss, second[_TRIPLES[2].index((0, 2, 0))]
-    if ranked:
-        weights[:5], weights[7:] = _means(rows.m, slope, 4), _means(table.squares[2], slope, 2)
-        weights[5:7] = weights[7:9] if rows.L is table.squares[2] else _means(rows.L, slope, 1)
-    return Stretch(*terms, mass, loss, up, down, centre, (p, q), second, fourth, weights)
+    """An area of `influence.AREA_OF`; the rows hold N, S and W of the whole set, which has `errors` in all."""
+    rows, ranked = table.rows, area in BY_RANK
+    line = raw_line(area, rows, estimator, ties, errors)
+    loo = math.nan
+    if area == "area" and estimator not in ("sele", "2sele"):
+        loo = float(np.sum(area_terms(rows, "loo", ties)))
+    (mass, loss), slope = table.sums[:2].tolist(), line.slope
+    p, reach = float(rows.m @ line.const) / mass, float(rows.L @ slope)
+    share = loss, reach
+    if not table.zero_one:
+        size = np.abs(rows.L)
+        share = float(size.sum()), float(size @ slope)
+    q = share[1] / (share[0] or 1.0)
+    second, fourth = _powers(table, line.const - p, slope - q)
+    by_rank = (reach, *_means(table.squares[2], slope, 2)[1:]) if ranked else (loss, *2 * [table.sums[4]])
+    weights = np.asarray([loss, by_rank[0], table.sums[4], *by_rank[1:]])
+    ends = line.up, line.down, p * mass + reach, (p, q)
+    return Stretch(line.terms, loo, mass, loss, *ends, second, fourth, weights)
 
 
-def _powers(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Sums of w^p u^i l^j, in the order of _TRIPLES, from those of w^p l^j."""
-    if all(x is sums[1] for x in sums[2:]):  # 0/1 losses: u is const or const + slope
-        right, wrong = _means(sums[0] - sums[1], const, p), _means(sums[1], const + slope, p)
-        return np.asarray([wrong[i] + (0.0 if j else right[i]) for i, j, _ in _TRIPLES[p]])
-    table, found = list(sums), dict[tuple[int, int], float]()
+def _powers(table: Table, const: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of w^p u^i l^j, in the order of _PAIRS, p = 2 and 4."""
+    if table.members is not None:
+        return _powers_of_members(*table.members, const, slope)
+    powers = _powers_of_errors if table.zero_one else _powers_of_rows
+    fourth = powers(4, table.fourths, const, slope)
+    return fourth[_LOWER] if table.unit else powers(2, table.squares, const, slope), fourth
+
+
+def _powers_of_errors(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Of 0/1 losses: u is const or const + slope."""
+    right, wrong = _means(sums[0] - sums[1], const, p), _means(sums[1], const + slope, p)
+    i, j = _EXPONENTS[p][:2]
+    return np.asarray(wrong[i] + right[i] * (j == 0))
+
+
+def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """From the rows' sums of w^p l^j."""
+    found = dict[tuple[int, int], float]()
     for i in range(p + 1):
-        found |= {(i, j): float(np.sum(x)) for j, x in enumerate(table)}
-        table = [const * x + slope * y for x, y in pairwise(table)]  # one u more, one l less
-    return np.asarray([found[i, j] for i, j, _ in _TRIPLES[p]])
+        found |= {(i, j): float(np.sum(x)) for j, x in enumerate(sums)}
+        sums = [const * x + slope * y for x, y in pairwise(sums)]  # one u more, one l less
+    return np.asarray([found[ij] for ij in _PAIRS[p]])
 
 
-def _means(mass: np.ndarray, x: np.ndarray, p: int) -> list[float]:
-    """Sums of mass x^i, i = 0 ... p."""
-    found = [np.sum(mass), mass @ x]
-    if p > 1:
-        first, square = mass * x, x * x
-        found += [first @ x, first @ square, (first * x) @ square][: p - 1]
-    return [float(y) for y in found]
+def _powers_of_members(
+    l: np.ndarray, w: np.ndarray | None, place: np.ndarray | None, const: np.ndarray, slope: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """From the members themselves: fourth powers are dot products of squares."""
+    if place is not None:
+        const, slope = const[place], slope[place]
+    u = const + slope * l
+    one = np.ones(len(l)) if w is None else w * w
+    wu, wl = (u, l) if w is None else (one * u, one * l)
+    two = {(0, 0): one, (1, 0): wu, (0, 1): wl, (2, 0): wu * u, (1, 1): wu * l, (0, 2): wl * l}
+    fourth = np.asarray([two[first] @ two[rest] for first, rest in _HALVES])
+    return fourth[_LOWER] if w is None else np.asarray([two[ij].sum() for ij in _PAIRS[2]]), fourth
 
 
-class MetricLine(NamedTuple):
-    """A metric whose influences are `times * (those of an area) + const + slope * loss`."""
-
-    estimate: float
-    area: str  # "area", "sele", "half", "aupr_error", "aupr_success"
-    times: float = 1.0
-    const: float = 0.0
-    slope: float = 0.0
+def _means(mass: np.ndarray, x: np.ndarray, p: int) -> np.ndarray:
+    """Sums of mass x^i, i = 0 ... p, for p = 2 and 4."""
+    square = x * x
+    found = [mass.sum(), mass @ x, mass @ square]
+    if p > 2:
+        mass = mass * square
+        found += [mass @ x, mass @ square]
+    return np.asarray(found)
 
 
 class Totals(NamedTuple):
@@ -280,76 +293,16 @@ class Totals(NamedTuple):
         return self.S / self.W
 
 
-def metric_line(
-    metric: str, areas: dict[str, float], total: Totals, best: tuple[float, float, float]
-) -> MetricLine:
-    """Any smooth metric of a 0/1 loss, and AURC, AUGRC and risk of any, from its areas, the totals and the oracle."""
-    risk = total.risk
-    if metric == "risk":
-        return MetricLine(risk, "area", 0.0, -risk, 1.0)
-    if metric in ("aurc", "augrc"):
-        name = "area" if metric == "aurc" else "sele"
-        return MetricLine(areas[name], name)
-    if metric in ("auroc", "prediction_rejection_ratio"):
-        return _separation(metric, areas["half"], risk)
-    if metric in ("aupr_error", "aupr_success"):
-        hits = risk if metric == "aupr_error" else 1 - risk
-        value = areas[metric] / hits
-        away = value * (hits - 1) / hits if metric == "aupr_success" else value
-        return MetricLine(
-            value, metric, 1 / hits, away, value / hits * (1 if metric == "aupr_success" else -1)
-        )
-    oracle, const, slope = best
-    if metric == "oracle_aurc":
-        return MetricLine(oracle, "area", 0.0, const, slope)
-    excess, room = areas["area"] - oracle, risk - oracle
-    if metric == "e_aurc":
-        return MetricLine(excess, "area", 1.0, -const, -slope)
-    if room <= 1e-14 * risk:  # all right or all wrong: no order is better than another
-        return MetricLine(0.0, "area", 0.0)
-    ratio = excess / room  # delta method: (excess' - ratio * (risk' - oracle')) / room
-    const, slope = (-const - ratio * (-risk - const)) / room, (-slope - ratio * (1 - slope)) / room
-    return MetricLine(ratio, "area", 1 / room, const, slope)
-
-
-def _separation(metric: str, half: float, risk: float) -> MetricLine:
-    """Rejection ratio of a 0/1 loss: (R/2 - A) / (R/2 - R^2/2); AUROC is the mean of that and 1."""
-    most = risk * (1 - risk) / 2
-    if most <= 0:
-        return MetricLine(0.0, "half", 0.0)
-    ratio = (risk / 2 - half) / most
-    rate = (0.5 - ratio * (0.5 - risk)) / most  # derivative in the risk, itself of influence l - R
-    k = 0.5 if metric == "auroc" else 1.0
-    return MetricLine(ratio if k == 1 else (1 + ratio) / 2, "half", -k / most, -k * rate * risk, k * rate)
-
-
-@lru_cache(maxsize=256)
-def zero_one_oracle(
-    total: Totals, estimator: str, kind: str, known: float | None = None
-) -> tuple[float, float, float]:
-    """The oracle of a 0/1 loss: its area, and its influence as a line in the loss (a function of the risk).
-
-    Fractional weights are no counts: they take the population's rate -ln(1-R), which no scale of the weights
-    changes, and the area must be `known`.
-    """
-    one, S = np.asarray([total.W]), np.asarray([total.S])
-    line = of_zero_one_oracle(Rows(one, S, one, S, one), estimator, kind, None if total.whole else known)
-    return float(line.estimate), float(line.const[0]), float(line.slope[0])
-
-
 class Sums(NamedTuple):
     """Of v = w IF / W over independent units: squares and fourth powers; of z = w alpha l / W: sum and squares.
 
-    alpha is the rank weight of a sample in the metric (1 where no rank weighs the loss), `mean2` and `mean4` the
-    means of its square and fourth power.
+    alpha is the rank weight of a sample in the metric (1 where no rank weighs the loss).
     """
 
     second: float
     fourth: float
     reach: float
     reach2: float
-    mean2: float
-    mean4: float
 
 
 def stacked(stretches: Sequence[Stretch]) -> Stretch:
@@ -372,17 +325,11 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
         total = float(np.sum(terms))
         return total / W**p if total > _ROUNDING * float(np.sum(np.abs(terms))) else 0.0
 
-    powers = power(2, every.second), power(4, every.fourth)
-    ms, ls, qs = every.weights[:, :5], every.weights[:, 5:7], every.weights[:, 7:]
-
-    def grown(sums: np.ndarray, p: int) -> float:
-        """Sum of x (slope + offset)^p."""
-        return float(np.sum(sums[:, : p + 1] * _BINOMIAL[p] * own[:, None] ** np.arange(p, -1, -1)))
-
-    if line.area not in ("area", "sele") or k == 0:  # every error counts the same
-        return Sums(*powers, float(ls[:, 0].sum()) / W, float(qs[:, 0].sum()) / W**2, k**2, k**4)
-    means = k**2 * grown(ms, 2) / W, k**4 * grown(ms, 4) / W
-    return Sums(*powers, grown(ls, 1) / W, grown(qs, 2) / W**2, *means)
+    (L, Lx), (Q, Qx, Qxx) = every.weights[:, :2].T, every.weights[:, 2:].T
+    reach, reach2 = float(np.sum(L)), float(np.sum(Q))  # every error counts the same
+    if line.area in BY_RANK and k != 0:
+        reach, reach2 = float(np.sum(Lx + own * L)), float(np.sum(Qxx + 2 * own * Qx + own**2 * Q))
+    return Sums(power(2, every.second), power(4, every.fourth), reach / W, reach2 / W**2)
 
 
 def _from_outside(every: Stretch, i: int) -> np.ndarray:

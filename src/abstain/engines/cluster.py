@@ -7,18 +7,32 @@ task, large ones are cut into several, so the number of tasks follows the sample
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from abstain.engines import finish
+from abstain.engines.engine import Engine
 from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
 from abstain.engines.histogram import joined, nothing
 from abstain.engines.paired import Pairing, Standing, joint_sums, standings, turned
-from abstain.engines.ranges import Columns, RangeSums, Survey, cuts_for, joined_columns, lone, no_sums, split
-from abstain.engines.read import BATCH, Fields, FilePart, Labels, Spot, batch_of, beside, by_label, tables_in
+from abstain.engines.ranges import (
+    Columns,
+    Groups,
+    RangeSums,
+    Survey,
+    cuts_for,
+    joined_columns,
+    lone,
+    no_sums,
+    split,
+)
+from abstain.engines.read import Fields, Loader
 from abstain.errors import InputError
 from abstain.evaluation.results import Comparison
 
@@ -30,47 +44,11 @@ _PER_TASK = 1 << 16  # samples of a partition that enter the histogram
 _STRETCHES = 1 << 12  # of the histograms of all groups together
 _LEAST = 4  # worth keeping: below a thousandth of all samples a group is cut by nobody, up to 4e9 samples
 
-Groups = dict[Any, Columns]
 Bundle = list[tuple[int, Columns]]  # samples of some ranges, by number
-
-
-class Loader(NamedTuple):
-    """How a partition becomes columns, anywhere: by name of columns, in the order of confidence or of the oracle."""
-
-    name: str
-    fields: Fields
-    best: bool | None = None  # in the oracle's order; are the losses 0/1?
-    other: Fields | None = None  # of a second model: its loss and confidence travel along
-
-    def __call__(self, part: Any) -> Groups:
-        """The samples of a part of a file, a pandas frame, an Arrow table or a batch of it, by group."""
-        if isinstance(part, FilePart):
-            return merged(self._of_table(*found) for found in tables_in(self.name, part, self.fields, BATCH))
-        return self._of_table(Spot(self.name), part)
-
-    def _of_table(self, spot: Spot, table: Any) -> Groups:
-        if self.other is not None:
-            return {None: beside(spot, table, self.fields, self.other)}
-        batch = batch_of(spot, table, self.fields)
-        columns = batch.columns if self.best is None else finish.in_best_order(batch.columns, self.best)
-        return dict(by_label(columns, batch.labels))
-
-
-def merged(parts: Iterable[Groups]) -> Groups:
-    """The samples of each group, from all parts."""
-    found: dict[Any, list[Columns]] = {}
-    for part in parts:
-        for group, columns in part.items():
-            found.setdefault(group, []).append(columns)
-    return {group: joined_columns(pieces) for group, pieces in found.items()}
+Work = Callable[..., Any]
 
 
 # the survey -------------------------------------------------------------------------------------------------
-
-
-def survey_part(part: Any, load: Loader) -> Survey:
-    """First pass over one partition."""
-    return survey_groups(load(part), load.name)
 
 
 def survey_groups(groups: Groups, name: str) -> Survey:
@@ -78,19 +56,17 @@ def survey_groups(groups: Groups, name: str) -> Survey:
     total = sum(columns.rows for columns in groups.values())
     check_groups(name, len(groups))
     survey, rng = Survey(), np.random.default_rng(total)
-    for group, columns in groups.items():
-        survey.add(columns, group, max(1, total // _PER_TASK), rng)
-        histogram = survey.histogram.get(group)
-        if histogram is not None:
-            # one in so many: a partition counts by its samples, however many of them were looked at
-            scale = columns.rows / max(histogram.mass.sum(), 1.0)
-            survey.histogram[group] = replace(histogram, sums=histogram.sums * scale)
+    survey.add(groups, max(1, total // _PER_TASK), rng)
+    for group, histogram in survey.histogram.items():
+        # one in so many: a partition counts by its samples, however many of them were looked at
+        scale = groups[group].rows / max(histogram.mass.sum(), 1.0)
+        survey.histogram[group] = replace(histogram, sums=histogram.sums * scale)
     return _thinned(survey)
 
 
 def merge_surveys(surveys: Sequence[Survey], name: str) -> Survey:
     """One survey of several."""
-    survey = Survey().plus(surveys)
+    survey = Survey().include(*surveys)
     check_groups(name, len(survey.rows))
     return _thinned(survey)
 
@@ -203,21 +179,6 @@ def bundled(
     return found, total
 
 
-def numbered(groups: Mapping[Any, Columns], numbering: Numbering) -> tuple[Columns, np.ndarray]:
-    """All samples, and the range of each."""
-    numbers = [
-        numbering.first[group] + np.searchsorted(numbering.cuts[group], columns.confidence, "right")
-        for group, columns in groups.items()
-    ]
-    return joined_columns(list(groups.values())), np.concatenate(numbers)
-
-
-def by_number(columns: Columns, numbers: np.ndarray) -> Bundle:
-    """The inverse: samples by range."""
-    found, codes = np.unique(numbers, return_inverse=True)
-    return list(by_label(columns, Labels(found.tolist(), codes)))
-
-
 def by_range(pieces: Sequence[Bundle]) -> Iterator[tuple[int, Columns]]:
     """The samples of each range of a bundle, from all partitions."""
     found: dict[int, list[Columns]] = {}
@@ -285,64 +246,97 @@ def joint_bundle(
 
 @dataclass(frozen=True)
 class Found:
-    """What one execution of the plan has found; `held` are the samples by range, where the engine keeps them."""
+    """What one execution of the plan has found; `held` are the samples by bundle, as the engine keeps them."""
 
     survey: Survey
     numbering: Numbering
     sums: RangeSums
     parts: dict[int, Finished]
     ask: Ask
-    held: Any = None
+    held: Any
 
     def answer(self, group: Any, best: Found | None = None) -> Answer:
         """Of a group."""
         total = self.sums.of(self.numbering.of(group)).total()
-        return finish.answer_of(total, self.of(group), self.ask, None if best is None else best.of(group))
+        return Answer(total, self.ask, self.of(group), best.of(group) if best else ())
 
     def of(self, group: Any) -> list[Finished]:
         """The parts of a group, most confident range first."""
         here = self.numbering.of(group)
         return [self.parts[n] for n in range(here.stop - 1, here.start - 1, -1) if n in self.parts]
 
-    def standings(self) -> dict[int, Standing]:
-        """Of all ranges of a plan without groups."""
+    def standings(self) -> dict[int, dict[int, Standing]]:
+        """Of all ranges of a plan without groups, by bundle."""
         places = self.numbering.places(self.sums)
-        return dict(zip(places, standings(self.of(None), list(places.values()))))
+        found = standings(self.of(None), list(places.values()))
+        return self.numbering.by_bundle(dict(zip(places, found)))
 
 
-class Executor(Protocol):
-    """Dask or Spark, connected to some data."""
+class ClusterRun(ABC):
+    """The plan over some data; how samples and answers travel is left to Dask and Spark."""
+
+    cores: int
+
+    @abstractmethod
+    def merged(self, work: Work, load: Loader, merge: Work, stage: str) -> Any:
+        """What `work` makes of each partition, merged a few at a time; None if there is no partition."""
+
+    @abstractmethod
+    def split(self, load: Loader, numbering: Numbering, stage: str) -> tuple[Any, RangeSums]:
+        """The samples by bundle, to be held wherever they are, and the sums of every range."""
+
+    @abstractmethod
+    def turned(self, held: Any, own: Mapping[int, Any], ask: Ask, numbering: Numbering) -> Any:
+        """What is held, by the bundles of a second model, see `turn_bundle`."""
+
+    @abstractmethod
+    def collected(self, held: Any, work: Work, own: Mapping[int, Any], stage: str) -> Iterable[Any]:
+        """`work(pieces, own)` of each bundle, with what is its `own`."""
 
     def execute(self, load: Loader, ask: Ask, stage: str = "") -> Found:
         """Survey, sums by range, every range finished where it lies; `stage` goes before the names of bars."""
+        look, merge = partial(survey_groups, name=load.name), partial(merge_surveys, name=load.name)
+        survey = self.merged(look, load._replace(other=None), merge, f"{stage}survey") or Survey()
+        numbering = plan(load.name, survey, ask, 2 * max(1, self.cores))
+        held, sums = self.split(load, numbering, stage)
+        places = numbering.places(sums)
+        parts = {  # of ranges that hold one confidence: nobody needs their samples
+            number: finish.finish_tie(sums.sums[:, number], float(sums.low[number]), place, ask)
+            for number, place in places.items()
+            if sums.tied[number]
+        }
+        left = numbering.by_bundle({n: place for n, place in places.items() if n not in parts})
+        if left:
+            for found in self.collected(held, partial(finish_bundle, ask=ask), left, f"{stage}finish"):
+                parts |= found
+        return Found(survey, numbering, sums, parts, ask, held)
 
-    def joint(self, one: Found, two: Found, load: Loader, rates: tuple[float, float]) -> np.ndarray:
-        """Sums over both influences of each sample: samples go from the ranges of one to the ranges of two."""
+    def joint(self, one: Found, two: Found, rates: tuple[float, float]) -> np.ndarray:
+        """Sums over both influences: samples go from the bundles of one to those of two, the first in hand."""
+        moved = self.turned(one.held, one.standings(), one.ask, two.numbering)
+        work = partial(joint_bundle, ask=two.ask, rates=rates)
+        return np.sum(list(self.collected(moved, work, two.standings(), "joint")), axis=0)
 
 
-def answers(run: Executor, name: str, fields: Fields, ask: Ask) -> dict[Any, Answer]:
-    """Of all samples (None), or of each group."""
-    load = Loader(name, fields)
-    found, best = run.execute(load, ask), None
-    survey = found.survey
-    if finish.needs_oracle_pass(ask, survey.zero_one, survey.whole):
-        best = run.execute(load._replace(best=survey.zero_one), finish.oracle_ask(ask), "oracle: ")
-    return {group: found.answer(group, best) for group in found.numbering.first}
+def engine(name: str, connected: Callable[..., AbstractContextManager[ClusterRun]], mean: str) -> Engine:
+    """The functions of a cluster, from the one that connects to it."""
 
+    def answers(name: str, data: Any, fields: Fields, ask: Ask, **means: Any) -> dict[Any, Answer]:
+        """Of all samples (None), or of each group."""
+        with connected(name, data, fields, **means) as run:
+            load = Loader(name, fields)
+            found, best = run.execute(load, ask), None
+            survey = found.survey
+            if oracle := ask.of_oracle(survey.zero_one, survey.whole):
+                best = run.execute(load._replace(best=survey.zero_one), oracle, "oracle: ")
+            return {group: found.answer(group, best) for group in found.numbering.first}
 
-def comparison(run: Executor, asked: PairQuestion) -> Comparison:
-    """Both areas, and the pass for their joint influences."""
-    load = Loader(asked.name, asked.first, other=asked.second)
-    one = run.execute(load, asked.ask, "first: ")
-    two = run.execute(Loader(asked.name, asked.second), asked.ask, "second: ")
-    pairing = Pairing(asked, one.answer(None), two.answer(None))
-    return pairing.compared(run.joint(one, two, load, pairing.rates))
+    def compared(asked: PairQuestion, data: Any, **means: Any) -> Comparison:
+        """Both areas, and the pass for their joint influences."""
+        with connected(asked.name, data, asked.first, **means) as run:
+            one = run.execute(Loader(asked.name, asked.first, other=asked.second), asked.ask, "first: ")
+            two = run.execute(Loader(asked.name, asked.second), asked.ask, "second: ")
+            pairing = Pairing(asked, one.answer(None), two.answer(None))
+            return pairing.compared(run.joint(one, two, pairing.rates))
 
-
-def told_by_sums(sums: RangeSums, places: dict[int, Place], ask: Ask) -> dict[int, Finished]:
-    """The parts of ranges that hold one confidence: nobody needs their samples."""
-    return {
-        number: finish.finish_tie(sums.sums[:, number], float(sums.low[number]), place, ask)
-        for number, place in places.items()
-        if sums.tied[number]
-    }
+    return Engine(name, answers, compared, (mean, "progress"), (mean, "progress"))

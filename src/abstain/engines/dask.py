@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from operator import itemgetter
 from typing import Any
-
-import numpy as np
 
 from abstain._progress import Bars, bars
 from abstain.engines import cluster
-from abstain.engines.cluster import Bundle, Found, Loader, Numbering
-from abstain.engines.engine import Engine
-from abstain.engines.finish import Answer, Ask, Finished, PairQuestion
+from abstain.engines.cluster import Bundle, Numbering, Work
+from abstain.engines.finish import Ask
 from abstain.engines.ranges import RangeSums
-from abstain.engines.read import Fields, file_parts, find_files
-from abstain.errors import MissingDependencyError
-from abstain.evaluation import Comparison, Evaluation, register_engine
+from abstain.engines.read import Fields, Loader, file_parts
+from abstain.errors import needed
+from abstain.evaluation import Evaluation, register_engine
+from abstain.formats.folders import find_files
 
 __all__ = [
     *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "on", "risk"),
@@ -37,10 +35,7 @@ _FAN_IN = 16  # results merged at a time, on the workers
 @contextmanager
 def connected(client: Any) -> Iterator[Any]:
     """The client to use; one made here is closed here."""
-    try:
-        import distributed
-    except ImportError:
-        raise MissingDependencyError('engine="dask"', "distributed", "dask") from None
+    distributed = needed("distributed", 'engine="dask"', "dask")
     if client is None:
         try:
             yield distributed.get_client()
@@ -66,58 +61,41 @@ def partitions(name: str, data: Any, client: Any, fields: Fields) -> list[Any]:
     return list(file_parts(files, cluster.SAMPLES_PER_PARTITION))
 
 
-class DaskRun:
-    """The plan over some partitions, by one client."""
+class DaskRun(cluster.ClusterRun):
+    """By one client, over parts of files or futures of frames."""
 
     def __init__(self, client: Any, parts: Sequence[Any], bars: Bars) -> None:
-        self.client, self.parts, self.bars = client, parts, bars
+        self.client, self.parts, self.bars, self.cores = client, parts, bars, len(client.ncores())
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def submit(self, function: Work, *arguments: Any) -> Any:
         """Tasks may be repeated anywhere: each is a function of its arguments."""
         return self.client.submit(function, *arguments, pure=False)
 
-    def execute(self, load: Loader, ask: Ask, stage: str = "") -> Found:
-        """Survey, then every sample to its range, then range by range."""
-        plain = load._replace(other=None)
-        surveys = [self.submit(cluster.survey_part, part, plain) for part in self.parts]
-        self._follow(f"{stage}survey", surveys)
-        survey = self._reduced(partial(cluster.merge_surveys, name=load.name), surveys).result()
-        numbering = cluster.plan(load.name, survey, ask, 2 * max(1, len(self.client.ncores())))
+    def merged(self, work: Work, load: Loader, merge: Work, stage: str) -> Any:
+        """Merged on the workers."""
+        futures = [self.submit(_of_part, work, load, part) for part in self.parts]
+        self._follow(stage, futures)
+        return self._reduced(merge, futures)
+
+    def split(self, load: Loader, numbering: Numbering, stage: str) -> tuple[Any, RangeSums]:
+        """Futures of the pieces of each partition."""
         everywhere = self.submit(_same, numbering)  # sent once, and made again if lost
         pieces = [self.submit(cluster.split_part, part, load, everywhere) for part in self.parts]
         self._follow(f"{stage}partition", pieces)
-        sums = self._reduced(cluster.sums_of, [self.submit(_sums, piece) for piece in pieces]).result()
-        parts = self._finished(pieces, numbering, sums, ask, f"{stage}finish")
-        return Found(survey, numbering, sums, parts, ask, None if load.other is None else pieces)
+        sums = [self.submit(itemgetter(1), piece) for piece in pieces]
+        return pieces, self._reduced(cluster.sums_of, sums)
 
-    def _finished(
-        self, pieces: Sequence[Any], numbering: Numbering, sums: RangeSums, ask: Ask, stage: str
-    ) -> dict[int, Finished]:
-        places = numbering.places(sums)
-        parts = cluster.told_by_sums(sums, places, ask)
-        left = {number: place for number, place in places.items() if number not in parts}
-        futures = [
-            self.submit(_packed, cluster.finish_bundle, self._shares(pieces, number), own, ask)
-            for number, own in numbering.by_bundle(left).items()
-        ]
+    def turned(self, held: Any, own: Mapping[int, Any], ask: Ask, numbering: Numbering) -> Any:
+        """Futures again."""
+        everywhere = self.submit(_same, numbering)
+        turn = cluster.turn_bundle
+        return [self.submit(turn, self._shares(held, n), mine, ask, everywhere) for n, mine in own.items()]
+
+    def collected(self, held: Any, work: Work, own: Mapping[int, Any], stage: str) -> Iterable[Any]:
+        """A task for each bundle."""
+        futures = [self.submit(_packed, work, self._shares(held, n), mine) for n, mine in own.items()]
         self._follow(stage, futures)
-        for found in self.client.gather(futures):
-            parts |= pickle.loads(found)
-        return parts
-
-    def joint(self, one: Found, two: Found, load: Loader, rates: tuple[float, float]) -> np.ndarray:
-        """Samples go from the bundles of one to the bundles of two, their first influence in hand."""
-        everywhere = self.submit(_same, two.numbering)
-        moved = [
-            self.submit(cluster.turn_bundle, self._shares(one.held, number), own, one.ask, everywhere)
-            for number, own in one.numbering.by_bundle(one.standings()).items()
-        ]
-        sums = [
-            self.submit(cluster.joint_bundle, self._shares(moved, number), own, two.ask, rates)
-            for number, own in two.numbering.by_bundle(two.standings()).items()
-        ]
-        self._follow("joint", [*moved, *sums])
-        return np.sum(self.client.gather(sums), axis=0)
+        return map(pickle.loads, self.client.gather(futures))
 
     def _shares(self, pieces: Sequence[Any], number: int) -> list[Any]:
         """What each partition holds of a bundle."""
@@ -133,20 +111,20 @@ class DaskRun:
         for _ in as_completed(futures):
             self.bars.advance(stage, 1, len(futures))
 
-    def _reduced(self, merge: Callable[..., Any], futures: Sequence[Any]) -> Any:
-        """Merge on the workers, a few at a time, down to one future."""
+    def _reduced(self, merge: Work, futures: Sequence[Any]) -> Any:
+        """Merge a few at a time, down to one."""
         while True:
             groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
             futures = [self.submit(merge, group) for group in groups]
             if len(futures) == 1:
-                return futures[0]
+                return futures[0].result()
 
 
 def _same(value: Any) -> Any:
     return value
 
 
-def _packed(function: Callable[..., Any], *arguments: Any) -> bytes:
+def _packed(function: Work, *arguments: Any) -> bytes:
     """In one piece: Dask would send every small array of the answer as a message of its own."""
     return pickle.dumps(function(*arguments))
 
@@ -155,29 +133,19 @@ def _share(pieces: tuple[list[Bundle], RangeSums], number: int) -> Bundle:
     return pieces[0][number]
 
 
-def _sums(pieces: tuple[list[Bundle], RangeSums]) -> RangeSums:
-    return pieces[1]
+def _of_part(work: Work, load: Loader, part: Any) -> Any:
+    return work(load(part))
 
 
 @contextmanager
-def _run(name: str, data: Any, fields: Fields, client: Any, progress: bool | None) -> Iterator[DaskRun]:
+def _run(
+    name: str, data: Any, fields: Fields, client: Any = None, progress: bool | None = None
+) -> Iterator[DaskRun]:
     with connected(client) as connection, bars(progress) as shown:
         yield DaskRun(connection, partitions(name, data, connection, fields), shown)
 
 
-def _answers(
-    name: str, data: Any, fields: Fields, ask: Ask, client: Any = None, progress: bool | None = None
-) -> dict[Any, Answer]:
-    with _run(name, data, fields, client, progress) as run:
-        return cluster.answers(run, name, fields, ask)
-
-
-def _compared(asked: PairQuestion, data: Any, client: Any = None, progress: bool | None = None) -> Comparison:
-    with _run(asked.name, data, asked.first, client, progress) as run:
-        return cluster.comparison(run, asked)
-
-
-_ENGINE = Engine("dask", _answers, _compared, ("client", "progress"), ("client", "progress"))
+_ENGINE = cluster.engine("dask", _run, "client")
 evaluate, compare, risk_coverage_curve = _ENGINE.evaluate, _ENGINE.compare, _ENGINE.risk_coverage_curve
 aurc, augrc, e_aurc, naurc, risk = _ENGINE.aurc, _ENGINE.augrc, _ENGINE.e_aurc, _ENGINE.naurc, _ENGINE.risk
 risk_at_coverage, coverage_at_risk = _ENGINE.risk_at_coverage, _ENGINE.coverage_at_risk

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from abstain._check import check_fraction
 from abstain.core.estimators import Estimator, Ties
 from abstain.display import CurveLine
-from abstain.engines.finish import BY_LOSS, NO_SPREAD, Answer, Ask, PairQuestion, area_ask, ask_for
+from abstain.engines.finish import BY_LOSS, NO_SPREAD, NUMBERS, Answer, Ask, PairQuestion, ask_for
 from abstain.engines.read import ColumnOptions, Fields, question, questions
 from abstain.errors import InputError
 from abstain.evaluation.results import Comparison, Entry, Evaluation
@@ -32,6 +32,7 @@ class EngineOptions(ColumnOptions, total=False):
     progress: bool | None
 
 
+@dataclass(frozen=True)
 class Engine:
     """The functions of every engine, from the two that differ.
 
@@ -48,42 +49,32 @@ class Engine:
         Options of `compared`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        answers: Callable[..., Mapping[Any, Answer]],
-        compared: Callable[..., Comparison],
-        means: tuple[str, ...],
-        pair_means: tuple[str, ...],
-    ) -> None:
-        self.name, self._answers, self._compared = name, answers, compared
-        self._means, self._pair_means = means, pair_means
+    name: str
+    answers: Callable[..., Mapping[Any, Answer]]
+    compared: Callable[..., Comparison]
+    means: tuple[str, ...]
+    pair_means: tuple[str, ...]
 
     def _asked(self, function: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
         """The name for messages, the columns, and the engine's own options."""
         given = {key: value for key, value in options.items() if value is not None}
-        means = {key: given.pop(key) for key in self._means if key in given}
+        means = {key: given.pop(key) for key in self.means if key in given}
         return f"{self.name}.{function}", given, means
 
     def _value(
-        self, function: str, data: Any, options: Mapping[str, Any], metric: Metric, ask: Ask
+        self, function: str, data: Any, options: Mapping[str, Any], metric: Metric, **more: str
     ) -> float | Grouped:
-        """One number, or one for each group."""
+        """One number, or one for each group; an area by the shortest way: sort and add up."""
         name, columns, means = self._asked(function, options)
+        metric = replace(metric, options=(*metric.options, *more.items()))
+        ask = ask_for(name, [metric], alone=metric.name not in NUMBERS)
         fields = question(name, columns)
-        found = self._answers(name, data, fields, ask, **means)
+        found = self.answers(name, data, fields, ask, **means)
         if not fields.group:
             return found[None].value(metric)
         values = {group: found[group].value(metric) for group in in_order(found)}
         counts = {group: found[group].total.n for group in values}
         return Grouped(function, values, counts, metric.lower_is_better)
-
-    def _area(
-        self, function: str, data: Any, options: Mapping[str, Any], metric: str, estimator: str, ties: str
-    ) -> float | Grouped:
-        """By the shortest way: sort and add up."""
-        ask = area_ask(f"{self.name}.{function}", estimator, ties, metric in BY_LOSS)
-        return self._value(function, data, options, METRICS[metric], ask)
 
     def evaluate(
         self, data: Any, /, *, metrics: Any = None, level: float = 0.95, **options: Unpack[EngineOptions]
@@ -135,10 +126,10 @@ class Engine:
         for fields in questions(name, columns):
             names = (fields.confidence, fields.loss)
             alone = replace(fields, group=None)
-            whole = self._answers(name, data, alone, replace(ask, curve=_POINTS), **means)[None]
+            whole = self.answers(name, data, alone, replace(ask, curve=_POINTS), **means)[None]
             found[*names, None] = whole
             curves.append((*names, whole.line(names[0])))
-            parts = self._answers(name, data, fields, ask, **means) if fields.group else {}
+            parts = self.answers(name, data, fields, ask, **means) if fields.group else {}
             found |= {(*names, MISSING if g is None else g): parts[g] for g in in_order(parts)}
         table = evaluation_of(
             {key: answer.evidence for key, answer in found.items()},
@@ -177,7 +168,7 @@ class Engine:
         >>> files.aurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.1111111111111111
         """
-        return self._area("aurc", data, options, "aurc", estimator, ties)
+        return self._value("aurc", data, options, METRICS["aurc"], estimator=estimator, ties=ties)
 
     def augrc(
         self, data: Any, /, *, ties: Ties = "threshold", **options: Unpack[EngineOptions]
@@ -201,7 +192,7 @@ class Engine:
         >>> files.augrc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.1111111111111111
         """
-        return self._area("augrc", data, options, "aurc", "sele", ties)
+        return self._value("augrc", data, options, METRICS["aurc"], estimator="sele", ties=ties)
 
     def e_aurc(
         self, data: Any, /, *, estimator: Estimator = "harmonic", **options: Unpack[EngineOptions]
@@ -225,7 +216,7 @@ class Engine:
         >>> files.e_aurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.0
         """
-        return self._area("e_aurc", data, options, "e_aurc", estimator, "threshold")
+        return self._value("e_aurc", data, options, METRICS["e_aurc"], estimator=estimator)
 
     def naurc(
         self, data: Any, /, *, estimator: Estimator = "harmonic", **options: Unpack[EngineOptions]
@@ -249,7 +240,7 @@ class Engine:
         >>> files.naurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.0
         """
-        return self._area("naurc", data, options, "naurc", estimator, "threshold")
+        return self._value("naurc", data, options, METRICS["naurc"], estimator=estimator)
 
     def risk(self, data: Any, /, **options: Unpack[EngineOptions]) -> float | Grouped:
         """Mean loss; lower is better.
@@ -269,7 +260,7 @@ class Engine:
         >>> files.risk(predictions)  # losses 0, 0, 1
         0.3333333333333333
         """
-        return self._area("risk", data, options, "risk", "harmonic", "threshold")
+        return self._value("risk", data, options, METRICS["risk"])
 
     def risk_at_coverage(
         self, data: Any, /, *, coverage: float, **options: Unpack[EngineOptions]
@@ -293,9 +284,7 @@ class Engine:
         >>> files.risk_at_coverage(predictions, coverage=0.5)  # two of three are accepted
         0.0
         """
-        metric = by_name(f"risk_at_coverage@{coverage!r}")
-        ask = ask_for(f"{self.name}.risk_at_coverage", [metric])
-        return self._value("risk_at_coverage", data, options, metric, ask)
+        return self._value("risk_at_coverage", data, options, by_name(f"risk_at_coverage@{coverage!r}"))
 
     def coverage_at_risk(
         self, data: Any, /, *, risk: float, **options: Unpack[EngineOptions]
@@ -319,9 +308,7 @@ class Engine:
         >>> files.coverage_at_risk(predictions, risk=0.2)  # two of three are accepted
         0.6666666666666666
         """
-        metric = by_name(f"coverage_at_risk@{risk!r}")
-        ask = ask_for(f"{self.name}.coverage_at_risk", [metric])
-        return self._value("coverage_at_risk", data, options, metric, ask)
+        return self._value("coverage_at_risk", data, options, by_name(f"coverage_at_risk@{risk!r}"))
 
     def risk_coverage_curve(
         self, data: Any, /, *, points: int = 1000, **options: Unpack[EngineOptions]
@@ -347,7 +334,7 @@ class Engine:
         """
         name, columns, means = self._asked("risk_coverage_curve", options)
         fields = question(name, columns)
-        found = self._answers(name, data, fields, Ask(curve=int(points), thresholds=True), **means)
+        found = self.answers(name, data, fields, Ask(curve=int(points), thresholds=True), **means)
         return {g: found[g].points() for g in in_order(found)} if fields.group else found[None].points()
 
     def compare(
@@ -402,14 +389,14 @@ class Engine:
                 raise InputError(
                     f"{name}: `first` and `second` must each name two columns, (confidence, loss), got {given!r}."
                 )
-        for unknown in sorted(set(means) - set(self._pair_means)):
+        for unknown in sorted(set(means) - set(self.pair_means)):
             raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}")
         a, b = (Fields(confidence, loss, sample_weight) for confidence, loss in (first, second))
         metric = by_name("aurc" if estimator == "harmonic" else f"aurc:{estimator}")
         asked = replace(metric, options=(("estimator", estimator), ("ties", ties)))
         ask = ask_for(name, [asked], check_fraction(name, "level", level, open_high=True))
-        pair = PairQuestion(name, replace(a, also=tuple(second)), b, names, metric, ask)
-        return self._compared(pair, data, **{key: value for key, value in means.items() if value is not None})
+        pair = PairQuestion(name, replace(a, also=tuple(second)), b, names, metric, replace(ask, paired=True))
+        return self.compared(pair, data, **{key: value for key, value in means.items() if value is not None})
 
     def on(self, **means: Any) -> Callable[..., Evaluation]:
         """The function that `abstain.evaluate(data, engine=...)` calls, with these means."""

@@ -10,25 +10,30 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from abstain._progress import bars
 from abstain._size import bytes_of, free_of
+from abstain.core.stretch import Totals, totals_of_samples
 from abstain.core.tally import Tally, bytes_between
 from abstain.engines import finish, ranges, read
 from abstain.engines.engine import Engine
-from abstain.engines.finish import Answer, Ask, Finished
+from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
 from abstain.engines.histogram import nothing
-from abstain.engines.paired import compare_files
-from abstain.engines.ranges import RangeSums, Survey
-from abstain.engines.read import BATCH, Batch, Fields, by_label, read_ahead
-from abstain.engines.spill import MOST_RANGES, Shelf, Spill
+from abstain.engines.paired import Pairing, Standing, joint_sums, standings, turned
+from abstain.engines.ranges import Columns, Groups, RangeSums, Survey
+from abstain.engines.read import Fields, Loader
+from abstain.engines.spill import Range, Shelf, Spill, cuts_that_fit
 from abstain.errors import InputError
-from abstain.evaluation import register_engine
+from abstain.evaluation import Comparison, register_engine
+from abstain.formats.arrow import Contents
+from abstain.formats.folders import find_files
 
 __all__ = [
     *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "risk"),
@@ -41,36 +46,47 @@ _LONG = 20_000_000  # samples from which on a progress bar is worth showing
 _UNKNOWN = 50_000_000  # samples, where the files do not say
 _SAMPLE_FROM = 1 << 24  # samples from which on a survey of some of them is enough
 _SAMPLED = 16  # parts of a million in that survey
+_PAIRED = 1 << 18  # samples of two models at a time
 
-Reader = Callable[[str], Iterator[Batch]]
-Tick = Callable[[str, int], None]
 Cut = tuple[np.ndarray, tuple[int, Tally] | None]  # where ranges start, and which one is counted
 
 
 def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool) -> int:
     """Samples a range may hold."""
-    return max(1 << 14, int(0.9 * free_of(memory)) // ask.bytes_per_sample(zero_one, wide))
+    return int(0.9 * free_of(memory)) // ask.bytes_per_sample(zero_one, wide)
 
 
+@dataclass
 class Run:
-    """One execution of the plan over a list of files."""
+    """One execution of the plan over files, which `read` turns into batches of samples."""
 
-    def __init__(
-        self, name: str, files: list[str], read: Reader, rows: int | None, ask: Ask, memory: int, tick: Tick
-    ) -> None:
-        self.name, self.files, self.read, self.rows = name, files, read, rows
-        self.ask, self.memory, self.tick = ask, memory, tick
+    name: str
+    files: list[Any]
+    read: Callable[[Any], Iterator[Groups]]
+    rows: int | None
+    ask: Ask
+    memory: int
+    tick: Callable[[str, int], None]
 
-    def survey(self) -> Survey:
-        """First pass: a histogram of keys."""
-        survey, rng = Survey(), np.random.default_rng(0)
+    def batches(self, stage: str, file: Any) -> Iterator[Groups]:
+        """The samples of a file by group, counted as they are done."""
+        for groups in read.read_ahead(self.read(file)):
+            yield groups
+            self.tick(stage, sum(columns.rows for columns in groups.values()))
+
+    def surveys(self) -> list[Survey]:
+        """First pass: a histogram of keys, and one of the other model's."""
+        found, rng = [Survey() for _ in range(1 + self.ask.paired)], np.random.default_rng(0)
         stride = max(1, (_UNKNOWN if self.rows is None else self.rows) // ranges.SURVEYED)
         for file in self.files:
-            for batch in read_ahead(self.read(file)):
-                for group, columns in by_label(batch.columns, batch.labels):
-                    survey.add(columns, group, stride, rng)
-                self.tick("survey", batch.columns.rows)
-        return survey
+            for groups in self.batches("survey", file):
+                found[0].add(groups, stride, rng)
+                for other in found[1:]:
+                    other.add({None: groups[None].behind()}, stride, rng)
+        if not found[0].total:
+            raise InputError(f"{self.name}: needs at least one sample, the files hold none.")
+        finish.check_whole(self.name, found[0].whole, self.ask)
+        return found
 
     def fit(self, survey: Survey, taken: int = 0) -> int:
         """Samples that a range may hold."""
@@ -87,8 +103,7 @@ class Run:
             if ends is not None:
                 rest = ranges.outside(histogram, ends)
                 rows = int(rows * rest.mass.sum() / histogram.mass.sum())
-            number = max(-(-4 * rows // (3 * fit)), min(ranges.FEW, rows // _HANDY))  # few turn out too full
-            cuts = ranges.cuts_for(rest, min(MOST_RANGES, number))
+            cuts = cuts_that_fit(rest, rows, fit, min(ranges.FEW, rows // _HANDY))
             counted = None
             if ends is not None:
                 cuts, number = ranges.cut_out(cuts, ends)
@@ -110,29 +125,20 @@ class Run:
     def scatter(self, spill: Spill, cuts: dict[Any, Cut], key: str | None) -> dict[Any, Shelf]:
         """Second pass: every sample to the file of its range, sums on the way."""
         state = _state(spill, key) if key else {}
-        numbers = iter(range(1 << 30))
         kept = [[np.asarray(x, dtype=np.float64) for x in own] for own in state.get("shelves", ())]
         shelves = {}
         for at, (group, cut) in enumerate(cuts.items()):
-            shelves[group] = Shelf(spill, numbers, *((kept[at][0], None) if kept else cut))
+            where, counted = (kept[at][0], None) if kept else cut
+            shelves[group] = Shelf(spill, where, counted, self.ask.paired)
             if kept:
                 shelves[group].sums = RangeSums(*kept[at][1:])
         for number, file in enumerate(self.files):
-            for batch in read_ahead(self.read(file)) if number >= state.get("done", 0) else ():
-                for group, columns in by_label(batch.columns, batch.labels):
+            for groups in self.batches("partition", file) if number >= state.get("done", 0) else ():
+                for group, columns in groups.items():
                     shelves[group].add(columns)
-                self.tick("partition", batch.columns.rows)
             if key:
                 _note(spill, key, number + 1, shelves)
         return shelves
-
-    def finish(self, shelf: Shelf, fit: int) -> list[Finished]:
-        """The parts of one group, most confident range first."""
-        found: list[Finished] = []
-        for part in shelf.ranges(fit):
-            found += shelf.finished(part, self.ask)
-            self.tick("finish", part.rows)
-        return found
 
     def execute(self, survey: Survey, cuts: dict[Any, Cut], where: tuple[Any, Any], key: str | None) -> Any:
         """Sums and parts of each group."""
@@ -141,20 +147,38 @@ class Run:
             found = {}
             for group in list(shelves):
                 shelf = shelves.pop(group)  # and with it the counters, once they are read
-                parts = self.finish(shelf, self.fit(survey))
+                parts = shelf.finished(self.fit(survey), self.ask, partial(self.tick, "finish"))[1]
                 found[group] = shelf.sums.total(), parts
         return found
 
-    def in_best_order(self, survey: Survey) -> Run:
-        """The oracle's run: the same plan in the order of the losses, smallest on top."""
+    def compared(self, asked: PairQuestion, spill: Spill) -> Comparison:
+        """Two passes over the files, one over the ranges of the first model, which sends every sample on with its
+        influence in hand, and one over the ranges of the second."""
+        surveys = self.surveys()
+        fit = self.fit(surveys[0])
+        first, second = (cuts_that_fit(s.histogram.get(None, nothing()), s.total, fit) for s in surveys)
+        one = self.scatter(spill, {None: (first, None)}, None)[None]
+        two = Shelf(spill, second, keep=True)
+        held, parts = one.finished(fit, self.ask, partial(self.tick, "first"))
+        answer = Answer(held[0].place.total, self.ask, parts)
+        for columns, at, tie in self._members(one, held, parts, "move"):
+            two.add(turned(columns, at, self.ask, tie))
+        held, parts = two.finished(fit, self.ask, partial(self.tick, "second"))
+        pairing = Pairing(asked, answer, Answer(held[0].place.total, self.ask, parts))
+        joint = np.zeros(3)
+        for columns, at, tie in self._members(two, held, parts, "joint"):
+            joint += joint_sums(columns, at, self.ask, pairing.rates, tie)
+        return pairing.compared(joint)
 
-        def read(file: str) -> Iterator[Batch]:
-            for batch in self.read(file):
-                yield batch._replace(columns=finish.in_best_order(batch.columns, survey.zero_one))
-
-        return Run(
-            self.name, self.files, read, self.rows, finish.oracle_ask(self.ask), self.memory, self.tick
-        )
+    def _members(
+        self, shelf: Shelf, held: list[Range], parts: list[Finished], stage: str
+    ) -> Iterator[tuple[Columns, Standing, np.ndarray | None]]:
+        """The samples of all ranges, where they stand, and the mass and loss of a tie."""
+        for part, at in zip(held, standings(parts, [part.place for part in held])):
+            for columns in shelf.read(part):
+                yield columns, at, part.sums[:2] if part.tied else None
+                self.tick(stage, columns.rows)
+            shelf.spill.drop(part.number)
 
 
 def _note(spill: Spill, key: str, done: int, shelves: dict[Any, Shelf]) -> None:
@@ -195,21 +219,19 @@ def _run(
     progress: bool | None = None,
 ) -> dict[Any, Answer]:
     """In memory when everything fits, through the disk otherwise."""
-    files = read.find_files(name, path)
-    known = [read.rows_in(file) for file in files]
-    rows = None if None in known else sum(r for r in known if r is not None)
-    budget = bytes_of(name, memory)
-    with _ticker(rows, progress) as tick:
-        run = Run(name, files, lambda file: read.batches(name, file, fields), rows, ask, budget, tick)
-        types = _types(files, fields)
+    files, load = find_files(name, path), Loader(name, fields)
+    told = [read.described(file) for file in files]
+    rows, budget = _rows(told), bytes_of(name, memory)
+    quiet = progress is False or (progress is None and (rows or _LONG) < _LONG)
+    with nullcontext() if quiet else bars(progress) as shown:
+        tick = partial(shown.advance, total=rows) if shown else lambda stage, count: None
+        run = Run(name, files, load.batches, rows, ask, budget, tick)
+        types = _types(told, fields)
         small = rows is not None and not fields.group and resume is None and _fits(rows, budget, ask, types)
         many = rows is not None and rows >= _SAMPLE_FROM and not fields.group and types[0]
         if small and not (many and not types[1]):  # what cannot be counted is sorted at once
             return {None: _in_memory(run)}
-        survey = _sampled(name, files, fields, rows or 0, types[1]) if many else run.survey()
-        if not survey.total:
-            raise InputError(f"{name}: needs at least one sample, the files hold none.")
-        finish.check_whole(name, survey.whole, ask)
+        survey = _sampled(load, files, rows or 0, types[1]) if many else run.surveys()[0]
         # counters are not kept when the work is interrupted
         cuts = run.cuts(survey, counting=resume is None)
         if small and not any(counted for _, counted in cuts.values()):
@@ -217,31 +239,62 @@ def _run(
         key = None if resume is None else _key(files, fields, ask, budget)
         found = run.execute(survey, cuts, (spill, resume), key)
         best: dict[Any, Any] = {}
-        if finish.needs_oracle_pass(ask, survey.zero_one, survey.whole):
-            inner = run.in_best_order(survey)
-            by_loss = inner.survey()
-            best = inner.execute(by_loss, inner.cuts(by_loss), (spill, None), None)
+        if oracle := ask.of_oracle(survey.zero_one, survey.whole):
+            # the same plan in the order of the losses, smallest on top
+            run.read, run.ask = load._replace(best=survey.zero_one).batches, oracle
+            by_loss = run.surveys()[0]
+            best = run.execute(by_loss, run.cuts(by_loss), (spill, None), None)
     return {
-        group: finish.answer_of(total, parts, ask, best[group][1] if best else None)
+        group: Answer(total, ask, parts, best[group][1] if best else ())
         for group, (total, parts) in found.items()
     }
 
 
-def _types(files: list[str], fields: Fields) -> tuple[bool, bool]:
+def _compared(
+    asked: PairQuestion,
+    path: Any,
+    other: Any = None,
+    memory: str | float = "1GB",
+    spill: str | None = None,
+    progress: bool | None = None,
+) -> Comparison:
+    """The comparison of files, or of the same samples in `other` files."""
+    name, load = asked.name, Loader(asked.name, asked.first, other=asked.second)
+    files: list[Any] = find_files(name, path)
+    rows = _rows([read.described(file) for file in files])
+    if other is not None:
+        files = [(files, find_files(name, other))]
+
+    def batches(file: Any) -> Iterator[Groups]:
+        return load.batches(file, _PAIRED) if other is None else read.batches_in_step(load, file, _PAIRED)
+
+    with bars(progress) as shown, Spill(spill) as store:
+        budget = bytes_of(name, memory)
+        run = Run(name, files, batches, rows, asked.ask, budget, partial(shown.advance, total=rows))
+        return run.compared(asked, store)
+
+
+def _rows(told: Sequence[Contents]) -> int | None:
+    """Of all files, if they say."""
+    known = [sum(one.groups) for one in told if one.groups is not None]
+    return sum(known) if len(known) == len(told) else None
+
+
+def _types(told: Sequence[Contents], fields: Fields) -> tuple[bool, bool]:
     """(are losses surely 0/1, may confidences be wider than float32), of all files, before any is read."""
     if fields.logits or fields.weight:
         return False, True
-    found = [read.types_in(file, fields.confidence, fields.loss) for file in files]
-    return all(zero_one for zero_one, _ in found), any(wide for _, wide in found)
+    wide = any(one.kinds.get(fields.confidence) not in ("float", "halffloat") for one in told)
+    return all(one.kinds.get(fields.loss) == "bool" for one in told), wide
 
 
-def _sampled(name: str, files: list[str], fields: Fields, rows: int, wide: bool) -> Survey:
+def _sampled(load: Loader, files: list[str], rows: int, wide: bool) -> Survey:
     """A survey of some parts of the files: the schema has told the rest, and a range found too full is refined."""
-    parts = read.file_parts(files, BATCH)
+    parts = read.file_parts(files, read.BATCH)
     parts = parts[:: max(1, len(parts) // _SAMPLED)]
     survey, rng = Survey(), np.random.default_rng(0)
-    for batch in read_ahead(batch for part in parts for batch in read.batches(name, part, fields)):
-        survey.add(batch.columns, None, max(1, len(parts) * BATCH // ranges.SURVEYED), rng)
+    for groups in read.read_ahead(groups for part in parts for groups in load.batches(part)):
+        survey.add(groups, max(1, len(parts) * read.BATCH // ranges.SURVEYED), rng)
     survey.rows[None], survey.wide = rows, wide
     return survey
 
@@ -253,10 +306,21 @@ def _fits(rows: int, memory: int, ask: Ask, types: tuple[bool, bool]) -> bool:
 
 def _in_memory(run: Run) -> Answer:
     """Little data: read it all, finish it as one range."""
-    if not run.rows:
+    columns, ask = (
+        ranges.gathered((b[None] for file in run.files for b in run.read(file)), run.rows or 0),
+        run.ask,
+    )
+    if not columns.rows:
         raise InputError(f"{run.name}: needs at least one sample, the files hold none.")
-    columns = ranges.gathered((b.columns for file in run.files for b in run.read(file)), run.rows)
-    return finish.answer_in_memory(run.name, columns, run.ask)
+    loss, _, weight = columns.samples
+    if ask.area_only and not ask.oracle and weight is None:  # as few passes as can be
+        total = Totals(columns.rows, float(columns.rows), float(loss.sum(dtype=np.float64)), (), (), True)
+    else:
+        total = totals_of_samples(loss, weight, loss.dtype == bool)
+    finish.check_whole(run.name, total.whole, ask)
+    place, oracle = Place(0.0, 0.0, total), ask.of_oracle(total.zero_one, total.whole)
+    best = [finish.finish(columns.in_best_order(total.zero_one), place, oracle)] if oracle else ()
+    return Answer(total, ask, [finish.finish(columns, place, ask)], best)
 
 
 def _key(files: list[str], fields: Fields, ask: Ask, memory: int) -> str:
@@ -265,18 +329,10 @@ def _key(files: list[str], fields: Fields, ask: Ask, memory: int) -> str:
     return hashlib.sha256(repr((stamps, fields, ask, memory, ranges.SUMS)).encode()).hexdigest()
 
 
-@contextmanager
-def _ticker(rows: int | None, progress: bool | None) -> Iterator[Tick]:
-    """A progress bar that appears for long work on a terminal, or as told."""
-    short = progress is None and (rows or _LONG) < _LONG
-    with bars(False if short else progress) as shown:
-        yield lambda stage, count: shown.advance(stage, count, rows)
-
-
 _ENGINE = Engine(
     "files",
     _run,
-    compare_files,
+    _compared,
     ("memory", "spill", "resume", "progress"),
     ("other", "memory", "spill", "progress"),
 )

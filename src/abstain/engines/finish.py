@@ -10,22 +10,17 @@ import math
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain._check import check_choice, check_fraction, check_nonnegative
-from abstain.core import points, sorting, stretch
-from abstain.core.estimators import (
-    ESTIMATORS,
-    TIES,
-    area_terms,
-    needs_whole_weights,
-    oracle_rows,
-    reads_block_loss,
-)
+from abstain.core import estimators, points, sorting
+from abstain.core.estimators import area_terms
+from abstain.core.influence import zero_one_oracle
 from abstain.core.rows import Rows, ranking_of, row_pieces, sort_once
-from abstain.core.stretch import Table, Totals, tables_by, totals_of_samples
+from abstain.core.stretch import Table, Totals, tables_by
 from abstain.core.tally import Tally
 from abstain.display import CurveLine, thinned
 from abstain.engines.ranges import COUNT, Columns
@@ -42,7 +37,7 @@ _PIECES = 16  # parts that one range is told in
 _SMALLEST = 1 << 16  # samples of such a part: their columns stay in cache
 _FEW = 1 << 16  # terms that are added up; the closed form of so few would lose digits
 BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read the best order too
-_NUMBERS = {"risk_at_coverage": "coverage", "coverage_at_risk": "risk", "fpr_at_tpr": "tpr"}
+NUMBERS = {"risk_at_coverage": "coverage", "coverage_at_risk": "risk", "fpr_at_tpr": "tpr"}
 NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
 
 
@@ -56,6 +51,7 @@ class Ask:
     thresholds: bool = False  # their confidences too?
     oracle: bool = False  # does any answer need the best order of the losses?
     by_loss: bool = False  # the oracle's pass: the confidence is the place in the best order
+    paired: bool = False  # is it asked of two models?
 
     @property
     def area_only(self) -> bool:
@@ -65,10 +61,16 @@ class Ask:
 
     def bytes_per_sample(self, zero_one: bool, wide: bool) -> int:
         """Memory at the peak of finishing a range, for each of its samples."""
+        if self.paired:
+            return 400
         stored = (8 if wide else 4) + (1 if zero_one else 8)
         if self.area_only and zero_one:  # the keys, and once more while they are sorted in threads
             return stored + (20 if wide else 11)
         return stored + (72 if self.area_only else 420 if self.thresholds else 170)
+
+    def of_oracle(self, zero_one: bool, whole: bool) -> Ask | None:
+        """The question of the pass in the order of the losses; 0/1 losses of whole weight have a closed form."""
+        return replace(self, by_loss=True, curve=0) if self.oracle and not (zero_one and whole) else None
 
     def kind(self, metric: Metric) -> int:
         """Which of the kinds tells of a metric."""
@@ -77,25 +79,16 @@ class Ask:
         return next((k for k, kind in enumerate(self.kinds) if (kind.estimator, kind.ties) == asked), 0)
 
 
-def ask_for(name: str, metrics: Sequence[Metric], level: float = 0.95) -> Ask:
-    """Everything that metrics with their options need."""
+def ask_for(name: str, metrics: Sequence[Metric], level: float = 0.95, alone: bool = False) -> Ask:
+    """Everything that metrics with their options need; of an area `alone` the number and nothing else."""
     for options in (dict(metric.options) for metric in metrics):
-        _check_area(name, options.get("estimator", "harmonic"), options.get("ties", "threshold"))
+        estimator, ties = options.get("estimator", "harmonic"), options.get("ties", "threshold")
+        check_choice(name, "estimator", estimator, estimators.ESTIMATORS)
+        check_choice(name, "ties", ties, estimators.TIES)
         check_fraction(name, "coverage", options.get("coverage", 1.0))
         check_nonnegative(name, "risk", options.get("risk", 0.0))
-    oracle = any(metric.name in BY_LOSS for metric in metrics)
-    return Ask(tuple(asked_of(metrics)), level, oracle=oracle)
-
-
-def _check_area(name: str, estimator: str, ties: str) -> None:
-    check_choice(name, "estimator", estimator, ESTIMATORS)
-    check_choice(name, "ties", ties, TIES)
-
-
-def area_ask(name: str, estimator: str, ties: str, oracle: bool) -> Ask:
-    """One area and nothing else: the shortest way."""
-    _check_area(name, estimator, ties)
-    return Ask((Asked((), estimator, ties),), oracle=oracle)
+    kinds = (Asked((), estimator, ties),) if alone else tuple(asked_of(metrics))
+    return Ask(kinds, level, oracle=any(metric.name in BY_LOSS for metric in metrics))
 
 
 class PairQuestion(NamedTuple):
@@ -109,14 +102,9 @@ class PairQuestion(NamedTuple):
     ask: Ask
 
 
-def oracle_ask(ask: Ask) -> Ask:
-    """The question of the pass in the order of the losses."""
-    return replace(ask, by_loss=True, curve=0)
-
-
 def check_whole(name: str, whole: bool, ask: Ask) -> None:
     """Some estimators count neighbours."""
-    who = [w for kind in ask.kinds if (w := needs_whole_weights(kind.estimator, kind.ties))]
+    who = [w for kind in ask.kinds if (w := estimators.needs_whole_weights(kind.estimator, kind.ties))]
     if who and not whole:
         raise InputError(f"{name}: {who[0]} takes whole-number weights only (a weight means a repetition).")
 
@@ -147,27 +135,26 @@ class Finished:
     count: int = 0
     told: dict[tuple[str, float], Interval] = field(
         default_factory=dict
-    )  # points, where the range is all there is
+    )  # points, of a range that is all there is
 
 
 def finish(columns: Columns, place: Place, ask: Ask) -> Finished:
     """The part of a range with samples."""
+    loss, confidence, weight = columns.samples
+    zero_one = loss.dtype == bool
     if ask.by_loss:
         import array_api_compat.numpy as xp
 
-        rows = place.of(oracle_rows(xp, columns.loss, columns.weight))
-        return _oracle_part(rows, place, ask)
-    if ask.area_only:
-        return Finished((_area(columns, place, ask.kinds[0]),))
-    zero_one = columns.loss.dtype == bool
+        return _finish([_plain(estimators.oracle_rows(xp, loss, weight))], place, ask)
     size = columns.rows if ask.thresholds else max(_SMALLEST, -(-columns.rows // _PIECES))
-    if zero_one and columns.weight is None and not ask.thresholds:
-        pieces = row_pieces(sort_once(*columns.samples), size=size)
-        return _finish((_plain(rows) for rows in pieces), place, ask)
-    ranking = ranking_of(columns.confidence)
-    order, stops = ranking
-    labels = (columns.confidence[order[stops - 1]], np.diff(stops, prepend=0))
-    return _finish(tables_by(ranking, columns.loss, columns.weight, zero_one, size), place, ask, labels)
+    if ask.area_only:  # a sum over pieces that stay in cache
+        reads_loss = estimators.reads_block_loss(ask.kinds[0].estimator, ask.kinds[0].ties)
+        return _finish(map(_plain, row_pieces(sort_once(loss, confidence, weight), reads_loss)), place, ask)
+    if zero_one and weight is None and not ask.thresholds:
+        return _finish(map(_plain, row_pieces(sort_once(loss, confidence, None), size=size)), place, ask)
+    order, stops = ranking = ranking_of(confidence)
+    labels = (confidence[order[stops - 1]], np.diff(stops, prepend=0))
+    return _finish(tables_by(ranking, loss, weight, zero_one, size), place, ask, labels)
 
 
 def finish_tie(sums: np.ndarray, confidence: float, place: Place, ask: Ask) -> Finished:
@@ -176,17 +163,11 @@ def finish_tie(sums: np.ndarray, confidence: float, place: Place, ask: Ask) -> F
     if place.total.zero_one:  # l^j = l, bit by bit
         powers = [powers[0], *2 * powers[1:2], powers[3], *4 * powers[4:5]]
     table = Table(Rows(m, L, m, L, m, np, False), powers[:3], powers[3:])
-    if ask.by_loss:
-        rows = place.of(table.rows)
-        part = _oracle_part(rows, place, ask)
-        if place.total.whole:
-            return part
-        return replace(
-            part, areas=tuple(_in_turn(rows, float(sums[COUNT]), kind.estimator) for kind in ask.kinds)
-        )
-    if ask.area_only:
-        return Finished(_areas(place.of(table.rows), ask, ask.kinds[0].ties))
-    return _finish([table], place, ask, (np.asarray([confidence]), sums[COUNT : COUNT + 1]))
+    found = _finish([table], place, ask, (np.asarray([confidence]), sums[COUNT : COUNT + 1]))
+    if not ask.by_loss or place.total.whole:
+        return found
+    rows, count = place.of(table.rows), float(sums[COUNT])
+    return replace(found, areas=tuple(_in_turn(rows, count, kind.estimator) for kind in ask.kinds))
 
 
 def finish_counted(counted: Tally, place: Place, ask: Ask) -> list[Finished]:
@@ -199,8 +180,6 @@ def finish_counted(counted: Tally, place: Place, ask: Ask) -> list[Finished]:
         m, L = blocks.mass, blocks.wrong
         rows = Rows(m, L, np.cumsum(m), np.cumsum(L), m, np, False)
         here = Place(float(N[number]), float(S[number]), place.total)
-        if ask.area_only:
-            return Finished(_areas(here.of(rows), ask, ask.kinds[0].ties))
         return _finish([_plain(rows)], here, ask, (blocks.confidence.astype(np.float64), m))
 
     with ThreadPoolExecutor(sorting.threads()) as pool:
@@ -210,22 +189,6 @@ def finish_counted(counted: Tally, place: Place, ask: Ask) -> list[Finished]:
 def _plain(rows: Rows) -> Table:
     """Of 0/1 losses without weights."""
     return Table(rows, (rows.m, rows.L, rows.L), (rows.m, rows.L, rows.L, rows.L, rows.L))
-
-
-def _areas(rows: Rows, ask: Ask, ties: str) -> tuple[float, ...]:
-    return tuple(float(np.sum(area_terms(rows, kind.estimator, ties))) for kind in ask.kinds)
-
-
-def _area(columns: Columns, place: Place, kind: Asked) -> float:
-    """A sum over pieces that stay in cache."""
-    pieces = row_pieces(sort_once(*columns.samples), reads_block_loss(kind.estimator, kind.ties))
-    return math.fsum(float(np.sum(area_terms(place.of(rows), kind.estimator, kind.ties))) for rows in pieces)
-
-
-def _oracle_part(rows: Rows, place: Place, ask: Ask) -> Finished:
-    """Whole masses are spread over their positions, others stand as they are."""
-    ties = "expected" if place.total.whole else "threshold"
-    return Finished(_areas(rows, ask, ties), half=float(points.half_mass_area(rows)))
 
 
 def _in_turn(rows: Rows, count: float, estimator: str) -> float:
@@ -247,15 +210,22 @@ def _finish(
 ) -> Finished:
     """`labels`: confidence and number of samples of each row, where they are known."""
     parts: tuple[list[Part], ...] = tuple([] for _ in ask.kinds)
-    halves, curves = [], []
+    halves, curves, terms = [], [], []
+    best = "expected" if place.total.whole else "threshold"  # whole masses are spread over their positions
     for table in tables:
-        table = table._replace(rows=place.of(table.rows))
-        for kind, own in zip(ask.kinds, parts):
-            own.append(evidence.part_of(table, place.total, kind))
-        if ask.oracle:
+        table = replace(table, rows=place.of(table.rows))
+        if ask.by_loss or ask.area_only:
+            every = [(kind.estimator, best if ask.by_loss else kind.ties) for kind in ask.kinds]
+            terms.append([float(np.sum(area_terms(table.rows, *kind))) for kind in every])
+        else:
+            for kind, own in zip(ask.kinds, parts):
+                own.append(evidence.part_of(table, place.total, kind))
+        if ask.oracle and not ask.area_only:
             halves.append(float(points.half_mass_area(table.rows)))
         if ask.curve:
             curves.append(_shown(table.rows, ask, labels))
+    if terms:
+        return Finished(tuple(map(math.fsum, zip(*terms))), half=math.fsum(halves))
     areas = tuple(math.fsum(p.stretches["area"].terms for p in own if "area" in p.stretches) for own in parts)
     told: dict[tuple[str, float], Interval] = {}
     if place.N == 0 and table.rows.N[-1] >= place.total.W * (1 - 1e-12) and place.total.n > 1:
@@ -274,7 +244,7 @@ def _points(found: Evidence, level: float) -> dict[tuple[str, float], Interval]:
     wanted = {"risk_at_coverage": asked.coverages, "coverage_at_risk": asked.risks}
     wanted["fpr_at_tpr"] = asked.tprs if both else ()
     return {
-        (metric, x): evidence.estimate(metric, found, level=level, **dict[str, Any]({_NUMBERS[metric]: x}))
+        (metric, x): evidence.estimate(metric, found, level=level, **dict[str, Any]({NUMBERS[metric]: x}))
         for metric, numbers in wanted.items()
         for x in numbers
     }
@@ -296,42 +266,56 @@ def _shown(rows: Rows, ask: Ask, labels: tuple[np.ndarray, np.ndarray] | None) -
 # answers ----------------------------------------------------------------------------------------------------
 
 
-class Answer(NamedTuple):
-    """What all ranges of one set of samples (all, or a group) come to."""
+@dataclass(frozen=True)
+class Answer:
+    """What all ranges of one set of samples (all, or a group) come to: `parts` from the most confident range down,
+    `best` from the smallest losses, where the oracle is no function of the risk; ranges without samples left out."""
 
     total: Totals
     ask: Ask
-    areas: tuple[float, ...]  # AURC, by each kind
-    evidence: tuple[Evidence, ...]
-    told: dict[tuple[str, float], Interval]
-    best: tuple[float, ...] | None  # the oracle's areas, where they are no function of the risk
-    half: float
-    half_best: float
-    curve: np.ndarray | None
-    ranges: int
+    parts: Sequence[Finished]
+    best: Sequence[Finished] = ()
+
+    @cached_property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """For each kind that was asked."""
+        some = enumerate(self.ask.kinds) if self.parts[0].parts else ()
+        return tuple(
+            evidence.together(
+                [x for p in self.parts for x in p.parts[k]], self.total, kind, self._area(k, self.best)
+            )
+            for k, kind in some
+        )
+
+    @cached_property
+    def told(self) -> dict[tuple[str, float], Interval]:
+        """Points that a range has told."""
+        return {key: value for p in self.parts for key, value in p.told.items()}
+
+    def _area(self, k: int, parts: Sequence[Finished]) -> float | None:
+        return math.fsum(p.areas[k] for p in parts) / self.total.W if parts else None
 
     def value(self, metric: Metric) -> float:
         """The number alone."""
         k = self.ask.kind(metric)
+        area, best = (self._area(k, side) for side in (self.parts, self.best))
+        assert area is not None
         if metric.name == "aurc":
-            return self.areas[k]
+            return area
         risk = self.total.risk
         if metric.name == "risk":
             return risk
-        if metric.name == "augrc":
-            return math.fsum(self.evidence[k].stretches["sele"].terms) / self.total.W
-        if self.total.n < 2 and metric.name in _NUMBERS:  # one sample has no interval
+        if self.total.n < 2 and metric.name in NUMBERS:  # one sample has no interval
             return risk if metric.name == "risk_at_coverage" else float(risk <= _number(metric))
         if metric.name not in BY_LOSS:
             return self.interval(metric).estimate
         if metric.name == "prediction_rejection_ratio":
-            gain, most = risk / 2 - self.half, risk / 2 - self.half_best
+            gain, most = (risk / 2 - math.fsum(p.half for p in side) for side in (self.parts, self.best))
             return gain / most if most > 1e-15 * abs(risk) / 2 else 0.0
-        known = None if self.best is None else self.best[k]
-        best = known
         if best is None or self.total.zero_one:
-            best = stretch.zero_one_oracle(self.total, self.ask.kinds[k].estimator, "empirical", known)[0]
-        excess, room = self.areas[k] - best, risk - best
+            own = None if self.total.whole else best
+            best = zero_one_oracle(self.total.W, self.total.S, self.ask.kinds[k].estimator, known=own).area
+        excess, room = area - best, risk - best
         ratio = excess / room if room > 1e-14 * abs(risk) else 0.0
         return {"oracle_aurc": best, "e_aurc": excess, "naurc": ratio}[metric.name]
 
@@ -350,80 +334,28 @@ class Answer(NamedTuple):
             return Interval(metric.name, value, 0.0, value, value, self.ask.level, "", self.total.n)
         return self.told.get((metric.name, _number(metric)))
 
+    def curve(self) -> np.ndarray:
+        """Columns N, S (threshold, count) of all points that were kept."""
+        columns, done = [], 0
+        for part in self.parts:
+            assert part.curve is not None
+            columns.append(part.curve.copy())
+            columns[-1][3:] += done  # samples of the ranges above
+            done += part.count
+        return np.concatenate(columns, axis=1)
+
     def line(self, name: str) -> CurveLine:
         """The curve as an evaluation shows it."""
-        assert self.curve is not None
-        N, S = self.curve[:2]
+        N, S = self.curve()[:2]
         return thinned(name, N / self.total.W, S / N)
 
     def points(self) -> RiskCoverageCurve:
         """The curve with its thresholds."""
-        assert self.curve is not None
-        N, S, threshold, count = self.curve
+        N, S, threshold, count = self.curve()
         W, n = self.total.W, self.total.n
         return RiskCoverageCurve(N / W, S / N, S / W, threshold, count.astype(np.int64), n, 0.0)
 
 
 def _number(metric: Metric) -> float:
     """The one number of a point."""
-    return float(dict(metric.options).get(_NUMBERS.get(metric.name, ""), math.nan))
-
-
-def answer_of(
-    total: Totals, parts: Sequence[Finished], ask: Ask, best: Sequence[Finished] | None = None
-) -> Answer:
-    """`parts` and `best` from the most confident range (the smallest losses) down, ranges without samples left out."""
-    areas = tuple(math.fsum(x) / total.W for x in zip(*(p.areas for p in parts)))
-    known = None if best is None else tuple(math.fsum(x) / total.W for x in zip(*(p.areas for p in best)))
-    found = tuple(
-        evidence.together(
-            [x for p in parts for x in p.parts[k]], total, kind, None if known is None else known[k]
-        )
-        for k, kind in enumerate(ask.kinds)
-        if parts[0].parts
-    )
-    told = {key: value for p in parts for key, value in p.told.items()}
-    half, half_best = (math.fsum(p.half for p in side) for side in (parts, best or ()))
-    return Answer(total, ask, areas, found, told, known, half, half_best, _joined_curve(parts), len(parts))
-
-
-def _joined_curve(parts: Sequence[Finished]) -> np.ndarray | None:
-    columns, done = [], 0
-    for part in parts:
-        if part.curve is not None:
-            shown = part.curve.copy()
-            shown[3:] += done  # samples of the ranges above
-            columns.append(shown)
-        done += part.count
-    return np.concatenate(columns, axis=1) if columns else None
-
-
-def in_best_order(columns: Columns, zero_one: bool) -> Columns:
-    """Confidence replaced by the place in the order of the oracle: minus the loss.
-
-    Of 0/1 losses the errors stand by weight, lightest first: the order that equal losses have in memory.
-    """
-    loss = columns.loss.astype(np.float64)
-    key = -loss if columns.weight is None or not zero_one else -loss * columns.weight
-    return Columns(loss if not zero_one else columns.loss, key, columns.weight)
-
-
-def answer_in_memory(name: str, columns: Columns, ask: Ask) -> Answer:
-    """The plan in one piece: samples that fit in memory, finished as one range."""
-    if not columns.rows:
-        raise InputError(f"{name}: needs at least one sample, the files hold none.")
-    loss, weight = columns.loss, columns.weight
-    if ask.area_only and not ask.oracle and weight is None:  # as few passes as can be
-        total = Totals(columns.rows, float(columns.rows), float(loss.sum(dtype=np.float64)), (), (), True)
-    else:
-        total = totals_of_samples(loss, weight, loss.dtype == bool)
-    check_whole(name, total.whole, ask)
-    place, best = Place(0.0, 0.0, total), None
-    if needs_oracle_pass(ask, total.zero_one, total.whole):
-        best = [finish(in_best_order(columns, total.zero_one), place, oracle_ask(ask))]
-    return answer_of(total, [finish(columns, place, ask)], ask, best)
-
-
-def needs_oracle_pass(ask: Ask, zero_one: bool, whole: bool) -> bool:
-    """0/1 losses of whole weight have a closed form."""
-    return ask.oracle and not (zero_one and whole)
+    return float(dict(metric.options).get(NUMBERS.get(metric.name, ""), math.nan))

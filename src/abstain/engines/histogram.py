@@ -134,18 +134,25 @@ def _price(table: Histogram) -> np.ndarray:
     return np.asarray(m / N * (l + m * (S / (2 * N) + prior)))
 
 
-def overlaps(table: Histogram) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """For each stretch: mass and loss surely above it, and mass and loss of what overlaps it."""
-    above = np.searchsorted(table.low, table.high, "right")
-    by_high = np.argsort(table.high, kind="stable")
-    under = np.searchsorted(table.high[by_high], table.low, "left")
-    some = above - under > 1  # more than the stretch itself is neither above nor below
-    parts = []
+def shares(table: Histogram, above: np.ndarray, under: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Of mass and of loss: what stands from `above` on (by low end), and what neither there nor among the first
+    `under` (by high end)."""
+    by_high, found = np.argsort(table.high, kind="stable"), []
     for x in (table.mass, table.loss):
         up = np.concatenate([np.cumsum(x[::-1])[::-1], [0.0]])[above]
         down = np.concatenate([[0.0], np.cumsum(x[by_high])])[under]
-        parts += [up, np.where(some, np.maximum(x.sum() - up - down - x, 0.0), 0.0)]
-    return parts[0], parts[2], parts[1], parts[3]
+        found.append((up, np.maximum(x.sum() - up - down, 0.0)))
+    return found
+
+
+def overlaps(table: Histogram) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """For each stretch: mass and loss surely above it, and mass and loss of what overlaps it."""
+    above = np.searchsorted(table.low, table.high, "right")
+    under = np.searchsorted(np.sort(table.high), table.low, "left")
+    (N, mass), (S, loss) = shares(table, above, under)
+    some = above - under > 1  # more than the stretch itself is neither above nor below
+    mass, loss = (np.where(some, np.maximum(x, 0.0), 0.0) for x in (mass - table.mass, loss - table.loss))
+    return N, S, mass, loss
 
 
 def as_bins(table: Histogram, most: float | None, whole: bool) -> bins.Bins:
@@ -175,12 +182,8 @@ def histogram_of(
     w = np.ones_like(l) if weight is None else weight[order].astype(np.float64)
     starts = _starts(ranked, count)
     columns = np.stack([w, w * l, w * w, w * w * l, w * w * l * l])
-    return _cut(ranked, starts, np.add.reduceat(columns, starts, axis=1))
-
-
-def _cut(ranked: np.ndarray, starts: np.ndarray, sums: np.ndarray) -> Histogram:
     ends = np.append(starts[1:], len(ranked)) - 1
-    return Histogram(ranked[starts], ranked[ends], sums)
+    return Histogram(ranked[starts], ranked[ends], np.add.reduceat(columns, starts, axis=1))
 
 
 def _of_zero_one(packing: sorting.Packing, loss: np.ndarray, count: int) -> Histogram:
@@ -192,7 +195,8 @@ def _of_zero_one(packing: sorting.Packing, loss: np.ndarray, count: int) -> Hist
     runs = _run_starts(keys, count)
     if runs is None:
         values = packing.unpack(keys[_quantiles(len(keys), count)])
-        bits = bits_in(packing, _up(_cuts(values[::-1]), values.dtype)).astype(np.uint64)
+        cuts = rounded_up(_cuts(values[::-1]), values.dtype).astype(values.dtype)
+        bits = sorting.ordered_bits(cuts, packing.negative).astype(np.uint64)  # as this packing writes them
         top = np.uint64(packing.top)  # beyond 2^63 where confidences have both signs
         heads = (top - bits[bits <= top]).astype(keys.dtype)
         runs = np.unique(np.append(np.searchsorted(keys, heads, "right"), 0))
@@ -202,11 +206,6 @@ def _of_zero_one(packing: sorting.Packing, loss: np.ndarray, count: int) -> Hist
     ends = np.append(runs[1:], len(keys)) - 1
     high, low = (packing.unpack(keys[at]).astype(np.float64) for at in (runs, ends))
     return Histogram(low[::-1], high[::-1], np.stack([mass, wrong])[:, ::-1])
-
-
-def bits_in(packing: sorting.Packing, values: np.ndarray) -> np.ndarray:
-    """Ordered bits as this packing writes them."""
-    return sorting.ordered_bits(values.astype(packing.confidence.dtype), packing.negative)
 
 
 def _quantiles(n: int, count: int) -> np.ndarray:
@@ -241,7 +240,7 @@ def _cuts(quantiles: np.ndarray) -> np.ndarray:
     return float_of(np.unique(np.concatenate([simple, heavy, heavy + np.uint64(1)])))
 
 
-def _up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def rounded_up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The least number of `dtype` that is not below each value."""
     if dtype == np.float64:
         return values

@@ -14,29 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.core import tally
+from abstain.core.rows import sums_of_rows
 from abstain.core.stretch import Totals
-from abstain.engines.histogram import Histogram, bits_of, float_of, histogram_of, joined, nothing
+from abstain.engines.histogram import Histogram, bits_of, float_of, histogram_of, joined, nothing, rounded_up
 
 FEW = 12  # cuts that are better compared with than searched in
 SURVEYED = 1 << 20  # samples that a histogram is made of
 _RESOLUTION = 1 << 12  # its stretches
 # sums over a range: of w, w l, w^2 l^j, w^4 l^j; samples; losses neither 0 nor 1; losses below 0; fractional weights
-SUMS = (
-    "w",
-    "wl",
-    "w2",
-    "w2l",
-    "w2ll",
-    "w4",
-    "w4l",
-    "w4ll",
-    "w4lll",
-    "w4llll",
-    "count",
-    "graded",
-    "negative",
-    "part",
-)
+_POWERS = ("w", "wl", "w2", "w2l", "w2ll", "w4", "w4l", "w4ll", "w4lll", "w4llll")
+SUMS = (*_POWERS, "count", "graded", "negative", "part")
 COUNT = SUMS.index("count")
 
 
@@ -62,11 +49,42 @@ class Columns(NamedTuple):
         """Loss, confidence and weight: what core functions take."""
         return self.loss, self.confidence, self.weight
 
+    def in_best_order(self, zero_one: bool) -> Columns:
+        """Confidence replaced by the place in the order of the oracle: minus the loss.
+
+        Of 0/1 losses the errors stand by weight, lightest first: the order that equal losses have in memory.
+        """
+        loss = self.loss.astype(np.float64)
+        key = -loss if self.weight is None or not zero_one else -loss * self.weight
+        return Columns(self.loss if zero_one else loss, key, self.weight)
+
+    def beside(self, other: Columns) -> Columns:
+        """With loss and confidence of another model as what travels along."""
+        return self._replace(extra=np.stack([other.loss, other.confidence]).astype(np.float64))
+
+    def behind(self) -> Columns:
+        """The samples of the model that travels along."""
+        assert self.extra is not None
+        loss, confidence = self.extra
+        return Columns(loss, confidence, self.weight)
+
+
+Groups = dict[Any, Columns]  # None: all samples
+
 
 def joined_columns(parts: list[Columns]) -> Columns:
     """Samples of all parts."""
     columns = zip(*parts)
     return Columns(*(None if c[0] is None else np.concatenate(c, axis=-1) for c in columns))  # type: ignore[arg-type]
+
+
+def merged(parts: Iterable[Groups]) -> Groups:
+    """The samples of each group, from all parts."""
+    found: dict[Any, list[Columns]] = {}
+    for part in parts:
+        for group, columns in part.items():
+            found.setdefault(group, []).append(columns)
+    return {group: joined_columns(pieces) for group, pieces in found.items()}
 
 
 def gathered(parts: Iterable[Columns], rows: int) -> Columns:
@@ -79,15 +97,14 @@ def gathered(parts: Iterable[Columns], rows: int) -> Columns:
         for place, (column, values) in enumerate(zip(whole, part)):
             if column is None or values is None:
                 continue
-            if column.dtype != np.promote_types(column.dtype, values.dtype):  # losses 0/1 so far, no longer
-                filled = column[..., :at]
-                column = np.empty(column.shape, np.promote_types(column.dtype, values.dtype))
-                column[..., :at] = filled
+            wider = np.promote_types(column.dtype, values.dtype)
+            if column.dtype != wider:  # losses 0/1 so far, no longer
+                column = column.astype(wider)
                 whole = whole._replace(**{Columns._fields[place]: column})
             column[..., at : at + part.rows] = values
         at += part.rows
     if whole is None:
-        raise ValueError("gathered: no parts")
+        return Columns(np.empty(0, dtype=bool), np.empty(0))
     return whole.take(slice(0, at))  # samples without weight were counted, but are not there
 
 
@@ -148,30 +165,21 @@ def _sums(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
     result.low[some] = np.minimum.reduceat(columns.confidence, first)
     result.high[some] = np.maximum.reduceat(columns.confidence, first)
     result.sums[COUNT] = sizes
-    l, w = columns.loss, columns.weight
-
-    def total(x: np.ndarray) -> np.ndarray:
-        return np.asarray(np.add.reduceat(x, first, dtype=np.float64))
-
-    def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
-        return [total(x := x * l) for _ in range(most)]
-
-    if w is None and l.dtype == bool:  # counted in place: a sum would first widen every one of them
-        wrong = [np.asarray([np.count_nonzero(l[a : a + n]) for a, n in zip(first, sizes[some])])] * 4
-    elif w is None:
-        l = l.astype(np.float64, copy=False)
-        wrong = powers(np.ones(()), 4)
-    if w is None:
-        mass = sizes[some]
-        rows = [mass, *wrong[:1], mass, *wrong[:2], mass, *wrong]
-    else:
-        l, w = l.astype(np.float64, copy=False), w.astype(np.float64, copy=False)
-        rows = [x for p, most in ((1, 1), (2, 2), (4, 4)) for x in (total(w**p), *powers(w**p, most))]
-        result.sums[-1, some] = total(w != np.floor(w))
-    if l.dtype != bool:
-        result.sums[-3, some], result.sums[-2, some] = total((l != 0) & (l != 1)), total(l < 0)
-    result.sums[:COUNT, some] = rows
+    l, w, zero_one = columns.loss, columns.weight, columns.loss.dtype == bool
+    if w is None and zero_one:  # counted in place: a sum would first widen every one of them
+        wrong = [np.count_nonzero(l[a : a + n]) for a, n in zip(first, sizes[some])]
+        result.sums[:COUNT, some] = _counts(sizes[some], np.asarray(wrong))
+        return result
+    l, w = l.astype(np.float64, copy=False), None if w is None else w.astype(np.float64, copy=False)
+    odd = ((l != 0) & (l != 1), l < 0, np.zeros(len(l)) if w is None else w != np.floor(w))
+    result.sums[COUNT + 1 :, some] = [np.add.reduceat(x, first, dtype=np.float64) for x in odd]
+    result.sums[:COUNT, some] = sums_of_rows(l, w, first + sizes[some], zero_one)
     return result
+
+
+def _counts(mass: Any, wrong: Any) -> list[Any]:
+    """The first sums of samples without weights and with 0/1 losses."""
+    return [mass, wrong, mass, wrong, wrong, mass, *4 * [wrong]]
 
 
 # cutting ----------------------------------------------------------------------------------------------------
@@ -202,7 +210,7 @@ def split(columns: Columns, cuts: np.ndarray, *, keep: bool = False) -> tuple[li
         return [columns] * number, no_sums(number)
     if number == 1:
         return [columns], _sums(columns, np.zeros(1, dtype=np.int64), np.asarray([columns.rows]))
-    place = _places(columns.confidence, _comparable(cuts, columns.confidence.dtype))
+    place = _places(columns.confidence, rounded_up(cuts, columns.confidence.dtype))
     order = np.argsort(place, kind="stable")
     columns = columns.take(order)
     sizes = np.bincount(place, minlength=number)
@@ -231,15 +239,6 @@ def lone(cuts: np.ndarray) -> np.ndarray:
     return np.concatenate([[False], inner, [False]]) if len(cuts) else np.zeros(1, dtype=bool)
 
 
-def _comparable(cuts: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Cuts in the samples' own type (rounded up), so that the search does not widen every sample."""
-    if dtype != np.float32:
-        return cuts
-    with np.errstate(over="ignore"):
-        near = cuts.astype(np.float32)
-    return np.where(near < cuts, np.nextafter(near, np.float32(np.inf)), near)
-
-
 # the survey -------------------------------------------------------------------------------------------------
 
 
@@ -262,35 +261,32 @@ class Survey:
         """Samples of all groups."""
         return sum(self.rows.values())
 
-    def add(self, columns: Columns, group: Any, stride: int, rng: np.random.Generator) -> None:
+    def add(self, groups: Groups, stride: int, rng: np.random.Generator) -> None:
         """Take every `stride`-th sample into the histogram, from a random start."""
-        self.rows[group] = self.rows.get(group, 0) + columns.rows
-        self.zero_one &= columns.loss.dtype == bool
-        self.wide |= columns.confidence.dtype != np.float32
-        if columns.weight is not None:
-            self.weighted = True
-            self.whole &= bool(np.all(columns.weight == np.floor(columns.weight)))
-        some = columns.confidence[int(rng.integers(stride)) :: stride]
-        if len(some):
-            none = np.zeros(len(some), dtype=bool)
-            fresh = histogram_of(none, np.ascontiguousarray(some), None, _RESOLUTION)
-            known = self.histogram.get(group, nothing())
-            self.histogram[group] = joined([known, fresh], _RESOLUTION)
+        for group, columns in groups.items():
+            loss, confidence, weight, _ = columns
+            seen = Survey({group: len(loss)}, {}, loss.dtype == bool, confidence.dtype != np.float32)
+            if weight is not None:
+                seen.weighted, seen.whole = True, bool(np.all(weight == np.floor(weight)))
+            some = np.ascontiguousarray(confidence[int(rng.integers(stride)) :: stride])
+            if len(some):
+                none = np.zeros(len(some), dtype=bool)
+                seen.histogram[group] = histogram_of(none, some, None, _RESOLUTION)
+            self.include(seen)
 
-    def plus(self, others: Iterable[Survey]) -> Survey:
-        """The survey of all samples together."""
-        result = Survey()
-        for part in (self, *others):
+    def include(self, *others: Survey) -> Survey:
+        """Become the survey of all samples together."""
+        for part in others:
             for group, rows in part.rows.items():
-                result.rows[group] = result.rows.get(group, 0) + rows
+                self.rows[group] = self.rows.get(group, 0) + rows
             for group, table in part.histogram.items():
-                known = result.histogram.get(group, nothing())
-                result.histogram[group] = joined([known, table], _RESOLUTION)
-            result.zero_one &= part.zero_one
-            result.wide |= part.wide
-            result.whole &= part.whole
-            result.weighted |= part.weighted
-        return result
+                known = self.histogram.get(group, nothing())
+                self.histogram[group] = joined([known, table], _RESOLUTION)
+            self.zero_one &= part.zero_one
+            self.wide |= part.wide
+            self.whole &= part.whole
+            self.weighted |= part.weighted
+        return self
 
 
 # counting ---------------------------------------------------------------------------------------------------
@@ -354,6 +350,6 @@ def put_counts(sums: RangeSums, number: int, counted: tally.Tally) -> None:
     """Fill in the sums of the range that was counted."""
     m, wrong = counted.totals().sum(axis=0)
     if m:
-        sums.sums[:COUNT, number] = [m, wrong, m, wrong, wrong, m, wrong, wrong, wrong, wrong]
+        sums.sums[:COUNT, number] = _counts(m, wrong)
         sums.sums[COUNT, number] = m
         sums.low[number], sums.high[number] = counted.span()

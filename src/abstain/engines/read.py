@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import product, takewhile
-from pathlib import Path, PurePath
-from queue import Full, Queue
+from itertools import chain, product
+from pathlib import Path
+from queue import Empty, Queue
 from threading import Event, Thread
 from typing import Any, NamedTuple, TypedDict, TypeVar
-from urllib.parse import unquote
 
 import numpy as np
 
 from abstain import losses, scores
 from abstain.core.sorting import threads
-from abstain.engines.ranges import Columns
-from abstain.errors import DataError, InputError, MissingDependencyError
+from abstain.engines.ranges import Columns, Groups, merged
+from abstain.errors import DataError, InputError
 from abstain.evaluation.table import listed
+from abstain.formats.arrow import Contents, batches, contents
+from abstain.formats.folders import kind_of, told_by_path
 from abstain.metrics.groups import group_codes
 
 Made = TypeVar("Made")
 _END = object()
-
-
-def arrow_for(what: str) -> Any:
-    """pyarrow, or an error that says how to install it."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingDependencyError(what, "pyarrow", "files") from None
-    return pyarrow
 
 
 def read_ahead(batches: Iterable[Made]) -> Iterator[Made]:
@@ -43,123 +34,34 @@ def read_ahead(batches: Iterable[Made]) -> Iterator[Made]:
     if threads() == 1:
         yield from batches
         return
-    made: Queue[tuple[Any, BaseException | None]] = Queue(1)
+    made: Queue[Any] = Queue(1)
     over = Event()
-    Thread(target=_read, args=(batches, made, over), daemon=True).start()
+
+    def read() -> None:
+        try:
+            for batch in chain(batches, [_END]):
+                made.put(batch)
+                if over.is_set():
+                    return
+        except BaseException as problem:  # whatever it is, it belongs to whoever reads
+            made.put(problem)
+
+    Thread(target=read, daemon=True).start()
     try:
-        while (got := made.get())[0] is not _END:
-            yield got[0]
-        if got[1] is not None:
-            raise got[1]
+        while (got := made.get()) is not _END:
+            if isinstance(got, BaseException):
+                raise got
+            yield got
     finally:
         over.set()
+        with suppress(Empty):  # a reader that waits for room may go
+            made.get_nowait()
 
 
-def _read(batches: Iterable[Any], made: Queue[tuple[Any, BaseException | None]], over: Event) -> None:
-    error: BaseException | None = None
-    try:
-        for batch in batches:
-            _put((batch, None), made, over)
-            if over.is_set():
-                return
-    except BaseException as problem:  # whatever it is, it belongs to whoever reads
-        error = problem
-    _put((_END, error), made, over)
-
-
-def _put(got: tuple[Any, BaseException | None], made: Queue[Any], over: Event) -> None:
-    while not over.is_set():
-        try:
-            return made.put(got, timeout=0.1)
-        except Full:
-            continue
-
-
-# finding files --------------------------------------------------------------------------------------------
-
-
-_KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".csv": "csv",
-    ".gz": "csv",
-}
-
-
-def find_files(name: str, path: Any) -> list[str]:
-    """Files of a path, a folder (see `holds_data`), a glob or a list of them, in the order of their names."""
-    if not isinstance(path, (str, os.PathLike)):
-        return [file for part in path for file in find_files(name, part)]
-    text = os.fspath(path)
-    if os.path.isdir(text):
-        found = _below(text)
-    elif os.path.exists(text):
-        found = [text]
-    else:
-        fixed = sum(
-            1 for _ in takewhile(lambda part: not glob.has_magic(part), Path(text).parts)
-        )  # as the user wrote
-        hits = [hit for hit in glob.glob(text, recursive=True) if not _hidden(Path(hit).parts[fixed:])]
-        found = sorted({file for hit in hits for file in (_below(hit) if os.path.isdir(hit) else [hit])})
-    if not found:
-        kinds = ", ".join(k for k in _KINDS if k != ".gz")
-        raise DataError(
-            f"{name}: found no files at {text!r}. Give a file, a folder or a glob of {kinds} files."
-        )
-    return found
-
-
-def holds_data(below: PurePath) -> bool:
-    """Is this path below a folder a file of predictions? The rule of every engine: folders are looked into, but
-    nothing whose name, or that of a folder on the way, starts with _ or a dot (unfinished and hidden work)."""
-    return below.suffix in _KINDS and not _hidden(below.parts)
-
-
-def _below(folder: str) -> list[str]:
-    return sorted(
-        str(p) for p in Path(folder).rglob("*") if holds_data(p.relative_to(folder)) and p.is_file()
-    )
-
-
-def _hidden(parts: Sequence[str]) -> bool:
-    return any(part.startswith(("_", ".")) and "=" not in part for part in parts)
-
-
-def told_by_path(file: str) -> dict[str, str | None]:
-    """Columns that the folders of a file tell, as Hive and Spark write them: kind=a/part-0.parquet. Always text."""
-    told = dict(part.split("=", 1) for part in Path(file).parent.parts if "=" in part)
-    return {k: None if v == "__HIVE_DEFAULT_PARTITION__" else unquote(v) for k, v in told.items()}
-
-
-def rows_in(file: str) -> int | None:
-    """Rows by the file's own account, without reading them; None when it does not say (CSV)."""
+def described(file: str) -> Contents:
+    """What a file tells before it is read; CSV tells nothing."""
     kind = kind_of(file)
-    if kind == "parquet":
-        import pyarrow.parquet as pq
-
-        return int(pq.read_metadata(file).num_rows)
-    return None
-
-
-def types_in(file: str, confidence: str, loss: str) -> tuple[bool, bool]:
-    """(are losses surely 0/1, may confidences be wider than float32), as far as the file's schema tells."""
-    if kind_of(file) != "parquet":
-        return False, True
-    import pyarrow.parquet as pq
-
-    kinds = {field.name: str(field.type) for field in pq.read_schema(file)}
-    return kinds.get(loss) == "bool", kinds.get(confidence) not in ("float", "halffloat")
-
-
-def kind_of(file: str) -> str:
-    """Parquet, Arrow or CSV, by the end of the name."""
-    kind = _KINDS.get(Path(file).suffix.lower())
-    if kind is None:
-        raise DataError(f"files: cannot tell what {file!r} is. Known: Parquet, Arrow (feather, ipc) and CSV.")
-    return kind
+    return Contents(None, {}) if kind == "csv" else contents(Path(file), kind)
 
 
 class FilePart(NamedTuple):
@@ -174,13 +76,10 @@ def file_parts(files: Sequence[str], rows: int) -> list[FilePart]:
     """Parts of about `rows` samples each, found without reading the data."""
     found = []
     for file in files:
-        if kind_of(file) != "parquet":
+        sizes = described(file).groups
+        if sizes is None:
             found.append(FilePart(file))
             continue
-        import pyarrow.parquet as pq
-
-        meta = pq.read_metadata(file)
-        sizes = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
         start = at = held = 0
         groups: list[int] = []
         for i, size in enumerate(sizes):
@@ -233,9 +132,8 @@ class Fields:
 def questions(name: str, options: Mapping[str, Any]) -> list[Fields]:
     """The columns of each confidence and loss asked for, by the names of `ColumnOptions`."""
     given = {key: value for key, value in options.items() if value is not None}
-    unknown = sorted(set(options) - set(ColumnOptions.__annotations__))
-    if unknown:
-        raise TypeError(f"{name}() got an unexpected keyword argument {unknown[0]!r}")
+    for unknown in sorted(set(options) - set(ColumnOptions.__annotations__)):
+        raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}")
     if "correct" in given and "loss" in given:
         raise InputError(f"{name}: give `loss` or `correct`, not both.")
     plain = Fields(
@@ -250,13 +148,12 @@ def questions(name: str, options: Mapping[str, Any]) -> list[Fields]:
             raise InputError(f"{name}: `logits` and `labels` must be given together.")
         return [plain]
     logits = given.get("logits", "logits")
-    plain = replace(
-        plain, logits=(logits,) if isinstance(logits, str) else tuple(logits), labels=given["labels"]
-    )
+    logits = (logits,) if isinstance(logits, str) else tuple(logits)
     known = [s for s in scores.NAMES if "logits" in scores.by_name(s).takes]
     asked = listed(given.get("scores"), ["max_softmax"], known)
     made = product(asked, listed(given.get("losses"), ["zero_one"], losses.NAMES))
-    return [replace(plain, confidence=score, loss=loss, correct=False) for score, loss in made]
+    plain = replace(plain, logits=logits, labels=given["labels"], correct=False)
+    return [replace(plain, confidence=score, loss=loss) for score, loss in made]
 
 
 def question(name: str, options: Mapping[str, Any]) -> Fields:
@@ -283,10 +180,7 @@ def labels_of(name: str, field: str, column: Any) -> Labels:
     """The groups in a column of an Arrow table or a frame; a NaN is a missing name."""
     import pyarrow as pa
 
-    if not isinstance(column, (pa.Array, pa.ChunkedArray)):
-        column = pa.array(column, from_pandas=True)
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+    column = whole(column if hasattr(column, "null_count") else pa.array(column, from_pandas=True))
     if pa.types.is_nested(column.type):
         raise DataError(f"{name}: `{field}` must hold names or numbers of groups, got {column.type}.")
     encoded = column.dictionary_encode()
@@ -294,11 +188,8 @@ def labels_of(name: str, field: str, column: Any) -> Labels:
     return Labels(names, codes[encoded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)])
 
 
-def by_label(columns: Columns, labels: Labels | None) -> Iterator[tuple[Any, Columns]]:
-    """The samples of each group that has any; without labels all of them, under None."""
-    if labels is None:
-        yield None, columns
-        return
+def by_label(columns: Columns, labels: Labels) -> Iterator[tuple[Any, Columns]]:
+    """The samples of each group that has any."""
     small = np.uint16 if len(labels.names) <= 1 << 16 else np.int64  # short keys are sorted by counting
     columns = columns.take(np.argsort(labels.codes.astype(small), kind="stable"))
     sizes = np.bincount(labels.codes, minlength=len(labels.names))
@@ -311,20 +202,6 @@ def by_label(columns: Columns, labels: Labels | None) -> Iterator[tuple[Any, Col
 
 BATCH = 1 << 20
 _PLAIN = ("float", "double", "int32", "int64")  # Arrow's names of types that numpy reads where they lie
-
-
-class Batch(NamedTuple):
-    """Samples of one file from row `start` on."""
-
-    start: int
-    columns: Columns
-    labels: Labels | None
-
-
-def batches(name: str, part: str | FilePart, fields: Fields, size: int = BATCH) -> Iterator[Batch]:
-    """The samples of one file (or of a part of it), checked; at most `size` at a time."""
-    for at, table in tables_in(name, part, fields, size):
-        yield batch_of(at, table, fields)
 
 
 class Spot(NamedTuple):
@@ -353,74 +230,66 @@ class Spot(NamedTuple):
 
 def tables_in(name: str, part: str | FilePart, fields: Fields, size: int) -> Iterator[tuple[Spot, Any]]:
     """Tables of at most `size` rows, and where each begins."""
-    pa = arrow_for("reading prediction files")
     file, start, groups = part if isinstance(part, FilePart) else FilePart(part)
     told = told_by_path(file)
-    try:
-        for table in _open(pa, file, fields.names, told, size, groups):
-            table = _with_told(pa, table, fields.names, told)
-            for at in range(0, table.num_rows, size):
-                yield Spot(name, file, start), table.slice(at, size)
-                start += min(size, table.num_rows - at)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{name}: cannot read {file}: {error}") from error
-    except KeyError as error:
-        raise DataError(
-            f"{name}: {file} has no column {error.args[0]}. Name the columns, e.g. confidence='score'."
-        ) from None
+
+    def present(schema: Any) -> list[str]:
+        """Columns that the file holds; others must be told by its path."""
+        for field in fields.names:
+            if field not in schema.names and field not in told:
+                raise DataError(
+                    f"{name}: {file} has no column {field!r}; it has {', '.join([*schema.names, *told])}. "
+                    f"Name the columns, e.g. confidence='score'."
+                )
+        return [field for field in fields.names if field in schema.names]
+
+    for table in batches(Path(file), kind_of(file), present, size, groups):
+        for field in fields.names:
+            if field not in table.schema.names:
+                import pyarrow as pa
+
+                same = pa.repeat(pa.scalar(told[field], pa.string()), table.num_rows)
+                table = table.append_column(field, same)
+        for at in range(0, table.num_rows, size):
+            yield Spot(name, file, start), table.slice(at, size)
+            start += min(size, table.num_rows - at)
 
 
-def _open(
-    pa: Any, file: str, wanted: list[str], told: Mapping[str, Any], size: int, groups: tuple[int, ...] | None
-) -> Iterator[Any]:
-    kind = kind_of(file)
-    if kind == "parquet":
-        import pyarrow.parquet as pq
+class Loader(NamedTuple):
+    """How data become columns, anywhere: by name of columns, in the order of confidence or of the oracle."""
 
-        with pq.ParquetFile(file, pre_buffer=False) as opened:
-            names = _present(wanted, opened.schema_arrow.names, told)
-            yield from opened.iter_batches(size, row_groups=groups, columns=names)
-    elif kind == "arrow":
-        with pa.memory_map(file) as source:
-            try:
-                reader = pa.ipc.open_file(source)
-            except pa.ArrowInvalid:
-                source.seek(0)
-                stream = pa.ipc.open_stream(source)
-                names = _present(wanted, stream.schema.names, told)
-                yield from (batch.select(names) for batch in stream)
-                return
-            names = _present(wanted, reader.schema.names, told)
-            yield from (reader.get_batch(i).select(names) for i in range(reader.num_record_batches))
-    else:
-        from pyarrow import csv
+    name: str
+    fields: Fields
+    best: bool | None = None  # in the oracle's order; are the losses 0/1?
+    other: Fields | None = None  # of a second model: its loss and confidence travel along
 
-        with csv.open_csv(file, read_options=csv.ReadOptions(block_size=16 << 20)) as reader:
-            names = _present(wanted, reader.schema.names, told)
-            yield from (batch.select(names) for batch in reader)
+    def batches(self, part: str | FilePart, size: int = BATCH) -> Iterator[Groups]:
+        """The samples of a file or of a part of it, at most `size` at a time."""
+        for spot, table in tables_in(self.name, part, self.fields, size):
+            yield self.samples(spot, table)
 
+    def __call__(self, part: Any) -> Groups:
+        """The samples of a part of a file, a pandas frame, an Arrow table or a batch of it, by group."""
+        return (
+            merged(self.batches(part)) if isinstance(part, FilePart) else self.samples(Spot(self.name), part)
+        )
 
-def _present(wanted: Sequence[str], present: Sequence[str], told: Mapping[str, Any]) -> list[str]:
-    """The columns to read; others must be told by the file's path."""
-    for name in wanted:
-        if name not in present and name not in told:
-            raise KeyError(f"{name!r}; it has {', '.join([*present, *told])}")
-    return [name for name in wanted if name in present]
+    def samples(self, spot: Spot, table: Any) -> Groups:
+        """Of a table or frame, checked; without groups all of them, under None."""
+        columns, labels = columns_of(spot, table, self.fields)
+        if self.other is not None:
+            columns = columns.beside(columns_of(spot, table, self.other)[0])
+        if self.best is not None:
+            columns = columns.in_best_order(self.best)
+        return {None: columns} if labels is None else dict(by_label(columns, labels))
 
 
-def _with_told(pa: Any, part: Any, wanted: Sequence[str], told: Mapping[str, str | None]) -> Any:
-    for name in wanted:
-        if name not in part.schema.names:
-            part = part.append_column(name, pa.repeat(pa.scalar(told[name], pa.string()), part.num_rows))
-    return part
-
-
-def batch_of(spot: Spot, table: Any, fields: Fields) -> Batch:
-    """The samples of a table or frame, checked."""
+def columns_of(spot: Spot, table: Any, fields: Fields) -> tuple[Columns, Labels | None]:
+    """The samples of a table or frame, checked, and their groups."""
     table = _as_arrow(spot.name, table, fields.names)
 
     def column(field: str) -> np.ndarray:
-        return as_numpy(spot, field, table.column(field))
+        return as_numpy(spot, field, whole(table.column(field)))
 
     if fields.logits:
         labels = column(fields.labels)
@@ -442,12 +311,12 @@ def batch_of(spot: Spot, table: Any, fields: Fields) -> Batch:
         loss = np.asarray(loss == 0)
     groups = labels_of(spot.name, fields.group, table.column(fields.group)) if fields.group else None
     if not fields.weight:
-        return Batch(spot.start, ready(loss, confidence, None), groups)
+        return ready(loss, confidence, None), groups
     weight = spot.finite(fields.weight, column(fields.weight)).astype(np.float64)
     spot.refuse(fields.weight, "not be negative", weight, weight < 0)
     if groups is not None:
         groups = groups._replace(codes=groups.codes[weight > 0])
-    return Batch(spot.start, ready(loss, confidence, weight), groups)
+    return ready(loss, confidence, weight), groups
 
 
 def _as_arrow(name: str, table: Any, names: Sequence[str]) -> Any:
@@ -482,14 +351,19 @@ def ready(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -
     return columns
 
 
+def whole(column: Any) -> Any:
+    """A column of a table in one piece."""
+    return column.combine_chunks() if hasattr(column, "chunks") else column
+
+
 def logits_of(spot: Spot, table: Any, names: Sequence[str]) -> np.ndarray:
     """Class scores of an Arrow table: a column for each class, or one of lists."""
     import pyarrow as pa
 
-    first = table.column(names[0])
-    if len(names) == 1 and pa.types.is_nested(first.type):
-        return _lists(spot, names[0], first)
-    return np.stack([as_numpy(spot, field, table.column(field)) for field in names], axis=1)
+    columns = [whole(table.column(name)) for name in names]
+    if len(names) == 1 and pa.types.is_nested(columns[0].type):
+        return _lists(spot, names[0], columns[0])
+    return np.stack([as_numpy(spot, *named) for named in zip(names, columns)], axis=1)
 
 
 def _lists(spot: Spot, field: str, column: Any) -> np.ndarray:
@@ -506,8 +380,7 @@ def _lists(spot: Spot, field: str, column: Any) -> np.ndarray:
             f"{spot.name}: rows of `{field}` must be lists of one length without a missing value, which fails in "
             f"{spot.file}, row {spot.start + int(odd[0])}. Drop the row or fill it in."
         )
-    flat = values.combine_chunks() if hasattr(values, "combine_chunks") else values
-    return as_numpy(spot, field, flat).reshape(len(lengths), -1)
+    return as_numpy(spot, field, values).reshape(len(lengths), -1)
 
 
 def as_numpy(spot: Spot, field: str, column: Any) -> np.ndarray:
@@ -517,23 +390,15 @@ def as_numpy(spot: Spot, field: str, column: Any) -> np.ndarray:
         raise DataError(
             f"{spot.name}: `{field}` has a missing value in {spot.file}, row {row}. Drop the row or fill it in."
         )
-    if str(column.type) == "bool" and hasattr(column, "buffers"):
-        return _booleans(column)
+    if str(column.type) == "bool":  # Arrow keeps eight to a byte
+        end = column.offset + len(column)
+        packed = np.frombuffer(column.buffers()[1], dtype=np.uint8)
+        return np.unpackbits(packed, count=end, bitorder="little")[column.offset :].view(bool)
     # without a copy where there can be one: asked for a copy, pyarrow loads pandas to make it
-    plain = hasattr(column, "buffers") and str(column.type) in _PLAIN
-    values = np.asarray(
-        column.to_numpy(zero_copy_only=plain) if hasattr(column, "buffers") else column.to_numpy()
-    )
+    values = np.asarray(column.to_numpy(zero_copy_only=str(column.type) in _PLAIN))
     if values.dtype.kind not in "biuf":
         raise DataError(f"{spot.name}: `{field}` must hold numbers, got {column.type} in {spot.file}.")
     return values
-
-
-def _booleans(column: Any) -> np.ndarray:
-    """Arrow keeps eight to a byte."""
-    end = column.offset + len(column)
-    packed = np.frombuffer(column.buffers()[1], dtype=np.uint8)
-    return np.unpackbits(packed, count=end, bitorder="little")[column.offset :].view(bool)
 
 
 # two models side by side ------------------------------------------------------------------------------------
@@ -542,33 +407,21 @@ _WEIGHT = "__abstain_weight"
 Piece = tuple[Spot, Any]  # a table, and where it begins
 
 
-def beside(spot: Spot, table: Any, first: Fields, second: Fields) -> Columns:
-    """Samples of one model, with loss and confidence of another in tow."""
-    own, other = (batch_of(spot, table, fields).columns for fields in (first, second))
-    return in_tow(own, other)
-
-
-def in_tow(first: Columns, second: Columns) -> Columns:
-    """Samples of one model, with loss and confidence of another as what travels along."""
-    return first._replace(extra=np.stack([second.loss, second.confidence]).astype(np.float64))
-
-
-def batches_in_step(
-    name: str, files: Sequence[str], others: Sequence[str], first: Fields, second: Fields, size: int = BATCH
-) -> Iterator[Columns]:
+def batches_in_step(load: Loader, files: tuple[Sequence[str], Sequence[str]], size: int) -> Iterator[Groups]:
     """The same where the other model's columns lie in other files, sample by sample; weights are the first's."""
+    assert load.other is not None
+    name, first, second = load.name, replace(load.fields, also=()), load.other
     unweighted = replace(second, weight=None)
 
     def pieces(side: Sequence[str], fields: Fields) -> Iterator[Piece]:
-        for file in side:
-            yield from tables_in(name, file, fields, size)
+        return chain.from_iterable(tables_in(name, file, fields, size) for file in side)
 
-    sides = pieces(files, first), pieces(others, unweighted)
+    sides = pieces(files[0], first), pieces(files[1], unweighted)
     own = replace(second, weight=_WEIGHT if first.weight else None)
     for (spot, table), (other, more) in _in_step(name, *sides):
         if first.weight:
             more = more.select(unweighted.names).append_column(_WEIGHT, table.column(first.weight))
-        yield in_tow(batch_of(spot, table, first).columns, batch_of(other, more, own).columns)
+        yield {None: columns_of(spot, table, first)[0].beside(columns_of(other, more, own)[0])}
 
 
 def _in_step(name: str, first: Iterator[Piece], second: Iterator[Piece]) -> Iterator[tuple[Piece, Piece]]:

@@ -14,18 +14,12 @@ import numpy as np
 from abstain._arrays import Array, is_torch
 from abstain._check import check_choice, check_fraction
 from abstain.core import bins
+from abstain.core.influence import AREA_OF, MetricLine
 from abstain.core.points import least_mass
 from abstain.core.rows import rows_of_blocks
-from abstain.core.stretch import MetricLine, Table, area_stretch, combined, stacked
-from abstain.engines.histogram import (
-    Histogram,
-    as_bins,
-    histogram_of,
-    histogram_of_tensor,
-    joined,
-    nothing,
-    overlaps,
-)
+from abstain.core.stretch import Table, combined, stacked, stretch_of
+from abstain.engines import histogram
+from abstain.engines.histogram import Histogram, joined, nothing
 from abstain.engines.ranges import Columns
 from abstain.errors import DataError, InputError
 from abstain.metrics._sample import prepare
@@ -98,7 +92,7 @@ def risk_at(table: Histogram, position: float, most: float | None) -> Certified:
     if most is None:
         return Certified(estimate, None, None)
     # whatever overlaps a stretch is taken with it as one bin: its members may stand anywhere in it
-    above, loss_above, over_mass, over_loss = overlaps(table)
+    above, loss_above, over_mass, over_loss = histogram.overlaps(table)
     mass = table.mass + over_mass
     maybe = (above < position) & (position <= above + mass)
     known = (table.low == table.high) & (over_mass == 0)
@@ -111,15 +105,10 @@ def risk_at(table: Histogram, position: float, most: float | None) -> Certified:
 def curve(table: Histogram, most: float | None) -> CertifiedCurve:
     """Coverage and risk at the lower end of each stretch, most confident first."""
     threshold = np.unique(table.low)[::-1]
-    by_high = np.argsort(table.high, kind="stable")
     first = np.searchsorted(table.low, threshold, "left")  # from here on they are accepted whole
-    gone = np.searchsorted(table.high[by_high], threshold, "left")  # rejected whole
-    parts = []
-    for x in (table.mass, table.loss):
-        full = np.concatenate([np.cumsum(x[::-1])[::-1], [0.0]])[first]
-        out = np.concatenate([[0.0], np.cumsum(x[by_high])])[gone]
-        parts.append((full, np.where(first > gone, np.maximum(x.sum() - full - out, 0.0), 0.0)))
-    (N, open_mass), (S, open_loss) = parts
+    gone = np.searchsorted(np.sort(table.high), threshold, "left")  # rejected whole
+    (N, open_mass), (S, open_loss) = histogram.shares(table, first, gone)
+    open_mass, open_loss = (np.where(first > gone, x, 0.0) for x in (open_mass, open_loss))
     W = table.mass.sum()
     risk = (S + open_loss / 2) / (N + open_mass / 2)
     bounds: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
@@ -179,11 +168,11 @@ class Sketch:
         self._note(sample.loss, sample.weight, sample.backend.xp)
         columns = (sample.loss, sample.confidence, sample.weight)
         if not sample.backend.host:
-            self._take(
-                histogram_of_tensor(*columns, self._limit(False))
-                if is_torch(sample.loss)
-                else _foreign(columns)
-            )
+            if not is_torch(sample.loss):
+                raise InputError(
+                    "Sketch.update: takes numpy arrays and torch tensors (and what lives on the host), got another."
+                )
+            self._take(histogram.histogram_of_tensor(*columns, self._limit(False)))
         elif len(sample.loss) + self._waits < _BUFFER:
             self._waiting.append(tuple(None if c is None else c.copy() for c in columns))  # type: ignore[arg-type]
             self._waits += len(sample.loss)
@@ -191,7 +180,7 @@ class Sketch:
             self._flush()
             for a in range(0, len(sample.loss), _CHUNK):
                 part = Columns(*columns).take(slice(a, a + _CHUNK))
-                self._take(histogram_of(*part.samples, self._limit(False)))
+                self._take(histogram.histogram_of(*part.samples, self._limit(False)))
 
     def merge(self, *others: Sketch) -> Sketch:
         """The sketch of all samples together (of the size of this one); neither input changes."""
@@ -229,7 +218,7 @@ class Sketch:
         weight = None
         if any(w[2] is not None for w in waiting):
             weight = np.concatenate([np.ones(len(w[0])) if w[2] is None else w[2] for w in waiting])
-        self._take(histogram_of(loss, confidence, weight, self._limit(False)))
+        self._take(histogram.histogram_of(loss, confidence, weight, self._limit(False)))
 
     # asking -------------------------------------------------------------------------------------------------
 
@@ -251,7 +240,7 @@ class Sketch:
         return max(self._most, 1.0) if self._most in (0.0, 1.0) else self._most
 
     def _bins(self, name: str) -> bins.Bins:
-        return as_bins(self._table(name), self._largest(), self._whole)
+        return histogram.as_bins(self._table(name), self._largest(), self._whole)
 
     def aurc(self) -> Certified:
         """Area under the risk-coverage curve (harmonic, threshold ties); lower is better."""
@@ -285,8 +274,8 @@ class Sketch:
         m, L, *squares = table.sums[:, np.argsort(table.low + table.high)]
         squares = [x[::-1] for x in squares]
         rows = Table(rows_of_blocks(m, L), squares, [np.zeros_like(m)] * 5)  # fourth powers tell no error
-        area = area_stretch(rows, "harmonic" if metric == "aurc" else "sele")
-        return float(np.sqrt(combined(stacked([area]), MetricLine(0.0, "area")).second))
+        area = AREA_OF[metric]
+        return float(np.sqrt(combined(stacked([stretch_of(rows, area)]), MetricLine(0.0, area)).second))
 
     # storing ------------------------------------------------------------------------------------------------
 
@@ -376,9 +365,3 @@ def _flat(x: Array) -> Array:
     """Images and batches are samples too; a gradient is no part of a sketch."""
     x = x.detach() if is_torch(x) else x
     return x.reshape(-1) if getattr(x, "ndim", 1) > 1 and hasattr(x, "reshape") else x
-
-
-def _foreign(columns: tuple[Array, Array, Array | None]) -> Histogram:
-    raise InputError(
-        "Sketch.update: takes numpy arrays and torch tensors (and what lives on the host), got another."
-    )

@@ -12,24 +12,21 @@ import re
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any
 
-import numpy as np
-
 from abstain import errors
 from abstain._progress import Bars, bars
 from abstain.engines import cluster
-from abstain.engines.cluster import Bundle, Found, Groups, Loader, Numbering
-from abstain.engines.engine import Engine
-from abstain.engines.finish import Answer, Ask, Finished, PairQuestion
-from abstain.engines.paired import turned
-from abstain.engines.ranges import Columns, RangeSums, Survey, joined_columns, no_sums
-from abstain.engines.read import Fields, find_files, holds_data, kind_of, told_by_path
-from abstain.errors import DataError, InputError, MissingDependencyError
-from abstain.evaluation import Comparison, Evaluation, register_engine
+from abstain.engines.cluster import Bundle, Numbering, Work
+from abstain.engines.finish import Ask
+from abstain.engines.ranges import Groups, RangeSums, merged, no_sums
+from abstain.engines.read import Fields, Loader
+from abstain.errors import DataError, InputError, needed
+from abstain.evaluation import Evaluation, register_engine
+from abstain.formats.folders import find_files, holds_data, kind_of, told_by_path
 
 __all__ = [
     *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "on", "risk"),
@@ -118,11 +115,9 @@ def _located(name: str, frame: Any, fields: Fields) -> Exception | None:
 # samples on their way -------------------------------------------------------------------------------------
 
 
-BLOB = "answer binary"
-BUNDLE = "bundle"
-_RANGE = "range"
+_ANSWERS = "answer binary"
+_BUNDLES = f"bundle int, {_ANSWERS}"  # samples travel as Python holds them, not one by one
 _TOGETHER = 1 << 20  # samples worth the work done once for each partition
-_CHUNK = 1 << 16  # samples handed to Spark at a time
 
 
 def gathered(parts: Iterable[Any], load: Loader) -> Iterator[Groups]:
@@ -133,65 +128,29 @@ def gathered(parts: Iterable[Any], load: Loader) -> Iterator[Groups]:
         waiting.append(load(batch))
         rows += sum(columns.rows for columns in waiting[-1].values())
         if rows >= _TOGETHER:
-            yield cluster.merged(waiting)
+            yield merged(waiting)
             waiting, rows = [], 0
     if waiting:
-        yield cluster.merged(waiting)
+        yield merged(waiting)
 
 
-def schema(survey: Survey, weighted: bool, extra: int) -> str:
-    """Columns of samples on their way, no wider than they must be."""
-    loss, confidence = "boolean" if survey.zero_one else "double", "double" if survey.wide else "float"
-    more = [*(["w double"] if weighted else []), *(f"x{i} double" for i in range(extra))]
-    return ", ".join([f"l {loss}, g {confidence}", *more, f"{_RANGE} int, {BUNDLE} int"])
-
-
-def as_table(groups: Groups, numbering: Numbering, survey: Survey, done: Iterable[int] = ()) -> Any:
-    """Samples with range and bundle; those of ranges that are done stay behind."""
-    import pyarrow as pa
-
-    columns, number = cluster.numbered(groups, numbering)
-    left = np.flatnonzero(~np.isin(number, list(done)))
-    columns, number = columns.take(left), number[left]
-    loss = columns.loss if survey.zero_one else columns.loss.astype(np.float64)
-    confidence = columns.confidence.astype(np.float64 if survey.wide else np.float32, copy=False)
-    found: dict[str, Any] = {"l": loss, "g": confidence}
-    if columns.weight is not None:
-        found["w"] = columns.weight
-    if columns.extra is not None:
-        found |= {f"x{i}": row for i, row in enumerate(columns.extra)}
-    places = {_RANGE: number.astype(np.int32), BUNDLE: numbering.bundle[number].astype(np.int32)}
-    return pa.table(found | places)
-
-
-def in_batches(table: Any) -> list[Any]:
-    """Small enough for Spark's buffers."""
-    return list(table.to_batches(max_chunksize=_CHUNK))
-
-
-def of_table(table: Any) -> Bundle:
-    """The inverse of `as_table`: samples by range."""
-
-    def column(name: str) -> np.ndarray:
-        return np.asarray(table.column(name).to_numpy())
-
-    names = table.column_names
-    extra = [column(name) for name in names if name.startswith("x")]
-    weight = column("w") if "w" in names else None
-    columns = Columns(column("l"), column("g"), weight, np.stack(extra) if extra else None)
-    return cluster.by_number(columns, column(_RANGE))
-
-
-def blobs(answers: list[Any]) -> Any:
+def packed(answers: list[Any], **columns: Any) -> Any:
     """Answers as a table that Spark can carry."""
     import pyarrow as pa
 
-    return pa.table({"answer": pa.array([pickle.dumps(a) for a in answers], pa.binary())})
+    blobs = pa.array([pickle.dumps(a) for a in answers], pa.binary())
+    return pa.table({**{k: pa.array(v, pa.int32()) for k, v in columns.items()}, "answer": blobs})
 
 
-def answers_in(batch: Any) -> list[Any]:
-    """Answers of our own tasks."""
-    return [pickle.loads(value) for value in batch.column("answer").to_pylist()]
+def bundles(found: Sequence[Bundle]) -> Any:
+    """The samples of each bundle, where there are any."""
+    some = [number for number, bundle in enumerate(found) if bundle]
+    return packed([found[number] for number in some], bundle=some)
+
+
+def unpacked(table: Any) -> list[Any]:
+    """Answers and bundles of our own tasks."""
+    return [pickle.loads(value) for value in table.column("answer").to_pylist()]
 
 
 # the run --------------------------------------------------------------------------------------------------
@@ -203,13 +162,10 @@ _FAN_IN = 16  # answers merged at a time
 
 def frame_of(name: str, data: Any, session: Any) -> Any:
     """A DataFrame, read by Spark if it is not one yet."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingDependencyError('engine="spark"', "pyspark", "spark") from None
+    sql = needed("pyspark.sql", 'engine="spark"', "spark")
     if hasattr(data, "mapInArrow"):
         return data
-    active = session or SparkSession.getActiveSession()
+    active = session or sql.SparkSession.getActiveSession()
     if active is None:
         raise InputError(f"{name}: no Spark session is active. Pass `session=` (or a DataFrame).")
     files = _listed(name, active, data)
@@ -255,102 +211,61 @@ def _as_text(active: Any) -> Iterator[None]:
         active.conf.set(_GUESS, before)
 
 
-class SparkRun:
-    """The plan over one DataFrame."""
+class SparkRun(cluster.ClusterRun):
+    """Over one DataFrame."""
 
     def __init__(self, frame: Any, bars: Bars) -> None:
         self.frame, self.bars = frame, bars
+        self.cores = frame.sparkSession.sparkContext.defaultParallelism
 
-    def execute(self, load: Loader, ask: Ask, stage: str = "") -> Found:
-        """Survey, sums by range, and every range finished where it lies."""
-        plain = load._replace(other=None)
-        survey = self._survey(plain, f"{stage}survey")
-        cores = self.frame.sparkSession.sparkContext.defaultParallelism
-        numbering = cluster.plan(load.name, survey, ask, 2 * max(1, cores))
-        sums = self._sums(plain, numbering, f"{stage}sums")
-        parts = self._finished(plain, survey, numbering, sums, ask, f"{stage}finish")
-        return Found(survey, numbering, sums, parts, ask)
-
-    def _survey(self, load: Loader, stage: str) -> Survey:
-        def work(batches: Iterator[Any]) -> Iterator[Survey]:
-            for groups in gathered(batches, load):
-                yield cluster.survey_groups(groups, load.name)
-
-        def merge(surveys: list[Survey]) -> Survey:
-            return cluster.merge_surveys(surveys, load.name)
-
-        return self._merged(work, merge, stage) or Survey()
-
-    def _sums(self, load: Loader, numbering: Numbering, stage: str) -> RangeSums:
-        def work(batches: Iterator[Any]) -> Iterator[RangeSums]:
-            for groups in gathered(batches, load):
-                yield cluster.bundled(groups, numbering)[1]
-
-        return self._merged(work, cluster.sums_of, stage) or no_sums(numbering.total)
-
-    def _merged(
-        self, work: Callable[[Iterator[Any]], Iterator[Any]], merge: Callable[[list[Any]], Any], stage: str
-    ) -> Any:
-        """What `work` makes of the partitions, merged in each task and then in one: one answer comes here."""
+    def merged(self, work: Work, load: Loader, merge: Work, stage: str) -> Any:
+        """Merged in each task and then in one: one answer comes here."""
 
         def first(batches: Iterator[Any]) -> Iterator[Any]:
-            yield from _one(work(batches), merge)
+            yield from _one((work(groups) for groups in gathered(batches, load)), merge)
 
         def then(batches: Iterator[Any]) -> Iterator[Any]:
-            yield from _one((answer for batch in batches for answer in answers_in(batch)), merge)
+            yield from _one((answer for batch in batches for answer in unpacked(batch)), merge)
 
-        found = self._read(self.frame.mapInArrow(first, BLOB).repartition(1).mapInArrow(then, BLOB), stage)
-        return found[0] if found else None
+        whole = self.frame.mapInArrow(first, _ANSWERS).repartition(1).mapInArrow(then, _ANSWERS)
+        return next(iter(self._read(whole, stage)), None)
 
-    def _finished(
-        self, load: Loader, survey: Survey, numbering: Numbering, sums: RangeSums, ask: Ask, stage: str
-    ) -> dict[int, Finished]:
-        places = numbering.places(sums)
-        parts = cluster.told_by_sums(sums, places, ask)
-        left = {number: place for number, place in places.items() if number not in parts}
+    def split(self, load: Loader, numbering: Numbering, stage: str) -> tuple[Any, RangeSums]:
+        """Sums by a scan of their own; samples move when they are asked for."""
 
-        def finish(table: Any) -> Any:
-            return blobs([cluster.finish_bundle([of_table(table)], left, ask)])
+        def add(groups: Groups) -> RangeSums:
+            return cluster.bundled(groups, numbering)[1]
 
-        if left:
-            moved = self._moved(load, numbering, survey, list(parts))
-            for found in self._read(moved.groupBy(BUNDLE).applyInArrow(finish, BLOB), stage):
-                parts |= found
-        return parts
-
-    def _moved(self, load: Loader, numbering: Numbering, survey: Survey, done: list[int]) -> Any:
-        """Samples on their way to their ranges."""
-
-        def place(batches: Iterator[Any]) -> Iterator[Any]:
+        def move(batches: Iterator[Any]) -> Iterator[Any]:
             for groups in gathered(batches, load):
-                if groups:
-                    yield from in_batches(as_table(groups, numbering, survey, done))
+                yield from bundles(cluster.bundled(groups, numbering, load.other is not None)[0]).to_batches()
 
-        extra = 0 if load.other is None else 2
-        return self.frame.mapInArrow(place, schema(survey, bool(load.fields.weight), extra))
+        sums = self.merged(add, load._replace(other=None), cluster.sums_of, f"{stage}sums")
+        return self.frame.mapInArrow(move, _BUNDLES), sums or no_sums(numbering.total)
 
-    def joint(self, one: Found, two: Found, load: Loader, rates: tuple[float, float]) -> np.ndarray:
-        """Samples go from the bundles of one to the bundles of two, their first influence in hand."""
-        at_one, at_two, numbering, ask = one.standings(), two.standings(), two.numbering, two.ask
-        wide = Survey(zero_one=False, wide=True)
+    def turned(self, held: Any, own: Mapping[int, Any], ask: Ask, numbering: Numbering) -> Any:
+        """Bundles of the one become bundles of the other."""
 
-        def turn(table: Any) -> Any:
-            columns = joined_columns([turned(part, at_one[number], ask) for number, part in of_table(table)])
-            return as_table({None: columns}, numbering, wide)
+        def turn(key: Any, table: Any) -> Any:
+            mine = own.get(key[0].as_py(), {})
+            return bundles(cluster.turn_bundle(unpacked(table), mine, ask, numbering)[0])
 
-        def add(table: Any) -> Any:
-            return blobs([cluster.joint_bundle([of_table(table)], at_two, ask, rates)])
+        return held.groupBy("bundle").applyInArrow(turn, _BUNDLES)
 
-        moved = self._moved(load, one.numbering, one.survey, [])
-        turning = moved.groupBy(BUNDLE).applyInArrow(turn, schema(wide, bool(load.fields.weight), 1))
-        return np.sum(self._read(turning.groupBy(BUNDLE).applyInArrow(add, BLOB), "joint"), axis=0)
+    def collected(self, held: Any, work: Work, own: Mapping[int, Any], stage: str) -> list[Any]:
+        """A group of rows for each bundle."""
+
+        def answer(key: Any, table: Any) -> Any:
+            return packed([work(unpacked(table), own.get(key[0].as_py(), {}))])
+
+        return self._read(held.groupBy("bundle").applyInArrow(answer, _ANSWERS), stage)
 
     def _read(self, frame: Any, stage: str) -> list[Any]:
         with watched(self.frame.sparkSession.sparkContext, self.bars, stage):
             return [pickle.loads(bytes(row["answer"])) for row in frame.collect()]
 
 
-def _one(answers: Iterator[Any], merge: Callable[[list[Any]], Any]) -> Iterator[Any]:
+def _one(answers: Iterator[Any], merge: Work) -> Iterator[Any]:
     """All answers in one, merged a few at a time; nothing of nothing."""
     waiting: list[Any] = []
     for answer in answers:
@@ -358,11 +273,13 @@ def _one(answers: Iterator[Any], merge: Callable[[list[Any]], Any]) -> Iterator[
         if len(waiting) == _FAN_IN:
             waiting = [merge(waiting)]
     if waiting:
-        yield from blobs([merge(waiting)]).to_batches()
+        yield from packed([merge(waiting)]).to_batches()
 
 
 @contextmanager
-def _run(name: str, data: Any, fields: Fields, session: Any, progress: bool | None) -> Iterator[SparkRun]:
+def _run(
+    name: str, data: Any, fields: Fields, session: Any = None, progress: bool | None = None
+) -> Iterator[SparkRun]:
     """Errors in tasks come back as what they were about."""
     frame = frame_of(name, data, session)
     for field in fields.names:
@@ -375,21 +292,7 @@ def _run(name: str, data: Any, fields: Fields, session: Any, progress: bool | No
         raise named(name, frame, fields, error) from error
 
 
-def _answers(
-    name: str, data: Any, fields: Fields, ask: Ask, session: Any = None, progress: bool | None = None
-) -> dict[Any, Answer]:
-    with _run(name, data, fields, session, progress) as run:
-        return cluster.answers(run, name, fields, ask)
-
-
-def _compared(
-    asked: PairQuestion, data: Any, session: Any = None, progress: bool | None = None
-) -> Comparison:
-    with _run(asked.name, data, asked.first, session, progress) as run:
-        return cluster.comparison(run, asked)
-
-
-_ENGINE = Engine("spark", _answers, _compared, ("session", "progress"), ("session", "progress"))
+_ENGINE = cluster.engine("spark", _run, "session")
 evaluate, compare, risk_coverage_curve = _ENGINE.evaluate, _ENGINE.compare, _ENGINE.risk_coverage_curve
 aurc, augrc, e_aurc, naurc, risk = _ENGINE.aurc, _ENGINE.augrc, _ENGINE.e_aurc, _ENGINE.naurc, _ENGINE.risk
 risk_at_coverage, coverage_at_risk = _ENGINE.risk_at_coverage, _ENGINE.coverage_at_risk

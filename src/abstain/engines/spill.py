@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import errno
+import itertools
+import math
 import shutil
+import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple
@@ -13,39 +17,25 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from abstain.core.tally import Tally
+from abstain.engines import ranges
 from abstain.engines.finish import Ask, Finished, Place, finish, finish_counted, finish_tie
-from abstain.engines.histogram import nothing
-from abstain.engines.ranges import (
-    COUNT,
-    SURVEYED,
-    Columns,
-    Survey,
-    cuts_for,
-    gathered,
-    no_sums,
-    put_counts,
-    split,
-)
+from abstain.engines.histogram import Histogram
+from abstain.engines.ranges import COUNT, Columns, Survey, no_sums
 from abstain.errors import AbstainError, SpillError
-
-__all__ = ["Spill", "SpillError"]
-
 
 MOST_RANGES = 512
 
 
-def cuts_that_fit(survey: Survey, rows: int, fit: int, group: object = None, least: int = 1) -> np.ndarray:
+def cuts_that_fit(histogram: Histogram, rows: int, fit: int, least: int = 1) -> np.ndarray:
     """Ranges of about three quarters of what fits, so that few turn out too full."""
-    ranges = max(least, min(MOST_RANGES, -(-4 * rows // (3 * fit))))
-    return cuts_for(survey.histogram.get(group, nothing()), ranges)
+    return ranges.cuts_for(histogram, max(least, min(MOST_RANGES, -(-4 * rows // (3 * fit)))))
 
 
 # samples on disk --------------------------------------------------------------------------------------------
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOST_OPEN = 600  # files, below what systems allow a process
-_TYPES = ("?", "<f4", "<f8")
-_EXTRA = 16  # the bit from which on the number of extra columns is written
+_HEAD = struct.Struct("<qq4s")  # samples, extra columns, the type of each column ("-": there is none)
 
 
 class Spill:
@@ -57,6 +47,7 @@ class Spill:
     def __init__(self, parent: str | None = None, keep_at: str | None = None) -> None:
         self._keep_at, self._parent = keep_at, parent
         self._files: dict[int, BinaryIO] = {}
+        self.numbers = itertools.count()  # of ranges
         self.folder = Path()
 
     def __enter__(self) -> Spill:
@@ -81,12 +72,9 @@ class Spill:
 
     def append(self, number: int, columns: Columns) -> None:
         """Add samples to a range."""
-        if not columns.rows:
-            return
-        try:
-            _write(self._open(number), columns)
-        except OSError as error:
-            raise self._full(error) from error
+        if columns.rows:
+            with self._room():
+                _write(self._open(number), columns)
 
     def _open(self, number: int) -> BinaryIO:
         """The file of a range; the one that was opened first makes way when there are many."""
@@ -96,22 +84,25 @@ class Spill:
             self._files[number] = open(self.path(number), "ab")  # noqa: SIM115
         return self._files[number]
 
-    def _full(self, error: OSError) -> OSError:
-        if error.errno not in _NO_ROOM:
-            return error
-        return SpillError(
-            error.errno,
-            f"files: no room left for intermediate data in {self.folder}. Everything written there is removed. "
-            f"Name a larger disk with `spill=`, or allow more memory",
-        )
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        """A full disk is told."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            raise SpillError(
+                error.errno,
+                f"files: no room left for intermediate data in {self.folder}. Everything written there is removed. "
+                f"Name a larger disk with `spill=`, or allow more memory",
+            ) from error
 
     def flush(self) -> dict[int, int]:
         """Make what was written last; sizes of the files so far."""
-        try:
+        with self._room():
             for file in self._files.values():
                 file.flush()
-        except OSError as error:
-            raise self._full(error) from error
         return {int(p.name[6:]): p.stat().st_size for p in self.folder.glob("range-*")}
 
     def rewind(self, sizes: dict[int, int]) -> None:
@@ -125,22 +116,21 @@ class Spill:
     def close(self) -> None:
         """Close the files; they stay."""
         for file in self._files.values():
-            try:
+            with suppress(SpillError), self._room():
                 file.close()
-            except OSError as error:
-                if error.errno not in _NO_ROOM:
-                    raise
         self._files = {}
 
     def read(self, number: int, rows: int) -> Columns:
         """All samples of a range."""
-        return gathered(self.pieces(number), rows)
+        return ranges.gathered(self.pieces(number), rows)
 
     def pieces(self, number: int) -> Iterator[Columns]:
         """The samples of a range as they were written."""
         with open(self.path(number), "rb") as file:
-            while head := file.read(16):
-                yield _read(file, np.frombuffer(head, dtype="<i8"))
+            while head := file.read(_HEAD.size):
+                rows, extra, kinds = _HEAD.unpack(head)
+                shapes = (*3 * [(rows,)], (extra, rows))
+                yield Columns(*(_read(file, chr(k), shape) for k, shape in zip(kinds, shapes)))  # type: ignore[arg-type]
 
     def drop(self, number: int) -> None:
         """Remove a range that is done with, unless the work may have to be taken up again."""
@@ -149,26 +139,15 @@ class Spill:
 
 
 def _write(file: BinaryIO, columns: Columns) -> None:
-    code = 0
-    for place, array in enumerate(columns):  # four bits each: which type, 0 where there is no such column
-        if array is not None:
-            kind = _TYPES.index("?" if array.dtype == bool else f"<f{array.dtype.itemsize}")
-            code |= (kind + 1) << (4 * place)
-    extra = 0 if columns.extra is None else len(columns.extra)
-    file.write(np.asarray([columns.rows, code | extra << _EXTRA], dtype="<i8").tobytes())
-    for array in columns:
-        if array is not None:
-            np.ascontiguousarray(array).tofile(file)
+    kinds = "".join("-" if c is None else c.dtype.char for c in columns)
+    file.write(_HEAD.pack(columns.rows, 0 if columns.extra is None else len(columns.extra), kinds.encode()))
+    for column in columns:
+        if column is not None:
+            np.ascontiguousarray(column).tofile(file)
 
 
-def _read(file: BinaryIO, head: np.ndarray) -> Columns:
-    rows, code = (int(x) for x in head)
-    arrays: list[np.ndarray | None] = []
-    for place, shape in enumerate([(rows,)] * 3 + [(code >> _EXTRA, rows)]):
-        kind = code >> (4 * place) & 15
-        count = rows * (shape[0] if place == 3 else 1)
-        arrays.append(np.fromfile(file, _TYPES[kind - 1], count).reshape(shape) if kind else None)
-    return Columns(*arrays)  # type: ignore[arg-type]
+def _read(file: BinaryIO, kind: str, shape: tuple[int, ...]) -> np.ndarray | None:
+    return None if kind == "-" else np.fromfile(file, kind, math.prod(shape)).reshape(shape)
 
 
 # samples by range -------------------------------------------------------------------------------------------
@@ -197,22 +176,17 @@ class Shelf:
     """
 
     def __init__(
-        self,
-        spill: Spill,
-        numbers: Iterator[int],
-        cuts: np.ndarray,
-        counted: tuple[int, Tally] | None = None,
-        keep: bool = False,
+        self, spill: Spill, cuts: np.ndarray, counted: tuple[int, Tally] | None = None, keep: bool = False
     ) -> None:
-        self.spill, self.cuts, self._free, self._counted, self._keep = spill, cuts, numbers, counted, keep
-        self.numbers = [next(numbers) for _ in range(len(cuts) + 1)]
+        self.spill, self.cuts, self._counted, self._keep = spill, cuts, counted, keep
+        self.numbers = [next(spill.numbers) for _ in range(len(cuts) + 1)]
         self.sums = no_sums(len(cuts) + 1)
 
     def add(self, columns: Columns) -> None:
         """Put samples where they belong."""
         if self._counted is not None:
             columns = columns.take(self._counted[1].add(columns.loss, columns.confidence))
-        parts, sums = split(columns, self.cuts, keep=self._keep)
+        parts, sums = ranges.split(columns, self.cuts, keep=self._keep)
         self.sums = self.sums.plus(sums)
         for number, part in zip(self.numbers, parts):
             self.spill.append(number, part)
@@ -226,7 +200,7 @@ class Shelf:
         self.spill.close()
         counted, tally = self._counted or (-1, None)
         if tally is not None:
-            put_counts(self.sums, counted, tally)
+            ranges.put_counts(self.sums, counted, tally)
         top = top or Place(0.0, 0.0, self.sums.total())
         above = self.sums.above()
         for at in np.flatnonzero(self.sums.count)[::-1].tolist():
@@ -242,9 +216,9 @@ class Shelf:
     def _refined(self, full: Range, fit: int) -> Iterator[Range]:
         survey, rng = Survey(), np.random.default_rng(1)
         for piece in self.spill.pieces(full.number):
-            survey.add(piece, None, max(1, full.rows // SURVEYED), rng)
-        cuts = cuts_that_fit(survey, full.rows, fit, least=2)
-        lower = Shelf(self.spill, self._free, cuts, keep=self._keep)
+            survey.add({None: piece}, max(1, full.rows // ranges.SURVEYED), rng)
+        cuts = cuts_that_fit(survey.histogram[None], full.rows, fit, least=2)
+        lower = Shelf(self.spill, cuts, keep=self._keep)
         for piece in self.spill.pieces(full.number):
             lower.add(piece)
         self.spill.drop(full.number)
@@ -257,8 +231,16 @@ class Shelf:
         else:
             yield self.spill.read(part.number, part.rows)
 
-    def finished(self, part: Range, ask: Ask) -> list[Finished]:
-        """What one range comes to."""
+    def finished(self, fit: int, ask: Ask, tick: Callable[[int], None]) -> tuple[list[Range], list[Finished]]:
+        """All ranges that hold samples, most confident first, and what they come to."""
+        ranges, parts = [], []
+        for part in self.ranges(fit):
+            ranges.append(part)
+            parts += self._finished(part, ask)
+            tick(part.rows)
+        return ranges, parts
+
+    def _finished(self, part: Range, ask: Ask) -> list[Finished]:
         if part.counted is not None:
             return finish_counted(part.counted, part.place, ask)
         if part.tied:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array, to_host
+from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.core.influence import Ranked
 from abstain.core.rows import ranking_of
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import Comparison, Contestant, Pair
-from abstain.evaluation.table import read_model
+from abstain.evaluation.table import flat, read_model
 from abstain.inference.differences import compared, side_of
 from abstain.inference.influence import Units, facts, gather, spread_by_sample
 from abstain.inference.limits import interval_of, scale_of
@@ -55,17 +55,11 @@ def groups_of_equals(different: np.ndarray) -> list[list[int]]:
     return sorted(sorted(s) for s in sets)
 
 
-def letter(k: int) -> str:
-    """Name of the k-th group: a ... z, then (27), (28) ..."""
-    return chr(ord("a") + k) if k < 26 else f"({k + 1})"
-
-
 def compare(
-    models: Any,
+    models: Any = None,
     labels: Any = None,
-    /,
     *,
-    probs: bool = False,
+    probs: Any = None,
     scores: Any = "max_softmax",
     loss: Any = "zero_one",
     metric: Any = "aurc",
@@ -87,12 +81,12 @@ def compare(
     Parameters
     ----------
     models : dict of arrays (..., K), one array, or dict of (loss, confidence)
-        Logits by model name (probabilities with `probs=True`); the logits of one model, to compare `scores`; or,
-        without `labels`, each contestant's own losses and confidences.
+        Logits by model name; the logits of one model, to compare `scores`; or, without `labels`, each contestant's
+        own losses and confidences.
     labels : array, optional
         Class indices of the same samples for all; with `paired=False` a dict of labels by name.
-    probs : bool
-        Are the models' arrays probabilities?
+    probs : dict of arrays (..., K), or one array
+        Probabilities instead of logits.
     scores : name(s) or function(s)
         Several, with several models, compare every combination, "model / score".
     loss, metric : str
@@ -124,13 +118,15 @@ def compare(
     level = check_fraction("compare", "level", level, open_high=True)
     chosen = by_name(metric)
     if not chosen.smooth:
-        raise InputError(
-            f"compare: {chosen.name} has no influence function; compare by an area, AUROC or risk."
-        )
+        remedy = "compare by an area, AUROC or risk"
+        raise InputError(f"compare: {chosen.name} has no influence function; {remedy}.")
     if chosen.needs_zero_one and labels is not None and loss_by_name(loss).name not in ("zero_one", "top_k"):
         raise InputError(f"compare: {chosen.name} needs a 0/1 loss, got {loss!r}.")
     columns = {"labels": labels, "sample_weight": sample_weight, "clusters": clusters, "abstained": abstained}
-    entries = _entries(models, columns, probs, scores, loss, chosen, paired)
+    if models is not None and probs is not None:
+        raise InputError("compare: takes models or `probs=`, one of them, got both.")
+    outputs, kind = (models, "logits") if probs is None else (probs, "probs")
+    entries = _entries(outputs, kind, columns, scores, loss, chosen, paired)
     if len(entries) < 2:
         raise InputError(f"compare: needs at least two contestants, got {len(entries)}.")
     name = "own losses" if labels is None else loss_by_name(loss).name
@@ -141,11 +137,11 @@ def compare(
 
 
 def _entries(
-    models: Any, columns: dict[str, Any], probs: bool, scores: Any, loss: Any, metric: Metric, paired: bool
+    models: Any, kind: str, columns: dict[str, Any], scores: Any, loss: Any, metric: Metric, paired: bool
 ) -> dict[str, Units]:
     """Each contestant's checked samples, sorted once for its influences and its interval."""
     if not isinstance(models, Mapping):
-        if columns["labels"] is None:
+        if models is None or columns["labels"] is None:
             raise InputError("compare: takes a dict of models, or the logits of one model with `labels`.")
         models = {"": models}
     for name, column in columns.items():
@@ -154,10 +150,10 @@ def _entries(
     found: dict[str, Units] = {}
     for name, model in models.items():
         along = {k: _of(column, name) for k, column in columns.items()}
-        vectors = _vectors(str(name), model, along.pop("labels"), probs, scores, loss)
-        along = {k: None if v is None else np.asarray(to_host(v)).reshape(-1) for k, v in along.items()}
-        for title, l, g in vectors:
-            units = gather("compare", metric.name, l, g, **along, options=dict(metric.options))
+        vectors = _vectors(str(name), model, kind, along.pop("labels"), scores, loss)
+        along = {k: None if v is None else flat(v) for k, v in along.items()}
+        for title, (l, g) in vectors.items():
+            units = gather("compare", metric.name, flat(l), flat(g), **along, options=dict(metric.options))
             ranked = Ranked(ranking_of(units.confidence), units.loss, units.weight)
             found[title] = units._replace(ranked=ranked)
     if paired and len({units.n for units in found.values()}) > 1:
@@ -172,24 +168,22 @@ def _of(column: Any, name: Any) -> Any:
     if not isinstance(column, Mapping):
         return column
     if name not in column:
-        raise InputError(
-            f"compare: nothing for {name!r} in the dict given, it has {', '.join(map(str, column))}."
-        )
+        known = ", ".join(map(str, column))
+        raise InputError(f"compare: nothing for {name!r} in the dict given, it has {known}.")
     return column[name]
 
 
 def _vectors(
-    name: str, model: Any, labels: Array | None, probs: bool, scores: Any, loss: Any
-) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    name: str, model: Any, kind: str, labels: Array | None, scores: Any, loss: Any
+) -> dict[str, tuple[Array, Array]]:
+    """Loss and confidence of each contestant that a model enters."""
     if labels is None:
-        if not (isinstance(model, (tuple, list)) and len(model) == 2):
+        if kind == "probs" or not (isinstance(model, (tuple, list)) and len(model) == 2):
             raise InputError(f"compare: without `labels` {name!r} must be (loss, confidence).")
-        l, g = (np.asarray(to_host(x)).reshape(-1) for x in model)
-        return [(name, l, g)]
-    given: tuple[Any, Any] = (None, model) if probs else (model, None)
-    found = read_model("compare", given[0], labels, given[1], scores, [loss])
+        return {name: (model[0], model[1])}
+    found = read_model("compare", labels=labels, scores=scores, losses=[loss], **{kind: model})
     l, several = next(iter(found.losses.values())), len(found.scores) > 1
-    return [(f"{name} / {k}" if name and several else name or k, l, g) for k, g in found.scores.items()]
+    return {f"{name} / {k}" if name and several else name or k: (l, g) for k, g in found.scores.items()}
 
 
 # the comparison -------------------------------------------------------------------------------------------
@@ -214,19 +208,16 @@ def _compare(units: dict[str, Units], metric: Metric, loss: str, level: float, p
     letters = [""] * len(names)
     for k, members in enumerate(groups_of_equals(different)):
         for i in members:
-            letters[i] += letter(k)
+            letters[i] += chr(ord("a") + k) if k < 26 else f"({k + 1})"
     contestants = []
     for i, name in enumerate(names):
         u, side = units[name], found[name]
         own = interval_of(metric.name, spread_by_sample("compare", u), facts(u), level)
         ranks = (1 + int(different[i, :i].sum()), len(names) - int(different[i, i + 1 :].sum()))
-        contestants.append(
-            Contestant(name, side.estimate, side.error, own.low, own.high, own.n, *ranks, letters[i])
-        )
-    arrow = metric.lower_is_better
-    return Comparison(
-        tuple(contestants), pairs, metric.key, metric.label, arrow, loss, level, max(sizes), paired
-    )
+        told = (side.estimate, side.error, own.low, own.high, own.n)
+        contestants.append(Contestant(name, *told, *ranks, letters[i]))
+    head = (metric.key, metric.label, metric.lower_is_better, loss)
+    return Comparison(tuple(contestants), pairs, *head, level, max(sizes), paired)
 
 
 def pair_of(a: str, b: str, test: Sequence[Any], adjusted: np.ndarray, k: int, level: float, n: int) -> Pair:
@@ -234,8 +225,7 @@ def pair_of(a: str, b: str, test: Sequence[Any], adjusted: np.ndarray, k: int, l
     gap, error, low, high, p = (float(x) for x in test[:5])
     equal = adjusted >= 1 - level
     needed = None
-    if (
-        equal[k] and gap != 0 and error > 0 and not test[5]
-    ):  # at the level the correction leaves the open pairs
-        needed = samples_to_tell_apart(gap, error, n, level=1 - (1 - level) / int(equal.sum()))
+    if equal[k] and gap != 0 and error > 0 and not test[5]:
+        left = 1 - (1 - level) / int(equal.sum())  # the level that the correction leaves the open pairs
+        needed = samples_to_tell_apart(gap, error, n, level=left)
     return Pair(a, b, gap, error, low, high, p, float(adjusted[k]), not equal[k], needed, test[5])

@@ -13,6 +13,7 @@ from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
 from abstain.evaluation.table import read_model
 from abstain.inference import influence
+from abstain.inference.influence import power_sums
 from abstain.inference.limits import freedom, student
 from abstain.inference.results import Interval
 from abstain.metrics.points import risk_coverage_curve
@@ -76,42 +77,30 @@ def expected_aurc(
     chosen = by_name(metric)
     if not chosen.smooth:
         raise InputError(f"expected_aurc: {chosen.name} has no influence function.")
+    pooled: Any = averaged
     if confidence is not None:
-        pairs, pooled, name = _own(loss, confidence, averaged)
-    else:
-        pairs, pooled, name = _from_model(probs, labels, logits, loss, score)
-    return _measure(pairs, pooled, chosen, name, level)
-
-
-Vectors = tuple[np.ndarray, np.ndarray]
-
-
-def _own(loss: Any, confidence: Array, averaged: Any) -> tuple[list[Vectors], Vectors | None, str]:
-    l, g = (np.asarray(to_host(x)) for x in (loss, confidence))
-    if l.ndim != 2 or l.shape != g.shape or l.dtype.kind not in "biuf":
-        raise ShapeError(
-            f"expected_aurc: `loss` and `confidence` must be of shape (members, samples), got {l.shape} and {g.shape}."
-        )
-    pooled = None
-    if averaged is not None:
-        pooled = (np.asarray(to_host(averaged[0])), np.asarray(to_host(averaged[1])))
-    return list(zip(l, g)), pooled, "own losses"
-
-
-def _from_model(
-    probs: Array | None, labels: Array | None, logits: Array | None, loss: Any, score: Any
-) -> tuple[list[Vectors], Vectors, str]:
-    if (probs is None) == (logits is None) or labels is None:
+        l, g = (np.asarray(to_host(x)) for x in (loss, confidence))
+        if l.ndim != 2 or l.shape != g.shape or l.dtype.kind not in "biuf":
+            raise ShapeError(
+                f"expected_aurc: `loss` and `confidence` must be of shape (members, samples), got {l.shape} and "
+                f"{g.shape}."
+            )
+        pairs, name = list(zip(l, g)), "own losses"
+        pooled = averaged and tuple(np.asarray(to_host(x)) for x in averaged)
+    elif (probs is None) == (logits is None) or labels is None:
         raise InputError(
             "expected_aurc: takes probabilities or `logits=` of shape (members, samples, classes) with `labels`, or "
             "`loss=` and `confidence=` of shape (members, samples)."
         )
-    pooled_logits = pooled_log_probs(logits, probs=probs)
-    kind = "probs" if logits is None else "logits"
-    stack: Any = probs if logits is None else logits
-    found = [_one(labels, loss, score, **{kind: member}) for member in stack]
-    name, pooled = _one(labels, loss, score, logits=pooled_logits)
-    return [pair for _, pair in found], pooled, name
+    else:
+        mean = pooled_log_probs(logits, probs=probs)
+        kind, stack = ("probs", probs) if logits is None else ("logits", logits)
+        pairs = [_one(labels, loss, score, **{kind: member})[1] for member in stack]
+        name, pooled = _one(labels, loss, score, logits=mean)
+    return _measure(pairs, pooled, chosen, name, level)
+
+
+Vectors = tuple[np.ndarray, np.ndarray]
 
 
 def _one(labels: Array, loss: Any, score: Any, **outputs: Array) -> tuple[str, Vectors]:
@@ -135,7 +124,9 @@ def _measure(
         reach = student(freedom, level) * error
         return Interval(metric.name, value, error, value - reach, value + reach, level, "normal", n)
 
-    mean = around(float(values.mean()), *_combined(over_members, over_data, count, freedom))
+    both = over_members**4 / max(count - 1, 1) + over_data**4 / freedom
+    error = float(np.hypot(over_members, over_data))
+    mean = around(float(values.mean()), error, error**4 / both if both > 0 else 1.0)  # Welch
     averaged = gain = None
     curves = [_mean_curve(pairs)]
     if pooled is not None:
@@ -157,18 +148,9 @@ def _measure(
 
 def _spread(values: np.ndarray) -> tuple[float, float]:
     """Standard error of a mean of influences, and its degrees of freedom."""
-    squares = np.square(values)
-    second = float(squares.sum())
-    return float(np.sqrt(second)) / len(values), freedom(
-        second, float(squares @ squares) - second**2 / len(values), len(values)
-    )
-
-
-def _combined(members: float, data: float, count: int, freedom: float) -> tuple[float, float]:
-    """Both errors together, and the degrees of freedom of that (Welch)."""
-    error = float(np.hypot(members, data))
-    spread = members**4 / max(count - 1, 1) + data**4 / freedom
-    return error, error**4 / spread if spread > 0 else 1.0
+    second, fourth = power_sums(values)
+    n = len(values)
+    return float(np.sqrt(second)) / n, freedom(second, fourth - second**2 / n, n)
 
 
 def _mean_curve(pairs: list[Vectors]) -> CurveLine:

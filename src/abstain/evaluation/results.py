@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from abstain import _tables
+from abstain._stored import Stored
 from abstain.display import CurveLine, IntervalDisplay, RiskCoverageDisplay
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference.results import Interval
@@ -14,7 +15,7 @@ from abstain.inference.results import Interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_FIELDS = ("estimate", "standard_error", "low", "high")  # of everything here that has an error bar
+Kind = Literal["curves", "intervals"]
 
 
 @dataclass(frozen=True)
@@ -99,19 +100,19 @@ class TopTies:
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation(_tables.Stored):
+class Evaluation(Stored):
     """What `evaluate` answers with: every score x loss x metric, each with its interval or the reason it has none.
 
     Parameters
     ----------
     entries : tuple of Entry
         The numbers.
-    curves : tuple of (score, loss, CurveLine)
-        Risk-coverage curves to be drawn.
     n : int
         Number of samples.
     level : float
         Of the intervals.
+    curves : tuple of (score, loss, CurveLine)
+        Risk-coverage curves to be drawn.
     abstained : float
         Share of samples never accepted.
     top_ties : tuple of TopTies
@@ -132,11 +133,11 @@ class Evaluation(_tables.Stored):
     _noun: ClassVar[str] = "an evaluation"
 
     entries: tuple[Entry, ...]
-    curves: tuple[tuple[str, str, CurveLine], ...]
     n: int
     level: float
-    abstained: float
-    top_ties: tuple[TopTies, ...]
+    curves: tuple[tuple[str, str, CurveLine], ...] = ()
+    abstained: float = 0.0
+    top_ties: tuple[TopTies, ...] = ()
     notes: tuple[str, ...] = ()
 
     # what is in it ----------------------------------------------------------------------------------------
@@ -164,12 +165,8 @@ class Evaluation(_tables.Stored):
     def select(self, **wanted: Any) -> tuple[Entry, ...]:
         """Entries with these values of score, loss, metric and group (the whole set unless a group is named)."""
         wanted = {"group": None, **wanted}
-        known: dict[str, tuple[Any, ...]] = {
-            "score": self.scores,
-            "loss": self.losses,
-            "metric": self.metrics,
-            "group": (None, *self.groups),
-        }
+        places = ("score", "loss", "metric", "group")
+        known = {name: _unique(getattr(e, name) for e in self.entries) for name in places}
         for name, value in wanted.items():
             if name not in known or value not in known[name]:
                 listed = ", ".join(map(repr, known.get(name, known)))
@@ -239,9 +236,8 @@ class Evaluation(_tables.Stored):
 
     def _head(self) -> str:
         away = f", {self.abstained:.1%} abstained" if self.abstained else ""
-        return (
-            f"Evaluation of {self.n} samples{away}; estimate [{self.level:.0%} interval], * best of its row"
-        )
+        told = f"estimate [{self.level:.0%} interval], * best of its row"
+        return f"Evaluation of {self.n} samples{away}; {told}"
 
     def _remarks(self) -> list[str]:
         """Why numbers are absent, and the notes."""
@@ -258,21 +254,16 @@ class Evaluation(_tables.Stored):
 
     def to_latex(self) -> str:
         """One LaTeX table (booktabs) per loss."""
-        return "\n".join(
-            _tables.latex(self.grid(loss), f"{loss} loss, n = {self.n}, {self.level:.0%} intervals")
-            for loss in self.losses
-        )
+        told = f"n = {self.n}, {self.level:.0%} intervals"
+        titles = {loss: f"{loss} loss, {told}" for loss in self.losses}
+        return "\n".join(_tables.latex(self.grid(loss), t, "* best of its row") for loss, t in titles.items())
 
     def _repr_html_(self) -> str:
         tables = {f"{loss} loss": self.grid(loss) for loss in self.losses}
         return _tables.html_page(self._head(), tables, self._remarks())
 
     def display(
-        self,
-        kind: Literal["curves", "intervals"] = "curves",
-        *,
-        metric: str = "aurc",
-        loss: str | None = None,
+        self, kind: Kind = "curves", *, metric: str = "aurc", loss: str | None = None
     ) -> RiskCoverageDisplay | IntervalDisplay:
         """The numbers behind `plot`: risk-coverage curves, or the intervals of one metric."""
         loss = loss or self.losses[0]
@@ -282,16 +273,10 @@ class Evaluation(_tables.Stored):
         if kind != "intervals":
             raise InputError(f'Evaluation.plot: `kind` must be "curves" or "intervals", got {kind!r}.')
         found = [e for e in self.select(metric=metric, loss=loss) if e.estimate is not None]
-        label = found[0].label if found else metric
-        return _bars(found, "score", f"{label} ({loss})")
+        return _bars(found, "score", f"{found[0].label if found else metric} ({loss})")
 
     def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        kind: Literal["curves", "intervals"] = "curves",
-        metric: str = "aurc",
-        loss: str | None = None,
+        self, ax: Axes | None = None, *, kind: Kind = "curves", metric: str = "aurc", loss: str | None = None
     ) -> Axes:
         """Draw the risk-coverage curves (or kind="intervals": one metric with error bars); returns the axes."""
         return self.display(kind, metric=metric, loss=loss).plot(ax)
@@ -315,14 +300,15 @@ def _unique(values: Iterable[Any]) -> tuple[Any, ...]:
 
 def _in_pieces(grid: dict[str, list[str]], across: int = 4) -> list[str]:
     """Wide tables are broken after a few scores, the metric column repeated."""
-    names = [name for name in grid if name != "metric"]
+    first, *names = grid
     pieces = [names[i : i + across] for i in range(0, len(names), across)]
-    return [_tables.text({"metric": grid["metric"], **{k: grid[k] for k in piece}}) for piece in pieces]
+    return [_tables.text({k: grid[k] for k in (first, *piece)}) for piece in pieces]
 
 
 # what `compare` answers with ------------------------------------------------------------------------------
 
 _SENTENCES = 8  # more than these the repr only counts
+_MARKS = "Differences are from the first, p is two-sided; those that share a letter cannot be told apart."
 
 
 @dataclass(frozen=True)
@@ -359,6 +345,11 @@ class Contestant:
     rank_low: int
     rank_high: int
     group: str
+
+    @property
+    def ranks(self) -> str:
+        """Its rank as a table shows it: "2", or "1-3" where the tests leave it open."""
+        return str(self.rank_low) if self.rank_low == self.rank_high else f"{self.rank_low}-{self.rank_high}"
 
 
 @dataclass(frozen=True)
@@ -401,14 +392,14 @@ class Pair:
     note: str = ""
 
     def __repr__(self) -> str:
+        both, p = f"{self.a} and {self.b}", f"(corrected p = {self.p_adjusted:.2g})"
         if self.note:
-            return f"{self.a} and {self.b}: no verdict, it {self.note}"
+            return f"{both}: no verdict, it {self.note}"
         if self.different:
-            return (
-                f"{self.a} and {self.b} differ by {self.difference:.3g} (corrected p = {self.p_adjusted:.2g})"
-            )
-        need = f"; about {_about(self.samples_needed)} samples would be needed" if self.samples_needed else ""
-        return f"{self.a} and {self.b} cannot be told apart at this n (corrected p = {self.p_adjusted:.2g}){need}"
+            return f"{both} differ by {self.difference:.3g} {p}"
+        about = int(float(f"{self.samples_needed or 0:.2g}"))  # two digits are more than such a guess holds
+        need = f"; about {about:,} samples would be needed" if about else ""
+        return f"{both} cannot be told apart at this n {p}{need}"
 
     def swapped(self) -> Pair:
         """`b` minus `a`."""
@@ -416,7 +407,7 @@ class Pair:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(_tables.Stored):
+class Comparison(Stored):
     """What `compare` answers with: contestants, best first, and all pairs.
 
     Parameters
@@ -484,33 +475,42 @@ class Comparison(_tables.Stored):
     # ways to show it --------------------------------------------------------------------------------------
 
     def frame(self, library: str | None = None) -> Any:
-        """One row per contestant, best first."""
-        return _tables.frame(
-            _tables.columns_of(self.contestants, list(Contestant.__dataclass_fields__)), library
-        )
+        """One row per contestant, best first; beside it how it differs from the best."""
+        columns = _tables.columns_of(self.contestants, list(Contestant.__dataclass_fields__))
+        names = {"low": "difference_low", "high": "difference_high"}
+        for field in ("difference", "low", "high", "p_value", "p_adjusted"):
+            columns[names.get(field, field)] = [p and getattr(p, field) for p in self.from_best()]
+        return _tables.frame(columns, library)
 
     def pairs_frame(self, library: str | None = None) -> Any:
         """One row per pair."""
-        return _tables.frame(_tables.columns_of(self.pairs, list(Pair.__dataclass_fields__)), library)
+        return _frame(self.pairs, Pair, library)
+
+    def from_best(self) -> list[Pair | None]:
+        """How each differs from the best one, in the order of the ranking; None for that one itself."""
+        return [None, *(self.pair(name, self.names[0]) for name in self.names[1:])]
 
     def grid(self) -> dict[str, list[str]]:
-        """The ranking as text."""
-        return {
-            "rank": [_span(c) for c in self.contestants],
-            "name": [c.name for c in self.contestants],
-            self.label: [f"{c.estimate:.4g}" for c in self.contestants],
-            f"{self.level:.0%} interval": [
-                "-" if c.low is None else f"[{c.low:.4g}, {c.high:.4g}]" for c in self.contestants
-            ],
-            "group": [c.group for c in self.contestants],
-        }
+        """The ranking as text, with the differences from the best one."""
+        names = ("rank", "name", self.label, f"{self.level:.0%} interval", "difference", "p", "group")
+        limits = ["-" if c.low is None else f"[{c.low:.4g}, {c.high:.4g}]" for c in self.contestants]
+        apart = [
+            ("-", "-")
+            if p is None
+            else (f"{p.difference:.3g} [{p.low:.3g}, {p.high:.3g}]", f"{p.p_adjusted:.2g}")
+            for p in self.from_best()
+        ]
+        rows = [
+            (c.ranks, c.name, f"{c.estimate:.4g}", of, *own, c.group)
+            for c, of, own in zip(self.contestants, limits, apart)
+        ]
+        return dict(zip(names, map(list, zip(*rows))))
 
     def _head(self) -> str:
         kind = f"the same {self.n} samples" if self.paired else "different test sets"
         way = "lower is better" if self.lower_is_better else "higher is better"
-        return (
-            f"Comparison by {self.label} ({self.loss}, {way}) on {kind}, Holm-corrected at {self.level:.0%}"
-        )
+        corrected = f"Holm-corrected at {self.level:.0%}"
+        return f"Comparison by {self.label} ({self.loss}, {way}) on {kind}, {corrected}"
 
     def sentences(self) -> list[str]:
         """What can be said of neighbours in the ranking that share a group."""
@@ -525,14 +525,14 @@ class Comparison(_tables.Stored):
 
     def to_markdown(self) -> str:
         """The ranking as a Markdown table; those that share a letter cannot be told apart."""
-        return f"{self._head()}\n\n{_tables.markdown(self.grid())}"
+        return f"{self._head()}\n\n{_tables.markdown(self.grid())}\n{_MARKS}\n"
 
     def to_latex(self) -> str:
         """The ranking as a LaTeX table (booktabs)."""
-        return _tables.latex(self.grid(), self._head())
+        return _tables.latex(self.grid(), self._head(), _MARKS)
 
     def _repr_html_(self) -> str:
-        return _tables.html_page("", {self._head(): self.grid()}, self.sentences()[:_SENTENCES])
+        return _tables.html_page("", {self._head(): self.grid()}, [_MARKS, *self.sentences()[:_SENTENCES]])
 
     def display(self) -> IntervalDisplay:
         """The numbers behind `plot`."""
@@ -544,20 +544,15 @@ class Comparison(_tables.Stored):
         return self.display().plot(ax)
 
 
-def _about(count: int) -> str:
-    """Two digits are more than such a guess holds."""
-    return f"{int(float(f'{count:.2g}')):,}"
-
-
-def _span(c: Contestant) -> str:
-    return str(c.rank_low) if c.rank_low == c.rank_high else f"{c.rank_low}-{c.rank_high}"
+def _frame(records: Sequence[Any], kind: Any, library: str | None) -> Any:
+    return _tables.frame(_tables.columns_of(records, list(kind.__dataclass_fields__)), library)
 
 
 # what `expected_aurc` answers with ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
-class ExpectedAURC(_tables.Stored):
+class ExpectedAURC(Stored):
     """The mean over members, and what averaging their predictions gains.
 
     Parameters
@@ -610,9 +605,8 @@ class ExpectedAURC(_tables.Stored):
         return {name: found for name, found in named.items() if found is not None}
 
     def __repr__(self) -> str:
-        told = {name: f"{q.estimate:.4g} [{q.low:.4g}, {q.high:.4g}]" for name, q in self._rows().items()} | (
-            {} if self.averaged else {"averaged": "not given"}
-        )
+        told = {name: f"{q.estimate:.4g} [{q.low:.4g}, {q.high:.4g}]" for name, q in self._rows().items()}
+        told.setdefault("averaged", "not given")
         errors = f"{self.error_members:.2g} over members, {self.error_data:.2g} over data"
         lines = [f"  members   {told.pop('mean')}, standard error {errors}"]
         lines += [f"  {name:<9} {text}" for name, text in told.items()]
@@ -624,7 +618,8 @@ class ExpectedAURC(_tables.Stored):
         rows = self._rows()
         members = len(self.members)
         columns: dict[str, list[Any]] = {"name": [*(f"member {k}" for k in range(members)), *rows]}
-        for name, column in _tables.columns_of(list(rows.values()), _FIELDS).items():
+        bars = ("estimate", "standard_error", "low", "high")
+        for name, column in _tables.columns_of(list(rows.values()), bars).items():
             columns[name] = [*(self.members if name == "estimate" else [None] * members), *column]
         return _tables.frame(columns, library)
 

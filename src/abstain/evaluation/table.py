@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,16 +28,7 @@ from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, shown_points, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.evaluation.results import Entry, Evaluation, TopTies
-from abstain.inference.evidence import (
-    POINTS,
-    Asked,
-    Evidence,
-    Part,
-    asked_for,
-    estimate,
-    part_of,
-    together,
-)
+from abstain.inference.evidence import POINTS, Asked, Evidence, Part, asked_for, estimate, part_of, together
 from abstain.inference.influence import Units, check_options, facts, gather, spread_by_sample, totals
 from abstain.inference.intervals import evidence_of_blocks, interval_of_units
 from abstain.inference.limits import interval_of
@@ -48,13 +40,10 @@ from abstain.scores.registry import outputs
 
 LOGIT_SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")
 DEFAULT_LOSSES = ("zero_one", "cross_entropy")
-DEFAULT_METRICS = (
-    *("aurc", "augrc", "e_aurc", "naurc", "auroc", "risk"),
-    *("risk_at_coverage", "coverage_at_risk"),
-)
 MISSING = "(missing)"  # the group of samples without a label; None stands for all samples
 ONE_KIND = "needs both right and wrong samples, got only one kind"
 _ANY_LOSS = ("aurc", "augrc", "e_aurc", "naurc", "risk")  # shown by default for losses other than 0/1
+DEFAULT_METRICS = (*_ANY_LOSS[:4], "auroc", "risk", "risk_at_coverage", "coverage_at_risk")
 _MAY_BE_RULED_OUT = ("cross_entropy", "top_k")  # a label of probability 0; fewer than k classes
 _BAR_FROM = 5_000_000  # samples from which on a bar is shown unasked
 
@@ -91,17 +80,13 @@ def metrics_for(wanted: Sequence[Metric] | None, zero_one: bool) -> list[Metric]
     return [by_name(m) for m in (DEFAULT_METRICS if zero_one else _ANY_LOSS)]
 
 
-def _flat(values: Mapping[str, Array]) -> dict[str, np.ndarray]:
-    return {str(name): np.asarray(to_host(value)).reshape(-1) for name, value in values.items()}
+def flat(values: Array) -> np.ndarray:
+    """One vector on the host."""
+    return np.asarray(to_host(values)).reshape(-1)
 
 
 def read_model(
-    name: str,
-    logits: Array | None = None,
-    labels: Array | None = None,
-    probs: Array | None = None,
-    scores: Any = None,
-    losses: Any = None,
+    name: str, scores: Any, losses: Any, logits: Array = None, labels: Array = None, probs: Array = None
 ) -> Vectors:
     """Scores and losses of one model, in one pass over its outputs.
 
@@ -109,20 +94,15 @@ def read_model(
     """
     kind = "probs" if logits is None else "logits"
     allowed = [s for s in score_module.NAMES if kind in score_module.by_name(s).takes]
-    found = outputs(
-        logits,
-        labels,
-        probs=probs,
-        scores=listed(scores, [s for s in LOGIT_SCORES if s in allowed], allowed),
-        losses=() if labels is None else listed(losses, DEFAULT_LOSSES, loss_module.NAMES),
-        name=name,
-    )
+    asked = listed(scores, [s for s in LOGIT_SCORES if s in allowed], allowed)
+    measured = () if labels is None else listed(losses, DEFAULT_LOSSES, loss_module.NAMES)
+    found = outputs(logits, labels, probs=probs, scores=asked, losses=measured, name=name)
     notes = []
     for loss, problem in found.refused.items():
         if losses not in (None, "all") or loss not in _MAY_BE_RULED_OUT or not found.losses:
             raise problem
         notes.append(f"{loss} left out: {problem}")
-    vectors = Vectors(_flat(found.losses), _flat(found.scores), notes)
+    vectors = Vectors(*({k: flat(v) for k, v in x.items()} for x in (found.losses, found.scores)), notes)
     if found.ties is not None and found.ties.tied > 1:
         notes.append(found.ties.sentence)
     if found.rounded > 1:
@@ -133,30 +113,30 @@ def read_model(
     return vectors
 
 
+def _own(name: str, given: Any) -> dict[str, np.ndarray]:
+    given = given if given is None or isinstance(given, Mapping) else {name: given}
+    return {str(k): flat(v) for k, v in (given or {}).items()}
+
+
 def _gather(
     logits: Array | None, labels: Array | None, probs: Array | None, loss: Any, confidence: Any, **names: Any
 ) -> Vectors:
     """Losses and scores of one model, or the user's own, or both beside each other."""
     if logits is not None and probs is not None:
         raise InputError("evaluate: takes logits or `probs=`, one of them, got both.")
-    own_losses, own_scores = (
-        {} if given is None else _flat(given if isinstance(given, Mapping) else {default: given})
-        for default, given in (("loss", loss), ("confidence", confidence))
-    )
+    own_losses, own_scores = _own("loss", loss), _own("confidence", confidence)
     found = Vectors({}, {}, [])
-    if logits is None and probs is None:
-        if not own_losses or not own_scores:
-            raise InputError(
-                "evaluate: needs logits and labels, `probs=` and labels, or `loss=` and `confidence=`."
-            )
-        if any(given is not None for given in names.values()):
-            raise InputError("evaluate: `scores=` and `losses=` read logits or probabilities, got none.")
-    else:
+    if logits is not None or probs is not None:
         if labels is None and not own_losses:
             raise InputError("evaluate: needs `labels` beside logits or probabilities (or your own `loss=`).")
-        found = read_model("evaluate", logits, labels, probs, **names)
-    found = Vectors({**found.losses, **own_losses}, {**found.scores, **own_scores}, found.notes)
-    lengths = {k: len(v) for k, v in {**found.losses, **found.scores}.items()}
+        found = read_model("evaluate", **names, logits=logits, labels=labels, probs=probs)
+    elif not own_losses or not own_scores:
+        ways = "logits and labels, `probs=` and labels, or `loss=` and `confidence=`"
+        raise InputError(f"evaluate: needs {ways}.")
+    elif any(given is not None for given in names.values()):
+        raise InputError("evaluate: `scores=` and `losses=` read logits or probabilities, got none.")
+    found = Vectors(found.losses | own_losses, found.scores | own_scores, found.notes)
+    lengths = {k: len(v) for k, v in (found.losses | found.scores).items()}
     if len(set(lengths.values())) != 1:
         told = ", ".join(f"{k} {v}" for k, v in lengths.items())
         raise ShapeError(f"evaluate: losses and confidences must be of one length, got {told}.")
@@ -168,7 +148,7 @@ def _gather(
 def _column(name: str, values: Array | None, n: int) -> np.ndarray | None:
     if values is None:
         return None
-    column = np.asarray(to_host(values)).reshape(-1)
+    column = flat(values)
     if len(column) != n:
         raise ShapeError(f"evaluate: `{name}` must have one value per sample, got {len(column)} for {n}.")
     return column
@@ -217,7 +197,7 @@ def _find_engine(name: str | Engine) -> Engine:
     """The engine of that name, imported from `abstain.engines` on first use; a function stands for itself."""
     if callable(name):
         return name
-    for module in ("abstain.engines", f"abstain.engines.{name}"):
+    for module in ("abstain.formats" if name == "path" else "abstain.engines", f"abstain.engines.{name}"):
         if name not in _ENGINES and name.isidentifier() and importlib.util.find_spec(module) is not None:
             importlib.import_module(module)
     if name not in _ENGINES:
@@ -249,33 +229,43 @@ def evaluation_of(
     *,
     metrics: Sequence[Metric] | None = None,
     level: float = 0.95,
-    curves: Sequence[tuple[str, str, CurveLine]] = (),
-    top_ties: Sequence[TopTies] = (),
-    notes: Sequence[str] = (),
-    abstained: float = 0.0,
-    from_samples: Callable[[Key, Metric], Interval | Exception | None] = lambda key, metric: None,
+    from_samples: Callable[[Key, Metric], Interval | None] = lambda key, metric: None,
+    **shown: Any,
 ) -> Evaluation:
     """The table of any evidence: that of memory, of block tables, of engines.
 
     `found` holds, for each score, loss and group, evidence for every question of `asked_of(metrics_for(...))`.
-    `from_samples` may answer what sums over rows cannot tell (clusters, oracles of other losses).
+    `from_samples` may answer what sums over rows cannot tell (clusters, oracles of other losses). What else an
+    `Evaluation` shows (curves, notes ...) comes by name.
     """
-    scores, losses, groups = (tuple(dict.fromkeys(key[i] for key in found)) for i in range(3))
+    losses = dict.fromkeys(key[1] for key in found)
     zero_one = {l: all(e[0].total.zero_one for key, e in found.items() if key[1] == l) for l in losses}
-    entries = [
-        _entry(metric, key, found[key], level, from_samples(key, metric))
-        for group in groups
-        for loss in losses
-        for metric in metrics_for(metrics, zero_one[loss])
-        for key in [(score, loss, group) for score in scores]
-        if key in found
-    ]
+    rows = {
+        key: [
+            _entry(metric, key, evidence, level, partial(from_samples, key))
+            for metric in metrics_for(metrics, zero_one[key[1]])
+        ]
+        for key, evidence in found.items()
+    }
+    return _in_one_table(rows, level, **shown)
+
+
+def _in_one_table(rows: Mapping[Key, Sequence[Entry]], level: float, **shown: Any) -> Evaluation:
+    """Group by group and loss by loss: metrics down, scores across."""
+    scores, losses, groups = (tuple(dict.fromkeys(key[i] for key in rows)) for i in range(3))
+    tables = [[rows[s, l, g] for s in scores if (s, l, g) in rows] for g in groups for l in losses]
+    entries = tuple(entry for columns in tables for across in zip(*columns) for entry in across)
     n = max((e.n for e in entries if e.group is None), default=0)
-    return Evaluation(tuple(entries), tuple(curves), n, level, abstained, tuple(top_ties), tuple(notes))
+    tuples = {name: tuple(x) if isinstance(x, list) else x for name, x in shown.items()}
+    return Evaluation(entries, n, level, **tuples)
 
 
 def _entry(
-    metric: Metric, key: Key, evidence: Sequence[Evidence], level: float, found: Interval | Exception | None
+    metric: Metric,
+    key: Key,
+    evidence: Sequence[Evidence],
+    level: float,
+    from_samples: Callable[[Metric], Interval | None],
 ) -> Entry:
     score, loss, group = key
     total = evidence[0].total
@@ -290,9 +280,12 @@ def _entry(
     if metric.needs_both and total.S in (0, total.W):
         return without(ONE_KIND)
     try:
-        if isinstance(found, Exception):
-            raise found
-        found = found or _from_sums(metric, evidence, level)
+        found = from_samples(metric)
+        if found is None:
+            options = {"estimator": "harmonic", "ties": "threshold"} | dict(metric.options)
+            kind = (options["estimator"], options["ties"])
+            fitting = next(e for e in evidence if (e.asked.estimator, e.asked.ties) == kind)
+            found = estimate(metric.name, fitting, level=level, **options)
     except (InputError, InfeasibleError) as problem:
         return without(str(problem).partition(": ")[2])
     if n < 2:
@@ -302,13 +295,6 @@ def _entry(
         return without("no interval: the samples show no spread", found.estimate)
     spread = (found.standard_error, found.low, found.high, found.method)
     return Entry(*head, found.estimate, *spread, n=n, group=group)
-
-
-def _from_sums(metric: Metric, evidence: Sequence[Evidence], level: float) -> Interval:
-    options = dict(metric.options)
-    kind = (options.get("estimator", "harmonic"), options.get("ties", "threshold"))
-    fitting = next(e for e in evidence if (e.asked.estimator, e.asked.ties) == kind)
-    return estimate(metric.name, fitting, level=level, **options)
 
 
 def evaluate_blocks(
@@ -434,7 +420,7 @@ def evaluate(
     wanted = None if metrics is None else [by_name(m) for m in listed(metrics, (), tuple(METRICS))]
     along = {"sample_weight": sample_weight, "abstained": abstained, "clusters": clusters, "groups": groups}
     if engine is None and isinstance(logits, (str, os.PathLike)):
-        engine = "files"
+        engine = "path"
     if engine is not None:
         model = {"logits": logits, "labels": labels, "probs": probs, "loss": loss, "confidence": confidence}
         given = {**model, **along, "scores": scores, "losses": losses, "progress": progress}
@@ -446,7 +432,7 @@ def evaluate(
         return evaluate_blocks(answer, metrics=wanted, level=level)
     vectors = _gather(logits, labels, probs, loss, confidence, scores=scores, losses=losses)
     columns = {name: _column(name, values, vectors.n) for name, values in along.items()}
-    return _in_memory(vectors, columns.pop("groups"), columns, wanted, level, progress)
+    return _in_memory(vectors, columns, wanted, level, progress)
 
 
 class _Part(NamedTuple):
@@ -469,13 +455,13 @@ def _part(vectors: Vectors, columns: dict[str, np.ndarray | None], here: Any = s
 
 def _in_memory(
     vectors: Vectors,
-    groups: np.ndarray | None,
-    columns: dict[str, np.ndarray | None],
+    columns: dict[str, Any],
     wanted: list[Metric] | None,
     level: float,
     progress: bool | None,
 ) -> Evaluation:
-    labels, codes = ([], None) if groups is None else group_codes("evaluate", groups)
+    groups = columns.pop("groups")
+    labels, codes = ([], np.empty(0)) if groups is None else group_codes("evaluate", groups)
     named = [MISSING if label is None else label for label in labels]
     parts: dict[Any, _Part] = {None: _part(vectors, columns)}
     parts |= {label: _part(vectors, columns, codes == k) for k, label in enumerate(named)}
@@ -485,70 +471,52 @@ def _in_memory(
         who = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
         if who and not whole.whole:
             prepare("evaluate", whole.loss, whole.loss, whole.weight, whole=who)  # says why
-    if codes is not None and whole.kept is not None:
+    if named and whole.kept is not None:
         codes = codes[whole.kept]
     metrics = {name: metrics_for(wanted, units.zero_one) for name, units in parts[None].losses.items()}
     best: dict[Any, Ranked] = {}
-    cells: dict[Key, _Cell] = {}
+    rows: dict[Key, list[Entry]] = {}
+    curves: dict[tuple[str, str], CurveLine] = {}
     shown_from = progress if progress or vectors.n >= _BAR_FROM else False
     with bars(shown_from) as shown:
         for score, confidence in parts[None].scores.items():
             for group, ranking in _rankings(confidence, named, codes):
-                for name, units in parts[group].losses.items():
+                part = parts[group]
+                for name, units in part.losses.items():
                     if not units.zero_one and (group, name) not in best:
                         best[group, name] = best_ranked(units.loss, units.weight, units.whole)
-                    own = units._replace(
-                        confidence=parts[group].scores[score], by_loss=best.get((group, name))
-                    )
-                    total = parts[group].totals[name]
-                    cells[score, name, group] = _measured(score, own, total, ranking, metrics[name], level)
+                    own = units._replace(confidence=part.scores[score], by_loss=best.get((group, name)))
+                    key = (score, name, group)
+                    rows[key], line = _measured(key, own, part.totals[name], ranking, metrics[name], level)
+                    curves.setdefault((name, score), line)  # that of all samples comes first
             shown.advance("evaluating", 1, len(vectors.scores))
     ties = [TopTies(k, int(np.count_nonzero(g == g.max())), len(g)) for k, g in vectors.scores.items()]
     notes = [f"{t.tied:,} of {t.n:,} samples tie at the top of {t.score}." for t in ties if t.tied > 1]
-    total = next(iter(cells.values())).evidence[0].total
-    return evaluation_of(
-        {key: cell.evidence for key, cell in cells.items()},
-        metrics=wanted,
-        level=level,
-        curves=[(s, l, cells[s, l, None].curve) for l in vectors.losses for s in vectors.scores],
+    total = next(iter(parts[None].totals.values()))
+    return _in_one_table(
+        rows,
+        level,
+        curves=[(s, l, curves[l, s]) for l in vectors.losses for s in vectors.scores],
         top_ties=ties,
         notes=[*vectors.notes, *notes],
         abstained=total.idle[1] / (total.W + total.idle[1]),
-        from_samples=lambda key, metric: cells[key].measured.get(metric.key),
     )
 
 
-def _rankings(
-    confidence: np.ndarray, labels: list[Any], codes: np.ndarray | None
-) -> Iterator[tuple[Any, Ranking]]:
+def _rankings(confidence: np.ndarray, labels: list[Any], codes: np.ndarray) -> Iterator[tuple[Any, Ranking]]:
     """The order of all samples, and of each group, which stands in it already."""
     ranking = ranking_of(confidence)
     yield None, ranking
-    if codes is None:
-        return
-    counts = np.bincount(codes, minlength=len(labels))
-    starts = np.cumsum(counts) - counts
-    by_group = np.argsort(codes, kind="stable")
-    within = np.empty_like(by_group)  # the place of each sample in its own group
-    within[by_group] = np.arange(len(codes)) - np.repeat(starts, counts)
-    ranked = ranking.order[np.argsort(codes[ranking.order], kind="stable")]
-    for label, start, count in zip(labels, starts, counts):
-        order = ranked[start : start + count]
-        yield label, Ranking(within[order], ranking_of(confidence, order).stops)
-
-
-class _Cell(NamedTuple):
-    """What one ranking says of one loss: evidence, intervals that need the samples, and the curve."""
-
-    evidence: list[Evidence]
-    measured: dict[str, Interval | Exception]
-    curve: CurveLine
+    for k, label in enumerate(labels):
+        mine = codes == k
+        order = ranking.order[mine[ranking.order]]
+        yield label, Ranking((np.cumsum(mine) - 1)[order], ranking_of(confidence, order).stops)
 
 
 def _measured(
-    score: str, units: Units, total: Totals, ranking: Ranking, metrics: list[Metric], level: float
-) -> _Cell:
-    """All metrics of one loss along one ranking."""
+    key: Key, units: Units, total: Totals, ranking: Ranking, metrics: list[Metric], level: float
+) -> tuple[list[Entry], CurveLine]:
+    """All metrics of one loss along one ranking, and its curve."""
     by_rows = units.zero_one and units.independent and units.kept is None
     asks = asked_of([m for m in metrics if by_rows or m.name in POINTS])
     if not by_rows:
@@ -558,12 +526,20 @@ def _measured(
     else:
         assert units.ranked is not None
         evidence, (N, S) = [Evidence(total, asks[0], {}, (), {})], units.ranked.rows[2:4]
-    measured = {} if by_rows else dict(_by_sample(units, total, metrics, level))
+    known = facts(units, total)
+
+    def from_samples(metric: Metric) -> Interval | None:
+        """By the influence of each sample: clusters, abstentions, losses other than 0/1."""
+        own = units._replace(metric=metric.name, options=dict(metric.options))
+        if by_rows or (metric.name in POINTS and units.independent):
+            return None
+        if metric.name in POINTS:
+            return interval_of_units(own, level, None, None)
+        return interval_of(metric.name, spread_by_sample("evaluate", own), known, level)
+
+    entries = [_entry(metric, key, evidence, level, from_samples) for metric in metrics]
     keep = shown_points(N / units.total)
-    N, S = N[keep], S[keep]
-    return _Cell(
-        evidence, measured, CurveLine(score, tuple((N / units.total).tolist()), tuple((S / N).tolist()))
-    )
+    return entries, thinned(key[0], N[keep] / units.total, S[keep] / N[keep])
 
 
 def _ranked(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
@@ -590,30 +566,11 @@ def _evidence(
         accepted.append((table.rows.N, table.rows.S))
         for asked, own in zip(asks, parts):
             own.append(part_of(table, total, asked))
-    best = None
     evidence = []
     for asked, own in zip(asks, parts):
+        best = None
         if units.zero_one and not total.whole and "area" in asked.areas:
             best = float(oracle_area(np, units.loss.astype(np.float64), units.weight, asked.estimator))
         evidence.append(together(own, total, asked, best))
     N, S = (np.concatenate(column) for column in zip(*accepted))
     return evidence, N, S
-
-
-def _by_sample(
-    units: Units, total: Totals, metrics: list[Metric], level: float
-) -> Iterator[tuple[str, Interval | Exception]]:
-    """From the influence of each sample: clusters, abstentions, losses other than 0/1."""
-    known = facts(units, total)
-    for metric in metrics:
-        one_kind = metric.needs_both and total.S in (0, total.W)
-        if (metric.needs_zero_one and not units.zero_one) or one_kind:
-            continue
-        own = units._replace(metric=metric.name, options=dict(metric.options))
-        try:
-            if metric.name not in POINTS:
-                yield metric.key, interval_of(metric.name, spread_by_sample("evaluate", own), known, level)
-            elif not units.independent:
-                yield metric.key, interval_of_units(own, level, None, None)
-        except (InputError, InfeasibleError) as problem:
-            yield metric.key, problem

@@ -2,21 +2,17 @@
 
 from abstain.formats.columns import ROLES, Column, Source, UncertainError, Words
 from abstain.formats.limits import Limits
-from abstain.formats.predictions import Predictions, read_predictions
+from abstain.formats.logs import Log, Rules
+from abstain.formats.predictions import Predictions, read_log, read_predictions
 from abstain.formats.readers import FORMATS, open_source
 from abstain.formats.writing import WRITABLE, replacing, write_predictions
 
-__all__ = [
-    "FORMATS",
-    "ROLES",
-    "WRITABLE",
-    "Column",
-    "Limits",
-    "Predictions",
-    "Source",
+__all__ = ["FORMATS", "ROLES", "WRITABLE", "Column", "Limits", "Log", "Predictions", "Rules", "Source"]
+__all__ += [
     "UncertainError",
     "Words",
     "open_source",
+    "read_log",
     "read_predictions",
     "replacing",
     "write_predictions",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,7 +55,11 @@ def unpacked_size(message: Any) -> int:
 
 
 def _pyarrow(path: Path) -> Any:
-    return needed("pyarrow", f"Reading {shown(path.name)}", "files")
+    try:
+        import pyarrow
+    except ImportError:
+        return needed("pyarrow", f"Reading {shown(path.name)}", "files")
+    return pyarrow
 
 
 def open_parquet(path: Path, limits: Limits) -> Source:
@@ -111,14 +115,59 @@ def _ipc(pa: Any, path: Path) -> Any:
     return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
 
-def schema_names(path: Path, kind: str) -> list[str]:
-    """Names of the columns of a parquet or arrow file, without its values."""
-    pa = _pyarrow(path)
-    if kind == "parquet":
-        import pyarrow.parquet as pq
+class Contents(NamedTuple):
+    """What a file tells before it is read: rows of each group of rows (Parquet), columns with their types."""
 
-        return list(pq.read_schema(path).names)
-    return list(_ipc(pa, path).schema.names)
+    groups: list[int] | None
+    kinds: dict[str, str]
+
+
+def contents(path: Path, kind: str) -> Contents:
+    """Of a parquet or arrow file, without its values."""
+    pa = _pyarrow(path)
+    try:
+        if kind == "arrow":
+            groups, schema = None, _ipc(pa, path).schema
+        else:
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(path) as file:
+                meta, schema = file.metadata, file.schema_arrow
+                groups = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
+        return Contents(groups, {field.name: str(field.type) for field in schema})
+    except Exception:
+        with reading(path, kind):
+            raise
+
+
+def batches(
+    path: Path, kind: str, chosen: Callable[[Any], list[str]], size: int, groups: tuple[int, ...] | None
+) -> Iterator[Any]:
+    """Arrow's batches of some columns (`chosen` by the schema) of a parquet, arrow or csv file, in their order.
+
+    Of Parquet at most `size` rows each, and of some `groups` of rows if not of all.
+    """
+    pa = _pyarrow(path)
+    try:
+        if kind == "parquet":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(path, pre_buffer=False) as opened:
+                yield from opened.iter_batches(size, row_groups=groups, columns=chosen(opened.schema_arrow))
+            return
+        if kind == "arrow":
+            reader = _ipc(pa, path)
+        else:
+            from pyarrow import csv
+
+            reader = csv.open_csv(path, read_options=csv.ReadOptions(block_size=16 << 20))
+        names = chosen(reader.schema)
+        if hasattr(reader, "num_record_batches"):
+            reader = map(reader.get_batch, range(reader.num_record_batches))
+        yield from (batch.select(names) for batch in reader)
+    except Exception:
+        with reading(path, kind):
+            raise
 
 
 def _check(path: Path, schema: Any, rows: int, limits: Limits) -> None:

@@ -69,19 +69,12 @@ class Words:
 
     def texts(self) -> np.ndarray:
         """One text per row, as an array."""
-        return np.array(self.values, dtype=str)[self.codes]
+        return np.array(self.values, dtype=object)[
+            self.codes
+        ]  # fixed-width text: a long one would cost n times
 
 
 Values = np.ndarray | Words
-
-
-def is_number(text: str) -> bool:
-    """Does a cell hold a number?"""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -112,6 +105,49 @@ class Column:
 
 
 @dataclass(frozen=True)
+class LogFacts:
+    """What the log of a harness says of its columns; each may be overruled.
+
+    Parameters
+    ----------
+    tool : str
+        Who wrote it.
+    roles : dict
+        Role -> column, unless stated otherwise; no "correct" where several columns could say it.
+    scorers, signals : tuple of str
+        Columns that say how right an answer is, and columns that are confidences.
+    answered : dict
+        Scorer -> column that says whether there was an answer, where scorers differ in that.
+    not_with : dict
+        Scorer -> signals that belong to another scorer's answer.
+    variant : str
+        A column that names filters: the same answers, read in several ways.
+    task : str
+        What was asked, where the file tells.
+    about : dict
+        Column -> what it is, in words.
+    notes : tuple of str
+        What to know before trusting a number.
+
+    Examples
+    --------
+    >>> LogFacts("Inspect", {"correct": "match"}, ("match",)).roles
+    {'correct': 'match'}
+    """
+
+    tool: str
+    roles: dict[str, str]
+    scorers: tuple[str, ...] = ()
+    signals: tuple[str, ...] = ()
+    answered: dict[str, str] = field(default_factory=dict)
+    not_with: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    variant: str = ""
+    task: str = ""
+    about: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Source:
     """An opened file, as `open_source` gives it.
 
@@ -123,6 +159,8 @@ class Source:
     columns : dict of str to Column
     classes : tuple of str
         Names of the classes, where the file tells them beside its columns.
+    log : LogFacts, optional
+        Where a harness wrote it.
 
     Examples
     --------
@@ -138,6 +176,7 @@ class Source:
     format: str
     columns: dict[str, Column]
     classes: tuple[str, ...] = ()
+    log: LogFacts | None = None
 
     def listed(self, most: int = 8) -> str:
         """Its columns in words, for messages."""
@@ -175,11 +214,17 @@ NAMES: dict[str, tuple[str, ...]] = {
     "error": ("error", "errors", "wrong", "is_error"),
     "confidence": ("confidence", "confidences", "conf"),
     "abstained": ("abstained", "abstain", "refused"),
+    "answered": ("answered",),
+    "question": ("question_id", "question_index", "doc_id"),
+    "task": ("task",),
+    "epoch": ("epoch",),
     "groups": ("groups", "group", "subgroup"),
     "sample_weight": ("sample_weight", "sample_weights", "weight", "weights"),
     "clusters": ("clusters", "cluster"),
     "classes": ("classes", "class_names"),
+    "ids": ("id", "ids", "sample_id", "row_id", "example_id", "image_id", "question_id", "uid", "index"),
 }
+AGREEMENT = "agreement"  # a confidence made from the answers to repeated questions
 ROLES = tuple(NAMES)
 """What a column can be: the arguments of `evaluate`, and what they can be made from."""
 _PER_CLASS = {  # one column per class: logit_0, logit_1 ... or prob_cat, prob_dog ...
@@ -229,7 +274,7 @@ def role_of(name: str) -> str:
     ('groups', 'labels')
     """
     for role, names in NAMES.items():
-        if plain(name) in names:
+        if plain(name) in (role, *names):
             return role
     raise InputError(f"a column's role must be one of {', '.join(ROLES)}, got {name!r}.")
 
@@ -237,13 +282,16 @@ def role_of(name: str) -> str:
 def assign(source: Source, stated: Mapping[str, str], kind: str | None = None) -> dict[str, RoleColumns]:
     """Columns by role. `stated` holds role -> name or pattern; `kind` says what an array without a name is."""
     stated = {role_of(name): pattern for name, pattern in stated.items()}
+    if source.log is not None:  # a log says itself what is what; other names are not looked at
+        known = {role: column for role, column in source.log.roles.items() if role not in stated}
+        return {role: _stated(source, role, name) for role, name in {**known, **stated}.items()}
     found = {role: _stated(source, role, pattern) for role, pattern in stated.items()}
     taken = {name for choice in found.values() for name in choice.names}
     for role, names in NAMES.items():
         matches = [c for c in source.columns if plain(c) in names and c not in taken]
         if role in found or not matches:
             continue
-        if len(matches) > 1:
+        if len(matches) > 1 and role != "ids":  # each of them would do
             listed = " and ".join(f"`{shown(m)}`" for m in matches)
             raise UncertainError(
                 f"{listed} could both be the {role}. Say which: --column {role}={shown(matches[0])}", source
@@ -260,8 +308,11 @@ def assign(source: Source, stated: Mapping[str, str], kind: str | None = None) -
 
 
 def _stated(source: Source, role: str, pattern: str) -> RoleColumns:
-    if pattern in source.columns:
+    if pattern in source.columns or (role, pattern) == ("confidence", AGREEMENT):
         return RoleColumns((pattern,))
+    if role == "confidence" and ("," in pattern or fnmatch.filter(source.columns, pattern)):
+        parts = [fnmatch.filter(source.columns, p) if "*" in p else [p] for p in pattern.split(",")]
+        return RoleColumns(tuple(_stated(source, role, p.strip()).names[0] for found in parts for p in found))
     matches = [c for c in source.columns if fnmatch.fnmatchcase(c, pattern)]
     if not matches:
         raise UncertainError(
@@ -276,9 +327,10 @@ def _stated(source: Source, role: str, pattern: str) -> RoleColumns:
 
 
 def _in_class_order(names: list[str], suffixes: list[str]) -> RoleColumns:
-    """By number where the names end in 0 ... K-1, in file order and named by their endings otherwise."""
+    """Those that end in 0 ... K-1 by number, where there are such; else all in file order, named by their endings."""
     if len(names) == 1:
         return RoleColumns((names[0],))
-    if sorted(suffixes) == sorted(map(str, range(len(names)))):
-        return RoleColumns(tuple(name for _, name in sorted(zip(map(int, suffixes), names))))
+    numbered = {int(end): name for end, name in zip(suffixes, names) if end.isdecimal()}
+    if len(numbered) > 1 and sorted(numbered) == list(range(len(numbered))):  # beside them, say, logit_scale
+        return RoleColumns(tuple(numbered[k] for k in range(len(numbered))))
     return RoleColumns(tuple(names), tuple(suffixes))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import io
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,12 +15,14 @@ from pathlib import Path
 from typing import IO, cast
 
 from abstain._size import shown_size
+from abstain._tables import visible
 from abstain.errors import AbstainError, DataError, InputError
 
-_LONGEST = 400  # characters of a message
 _TRUST = "If you trust the file, raise the limit with --memory."
 _PACKERS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
 PACKED = tuple(_PACKERS)
+# what Python's parser makes of one character of each kind, in bytes (a list, a dict, a value and its place)
+_COST = {b"[": 96, b"{": 280, b",": 40, b'"': 40}
 _MAGIC = (b"\x1f\x8b", b"BZ", b"\xfd7")  # how packed data begin
 
 
@@ -61,20 +67,19 @@ class Limits:
             raise file_error(path, f"has {count} columns, which is too many.")
 
 
-def shown(text: object) -> str:
+def shown(text: object, most: int = 120) -> str:
     """A user's string fit for one line of a terminal: no control characters, not endless.
 
     >>> shown("a\\x1b[31m\\nb")
     'a\\\\x1b[31m\\\\nb'
     """
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
-    return line if len(line) <= 120 else line[:80] + "..." + line[-36:]
+    line = visible(text)
+    return line if len(line) <= most else line[: most - 40] + "..." + line[-37:]
 
 
 def one_line(error: BaseException) -> str:
     """The message of an error on one line of bounded length."""
-    text = " ".join("".join(c if c.isprintable() else " " for c in str(error)).split())
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return shown(" ".join(str(error).split()), most=400)
 
 
 @contextmanager
@@ -92,8 +97,8 @@ def reading(path: Path, what: str) -> Iterator[None]:
         byte = error.object[error.start]
         raise file_error(
             path,
-            f"must be UTF-8 text, got byte 0x{byte:02x} that is not. "
-            f"Convert it first, for example with `iconv -t utf-8`.",
+            f"must be UTF-8 text, got byte 0x{byte:02x} that is not. Save it as UTF-8 "
+            f'(Excel: "CSV UTF-8"), or convert it, for example with `iconv -f cp1252 -t utf-8`.',
         ) from error
     except Exception as error:  # a damaged file may break a parser in any way; none of them is a traceback
         why = one_line(error) or type(error).__name__
@@ -140,6 +145,23 @@ class Bounded(io.RawIOBase):
         super().close()
 
 
+def standard_input(limits: Limits) -> Path:
+    """What comes on standard input, in a file that lies there until the program ends."""
+    folder = tempfile.mkdtemp(prefix="abstain-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "stdin"
+    with path.open("wb") as file:
+        while piece := sys.stdin.buffer.read(1 << 20):
+            file.write(piece)
+            limits.check("standard input", file.tell(), "it")
+    return path
+
+
+def encoding_of(start: bytes) -> str:
+    """Of text that begins so: UTF-8, or UTF-16 where its mark says that."""
+    return "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
 def opened(path: Path, limits: Limits) -> IO[bytes]:
     """A file's bytes, unpacked when the name says gz, xz or bz2, and never more than the limit of them."""
     ending = path.suffix.lower()
@@ -148,3 +170,9 @@ def opened(path: Path, limits: Limits) -> IO[bytes]:
     if ending in PACKED and buffered.peek(6)[:2] in _MAGIC:
         raise file_error(path, f"is packed twice ({ending} of a packed file). Unpack it once first.")
     return cast(IO[bytes], buffered)
+
+
+def decoded(path: Path, data: bytes, limits: Limits) -> str:
+    """The text of JSON data, refused where parsing it would take more memory than is allowed."""
+    limits.check(path, len(data) + sum(cost * data.count(c) for c, cost in _COST.items()), "parsing it")
+    return data.decode(encoding_of(data))

@@ -6,22 +6,37 @@ import csv
 import io
 import json
 import math
+import re
+import sys
 import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from abstain._tables import is_number
 from abstain.errors import DataError, needed
-from abstain.formats.arrow import open_arrow, open_parquet, schema_names
-from abstain.formats.columns import Column, Source, Values, Words, is_number
-from abstain.formats.limits import PACKED, Limits, file_error, opened, reading, shown
+from abstain.formats.arrow import contents, open_arrow, open_parquet
+from abstain.formats.columns import Column, Source, Values, Words
+from abstain.formats.harness import HELM, read_json_log
+from abstain.formats.inspect_log import is_archive, is_inspect, open_eval, read_inspect
+from abstain.formats.limits import (
+    PACKED,
+    Limits,
+    decoded,
+    encoding_of,
+    file_error,
+    opened,
+    reading,
+    shown,
+    standard_input,
+)
 
 # numpy: headers are read here, so that sizes are known and pickles refused before anything is loaded
 
@@ -118,6 +133,8 @@ def open_npz(path: Path, limits: Limits) -> Source:
         limits.check_columns(path, len(members))
         for member in members:
             name = member.filename.removesuffix(".npy")
+            if name in columns:
+                raise file_error(path, f"holds two arrays named {shown(name)!r}.")
             with archive.open(member) as stream:
                 header = _header(path, f"`{shown(name)}`", stream)
             if header.length + header.nbytes > member.file_size:
@@ -130,28 +147,93 @@ def open_npz(path: Path, limits: Limits) -> Source:
     return Source(path, "npz", columns)
 
 
-# csv and tsv: a header line, then one row per sample; numbers where every cell is one, words otherwise
+# tables of text, and of Excel: a header line, then one row per sample; numbers where every cell is one, words
+# otherwise. Tabs, semicolons or commas between cells, as the header has them; where it is not commas, 0,5 is a number.
 
-_CHUNK = 150_000  # cells read at a time, however wide the table
+_CHUNK = 1 << 24  # bytes of cells, about, read at a time
 _PIECE = 128  # bytes that an array costs besides its values
 _CELL = 24  # bytes that a cell costs, about, while it is being read
 _LINE = 1 << 24  # characters of the longest line
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or a decimal comma: nobody can tell
+_EXCEL = re.compile(r'"?sep=(.)"?\s*')  # how Excel is told what stands between cells
 
 
-def open_delimited(path: Path, limits: Limits, delimiter: str = ",") -> Source:
+def open_delimited(path: Path, limits: Limits) -> Source:
     """Reads the whole table (text has no index); columns keep numbers as float64."""
     with reading(path, "a table of text"), opened(path, limits) as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-        lines = csv.reader(_clean(path, text), delimiter=delimiter, strict=True)
-        names = [name.strip() for name in next(lines, [])]
-        if not names:
-            raise file_error(path, "is empty. A table needs a line of column names first.")
-        _check_names(path, names, limits)
-        parts = _read_cells(path, lines, len(names), limits)
+        delimiter, rows = _split(path, stream)
+        kind = "tsv" if delimiter == "\t" else "csv"
+        return Source(path, kind, _table(path, rows, limits, decimal_comma=delimiter != ","))
+
+
+def open_excel(path: Path, limits: Limits) -> Source:
+    """The first sheet of a workbook; of a formula, the value that Excel saved."""
+    openpyxl = needed("openpyxl", f"Reading {shown(path.name)}", "files")
+    with reading(path, "an Excel workbook"):
+        with zipfile.ZipFile(path) as archive:
+            limits.check(path, 4 * sum(member.file_size for member in archive.infolist()))
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        try:
+            rows = book.worksheets[0].iter_rows(values_only=True)
+            texts = (["" if cell is None else str(cell) for cell in row] for row in rows)
+            return Source(path, "xlsx", _table(path, texts, limits))
+        finally:
+            book.close()
+
+
+def _split(path: Path, stream: IO[bytes]) -> tuple[str, Iterator[list[str]]]:
+    """What stands between cells, and the rows of cells, names first."""
+    lines = _clean(path, io.TextIOWrapper(stream, encoding=encoding_of(stream.peek(2)), newline=""))  # type: ignore[attr-defined]
+    head = next(lines, "")
+    if told := _EXCEL.fullmatch(head):
+        delimiter, head = told[1], next(lines, "")
+    else:
+        bare = re.sub(r'"[^"]*"', "", head)
+        delimiter = "\t" if "\t" in bare else ";" if bare.count(";") > bare.count(",") else ","
+    cells = csv.reader(chain([head], lines), delimiter=delimiter, strict=True, skipinitialspace=True)
+    return delimiter, cells
+
+
+def _table(
+    path: Path, rows: Iterator[list[str]], limits: Limits, *, decimal_comma: bool = False
+) -> dict[str, Column]:
+    names = [name.strip() for name in next(rows, [])]
+    while names and not names[-1]:
+        names.pop()
+    if not names:
+        raise file_error(path, "is empty. A table needs a line of column names first.")
+    _check_names(path, names, limits)
+    parts: list[list[Values]] = []
+    done = texts = 0
+    for some in _chunks(path, rows, len(names)):
+        done += len(some)
+        limits.check(path, len(names) * (done * _CELL + (len(parts) + 1) * _PIECE) + texts)
+        parts.append([_from_cells(list(cells), decimal_comma) for cells in zip(*some)])
+        texts += sum(sys.getsizeof(v) for part in parts[-1] if isinstance(part, Words) for v in part.values)
     if not parts:
         raise file_error(path, "has column names and no rows.")
-    columns = {name: _held(_join(list(pieces))) for name, *pieces in zip(names, *parts)}
-    return Source(path, "tsv" if delimiter == "\t" else "csv", columns)
+    return {name: _held(_join(list(pieces))) for name, *pieces in zip(names, *parts)}
+
+
+def _chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
+    """Some rows at a time. Blank ones may end a table, not interrupt it; so may empty cells end a row."""
+    held: list[list[str]] = []
+    size = blank = 0
+    for place, row in enumerate(rows, 1):
+        if not any(row):
+            blank = blank or place
+            continue
+        if blank:
+            raise file_error(path, f"row {blank} is blank, and more rows follow.")
+        if len(row) < width or any(row[width:]):
+            raise file_error(path, f"row {place} has {len(row)} cells where the header has {width}.")
+        held.append(row[:width])
+        size += sum(map(len, row)) + 100 * width
+        if size > _CHUNK:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
 
 
 def _held(values: Values) -> Column:
@@ -162,7 +244,8 @@ def _clean(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
     """Lines, none of them endless, none with NUL bytes (a binary file under a text name)."""
     while line := text.readline(_LINE):
         if "\0" in line:
-            raise file_error(path, "holds NUL bytes, so it is no text.")
+            told = "holds NUL bytes, so it is no text, or UTF-16 without its first mark. Save it as UTF-8."
+            raise file_error(path, told)
         if len(line) >= _LINE:
             raise file_error(path, "has a line of more than 16 million characters.")
         yield line
@@ -179,26 +262,17 @@ def _check_names(path: Path, names: list[str], limits: Limits) -> None:
         )
 
 
-def _read_cells(path: Path, lines: Iterator[list[str]], width: int, limits: Limits) -> list[list[Values]]:
-    parts: list[list[Values]] = []
-    done = 0
-    while rows := list(islice(lines, max(1, _CHUNK // width))):
-        for place, row in enumerate(rows, done + 1):
-            if len(row) != width:
-                raise file_error(path, f"row {place} has {len(row)} cells where the header has {width}.")
-        done += len(rows)
-        limits.check(path, width * (done * _CELL + (len(parts) + 1) * _PIECE))
-        parts.append([_from_cells(list(cells)) for cells in zip(*rows)])
-    return parts
-
-
-def _from_cells(cells: list[str]) -> Values:
+def _from_cells(cells: list[str], decimal_comma: bool) -> Values:
     """Numbers if every cell is one or empty (an empty one is NaN, to be objected to when it matters)."""
     with suppress(ValueError):
-        return np.array(cells, dtype=np.float64)
-    with suppress(ValueError):
-        return np.array([cell if cell.strip() else "nan" for cell in cells], dtype=np.float64)
-    return Words.of(cells)
+        return np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
+    with_comma = [cell for cell in cells if "," in cell]
+    sure = not any("." in cell for cell in cells) and not all(map(_THOUSANDS.fullmatch, with_comma))
+    if decimal_comma and sure:
+        with suppress(ValueError):
+            points = (float(cell.replace(",", ".", 1) or "nan") for cell in cells)
+            return np.fromiter(points, np.float64, len(cells))
+    return Words.of(cell.strip() for cell in cells)
 
 
 def _join(parts: list[Values]) -> Values:
@@ -215,21 +289,56 @@ def _join(parts: list[Values]) -> Values:
 
 # json and jsonl: an object of columns, a list of records, or one record per line
 
-# what Python's parser makes of one character of each kind, in bytes (a list, a dict, a value and its place)
-_COST = {b"[": 96, b"{": 280, b",": 40, b'"': 40}
 
-
-def _text(path: Path, limits: Limits) -> str:
+def _json(path: Path, limits: Limits, lines: bool = False) -> Any:
+    """The content of a JSON file. A file of one record per line may be called .json, and the other way round."""
     with opened(path, limits) as stream:
-        text = stream.read()
-    limits.check(path, len(text) + sum(cost * text.count(c) for c, cost in _COST.items()), "parsing it")
-    return text.decode("utf-8-sig")
+        text = decoded(path, stream.read(), limits)
+    try:
+        return _by_line(path, text) if lines else _loads(text)
+    except (DataError, json.JSONDecodeError) as error:
+        with suppress(DataError, json.JSONDecodeError):
+            return _loads(text) if lines else _by_line(path, text)
+        raise error
+
+
+def _by_line(path: Path, text: str) -> list[Any]:
+    records = []
+    for place, line in enumerate(text.split("\n")):  # not at U+2028, which a string may hold
+        if line.strip():
+            try:
+                records.append(_loads(line))
+            except json.JSONDecodeError as error:
+                raise file_error(path, f"line {place + 1} is no JSON ({error.msg}).") from error
+    return records
+
+
+def _log_in(path: Path, content: Any, limits: Limits) -> Source | None:
+    read = read_inspect if is_inspect(content) else read_json_log
+    return read(path, content, limits, partial(_json, limits=limits))
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of two values under one name nobody knows which is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise ValueError(f"the name {shown(twice)!r} stands twice in one object")
+    return found
+
+
+_loads = partial(json.loads, object_pairs_hook=_once)
 
 
 def open_json(path: Path, limits: Limits) -> Source:
     """An object of columns, {"y_logits": ..., "y_true": ...}, or a list of records."""
     with reading(path, "json"):
-        content = json.loads(_text(path, limits))
+        content = _json(path, limits)
+        if (log := _log_in(path, content, limits)) is not None:
+            return log
+        if isinstance(content, dict):  # records under one name, beside a few numbers about them
+            lists = [v for v in content.values() if isinstance(v, list)]
+            content = lists[0] if len(lists) == 1 and lists[0] and isinstance(lists[0][0], dict) else content
         if isinstance(content, list):
             content = _from_records(path, content)
         if not isinstance(content, dict):
@@ -241,14 +350,9 @@ def open_json(path: Path, limits: Limits) -> Source:
 def open_jsonl(path: Path, limits: Limits) -> Source:
     """One record per line."""
     with reading(path, "json lines"):
-        records = []
-        for place, line in enumerate(_text(path, limits).splitlines()):
-            if not line.strip():
-                continue
-            try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                raise file_error(path, f"line {place + 1} is no JSON ({error.msg}).") from error
+        records = _json(path, limits, lines=True)
+        if (log := _log_in(path, records, limits)) is not None:
+            return log
         return _from_lists(path, "jsonl", _from_records(path, records), limits)
 
 
@@ -275,7 +379,7 @@ def _list_column(path: Path, name: str, values: list[Any]) -> Column:
     while isinstance(first, list) and len(shape) < 4:
         shape.append(len(first))
         first = first[0] if first else None
-    kind = "text" if isinstance(first, str) else "numbers"
+    kind = "text" if isinstance(first, str) else "objects" if isinstance(first, dict) else "numbers"
     return Column(tuple(shape), kind, lambda: _from_list(path, f"`{shown(name)}`", values))
 
 
@@ -296,7 +400,8 @@ def _from_list(path: Path, name: str, values: list[Any]) -> Values:
     if kinds == {bool}:
         return np.array(values, dtype=bool)
     if odd := kinds - {bool, int, float, type(None)}:
-        raise file_error(path, f"column {name} must hold one number per row, got {odd.pop().__name__}.")
+        what = "an object" if dict in odd else "a list"
+        raise file_error(path, f"column {name} must hold one number per row, got {what}.")
     return np.array([np.nan if v is None else float(v) for v in values])
 
 
@@ -317,11 +422,15 @@ def open_safetensors(path: Path, limits: Limits) -> Source:
         room = path.stat().st_size - 8
         if not 2 <= count <= min(room, _LONGEST_HEADER):
             raise file_error(path, f"is no safetensors file, or truncated (header of {count} bytes).")
-        header = json.loads(stream.read(count).decode("utf-8"))
+        header = _loads(stream.read(count).decode("utf-8"))
         if not isinstance(header, dict) or len(header) > limits.columns:
             raise file_error(path, "its header must be an object of tensors.")
         more = header.pop("__metadata__", {})
         columns = {k: _tensor(path, k, v, 8 + count, room - count, limits) for k, v in header.items()}
+        spans = sorted((*map(int, v["data_offsets"]), k) for k, v in header.items())
+        for (_, end, one), (start, _, other) in pairwise(spans):
+            if start < end:
+                raise file_error(path, f"tensors `{shown(one)}` and `{shown(other)}` overlap.")
     stated = more.get("classes") if isinstance(more, dict) else None
     return Source(path, "safetensors", columns, _stated_classes(stated))
 
@@ -408,18 +517,22 @@ _READERS: dict[str, tuple[Callable[[Path, Limits], Source], str]] = {
     "npz": (open_npz, ".npz"),
     "npy": (open_npy, ".npy"),
     "csv": (open_delimited, ".csv .txt"),
-    "tsv": (partial(open_delimited, delimiter="\t"), ".tsv .tab"),
+    "tsv": (open_delimited, ".tsv .tab"),
+    "xlsx": (open_excel, ".xlsx .xlsm"),
     "json": (open_json, ".json"),
     "jsonl": (open_jsonl, ".jsonl .ndjson"),
     "parquet": (open_parquet, ".parquet .pq"),
     "arrow": (open_arrow, ".arrow .feather .ipc"),
     "safetensors": (open_safetensors, ".safetensors .st"),
     "pt": (open_torch, ".pt .pth"),
+    "inspect": (open_eval, ".eval"),
 }
 FORMATS = tuple(_READERS)
 """Formats that can be read."""
 _ENDINGS = {ending: name for name, (_, endings) in _READERS.items() for ending in endings.split()}
+ENDINGS = (*_ENDINGS, *PACKED)
 _UNSAFE = (".pkl", ".pickle", ".joblib", ".dill")
+_OFFICE = (".xls", ".xlsb", ".ods", ".numbers")
 _STREAMS = ("npy", "csv", "tsv", "json", "jsonl")  # formats that may come packed
 _STARTS = {b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow", b"PK\x03\x04": "npz",
            b"{": "json", b"[": "json"}  # fmt: skip
@@ -431,7 +544,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     Parameters
     ----------
     path : str or Path
-        The file.
+        The file; "-" is standard input.
     format : str, optional
         One of `FORMATS`, where neither the file's name nor its first bytes say it.
     limits : Limits, optional
@@ -451,18 +564,31 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     ...     open_source(path).listed()
     '`correct` (2 numbers), `confidence` (2 numbers), `group` (2 text)'
     """
-    path = Path(path)
+    limits = limits or Limits()
+    path = standard_input(limits) if str(path) == "-" else Path(path)
+    if is_run(path):
+        path /= HELM
     if not path.is_file():
-        raise file_error(path, f"{'is a folder' if path.is_dir() else 'there is no such file'}.")
+        kind = (
+            "is no plain file. Send what it gives to standard input, `-`"
+            if path.exists()
+            else "there is no such file"
+        )
+        raise file_error(path, f"{'is a folder' if path.is_dir() else kind}.")
     if path.stat().st_size == 0:
         raise file_error(path, "is empty.")
     chosen = format or _by_name(path) or _by_content(path)
     if path.suffix.lower() in PACKED and chosen not in _STREAMS:
         raise file_error(path, f"a packed {chosen} file is not read. Unpack it first.")
-    source = _READERS[chosen][0](path, limits or Limits())
+    source = _READERS[chosen][0](path, limits)
     if not source.columns:
         raise file_error(path, "holds no columns of values.")
     return source
+
+
+def is_run(path: str | Path) -> bool:
+    """Is this the folder of a HELM run?"""
+    return (Path(path) / HELM).is_file()
 
 
 def _by_name(path: Path) -> str | None:
@@ -478,15 +604,22 @@ def _by_name(path: Path) -> str | None:
             "pickle files can run code when opened and are not read. "
             "Save the arrays with numpy.savez, as csv or as parquet.",
         )
+    if last in _OFFICE:
+        raise file_error(path, f"{last} files are not read. Save the sheet as .xlsx or .csv.")
     return _ENDINGS.get(last)
 
 
 def _by_content(path: Path) -> str:
     with reading(path, "a file"), path.open("rb") as stream:
-        start = stream.read(16).lstrip()
-    for magic, name in _STARTS.items():
-        if start.startswith(magic):
-            return name
+        start = stream.read(1 << 16)
+        for magic, name in _STARTS.items():
+            if start.lstrip().startswith(magic):
+                first, *more = start.strip().split(b"\n", 1)
+                lines = magic == b"{" and more and first.rstrip().endswith(b"}")
+                return "jsonl" if lines else "inspect" if name == "npz" and is_archive(path) else name
+    head = start.decode(encoding_of(start), "replace").partition("\n")[0]
+    if any(mark in head for mark in ",;\t") and re.fullmatch(r"[^\x00-\x08\x0e-\x1f\x7f\ufffd]*", head):
+        return "csv"
     raise file_error(
         path,
         f"neither its name nor its first bytes say what it is. "
@@ -500,11 +633,10 @@ def column_names(path: str | Path, *, format: str | None = None) -> Source:  # n
     chosen = format or _by_name(path) or _by_content(path)
     with reading(path, chosen):
         if chosen in ("parquet", "arrow"):
-            names = schema_names(path, chosen)
+            names = list(contents(path, chosen).kinds)
         else:
             with opened(path, Limits()) as stream:
-                first = stream.readline(1 << 20).decode("utf-8-sig")
-            names = [n.strip().strip('"') for n in first.strip().split("\t" if chosen == "tsv" else ",")]
+                names = [name.strip() for name in next(_split(path, stream)[1], [])]
 
     def not_read() -> Values:
         raise DataError("column_names: only the names were read.")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from abstain._tables import as_csv
 from abstain.errors import DataError, needed
 from abstain.formats.limits import file_error, shown
 from abstain.formats.predictions import Predictions
@@ -31,7 +31,8 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     Parameters
     ----------
     path : str or Path
-        The file to write. On any error (Ctrl-C included) it is as it was, and nothing is left beside it.
+        The file to write. On any error (Ctrl-C included) it is as it was, and nothing is left beside it. Its mode is
+        kept; a link stays one; a device or a pipe is written to.
 
     Yields
     ------
@@ -46,19 +47,39 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     ...     Path(f"{folder}/out.txt").read_text()
     'all of it'
     """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise file_error(target, f"there is no folder {shown(target.parent)} to write it to.")
-    part = target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}.part")
+    part = None
     try:
+        there = os.stat(path) if os.path.exists(path) else None
+        if there is not None and not stat.S_ISREG(there.st_mode):
+            with open(path, "wb") as stream:  # a device or a pipe is written to, never replaced
+                yield stream
+            return
+        target = Path(os.path.realpath(path))  # a link stays, what it points at is written
+        if not target.parent.is_dir():
+            raise file_error(target, f"there is no folder {shown(target.parent)} to write it to.")
+        part = target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}.part")
         with part.open("xb") as stream:
+            if there is not None:
+                os.chmod(part, stat.S_IMODE(there.st_mode))
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
         part.replace(target)
-    except BaseException:  # Ctrl-C included
-        part.unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        raise file_error(path, f"cannot be written ({error.strerror or error}).") from error
+    finally:  # Ctrl-C included
+        if part is not None:
+            with suppress(OSError):
+                part.unlink()
+
+
+def check_target(path: str | Path, sources: Iterable[str | Path]) -> None:
+    """Refuse to write over a file that is read, by whatever name, alone or in a folder."""
+    if os.path.isfile(path):
+        for source in filter(os.path.exists, sources):
+            inside = Path(os.path.realpath(source)) in Path(os.path.realpath(path)).parents
+            if inside or os.path.samefile(path, source):
+                raise file_error(path, "is read here, so it must not be written over. Name another file.")
 
 
 def write_predictions(predictions: Predictions, path: str | Path) -> None:
@@ -83,13 +104,15 @@ def write_predictions(predictions: Predictions, path: str | Path) -> None:
     0.9,0.0
     0.5,2.0
     """
+    check_target(path, [predictions.path])
     ending = Path(path).suffix.lower()
     if ending not in WRITABLE:
         raise file_error(path, f"must end in one of {', '.join(WRITABLE)} to be written.")
     arrays = _named(predictions)
     with replacing(path) as stream:
         if ending == ".npz":
-            np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+            fixed = {k: v.astype(str) if v.dtype.kind == "O" else v for k, v in arrays.items()}
+            np.savez_compressed(stream, **fixed)  # type: ignore[arg-type]
         elif ending == ".safetensors":
             _safetensors(stream, arrays, predictions.classes)
         elif ending == ".json":
@@ -128,20 +151,17 @@ def _columns(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _text(stream: IO[bytes], ending: str, columns: dict[str, np.ndarray]) -> None:
-    rows = zip(*(values.tolist() for values in columns.values()))
-    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+    lists = {name: values.tolist() for name, values in columns.items()}
     if ending == ".jsonl":
-        text.writelines(json.dumps(dict(zip(columns, row))) + "\n" for row in rows)
+        rows = (dict(zip(lists, row)) for row in zip(*lists.values()))
+        stream.writelines(f"{json.dumps(row)}\n".encode() for row in rows)
     else:
-        writer = csv.writer(text, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
-    text.detach()
+        stream.write(as_csv(lists, delimiter="\t" if ending == ".tsv" else ",").encode())
 
 
 def _arrow(stream: IO[bytes], ending: str, columns: dict[str, np.ndarray]) -> None:
     pa = needed("pyarrow", f"Writing a {ending} file", "files")
-    plain = {name: v.tolist() if v.dtype.kind in "US" else v for name, v in columns.items()}
+    plain = {name: v.tolist() if v.dtype.kind in "USO" else v for name, v in columns.items()}
     table = pa.table({name: pa.array(values) for name, values in plain.items()})
     if ending == ".parquet":
         needed("pyarrow.parquet", "Writing a parquet file", "files").write_table(table, stream)

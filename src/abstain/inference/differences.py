@@ -11,8 +11,8 @@ import numpy as np
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.errors import ShapeError
-from abstain.inference.influence import Units, gather, leave_one_out, pulls_of, spread_over, values_of
-from abstain.inference.limits import Joint, Scale, contrast, scale_of, too_few
+from abstain.inference.influence import Units, facts, gather, leave_one_out, pulls_of, spread_over, values_of
+from abstain.inference.limits import Joint, Scale, contrast, freedom, moments, scale_of, too_few
 from abstain.inference.results import Difference
 
 
@@ -67,16 +67,9 @@ def paired_difference(
     >>> paired_difference(loss, sure, loss, sure).p_value
     1.0
     """
-    name = "paired_difference"
-    level = check_fraction(name, "level", level, open_high=True)
-    a = gather(name, metric, loss_a, confidence_a, sample_weight, abstained_a, clusters, strata, options)
-    b = gather(name, metric, loss_b, confidence_b, sample_weight, abstained_b, clusters, strata, options)
-    if a.n != b.n:
-        raise ShapeError(
-            f"{name}: A and B must be the same samples, got {a.n} and {b.n} of them. "
-            f"Use `unpaired_difference` for different test sets."
-        )
-    return _difference(a, b, level, a.n, True)
+    a = (loss_a, confidence_a, sample_weight, abstained_a, clusters, strata)
+    b = (loss_b, confidence_b, sample_weight, abstained_b, clusters, strata)
+    return _difference("paired_difference", metric, a, b, level, options)
 
 
 def unpaired_difference(
@@ -122,21 +115,31 @@ def unpaired_difference(
     >>> unpaired_difference([0, 1, 0], [3, 2, 1], [0, 1, 0], [3, 2, 1]).difference
     0.0
     """
-    name = "unpaired_difference"
-    level = check_fraction(name, "level", level, open_high=True)
-    a = gather(name, metric, loss_a, confidence_a, sample_weight_a, abstained_a, clusters_a, None, options)
-    b = gather(name, metric, loss_b, confidence_b, sample_weight_b, abstained_b, clusters_b, None, options)
-    return _difference(a, b, level, a.n + b.n, False)
+    a = (loss_a, confidence_a, sample_weight_a, abstained_a, clusters_a, None)
+    b = (loss_b, confidence_b, sample_weight_b, abstained_b, clusters_b, None)
+    return _difference("unpaired_difference", metric, a, b, level, options)
 
 
-def _difference(a: Units, b: Units, level: float, n: int, paired: bool) -> Difference:
-    sides = [side_of(units) for units in (a, b)]
-    one, other = np.asarray([0]), np.asarray([1])
-    scale = scale_of(a.metric, a.zero_one and b.zero_one, bool((a.loss < 0).any() or (b.loss < 0).any()))
-    *numbers, note = (x[0] for x in compared(sides, one, other, scale, level, paired))
+Given = tuple[Array, Array, Array | None, Array | None, Array | None, Array | None]  # as `gather` takes them
+
+
+def _difference(
+    name: str, metric: Any, a: Given, b: Given, level: float, options: dict[str, Any]
+) -> Difference:
+    level, paired = check_fraction(name, "level", level, open_high=True), name == "paired_difference"
+    one, other = (gather(name, metric, *columns, options=options) for columns in (a, b))
+    if paired and one.n != other.n:
+        raise ShapeError(
+            f"{name}: A and B must be the same samples, got {one.n} and {other.n} of them. "
+            f"Use `unpaired_difference` for different test sets."
+        )
+    sides = [side_of(units) for units in (one, other)]
+    negative = bool((one.loss < 0).any() or (other.loss < 0).any())
+    scale = scale_of(one.metric, one.zero_one and other.zero_one, negative)
+    *numbers, note = (x[0] for x in compared(sides, np.asarray([0]), np.asarray([1]), scale, level, paired))
     gap, error, low, high, p = map(float, numbers)
-    values = sides[0].estimate, sides[1].estimate
-    return Difference(a.metric, gap, error, low, high, p, level, n, *values, paired, note)
+    n, values = one.n if paired else one.n + other.n, (sides[0].estimate, sides[1].estimate)
+    return Difference(one.metric, gap, error, low, high, p, level, n, *values, paired, note)
 
 
 class Side(NamedTuple):
@@ -157,13 +160,10 @@ def side_of(units: Units) -> Side:
     if units.clusters is not None:
         pulls = pulls * math.sqrt(len(pulls) / (len(pulls) - 1))
     reach = pulls_of(values.weight * spread_over(units, units.loss), units, False)
-    square = float(reach @ reach)
+    square, loo = float(reach @ reach), leave_one_out(units)
     effective = float(np.sum(reach)) ** 2 / square if square > 0 else 0.0
-    loo = leave_one_out(units)
-    own = units.mass_of(units.loss.astype(np.float64))
-    errors = float(np.sum(own)) ** 2 / max(float(own @ own), 1e-300) if units.loss.any() else 0.0
-    centre = values.estimate if loo is None else loo
-    return Side(values.estimate, centre, math.sqrt(float(pulls @ pulls)), effective, errors, pulls)
+    centre, error = values.estimate if loo is None else loo, math.sqrt(float(pulls @ pulls))
+    return Side(values.estimate, centre, error, effective, facts(units).errors, pulls)
 
 
 def compared(
@@ -179,9 +179,7 @@ def compared(
 
     `known`: joint sums and number of units of the one pair, from wherever its samples are.
     """
-    T = np.asarray([s.centre for s in sides])
-    s = np.asarray([x.error for x in sides])
-    value = np.asarray([x.estimate for x in sides])
+    value, T, s = np.asarray([(x.estimate, x.centre, x.error) for x in sides]).T
     gap, size = value[a] - value[b], np.abs(value[a]) + np.abs(value[b])
     held = np.asarray(scale.holds(T[a]) & scale.holds(T[b]) & (scale.name != "normal"))
     found = np.empty((4, len(a)))
@@ -189,9 +187,7 @@ def compared(
         if which.any():
             i, j = a[which], b[which]
             joint, units = known or _joint(sides, i, j, chosen, T, paired)
-            some = joint.excess > 0
-            df = np.where(some, 2 * joint.second**2 / np.where(some, joint.excess, 1.0), math.inf)
-            df = np.clip(df, 2.0, np.maximum(2.0, units - 1.0))
+            df = freedom(joint.second, joint.excess, units, 2.0)
             limits = contrast(chosen, (T[i], T[j]), (s[i], s[j]), joint.second, df, level)
             found[:, which] = joint.error, *limits
     error, low, high, p = found
@@ -199,43 +195,33 @@ def compared(
     gap = np.where(flat & (np.abs(gap) <= 1e-13 * size), 0.0, gap)
     low, high = np.where(flat, gap, np.minimum(low, gap)), np.where(flat, gap, np.maximum(high, gap))
     p = np.where(flat, np.where(gap == 0, 1.0, 0.0), p)
-    notes = np.asarray(
-        [_why_not(sides[i], sides[j], scale) if g != 0 else "" for i, j, g in zip(a, b, gap)], dtype=object
-    )
+    weaker = [min(sides[i], sides[j], key=lambda side: side.effective_errors) for i, j in zip(a, b)]
+    told = [too_few(x.effective_errors, x.errors) if g != 0 else "" for x, g in zip(weaker, gap)]
+    notes = np.asarray(told, dtype=object)
     return gap, error, low, high, np.where(notes == "", p, 1.0), notes
-
-
-def _why_not(a: Side, b: Side, scale: Scale) -> str:
-    weaker = min(a, b, key=lambda side: side.effective_errors)
-    return too_few(weaker.effective_errors, weaker.errors)
 
 
 def _joint(
     sides: Sequence[Side], a: np.ndarray, b: np.ndarray, scale: Scale, T: np.ndarray, paired: bool
 ) -> tuple[Joint, Any]:
     """Sums over units of all pairs: of those on the same units by products of matrices, of others side by side."""
-    used = np.union1d(a, b)
-    rate = dict(zip(used, scale.rate(T[used])))
+    used, place = np.unique(np.concatenate([a, b]), return_inverse=True)
+    i, j = place[: len(a)], place[len(a) :]
+    every = [sides[k].pulls for k in used]
+    scaled = [v * rate for v, rate in zip(every, scale.rate(T[used]))]
     if not paired:
-        x = {i: sides[i].pulls * rate[i] for i in used}
-        second = {i: float(v @ v) for i, v in x.items()}
-        excess = {i: float(np.sum(v**4)) - second[i] ** 2 / len(v) for i, v in x.items()}
-        own = {i: float(sides[i].pulls @ sides[i].pulls) for i in used}
-        sums = [np.asarray([d[i] + d[j] for i, j in zip(a, b)]) for d in (second, excess, own)]
-        units = np.asarray([len(x[i]) + len(x[j]) for i, j in zip(a, b)])
-        return Joint(sums[0], sums[1], np.sqrt(sums[2])), units
-    row = {i: k for k, i in enumerate(used)}
-    i, j = (np.asarray([row[x] for x in side]) for side in (a, b))
-    v = np.stack([sides[k].pulls for k in used])
-    x = v * np.asarray([rate[k] for k in used])[:, None]
-    second, error2 = _squares(x)[i, j], _squares(v)[i, j]
+        own = np.asarray([(*moments(x), v @ v, len(v)) for x, v in zip(scaled, every)])
+        second, excess, error2, units = (own[i] + own[j]).T
+        return Joint(second, excess, np.sqrt(error2)), units
+    v, x = np.stack(every), np.stack(scaled)
     x2 = x * x
     cubes, middle, fourths = (x2 * x) @ x.T, x2 @ x2.T, np.sum(x2 * x2, axis=1)
-    fourth = fourths[i] + fourths[j] - 4 * (cubes[i, j] + cubes[j, i]) + 6 * middle[i, j]
-    for k in np.flatnonzero(
-        fourth < _RELATIVE * (fourths[i] + fourths[j])
-    ):  # near twins: few digits are left
-        fourth[k] = np.sum((x[i[k]] - x[j[k]]) ** 4)
+    sizes = fourths[i] + fourths[j]
+    fourth = sizes - 4 * (cubes[i, j] + cubes[j, i]) + 6 * middle[i, j]
+    second, error2 = (_squared_gap(y @ y.T, i, j) for y in (x, v))
+    for k in np.flatnonzero(fourth < _RELATIVE * sizes):  # near twins: few digits are left
+        gap, own = x[i[k]] - x[j[k]], v[i[k]] - v[j[k]]
+        second[k], fourth[k], error2[k] = gap @ gap, np.sum(gap**4), own @ own
     n = v.shape[1]
     return Joint(second, fourth - second**2 / n, np.sqrt(error2)), n
 
@@ -243,13 +229,7 @@ def _joint(
 _RELATIVE = 1e-6  # below this share of its terms a difference of sums is worked out sample by sample
 
 
-def _squares(x: np.ndarray) -> np.ndarray:
-    r"""Of all pairs of rows: :math:`\|x_a - x_b\|^2 = G_{aa} + G_{bb} - 2 G_{ab}`, one product for all."""
-    gram = x @ x.T
+def _squared_gap(gram: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    r""":math:`\|x_i - x_j\|^2 = G_{ii} + G_{jj} - 2 G_{ij}`."""
     own = np.diag(gram)
-    square = own[:, None] + own[None, :] - 2 * gram
-    for a, b in np.argwhere(np.triu(square < _RELATIVE * (own[:, None] + own[None, :]), 1)):
-        gap = x[a] - x[b]
-        square[a, b] = square[b, a] = gap @ gap
-    np.fill_diagonal(square, 0.0)
-    return np.maximum(square, 0.0)
+    return np.asarray(np.maximum(own[i] + own[j] - 2 * gram[i, j], 0.0))

@@ -22,22 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.core import stretch
-from abstain.core.stretch import Stretch, Table, Totals, stacked
+from abstain.core.influence import AREA_OF, BY_RANK, metric_line, zero_one_oracle
+from abstain.core.stretch import Stretch, Table, Totals, combined, stacked, stretch_of
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference import limits, points
 from abstain.inference.points import Readings
 from abstain.inference.results import Interval
 
 POINTS = ("risk_at_coverage", "coverage_at_risk", "fpr_at_tpr")
-_AREAS = {
-    "risk": ("area",),
-    "augrc": ("sele",),
-    "auroc": ("half",),
-    "prediction_rejection_ratio": ("half",),
-    "aupr_error": ("aupr_error",),
-    "aupr_success": ("aupr_success",),
-} | dict.fromkeys(("aurc", "oracle_aurc", "e_aurc", "naurc"), ("area",))
 _SLACK = 1e-11  # as points.reaches: a share that is short by rounding alone is reached
 
 
@@ -59,7 +51,7 @@ def asked_for(metrics: Iterable[tuple[str, dict[str, Any]]]) -> Asked:
     given: dict[str, Any] = {}
     points_of: dict[str, list[float]] = {"coverage": [], "risk": [], "tpr": []}
     for metric, options in metrics:
-        areas |= dict.fromkeys(_AREAS.get(metric, ()))
+        areas |= dict.fromkeys([AREA_OF[metric]] if metric in AREA_OF else [])
         given |= {k: v for k, v in options.items() if k in ("estimator", "ties")}
         for name, values in points_of.items():
             if name in options and options[name] not in values:
@@ -104,33 +96,29 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
     """The part of a stretch whose rows hold N, S and W of the whole set."""
     rows = table.rows
     both = total.zero_one and 0 < total.S < total.W
-    made = {}
-    for name in asked.areas:
-        if name in ("area", "sele"):
-            estimator = asked.estimator if name == "area" else "sele"
-            made[name] = stretch.area_stretch(table, estimator, asked.ties)
-        elif both:
-            made[name] = (
-                stretch.half_stretch(table)
-                if name == "half"
-                else stretch.precision_stretch(table, total.S, name == "aupr_error")
-            )
-    columns = [rows.m, rows.L, *table.squares, *table.fourths]
-    distinct = {id(x): x for x in columns}  # powers of a 0/1 loss are one array
-    totals = {k: float(np.sum(x)) for k, x in distinct.items()}
-    sums = np.asarray([totals[id(x)] for x in columns])
+    made = {
+        name: stretch_of(table, name, asked.estimator, asked.ties, total.S)
+        for name in asked.areas
+        if both or name in BY_RANK
+    }
     found = []
     if asked.coverages or asked.risks or asked.tprs:
-        running = {k: np.cumsum(x) for k, x in distinct.items()}
         start = (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))
-        alongs = (rows.N, rows.N - rows.S), (start[0], start[0] - start[1])
-        for along, above, asked_at in zip(*alongs, positions(total, asked)):
+        running = {id(rows.m): rows.N - start[0], id(rows.L): rows.S - start[1]}
+        for x in table.columns:  # powers of a 0/1 loss are one array
+            running[id(x)] = running[id(x)] if id(x) in running else np.cumsum(x)
+        for wrong, asked_at in enumerate(positions(total, asked)):
+            along = rows.N - rows.S if wrong and asked_at.size else rows.N
+            above = start[0] - start[1] if wrong else start[0]
             wanted = np.maximum(asked_at.reshape(-1), 0.0) * (1 - _SLACK)
             here = np.flatnonzero((wanted <= along[-1]) & (wanted >= above * (1 - 4 * _SLACK)))
             row = np.searchsorted(along, wanted[here])
-            found.append((here, np.stack([rows.m[row], *(running[id(x)][row] for x in columns)])))
-    within = {r: float(np.max(np.where(rows.risk <= r * (1 + _SLACK), rows.N, 0.0))) for r in asked.risks}
-    return Part(made, sums, tuple(found), within)
+            found.append((here, np.stack([rows.m[row], *(running[id(x)][row] for x in table.columns)])))
+    within = {}
+    for r in asked.risks:
+        good = np.flatnonzero(r * (1 + _SLACK) * rows.N >= rows.S)
+        within[r] = float(rows.N[good[-1]]) if len(good) else 0.0
+    return Part(made, table.sums, tuple(found), within)
 
 
 @dataclass(frozen=True)
@@ -164,7 +152,7 @@ def together(parts: Sequence[Part], total: Totals, asked: Asked, oracle: float |
 
 
 def evidence_of(
-    tables: Sequence[Table], total: Totals, asked: Asked, oracle: float | None = None
+    tables: Iterable[Table], total: Totals, asked: Asked, oracle: float | None = None
 ) -> Evidence:
     """Of samples in memory."""
     return together([part_of(t, total, asked) for t in tables], total, asked, oracle)
@@ -188,22 +176,23 @@ def facts_of(total: Totals) -> limits.Facts:
 def evidence_spread(metric: str, found: Evidence, kind: str = "empirical") -> limits.Spread:
     """Estimate and sums of influences of a smooth metric."""
     total, asked = found.total, found.asked
-    areas = {name: math.fsum(every.terms) / total.W for name, every in found.stretches.items()}
-    if metric == "prediction_rejection_ratio" and "half" not in areas:  # one kind only: nothing to gain
-        return limits.Spread(0.0, 0.0, 0.0)
-    if any(name not in areas for name in _AREAS[metric]):
+    name = AREA_OF[metric]
+    if name not in found.stretches:
+        if metric == "prediction_rejection_ratio":  # one kind only: nothing to gain
+            return limits.Spread(0.0, 0.0, 0.0)
         raise InfeasibleError(f"{metric}: needs both right and wrong samples, got only one kind.")
-    best = (math.nan, 0.0, 0.0)
+    best = None
     if metric in ("oracle_aurc", "e_aurc", "naurc"):
         if not total.whole and found.oracle is None and kind == "empirical":
             raise InputError(f"interval: {metric} with fractional weights needs the samples themselves.")
-        best = stretch.zero_one_oracle(total, asked.estimator, kind, found.oracle)
-    line = stretch.metric_line(metric, areas, total, best)
+        known = None if total.whole else found.oracle
+        best = zero_one_oracle(total.W, total.S, asked.estimator, kind, known)
+    every = found.stretches[name]
+    line = metric_line(metric, math.fsum(every.terms) / total.W, total.risk, best)
     centre = None
     if metric == "aurc" and total.unit and asked.estimator not in ("sele", "2sele"):
-        centre = math.fsum(found.stretches["area"].loo) / total.W
-    sums = stretch.combined(found.stretches[line.area], line)
-    return limits.spread_of(line.estimate, sums, total.n, centre)
+        centre = math.fsum(every.loo) / total.W
+    return limits.spread_of(line.estimate, combined(every, line), total.n, centre)
 
 
 def estimate(

@@ -12,10 +12,10 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative
 from abstain.core import influence as core_influence
 from abstain.core.estimators import ESTIMATORS, TIES, area_of_samples, needs_whole_weights, oracle_area
-from abstain.core.influence import METRICS, Options, has_row_form
-from abstain.core.rows import CHUNK, ranking_of
+from abstain.core.influence import METRICS, PIECE, Options, has_row_form
+from abstain.core.rows import ranking_of, sort_once
 from abstain.core.sorting import is_zero_one
-from abstain.core.stretch import Sums, Totals, tables_by, tables_of, totals_of_samples
+from abstain.core.stretch import Sums, Totals, tables, tables_by, totals_of_samples
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.inference.evidence import POINTS, Evidence, asked_for, evidence_of, evidence_spread, facts_of
 from abstain.inference.limits import Facts, Spread, spread_of
@@ -290,34 +290,23 @@ def spread_by_sample(function: str, units: Units) -> Spread:
     assert units.ranked is not None
     values = values_of(function, units)
     if units.independent:
-        count, second, fourth = units.n, *power_sums(values.influence, units.whole_weight, units.total)
+        count, powers = units.n, power_sums(values.influence, units.whole_weight, units.total)
+        reach = values.reach[0] / units.total, values.reach[1] / units.total**2
     else:
         pulls = pulls_of(values.influence, units)
-        count, second, fourth = len(pulls), *power_sums(pulls)
-    grown = 1.0 if units.clusters is None else count / (count - 1)
-
-    def reach() -> tuple[float, float, float, float]:
-        """Of w alpha l / W over units: sum and squares; of alpha: means of its second and fourth powers."""
+        count, powers = len(pulls), power_sums(pulls)
         z = pulls_of(values.weight * spread_over(units, units.loss), units, False)
-        if kind is None:
-            return float(np.sum(z)), float(z @ z), 1.0, 1.0
-        square = units.mass_of(np.square(values.weight[_kept(units)]))
-        fourths = np.square(square) if units.weight is None else square * values.weight[_kept(units)] ** 2
-        means = float(np.sum(square)) / units.mass, float(np.sum(fourths)) / units.mass
-        return float(np.sum(z)), float(z @ z), *means
-
-    kind = core_influence.weighed_by(units.metric, units.area)
-    z, z2, mean2, mean4 = units.ranked.once(("reach", kind, units.area.ties), reach)
-    means = (values.times**2 * mean2, values.times**4 * mean4)
-    sums = Sums(grown * second, grown**2 * fourth, z, z2, *means)
+        reach = float(np.sum(z)), float(z @ z)
+    grown = 1.0 if units.clusters is None else count / (count - 1)
+    sums = Sums(grown * powers[0], grown**2 * powers[1], *reach)
     return spread_of(values.estimate, sums, count, leave_one_out(units))
 
 
 def power_sums(x: np.ndarray, weight: np.ndarray | None = None, total: float = 1.0) -> tuple[float, float]:
     """Sums of second and fourth powers of w x / W, a cacheful at a time."""
     second, fourth = [], []
-    for a in range(0, len(x), CHUNK):
-        here = slice(a, a + CHUNK)
+    for a in range(0, len(x), PIECE):
+        here = slice(a, a + PIECE)
         square = np.square((x[here] if weight is None else x[here] * weight[here]) / total)
         second.append(float(np.sum(square)))
         fourth.append(float(square @ square))
@@ -326,15 +315,15 @@ def power_sums(x: np.ndarray, weight: np.ndarray | None = None, total: float = 1
 
 def evidence(units: Units) -> Evidence:
     """All that its error bar reads, of independent samples."""
-    tables = (
-        tables_of(units.loss, units.confidence, units.weight)
+    found = (
+        tables(sort_once(units.loss, units.confidence, units.weight), units.zero_one)
         if units.ranked is None
-        else list(tables_by(units.ranked.ranking, units.loss, units.weight, units.zero_one))
+        else tables_by(units.ranked.ranking, units.loss, units.weight, units.zero_one)
     )
     best = None
     if units.zero_one and not units.whole and units.metric in ("oracle_aurc", "e_aurc", "naurc"):
         best = float(oracle_area(np, units.loss.astype(np.float64), units.weight, units.area.estimator))
-    return evidence_of(tables, totals(units), asked_for([(units.metric, units.options)]), best)
+    return evidence_of(found, totals(units), asked_for([(units.metric, units.options)]), best)
 
 
 def totals(units: Units) -> Totals:
@@ -391,13 +380,8 @@ def values_of(function: str, units: Units) -> core_influence.Values:
         idle, own, estimate = -share * estimate, (1 - share) * estimate + own, share * estimate
     else:
         idle, own = 0.0, own / share
-    return core_influence.Values(
-        estimate, spread_over(units, own, idle), spread_over(units, found.weight), found.times
-    )
-
-
-def _kept(units: Units) -> Any:
-    return slice(None) if units.kept is None else units.kept
+    own, weight = spread_over(units, own, idle), spread_over(units, found.weight)
+    return core_influence.Values(estimate, own, weight, found.reach)
 
 
 def spread_over(units: Units, values: np.ndarray, idle: float = 0.0) -> np.ndarray:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 
@@ -31,17 +30,16 @@ from abstain.inference.influence import (
     spread_over,
     values_of,
 )
-from abstain.inference.limits import Facts, Spread, interval_of, mean_spread, scale_of
-from abstain.inference.resampling import jackknife
+from abstain.inference.limits import Facts, Spread, interval_of, mean_spread, moments, scale_of
 from abstain.inference.results import GroupedIntervals, Interval
 from abstain.metrics.areas import Oracle
 from abstain.metrics.groups import group_codes
 
-METHODS = ("log", "logit", "normal", "bootstrap", "bca", "jackknife")
+Named = str | Callable[..., Any]  # a metric by its name, or its function
 Method = Literal["log", "logit", "normal", "bootstrap", "bca", "jackknife"]
 
 
-class IntervalOptions(TypedDict, total=False):
+class Options(TypedDict, total=False):
     """Options of `interval`, for type checkers; explained there."""
 
     level: float
@@ -64,26 +62,14 @@ class IntervalOptions(TypedDict, total=False):
 
 @overload
 def interval(
-    metric: str | Callable[..., Any],
-    loss: Array,
-    confidence: Array,
-    /,
-    *,
-    groups: None = None,
-    **options: Unpack[IntervalOptions],
+    metric: Named, loss: Array, confidence: Array, /, *, groups: None = None, **options: Unpack[Options]
 ) -> Interval: ...
 @overload
 def interval(
-    metric: str | Callable[..., Any],
-    loss: Array,
-    confidence: Array,
-    /,
-    *,
-    groups: Array,
-    **options: Unpack[IntervalOptions],
+    metric: Named, loss: Array, confidence: Array, /, *, groups: Array, **options: Unpack[Options]
 ) -> GroupedIntervals: ...
 def interval(
-    metric: str | Callable[..., Any],
+    metric: Named,
     loss: Array,
     confidence: Array,
     /,
@@ -157,47 +143,46 @@ def interval(
     level = check_fraction("interval", "level", level, open_high=True)
     if loss_bound is not None:
         loss_bound = check_nonnegative("interval", "loss_bound", loss_bound)
-    shared = {
-        "level": level,
-        "method": method,
-        "loss_bound": loss_bound,
-        "replicates": replicates,
-        "progress": progress,
-    }
-    columns: dict[str, Any] = {
-        "sample_weight": sample_weight,
-        "abstained": abstained,
-        "clusters": clusters,
-        "strata": strata,
-    }
-    if groups is not None:
-        return _by_group(metric, loss, confidence, groups, columns, {**shared, "rng": rng, **options})
-    units = gather("interval", metric, loss, confidence, **columns, options=options)
-    if units.sampled < 2:
-        raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
-    chosen = choose_method(units, method)
-    if chosen in ("bootstrap", "bca"):
-        return resampling.interval(units, level, chosen, replicates, np.random.default_rng(rng), progress)
-    return interval_of_units(units, level, chosen, loss_bound)
+    columns = {"sample_weight": sample_weight, "abstained": abstained, "clusters": clusters, "strata": strata}
+
+    def one(loss: Array, confidence: Array, columns: dict[str, Any]) -> tuple[Units, Interval]:
+        units = gather("interval", metric, loss, confidence, **columns, options=options)
+        if units.sampled < 2:
+            raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
+        _check_method(units, method)
+        if method in ("bootstrap", "bca"):
+            draws = np.random.default_rng(rng)
+            return units, resampling.interval(units, level, method, replicates, draws, progress)
+        return units, interval_of_units(units, level, method, loss_bound)
+
+    if groups is None:
+        return one(loss, confidence, columns)[1]
+    loss, confidence = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
+    labels, of = group_codes("interval", groups, loss.shape)
+    columns = {k: None if v is None else np.asarray(to_host(v)) for k, v in columns.items()}
+    parts = []
+    for code in range(len(labels)):
+        mask = of == code
+        own = {k: None if v is None else v[mask] for k, v in columns.items()}
+        parts.append((mask, *one(loss[mask], confidence[mask], own)))
+    macro = _macro(parts, codes("interval", "clusters", clusters, len(loss)), level, method)
+    return GroupedIntervals(macro.metric, {k: found for k, (_, _, found) in zip(labels, parts)}, macro)
 
 
-def choose_method(units: Units, method: str | None) -> str | None:
-    """The method asked for, None for the metric's own; refused where it has no meaning."""
+def _check_method(units: Units, method: str | None) -> None:
+    """Refuse a method where it has no meaning."""
     if method is None:
-        return None
-    check_choice("interval", "method", method, METHODS)
-    negative = bool((units.loss < 0).any())
+        return
+    check_choice("interval", "method", method, get_args(Method))
+    negative, problem = bool((units.loss < 0).any()), ""
     if units.metric in POINTS and method != "bootstrap":
-        raise InputError(
-            f'interval: `method="{method}"` needs a smooth metric, got {units.metric}. Use "bootstrap", or none.'
-        )
-    if method == "log" and negative:
-        raise InputError(
-            'interval: `method="log"` needs losses of at least 0, got negative ones. Use "normal".'
-        )
-    if method == "logit" and scale_of(units.metric, units.zero_one, negative).name != "logit":
-        raise InputError(f'interval: `method="logit"` needs a metric of bounded range, got {units.metric}.')
-    return method
+        problem = f'a smooth metric, got {units.metric}. Use "bootstrap", or none.'
+    elif method == "log" and negative:
+        problem = 'losses of at least 0, got negative ones. Use "normal".'
+    elif method == "logit" and scale_of(units.metric, units.zero_one, negative).name != "logit":
+        problem = f"a metric of bounded range, got {units.metric}."
+    if problem:
+        raise InputError(f'interval: `method="{method}"` needs {problem}')
 
 
 def interval_of_units(units: Units, level: float, method: str | None, loss_bound: float | None) -> Interval:
@@ -205,146 +190,98 @@ def interval_of_units(units: Units, level: float, method: str | None, loss_bound
     if units.metric in POINTS:
         return _point(units, level)
     if method == "jackknife":
-        found = jackknife(units)
+        found = resampling.jackknife(units)
         return interval_of(units.metric, found, facts(units), level, method, loss_bound, "jackknife")
     return interval_of(units.metric, *measure("interval", units), level, method, loss_bound)
 
 
 def _point(units: Units, level: float) -> Interval:
     """A point of the curve; clusters multiply its variance by as much as they do at the cut itself."""
-    found = evidence(units)
-    plain = replace(estimate(units.metric, found, level=level, **units.options), n=units.n)
-    if units.independent:
-        return plain
-    values = _at_cut(units, plain.estimate)
-    pulls = pulls_of(values, units)
-    alone = pulls_of(values, units._replace(clusters=None, strata=None))
-    grown = len(pulls) / (len(pulls) - 1) if units.clusters is not None else 1.0
-    more = grown * float(pulls @ pulls) / float(alone @ alone) if alone.any() else 1.0
-    return replace(
-        estimate(units.metric, found, level=level, more=max(more, 1e-3), **units.options), n=units.n
-    )
+    found, more = evidence(units), 1.0
+    if not units.independent:
+        values = _at_cut(units, estimate(units.metric, found, level=level, **units.options).estimate)
+        pulls, alone = pulls_of(values, units), pulls_of(values, units._replace(clusters=None, strata=None))
+        grown = len(pulls) / (len(pulls) - 1) if units.clusters is not None else 1.0
+        more = max(grown * float(pulls @ pulls) / float(alone @ alone), 1e-3) if alone.any() else 1.0
+    return replace(estimate(units.metric, found, level=level, more=more, **units.options), n=units.n)
 
 
 def _at_cut(units: Units, value: float) -> np.ndarray:
-    """Influence of each sample on a point, its local risk read in one window around the cut; see `points`."""
-    order = order_of(units.confidence) if units.ranked is None else units.ranked.ranking.order
-    l, w = units.loss[order].astype(np.float64), units.mass_of(np.ones(len(units.loss)))[order]
+    r"""Influence of each sample on a point A/B of the curve, cut where C reaches a share of its whole.
+
+    .. math:: \left(a_i - \frac AB b_i - \frac{A' - (A/B) B'}{C'} (1(i) - \text{share})\, c_i\right) / B
+
+    A counts the errors accepted, B the samples accepted (of FPR, all errors), C all samples (of FPR, the right
+    ones), and the slopes at the cut are read in one window around it; see `points`.
+    """
     fpr = units.metric == "fpr_at_tpr"
-    along = np.cumsum(w * (1 - l) if fpr else w)
-    least = (
-        units.options.get("tpr", 0.95) * along[-1]
-        if fpr
-        else units.options.get("coverage", value) * units.total
-    )
-    k = min(int(np.searchsorted(along, least * (1 - 1e-11))), len(l) - 1)
-    taken = units.confidence[order] >= units.confidence[order][k]
+    l, w = units.loss.astype(np.float64), units.mass_of(np.ones(len(units.loss)))
+    order = order_of(units.confidence) if units.ranked is None else units.ranked.ranking.order
+    c = 1 - l if fpr else np.ones_like(l)
+    along = np.cumsum((w * c)[order])
+    whole = along[-1] if fpr else units.total
+    asked = units.options.get("tpr", 0.95) if fpr else units.options.get("coverage", value)
+    k = min(int(np.searchsorted(along, asked * whole * (1 - 1e-11))), len(l) - 1)
+    taken = (units.confidence >= units.confidence[order[k]]).astype(np.float64)
     h = max(5, int(np.sqrt(len(l) * taken.mean() * (1 - taken.mean()))))
-    near = slice(max(0, k - h), k + h + 1)
-    if fpr:
-        E, H = float(w @ l), float(w @ (1 - l))
-        F, A = float(w[taken] @ l[taken]) / E, float(w[taken] @ (1 - l[taken])) / H
-        rho = float(w[near] @ l[near]) / E * H / max(float(w[near] @ (1 - l[near])), 1e-300)
-        own, idle = np.where(l > 0, (taken - F) / E, -rho * (taken - A) / H), 0.0
+    near = order[max(0, k - h) : k + h + 1]
+    over = l if fpr else taken
+    B, share = float(w @ over), float(w @ (taken * c)) / whole
+    point = float(w @ (taken * l)) / B
+    slope = w[near] @ (l[near] - (0.0 if fpr else point)) / max(float(w[near] @ c[near]), 1e-300)
+    own = (taken * l - point * over - slope * c * (taken - share)) / B
+    return spread_over(units, own, 0.0 if fpr else slope * share / B)
+
+
+Part = tuple[np.ndarray, Units, Interval]  # of a group: the mask of its samples, the samples, their interval
+
+
+def _macro(parts: list[Part], clusters: np.ndarray | None, level: float, method: str | None) -> Interval:
+    """The mean over groups, from sums over units.
+
+    Where there are none (points, resampling, groups without spread) the distances to the limits of each group add
+    up: as squares, or plainly where groups may share units.
+    """
+    G, every = len(parts), [found for *_, found in parts]
+    head, value = every[0], float(np.mean([found.estimate for found in every]))
+    smooth = head.metric not in POINTS and method not in ("bootstrap", "bca", "jackknife")
+    bound = [found for found in every if found.centre == "bound"]
+    known = _mean_of_sums(parts, clusters) if smooth and len(bound) < G else None
+    if known is not None and np.isfinite(known[0][:3]).all():
+        macro, power, rest = interval_of(head.metric, *known, level, method), 2, bound
     else:
-        m, N = float(w[near] @ l[near] / w[near].sum()), float(w[taken].sum())
-        idle = (m - float(w[taken] @ l[taken]) / N) / units.total
-        own = taken * (l - m) / N + idle
-    back = np.empty_like(own)
-    back[order] = own
-    return spread_over(units, back, idle)
+        power, rest = 2 if clusters is None else 1, every
+        count, told = sum(found.n for found in every), "bound" if smooth else "estimate"
+        macro = Interval(head.metric, value, 0.0, value, value, level, head.method, count, told)
+    gaps = [(x.estimate - x.low, x.high - x.estimate, x.standard_error) for x in (macro, *rest)]
+    shares = np.asarray([1.0] + [1 / G] * len(rest))
+    down, up, error = (float(np.linalg.norm(np.maximum(x, 0.0) * shares, power)) for x in zip(*gaps))
+    return replace(macro, low=macro.estimate - down, high=macro.estimate + up, standard_error=error)
 
 
-def _by_group(
-    metric: Any, loss: Array, confidence: Array, groups: Array, columns: dict[str, Any], rest: dict[str, Any]
-) -> GroupedIntervals:
-    loss, confidence = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
-    labels, of = group_codes("interval", groups, loss.shape)
-    columns = {k: None if v is None else np.asarray(to_host(v)) for k, v in columns.items()}
-    found, masks = {}, []
-    for code, label in enumerate(labels):
-        mask = of == code
-        part: dict[str, Any] = {k: None if v is None else v[mask] for k, v in columns.items()}
-        found[label] = interval(metric, loss[mask], confidence[mask], **part, **rest)
-        masks.append(mask)
-    parts = list(found.values())
-    name, method = parts[0].metric, rest["method"]
-    if name in POINTS or method in ("bootstrap", "bca", "jackknife"):
-        macro = _mean_of(parts, columns["clusters"] is not None)
-    else:
-        options = {k: v for k, v in rest.items() if k in _OWN}
-        macro = _macro(name, loss, confidence, masks, columns, options, parts, method)
-    return GroupedIntervals(name, found, macro)
-
-
-_OWN = ("estimator", "ties", "oracle")
-
-
-def _mean_of(parts: list[Interval], shared: bool) -> Interval:
-    """The mean of intervals: distances to the limits add up as squares, or plainly where units may be shared."""
-    add = np.sum if shared else np.linalg.norm
-    value = float(np.mean([p.estimate for p in parts]))
-    down, up, error = (
-        float(add([max(x, 0.0) for x in gaps])) / len(parts)
-        for gaps in zip(*((p.estimate - p.low, p.high - p.estimate, p.standard_error) for p in parts))
-    )
-    head, n = parts[0], sum(p.n for p in parts)
-    return Interval(head.metric, value, error, value - down, value + up, head.level, head.method, n)
-
-
-def _macro(
-    metric: str,
-    loss: np.ndarray,
-    confidence: np.ndarray,
-    masks: list[np.ndarray],
-    columns: dict[str, Any],
-    options: dict[str, Any],
-    parts: list[Interval],
-    method: str | None,
-) -> Interval:
-    """The mean over groups: sums over units of what they do to it, a cluster's added up over all groups it is in."""
-    G, clusters = len(masks), codes("interval", "clusters", columns["clusters"], len(loss))
-    every: list[tuple[Spread, Facts]] = []
-    pulls, reach = np.zeros((2, len(loss)))
-    for mask in masks:
-        part = {k: None if v is None else v[mask] for k, v in columns.items()}
-        units = gather("interval", metric, loss[mask], confidence[mask], **part, options=options)
-        every.append(measure("interval", units))
-        if clusters is not None:
-            values = values_of("interval", units)
-            alone = units._replace(clusters=None)
-            pulls[mask] = pulls_of(values.influence, alone)
-            reach[mask] = pulls_of(values.weight * spread_over(units, units.loss), alone, False)
-    known = [facts for _, facts in every]
-    found = mean_spread([spread for spread, _ in every])
-    count = sum(f.units for f in known)
-    if clusters is not None:
-        v, z = np.bincount(clusters, pulls) / G, np.bincount(clusters, reach) / G
-        count = len(v)
-        squares = np.square(v) * count / (count - 1)
-        second = float(squares.sum())
-        excess = float(squares @ squares) - second**2 / count
-        found = found._replace(second=second, excess=excess, reach=float(z.sum()), reach2=float(z @ z))
+def _mean_of_sums(parts: list[Part], clusters: np.ndarray | None) -> tuple[Spread, Facts]:
+    """What units do to the mean over groups; of a cluster, added up over all groups it is in."""
+    G, measured = len(parts), [measure("interval", units) for _, units, _ in parts]
+    found, known = mean_spread([spread for spread, _ in measured]), [facts for _, facts in measured]
     facts = known[0]._replace(
-        n=len(loss),
-        units=count,
+        n=len(parts[0][0]),
+        units=sum(f.units for f in known),
+        draws=sum(f.draws for f in known),
         zero_one=all(f.zero_one for f in known),
         negative=any(f.negative for f in known),
         risk=float(np.mean([f.risk for f in known])),
     )
-    bound = [p for p in parts if p.centre == "bound"]
-    if len(bound) == G or not np.isfinite([found.second, found.excess]).all():
-        return replace(_mean_of(parts, clusters is not None), centre="bound")
-    macro = interval_of(metric, found, facts, parts[0].level, method)
-    down, up = (
-        math.hypot(*gaps) / G
-        for gaps in zip((0.0, 0.0), *((p.estimate - p.low, p.high - p.estimate) for p in bound))
-    )
-    return replace(
-        macro,
-        low=macro.estimate - math.hypot(macro.estimate - macro.low, down),
-        high=macro.estimate + math.hypot(macro.high - macro.estimate, up),
-    )
+    if clusters is None:
+        return found, facts
+    pulls, reach = np.zeros((2, len(clusters)))
+    for mask, units, _ in parts:
+        values, alone = values_of("interval", units), units._replace(clusters=None)
+        pulls[mask] = pulls_of(values.influence, alone)
+        reach[mask] = pulls_of(values.weight * spread_over(units, units.loss), alone, False)
+    v, z = (np.bincount(clusters, x) / G for x in (pulls, reach))
+    second, excess = moments(v * np.sqrt(len(v) / (len(v) - 1)))
+    found = found._replace(second=second, excess=excess, reach=float(z.sum()), reach2=float(z @ z))
+    return found, facts._replace(units=len(v), draws=len(v))
 
 
 # from blocks --------------------------------------------------------------------------------------

@@ -7,16 +7,16 @@ one independent draw (a row, or a cluster) does to it:
 - the standard error is :math:`s = \sqrt{\sum v^2}`, and it is known with
   :math:`2 (\sum v^2)^2 / (\sum v^4 - (\sum v^2)^2/n)` degrees of freedom (Satterthwaite);
 - the interval is symmetric on the scale where the estimate's law nearly is: log, logit, or plain;
-- few errors say little of those that were not drawn: with fewer than ten effective errors
-  :math:`k = (\sum w \alpha l)^2 / \sum (w \alpha l)^2` the upper limit's degrees of freedom are those of a sample
-  with a quarter of an error more, at a random rank;
+- few errors say little of those that were not drawn: with up to eight effective errors
+  :math:`k = (\sum w \alpha l)^2 / \sum (w \alpha l)^2` the upper limit also allows for the errors on top that a
+  sample can have missed, as it does with none; that fades out until there are sixteen;
 - without any spread (all right, all wrong, a perfect or a constant ranking) limits follow from counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,21 +24,14 @@ import numpy as np
 from abstain.core.stretch import Sums
 from abstain.inference.results import Interval
 
-FEW = 10.0  # effective errors below which upper limits widen
+FEW = 8.0  # effective errors up to which upper limits allow in full for errors that were not drawn
 ENOUGH = (
-    11.0  # for a verdict on a difference: with ten, scores of 20 levels differ by chance in 6.8% of tests
+    11.0  # for a verdict on a difference; with ten, models of 20 confidence levels are told apart too often
 )
-_TINY = 1e-13  # a sum of squares this small beside its terms is rounding
 
 _LOG = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc")  # never negative when the losses are not
-_LOGIT = {
-    "auroc": (0.0, 1.0),
-    "risk": (0.0, 1.0),
-    "prediction_rejection_ratio": (-1.0, 1.0),
-    "aupr_error": (0.0, 1.0),
-    "aupr_success": (0.0, 1.0),
-}
-_BY_RANK = ("aurc", "e_aurc", "naurc", "augrc")  # metrics whose loss is weighted by rank
+_LOGIT = dict.fromkeys(("auroc", "risk", "aupr_error", "aupr_success"), (0.0, 1.0))
+_LOGIT["prediction_rejection_ratio"] = (-1.0, 1.0)
 
 
 class Scale(NamedTuple):
@@ -93,6 +86,10 @@ class Facts(NamedTuple):
     pairs: float = 1.0  # disjoint pairs of a right sample and an error, likewise
     heaviest: float = 1.0  # the largest cluster beside the mean one
 
+    def unseen(self, level: float) -> float:
+        """Largest share of what no unit showed."""
+        return min(1.0, self.heaviest * float(unseen(self.draws, level)))
+
 
 class Spread(NamedTuple):
     """An estimate with the sums of v = w IF / W over independent units, and of z = w alpha l / W."""
@@ -102,10 +99,6 @@ class Spread(NamedTuple):
     excess: float  # sum of v^4 less (sum of v^2)^2 / n: twice the variance of `second`; adds up over strata
     reach: float = 0.0
     reach2: float = 0.0
-    more: tuple[float, float] = (
-        0.0,
-        0.0,
-    )  # what a quarter of an error at a random rank adds to sums of v^2 and v^4
     centre: float | None = None  # the less biased estimate that the interval is built around
 
     @property
@@ -121,42 +114,40 @@ class Spread(NamedTuple):
 
 def spread_of(estimate: float, sums: Sums, units: int, centre: float | None = None) -> Spread:
     """From sums over units, those of samples or of clusters."""
-    more = sums.mean2 / (4 * units**2), sums.mean4 / (4 * units**4)
-    excess = sums.fourth - sums.second**2 / units
-    return Spread(estimate, sums.second, excess, sums.reach, sums.reach2, more, centre)
+    return Spread(
+        estimate, sums.second, sums.fourth - sums.second**2 / units, sums.reach, sums.reach2, centre
+    )
+
+
+def moments(v: np.ndarray) -> tuple[float, float]:
+    """Sum of v^2 over units, and its `excess`."""
+    squares = np.square(v)
+    second = float(np.sum(squares))
+    return second, float(squares @ squares) - second**2 / len(v)
 
 
 def mean_spread(parts: Sequence[Spread]) -> Spread:
     """Of the plain mean of independent estimates."""
-    G = len(parts)
-
-    def total(name: str, power: int) -> float:
-        return math.fsum(getattr(p, name) for p in parts) / G**power
-
-    more = (math.fsum(p.more[i] for p in parts) / G**power for i, power in enumerate((2, 4)))
-    centres = [p.centre for p in parts if p.centre is not None]
-    return Spread(
-        total("estimate", 1),
-        total("second", 2),
-        total("excess", 4),
-        total("reach", 1),
-        total("reach2", 2),
-        (next(more), next(more)),
-        math.fsum(centres) / G if len(centres) == G else None,
-    )
+    power = (1, 2, 4, 1, 2, 1)  # of one over their number, by which each sum shrinks
+    columns = np.asarray(parts, dtype=np.float64)  # a centre that is not known is nan
+    *known, centre = (math.fsum(x) / len(parts) ** k for x, k in zip(columns.T, power))
+    return Spread._make([*known, None if math.isnan(centre) else centre])
 
 
-def freedom(second: float, excess: float, units: float, least: float = 1.0) -> float:
+def freedom(second: Any, excess: Any, units: Any, least: float = 1.0) -> Any:
     """Degrees of freedom of a sum of squares (Satterthwaite)."""
-    most = max(1.0, units - 1.0)
-    return max(min(least, most), min(most, 2 * second**2 / excess if excess > 0 else math.inf))
+    most, squares = np.maximum(1.0, np.asarray(units) - 1.0), 2 * np.square(second)
+    found = squares / np.maximum(
+        np.maximum(excess, squares / most), 1e-300
+    )  # `most` where the excess is none
+    return np.maximum(found, np.minimum(least, most))
 
 
-def student(df: float, level: float) -> float:
+def student(df: Any, level: float) -> Any:
     """Two-sided Student quantile."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(df, (1 + level) / 2))
+    return stdtrit(df, (1 + level) / 2)
 
 
 def interval_of(
@@ -169,15 +160,16 @@ def interval_of(
     around: str = "loo",
 ) -> Interval:
     """Limits on the metric's scale (or the one asked for); from counts where there is no spread."""
-    metric_scale = scale_of(metric, facts.zero_one, facts.negative)
-    scale = metric_scale if method in (None, "logit", "jackknife") else Scale(str(method))
+    own = method in (None, "logit", "jackknife")
+    scale = scale_of(metric, facts.zero_one, facts.negative) if own else Scale(str(method))
     name = method or scale.name
     tiny = 1e-12 * max(abs(found.estimate), abs(facts.risk))
     perfect = metric in ("e_aurc", "naurc") and abs(found.estimate) <= tiny  # the ranking is ideal
+    missed = _missed(metric, found, facts, level)
     if found.error <= tiny or perfect:
         limits = bounds(metric, found.estimate, facts, level, loss_bound)
         if limits is not None:
-            low, high = min(limits[0], found.estimate), max(limits[1], found.estimate)
+            low, high = min(limits[0], found.estimate), max(limits[1], found.estimate + missed)
             if loss_bound is None:
                 low, high = within(metric, facts, low, high)
             return Interval(metric, found.estimate, found.error, low, high, level, name, facts.n, "bound")
@@ -188,15 +180,10 @@ def interval_of(
         centre, told = 0.0 if perfect else found.estimate, "estimate"
     if not scale.holds(centre):
         scale, name = Scale("normal"), "normal"
-    df = freedom(found.second, found.excess, facts.units)
-    q, q_up = student(df, level), 0.0
-    if scale.name == "log" and metric in _BY_RANK and found.effective_errors < FEW and found.more[0] > 0:
-        second, fourth = found.second + found.more[0], found.more[1]
-        excess = found.excess + fourth - (second**2 - found.second**2) / facts.units
-        few = freedom(second, excess, facts.units, 2.0)
-        q_up = student(min(max(df, 2.0), few), level)
-    step = found.error * scale.rate(centre)
-    low, high = (float(scale.shifted(centre, t * step)) for t in (-q, max(q, q_up)))
+    step = student(freedom(found.second, found.excess, facts.units), level) * found.error * scale.rate(centre)
+    low, high = (float(scale.shifted(centre, t)) for t in (-step, step))
+    if scale.name == "log":
+        high = found.estimate + math.hypot(max(high - found.estimate, 0.0), missed)
     if name != "normal":
         low, high = min(low, found.estimate), max(high, found.estimate)
         low, high = within(metric, facts, low, high)
@@ -214,9 +201,22 @@ def within(metric: str, facts: Facts, low: float, high: float) -> tuple[float, f
 # without spread -------------------------------------------------------------------------------------------
 
 
-def unseen(draws: float, level: float) -> float:
+def unseen(draws: Any, level: float) -> Any:
     """Largest chance of what was seen in none of so many draws, with probability `level`."""
-    return -math.expm1(math.log1p(-level) / draws)
+    return -np.expm1(math.log1p(-level) / draws)
+
+
+def _on_top(metric: str, facts: Facts, level: float) -> float:
+    """What errors on top add to an area, as large a share of them as a sample of this size may hold none of."""
+    p, room = facts.unseen(level), facts.risk - best_area(facts.risk)
+    added = {"aurc": worst_area(p), "e_aurc": worst_area(p), "augrc": p}
+    return worst_area(p) / room if metric == "naurc" and room > 0 else added.get(metric, 0.0)
+
+
+def _missed(metric: str, found: Spread, facts: Facts, level: float) -> float:
+    """The same where few errors were seen; it fades from FEW effective errors to twice as many."""
+    few = facts.zero_one and 0 < found.effective_errors < 2 * FEW
+    return _on_top(metric, facts, level) * min(1.0, 2 * FEW / found.effective_errors - 1) if few else 0.0
 
 
 def bounds(
@@ -230,12 +230,10 @@ def bounds(
     """
     if not facts.zero_one and (most is None or facts.risk != 0):
         return None
-    p = min(1.0, facts.heaviest * unseen(facts.draws, level))
+    p = facts.unseen(level)
     if facts.risk == 0:
-        top = 1.0 if most is None else most
-        high = {"risk": p, "aurc": worst_area(p), "e_aurc": worst_area(p), "augrc": p}
-        high["oracle_aurc"] = best_area(p)
-        return (0.0, top * high[metric]) if metric in high else _UNKNOWN.get(metric)
+        high = {"risk": p, "oracle_aurc": best_area(p)}.get(metric, _on_top(metric, facts, level))
+        return (0.0, (1.0 if most is None else most) * high) if high else _UNKNOWN.get(metric)
     if facts.risk == 1:
         risk = 1 - p
         best = best_area(risk)
@@ -245,10 +243,8 @@ def bounds(
     return _one_order(metric, estimate, facts, level)
 
 
-_UNKNOWN = {
-    "naurc": (0.0, math.inf),
-    "prediction_rejection_ratio": (-1.0, 1.0),
-}  # one kind says nothing of these
+# one kind says nothing of these
+_UNKNOWN = {"naurc": (0.0, math.inf), "prediction_rejection_ratio": (-1.0, 1.0)}
 
 
 def worst_area(p: float) -> float:
@@ -267,7 +263,7 @@ def _one_order(metric: str, estimate: float, facts: Facts, level: float) -> tupl
     Pairs drawn apart are independent, so a share `seen` at least of all pairs is of that kind. Given AUROC = 1 -
     q, AURC is largest with a share q of the errors on top, which adds worst_area(q R) to the oracle's.
     """
-    risk, p, seen = facts.risk, unseen(facts.draws, level), 1 - unseen(facts.pairs, level)
+    risk, p, seen = facts.risk, float(unseen(facts.draws, level)), 1 - float(unseen(facts.pairs, level))
     room = risk - best_area(risk)
 
     def precision(a: float) -> float:
@@ -282,9 +278,7 @@ def _one_order(metric: str, estimate: float, facts: Facts, level: float) -> tupl
         "e_aurc": (0.0, worst_area((1 - seen) * risk)),
         "naurc": (0.0, worst_area((1 - seen) * risk) / room),
     }
-    if (
-        metric == "naurc" and estimate > 0.5
-    ):  # a constant confidence; a share p of others may be first or last
+    if metric == "naurc" and estimate > 0.5:  # a constant confidence; a share p may come first or last
         return max(0.0, 1 - 2 * p / room), 1 + worst_area(p) / room
     return limits.get(metric)
 
@@ -304,18 +298,10 @@ class Joint(NamedTuple):
     error: Any
 
 
-class Contrast(NamedTuple):
-    """Limits of a difference and the p-value of none; arrays over pairs."""
-
-    low: Any
-    high: Any
-    p_value: Any
-
-
 def contrast(
     scale: Scale, T: tuple[Any, Any], s: tuple[Any, Any], second: Any, df: Any, level: float
-) -> Contrast:
-    r"""Limits of `T_A - T_B`, each side's distance taken on the metric's scale.
+) -> tuple[Any, Any, Any]:
+    r"""Limits of `T_A - T_B` and the p-value of no difference, over pairs; distances are taken on the metric's scale.
 
     On the scale the sides have errors a and b, and their difference has eta = sqrt(sum e^2), less where they
     share what makes samples hard. What is their own, :math:`a\eta/\sqrt{a^2+b^2}` and so for b, gives distances L
@@ -323,7 +309,7 @@ def contrast(
     share moves both and leaves no difference where there is none: it widens the limits, and the p-value, the level
     at which the first limit is 0, does not see it. `second` is the sum of e^2, `df` the degrees of freedom of it.
     """
-    from scipy.special import stdtr, stdtrit
+    from scipy.special import stdtr
 
     A, B, sA, sB = np.broadcast_arrays(*T, *s)
     d, a, b = A - B, sA * scale.rate(A), sB * scale.rate(B)
@@ -336,7 +322,7 @@ def contrast(
         L = one - scale.shifted(one, -q * own * its)
         return np.hypot(L, scale.shifted(other, q * own * error) - other)
 
-    q = stdtrit(df, (1 + level) / 2)
+    q = student(df, level)
     moved = [scale.shifted(A, x) - scale.shifted(B, x) for x in (-q * shared, q * shared)]
     sides = ((A, a, B, b), (B, b, A, a))
     limits = []
@@ -347,14 +333,28 @@ def contrast(
         kept = (near > 0) & (gap > 0)  # zero is left out: what both share does not bring it back
         limits.append(sign * np.where(kept, np.maximum(far, near * least / np.where(kept, gap, 1.0)), far))
     larger = [np.where(d >= 0, x, y) for x, y in zip(*sides)]
-    inside, outside = np.zeros_like(d), np.ones_like(d)
+    edge = _reached(lambda q: reach(q, *larger), np.abs(d))
+    return limits[0], limits[1], np.where(d == 0, 1.0, 2 * stdtr(df, -edge))
+
+
+def _reached(rise: Callable[[Any], Any], top: Any) -> Any:
+    """Where a function that rises from 0 reaches `top`: false position, a stale end counting half (Illinois)."""
+    a, b = np.zeros_like(top), np.ones_like(top)
     for _ in range(60):
-        outside = np.where(reach(outside, *larger) < np.abs(d), 2 * outside, outside)
+        if not (short := rise(b) < top).any():
+            break
+        b = np.where(short, 2 * b, b)
+    at_a, at_b = -top, rise(b) - top
     for _ in range(60):
-        middle = (inside + outside) / 2
-        short = reach(middle, *larger) < np.abs(d)
-        inside, outside = np.where(short, middle, inside), np.where(short, outside, middle)
-    return Contrast(limits[0], limits[1], np.where(d == 0, 1.0, 2 * stdtr(df, -inside)))
+        gap = at_b - at_a
+        c = np.where(gap == 0, b, b - at_b * (b - a) / np.where(gap == 0, 1.0, gap))
+        at_c = rise(c) - top
+        across = at_b * at_c < 0
+        a, at_a = np.where(across, b, a), np.where(across, at_b, at_a / 2)
+        b, at_b = c, at_c
+        if not (np.abs(at_b) > 1e-15 * top).any():
+            break
+    return b
 
 
 def too_few(effective: float, errors: float) -> str:

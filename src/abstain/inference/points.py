@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain.inference.limits import Scale, freedom, student, unseen
+
 CUTS = 512
 _Z = 1.959963984540054
 
@@ -58,12 +60,6 @@ class Whole(NamedTuple):
     negative: bool = False
 
 
-def read(cumulated: Readings, along: np.ndarray, positions: np.ndarray) -> Readings:
-    """At the first row where the mass `along` reaches each position (the last row, where none does)."""
-    index = np.searchsorted(along, positions - 1e-12 * float(along[-1]))
-    return cumulated.at(np.minimum(index, len(along) - 1))
-
-
 def positions(share: np.ndarray, mass: float, w2: float, units: int) -> np.ndarray:
     """Where to read for the cut at each share of a mass, from the top: the cut, its windows, its error; (5, shares).
 
@@ -80,24 +76,19 @@ def coverages(answered: float) -> np.ndarray:
 
 
 def risk_limits(
-    found: Readings, share: np.ndarray, whole: Whole, level: float, more: float = 1.0
+    found: Readings, share: np.ndarray, whole: Whole, level: float, more: float = 1.0, hull: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Limits of the selective risk at each cut, and whether the cut is a heavy block; `found` at `positions`.
 
-    `more` multiplies the variance: what clusters add to it.
+    `more` multiplies the variance: what clusters add to it. `hull`: a cut into a heavy block may fall into its
+    neighbours; a threshold, which is the block's, does not.
     """
     cut, above, below, first, last = found.each()
-    second, fourth = (
-        (_power(p, cut, _local(cut, above), whole) + _power(p, cut, _local(cut, below), whole)) / 2
-        for p in (2, 4)
-    )
-    low, high = _limits(cut, more * second, more**2 * fourth, whole, level)
+    low, high = _limits(cut, (_local(cut, above), _local(cut, below)), whole, level, more)
     tied = cut.m > np.maximum(np.sqrt(share * (1 - share) * whole.w2), 1.5 * whole.mass / whole.units)
     if tied.any():
-        ends = []
-        for block in (cut, first, last):
-            second, fourth = (_power(p, block, block.S / block.N, whole) for p in (2, 4))
-            ends.append(_limits(block, more * second, more**2 * fourth, whole, level))
+        blocks = (cut, first, last) if hull else (cut,)
+        ends = [_limits(block, (block.S / block.N,), whole, level, more) for block in blocks]
         low = np.where(tied, np.min([e[0] for e in ends], axis=0), low)
         high = np.where(tied, np.max([e[1] for e in ends], axis=0), high)
     return low, high, tied
@@ -119,16 +110,21 @@ def _power(p: int, cut: Readings, local: np.ndarray, whole: Whole) -> np.ndarray
 
 
 def _limits(
-    cut: Readings, second: np.ndarray, fourth: np.ndarray, whole: Whole, level: float
+    cut: Readings, local: Sequence[np.ndarray], whole: Whole, level: float, more: float
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Limits of the risk above a cut, the powers of its influences averaged over what its local risk may be."""
     risk = cut.S / cut.N
+    second, fourth = (
+        more ** (p // 2) * np.mean([_power(p, cut, m, whole) for m in local], axis=0) for p in (2, 4)
+    )
     if whole.zero_one:
         size = _draws(risk, second, fourth, whole, level)
         return proportion(risk, size, cut.N**2 / cut.squares[0], level)
-    step = _student(second, fourth, whole.units, level) * np.sqrt(second)
-    log = np.exp(np.minimum(700.0, step / _some(risk)))
-    some = (risk > 0) & (not whole.negative)
-    low, high = np.where(some, risk / log, risk - step), np.where(some, risk * log, risk + step)
+    scale = Scale("log") if not whole.negative else Scale("normal")
+    step = student(_freedom(second, fourth, whole), level) * np.sqrt(second)
+    some = scale.holds(risk)  # a risk of 0 has no logarithm
+    steps = step * scale.rate(np.where(some, risk, 1.0))
+    low, high = (np.where(some, scale.shifted(risk, sign * steps), risk + sign * step) for sign in (-1, 1))
     return (low if whole.negative else np.maximum(low, 0.0)), high
 
 
@@ -141,23 +137,18 @@ def proportion(
     tail = (1 - level) / 2
     share = np.where(np.abs(share - 0.5) > 0.5 - 1e-12, np.round(share), share)  # 0 or 1, but for rounding
     x, rest = share * size + 0.5, (1 - share) * size + 0.5
-    far = unseen(draws, level)
+    far = unseen(draws, 1 - tail)
     none, every = share < 1e-12, share > 1 - 1e-12  # sums of weights round
     low = np.where(none, 0.0, np.where(every, 1 - far, betaincinv(x, rest, tail)))
     high = np.where(every, 1.0, np.where(none, far, betaincinv(x, rest, 1 - tail)))
     return np.clip(np.minimum(low, share), 0.0, 1.0), np.clip(np.maximum(high, share), 0.0, 1.0)
 
 
-def unseen(draws: Any, level: float) -> Any:
-    """The largest share of what was seen in none of so many draws; one side of a two-sided level."""
-    return -np.expm1(math.log((1 - level) / 2) / draws)
-
-
 def coverage_limits(
     found: Readings, share: np.ndarray, whole: Whole, risk: float, level: float, more: float = 1.0
 ) -> tuple[float, float]:
     """Invert the band: the largest coverages whose upper, and whose lower, limit is within the risk."""
-    low, high, tied = risk_limits(found, share, whole, level, more)
+    low, high, tied = risk_limits(found, share, whole, level, more, hull=False)
     reached = found.N[0] / whole.mass
     reached = np.where(reached > 1 - 1e-12, 1.0, reached)  # all of them, whatever sums of weights rounded
     size = np.asarray(whole.mass**2 / whole.w2 / more)
@@ -165,7 +156,7 @@ def coverage_limits(
     for side, limit in enumerate((high, low)):
         good = np.flatnonzero(limit <= risk)
         if not len(good):  # what lies above all that was seen may still be within the risk
-            ends.append(float(side and unseen(size, level)))
+            ends.append(float(side and unseen(size, (1 + level) / 2)))
             continue
         k = int(good[-1])
         end = float(reached[k])
@@ -193,25 +184,22 @@ def fpr_limits(
     H, H2, H4 = whole.mass - E, whole.w2 - E2, whole.w4 - E4
     tied = cut.m[0] > max(math.sqrt(tpr * (1 - tpr) * H2), 1.5 * whole.mass / whole.units)
 
-    def parts(at: Readings, p: int) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of v^p over errors, and over the rest with rho = 1."""
-        sums, wrong, right = (at.squares, E2, H2) if p == 2 else (at.fourths, E4, H4)
-        F, A = at.S / E, (at.N - at.S) / H
-        own = (1 - F) ** p * sums[1] + F**p * (wrong - sums[1])
-        rest = (1 - A) ** p * (sums[0] - sums[1]) + A**p * (right - sums[0] + sums[1])
-        return own / E**p, rest / H**p
-
     def rho(near: Readings) -> np.ndarray:
         right = (cut.N - cut.S) - (near.N - near.S)
         return np.where(right == 0, 0.0, (cut.S - near.S) / E * H / np.where(right == 0, 1.0, right))
 
+    def power(p: int, at: Readings) -> Any:
+        """Sum of v^p; a threshold that is a block's does not move, and the rest do nothing."""
+        sums, wrong, right = (at.squares, E2, H2) if p == 2 else (at.fourths, E4, H4)
+        F, A = at.S / E, (at.N - at.S) / H
+        own = (1 - F) ** p * sums[1] + F**p * (wrong - sums[1])
+        rest = (1 - A) ** p * (sums[0] - sums[1]) + A**p * (right - sums[0] + sums[1])
+        moved = 0.0 if tied else (rho(above) ** p + rho(below) ** p) / 2
+        return more ** (p // 2) * (own / E**p + moved * rest / H**p)
+
     limits = []
     for at in (cut, first, last) if tied else (cut,):
-        powers = []
-        for p in (2, 4):
-            own, rest = parts(at, p)
-            powers.append(own if tied else own + (rho(above) ** p + rho(below) ** p) / 2 * rest)
-        size = _draws(at.S / E, more * powers[0], more**2 * powers[1], whole, level)
+        size = _draws(at.S / E, power(2, at), power(4, at), whole, level)
         limits.append(proportion(at.S / E, size, np.asarray(E**2 / E2 / more), level))
     return float(min(x[0][0] for x in limits)), float(max(x[1][0] for x in limits))
 
@@ -220,25 +208,11 @@ def _draws(
     share: np.ndarray, second: np.ndarray, fourth: np.ndarray, whole: Whole, level: float
 ) -> np.ndarray:
     """Draws of a proportion with this variance; fewer where weights make the variance itself uncertain."""
-    size = share * (1 - share) / _some(second)
+    size = share * (1 - share) / np.where(second > 0, second, 1.0)
     if whole.w2 == whole.mass:
         return size
-    return size * (_normal(level) / _student(second, fourth, whole.units, level)) ** 2
+    return size * (student(math.inf, level) / student(_freedom(second, fourth, whole), level)) ** 2
 
 
-def _student(second: np.ndarray, fourth: np.ndarray, units: int, level: float) -> np.ndarray:
-    from scipy.special import stdtrit
-
-    excess = fourth - second**2 / units
-    df = np.where(excess > 0, 2 * second**2 / _some(excess), math.inf)
-    return np.asarray(stdtrit(np.clip(df, 1.0, max(1.0, units - 1.0)), (1 + level) / 2))
-
-
-def _normal(level: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + level) / 2))
-
-
-def _some(x: np.ndarray) -> np.ndarray:
-    return np.where(x > 0, x, 1.0)
+def _freedom(second: np.ndarray, fourth: np.ndarray, whole: Whole) -> Any:
+    return freedom(second, fourth - second**2 / whole.units, whole.units)

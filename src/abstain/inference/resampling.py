@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 
 from abstain._arrays import Array
-from abstain._check import check_choice, check_fraction
+from abstain._check import check_fraction
 from abstain._progress import bars
 from abstain.core import points
 from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
 from abstain.core.estimators import area, area_of_samples, asymptotic_oracle
-from abstain.core.rows import Rows
 from abstain.errors import InputError
-from abstain.inference.evidence import POINTS
 from abstain.inference.influence import Units, gather, measure, pulls_of, values_of
-from abstain.inference.limits import Spread
+from abstain.inference.limits import Spread, moments
 from abstain.inference.results import CurveBand, Interval
 
 
 def left_out(units: Units) -> tuple[float, np.ndarray] | None:
     """Estimate, and its value without each sample, exactly and in O(n); None where no formula is at hand."""
-    if units.weight is not None or units.kept is not None or units.n < 3:
+    plain = units.weight is None and units.kept is None and units.n >= 3
+    if not plain or units.metric not in ("risk", "aurc", "augrc"):
         return None
-    options = units.area
-    n = units.n
     if units.metric == "risk":
         total = float(np.sum(units.loss, dtype=np.float64))
-        return total / n, (total - units.loss) / (n - 1)
-    if units.metric not in ("aurc", "augrc"):
-        return None
-    estimator = "sele" if units.metric == "augrc" else options.estimator
-    whole = float(area_of_samples(units.loss, units.confidence, None, estimator, options.ties))
-    return whole, leave_one_out_areas(units.loss, units.confidence, estimator, options.ties)
+        return total / units.n, (total - units.loss) / (units.n - 1)
+    kind = ("sele" if units.metric == "augrc" else units.area.estimator, units.area.ties)
+    whole = float(area_of_samples(units.loss, units.confidence, None, *kind))
+    return whole, leave_one_out_areas(units.loss, units.confidence, *kind)
 
 
 def jackknife(units: Units) -> Spread:
@@ -49,21 +43,8 @@ def jackknife(units: Units) -> Spread:
         return Spread(found.estimate, found.second, found.excess, centre=found.estimate)
     estimate, without = exact
     n, mean = units.n, float(np.mean(without))
-    squares = np.square(without - mean) * (n - 1) / n
-    second = float(np.sum(squares))
-    centre = estimate - (n - 1) * (mean - estimate)
-    return Spread(estimate, second, float(squares @ squares) - second**2 / n, centre=centre)
-
-
-def acceleration(units: Units) -> float:
-    """BCa's third moment of what single samples (or clusters) do."""
-    exact = left_out(units) if units.clusters is None else None
-    if exact is not None:
-        pulls = np.mean(exact[1]) - exact[1]
-    else:
-        pulls = pulls_of(values_of("interval", units).influence, units._replace(strata=None))
-    square = float(pulls @ pulls)
-    return float(np.sum(pulls**3)) / (6 * square**1.5) if square > 0 else 0.0
+    second, excess = moments((without - mean) * np.sqrt((n - 1) / n))
+    return Spread(estimate, second, excess, centre=estimate - (n - 1) * (mean - estimate))
 
 
 # resampling ---------------------------------------------------------------------------------------
@@ -80,11 +61,7 @@ def interval(
     """Percentiles of the replicates; BCa corrects them for bias and skewness."""
     if replicates < 100:
         raise InputError(f"interval: `replicates` must be at least 100 for a percentile, got {replicates}.")
-    if method == "bca" and units.metric in POINTS:
-        raise InputError(
-            f'interval: `method="bca"` needs a smooth metric, got {units.metric}. Use "bootstrap".'
-        )
-    estimate = observed(units)
+    estimate = float(statistic(units)(observed(units))[0])
     values = replicate(units, statistic(units), replicates, rng, progress)
     values = values[np.isfinite(values)]
     if len(values) < replicates / 2:
@@ -93,17 +70,22 @@ def interval(
         )
     tails = np.asarray([(1 - level) / 2, (1 + level) / 2])
     if method == "bca":
-        tails = _bca(values, estimate, acceleration(units), tails)
-    low, high = np.quantile(values, tails)
+        tails = _bca(values, estimate, units, tails)
+    low, high = (float(x) for x in np.quantile(values, tails))
     error = float(np.std(values, ddof=1))
-    return Interval(
-        units.metric, estimate, error, float(low), float(high), level, method, units.n, "replicates"
-    )
+    return Interval(units.metric, estimate, error, low, high, level, method, units.n, "replicates")
 
 
-def _bca(values: np.ndarray, estimate: float, a: float, tails: np.ndarray) -> np.ndarray:
+def _bca(values: np.ndarray, estimate: float, units: Units, tails: np.ndarray) -> np.ndarray:
+    """Tails moved by the bias of the replicates, and by the third moment of what single samples (or clusters) do."""
     from scipy.special import ndtr, ndtri
 
+    exact = left_out(units) if units.clusters is None else None
+    if exact is not None:
+        pulls = np.mean(exact[1]) - exact[1]
+    else:
+        pulls = pulls_of(values_of("interval", units).influence, units._replace(strata=None))
+    a = float(np.sum(pulls**3)) / max(6 * float(pulls @ pulls) ** 1.5, 1e-300)
     below = np.mean(values < estimate) + np.mean(values == estimate) / 2
     z0 = ndtri(np.clip(below, 0.5 / len(values), 1 - 0.5 / len(values)))
     z = z0 + ndtri(tails)
@@ -120,21 +102,19 @@ def resampler(units: Units) -> Resampler:
             None if c is None else np.concatenate([c[units.kept], c[out]]) for c in (clusters, strata)
         )
     if clusters is not None and strata is not None:
-        _check_nested(clusters, strata)
+        pairs = np.unique(np.stack([clusters, strata]), axis=1).shape[1]
+        if pairs > int(clusters.max()) + 1:
+            raise InputError(
+                "interval: every cluster must lie in one stratum, got clusters spread over several."
+            )
     return Resampler(units.loss, units.confidence, units.weight, idle, clusters, strata)
 
 
-def _check_nested(clusters: np.ndarray, strata: np.ndarray) -> None:
-    pairs = np.unique(np.stack([clusters, strata]), axis=1).shape[1]
-    if pairs > int(clusters.max()) + 1:
-        raise InputError("interval: every cluster must lie in one stratum, got clusters spread over several.")
-
-
-def observed(units: Units) -> float:
-    """The metric on the sample itself, through the same code as its replicates."""
+def observed(units: Units) -> Draw:
+    """The sample itself, read by the same code as its replicates."""
     whole = resampler(units)
-    counts = whole.repeats if whole.repeats is not None else np.ones(whole.n, dtype=np.int64)
-    return float(statistic(units)(whole.tabulate(counts[None, :]))[0])
+    counts = np.ones(whole.n, dtype=np.int64) if whole.repeats is None else whole.repeats
+    return whole.tabulate(counts[None, :])
 
 
 def replicate(
@@ -147,7 +127,7 @@ def replicate(
         for size in source.batches(replicates):
             with np.errstate(
                 invalid="ignore", divide="ignore"
-            ):  # 0/0 in a replicate without errors is dropped later
+            ):  # a replicate without errors is dropped later
                 found.append(value(source.draw(rng, size)))
             shown.advance("resampling", size, replicates)
     return np.concatenate(found)
@@ -155,8 +135,8 @@ def replicate(
 
 def statistic(units: Units) -> Statistic:
     """The metric as a function of replicates."""
-    metric, options, area_of = units.metric, units.options, units.area
-    whole = units.weight is None or bool(np.all(units.weight == np.floor(units.weight)))
+    options, area_of = units.options, units.area
+    kind = "expected" if units.whole else "threshold"
 
     def risk(d: Draw) -> np.ndarray:
         return np.asarray(d.rows.S[:, -1] / d.rows.W[:, 0])
@@ -164,7 +144,7 @@ def statistic(units: Units) -> Statistic:
     def best(d: Draw) -> np.ndarray:
         if area_of.oracle == "asymptotic":
             return np.asarray(asymptotic_oracle(np, risk(d)))
-        return np.asarray(area(d.by_loss(), area_of.estimator, "expected" if whole else "threshold"))
+        return np.asarray(area(d.by_loss(), area_of.estimator, kind))
 
     def actual(d: Draw) -> np.ndarray:
         return np.asarray(area(d.rows, area_of.estimator, area_of.ties))
@@ -184,7 +164,7 @@ def statistic(units: Units) -> Statistic:
         "aupr_success": lambda d: points.average_precision(d.rows, of_errors=False),
         "fpr_at_tpr": lambda d: points.fpr_at_tpr(d.rows, options.get("tpr", 0.95)),
     }
-    return table[metric]
+    return table[units.metric]
 
 
 def _quotient(top: np.ndarray, room: np.ndarray, risk: np.ndarray) -> np.ndarray:
@@ -203,7 +183,6 @@ def curve_band(
     /,
     *,
     level: float = 0.95,
-    method: Literal["bootstrap"] = "bootstrap",
     coverage: Array | None = None,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
@@ -230,8 +209,6 @@ def curve_band(
         Higher = surer.
     level : float
         How sure the band is.
-    method : {"bootstrap"}
-        How it is made.
     coverage : array, optional
         Where. By default 100 steps from 0.05 (or 20 samples) to 1: below that a curve is the story of a handful of
         samples.
@@ -250,18 +227,13 @@ def curve_band(
     >>> bool((band.low <= band.risk).all() and (band.risk <= band.high).all())
     True
     """
-    check_choice("curve_band", "method", method, ("bootstrap",))
     level = check_fraction("curve_band", "level", level, open_high=True)
     units = gather("curve_band", "risk", loss, confidence, sample_weight, abstained, clusters, strata)
     if bool((units.loss < 0).any()):
         raise InputError("curve_band: needs losses of at least 0, got negative ones.")
-    share = units.mass / units.total
-    grid = _grid(coverage, len(units.loss), share)
+    grid = _grid(coverage, len(units.loss), units.mass / units.total)
     most = max(1.0 if units.zero_one else 0.0, float(units.loss.max()), np.finfo(float).tiny)
-    source = resampler(units)
-    counts = source.repeats if source.repeats is not None else np.ones(source.n, dtype=np.int64)
-    observed = source.tabulate(counts[None, :])
-    risk, size = (x[0] for x in _read(observed, grid))
+    risk, size = (x[0] for x in _read(observed(units), grid))
     per_mass = len(units.loss) / units.mass  # weights need not be counts; the spread goes by samples
     phi, width = _stable(risk, size, most, per_mass), 1 / (2 * np.sqrt(size * per_mass))
 
@@ -269,12 +241,10 @@ def curve_band(
         r, s = _read(drawn, grid)
         return np.asarray(np.max(np.abs(_stable(r, s, most, per_mass) - phi) / width, axis=1))
 
-    q = float(
-        np.quantile(replicate(units, deviation, replicates, np.random.default_rng(rng), progress), level)
-    )
-    low = np.sin(np.clip(phi - q * width, 0, np.pi / 2)) ** 2 * most
-    high = np.sin(np.clip(phi + q * width, 0, np.pi / 2)) ** 2 * most
-    return CurveBand(grid, risk, np.minimum(low, risk), np.maximum(high, risk), level, method, units.n)
+    drawn = replicate(units, deviation, replicates, np.random.default_rng(rng), progress)
+    reach = np.quantile(drawn, level) * width
+    low, high = (np.sin(np.clip(phi + x, 0, np.pi / 2)) ** 2 * most for x in (-reach, reach))
+    return CurveBand(grid, risk, np.minimum(low, risk), np.maximum(high, risk), level, "bootstrap", units.n)
 
 
 def _grid(coverage: Array | None, n: int, share: float) -> np.ndarray:
@@ -288,17 +258,11 @@ def _grid(coverage: Array | None, n: int, share: float) -> np.ndarray:
 
 def _read(drawn: Draw, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Selective risk, and the mass accepted, at the least attainable coverage of each grid point."""
-    rows: Rows = drawn.rows
-    reached = points.coverage(rows, drawn.total)
+    rows = drawn.rows
+    reached = np.cumsum(rows.m, axis=1) / drawn.total[:, None]
     asked = np.minimum(grid, reached[:, -1:])  # a replicate may answer a little less than the sample did
-    place = np.stack([_first_at_least(r, m, a) for r, m, a in zip(reached, rows.m, asked)])
-    take = np.take_along_axis
-    return take(rows.S / rows.N, place, 1), take(rows.N, place, 1)
-
-
-def _first_at_least(reached: np.ndarray, mass: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    some = np.flatnonzero(mass > 0)
-    return some[np.minimum(np.searchsorted(reached[some], asked - 1e-12), len(some) - 1)]
+    place = np.stack([np.searchsorted(r, a * (1 - 1e-12)) for r, a in zip(reached, asked)])
+    return np.take_along_axis(rows.S / rows.N, place, 1), np.take_along_axis(rows.N, place, 1)
 
 
 def _stable(risk: np.ndarray, size: np.ndarray, most: float, per_mass: float) -> np.ndarray:

@@ -52,6 +52,9 @@ class Interval:
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
+    def _range(self) -> str:
+        return f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
     def __repr__(self) -> str:
         around = {"loo": ", centred at loo", "bound": ", one-sided bound"}.get(self.centre, "")
         return (
@@ -90,14 +93,8 @@ class GroupedIntervals:
         return self.intervals[group]
 
     def __repr__(self) -> str:
-        rows = [
-            f"  {g!s:<16} {i.estimate:.4g} [{i.low:.4g}, {i.high:.4g}]  (n = {i.n})"
-            for g, i in self.intervals.items()
-        ]
-        m = self.macro
-        return "\n".join(
-            [f"{self.metric} by group:", *rows, f"  macro {m.estimate:.4g} [{m.low:.4g}, {m.high:.4g}]"]
-        )
+        rows = [f"  {g!s:<16} {found._range()}  (n = {found.n})" for g, found in self.intervals.items()]
+        return "\n".join([f"{self.metric} by group:", *rows, f"  macro {self.macro._range()}"])
 
 
 @dataclass(frozen=True, repr=False)

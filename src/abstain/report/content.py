@@ -23,16 +23,17 @@ from abstain.formats.limits import values_of
 from abstain.formats.predictions import along
 from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
+from abstain.metrics.registry import by_name
 from abstain.thresholds import clopper_pearson
 
 ESTIMATORS: tuple[Estimator, ...] = ("harmonic", "log", "loo", "sele")
 _WORK = 5e6  # samples times replicates that a band may cost
-_STEPS = 400  # of the slider
+_STEPS = 400  # of the slider; all models together have four times as many at most
 _POINTS = 600  # of a curve
 _CLASSES = 24  # more than these are shown as "all others"
 _LOOKS = 4e7  # samples looked at for the limits of a loss that is not 0/1
 _PACKAGES = (
-    "numpy", "scipy", "array-api-compat", "click", "rich", "plotly", "pyarrow", "torch", "jax", "scikit-learn",
+    "numpy", "scipy", "array-api-compat", "click", "rich", "pyarrow", "torch", "jax", "scikit-learn",
     "pandas", "polars", "matplotlib", "distributed", "pyspark",
 )  # fmt: skip
 
@@ -78,10 +79,18 @@ class Slider:
     high: list[float | None]
     accepted: list[int]
     loss: list[float]
-    classes: list[str]
-    class_totals: list[int]
-    by_class: list[list[int]]
+    parts: list[Part]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Who is answered: per step and per class (or group) how many, and with what loss."""
+
     by: str
+    names: list[str]
+    totals: list[int]
+    accepted: list[list[int]]
+    loss: list[list[float]]
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,9 @@ class ModelContent:
     evaluation: Evaluation
     estimators: tuple[tuple[str, Interval], ...]
     distinct: int
+    best: dict[
+        tuple[str, str], str
+    ]  # (loss, metric) -> the one score that a test tells apart from all others
 
 
 @dataclass(frozen=True)
@@ -174,12 +186,15 @@ def gather(
     for read in models:
         progress(read.name)
         with values_of(read.path):
-            found.append(_model(read, score, loss, level, rng, replicates))
+            steps = min(_STEPS, 4 * _STEPS // len(models))
+            found.append(_model(read, score, loss, level, rng, replicates, steps))
     progress("comparing")
     return Content(tuple(found), _compared(models, found, score, loss, level), level, rng, replicates)
 
 
-def _model(read: Predictions, score: str, loss: str, level: float, rng: int, replicates: int) -> ModelContent:
+def _model(
+    read: Predictions, score: str, loss: str, level: float, rng: int, replicates: int, steps: int
+) -> ModelContent:
     losses, confidence = read.samples(score, loss)
     own: Any = {"sample_weight": read.sample_weight, "abstained": read.abstained}
     curve = risk_coverage_curve(losses, confidence, **own)
@@ -204,6 +219,7 @@ def _model(read: Predictions, score: str, loss: str, level: float, rng: int, rep
         except InputError:  # weights that are no repetitions have one estimator only
             continue
         estimators.append((name, found))
+    evaluation = abstain.evaluate(**given, level=level, progress=False)
     return ModelContent(
         read=read,
         score=score,
@@ -211,11 +227,31 @@ def _model(read: Predictions, score: str, loss: str, level: float, rng: int, rep
         zero_one=_zero_one(losses),
         curve=curve,
         band=band,
-        steps=_slider(read, curve, losses.astype(np.float64), confidence, score, level),
-        evaluation=abstain.evaluate(**given, level=level, progress=False),
+        steps=_slider(read, curve, losses.astype(np.float64), confidence, score, level, steps),
+        evaluation=evaluation,
         estimators=tuple(estimators),
         distinct=len(curve.threshold),
+        best=_told_apart(read, evaluation, level),
     )
+
+
+def _told_apart(read: Predictions, found: Evaluation, level: float) -> dict[tuple[str, str], str]:
+    """Where one score is better than every other of the same model, by a paired test."""
+    smooth = [name for name in found.metrics if by_name(name).smooth]
+    best: dict[tuple[str, str], str] = {}
+    if len(found.scores) < 2 or read.n * len(found.scores) * len(smooth) * len(found.losses) > _LOOKS:
+        return best
+    more = along([replace(read, name=score) for score in found.scores])
+    for loss in found.losses:
+        entries = {score: read.samples(score, loss) for score in found.scores}
+        for metric in smooth:
+            try:
+                ranked = abstain.compare(entries, metric=metric, level=level, **more)
+            except InputError:  # undefined for this loss, or where all are right
+                continue
+            if len(ranked.winners) == 1:
+                best[loss, metric] = ranked.winners[0]
+    return best
 
 
 def _zero_one(loss: np.ndarray) -> bool:
@@ -254,20 +290,26 @@ def _spaced(curve: RiskCoverageCurve, low: float, points: int) -> np.ndarray:
 
 
 def _slider(
-    read: Predictions, curve: RiskCoverageCurve, loss: np.ndarray, confidence: np.ndarray, score: str, level: float
-) -> Slider:  # fmt: skip
-    """At every distinct confidence, or at about 400 of them evenly in coverage."""
-    places = _spaced(curve, curve.coverage[-1] / _STEPS, _STEPS)
+    read: Predictions,
+    curve: RiskCoverageCurve,
+    loss: np.ndarray,
+    confidence: np.ndarray,
+    score: str,
+    level: float,
+    steps: int,
+) -> Slider:
+    """At every distinct confidence, or at about so many of them evenly in coverage."""
+    places = _spaced(curve, curve.coverage[-1] / steps, steps)
     answered = np.flatnonzero(np.ones(len(loss), dtype=bool) if read.abstained is None else ~read.abstained)
     order = answered[np.argsort(-confidence[answered], kind="stable")]
     count = curve.count[places]
     losses = np.concatenate([[0.0], np.cumsum(loss[order])])[count]
     threshold = curve.threshold[places].astype(np.float64)
     low, high = _limits(read, loss[order], confidence[order], count, losses, level)
-    classes, totals, by_class, by = _shares(read, order, count)
+    parts = [_part(codes, names, by, order, loss, count) for codes, names, by in _partitions(read)]
     return Slider(
         threshold.tolist(), [_shown(score, t) for t in threshold], curve.coverage[places].tolist(),
-        curve.risk[places].tolist(), low, high, count.tolist(), losses.tolist(), classes, totals, by_class, by,
+        curve.risk[places].tolist(), low, high, count.tolist(), losses.tolist(), parts,
     )  # fmt: skip
 
 
@@ -294,43 +336,52 @@ def _limits(
     return [None if f is None else f.low for f in found], [None if f is None else f.high for f in found]
 
 
-def _shares(
-    read: Predictions, order: np.ndarray, count: np.ndarray
-) -> tuple[list[str], list[int], list[list[int]], str]:
-    """How many of each class (or group) are accepted at each step; the largest are named."""
-    named = _classes_of(read)
-    if named is None:
-        return [], [], [], ""
-    codes, names, by = named
+def _part(
+    codes: np.ndarray, names: list[str], by: str, order: np.ndarray, loss: np.ndarray, count: np.ndarray
+) -> Part:
+    """How many of each class (or group) are accepted at each step, and their loss; the largest are named."""
     largest = np.argsort(-np.bincount(codes, minlength=len(names)), kind="stable")[:_CLASSES]
     shown = np.sort(largest) if len(names) <= _CLASSES else largest
     titles = [names[i] for i in shown] + ["all others"] * (len(names) > len(shown))
     place = np.full(len(names), len(shown), dtype=np.int64)
     place[shown] = np.arange(len(shown))
-    ranked = place[codes[order]]
-    added = [np.bincount(ranked[a:b], minlength=len(titles)) for a, b in pairwise([0, *count])]
-    totals = np.bincount(place[codes], minlength=len(titles))
-    return titles, totals.tolist(), np.cumsum(added, axis=0).tolist(), by
+    ranked, ends = place[codes[order]], [0, *count]
+
+    def along_steps(weights: np.ndarray | None) -> np.ndarray:
+        each = None if weights is None else weights[order]
+        added = [
+            np.bincount(ranked[a:b], None if each is None else each[a:b], minlength=len(titles))
+            for a, b in pairwise(ends)
+        ]
+        return np.cumsum(added, axis=0)
+
+    totals = np.bincount(place[codes], minlength=len(titles)).tolist()
+    losses = [_short(row) for row in along_steps(loss)]
+    return Part(by, titles, totals, along_steps(None).tolist(), losses)
 
 
-def _classes_of(read: Predictions) -> tuple[np.ndarray, list[str], str] | None:
-    """Codes and names: the true class where it is known, the group otherwise."""
-    labels, by = read.labels, "true class"
+def _partitions(read: Predictions) -> list[tuple[np.ndarray, list[str], str]]:
+    """Codes and names: the groups where there are any, and the true class where it is known."""
+    labels = read.labels
     if labels is not None and labels.ndim > 1:
         labels = labels.argmax(axis=1)  # one-hot rows
-    values = labels if labels is not None else read.label_words
-    if values is None:
-        values, by = read.groups, "group"
-    if values is None:
-        return None
-    used, codes = np.unique(values.codes if isinstance(values, Words) else values, return_inverse=True)
-    if isinstance(values, Words):
-        return codes, [values.values[int(k)] for k in used], by
-    if by == "group":
-        return codes, [f"{v:g}" if used.dtype.kind == "f" else str(v) for v in used.tolist()], by
-    numbers = [int(v) for v in used]
-    inside = bool(read.classes) and min(numbers) >= 0 and max(numbers) < len(read.classes)
-    return codes, [read.classes[k] if inside else str(k) for k in numbers], by
+    found = []
+    for values, by in (
+        (read.groups, "group"),
+        (labels if labels is not None else read.label_words, "true class"),
+    ):
+        if values is None:
+            continue
+        used, codes = np.unique(values.codes if isinstance(values, Words) else values, return_inverse=True)
+        if isinstance(values, Words):
+            names = [values.values[int(k)] for k in used]
+        elif by == "group":
+            names = [f"{v:g}" if used.dtype.kind == "f" else str(v) for v in used.tolist()]
+        else:
+            inside = bool(read.classes) and used[0] >= 0 and used[-1] < len(read.classes)
+            names = [read.classes[int(k)] if inside else str(int(k)) for k in used]
+        found.append((codes.reshape(-1), names, by))
+    return found
 
 
 # the numbers behind the charts, as JSON
@@ -388,7 +439,7 @@ def _forest(content: Content) -> list[dict[str, Any]]:
     rows = []
     for k, model in enumerate(content.models):
         found, name = model.evaluation, model.read.name
-        clipped = name if len(name) <= 28 else name[:27] + "…"
+        clipped = name if len(name) <= 24 else name[:23] + "…"
         for score in found.scores:
             entry = found[score, found.losses[0], "aurc"]
             if entry.estimate is None:

@@ -6,6 +6,7 @@ Every string of the user's is escaped.
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Sequence
 from importlib import resources
@@ -13,17 +14,46 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from abstain.errors import needed
-from abstain.evaluation import Comparison, Evaluation
+import numpy as np
+
+from abstain.errors import InputError
+from abstain.evaluation import Comparison
 from abstain.formats import replacing
+from abstain.losses import by_name as by_loss
+from abstain.metrics.registry import by_name
 from abstain.report.content import Content, ModelContent, embedded, safe_json, versions
 
 # nothing may be fetched from anywhere; scripts and styles are the page's own
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-_LINKS = {"curves": "Curves", "line": "Threshold", "scores": "Scores", "ranking": "Ranking", "ties": "Ties",
-          "method": "Method"}  # fmt: skip
-_USED = ("numpy", "scipy", "plotly", "pyarrow", "torch")
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+_LINKS = {
+    "decision": "Findings",
+    "curves": "Curves",
+    "line": "Threshold",
+    "parts": "Groups",
+    "scores": "Scores",
+    "ranking": "Ranking",
+    "ties": "Ties",
+    "method": "Method",
+}
+_USED = ("numpy", "scipy", "pyarrow", "torch")
+_SHOWN = 40  # letters of a name; the whole of it stands in its tooltip
+_GRID = tuple(k / 10 for k in range(1, 11))  # coverages of the curves' table
 _JUMPS = (0.5, 0.7, 0.8, 0.9, 0.95, 1)  # of the slider, in coverage
+_METRICS = {
+    "aurc": "the mean selective risk over all thresholds: the area under the risk-coverage curve",
+    "augrc": "the mean generalised risk: errors answered per sample of all",
+    "e_aurc": "AURC less that of the best possible ranking of the same answers",
+    "naurc": "AURC between the best possible ranking (0) and a random one (1)",
+    "risk": "the mean loss when everything is answered",
+    "oracle_aurc": "the AURC of the best possible ranking of the same answers",
+    "auroc": "the chance that a right answer is surer than a wrong one",
+    "prediction_rejection_ratio": "the gain over random rejection, as a share of the largest possible gain",
+    "aupr_error": "precision against recall when low confidence is taken for an error",
+    "aupr_success": "precision against recall when high confidence is taken for a right answer",
+    "fpr_at_tpr": "the share of wrong answers accepted when that share of right ones is",
+    "risk_at_coverage": "the risk of the surest answers, at that share answered",
+    "coverage_at_risk": "the largest share that can be answered with that risk",
+}
 _ESTIMATORS = {
     "harmonic": "the classical empirical AURC: the mean of all selective risks",
     "log": "weights -ln(1 - rank/(n + 1))",
@@ -60,12 +90,76 @@ def summary(content: Content) -> list[str]:
     rivals = [name for name in comparison.winners if name != best.name]
     listed = " and ".join(filter(None, (", ".join(rivals[:-1]), *rivals[-1:])))
     return [
-        f"{best.name} ranks first with AURC {best.estimate:.3g}{bar}.",
+        f"{best.name} ranks first with {comparison.label} {best.estimate:.3g}{bar}; lower is better.",
         f"With these data it cannot be told apart from {listed}."
         if rivals
-        else "No other model can be as good, as far as the tests can tell.",
+        else "It is better than every other model here, as far as the tests can tell.",
         _gain(next(m for m in content.models if m.read.name == best.name)),
     ]
+
+
+def verdicts(content: Content) -> str:
+    """The first model against each other: difference, interval, p and what they mean; nothing for a single model."""
+    found = content.comparison
+    if found is None or len(content.models) < 2:
+        return ""
+    first, rows = found.names[0], []
+    pairs = [found.pair(name, first) for name in found.names[1:]]
+    places = decimals([x for p in pairs for x in (p.difference, p.low, p.high)])
+    for p in pairs:
+        if p.note:
+            meaning = f"no verdict: it {p.note}"
+        elif p.different:
+            meaning = f"{first} is better"
+        else:
+            about = int(float(f"{p.samples_needed or 0:.2g}"))  # more digits than such a guess holds
+            need = f"; about {about:,} samples would be needed" if about else ""
+            meaning = f"cannot be told apart{need}"
+        rows.append(
+            [
+                short_name(p.a),
+                f"{p.difference:+.{places}f}",
+                f"{p.low:+.{places}f} to {p.high:+.{places}f}",
+                "< 0.001" if p.p_adjusted < 0.001 else f"{p.p_adjusted:.3f}",
+                f'<span class="said">{text(meaning)}</span>',
+            ]
+        )
+    caption = f"{text(found.label)} minus that of {short_name(first)}; p corrected after Holm"
+    head = ["model", "difference", f"{found.level:.0%} interval", "p", "in words"]
+    return f'<div class="card">{table(head, rows, caption, numbers=(1, 2, 3))}</div>'
+
+
+def decimals(values: Sequence[float]) -> int:
+    """So many that the typical number of a column shows three digits, and all have the same.
+
+    >>> decimals([0.0123, 0.1]), decimals([12.5]), decimals([])
+    (4, 1, 0)
+    """
+    sizes = sorted(abs(v) for v in values if v)
+    if not sizes:
+        return 0
+    return max(0, min(6, 2 - math.floor(math.log10(sizes[(len(sizes) - 1) // 2]))))
+
+
+def loss_words(name: str) -> str:
+    """A loss as people say it.
+
+    >>> loss_words("zero_one"), loss_words("cross_entropy"), loss_words("euros")
+    ('errors (0/1 loss)', 'Cross-entropy', 'euros')
+    """
+    if name == "zero_one":
+        return "errors (0/1 loss)"
+    try:
+        return by_loss(name).label
+    except InputError:  # a loss of the user's own
+        return name
+
+
+def short_name(name: str) -> str:
+    """A name cut to what fits a cell, the whole of it in its tooltip; HTML."""
+    if len(name) <= _SHOWN:
+        return text(name)
+    return f'<span title="{text(name)}">{text(name[: _SHOWN - 1])}…</span>'
 
 
 def _gain(model: ModelContent) -> str:
@@ -124,49 +218,111 @@ def table(
     body = "".join(
         "<tr>" + "".join(f"<td{side[k]}>{cell}</td>" for k, cell in enumerate(row)) + "</tr>" for row in rows
     )
-    title = f"<caption>{caption}</caption>" if caption else ""
+    title = f"<caption><span>{caption}</span></caption>" if caption else ""
     return (
         f'<div class="scroll"><table>{title}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
     )
 
 
-def number(found: Any, best: float | None = None) -> str:
+def number(found: Any, places: int, best: bool = False) -> str:
     """An estimate with its interval below."""
     if found is None or found.estimate is None:
         return "–"
-    mark = ' class="best"' if best is not None and found.estimate == best else ""
     absent = found.low is None or found.high is None
-    below = "" if absent else f'<br><span class="span">{found.low:.3g} to {found.high:.3g}</span>'
-    return f"<span{mark}>{found.estimate:.4g}</span>{below}"
+    below = (
+        "" if absent else f'<br><span class="span">{found.low:.{places}f} to {found.high:.{places}f}</span>'
+    )
+    mark = ' class="best"' if best else ""
+    return f"<span{mark}>{found.estimate:.{places}f}</span>{below}"
 
 
-def scores_table(found: Evaluation, loss: str) -> str:
+def _places(found: Sequence[Any]) -> int:
+    return decimals([e.estimate for e in found if e is not None and e.estimate is not None])
+
+
+def scores_table(model: ModelContent, loss: str) -> str:
     """Metrics down, scores across."""
-    rows = []
-    for entries, best in found.rows(loss):
+    found, rows = model.evaluation, []
+    for entries, _ in found.rows(loss):
         way = "lower" if entries[0].lower_is_better else "higher"
         title = f'{text(entries[0].label)}<br><span class="span">{way} is better</span>'
-        rows.append([title, *(number(e, best) for e in entries)])
-    return table(["", *map(text, found.scores)], rows, f"{text(loss)} loss")
+        told = model.best.get((loss, entries[0].metric))
+        places = _places(entries)
+        rows.append([title, *(number(e, places, e.score == told) for e in entries)])
+    caption = f"{text(model.read.name)}: {text(loss_words(loss))}"
+    return table(["metric", *map(text, found.scores)], rows, caption, numbers=range(1, 1 + len(found.scores)))
+
+
+def words(content: Content) -> str:
+    """What the metrics on the page are."""
+    seen = dict.fromkeys(name for m in content.models for name in m.evaluation.metrics)
+    told = "".join(f"<li>{text(by_name(m).label)}: {text(_METRICS[by_name(m).name])}.</li>" for m in seen)
+    return f"<details><summary>What these numbers are</summary><ul class='soft'>{told}</ul></details>"
+
+
+def curves_table(content: Content) -> str:
+    """Selective risk at every tenth of coverage: the text alternative of the curves."""
+    rows = []
+    for m in content.models:
+        cells = []
+        for wanted in _GRID:
+            at = int(np.searchsorted(m.curve.coverage, wanted - 1e-12))
+            reached = at < len(m.curve.coverage)
+            risk = float(m.curve.risk[at]) if reached else 0.0
+            cells.append("–" if not reached else percent(risk, 2) if m.zero_one else f"{risk:.3g}")
+        rows.append([short_name(m.read.name), *cells])
+    head = ["model", *(f"{c:.0%}" for c in _GRID)]
+    return table(head, rows, "Selective risk when at least so much is answered", range(1, 11))
+
+
+def parts(content: Content) -> str:
+    """Tables of who is answered, filled as the slider moves."""
+    most = max(len(m.steps.parts) for m in content.models)
+    if not most:
+        return ""
+    risk = "error rate" if all(m.zero_one for m in content.models) else "mean loss"
+    head = (
+        "name",
+        "share answered",
+        "share",
+        "answered",
+        "left",
+        "wrong" if risk == "error rate" else "loss",
+        risk,
+    )
+    side = ["", ' class="wide"', *[' class="num"'] * 5]
+    top = "".join(f'<th scope="col"{side[k]}>{cell}</th>' for k, cell in enumerate(head))
+    cards = "".join(
+        f'<div class="card part"><div class="scroll"><table class="classes">'
+        f"<caption><span>Who is answered</span></caption><thead>"
+        f'<tr>{top}</tr></thead><tbody id="part-{k}"></tbody></table></div></div>'
+        for k in range(most)
+    )
+    return f"""<section id="parts"><h2>Who is answered, and how often wrongly</h2>
+<p>At the threshold chosen above. A promise for all samples is no promise for each group: look at the first rows.</p>
+{cards}</section>"""
 
 
 def estimators_table(content: Content) -> str:
     """Estimators of AURC across, models down."""
     names = list(dict.fromkeys(name for m in content.models for name, _ in m.estimators))
+    places = _places([found for m in content.models for _, found in m.estimators])
     rows = [
-        [text(m.read.name), *(number(dict(m.estimators).get(name)) for name in names)] for m in content.models
+        [short_name(m.read.name), *(number(dict(m.estimators).get(name), places) for name in names)]
+        for m in content.models
     ]
     told = "".join(f"<li><code>{n}</code>: {text(_ESTIMATORS[n])}</li>" for n in names)
-    return table(["model", *names], rows) + f"<ul class='soft'>{told}</ul>"
+    made = table(["model", *names], rows, "AURC by estimator", range(1, 1 + len(names)))
+    return f"{made}<ul class='soft'>{told}</ul>"
 
 
 def ranking_table(found: Comparison) -> str:
     """Best first; those that share a letter cannot be told apart."""
-    rows = []
+    rows, places = [], _places(found.contestants)
     for c in found.contestants:
         rank = str(c.rank_low) if c.rank_low == c.rank_high else f"{c.rank_low} to {c.rank_high}"
-        rows.append([rank, text(c.name), number(c), text(c.group)])
-    return table(["rank", "name", text(found.label), "group"], rows)
+        rows.append([rank, short_name(c.name), number(c, places), text(c.group)])
+    return table(["rank", "name", text(found.label), "letters"], rows, "Ranking, best first", numbers=(2,))
 
 
 def files_table(content: Content) -> str:
@@ -175,8 +331,10 @@ def files_table(content: Content) -> str:
     for read in (m.read for m in content.models):
         used = "<br>".join(f"{text(role)}: <code>{text(name)}</code>" for role, name in read.used.items())
         kind = f"{text(read.kind)} ({text(read.format)})"
-        rows.append([text(read.name), f"<code>{text(read.path)}</code>", f"{read.n:,}", kind, used])
-    return table(["model", "file", "samples", "read as", "columns"], rows, numbers=(2,))
+        rows.append([short_name(read.name), f"<code>{text(read.path)}</code>", f"{read.n:,}", kind, used])
+    return table(
+        ["model", "file", "samples", "read as", "columns"], rows, "Where the numbers come from", (2,)
+    )
 
 
 def ranking(content: Content) -> str:
@@ -224,14 +382,14 @@ def page(
     >>> "<title>Mine</title>" in page(gather([read]), title="Mine")
     True
     """
-    needed("plotly", "The report", "report")
     several = len(content.models) > 1
     dots = [f'<span class="dot" data-k="{k}"></span>' for k in range(len(content.models))]
-    named = [(dot, text(m.read.name), m) for dot, m in zip(dots, content.models)]
-    options = "".join(f'<option value="{k}">{name}</option>' for k, (_, name, _) in enumerate(named))
-    tables = [
-        "".join(scores_table(m.evaluation, loss) for loss in m.evaluation.losses) for m in content.models
-    ]
+    named = [(dot, short_name(m.read.name), m) for dot, m in zip(dots, content.models)]
+    options = "".join(
+        f'<option value="{k}">{text(m.read.name[:_SHOWN])}</option>' for k, m in enumerate(content.models)
+    )
+    choice = f'<label>{{}} <select data-choose id="{{}}">{options}</select></label>' if several else ""
+    tables = ["".join(scores_table(m, loss) for loss in m.evaluation.losses) for m in content.models]
     ties = ["".join(f"<p>{with_code(line)}</p>" for line in about_ties(m)) for m in content.models]
     if several:
         tables = [
@@ -239,42 +397,45 @@ def page(
             for k, ((dot, name, _), inner) in enumerate(zip(named, tables))
         ]
         ties = [f"<h3>{dot} {name}</h3>{told}" for (dot, name, _), told in zip(named, ties)]
-    rows = sum(len(m.evaluation.scores) for m in content.models)
-    ranked = ranking(content)
-    parts = {
-        "policy": _POLICY,
+    sections = {"ranking": ranking(content), "parts": parts(content)}
+    filled = {
+        **sections,
+        "policy": POLICY,
         "version": text(versions()["abstain"]),
         "title": text(title),
         "subtitle": text(_subtitle(content, made)),
-        "links": "".join(f'<a href="#{k}">{v}</a>' for k, v in _LINKS.items() if ranked or k != "ranking"),
+        "links": "".join(f'<a href="#{k}">{v}</a>' for k, v in _LINKS.items() if sections.get(k, True)),
         "summary": "".join(f'<p class="lead">{text(s)}</p>' for s in summary(content)),
+        "verdicts": verdicts(content),
+        "crowd": " (of the model picked out, where there are many)" if len(content.models) > 3 else "",
+        "points": curves_table(content),
+        "words": words(content),
+        "picked": choice.format("Pick out", "picked"),
         "level": f"{content.level:.0%}",
         "chips": "".join(
             f'<button type="button" class="chip" data-model="{k}" aria-pressed="true">{dot}{name}</button>'
             for k, (dot, name, _) in enumerate(named)
         ),
-        "choice": f'<label>Model <select id="model">{options}</select></label>' if several else "",
+        "choice": choice.format("Model", "model"),
         "jumps": "".join(f'<button type="button" data-jump="{c}">{c:.0%}</button>' for c in _JUMPS),
-        "height": f"height:{min(60, 5 + 1.5 * rows):.1f}rem",
         "scores": "".join(tables),
         "estimators": estimators_table(content),
-        "ranking": ranked,
         "ties": "".join(f"<div>{told}</div>" for told in ties),
         "files": files_table(content),
         "replicates": content.replicates,
         "rng": content.rng,
         "again": f"<h3>Make this page again</h3><pre>{text(command)}</pre>" if command else "",
         "versions": ", ".join(f"{text(k)} {text(v)}" for k, v in versions(*_USED).items()),
-        "style": _asset("page.css"),
+        "style": asset("page.css"),
         "data": safe_json(embedded(content)),
-        "plotly": _asset("plotly.min.js", "plotly", "package_data"),
-        "script": _asset("charts.js") + "\n" + _asset("controls.js"),
+        "script": asset("figures.js") + "\n" + asset("report.js"),
     }
-    return Template(_asset("page.html")).substitute(parts)
+    return Template(asset("page.html")).substitute(filled)
 
 
-def _asset(name: str, package: str = "abstain.report", folder: str = "assets") -> str:
-    return (resources.files(package) / folder / name).read_text(encoding="utf-8")
+def asset(name: str) -> str:
+    """The text of a file that pages are made of."""
+    return (resources.files("abstain.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def save_page(content: Content, path: str | Path, **options: str) -> None:
@@ -309,5 +470,6 @@ def _subtitle(content: Content, made: str) -> str:
     sizes = sorted({m.read.n for m in content.models})
     samples = " to ".join(f"{n:,}" for n in dict.fromkeys([sizes[0], sizes[-1]]))
     one = content.models[0]
-    told = f"{count} model{'s' if count > 1 else ''}, {samples} samples, confidence by {one.score}, {one.loss} loss"
+    what = f"{count} model{'s' if count > 1 else ''}, {samples} samples"
+    told = f"{what}, confidence by {one.score}, {loss_words(one.loss)}"
     return told + (f", made {made}" if made else "")

@@ -120,12 +120,11 @@ _READINGS = (
 )
 _BY_NAME = {score.name: score for score in (*_SCORES, *_ENSEMBLE, *_READINGS)}
 
-NAMES = tuple(score.name for score in _SCORES)
-"""Scores of one model."""
-ENSEMBLE_NAMES = tuple(score.name for score in _ENSEMBLE)
-"""Scores of an ensemble, members first."""
-READING_NAMES = tuple(score.name for score in _READINGS)
-"""Other readings of scores in the population-AURC paper, kept to repeat its numbers."""
+NAMES = tuple(score.name for score in _SCORES)  # of one model
+ENSEMBLE_NAMES = tuple(score.name for score in _ENSEMBLE)  # members first
+READING_NAMES = tuple(
+    score.name for score in _READINGS
+)  # kept to repeat numbers of the population-AURC paper
 
 
 def by_name(score: str | Score | Callable[..., Any]) -> Score:
@@ -192,12 +191,11 @@ def display(name: str | Score | Callable[..., Any], key: Array, /) -> Any:
     score = by_name(name)
     backend = backend_of(key)
     values = as_real("display", "key", backend, key)
-    if score.saturates and not backend.xp.isdtype(values.dtype, "real floating"):
-        raise DtypeError(
-            f"display: `key` must hold floats as `{score.name}` returns them, got {values.dtype}."
-        )
     if not score.saturates:
         return backend.deliver(values)
+    if not backend.xp.isdtype(values.dtype, "real floating"):
+        rule = f"`key` must hold floats as `{score.name}` returns them"
+        raise DtypeError(f"display: {rule}, got {values.dtype}.")
     wide = backend.xp.astype(backend.asarray(values), float_dtype(backend.xp))
     return backend.deliver(score.back(backend.xp, wide))
 
@@ -243,16 +241,18 @@ def outputs(
     names = list(dict.fromkeys(["max_softmax", "max_logit", *(n for n in shared if n in simplex.NUMBERS)]))
     found = dict(zip(names, simplex.numbers_of_rows(classes, names, 1.0, own)))
     result = Outputs({}, {}, {}, 0, None)
+    given = {name: found[name] for name in shared if name in found}
     for score in wanted:
-        given = score.name in shared and score.name in found
-        value = classes.deliver(found[score.name]) if given else score(logits, probs=probs)
-        result.scores[score.name] = value
+        known = score.name in given
+        result.scores[score.name] = (
+            classes.deliver(given[score.name]) if known else score(logits, probs=probs)
+        )
     for loss in measured:
         try:
-            given = loss.name in shared and loss.name in found
-            if given and loss.name == "cross_entropy":
-                loss_functions.check_possible(classes, found[loss.name])
-            value = classes.deliver(found[loss.name]) if given else loss(logits, labels, probs=probs)
+            if loss.name in given and loss.name == "cross_entropy":
+                loss_functions.check_possible(classes, given[loss.name])
+            known = loss.name in given
+            value = classes.deliver(given[loss.name]) if known else loss(logits, labels, probs=probs)
             result.losses[loss.name] = value
         except InputError as problem:
             result.refused[loss.name] = problem
@@ -301,10 +301,8 @@ class Tuning:
 
     def __repr__(self) -> str:
         tried = ", ".join(f"{v:g}: {m:.6g}" for v, m in self.table)
-        return (
-            f"Tuning({self.name}, best {self.parameter} = {self.best:g} with {self.metric} {self.value:.6g}; "
-            f"tried {tried})"
-        )
+        best = f"{self.parameter} = {self.best:g} with {self.metric} {self.value:.6g}"
+        return f"Tuning({self.name}, best {best}; tried {tried})"
 
 
 def tune(
@@ -348,33 +346,25 @@ def tune(
     """
     score = by_name(name)
     if score.parameter is None:
-        raise InputError(
-            f"tune: `name` must be a score with a parameter, got {score.name!r}, which has none."
-        )
-    values = tuple(float(v) for v in (_default_grid(score) if grid is None else grid))
+        told = f"got {score.name!r}, which has none"
+        raise InputError(f"tune: `name` must be a score with a parameter, {told}.")
+    least = 1.0 if score.name == "probability_norm" else 0.0  # whose order must be above 1
+    every = [v for v in _GRIDS[score.parameter] if v > least] if grid is None else grid
+    values = tuple(float(v) for v in every)
     if not values:
         raise InputError("tune: `grid` must hold at least one value, got none.")
     measured = loss_functions.by_name(loss)(logits, labels, probs=probs)
-    judge = _metric(metric)
+    if not callable(metric):
+        check_choice("tune", "metric", metric, ("aurc", "augrc"))
+        judge: Metric = functools.partial(_area, "harmonic" if metric == "aurc" else "sele")
+    else:
+        judge = metric
     confidences = (score(logits, probs=probs, **{score.parameter: v}) for v in values)
     table = tuple((v, float(judge(measured, c))) for v, c in zip(values, confidences))
     best, value = min(table, key=lambda row: row[1])
     label = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
     tuned = functools.partial(score, **{score.parameter: best})
     return Tuning(score.name, score.parameter, best, value, label, table, tuned)
-
-
-def _default_grid(score: Score) -> tuple[float, ...]:
-    assert score.parameter is not None
-    grid = _GRIDS[score.parameter]
-    return tuple(v for v in grid if v > 1) if score.name == "probability_norm" else grid
-
-
-def _metric(metric: str | Metric) -> Metric:
-    if callable(metric):
-        return metric
-    check_choice("tune", "metric", metric, ("aurc", "augrc"))
-    return functools.partial(_area, "harmonic" if metric == "aurc" else "sele")
 
 
 def _area(estimator: str, loss: Array, confidence: Array) -> Any:

@@ -7,6 +7,7 @@ try:
 except ImportError as _error:  # pragma: no cover
     raise MissingDependencyError("abstain.sklearn", "scikit-learn", "sklearn") from _error
 
+from abstain.sklearn.cascade import CascadeClassifier
 from abstain.sklearn.estimators import SelectiveClassifier, SelectiveRegressor
 from abstain.sklearn.scorers import EstimatorDisplay as RiskCoverageDisplay
 from abstain.sklearn.scorers import (
@@ -16,12 +17,6 @@ from abstain.sklearn.scorers import (
     risk_at_coverage_scorer,
 )
 
-__all__ = [
-    "RiskCoverageDisplay",
-    "SelectiveClassifier",
-    "SelectiveRegressor",
-    "augrc_scorer",
-    "aurc_scorer",
-    "coverage_at_risk_scorer",
-    "risk_at_coverage_scorer",
-]
+__all__ = ["CascadeClassifier", "RiskCoverageDisplay", "SelectiveClassifier", "SelectiveRegressor"]
+__all__ += ["augrc_scorer", "aurc_scorer"]
+__all__ += ["coverage_at_risk_scorer", "risk_at_coverage_scorer"]

@@ -90,7 +90,11 @@ def classifier_confidence(estimator: Any, X: Array, score: Score) -> np.ndarray:
 
 
 class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """An estimator, a confidence, and a threshold chosen on data the estimator was not trained on."""
+    """An estimator, a confidence, and a threshold chosen on data the estimator was not trained on.
+
+    A subclass has `_confidence(X)`, `_loss(prediction, y)` and `_out_of_fold(X, y, routed)`, which trains and gives
+    losses and confidences of predictions for folds left out.
+    """
 
     threshold_: Threshold
     estimator_: Any
@@ -145,11 +149,8 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"{type(self).__name__}: `{self._instead}` must be one label.")
         prediction, accepted = self.predict_selective(X)
         kinds = {np.asarray(instead).dtype.kind, prediction.dtype.kind}
-        if len(kinds) == 1 or kinds <= set("iuf"):
-            return np.where(accepted, prediction, instead)
-        result = prediction.astype(object)
-        result[~accepted] = instead
-        return result
+        alike = len(kinds) == 1 or kinds <= set("iuf")
+        return np.where(accepted, prediction if alike else prediction.astype(object), instead)
 
     @property
     def guarantee_(self) -> str | None:
@@ -172,15 +173,6 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _base(self) -> Any:
         return self._default() if self.estimator is None else self.estimator
-
-    def _confidence(self, X: Array) -> np.ndarray:
-        raise NotImplementedError
-
-    def _loss(self, prediction: Array, y: Array) -> np.ndarray:
-        raise NotImplementedError
-
-    def _out_of_fold(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
 
     def _kind(self) -> str:
         """What `cv` asks for: "prefit", "share" or "folds"."""
@@ -221,8 +213,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _routed(self, params: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments of `fit` for the estimator: by metadata routing, or handed on as they are."""
         if get_config()["enable_metadata_routing"]:
-            fit: dict[str, Any] = process_routing(self, "fit", **params).estimator.fit
-            return fit
+            return dict(process_routing(self, "fit", **params).estimator.fit)
         given = {k: v for k, v in params.items() if v is not None}
         if "sample_weight" in given and not has_fit_parameter(self._base(), "sample_weight"):
             raise TypeError(f"{type(self._base()).__name__}.fit takes no sample_weight.")
@@ -295,10 +286,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Constructor parameters by name."""
-        params = {name: self.__dict__[name] for name in self._get_param_names()}
-        if deep and hasattr(self.estimator, "get_params") and not isinstance(self.estimator, type):
-            params |= {f"estimator__{k}": v for k, v in self.estimator.get_params().items()}
-        return params
+        return {**super().get_params(deep), "score": self.__dict__["score"]}
 
     def fit(self, X: Array, y: Array, **params: Any) -> SelectiveClassifier:
         """Train the classifier and choose the threshold on data it was not trained on (see `cv`)."""

@@ -148,18 +148,18 @@ class EstimatorDisplay(display.RiskCoverageDisplay):
     """Curves of fitted classifiers, under the name `RiskCoverageDisplay` of `abstain.sklearn`.
 
     The selective risk of the 0/1 loss against coverage, equal confidences accepted together. `from_predictions` takes
-    losses and confidences as elsewhere in the package.
+    labels and probabilities, `from_losses` losses and confidences.
 
     Parameters
     ----------
     lines : tuple of CurveLine
-        One for each curve; made by `from_estimator`, `from_predictions` or `from_curves`.
+        One for each curve; made by `from_estimator`, `from_predictions`, `from_losses` or `from_curves`.
     label : str
         Of the axis of risks.
 
     Examples
     --------
-    >>> EstimatorDisplay.from_predictions([False, True], [0.9, 0.2], name="mine").lines[0].risk
+    >>> EstimatorDisplay.from_losses([False, True], [0.9, 0.2], name="mine").lines[0].risk
     (0.0, 0.5)
     """
 
@@ -185,4 +185,4 @@ class EstimatorDisplay(display.RiskCoverageDisplay):
         """
         prediction, confidence = predictions(estimator, X, score)
         wrong, shown = prediction != np.asarray(y), name or type(estimator).__name__
-        return cls.from_predictions(wrong, confidence, name=shown, sample_weight=sample_weight)
+        return cls.from_losses(wrong, confidence, name=shown, sample_weight=sample_weight)

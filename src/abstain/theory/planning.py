@@ -50,10 +50,9 @@ class SamplePlan:
     def __repr__(self) -> str:
         note = ""
         if self.expected_loss < _ENOUGH_ERRORS:
-            note = (
-                f"\n  Only {self.expected_loss:.3g} errors are expected at this n: intervals are unreliable below "
-                f"{_ENOUGH_ERRORS}; take n = {int(np.ceil(self.n * _ENOUGH_ERRORS / self.expected_loss))}."
-            )
+            few = f"\n  Only {self.expected_loss:.3g} errors are expected at this n"
+            enough = f"take n = {int(np.ceil(self.n * _ENOUGH_ERRORS / self.expected_loss))}"
+            note = f"{few}: intervals are unreliable below {_ENOUGH_ERRORS}; {enough}."
         return (
             f"SamplePlan: n = {self.n} for a {self.level:.0%} interval ({self.method}) of width {self.width:g}\n"
             f"  {self.metric} {self.value:.5g}, standard deviation {self.deviation:.4g} / sqrt(n), from {self.source}\n"

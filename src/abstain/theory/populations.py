@@ -18,8 +18,9 @@ from abstain._arrays import Array
 from abstain._check import check_choice
 from abstain._tables import frame
 from abstain.core.estimators import ESTIMATORS, Estimator, area, rank_weights
-from abstain.core.influence import of_area, of_risk, second_moment
+from abstain.core.influence import AREA_OF, metric_line
 from abstain.core.rows import Blocks
+from abstain.core.stretch import combined, stacked, stretch_of, table_of_blocks
 from abstain.errors import InputError, ShapeError
 from abstain.theory.weights import bias_given, check_size
 
@@ -464,10 +465,10 @@ def asymptotic_deviation(profile: Profile, metric: str) -> float:
 
 
 def _of_pilot(blocks: Blocks, metric: str) -> float:
-    rows = blocks.rows()
-    influence = of_risk(rows) if metric == "risk" else of_area(rows, _ESTIMATOR_OF[metric])
-    moments = (column[::-1] for column in (blocks.w2, blocks.w2l, blocks.w2ll))
-    return float(second_moment(influence, *moments) / rows.W[0])
+    table, area = table_of_blocks(blocks), AREA_OF[metric]
+    W, S = float(table.rows.W[0]), float(table.rows.S[-1])
+    every = stacked([stretch_of(table, area)])
+    return W * combined(every, metric_line(metric, float(every.terms[0]) / W, S / W)).second
 
 
 def _of_profile(profile: Profile, metric: str) -> float:

@@ -3,20 +3,11 @@
 from abstain.thresholds.calibration import Candidates
 from abstain.thresholds.clinic import ClinicalTable, clinical_table
 from abstain.thresholds.costs import CostCurve, class_costs, cost_curve
+from abstain.thresholds.record import decision_record
 from abstain.thresholds.select import select_threshold
 from abstain.thresholds.testing import clopper_pearson
-from abstain.thresholds.threshold import Check, GroupThresholds, Threshold
+from abstain.thresholds.threshold import Check, GroupChecks, GroupThresholds, Origin, Threshold, load_rule
 
-__all__ = [
-    "Candidates",
-    "Check",
-    "ClinicalTable",
-    "CostCurve",
-    "GroupThresholds",
-    "Threshold",
-    "class_costs",
-    "clinical_table",
-    "clopper_pearson",
-    "cost_curve",
-    "select_threshold",
-]
+__all__ = ["Candidates", "Check", "ClinicalTable", "CostCurve", "GroupThresholds", "Threshold", "class_costs"]
+__all__ += ["GroupChecks", "Origin", "decision_record", "load_rule"]
+__all__ += ["clinical_table", "clopper_pearson", "cost_curve", "select_threshold"]

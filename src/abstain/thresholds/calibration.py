@@ -7,11 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
 from abstain._arrays import Array, to_host
+from abstain._stored import Finite, Share, Within
 from abstain._tables import frame
 from abstain.core.points import cheapest as least_cost
 from abstain.core.points import reaches
@@ -21,6 +22,24 @@ from abstain.metrics._sample import prepare
 from abstain.thresholds import testing
 from abstain.thresholds.testing import least_p_value, least_samples, plan, walk
 
+Form = Literal["risk", "coverage", "cost"]
+Method = Literal["ltt", "sgr", "crc", "empirical"]
+
+
+class Clusters(NamedTuple):
+    """The samples in the order given, losses scaled, and to which of `count` clusters each belongs."""
+
+    loss: np.ndarray
+    confidence: np.ndarray
+    weight: np.ndarray
+    codes: np.ndarray
+    count: int
+    largest: float  # mass of the heaviest
+
+    def sums(self, values: np.ndarray, some: np.ndarray) -> np.ndarray:
+        """Over each of some clusters, of its samples' values times their weights."""
+        return np.bincount(self.codes, self.weight * values, self.count)[some]
+
 
 class Calibration(NamedTuple):
     """Losses scaled to [0, 1] by `bounded = (low, high)`, most confident first."""
@@ -28,6 +47,7 @@ class Calibration(NamedTuple):
     ranked: Ordering
     low: float
     high: float
+    clusters: Clusters | None = None
 
     @property
     def n(self) -> int:
@@ -64,7 +84,12 @@ class Calibration(NamedTuple):
 
 
 def calibrate(
-    name: str, loss: Array, confidence: Array, sample_weight: Array | None, bounded: tuple[float, float]
+    name: str,
+    loss: Array,
+    confidence: Array,
+    sample_weight: Array | None,
+    bounded: tuple[float, float],
+    clusters: np.ndarray | None = None,
 ) -> Calibration:
     """Check, scale to [0, 1] and sort; a loss that takes the two ends only becomes 0/1 and is tested exactly."""
     sample = prepare(name, to_host(loss), to_host(confidence), to_host(sample_weight), vector=True)
@@ -85,12 +110,18 @@ def calibrate(
     if (low, high) != (0.0, 1.0):
         scaled = (scaled.astype(np.float64) - low) / (high - low)
     scaled = scaled.astype(bool, copy=False) if is_zero_one(scaled) else scaled
-    return Calibration(rank(scaled, sample.confidence, sample.weight), low, high)
+    found = None
+    if clusters is not None:
+        codes = clusters if sample_weight is None else clusters[np.asarray(to_host(sample_weight)) > 0]
+        codes = np.unique(codes, return_inverse=True)[1]
+        weight = np.ones(len(codes)) if sample.weight is None else np.asarray(sample.weight, np.float64)
+        heaviest = float(np.bincount(codes, weight).max())
+        g = np.asarray(sample.confidence, np.float64)
+        found = Clusters(scaled.astype(np.float64), g, weight, codes, int(codes.max()) + 1, heaviest)
+    return Calibration(rank(scaled, sample.confidence, sample.weight), low, high, found)
 
 
 # The table a threshold was chosen from ------------------------------------------------------------
-
-COLUMNS = ("value", "accepted", "coverage", "risk", "p_value", "level", "passed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +151,13 @@ class Candidates:
     ([0.9, 0.8, 0.1], [True, True, False])
     """
 
-    value: np.ndarray
-    accepted: np.ndarray
-    coverage: np.ndarray
-    risk: np.ndarray
-    p_value: np.ndarray
-    level: np.ndarray
-    passed: np.ndarray
+    value: Annotated[np.ndarray, Within(infinite=True)]
+    accepted: Annotated[np.ndarray, Within(1, dtype=int)]
+    coverage: Annotated[np.ndarray, Within(0, 1)]
+    risk: Annotated[np.ndarray, Within()]
+    p_value: Annotated[np.ndarray, Within(0, 1, nan=True)]
+    level: Annotated[np.ndarray, Within(0, 1, nan=True)]
+    passed: Annotated[np.ndarray, Within(dtype=bool)]
 
     def __len__(self) -> int:
         return len(self.value)
@@ -136,7 +167,7 @@ class Candidates:
 
     def columns(self) -> dict[str, list[Any]]:
         """Plain lists by name."""
-        return {name: getattr(self, name).tolist() for name in COLUMNS}
+        return {name: values.tolist() for name, values in vars(self).items()}
 
     def frame(self, library: str | None = None) -> Any:
         """A pandas or polars frame (whichever is there), or a dict of lists."""
@@ -157,27 +188,20 @@ class Selection(NamedTuple):
 
 
 def _largest(
-    cal: Calibration,
-    count: np.ndarray,
-    value: np.ndarray,
-    passed: np.ndarray,
-    p_value: np.ndarray | None = None,
-    level: np.ndarray | None = None,
+    cal: Calibration, count: np.ndarray, value: np.ndarray, passed: np.ndarray, *tested: np.ndarray
 ) -> Selection:
-    """The largest that passed. Counts rise; rows of one count are one threshold: it passed if any of its tests did."""
-    unknown = np.full(len(count), np.nan)
+    """The largest that passed; `tested`: p-values and levels, where there are any.
+
+    Counts rise; rows of one count are one threshold: it passed if any of its tests did.
+    """
+    p_value, level = tested or np.full((2, len(count)), np.nan)
     starts = np.flatnonzero(count != np.append(-1, count[:-1]))
     some = count[starts] > 0
     rows = starts[some]
-    table = Candidates(
-        value=value[rows],
-        accepted=count[rows].astype(np.int64),
-        coverage=cal.coverage(count[rows]),
-        risk=cal.risk(count[rows]),
-        p_value=(unknown if p_value is None else p_value)[rows],
-        level=np.maximum.reduceat(unknown if level is None else level, starts)[some],
-        passed=np.logical_or.reduceat(passed, starts)[some],
-    )
+    accepted = count[rows].astype(np.int64)
+    chance = (p_value[rows], np.maximum.reduceat(level, starts)[some])
+    passes = np.logical_or.reduceat(passed, starts)[some]
+    table = Candidates(value[rows], accepted, cal.coverage(accepted), cal.risk(accepted), *chance, passes)
     if not table.passed.any():
         return Selection(None, None, table)
     best = np.flatnonzero(table.passed)[-1]
@@ -186,11 +210,42 @@ def _largest(
 
 def learn_then_test(cal: Calibration, risk: float, delta: float) -> Selection:
     """Sequential tests from several starts (see `testing`); `risk` is scaled to [0, 1]."""
+    if cal.clusters is not None:
+        return _by_clusters(cal, cal.clusters, risk, delta)
     ranks, weights = plan(cal.n, risk, delta)
     count, value = cal.ranked.cut(ranks)
     p = cal.p_values(count, risk)
     level, passed = walk(p, weights, least_p_value(count, risk))
     return _largest(cal, count, value, passed, p, level)
+
+
+_PILOT = 0.05  # share of the clusters that say where to look
+
+
+def _by_clusters(cal: Calibration, of: Clusters, risk: float, delta: float) -> Selection:
+    r"""The same walk with whole clusters as the unit.
+
+    At a threshold the terms :math:`\sum_{i \in c} w_i 1(g_i \ge t)(\ell_i - r)` of independent clusters have a mean
+    above 0 exactly where the risk of the accepted is above r. A few clusters, drawn by lot, give the thresholds by
+    their confidences and are used for nothing else; so thresholds, order and levels are fixed before a term of the
+    others is seen, every p-value is valid, and the fallback procedure keeps delta whatever they have in common.
+    """
+    lots = np.random.default_rng(0).permutation(of.count)
+    pilot, rest = np.split(lots, [max(1, math.ceil(_PILOT * of.count))])
+    size = of.sums(np.ones(len(of.codes)), pilot).mean()
+    ranks, weights = plan(int(len(rest) * size / of.largest), risk, delta, most=2)
+    looked = np.sort(of.confidence[np.isin(of.codes, pilot)])[::-1]
+    if not len(rest) or not len(ranks):
+        return _largest(cal, *np.zeros((2, 0), dtype=np.int64), np.zeros(0, dtype=bool))
+    place = np.ceil(ranks / ranks[-1] * len(looked)).astype(np.int64) - 1
+    value = np.where(ranks < ranks[-1], looked[place], -np.inf)
+    value, first = np.unique(-np.where(value == looked[-1], -np.inf, value), return_index=True)
+    weights = np.add.reduceat(weights, first)
+    terms = np.stack([of.sums((of.confidence >= t) * (of.loss - risk), rest) for t in -value])
+    p = testing.mean_above(terms / of.largest, risk)
+    level, passed = walk(p, weights)
+    count = len(of.codes) - np.searchsorted(np.sort(of.confidence), -value)
+    return _largest(cal, count, -value, passed, p, level)
 
 
 def sgr(cal: Calibration, risk: float, delta: float) -> Selection:
@@ -238,6 +293,11 @@ def conformal(cal: Calibration, risk: float) -> Selection:
     sets as well as over later samples.
     """
     ends = cal.ranked.block_ends()
+    if cal.clusters is not None:  # (S_t - r n) / largest, which lies between -r and 1 - r for each cluster
+        most = cal.clusters.largest
+        return _curve(
+            cal, cal.ranked.cum_loss[ends] + (1 - risk) * most <= risk * cal.ranked.cum_weight[-1], ends
+        )
     return _curve(cal, (cal.ranked.cum_loss[ends] + 1) / (cal.n + 1) <= risk, ends)
 
 
@@ -278,20 +338,20 @@ class Advice:
     no number of samples would do (the observed risk is above the target at every coverage worth testing).
     """
 
-    risk: float | None
-    coverage: float | None
-    samples: int | None
+    risk: Finite | None
+    coverage: Share | None
+    samples: Annotated[int, Within(1)] | None
+    unit: Literal["samples", "clusters"] = "samples"
 
     def __str__(self) -> str:
-        if self.risk is None:
-            first = "No risk below the bound of the loss can be certified with these data."
-        else:
-            first = (
-                f"The smallest risk these data certify is {self.risk:.4g}, at coverage {self.coverage:.4g}."
-            )
-        if self.samples is None:
-            return f"{first} By the risks seen, no number of samples would reach the target: the model has to improve."
-        return f"{first} By the risks seen, about {self.samples:,} samples would do."
+        first = "No risk below the bound of the loss can be certified with these data."
+        if self.risk is not None:
+            where = f"{self.risk:.4g}, at coverage {self.coverage:.4g}"
+            first = f"The smallest risk these data certify is {where}."
+        more = f"no number of {self.unit} would reach the target: the model has to improve"
+        if self.samples is not None:
+            more = f"about {self.samples:,} {self.unit} would do"
+        return f"{first} By the risks seen, {more}."
 
 
 def advise(cal: Calibration, risk: float, delta: float, method: str) -> Advice:
@@ -299,7 +359,8 @@ def advise(cal: Calibration, risk: float, delta: float, method: str) -> Advice:
 
     Passing is not strictly monotone in the target, but the risk that is returned has passed.
     """
-    needed = _samples(cal, risk, delta)
+    needed = _samples(cal, risk, delta) if cal.clusters is None else _clusters(cal.clusters, risk, delta)
+    unit: Any = "samples" if cal.clusters is None else "clusters"
     choose = sgr if method == "sgr" else learn_then_test
 
     def passes(larger: float) -> bool:
@@ -308,11 +369,28 @@ def advise(cal: Calibration, risk: float, delta: float, method: str) -> Advice:
     low, high = risk, min(0.999, max(2 * risk, 0.01))
     while not passes(high):
         if high >= 0.999:
-            return Advice(None, None, needed)
+            return Advice(None, None, needed, unit)
         low, high = high, min(0.999, 2 * high)
     reached = bisect(passes, low, high, relative=0.01)
     accepted = np.asarray([choose(cal, reached, delta).accepted])
-    return Advice(cal.unscaled(reached), float(cal.coverage(accepted)[0]), needed)
+    return Advice(cal.unscaled(reached), float(cal.coverage(accepted)[0]), needed, unit)
+
+
+def _clusters(of: Clusters, risk: float, delta: float) -> int | None:
+    """How many clusters like these would pass somewhere at a sixth of delta: wealth grows by as much with each."""
+    ranked, every = np.sort(of.confidence), np.arange(of.count)
+    cuts = ranked[np.unique(np.linspace(0, 0.9 * len(ranked), 20).astype(np.int64))]
+    terms = [of.sums((of.confidence >= t) * (of.loss - risk), every) / of.largest for t in cuts]
+    stakes = testing.bold_stakes(risk)
+    growth = max(float(np.log1p(-stake * x).mean()) for x in terms for stake in stakes) if risk < 1 else 1.0
+    needed = math.log(12 / delta) / growth / (1 - _PILOT) if growth > 0 else math.inf
+    return max(of.count + 1, _two_digits(needed)) if needed < _MOST else None
+
+
+def _two_digits(x: float) -> int:
+    """Rounded up to two significant digits: more would pretend to know."""
+    unit = 10 ** max(0, math.floor(math.log10(x)) - 1)
+    return math.ceil(x / unit) * unit
 
 
 def bisect(
@@ -348,8 +426,4 @@ def _samples(cal: Calibration, risk: float, delta: float) -> int | None:
         low, high = high, 2 * high
         if high > _MOST:
             return None
-    found = bisect(passes, low, high, relative=0.01)
-    unit = 10 ** max(
-        0, math.floor(math.log10(found)) - 1
-    )  # two significant digits: more would pretend to know
-    return max(cal.n + 1, math.ceil(found / unit) * unit)
+    return max(cal.n + 1, _two_digits(bisect(passes, low, high, relative=0.01)))

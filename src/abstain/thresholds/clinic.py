@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
-from abstain._tables import frame
 from abstain.errors import InputError, ShapeError
 from abstain.thresholds.testing import clopper_pearson
 
@@ -88,15 +89,41 @@ class ClinicalTable:
 
     def frame(self, library: str | None = None) -> Any:
         """A data frame with one row per threshold."""
-        return frame(self.columns(), library)
+        return _tables.frame(self.columns(), library)
+
+    def grid(self) -> dict[str, list[str]]:
+        """The table as text."""
+        columns = {
+            "threshold": [f"{t:.4g}" for t in self.threshold],
+            "coverage": [f"{c:.3f}" for c in self.coverage],
+        }
+        return columns | {
+            name: [getattr(self, name).text(i) for i in range(len(self.threshold))] for name in _RATES
+        }
+
+    def _head(self) -> str:
+        return f"Among the accepted, positive = {self.positive!r}, n = {self.n}, level {self.level:g}"
 
     def __repr__(self) -> str:
-        head = f"{'threshold':>10} {'coverage':>8} " + " ".join(f"{name:>22}" for name in _RATES)
-        rows = [f"Among the accepted, positive = {self.positive!r}, n = {self.n}, level {self.level:g}", head]
-        for i in range(len(self.threshold)):
-            cells = " ".join(f"{getattr(self, name).text(i):>22}" for name in _RATES)
-            rows.append(f"{self.threshold[i]:>10.4g} {self.coverage[i]:>8.3f} {cells}")
-        return "\n".join(rows)
+        return f"{self._head()}\n{_tables.text(self.grid())}"
+
+    def to_latex(self) -> str:
+        """As a LaTeX table (booktabs)."""
+        return _tables.latex(self.grid(), self._head(), "Of the accepted only, with exact intervals.")
+
+    def to_json(self) -> str:
+        """The columns of `frame`, null where there is nothing to divide by, and what they speak of."""
+        about = {
+            "format": "abstain.ClinicalTable/1",
+            "positive": self.positive,
+            "level": self.level,
+            "n": self.n,
+        }
+        columns = {k: [None if v != v else v for v in values] for k, values in self.columns().items()}
+        return json.dumps(about | {"columns": columns})
+
+    def _repr_html_(self) -> str:
+        return _tables.html_table(self.grid(), self._head())
 
 
 def clinical_table(
@@ -145,9 +172,8 @@ def clinical_table(
         raise InputError(f"{_NAME}: `confidence` must be finite.")
     classes = np.unique(y)
     if not np.isin(positive, np.concatenate([classes, np.unique(p)])):
-        raise InputError(
-            f"{_NAME}: `positive` must be one of the classes {classes.tolist()}, got {positive!r}."
-        )
+        known = f"the classes {classes.tolist()}"
+        raise InputError(f"{_NAME}: `positive` must be one of {known}, got {positive!r}.")
     level = check_fraction(_NAME, "level", level, open_high=True)
     at = _thresholds(g, thresholds)
     order = np.argsort(g.astype(np.float64), kind="stable")[::-1]
@@ -159,7 +185,7 @@ def clinical_table(
     is_pos, says_pos = y == positive, p == positive
     tp, fp = count(is_pos & says_pos), count(~is_pos & says_pos)
     fn, tn = count(is_pos & ~says_pos), count(~is_pos & ~says_pos)
-    mix = {c.item(): count(y == c) / np.maximum(accepted, 1) for c in classes}
+    mix = {c: count(y == c) / np.maximum(accepted, 1) for c in classes.tolist()}
     return ClinicalTable(
         at, accepted, accepted / len(g),
         _rate(tp, tp + fn, level), _rate(tn, tn + fp, level), _rate(tp, tp + fp, level), _rate(tn, tn + fn, level),

@@ -163,9 +163,8 @@ def _per_sample(argument: str, x: float | Array, sample: Sample, kept: np.ndarra
     if kept is not None and values.shape == kept.shape:
         values = values[kept]
     if values.shape != sample.loss.shape:
-        raise ShapeError(
-            f"{_NAME}: `{argument}` must be a number or one per sample, got shape {values.shape}."
-        )
+        told = f"must be a number or one per sample, got shape {values.shape}"
+        raise ShapeError(f"{_NAME}: `{argument}` {told}.")
     return _costs(_NAME, argument, values)
 
 
@@ -204,13 +203,11 @@ def class_costs(
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ShapeError(f"class_costs: `errors` must be a square matrix, got shape {matrix.shape}.")
     if y.shape != p.shape or y.ndim != 1:
-        raise ShapeError(
-            f"class_costs: needs one label and one prediction each, got {y.shape} and {p.shape}."
-        )
+        both = f"{y.shape} and {p.shape}"
+        raise ShapeError(f"class_costs: needs one label and one prediction each, got {both}.")
     if y.dtype.kind not in "iu" or p.dtype.kind not in "iu":
-        raise InputError(
-            f"class_costs: classes must be whole numbers 0 ... K-1, got {y.dtype} and {p.dtype}."
-        )
+        both = f"{y.dtype} and {p.dtype}"
+        raise InputError(f"class_costs: classes must be whole numbers 0 ... K-1, got {both}.")
     if y.size and (min(y.min(), p.min()) < 0 or max(y.max(), p.max()) >= len(matrix)):
         raise InputError(f"class_costs: classes must lie in 0 ... {len(matrix) - 1}.")
     _costs("class_costs", "errors", matrix)

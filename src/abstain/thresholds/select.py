@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypedDict, Unpack, get_args, overload
+from typing import NamedTuple, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 
@@ -11,11 +11,15 @@ from abstain._check import check_choice, check_fraction, check_nonnegative
 from abstain.errors import InputError
 from abstain.metrics.groups import group_codes
 from abstain.thresholds import calibration
-from abstain.thresholds.calibration import Calibration, advise, bisect, calibrate
+from abstain.thresholds.calibration import Calibration, Form, Method, advise, bisect, calibrate
 from abstain.thresholds.testing import coverage_band, upper_limit
 from abstain.thresholds.threshold import GroupThresholds, Reference, Threshold
 
 _DRAWS = "calibration and later data being independent draws from one population"
+_CLUSTERS = (
+    "calibration and later clusters being independent draws from one population, whatever samples of one cluster have "
+    "in common, and none larger than the largest here ({most:g})"
+)
 _WEIGHTED = (
     "if the sample weights are, up to a factor, the exact density ratio of later to calibration data, and no weight "
     "of that population is larger than the largest seen here ({top:.4g})"
@@ -25,41 +29,44 @@ _WEIGHTED = (
 class Goal(NamedTuple):
     """What was asked for: "risk", "coverage" or "cost", how much of it, how surely, and by which method."""
 
-    form: str
+    form: Form
     target: float
     delta: float
-    method: str
+    method: Method
 
 
 def guarantee(cal: Calibration, goal: Goal) -> str | None:
     """The promise of a threshold that was found, or None."""
     form, target, delta, method = goal
     noun = "error rate" if cal.ranked.zero_one and (cal.low, cal.high) == (0.0, 1.0) else "mean loss"
-    if form == "cost" or method == "empirical":
+    weight = cal.ranked.weight
+    if form == "cost" or method == "empirical" or (form == "coverage" and weight is not None):
         return None
+    over, draws = f"{cal.n} calibration samples", _DRAWS
+    if cal.clusters is not None:
+        over = f"{cal.clusters.count} calibration clusters ({cal.n} samples)"
+        draws = _CLUSTERS.format(most=cal.clusters.largest)
+    chance = f"With probability at least {1 - delta:.4g} over the {over},"
     if form == "coverage":
-        if cal.ranked.weight is not None:
-            return None
-        return (
-            f"With probability at least {1 - delta:.4g} over the {cal.n} calibration samples, at least a share "
-            f"{target:.4g} of later samples is accepted, {_DRAWS}. Nothing is promised about the risk."
-        )
+        what = f"at least a share {target:.4g} of later samples is accepted"
+        return f"{chance} {what}, {_DRAWS}. Nothing is promised about the risk."
     if method == "crc":
+        sets = over.replace(" calibration", "")
         return (
-            f"On average over calibration sets of {cal.n} samples, the loss of the accepted per sample of all "
-            f"(accepted or not) is at most {target:.4g}, {_DRAWS}. This is not the {noun} of the accepted, "
+            f"On average over calibration sets of {sets}, the loss of the accepted per sample of all "
+            f"(accepted or not) is at most {target:.4g}, {draws}. This is not the {noun} of the accepted, "
             f"which may be larger, and no probability of failure is stated."
         )
-    start = (
-        f"With probability at least {1 - delta:.4g} over the {cal.n} calibration samples, the {noun} of the "
-    )
-    end = f"accepted is at most {target:.4g}, {_DRAWS}"
-    if cal.ranked.weight is not None:
-        what = _WEIGHTED.format(top=float(cal.ranked.weight.max()))
-        return f"{start}accepted among later data is at most {target:.4g}, {what}."
+    if weight is not None:
+        what = _WEIGHTED.format(top=float(weight.max()))
+        what += f", {draws}" if cal.clusters is not None else ""
+        return f"{chance} the {noun} of the accepted among later data is at most {target:.4g}, {what}."
+    promise = f"{chance} the {noun} of the accepted is at most {target:.4g}, {draws}"
     if method == "sgr":
-        return f"{start}{end}, and the risk never falling as coverage grows (the search skips what it does not test)."
-    return f"{start}{end}. Nothing is assumed about the shape of the risk; ties are accepted or rejected together."
+        return f"{promise}, and the risk never falling as coverage grows (the search skips what it does not test)."
+    return (
+        f"{promise}. Nothing is assumed about the shape of the risk; ties are accepted or rejected together."
+    )
 
 
 _NOTES = {  # by what decided, for a threshold that was found and for none
@@ -74,21 +81,18 @@ _NOTES = {  # by what decided, for a threshold that was found and for none
     ),
     "crc": (None, "Even the smallest block of samples has too much loss for the target."),
 }
+_ESTIMATED = "With importance weights the coverage is an estimate; nothing is promised."
 _CERTIFIED = (None, "No threshold can be certified at this risk and delta with these data.")
 
 
 def note(cal: Calibration, goal: Goal, found: bool) -> str | None:
     """What to know besides, or None."""
     if goal.form == "coverage":
-        weighted = cal.ranked.weight is not None
-        return (
-            "With importance weights the coverage is an estimate; nothing is promised." if weighted else None
-        )
+        return None if cal.ranked.weight is None else _ESTIMATED
     told = _NOTES.get("cost" if goal.form == "cost" else goal.method, _CERTIFIED)
     return told[0] if found else told[1]
 
 
-Method = Literal["ltt", "sgr", "crc", "empirical"]
 METHODS: tuple[Method, ...] = get_args(Method)
 _REFERENCE_POINTS = 512
 _NAME = "select_threshold"
@@ -104,6 +108,7 @@ class SelectOptions(TypedDict, total=False):
     method: Method
     bounded: tuple[float, float]
     sample_weight: Array | None
+    clusters: Array | None
 
 
 @overload
@@ -127,6 +132,7 @@ def select_threshold(
     bounded: tuple[float, float] = (0, 1),
     groups: Array | None = None,
     sample_weight: Array | None = None,
+    clusters: Array | None = None,
 ) -> Threshold | GroupThresholds:
     r"""The threshold with the largest coverage that keeps a promise; `value` is None when none does.
 
@@ -161,6 +167,10 @@ def select_threshold(
     sample_weight : array, optional
         Importance weights (density of later data over calibration data, up to a factor); what is left of the
         guarantee then is said in `guarantee`.
+    clusters : array, optional
+        One label per sample (patient, document): samples of one cluster may depend on each other. The promise of
+        "ltt" and "crc" is then made for whole clusters, a tenth of which only say where to look. It takes many
+        clusters, not many samples: without any error at all, 5% at delta = 0.05 needs about 85 of them.
 
     Returns
     -------
@@ -185,22 +195,29 @@ def select_threshold(
         raise InputError(f'{_NAME}: `coverage` takes method "ltt" or "empirical", got {method!r}.')
     if sample_weight is not None and method in ("sgr", "crc"):
         raise InputError(f'{_NAME}: method {method!r} takes no `sample_weight`. Use "ltt" or "empirical".')
+    if clusters is not None and (method == "sgr" or (form == "coverage" and method == "ltt")):
+        what = "method 'sgr'" if method == "sgr" else "a certain coverage"
+        remedy = 'Use "ltt" or "crc"' if method == "sgr" else 'Use method="empirical", which promises nothing'
+        raise InputError(f"{_NAME}: {what} needs independent samples, not `clusters`. {remedy}.")
     goal = Goal(form, target, level, method)
     if form == "cost" and tuple(bounded) == (0, 1):
         bounded = _seen_bounds(loss)
+    units = None if clusters is None else group_codes(_NAME, clusters, np.shape(loss))[1]
     if groups is None:
-        return _select(calibrate(_NAME, loss, confidence, sample_weight, bounded), goal)
-    columns = [None if x is None else np.asarray(to_host(x)) for x in (loss, confidence, sample_weight)]
+        return _select(calibrate(_NAME, loss, confidence, sample_weight, bounded, units), goal)
+    columns = [
+        None if x is None else np.asarray(to_host(x)) for x in (loss, confidence, sample_weight, units)
+    ]
     labels, codes = group_codes(_NAME, groups, np.shape(loss))
     each, found = goal._replace(delta=level / len(labels)), {}
     for code, label in enumerate(labels):
-        l, g, w = (None if x is None else x[codes == code] for x in columns)
-        found[label] = _select(calibrate(_NAME, l, g, w, bounded), each)
+        l, g, w, c = (None if x is None else x[codes == code] for x in columns)
+        found[label] = _select(calibrate(_NAME, l, g, w, bounded, c), each)
     return GroupThresholds(found, level)
 
 
-def _form(risk: float | None, coverage: float | None, cost: float | None) -> tuple[str, float]:
-    asked = {"risk": risk, "coverage": coverage, "cost": cost}
+def _form(risk: float | None, coverage: float | None, cost: float | None) -> tuple[Form, float]:
+    asked: dict[Form, float | None] = {"risk": risk, "coverage": coverage, "cost": cost}
     given = {name: x for name, x in asked.items() if x is not None}
     if len(given) != 1:
         names = ", ".join(given) or "none"
@@ -241,7 +258,10 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
     share = float(cal.coverage(count)[0])
     found = choice.accepted is not None
     tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
-    weight = cal.ranked.weight
+    advice = advise(cal, cal.scaled(goal.target), goal.delta, goal.method) if tested and not found else None
+    weight, clusters = cal.ranked.weight, cal.clusters
+    if clusters is not None:
+        weight = clusters.sums(np.ones(cal.n), np.arange(clusters.count))
     size = float(cal.n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
     return Threshold(
         value=choice.value,
@@ -256,14 +276,14 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
         bounded=(cal.low, cal.high),
         table=choice.table,
         reference=_reference(cal),
-        advice=advise(cal, cal.scaled(goal.target), goal.delta, goal.method)
-        if tested and not found
-        else None,
+        advice=advice,
+        clusters=None if clusters is None else clusters.count,
+        largest=None if clusters is None else clusters.largest,
     )
 
 
 def _risk_upper(cal: Calibration, accepted: int | None, delta: float) -> float | None:
-    if accepted is None or cal.ranked.weight is not None:
+    if accepted is None or cal.ranked.weight is not None or cal.clusters is not None:
         return None
     total, count = float(cal.ranked.cum_loss[accepted]), np.asarray([accepted])
     if cal.ranked.zero_one:

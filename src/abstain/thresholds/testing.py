@@ -67,7 +67,7 @@ def betting(ranked: Ordering, count: np.ndarray, risk: float, top_weight: float 
     picked = _picked(count, risk, stakes, top_weight)
     last = np.zeros(
         len(stakes), dtype=np.int64
-    )  # the count up to which a stake is looked at: not long for large ones
+    )  # to which count a stake is looked at: not far for large ones
     np.maximum.at(last, picked, np.asarray(count)[:, None])
     return wealth_p(log_wealth(ranked, count, risk, stakes, last), count, risk, stakes, top_weight)
 
@@ -122,6 +122,24 @@ def log_wealth(
             total[rows, j] = path[place]
             so_far[j] = path[-1]
     return total
+
+
+def mean_above(terms: np.ndarray, risk: float) -> np.ndarray:
+    r"""For "the mean of the terms is above 0" along the last axis, terms from -r to 1 - r: 1 / wealth of a gambler.
+
+    .. math:: p = 1 / \sum_j 2^{-j} \prod_c (1 - \lambda_j x_c), \qquad \lambda_j = 0.98 \cdot 2^{1-j} / (1 - r)
+
+    Half of the stake on the boldest bet, a quarter on one half as bold, and so on: where the terms vary little, as
+    those of clusters do, bold bets are right; where they vary much there are more terms, and the shares matter less.
+    """
+    logs = np.stack([np.log1p(-stake * terms).sum(axis=-1) for stake in bold_stakes(risk)], axis=-1)
+    wealth = np.exp(np.minimum(logs, 700.0)) @ 0.5 ** np.arange(1, 9)
+    return np.minimum(1.0, 1.0 / np.maximum(wealth, 1e-300))
+
+
+def bold_stakes(risk: float) -> np.ndarray:
+    """From nearly all that can be staked on terms of at most 1 - r, each half of the one before."""
+    return np.asarray(0.98 / (1 - risk) * 0.5 ** np.arange(8))
 
 
 def bounded(ranked: Ordering, count: np.ndarray, risk: float) -> np.ndarray:
@@ -184,7 +202,7 @@ def least_samples(risk: float, level: float) -> float:
     return 1.0 if risk >= 1 else math.log(level) / math.log1p(-risk)
 
 
-def plan(n: int, risk: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
+def plan(n: int, risk: float, delta: float, most: int = _STARTS) -> tuple[np.ndarray, np.ndarray]:
     """Ranks to visit of n samples, rising, and the weight each holds: a few starts, then steps of a fiftieth.
 
     >>> ranks, weights = plan(1000, 0.05, 0.05)
@@ -194,7 +212,7 @@ def plan(n: int, risk: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
     least = least_samples(risk, delta)
     if least > n:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
-    starts = _starts(n, risk, delta, least)
+    starts = _starts(n, risk, delta, least, most)
     ranks = [starts[0]]
     while ranks[-1] < n:
         k = ranks[-1]
@@ -203,10 +221,10 @@ def plan(n: int, risk: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(ranks), np.bincount(place, minlength=len(ranks)) * (delta / len(starts))
 
 
-def _starts(n: int, risk: float, delta: float, least: float) -> list[int]:
+def _starts(n: int, risk: float, delta: float, least: float, most: int) -> list[int]:
     """Evenly spaced on the logarithmic scale; fewer where there is little room."""
     room = n / least
-    count = max(1, min(_STARTS, int(math.log(room) / math.log(1.5))))
+    count = max(1, min(most, int(math.log(room) / math.log(1.5))))
     if count == 1:
         return [min(n, math.ceil(1.3 * least))]
     first = min(n, _FIRST * least_samples(risk, delta / count))
@@ -243,10 +261,7 @@ def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None =
     if alone:
         return Walk(np.asarray(level, dtype=np.float64), np.asarray(passed, dtype=bool))
     wide = p_values.shape[:-1]
-    return Walk(
-        np.stack([np.broadcast_to(x, wide) for x in level], axis=-1),
-        np.stack([np.broadcast_to(x, wide) for x in passed], axis=-1),
-    )
+    return Walk(*(np.stack([np.broadcast_to(x, wide) for x in rows], axis=-1) for rows in (level, passed)))
 
 
 def coverage_p_value(accepted: np.ndarray, n: int, coverage: float) -> np.ndarray:

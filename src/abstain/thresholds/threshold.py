@@ -5,30 +5,30 @@ Needs numpy only, so that a server can load and use it.
 
 from __future__ import annotations
 
-import html
-import json
-import math
-from dataclasses import dataclass, fields, is_dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from abstain import __version__, scores
 from abstain._arrays import Array, to_host
+from abstain._check import check_choice
+from abstain._stored import Chance, Finite, Share, Stored, Within, parsed, text_of
+from abstain._tables import html_table
 from abstain.display import axes
-from abstain.errors import DataError, InfeasibleError, InputError, ShapeError
+from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.metrics._sample import prepare
 from abstain.metrics.groups import group_codes
-from abstain.thresholds.calibration import COLUMNS, Advice, Candidates
+from abstain.thresholds.calibration import Advice, Candidates, Form, Method
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from matplotlib.axes import Axes
 
-FORMAT = "abstain threshold 1"
-GROUPED_FORMAT = "abstain group thresholds 1"
+Units = Literal["plain", "key"]
+Count = Annotated[int, Within(0)]
+_SCORES = (*scores.NAMES, *scores.ENSEMBLE_NAMES, *scores.READING_NAMES)
 _ALTERNATIVES = np.asarray([1.25, 1.5, 2.0, 3.0, 5.0])  # times the promised risk
 
 
@@ -36,19 +36,55 @@ _ALTERNATIVES = np.asarray([1.25, 1.5, 2.0, 3.0, 5.0])  # times the promised ris
 class Reference:
     """The confidences of the calibration data, as counts at or above some of them: what later data are held against."""
 
-    value: np.ndarray
-    at_least: np.ndarray
-    n: int
+    value: Annotated[np.ndarray, Within()]
+    at_least: Annotated[np.ndarray, Within(1, dtype=int)]
+    n: Annotated[int, Within(1)]
 
-    def p_value(self, confidence: np.ndarray) -> float:
-        """Of "these are distributed alike", over the confidences kept."""
+    def p_value(self, confidence: np.ndarray, scale: Callable[[Any], Any]) -> float:
+        """Of "these are distributed alike", over the confidences kept, which `scale` turns into later units."""
         m = len(confidence)
-        later = m - np.searchsorted(np.sort(confidence), self.value, side="left")
+        later = m - np.searchsorted(np.sort(confidence), scale(self.value), side="left")
         return drift_p_value(np.abs(self.at_least / self.n - later / m).max(), self.n, m)
 
 
 @dataclass(frozen=True)
-class Check:
+class Origin:
+    """What a rule was made from, and in which numbers it speaks.
+
+    Attributes
+    ----------
+    kind : {"logits", "probs", "confidence"}
+        What the calibration data held.
+    score, loss : str or None
+        Their names in `abstain.scores` and `abstain.losses`; a score of None means confidences of the user's own.
+    plain : float or None
+        The threshold as the number people know (a probability, where `value` is a rank key).
+    version : str
+        Of abstain.
+    data, sha256, command : str or None
+        The name of the calibration file, its hash, and the command that was run.
+
+    Examples
+    --------
+    >>> from abstain import select_threshold
+    >>> t = select_threshold([0, 0, 1], [4.0, 3.0, 0.7], coverage=0.5, method="empirical")
+    >>> rule = t.made_from("probs", score="max_softmax")
+    >>> rule.value, round(rule.origin.plain, 4), rule.accepts([0.97, 0.5]).tolist()
+    (3.0, 0.9502, [True, False])
+    """
+
+    kind: Literal["logits", "probs", "confidence"]
+    score: str | None = None
+    loss: str | None = None
+    plain: Annotated[float, Within(infinite=True)] | None = None
+    version: str = __version__
+    data: str | None = None
+    sha256: str | None = None
+    command: str | None = None
+
+
+@dataclass(frozen=True)
+class Check(Stored):
     """What later data say about a promise. Pass it as `previous` to go on where it stopped.
 
     Attributes
@@ -81,23 +117,37 @@ class Check:
     True
     """
 
-    n: int
-    accepted: int
-    coverage: float
-    coverage_interval: tuple[float, float]
-    risk: float | None
-    limit: float
-    risk_p: float
-    risk_alarm: bool
-    alarm_after: int | None
-    drift_p: float
-    drift_alarm: bool
-    looks: int
-    delta: float
-    loss_sum: float
-    log_wealth: tuple[float, ...]
-    log_peak: float
-    value: float
+    _noun: ClassVar[str] = "a check"
+
+    n: Count = 0  # as it stands, a series that has not begun
+    accepted: Count = 0
+    coverage: Share = 0.0
+    coverage_interval: tuple[Share, Share] = (0.0, 1.0)
+    risk: Finite | None = None
+    limit: Finite = 0.0
+    risk_p: Share = 1.0
+    risk_alarm: bool = False
+    alarm_after: Count | None = None
+    drift_p: Share = 1.0
+    drift_alarm: bool = False
+    looks: Count = 0
+    delta: Share = 0.0
+    loss_sum: Finite = 0.0
+    log_wealth: tuple[Finite, ...] = (0.0,) * len(_ALTERNATIVES)
+    log_peak: Finite = 0.0
+    value: Annotated[float, Within(infinite=True)] = 0.0
+
+    def _objection(self) -> str | None:
+        alarmed = self.log_peak >= -np.log(self.delta) if self.delta > 0 else False
+        checks = {
+            "`accepted` must be at most `n`.": self.accepted <= self.n,
+            f"`log_wealth` must hold {len(_ALTERNATIVES)} numbers.": len(self.log_wealth)
+            == len(_ALTERNATIVES),
+            "`log_wealth` must not lie above `log_peak`.": np.mean(np.exp(self.log_wealth))
+            <= np.exp(self.log_peak) * 1.001,
+            "`risk_alarm` must say whether `log_peak` is beyond 1/delta.": self.risk_alarm == alarmed,
+        }
+        return next((rule for rule, kept in checks.items() if not kept), None)
 
     @property
     def holds(self) -> bool:
@@ -117,29 +167,8 @@ class Check:
         )
 
 
-_UNSEEN = Check(
-    0,
-    0,
-    0.0,
-    (0.0, 1.0),
-    None,
-    0.0,
-    1.0,
-    False,
-    None,
-    1.0,
-    False,
-    0,
-    0.0,
-    0.0,
-    (0.0,) * len(_ALTERNATIVES),
-    0.0,
-    0.0,
-)  # where a series begins
-
-
 @dataclass(frozen=True, eq=False)
-class Threshold:
+class Threshold(Stored):
     """Accept when `confidence >= value`: what `select_threshold` gives.
 
     Attributes
@@ -169,6 +198,10 @@ class Threshold:
         The confidences of the calibration data, for `check`.
     advice : Advice or None
         What would be feasible, when nothing is.
+    clusters, largest : int, float, or None
+        How many calibration clusters there were, and how much the largest of them weighs, where clusters were given.
+    origin : Origin or None
+        The score, the loss and the data behind it, where they were stated (`made_from`; the command line does).
 
     Examples
     --------
@@ -178,22 +211,28 @@ class Threshold:
     ('confidence >= 0.8', 0.667, None)
     """
 
-    value: float | None
-    form: str
-    target: float
-    method: str
-    delta: float
-    n: int
-    coverage: float
-    coverage_interval: tuple[float, float]
-    risk: float | None
-    risk_upper: float | None
+    _noun: ClassVar[str] = "a stored threshold"
+    _number: ClassVar[int] = 2
+
+    value: Annotated[float, Within(infinite=True)] | None
+    form: Form
+    target: Finite
+    method: Method
+    delta: Chance
+    n: Annotated[int, Within(1)]
+    coverage: Share
+    coverage_interval: tuple[Share, Share]
+    risk: Finite | None
+    risk_upper: Finite | None
     guarantee: str | None
     note: str | None
-    bounded: tuple[float, float]
+    bounded: tuple[Finite, Finite]
     table: Candidates
     reference: Reference
     advice: Advice | None = None
+    clusters: Annotated[int, Within(1)] | None = None
+    largest: Annotated[float, Within(0, ends=False)] | None = None
+    origin: Origin | None = None
 
     @property
     def feasible(self) -> bool:
@@ -207,18 +246,82 @@ class Threshold:
             return "accept nothing"
         return "accept everything" if self.value == -np.inf else f"confidence >= {self.value!r}"
 
-    def accepts(self, confidence: Array) -> np.ndarray:
+    def made_from(self, kind: Literal["logits", "probs", "confidence"], **facts: Any) -> Threshold:
+        """The same rule, which now knows its score, its loss and its data (see `Origin`)."""
+        origin = Origin(kind, **facts)
+        plain = self.value
+        if self.value is not None and origin.score is not None:
+            plain = float(scores.display(origin.score, self.value))
+        return replace(self, origin=replace(origin, plain=plain))
+
+    def accepts(
+        self,
+        confidence: Array = None,
+        /,
+        *,
+        logits: Array = None,
+        probs: Array = None,
+        score: str | None = None,
+        units: Units | None = None,
+    ) -> np.ndarray:
         """Which samples to accept; a NaN never is. Compared in double precision, as tested.
+
+        Confidences are the numbers the rule was made from. A rule that knows its score (`origin`) takes `logits=` or
+        `probs=` as well, and reads confidences as the plain numbers of that score unless `units="key"` is said;
+        another `score=` is refused.
 
         >>> from abstain import select_threshold
         >>> t = select_threshold([0, 0, 1], [0.9, 0.8, 0.1], risk=0.2, method="empirical")
         >>> t.accepts([0.95, 0.8, 0.3]).tolist()
         [True, True, False]
         """
-        g = np.asarray(to_host(confidence), dtype=np.float64)
-        return np.zeros(g.shape, dtype=bool) if self.value is None else np.asarray(g >= self.value)
+        g, scale = self._comparable("Threshold.accepts", confidence, logits, probs, score, units)
+        return np.zeros(g.shape, dtype=bool) if self.value is None else np.asarray(g >= scale(self.value))
 
-    def check(self, loss: Array, confidence: Array, *, previous: Check | None = None) -> Check:
+    def _comparable(
+        self,
+        name: str,
+        confidence: Array,
+        logits: Array,
+        probs: Array,
+        score: str | None,
+        units: Units | None,
+    ) -> tuple[np.ndarray, Callable[[Any], Any]]:
+        """Confidences, and what turns the rule's own numbers into their units."""
+        own = None if self.origin is None else self.origin.score
+        if score is not None and score != own:
+            remedy = "Calibrate a rule for it, or give what this one is for."
+            raise InputError(
+                f"{name}: this rule is for {own or 'confidences of your own'}, got {score}. {remedy}"
+            )
+        if units is not None:
+            check_choice(name, "units", units, ("plain", "key"))
+        if (confidence is None) == (logits is None and probs is None):
+            raise InputError(f"{name}: takes confidences, or `logits=` or `probs=`, one of them.")
+        if confidence is None:
+            if own is None:
+                raise InputError(
+                    f"{name}: this rule is for confidences of your own, got logits or probabilities."
+                )
+            return np.asarray(to_host(scores.by_name(own)(logits, probs=probs)), np.float64), lambda x: x
+        given = np.asarray(to_host(confidence))
+        g = given.astype(np.float64)
+        if own is None or units == "key" or not scores.by_name(own).saturates:
+            return g, lambda x: x
+        return _plain_numbers(name, own, given, self.value), lambda x: scores.display(
+            own, np.asarray(x, np.float64)
+        )
+
+    def check(
+        self,
+        loss: Array,
+        confidence: Array,
+        *,
+        clusters: Array = None,
+        previous: Check | None = None,
+        score: str | None = None,
+        units: Units | None = None,
+    ) -> Check:
         r"""Does the promise still hold on later samples, in the order they came?
 
         The risk test is a bet against the promise "the mean loss of the accepted is at most r", on each accepted
@@ -230,29 +333,33 @@ class Threshold:
         probability at most delta (Ville): one may look after every sample, for ever, and stop at will. The confidences
         are compared with those of the calibration by Kolmogorov-Smirnov; look j of a series is held against
         delta / (j (j + 1)), which sums to delta. With `previous`, this is the next stretch of the same series.
+        A rule made from clusters bets on whole clusters, in the order in which they first come; `score` and `units`
+        as in `accepts`.
         """
         if self.value is None:
             raise InfeasibleError("Threshold.check: there is no threshold to check; nothing is accepted.")
-        sample = prepare("Threshold.check", to_host(loss), to_host(confidence))
+        given, scale = self._comparable("Threshold.check", confidence, None, None, score, units)
+        sample = prepare("Threshold.check", to_host(loss), given)
         low, width = self.bounded[0], self.bounded[1] - self.bounded[0]
-        l, g = (sample.loss.astype(np.float64) - low) / width, sample.confidence.astype(np.float64)
+        l, g = (sample.loss.astype(np.float64) - low) / width, sample.confidence
         if l.min() < 0 or l.max() > 1:
-            raise InputError(
-                f"Threshold.check: `loss` must lie within bounded={self.bounded}, as in calibration."
-            )
+            told = f"`loss` must lie within bounded={self.bounded}, as in calibration"
+            raise InputError(f"Threshold.check: {told}.")
         # what is promised of the risk: the target, or the limit that was stated where there was no target
         stated = self.bounded[1] if self.risk_upper is None else self.risk_upper
         limit = self.target if self.form == "risk" else stated
-        before = previous or _UNSEEN
+        before = previous or Check()
         if previous and (before.value, before.limit, before.delta) != (self.value, limit, self.delta):
             raise InputError(
                 f"Threshold.check: `previous` must be a check of this threshold (value {self.value:g}, risk {limit:g}, "
                 f"delta {self.delta:g}), got one of value {before.value:g}, risk {before.limit:g}, delta "
                 f"{before.delta:g}. Begin a new series without `previous=`."
             )
-        accepted = self.accepts(g)
+        accepted = g >= scale(self.value)
         watched = np.arange(len(l)) if self.method == "crc" else np.flatnonzero(accepted)
-        bets = _bet((l * accepted)[watched], (limit - low) / width, np.asarray(before.log_wealth))
+        r = (limit - low) / width
+        terms, watched = self._by_cluster((l * accepted)[watched], watched, clusters, len(l), r)
+        bets = _bet(terms, r, np.asarray(before.log_wealth))
         mixed = np.logaddexp.reduce(bets, axis=1) - np.log(bets.shape[1])
         peak = max(before.log_peak, float(mixed.max(initial=-np.inf)))
         crossed = np.flatnonzero(mixed >= -np.log(self.delta))
@@ -262,7 +369,7 @@ class Threshold:
         n, taken, looks = before.n + len(l), before.accepted + int(accepted.sum()), before.looks + 1
         lost = before.loss_sum + float(l[accepted].sum())
         interval = clopper_pearson(taken, n, 1 - self.delta)
-        drift_p = self.reference.p_value(g)
+        drift_p = self.reference.p_value(g, scale)
         return Check(
             n=n,
             accepted=taken,
@@ -283,23 +390,67 @@ class Threshold:
             value=self.value,
         )
 
-    def to_json(self) -> str:
-        """Everything needed to use the threshold and to check its promise, as strict JSON."""
-        return json.dumps(_plain(self), allow_nan=False)
+    def _by_cluster(
+        self, l: np.ndarray, watched: np.ndarray, clusters: Array, n: int, r: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What is bet on in turn, and after which sample: samples, or r plus the mean of (l - r) over clusters."""
+        if self.clusters is None:
+            return l, watched
+        if clusters is None:
+            raise InputError("Threshold.check: this rule promises for whole clusters: give `clusters=`.")
+        labels, codes = group_codes("Threshold.check", clusters, (n,))
+        heaviest, most = float(np.bincount(codes).max()), self.largest or 1.0
+        if heaviest > most:
+            rule = f"a cluster must hold at most {most:g} samples, as in calibration"
+            raise InputError(
+                f"Threshold.check: {rule}, got {heaviest:g}. Calibrate again with such clusters."
+            )
+        ends = np.zeros(len(labels), dtype=np.int64)
+        np.maximum.at(ends, codes, np.arange(n))
+        order = np.argsort(ends)  # a cluster is known when its last sample is
+        sums = np.bincount(codes[watched], l - r, len(labels))
+        return r + sums[order] / most, ends[order]
 
-    @classmethod
-    def from_json(cls, text: str) -> Threshold:
-        """The threshold that `to_json` wrote."""
-        return _threshold(_parsed(text))
+    def _readable(self) -> dict[str, Any]:
+        return {"rule": self.rule}
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write JSON to a file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Threshold:
-        """Read what `save` wrote."""
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+    def _objection(self) -> str | None:
+        """What would make a stored rule accept or promise something that was never tested."""
+        (low, high), table, known, origin = self.bounded, self.table, self.reference, self.origin
+        if len({len(column) for column in (*vars(table).values(),)}) > 1 or len(known.value) != len(
+            known.at_least
+        ):
+            return "columns of one table must have one length."
+        span = {"risk": (low, high), "coverage": (0.0, 1.0), "cost": (0.0, np.inf)}[self.form]
+        risks = [x for x in (self.risk, self.risk_upper) if x is not None]
+        falling = bool((np.diff(known.value) < 0).all() and (np.diff(known.at_least) > 0).all())
+        chosen = [k for k, v in enumerate(table.value) if v == self.value and table.passed[k]]
+        tested = not chosen or (self.coverage, self.risk) == (
+            table.coverage[chosen[0]],
+            table.risk[chosen[0]],
+        )
+        nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
+        score = None if origin is None else origin.score
+        plain = origin is None or (origin.plain is None) == (self.value is None)
+        if score is not None and self.value is not None and plain and score in _SCORES:
+            plain = bool(np.isclose(scores.display(score, self.value), origin.plain, rtol=1e-9, atol=0))
+        checks = {
+            "`bounded` must rise.": low < high,
+            "`coverage_interval` must rise.": self.coverage_interval[0] <= self.coverage_interval[1],
+            f"`target` must lie between {span[0]:g} and {span[1]:g}.": span[0] <= self.target <= span[1],
+            "risks must lie within `bounded`.": all(low - 1e-9 <= x <= high + 1e-9 for x in risks),
+            "`table` must not accept more than `n`.": not len(table) or int(table.accepted.max()) <= self.n,
+            "`reference` must fall and count up to `n`.": falling and known.at_least[-1] <= known.n == self.n,
+            "without a threshold nothing is accepted or promised.": self.value is not None or nothing,
+            "`value` must be one that passed in `table`.": self.value in (None, -np.inf) or bool(chosen),
+            "`coverage` and `risk` must be those in `table`.": tested,
+            "`guarantee` must speak of `target`.": f"{self.target:.4g}"
+            in (self.guarantee or f"{self.target:.4g}"),
+            "`clusters` and `largest` must come together.": (self.clusters is None) == (self.largest is None),
+            "`origin.score` must be the name of a score.": score is None or score in _SCORES,
+            "`origin.plain` must be `value` in plain numbers.": plain,
+        }
+        return next((rule for rule, kept in checks.items() if not kept), None)
 
     def frame(self, library: str | None = None) -> Any:
         """The table of candidates as a data frame."""
@@ -310,9 +461,8 @@ class Threshold:
         drawn: Any = axes(ax)
         table = self.table
         drawn.plot(table.coverage, table.risk, color="0.6", lw=1, label="calibration risk")
-        drawn.plot(
-            table.coverage[table.passed], table.risk[table.passed], ".", color="C0", ms=4, label="passed"
-        )
+        passed = table.coverage[table.passed], table.risk[table.passed]
+        drawn.plot(*passed, ".", color="C0", ms=4, label="passed")
         if self.form == "risk":
             drawn.axhline(self.target, color="C3", ls="--", lw=1, label=f"target {self.target:g}")
         if self.value is not None:
@@ -344,12 +494,27 @@ class Threshold:
         return "\n".join([head, *(f"  {name + ':':<13}{text}" for name, text in self.facts())])
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-            for name, text in self.facts()
+        names, texts = zip(*self.facts())
+        return html_table({"": names, repr(self).partition("\n")[0]: texts})
+
+
+def _plain_numbers(name: str, score: str, given: np.ndarray, value: float | None) -> np.ndarray:
+    """Confidences that are plain numbers of this score; rank keys, which go further, are refused."""
+    g = given.astype(np.float64)
+    top = float(scores.display(score, np.finfo(np.float64).max)) + 0.0
+    if bool((g > top).any()) or (top == 1 and bool((g < 0).any())):
+        rule = f"a plain {score} is {'at most 0' if top == 0 else 'from 0 to 1'}"
+        remedy = (
+            'Say units="key" for rank keys, as `abstain.scores` gives them, or give `logits=` or `probs=`.'
         )
-        return f"<table class='abstain-threshold'><tbody>{cells}</tbody></table>"
+        raise InputError(f"{name}: {rule}, got {g.max():g}. {remedy}")
+    kind = given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
+    if value is not None and np.isfinite(value) and kind.type(scores.display(score, value)) == top:
+        remedy = 'Give `logits=`, or rank keys with units="key".'
+        raise InputError(
+            f"{name}: the threshold lies too near {top:g} to be told from it in {kind}. {remedy}"
+        )
+    return g
 
 
 def _bet(l: np.ndarray, risk: float, start: np.ndarray) -> np.ndarray:
@@ -361,8 +526,43 @@ def _bet(l: np.ndarray, risk: float, start: np.ndarray) -> np.ndarray:
     return np.asarray(start + np.cumsum(np.log1p(stakes * (l[:, None] - r)), axis=0))
 
 
+@dataclass(frozen=True)
+class GroupChecks(Stored):
+    """What later data say about the promise of each group.
+
+    Attributes
+    ----------
+    checks : dict
+        A `Check` by label.
+
+    Examples
+    --------
+    >>> from abstain import select_threshold
+    >>> loss, sure, site = [0] * 100, list(range(100)), ["a", "b"] * 50
+    >>> rules = select_threshold(loss, sure, risk=0.2, groups=site)
+    >>> rules.check([0, 0, 0], [99, 98, 97], ["a", "b", "a"]).holds
+    True
+    """
+
+    _noun: ClassVar[str] = "checks by group"
+
+    checks: dict[Any, Check]
+
+    def __getitem__(self, label: Any) -> Check:
+        return self.checks[label]
+
+    @property
+    def holds(self) -> bool:
+        """No alarm in any group so far."""
+        return all(check.holds for check in self.checks.values())
+
+    def __repr__(self) -> str:
+        lines = [f"{label}: {check!r}" for label, check in self.checks.items()]
+        return "\n".join(lines) or "no group to check"
+
+
 @dataclass(frozen=True, eq=False)
-class GroupThresholds:
+class GroupThresholds(Stored):
     """One threshold per group, each at delta / groups, so that all guarantees hold together with 1 - delta.
 
     Attributes
@@ -382,8 +582,11 @@ class GroupThresholds:
     (0.9, [False, True])
     """
 
+    _noun: ClassVar[str] = "stored thresholds of groups"
+    _number: ClassVar[int] = 2
+
     thresholds: dict[Any, Threshold]
-    delta: float
+    delta: Chance
 
     def __getitem__(self, label: Any) -> Threshold:
         return self.thresholds[label]
@@ -406,37 +609,73 @@ class GroupThresholds:
             f"{len(some)} groups holds, all at once (each was chosen at {some[0].delta:.4g}).{tail}"
         )
 
-    def accepts(self, confidence: Array, groups: Array) -> np.ndarray:
-        """Which samples to accept, each by its own group's threshold; an unknown group is an error."""
-        g = np.asarray(to_host(confidence), dtype=np.float64)
-        given = np.asarray(to_host(groups), dtype=object)
-        if g.shape != given.shape:
-            raise ShapeError(f"accepts: needs one group per confidence, got {g.shape} and {given.shape}.")
-        labels, codes = group_codes("accepts", given.reshape(-1))
-        result = np.zeros(g.shape, dtype=bool)
-        for code, label in enumerate(labels):
-            if label not in self.thresholds:
-                known = ", ".join(map(str, self.thresholds))
-                raise InputError(
-                    f"accepts: `groups` must be among those calibrated ({known}), got {label!r}."
-                )
-            mine = (codes == code).reshape(g.shape)
-            result[mine] = self.thresholds[label].accepts(g[mine])
+    def made_from(self, kind: Literal["logits", "probs", "confidence"], **facts: Any) -> GroupThresholds:
+        """The same rules, which now know their score, their loss and their data."""
+        return replace(self, thresholds={g: t.made_from(kind, **facts) for g, t in self.thresholds.items()})
+
+    def accepts(
+        self,
+        confidence: Array = None,
+        groups: Array = None,
+        *,
+        logits: Array = None,
+        probs: Array = None,
+        score: str | None = None,
+        units: Units | None = None,
+    ) -> np.ndarray:
+        """Which samples to accept, each by its own group's threshold; an unknown group is an error.
+
+        Confidences, logits or probabilities as in `Threshold.accepts`.
+        """
+        columns = {"logits": logits, "probs": probs}
+        given: dict[str, Any] = {k: np.asarray(to_host(x)) for k, x in columns.items() if x is not None}
+        g = None if confidence is None else np.asarray(to_host(confidence))
+        shape = next(x.shape[:-1] for x in given.values()) if g is None and given else np.shape(g)
+        result = np.zeros(shape, dtype=bool)
+        for label, mine in self._parts("accepts", groups, shape):
+            own = {k: x[mine] for k, x in given.items()}
+            some = () if g is None else (g[mine],)
+            result[mine] = self.thresholds[label].accepts(*some, **own, score=score, units=units)
         return result
 
-    def to_json(self) -> str:
-        """All groups in one document; labels are kept as pairs, since JSON keys are strings only."""
-        pairs = [[label, _plain(t)] for label, t in self.thresholds.items()]
-        document = {"format": GROUPED_FORMAT, "delta": self.delta, "thresholds": pairs}
-        return json.dumps(document, allow_nan=False)
+    def check(
+        self,
+        loss: Array,
+        confidence: Array,
+        groups: Array,
+        *,
+        clusters: Array = None,
+        previous: GroupChecks | None = None,
+        score: str | None = None,
+        units: Units | None = None,
+    ) -> GroupChecks:
+        """`Threshold.check` within each group, at its own delta: some group alarms wrongly with at most `delta`.
 
-    @classmethod
-    def from_json(cls, text: str) -> GroupThresholds:
-        """What `to_json` wrote."""
-        d = _parsed(text)
-        if not isinstance(d, dict) or d.get("format") != GROUPED_FORMAT:
-            raise DataError("GroupThresholds.from_json: must hold stored group thresholds.")
-        return cls({label: _threshold(t) for label, t in d["thresholds"]}, d["delta"])
+        A group that is not there this time keeps its last look; one without a threshold has nothing to check.
+        """
+        l, g = (np.asarray(to_host(x)) for x in (loss, confidence))
+        c = None if clusters is None else np.asarray(to_host(clusters))
+        found = {} if previous is None else dict(previous.checks)
+        for label, mine in self._parts("check", groups, g.shape):
+            if self.thresholds[label].feasible:
+                own = {"clusters": None if c is None else c[mine], "previous": found.get(label)}
+                found[label] = self.thresholds[label].check(l[mine], g[mine], **own, score=score, units=units)
+        return GroupChecks(found)
+
+    def _parts(self, name: str, groups: Array, shape: tuple[int, ...]) -> list[tuple[Any, np.ndarray]]:
+        """Each known group that is there, and where."""
+        given = np.asarray(to_host(groups), dtype=object)
+        if shape != given.shape:
+            raise ShapeError(f"{name}: needs one group per confidence, got {shape} and {given.shape}.")
+        labels, codes = group_codes(name, given.reshape(-1))
+        for label in labels:
+            if label not in self.thresholds:
+                known = f"those calibrated ({', '.join(map(str, self.thresholds))})"
+                raise InputError(f"{name}: `groups` must be among {known}, got {label!r}.")
+        return [(label, (codes == code).reshape(shape)) for code, label in enumerate(labels)]
+
+    def _objection(self) -> str | None:
+        return None if self.thresholds else "there must be a group."
 
     def __repr__(self) -> str:
         lines = [
@@ -446,49 +685,29 @@ class GroupThresholds:
         return "\n".join(["GroupThresholds", *lines, f"  guarantee: {self.guarantee or 'none'}"])
 
 
-# JSON has no infinities and no NaN: they are written as "inf", "-inf" and null. Python's `repr` of the rest is exact.
+def load_rule(path: Any) -> Threshold | GroupThresholds:
+    """The rule, or the rules by group, that `save` or the command line wrote.
 
+    Parameters
+    ----------
+    path : str or path
+        A JSON file.
 
-def _plain(x: Any) -> Any:
-    if isinstance(x, Threshold):
-        return {"format": FORMAT, "rule": x.rule, **{f.name: _plain(getattr(x, f.name)) for f in fields(x)}}
-    if is_dataclass(x):
-        return {f.name: _plain(getattr(x, f.name)) for f in fields(x)}
-    if isinstance(x, (np.ndarray, tuple)):
-        return [_plain(v) for v in np.asarray(x).tolist()]
-    if isinstance(x, float) and not math.isfinite(x):
-        return None if math.isnan(x) else str(x)
-    return x
+    Returns
+    -------
+    Threshold or GroupThresholds
+        Every field checked; anything else is a `DataError`.
 
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (json.JSONDecodeError, TypeError) as error:
-        raise DataError(f"Threshold.from_json: not JSON: {error}.") from error
-
-
-def _column(values: list[Any], kind: Any = np.float64) -> np.ndarray:
-    return np.asarray([math.nan if x is None else float(x) for x in values], dtype=kind)
-
-
-def _threshold(d: Any) -> Threshold:
-    if not isinstance(d, dict) or d.get("format") != FORMAT:
-        found = d.get("format") if isinstance(d, dict) else type(d).__name__
-        raise DataError(f"Threshold.from_json: must hold a stored threshold ({FORMAT!r}), got {found!r}.")
-    kinds = {"accepted": np.int64, "passed": np.bool_}
-    try:
-        made = {f.name: d[f.name] for f in fields(Threshold)}
-        made["value"] = None if d["value"] is None else float(d["value"])
-        for name in ("coverage_interval", "bounded"):
-            low, high = d[name]
-            made[name] = (low, high)
-        made["table"] = Candidates(**{k: _column(d["table"][k], kinds.get(k, np.float64)) for k in COLUMNS})
-        known = d["reference"]
-        made["reference"] = Reference(
-            _column(known["value"]), _column(known["at_least"], np.int64), known["n"]
-        )
-        made["advice"] = None if d["advice"] is None else Advice(**d["advice"])
-        return Threshold(**made)
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise DataError(f"Threshold.from_json: a field is missing or malformed: {error!r}.") from error
+    Examples
+    --------
+    >>> import tempfile
+    >>> from abstain import select_threshold
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     select_threshold([0, 0, 1], [0.9, 0.8, 0.1], coverage=0.5, method="empirical").save(folder + "/rule.json")
+    ...     load_rule(folder + "/rule.json").rule
+    'confidence >= 0.8'
+    """
+    text = text_of(path)
+    found = parsed("load_rule", text)
+    grouped = isinstance(found, dict) and found.get("format") == GroupThresholds._format()
+    return GroupThresholds.from_json(text) if grouped else Threshold.from_json(text)

@@ -1,0 +1,247 @@
+"""Records as JSON: written whole, and read back only where every field has its type and its range.
+
+A record is a frozen dataclass that inherits from `Stored`. What a field may hold stands in its annotation, and in
+`Within(...)` beside it where the type says too little: a range, the dtype of an array, whether infinities or NaN are
+meant.
+
+JSON has no infinities and no NaN: they are written as "inf", "-inf" and null. A dict is written as a list of pairs,
+since JSON knows text as keys only. Python's `repr` of all other numbers is exact.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import types
+import typing
+from pathlib import Path
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Self,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import numpy as np
+
+from abstain.errors import DataError
+
+_MOST = 64_000_000  # characters; a record of a thousand groups takes about so many
+_LARGEST = 2**53  # of whole numbers: beyond it a double cannot tell them apart
+_REMEDY = "The text was changed or damaged, or comes from another version: make it again."
+
+
+class Within(NamedTuple):
+    """What an annotation adds to a type: `Annotated[float, Within(0, 1)]`; it speaks of every number inside.
+
+    The range is closed unless the `ends` are left out; arrays have a `dtype`.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    ends: bool = True
+    infinite: bool = False
+    nan: bool = False
+    dtype: type = float
+
+    def holds(self, x: float) -> bool:
+        """Is this number allowed?"""
+        inside = self.low <= x <= self.high if self.ends else self.low < x < self.high
+        return inside and (self.infinite or math.isfinite(x))
+
+    def __str__(self) -> str:
+        if not (math.isfinite(self.low) or math.isfinite(self.high)):
+            return "number"
+        return f"number from {self.low:g} to {self.high:g}{'' if self.ends else ', the ends left out'}"
+
+
+Share = Annotated[float, Within(0, 1)]
+Chance = Annotated[float, Within(0, 1, ends=False)]
+Finite = Annotated[float, Within()]
+_ANY = Within(infinite=True)  # where nothing is said
+
+
+class Stored:
+    """A frozen dataclass that goes to JSON and comes back, records within it included."""
+
+    _noun: ClassVar[str]  # what it is called in a message
+    _number: ClassVar[int] = 1  # of the format; it rises when fields change
+
+    def to_json(self) -> str:
+        """All of it as JSON; `from_json` gives it back."""
+        return json.dumps(_plain(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` wrote; anything else is refused, and the message names the field."""
+        restored: Self = _restored(cls, parsed(f"{cls.__name__}.from_json", text), cls.__name__, _ANY)
+        return restored
+
+    def save(self, path: Any) -> None:
+        """Write JSON to a file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read what `save` wrote."""
+        return cls.from_json(text_of(path))
+
+    @classmethod
+    def _format(cls) -> str:
+        return f"abstain.{cls.__name__}/{cls._number}"
+
+    def _readable(self) -> dict[str, Any]:
+        """What is written beside the fields for people to read; it must agree with them when it is read back."""
+        return {}
+
+    def _objection(self) -> str | None:
+        """What is wrong with the fields taken together, if anything is."""
+        return None
+
+
+def text_of(path: Any) -> str:
+    """The text of a file that may be anything: bounded, and never waited for."""
+    file = Path(path)
+    if not file.is_file():
+        raise DataError(f"{file.name}: there is no such file.")
+    if file.stat().st_size > _MOST:
+        raise DataError(f"{file.name}: is longer than {_MOST // 10**6} MB, which no stored record is.")
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def parsed(name: str, text: Any) -> Any:
+    """JSON without surprises: bounded in length and depth, no key twice, no number that is not finite."""
+    if not isinstance(text, (str, bytes)) or len(text) > _MOST:
+        raise DataError(f"{name}: takes JSON text of at most {_MOST // 10**6} MB.")
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+    except RecursionError:
+        raise DataError(f"{name}: is nested too deeply to be a stored record.") from None
+    except ValueError as error:
+        raise DataError(f"{name}: not JSON: {str(error)[:120]}.") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return found
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _plain(x: Any) -> Any:
+    if dataclasses.is_dataclass(x):
+        own = {f.name: _plain(getattr(x, f.name)) for f in dataclasses.fields(x)}
+        return {"format": x._format(), **x._readable(), **own} if isinstance(x, Stored) else own
+    if isinstance(x, dict):
+        return [[_plain(key), _plain(value)] for key, value in x.items()]
+    if isinstance(x, (np.ndarray, np.generic)):
+        return _plain(x.tolist())
+    if isinstance(x, (list, tuple)):
+        return [_plain(v) for v in x]
+    if isinstance(x, float) and not math.isfinite(x):
+        return None if math.isnan(x) else str(x)
+    if x is None or isinstance(x, (str, int, float)):
+        return x
+    raise TypeError(f"to_json: cannot write {type(x).__name__} (a group label?) as JSON")
+
+
+def _wrong(at: str, rule: str, value: Any) -> DataError:
+    got = repr(value)
+    got = got if len(got) <= 60 else got[:57] + "..."
+    return DataError(f"{at} must be {rule}, got {got}. {_REMEDY}")
+
+
+def _restored(kind: Any, value: Any, at: str, rule: Within) -> Any:
+    """A value of that type from its JSON form; `at` says where it stands."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _restored(parts[0], value, at, parts[1])
+    if kind is Any:
+        return value
+    if dataclasses.is_dataclass(kind):
+        return _record(kind, value, at)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in parts:
+            return None
+        return _restored(parts[0], value, at, rule)  # X or None
+    if origin is Literal:
+        if value not in parts or isinstance(value, bool):
+            raise _wrong(at, f"one of {', '.join(map(str, parts))}", value)
+        return value
+    if kind is np.ndarray:
+        return _array(value, at, rule)
+    if origin is dict:
+        pairs = _restored(tuple[tuple[parts[0], parts[1]], ...], value, at, rule)
+        if not all(isinstance(key, (str, int, float, type(None))) for key, _ in pairs):
+            raise _wrong(at, "pairs of a label and a record", value)
+        return dict(pairs)
+    if origin is tuple:
+        many = parts[-1] is Ellipsis
+        if not isinstance(value, list) or not (many or len(value) == len(parts)):
+            raise _wrong(at, "a list" if many else f"a list of {len(parts)}", value)
+        each = parts[:1] * len(value) if many else parts
+        return tuple(_restored(one, x, f"{at}[{i}]", rule) for i, (one, x) in enumerate(zip(each, value)))
+    if kind in (bool, str):
+        if type(value) is not kind:
+            raise _wrong(at, "true or false" if kind is bool else "text", value)
+        return value
+    if kind in (int, float):
+        return _numeral(kind, value, at, rule)
+    raise TypeError(f"{at}: records hold no {kind}")
+
+
+def _record(kind: Any, value: Any, at: str) -> Any:
+    stored = issubclass(kind, Stored)
+    if stored and not (isinstance(value, dict) and value.get("format") == kind._format()):
+        found = repr(value.get("format") if isinstance(value, dict) else value)[:60]
+        told = f"not {kind._noun} written by `to_json` of this version"
+        raise DataError(f"{at}: {told} ({kind._format()!r}), got {found}. Make it again.")
+    if not isinstance(value, dict):
+        raise _wrong(at, "a record", value)
+    hints = get_type_hints(kind, include_extras=True)
+    known = [f.name for f in dataclasses.fields(kind)]
+    for name in known:
+        if name not in value:
+            raise DataError(f"{at}.{name} is missing. {_REMEDY}")
+    made = kind(**{name: _restored(hints[name], value[name], f"{at}.{name}", _ANY) for name in known})
+    beside = {"format": kind._format(), **made._readable()} if stored else {}
+    for name, x in value.items():
+        if name not in known and name not in beside:
+            raise DataError(f"{at} has no field {name[:60]!r}. {_REMEDY}")
+        if name in beside and x != beside[name]:
+            raise _wrong(f"{at}.{name}", repr(beside[name]), x)
+    if stored and (objection := made._objection()):
+        raise DataError(f"{at}: {objection} {_REMEDY}")
+    return made
+
+
+def _numeral(kind: Any, value: Any, at: str, rule: Within) -> Any:
+    number = float(value) if rule.infinite and value in ("inf", "-inf") else value
+    whole = isinstance(number, int) and not isinstance(number, bool) and abs(number) <= _LARGEST
+    if not (whole or (kind is float and isinstance(number, float))) or not rule.holds(number):
+        raise _wrong(at, f"a {'whole ' if kind is int else ''}{rule}", value)
+    return kind(number)
+
+
+def _array(value: Any, at: str, rule: Within) -> np.ndarray:
+    if not isinstance(value, list):
+        raise _wrong(at, "a list", value)
+    places = [f"{at}[{i}]" for i in range(len(value))]
+    if rule.dtype is bool:
+        return np.asarray([_restored(bool, x, place, rule) for x, place in zip(value, places)], dtype=bool)
+    numbers = [
+        math.nan if x is None and rule.nan else _numeral(rule.dtype, x, place, rule)
+        for x, place in zip(value, places)
+    ]
+    return np.asarray(numbers, dtype=np.int64 if rule.dtype is int else np.float64)

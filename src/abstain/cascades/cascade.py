@@ -1,0 +1,547 @@
+"""`cascade`: who should answer, at what cost, with a promise on the risk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from abstain._arrays import Array, backend_of, to_host
+from abstain._check import check_choice, check_fraction, check_mask
+from abstain._stored import Chance, Finite, Share, Stored, Within
+from abstain._tables import html_table
+from abstain.cascades.search import (
+    CUTS,
+    MOST,
+    Found,
+    Setting,
+    answerer,
+    cuts_allowed,
+    cuts_of,
+    expected_z,
+    search,
+    seed_of,
+)
+from abstain.errors import InputError, ShapeError
+from abstain.inference import interval
+from abstain.metrics.groups import group_codes
+from abstain.thresholds.calibration import Advice, Candidates, bisect, calibrate
+from abstain.thresholds.threshold import Check, Reference, Threshold
+
+PERSON = "person"
+_NAME = "cascade"
+_WATCHED = (
+    *("target", "delta", "n", "coverage", "risk", "risk_upper", "guarantee", "note", "bounded"),
+    *("advice", "clusters", "largest"),
+)
+_LEVEL = 0.95  # of the interval of the cost
+_TOP = 0.999  # the largest risk asked for, on the scale [0, 1], where a smaller one cannot be certified
+_FEW = 10  # thresholds by stage, to say what would be needed
+_STAGES = 19  # as many leave a grid of a million policies two of each stage
+Promise = Literal["answered", "system"]
+Stage = tuple[Array, Array, Any]  # loss, confidence, cost
+
+
+@dataclass(frozen=True, eq=False)
+class Cascade(Stored):
+    """Who answers: the first stage whose confidence reaches its threshold, otherwise a person.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The stages in the order in which they are asked.
+    thresholds : dict or None
+        By stage: it answers when its confidence is at least this; minus infinity where it answers all it can, infinity
+        where it is never asked (and never paid). None when nothing keeps the promise asked for.
+    target, delta, promise
+        What was asked for: the risk, the probability with which it may be exceeded, and whose risk it is.
+    n : int
+        Calibration samples.
+    risk, risk_upper : float or None
+        On the calibration data; the certified bound.
+    coverage : float
+        Share of the samples that some stage answers.
+    cost : float
+        Per sample, the person's included.
+    cost_interval : (float, float)
+        Of the cost, at level 0.95; the policy was chosen on the same data, and no cost is promised.
+    shares : dict
+        Share of the samples that each stage and the person answer.
+    guarantee : str or None
+        What is promised, in words.
+    note : str
+        What to know besides: why there is none, or why a single stage was returned.
+    advice : Advice or None
+        What would be feasible, when nothing is.
+    person : (float, float)
+        Mean cost and mean error of the person, as stated.
+    bounded : (float, float)
+        Between which values losses lie.
+    unit : str
+        Of the costs.
+    scores : dict
+        Which confidence each stage was calibrated with, where that was said.
+    clusters, largest : int, float, or None
+        How many clusters there were, and the samples of the largest, where clusters were given.
+
+    Examples
+    --------
+    >>> import abstain
+    >>> g = [i / 200 for i in range(200)]
+    >>> rule = abstain.cascade({"only": ([x < 0.1 for x in g], g, 1.0)}, risk=0.2, person=(10.0, 0.0))
+    >>> rule.decide({"only": [0.9, float("nan")]}).tolist()
+    ['only', 'person']
+    """
+
+    _noun: ClassVar[str] = "a stored cascade"
+
+    names: tuple[str, ...]
+    thresholds: dict[str, Annotated[float, Within(infinite=True)]] | None
+    target: Finite
+    delta: Chance
+    promise: Promise
+    n: Annotated[int, Within(1)]
+    risk: Finite | None
+    risk_upper: Finite | None
+    coverage: Share
+    cost: Finite
+    cost_interval: tuple[Finite, Finite]
+    shares: dict[str, Share]
+    guarantee: str | None
+    note: str
+    person: tuple[Finite, Finite]
+    bounded: tuple[Finite, Finite] = (0.0, 1.0)
+    unit: str = ""
+    scores: dict[str, str] = field(default_factory=dict)
+    advice: Advice | None = None
+    clusters: Annotated[int, Within(1)] | None = None
+    largest: Annotated[float, Within(0)] | None = None
+
+    @property
+    def feasible(self) -> bool:
+        """Is there a cascade that keeps the promise?"""
+        return self.thresholds is not None
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The stages that may be asked."""
+        return tuple(name for name in self.names if (self.thresholds or {}).get(name, math.inf) < math.inf)
+
+    @property
+    def rule(self) -> str:
+        """What to do with a new sample, in one line."""
+        if not self.asked or self.thresholds is None:
+            return f"leave everything to the {PERSON}"
+        steps = []
+        for name in self.asked:
+            value = self.thresholds[name]
+            steps.append(name if value == -math.inf else f"{name} if its confidence >= {value!r}")
+        return ", else ".join([*steps, PERSON])
+
+    def decide(self, confidences: Mapping[str, Array]) -> np.ndarray:
+        """Who answers each sample, by name; a NaN is a stage that gave no answer, and passes on.
+
+        With the confidences of the first stages only, the samples that these pass on go to the next stage that is
+        asked, so that the dear stages need to see only what reaches them.
+
+        >>> import abstain
+        >>> rule = abstain.cascade(
+        ...     {"a": ([0] * 300, range(300), 1.0), "b": ([0] * 300, range(300), 5.0)}, risk=0.2, person=(9.0, 0.0)
+        ... )
+        >>> rule.asked, rule.decide({"a": [7.0]}).tolist()
+        (('a',), ['a'])
+        """
+        who = self._who(confidences)
+        order = self.names[: len(confidences)]
+        further = [name for name in self.asked if name not in order]
+        return np.asarray([*order, *(further[:1] or [PERSON])])[who]
+
+    def check(
+        self,
+        stages: Mapping[str, Any],
+        /,
+        *,
+        person: float | Array | None = None,
+        clusters: Array = None,
+        previous: Check | None = None,
+    ) -> Check:
+        """Does the promise still hold on later samples, in the order they came? Anytime-valid, as `Threshold.check`.
+
+        The bet is on the loss of whoever answers; "drift" compares the shares that the stages answer with those of the
+        calibration. A promise that holds in every group is checked on the samples of one group at a time.
+
+        Parameters
+        ----------
+        stages : dict
+            (loss, confidence) by name, or what `cascade` took; a confidence of NaN is no answer.
+        person : float or array, optional
+            The person's error, where the promise speaks of it and it is not as stated.
+        clusters : array, optional
+            As in the calibration.
+        previous : Check, optional
+            The last look of this series.
+
+        Returns
+        -------
+        Check
+        """
+        who = self._who({name: entry[1] for name, entry in stages.items()})
+        lost = np.broadcast_to(
+            np.asarray(self.person[1] if person is None else to_host(person), float), who.shape
+        )
+        for j, name in enumerate(self.names):
+            lost = np.where(who == j, np.asarray(to_host(stages[name][0]), dtype=np.float64), lost)
+        return self._watch().check(lost, len(self.names) - who, clusters=clusters, previous=previous)
+
+    def _watch(self) -> Threshold:
+        """The same promise as a threshold on the place from the end at which a sample was answered, a person's 0."""
+        counts = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
+        places = np.arange(len(self.names), -1, -1.0)
+        some = counts > 0
+        own = {name: getattr(self, name) for name in _WATCHED}
+        return Threshold(
+            value=None if self.thresholds is None else 0.0 if self.promise == "system" else 1.0,
+            form="risk",
+            method="ltt",
+            coverage_interval=(0.0, 1.0),
+            table=Candidates(*(np.zeros(0) for _ in fields(Candidates))),
+            reference=Reference(places[some], counts[some], self.n),
+            **own,
+        )
+
+    def _who(self, confidences: Mapping[str, Array]) -> np.ndarray:
+        """Place of the stage that answers; the number of stages given where none does."""
+        order = self.names[: len(confidences)]
+        if not order or set(confidences) != set(order):
+            raise InputError(
+                f"Cascade: needs the confidences of {', '.join(self.names)}, or of the first of them, got "
+                f"{', '.join(map(str, confidences)) or 'none'}."
+            )
+        g = [np.asarray(to_host(confidences[name]), dtype=np.float64) for name in order]
+        if len({x.shape for x in g}) > 1 or g[0].ndim != 1:
+            raise ShapeError(
+                f"Cascade: confidences must be vectors of one length, got shapes {', '.join(str(x.shape) for x in g)}."
+            )
+        thresholds = [math.inf if self.thresholds is None else self.thresholds[name] for name in order]
+        return answerer(g, thresholds)
+
+    def _readable(self) -> dict[str, Any]:
+        return {"rule": self.rule}
+
+    def _objection(self) -> str | None:
+        low, high = self.bounded
+        some = self.thresholds is not None
+        checks = {
+            "`thresholds` must be by stage.": not some or tuple(self.thresholds or ()) == self.names,
+            "`shares` must be by stage and add up to 1.": tuple(self.shares) == (*self.names, PERSON)
+            and abs(sum(self.shares.values()) - 1) < 1e-9,
+            "`scores` must be by stage.": set(self.scores) <= set(self.names),
+            "`target` must lie inside `bounded`.": low < self.target < high,
+            "risk and guarantee must be there if thresholds are.": some
+            == (self.risk is not None) == (self.guarantee is not None) == (self.risk_upper == self.target),
+        }  # fmt: skip
+        return next((rule for rule, kept in checks.items() if not kept), None)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What the repr and the HTML view show."""
+        rows = [("rule", self.rule), ("asked for", f"risk {self.target:g} of {_WHOSE[self.promise]}")]
+        if self.thresholds is not None:
+            low, high = self.cost_interval
+            rows.append(("risk", f"{self.risk:.4g}  (at most {self.risk_upper:.4g})"))
+            rows.append(("coverage", f"{self.coverage:.4f}"))
+            rows.append(
+                ("cost", f"{self.cost:.4g} {self.unit}  [{low:.4g}, {high:.4g}]".replace("  [", " ["))
+            )
+            rows.append(("answered by", ", ".join(f"{k} {v:.1%}" for k, v in self.shares.items())))
+        rows.append(("calibration", f"n = {self.n}, delta = {self.delta:g}"))
+        rows.append(("guarantee", self.guarantee or "none"))
+        rows += [("note", self.note)] if self.note else []
+        return rows + ([("feasible", str(self.advice))] if self.advice is not None else [])
+
+    def __repr__(self) -> str:
+        head = "Cascade" if self.feasible else "Cascade: none keeps the promise"
+        return "\n".join([head, *(f"  {name + ':':<13}{text}" for name, text in self.facts())])
+
+    def _repr_html_(self) -> str:
+        names, texts = zip(*self.facts())
+        return html_table({"": names, "cascade": texts})
+
+
+_WHOSE = {"answered": "what the stages answer", "system": "all answers, the person's included"}
+
+
+def cascade(
+    stages: Mapping[str, Stage],
+    /,
+    *,
+    risk: float,
+    person: tuple[float | Array, float | Array],
+    delta: float = 0.05,
+    promise: Promise = "answered",
+    bounded: tuple[float, float] = (0, 1),
+    abstained: Mapping[str, Array] | None = None,
+    clusters: Array | None = None,
+    groups: Array | None = None,
+    cuts: int = CUTS,
+    unit: str = "",
+    scores: Mapping[str, str] | None = None,
+    rng: int | np.random.Generator = 0,
+) -> Cascade:
+    r"""The cheapest cascade that keeps a promise on the risk; `thresholds` is None when none does.
+
+    Stage j answers when it is asked and its confidence reaches its threshold, else the next is asked; what no stage
+    answers goes to a person. Every stage that a sample reaches is paid.
+
+    .. math:: P\left(E[\ell_{J} \mid J \le K] > r\right) \le \delta, \qquad J = \min\{j : g_j \ge t_j\}
+
+    over calibration sets; for `promise="system"` the risk is :math:`E[\ell_J]` with the person as stage K + 1. The data
+    must not have been used to train or tune the models or their confidences. Equal confidences are treated alike.
+
+    Parameters
+    ----------
+    stages : dict
+        By name, in the order in which they are asked (the cheapest first): loss, confidence and cost on the same
+        samples. A cost is a number or one per sample.
+    risk : float
+        Largest risk.
+    person : (cost, error)
+        Of who answers what no stage does; numbers or one per sample. Both are stated, not tested.
+    delta : float in (0, 1)
+        The probability with which the promise may fail.
+    promise : {"answered", "system"}
+        Whose risk: that of what the stages answer, or of all answers with the person's.
+    bounded : (float, float)
+        Between which values losses lie, known beforehand. Losses that take these two values only are tested exactly.
+    abstained : dict, optional
+        By stage, where it gave no answer: such a sample passes on.
+    clusters : array, optional
+        One label per sample (patient, document): samples of one cluster are not independent.
+    groups : array, optional
+        One label per sample: the promise then holds in every group.
+    cuts : int
+        Thresholds to try at each stage; fewer where the grid would have more than a million policies.
+    unit : str
+        Of the costs; kept with the result.
+    scores : dict, optional
+        Name of each stage's confidence score; kept with the result.
+    rng : int or Generator
+        How the samples are split: a fifth of them chooses the order in which policies are tested on the others.
+
+    Returns
+    -------
+    Cascade
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> hard = rng.random(8000)
+    >>> small, large = (rng.random(8000) < p * hard for p in (0.5, 0.2))
+    >>> rule = cascade({"small": (small, -hard, 1.0), "large": (large, -hard, 10.0)}, risk=0.15, person=(100.0, 0.0))
+    >>> rule.asked, rule.risk < 0.15, rule.cost < 10
+    (('small', 'large'), True, True)
+    """
+    level = check_fraction(_NAME, "delta", delta, open_high=True)
+    setting = setting_of(_NAME, stages, person, promise, bounded, abstained, clusters, groups)
+    target, seed = setting.calibrations[0].scaled(float(risk)), seed_of(rng)
+    if not 0 < target < 1:
+        raise InputError(f"{_NAME}: `risk` must lie inside bounded={tuple(bounded)}, got {risk!r}.")
+    allowed = cuts_allowed(setting.stages, cuts)
+
+    def look(at: float) -> Found:
+        return search(setting, at, level, allowed, seed)  # the same split each time
+
+    found = look(target)
+    policies = found.policies or [(math.inf,) * setting.stages]
+    measured = [measure(setting, policy, None) for policy in policies]
+    chosen = policies[int(np.argmin([m.cost for m in measured]))]
+    own, certified = measure(setting, chosen, _LEVEL), bool(found.policies)
+    told = [_why(setting, found, chosen, own.cost)]
+    if allowed < cuts:
+        told.append(
+            f"The grid was coarsened to {allowed} thresholds by stage: at most {MOST:,} policies are tried."
+        )
+    share = np.bincount(answerer(setting.confidence, chosen), minlength=setting.stages + 1) / setting.n
+    return Cascade(
+        names=setting.names,
+        thresholds=dict(zip(setting.names, chosen)) if certified else None,
+        target=float(risk),
+        delta=level,
+        promise=promise,
+        n=setting.n,
+        risk=own.risk if certified else None,
+        risk_upper=float(risk) if certified else None,
+        coverage=own.coverage,
+        cost=own.cost,
+        cost_interval=(own.cost_low, own.cost_high),
+        shares=dict(zip((*setting.names, PERSON), share.tolist())),
+        guarantee=_guarantee(setting, float(risk), level) if certified else None,
+        note=" ".join(filter(None, told)),
+        person=(float(setting.cost[-1].mean()), float(setting.unscaled(setting.loss[-1].mean()))),
+        bounded=(setting.unscaled(0.0), setting.unscaled(1.0)),
+        unit=unit,
+        scores=dict(scores or {}),
+        advice=None if certified else _advice(setting, look, target, level),
+        clusters=None if setting.clusters is None else int(setting.clusters.max()) + 1,
+        largest=None if setting.clusters is None else float(setting.largest),
+    )
+
+
+def setting_of(
+    name: str,
+    stages: Mapping[str, Stage],
+    person: tuple[float | Array, float | Array],
+    promise: str,
+    bounded: tuple[float, float],
+    abstained: Mapping[str, Array] | None,
+    clusters: Array | None,
+    groups: Array | None,
+) -> Setting:
+    """Check everything once."""
+    check_choice(name, "promise", promise, tuple(_WHOSE))
+    if not isinstance(stages, Mapping) or not 0 < len(stages) <= _STAGES:
+        raise InputError(
+            f"{name}: `stages` must be a dict of 1 to {_STAGES} stages, (loss, confidence, cost) by name."
+        )
+    if PERSON in stages or not all(isinstance(s, str) for s in stages):
+        raise InputError(f"{name}: stages must be named by words other than {PERSON!r}.")
+    away = abstained or {}
+    if not set(away) <= set(stages):
+        raise InputError(f"{name}: `abstained` must be a dict by stage, got {', '.join(map(str, away))}.")
+    losses, confidences, costs, calibrations = [], [], [], []
+    like: Any = None
+    for stage, entry in stages.items():
+        try:
+            loss, confidence, cost = entry
+        except (TypeError, ValueError):
+            raise InputError(f"{name}: stage {stage!r} must be (loss, confidence, cost).") from None
+        l, g = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
+        like = l if like is None else like
+        if l.ndim != 1 or l.shape != like.shape or g.shape != like.shape:
+            told = f"got {l.shape} and {g.shape} for {stage!r}, {like.shape} for the first"
+            raise ShapeError(f"{name}: all stages need one loss and one confidence per sample, {told}.")
+        given = np.ones(len(l), dtype=bool)
+        if stage in away:
+            given = ~check_mask(name, f"abstained[{stage!r}]", backend_of(l), to_host(away[stage]), l)
+        cal = calibrate(f"{name}: stage {stage!r}", l[given], g[given], None, bounded)
+        calibrations.append(cal)
+        losses.append(_filled(given, cal.scaled(l[given].astype(np.float64)), 0.0))
+        confidences.append(_filled(given, g[given], -math.inf))
+        costs.append(_per_sample(name, f"the cost of {stage!r}", cost, like))
+    try:
+        person_cost, person_error = person
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: `person` must be (cost, error), got {person!r}.") from None
+    costs.append(_per_sample(name, "the person's cost", person_cost, like))
+    losses.append(cal.scaled(_per_sample(name, "the person's error", person_error, like, cal.low, cal.high)))
+    setting = Setting(tuple(stages), losses, confidences, costs, calibrations, promise == "system")
+    if clusters is not None:
+        codes = group_codes(name, clusters, like.shape)[1]
+        setting = replace(setting, clusters=codes, largest=int(np.bincount(codes).max()))
+    if groups is not None:
+        labels, codes = group_codes(name, groups, like.shape)
+        setting = replace(setting, groups=codes, group_count=len(labels))
+    return setting
+
+
+def _filled(given: np.ndarray, values: np.ndarray, otherwise: float) -> np.ndarray:
+    found = np.full(len(given), otherwise)
+    found[given] = values
+    return found
+
+
+def _per_sample(
+    name: str, what: str, x: Any, like: np.ndarray, low: float = 0.0, high: float = math.inf
+) -> np.ndarray:
+    """A number or one per sample, finite and within bounds."""
+    try:
+        values = np.broadcast_to(np.asarray(to_host(x), dtype=np.float64), like.shape)
+    except (TypeError, ValueError):
+        raise ShapeError(f"{name}: {what} must be a number or one per sample, got {np.shape(x)}.") from None
+    if not (np.isfinite(values).all() and values.min() >= low and values.max() <= high):
+        raise InputError(f"{name}: {what} must be finite and between {low:g} and {high:g}.")
+    return values
+
+
+class Measured(NamedTuple):
+    """Of a policy on some samples; intervals are NaN where none was asked for."""
+
+    cost: float
+    cost_low: float
+    cost_high: float
+    risk: float  # NaN where nothing is answered
+    risk_low: float
+    risk_high: float
+    coverage: float
+
+
+def measure(setting: Setting, policy: tuple[float, ...], level: float | None) -> Measured:
+    """Cost and risk with their intervals, and coverage."""
+    who = answerer(setting.confidence, policy)
+    spoken = setting.spoken(who)
+    codes = setting.clusters
+    of_cost = mean_with_interval(setting.spent(who, policy), codes, level)
+    some = None if codes is None else codes[spoken]
+    of_risk = mean_with_interval(setting.unscaled(setting.lost(who)[spoken]), some, level)
+    return Measured(*of_cost, *of_risk, float((who < setting.stages).mean()))
+
+
+def mean_with_interval(
+    values: np.ndarray, clusters: np.ndarray | None, level: float | None
+) -> tuple[float, float, float]:
+    """A mean over samples; a constant has no spread."""
+    if level is None or len(values) < 2:
+        return float(values.mean()) if len(values) else math.nan, math.nan, math.nan
+    if (values == values[0]).all():
+        return (float(values[0]),) * 3
+    found = interval("risk", values, values, clusters=clusters, level=level)
+    return found.estimate, found.low, found.high
+
+
+def _guarantee(setting: Setting, risk: float, delta: float) -> str:
+    plain = setting.zero_one and setting.unscaled(1.0) == 1 and setting.unscaled(0.0) == 0
+    whose = "all answers, the person's with the error stated," if setting.system else "what the stages answer"
+    where = f", in each of {setting.group_count} groups," if setting.groups is not None else ""
+    drawn = "independent draws from one population"
+    if setting.clusters is not None:
+        drawn += f" by clusters, none of which has more samples than the largest here ({setting.largest})"
+    return (
+        f"With probability at least {1 - delta:.4g} over the {setting.n} calibration samples, the "
+        f"{'error rate' if plain else 'mean loss'} of {whose}{where} is at most {risk:.4g}, calibration and later data "
+        f"being {drawn}. Nothing is promised about the cost."
+    )
+
+
+def _why(setting: Setting, found: Found, chosen: tuple[float, ...], cost: float) -> str:
+    """Why there is none, or why a single stage; that a person alone would be cheaper."""
+    if not found.policies:
+        return "No cascade and no single stage can be certified at this risk and delta with these data."
+    told = ""
+    asked = [name for name, t in zip(setting.names, chosen) if t < math.inf]
+    if setting.stages > 1 and len(asked) == 1:
+        told = f"{asked[0]!r} alone: no cascade was certified that costs less."
+        if found.cheapest > 0.98 * found.cheapest_alone:
+            told = f"{asked[0]!r} alone: no cascade can help here."
+        told += f" By the first part's estimates, the best policy costs {found.cheapest:.4g}, "
+        told += f"the best single stage {found.cheapest_alone:.4g}."
+    person = float(setting.cost[-1].mean())
+    return (
+        told if cost <= person else f"{told} Leaving everything to the person would cost less: {person:.4g}."
+    )
+
+
+def _advice(setting: Setting, look: Callable[[float], Found], target: float, delta: float) -> Advice:
+    """The least risk that passes, and about how many samples the best policy seen would need."""
+    risk = coverage = samples = None
+    if look(_TOP).policies:
+        reached = bisect(lambda at: bool(look(at).policies), target, _TOP, relative=0.02)
+        coverage = max(measure(setting, policy, None).coverage for policy in look(reached).policies)
+        risk = setting.unscaled(reached)
+    z = expected_z(setting, cuts_of(setting, cuts_allowed(setting.stages, _FEW)), target, setting.n).max()
+    if z > 0:
+        wanted = 2 * math.log(2 / delta)  # more than the square of the normal quantile at half of delta
+        samples = max(setting.n + 1, int(float(f"{setting.n * wanted / z**2:.1e}")))
+    return Advice(risk, coverage, samples)

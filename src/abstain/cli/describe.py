@@ -1,0 +1,191 @@
+"""`abstain describe FILE`: what a file or a log holds, how it would be read, and the commands that evaluate it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+import abstain
+from abstain import _tables
+from abstain.cli import screen
+from abstain.cli.options import Documented, Output, ReadOptions, output, reading
+from abstain.errors import AbstainError
+from abstain.formats import Limits, Log, Predictions, Rules, Source, Words, open_source, read_log
+from abstain.formats.columns import UncertainError
+from abstain.formats.limits import one_line, shown
+from abstain.formats.logs import as_texts
+
+_MOST = 60  # columns that are shown
+
+
+@click.command("describe", cls=Documented)
+@click.argument("file", type=click.Path(exists=True))
+@reading
+@output
+def command(file: str, how: ReadOptions, out: Output) -> None:
+    """What a file or the log of a harness holds: rows, questions, repeats, filters, scores and confidences.
+
+    Logs of lm-evaluation-harness, Inspect, HELM (the folder of a run), promptfoo and UQLM are known by what is in
+    them; of any other table the columns can be stated. It ends with the commands that evaluate the file.
+
+    Examples:
+      abstain describe samples_gsm8k.jsonl
+      abstain describe run.eval -c correct=match
+      abstain describe answers.parquet -c labels=truth -c prediction=answer -c confidence=stated
+    """
+    found = described(file, how)
+    columns = found["columns"]
+    forms: dict[str, Any] = {
+        "json": lambda: json.dumps(found), "csv": lambda: screen.as_csv(columns),
+        "latex": lambda: _tables.latex(columns),
+    }  # fmt: skip
+    screen.deliver(out, None, lambda: str(found["rows"]), lambda on: draw_description(on, found), **forms)
+
+
+def described(file: str, how: ReadOptions) -> dict[str, Any]:
+    """Everything that is told of a file."""
+    limits = Limits(memory=how.memory)
+    source = open_source(file, format=how.format, limits=limits)
+    log: Log | None = None
+    taken: dict[str, str] = {}
+    notes = list(source.log.notes) if source.log else []
+    try:
+        try:
+            read = how.read(file, tell=False)
+            taken, log = {"read as": f"{read.kind}, {read.n:,} samples", **read.used}, read.log
+        except UncertainError:  # it may lack nothing but a confidence
+            asked = {"columns": how.columns, "labels": how.labels, "format": how.format, "rules": how.rules}
+            log = read_log(file, limits=limits, **asked)
+            taken = log.used
+        notes = [] if log is None else [*log.notes, *answer_notes(log, how.rules, 1.0, 0.95)]
+    except AbstainError as error:
+        notes.append(one_line(error))
+    shape = max((c.shape[0] for c in source.columns.values() if c.shape), default=0)
+    return {
+        "file": source.path.name,
+        "written by": source.log.tool if source.log else source.format,
+        "rows": shape,
+        "read": None if log is None else log.n,
+        "questions": None if log is None else _questions(log),
+        "accuracy": None if log is None else log.accuracy,
+        "unanswered": None if log is None else log.unanswered,
+        "taken": taken,
+        "columns": _columns(source),
+        "notes": notes,
+        "commands": _commands(file, source, log, "read as" in taken),
+    }
+
+
+def _questions(log: Log) -> int:
+    repeats = log.repeats()
+    return log.n if repeats is None else len(np.unique(repeats))
+
+
+def _columns(source: Source) -> dict[str, list[str]]:
+    """A row for each column: what it may be, how much of it there is, and what it holds."""
+    facts = source.log
+    rows = []
+    for name, column in list(source.columns.items())[:_MOST]:
+        kind = (
+            "" if facts is None else "score" if name in facts.scorers else "signal" * (name in facts.signals)
+        )
+        try:
+            rows.append((shown(name), kind, *_held(column.load())))
+        except AbstainError:  # objects, or texts and numbers mixed: of no use as a column
+            rows.append((shown(name), kind, "", "", "neither numbers nor text"))
+    titles = ("column", "kind", "present", "distinct", "holds")
+    return {title: [str(row[k]) for row in rows] for k, title in enumerate(titles)}
+
+
+def _held(values: Any) -> tuple[str, str, str]:
+    if isinstance(values, Words):
+        there = np.array([bool(v) for v in values.values])[values.codes]
+        texts = [values.values[k] for k in np.unique(values.codes[there])]
+        return f"{there.mean():.1%}", f"{len(texts):,}", ", ".join(shown(t)[:24] for t in texts[:3])
+    if values.ndim != 1:
+        return "100.0%", "", " x ".join(map(str, values.shape[1:])) + " numbers"
+    there = np.isfinite(values)
+    some = np.asarray(values[there], np.float64)
+    span = f"{some.min():.4g} to {some.max():.4g}" if some.size else "nothing"
+    distinct = len(np.unique(some))
+    return f"{there.mean():.1%}", f"{distinct:,}", span + (" (constant)" if distinct == 1 else "")
+
+
+def _commands(file: str, source: Source, log: Log | None, ready: bool) -> list[str]:
+    """Command lines that evaluate the file, the shortest first; what has to be filled in stands in capitals."""
+    start = f"abstain evaluate {shlex.quote(file)}"
+    facts = source.log
+    if facts is None:
+        open_ends = ("correct=NAME -c confidence=NAME", "labels=NAME -c prediction=NAME -c confidence=NAME")
+        return [start] if ready else [f"{start} -c {ends}" for ends in open_ends]
+    lines = [start] if ready else []
+    if log is None:
+        lines = [f"{start} -c correct={shlex.quote(s)}" for s in facts.scorers[:4]] or [
+            f"{start} --labels FILE"
+        ]
+    elif not ready:
+        varying = [n for n, c in source.columns.items() if n.startswith("metadata.") and _varies(c.load())]
+        lines = [f"{start} -c confidence={shlex.quote(n)}" for n in varying[:4]]
+    else:
+        others = [s for s in facts.scorers if s != log.used["correct"].split(" (")[0]]
+        lines += [f"{start} -c correct={shlex.quote(s)}" for s in others[:3]]
+    if facts.variant and ready:
+        lines += [
+            f"{start} --only {shlex.quote(f'{facts.variant}={v}')}"
+            for v in _values(source, facts.variant)[1:]
+        ]
+    return lines
+
+
+def _varies(values: Any) -> bool:
+    return not isinstance(values, Words) and len(np.unique(values[np.isfinite(values)])) > 1
+
+
+def _values(source: Source, name: str) -> list[str]:
+    return list(dict.fromkeys(as_texts(source.columns[name].load()).tolist()))
+
+
+def draw_description(on: Console, found: dict[str, Any]) -> None:
+    """The same on a screen."""
+    read = f", {found['read']:,} read" if found["read"] not in (None, found["rows"]) else ""
+    asked = "" if found["questions"] is None else f", {found['questions']:,} questions"
+    head = f"{shown(found['file'])}: {found['written by']}, {found['rows']:,} rows{read}{asked}"
+    on.print(Text(head, style="bold"))
+    on.print()
+    on.print(screen.plain_table(found["columns"], right=("present", "distinct")))
+    if taken := dict(found["taken"]):
+        on.print(Text(f"\nread as {taken.pop('read as', 'answers without a confidence')}"))
+        on.print(screen.plain_table({"role": list(taken), "column": list(taken.values())}))
+    on.print()
+    screen.show_notes(on, found["notes"])
+    for line in found["commands"]:
+        on.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def answer_notes(log: Log, rules: Rules, price: float, level: float) -> list[str]:
+    """Right, wrong and not attempted; and the area when refusals are counted the other way."""
+    if log.loss_name == "loss":
+        return []
+    rows, repeats = log.scored, log.repeats()
+    clusters = None if repeats is None else repeats[rows]
+    correct = 1 - log.losses(rows)
+    told = [
+        f"{abstain.three_way(correct, answered=log.answered[rows], price=price, level=level, clusters=clusters)}."
+    ]
+    if log.signals and log.unanswered and log.answered[rows].any():
+        other = replace(rules, unanswered="wrong" if rules.unanswered == "abstained" else "abstained")
+        way = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[other.unanswered]
+        found = abstain.evaluate(
+            **Predictions("", log.path, "", **log.fields(other)).arguments(), metrics="aurc", level=level
+        )
+        areas = ", ".join(f"{e.score} {e.estimate:.4g}" + ("" if e.low is None else f" [{e.low:.3g}, {e.high:.3g}]")
+                          for e in found.entries if e.group is None)  # fmt: skip
+        told.append(f"AURC with unanswered questions as {way}: {areas}.")
+    return told

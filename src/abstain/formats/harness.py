@@ -1,0 +1,374 @@
+"""Logs of evaluation harnesses as columns, known by what is in them and not by their names.
+
+lm-evaluation-harness, HELM, promptfoo and UQLM are here; Inspect has a file of its own. No harness is imported. A
+reader turns each answer into a flat row; which columns say right or wrong and which are confidences is kept beside
+them in `LogFacts`, to be shown, and to be overruled by whoever knows better.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from abstain.errors import DataError
+from abstain.formats.columns import AGREEMENT, Column, LogFacts, Source, Words
+from abstain.formats.limits import Limits, file_error, shown
+
+Row = dict[str, Any]
+Load = Callable[[Path], Any]  # the parsed content of a JSON file, within the limits
+SEQUENCE, MEAN_TOKEN = "sequence_logprob", "mean_token_logprob"
+
+
+def at(content: Any, *places: Any) -> Any:
+    """What lies under these keys and indices; None where anything on the way is missing or of another kind."""
+    for place in places:
+        if isinstance(content, dict):
+            content = content.get(place)
+        elif isinstance(content, list) and isinstance(place, int) and place < len(content):
+            content = content[place]
+        else:
+            return None
+    return content
+
+
+def number(value: Any) -> float | None:
+    """A number or a truth value as a number; None for everything else."""
+    return float(value) if isinstance(value, (bool, int, float)) else None
+
+
+def text_of(value: Any) -> str | None:
+    """A name or number as text; None for everything else."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, (str, int, float)) else None
+
+
+def token_signals(logprobs: Any) -> Row:
+    """Sum and mean of the log-probabilities of the tokens that were generated."""
+    found = [number(at(token, "logprob") if isinstance(token, dict) else token) for token in logprobs or ()]
+    values = [x for x in found if x is not None]
+    if not values or len(values) < len(found):
+        return {}
+    return {SEQUENCE: math.fsum(values), MEAN_TOKEN: math.fsum(values) / len(values)}
+
+
+def agreement(questions: Sequence[Hashable], answers: Sequence[Hashable | None]) -> list[float | None]:
+    """Of the answers to one question, the share that are the same as this one; None where there is no answer."""
+    asked = Counter(questions)
+    same = Counter(zip(questions, answers))
+    return [None if a is None else same[q, a] / asked[q] for q, a in zip(questions, answers)]
+
+
+def source_of(path: Path, limits: Limits, tool: str, rows: Sequence[Row], **facts: Any) -> Source:
+    """Rows as columns: numbers where every value is one (a missing one is NaN), text otherwise."""
+    if not rows:
+        raise file_error(path, f"is a log of {tool} that holds no answers.")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    limits.check_columns(path, len(names))
+    limits.check(path, 40 * len(names) * len(rows))
+    columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    kept = {key: tuple(n for n in facts.get(key, ()) if n in columns) for key in ("scorers", "signals")}
+    return Source(path, "log", columns, log=LogFacts(tool, **{**facts, **kept}))
+
+
+def _column(values: list[Any]) -> Column:
+    found: Any
+    if all(v is None or isinstance(v, (bool, int, float)) for v in values):
+        found, kind = np.array([math.nan if v is None else float(v) for v in values]), "numbers"
+    else:
+        found, kind = Words.of("" if v is None else str(v) for v in values), "text"
+    return Column((len(values),), kind, lambda: found)
+
+
+def shares(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """Of these columns, those that may say how right an answer is: numbers, all of them from 0 to 1."""
+    found = []
+    for name in names:
+        values = [row[name] for row in rows if row.get(name) is not None and not math.isnan(row[name])]
+        if values and min(values) >= 0 and max(values) <= 1:
+            found.append(name)
+    return found
+
+
+def preferred(found: Sequence[str], *known: str) -> dict[str, str]:
+    """The column to take for correctness: a known one, or the only one; none where it must be stated."""
+    best = next((name for name in known if name in found), found[0] if len(found) == 1 else None)
+    return {} if best is None else {"correct": best}
+
+
+# lm-evaluation-harness: one record per document and filter
+
+_LM_EVAL = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
+            "doc_hash", "prompt_hash", "target_hash")  # fmt: skip
+_UNPARSED = ("", "[invalid]")
+
+
+def read_lm_eval(path: Path, records: list[Any], limits: Limits, load: Load) -> Source:
+    """Samples of lm-evaluation-harness, as a file or the harness itself holds them."""
+    rows: list[Row] = []
+    metrics: dict[str, None] = {}
+    for place, record in enumerate(records):
+        if not isinstance(record, dict) or text_of(record.get("doc_id")) is None:
+            raise file_error(path, f"record {place + 1} is no sample of lm-evaluation-harness (no doc_id).")
+        told = record.get("metrics")
+        names = told if isinstance(told, list) else [name for name in record if name not in _LM_EVAL]
+        scores = {str(name): number(record.get(str(name))) for name in names}
+        metrics |= dict.fromkeys(name for name, value in scores.items() if value is not None)
+        answer = _first_text(record.get("filtered_resps"))
+        row = {"question": text_of(record["doc_id"]), "filter": text_of(record.get("filter")), **scores}
+        text = {"answer": answer, "answered": _is_answer(answer), **_repeats(record)}
+        rows.append(row | (_option_signals(record) or text))
+    scorers = shares(rows, list(metrics))
+    roles = preferred(scorers, "acc", "exact_match", "pass@1") | {"question": "question"}
+    if texts := any("answered" in row for row in rows):
+        rows = [{"answered": True, **row} for row in rows]  # an option is always chosen
+    return source_of(
+        path, limits, "lm-evaluation-harness", rows,
+        roles=roles | ({"answered": "answered"} if texts else {}),
+        scorers=scorers,
+        signals=("softmax", "margin", "loglikelihood", "softmax_norm", SEQUENCE, AGREEMENT),
+        not_with={"acc_norm": ("softmax", "margin", "loglikelihood"), "acc": ("softmax_norm",)},
+        variant="filter" if any(row["filter"] for row in rows) else "",
+        about={"answered": "the filtered reply is neither empty nor [invalid]",
+               AGREEMENT: "share of the repeated replies that are, as text, the most frequent one",
+               "softmax": "of the options' log-likelihoods", "margin": "between the two likeliest options",
+               "softmax_norm": "of the log-likelihoods per character, which acc_norm goes by",
+               "loglikelihood": "of the likeliest option"},
+        task=_task_of(path), notes=_promised(path, len({row["question"] for row in rows}), load),
+    )  # fmt: skip
+
+
+def _is_answer(answer: str | None) -> bool:
+    return answer is not None and answer.strip() not in _UNPARSED
+
+
+def _first_text(replies: Any) -> str | None:
+    for _ in range(3):
+        replies = replies[0] if isinstance(replies, list) and replies else replies
+    return replies if isinstance(replies, str) else None
+
+
+def _repeats(record: Row) -> Row:
+    """How far several replies to one prompt agree, word for word."""
+    replies = at(record, "resps", 0)
+    if not isinstance(replies, list) or len(replies) < 2 or not all(isinstance(r, str) for r in replies):
+        return {}
+    return {AGREEMENT: Counter(r.strip() for r in replies).most_common(1)[0][1] / len(replies)}
+
+
+def _option_signals(record: Row) -> Row:
+    """Confidences from the log-likelihoods of the options; nothing where the record holds text."""
+    pairs = record.get("filtered_resps")
+    if (
+        not isinstance(pairs, list)
+        or not pairs
+        or not all(isinstance(p, list) and len(p) == 2 for p in pairs)
+    ):
+        return {}
+    found, lengths = [], []
+    for k, (loglikelihood, _) in enumerate(pairs):
+        request = at(record, "arguments", f"gen_args_{k}")
+        if k and at(request, "arg_0") == "":  # unconditional, for the mutual information: no option
+            continue
+        try:
+            found.append(float(loglikelihood))
+        except (TypeError, ValueError):
+            return {}
+        option = at(request, "arg_1")
+        lengths.append(len(option.removeprefix(" ")) if isinstance(option, str) else 0)
+    if not all(map(math.isfinite, found)):
+        return {"softmax": None}
+    if len(found) == 1:
+        return {SEQUENCE: found[0]}
+    second, first = sorted(found)[-2:]
+    signals = {"softmax": _softmax(found), "margin": first - second}
+    if "acc_norm" in record and min(lengths) > 0:
+        signals["softmax_norm"] = _softmax([x / length for x, length in zip(found, lengths)])
+    return signals | {"loglikelihood": first}
+
+
+def _softmax(x: list[float]) -> float:
+    """The largest probability of a softmax; of one short row, so without arrays."""
+    return 1 / math.fsum(math.exp(value - max(x)) for value in x)
+
+
+def _task_of(path: Path) -> str:
+    found = re.match(r"samples_(.+)_\d{4}-\d\d-\d\dT", path.name)
+    return found[1] if found else ""
+
+
+def _promised(path: Path, held: int, load: Load) -> tuple[str, ...]:
+    """What the results file beside a samples file says of its number of documents."""
+    task, stamp = _task_of(path), re.search(r"\d{4}-\d\d-\d\dT[\d.-]*\d", path.name)
+    for other in sorted(path.parent.glob(f"*{stamp[0]}.json")) if stamp else ():
+        if other.is_file() and not other.name.startswith("samples_"):
+            try:
+                count = number(at(load(other), "n-samples", task, "effective"))
+            except (DataError, ValueError, RecursionError):  # it is not what was asked for
+                continue
+            if count is not None and count != held:
+                return (f"{shown(other.name)} promises {count:,.0f} documents, the file holds {held:,}.",)
+    return ()
+
+
+def _no_samples(path: Path, content: Any, limits: Limits, load: Load) -> Source:
+    raise file_error(path, "is a summary of lm-evaluation-harness without answers. Name the samples_*.jsonl that "
+                           "`lm_eval --log_samples` writes beside it.")  # fmt: skip
+
+
+# HELM: a folder of JSON files for one run
+
+HELM = "per_instance_stats.json"
+_HELM_PARTS = ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json")
+
+
+def _helm(path: Path, instances: list[Any], limits: Limits, load: Load) -> Source:
+    outputs = _helm_outputs(load(state)) if (state := path.with_name("scenario_state.json")).is_file() else {}
+    rows: list[Row] = []
+    for place, instance in enumerate(instances):
+        if text_of(at(instance, "instance_id")) is None or not isinstance(at(instance, "stats"), list):
+            raise file_error(path, f"entry {place + 1} is no instance of a HELM run.")
+        key = (text_of(instance["instance_id"]), at(instance, "train_trial_index"))
+        row: Row = {
+            "question": key[0],
+            "epoch": number(key[1]),
+            "answered": outputs.get(key, True) if outputs else None,
+        }
+        stats = ((at(s, "name", "name"), number(at(s, "mean"))) for s in instance["stats"])
+        rows.append(
+            row | {name: value for name, value in stats if isinstance(name, str) and value is not None}
+        )
+    named = dict.fromkeys(
+        name for row in rows for name in row if re.search("match|correct|accuracy|f1", name)
+    )
+    scorers = shares(rows, list(named))
+    known = {"answered": "answered"} if any(row["answered"] is not None for row in rows) else {}
+    return source_of(
+        path, limits, "HELM", rows,
+        roles=preferred(scorers, "exact_match") | {"question": "question", "epoch": "epoch", **known},
+        scorers=scorers, signals=("max_prob", "logprob"), task=path.absolute().parent.name,
+        about={"answered": "the reply is one of the options"},
+    )  # fmt: skip
+
+
+def _helm_outputs(state: Any) -> dict[Any, bool]:
+    """Which requests with options were answered by one of them."""
+    found = {}
+    for request in at(state, "request_states") or ():
+        options, reply = at(request, "output_mapping"), at(request, "result", "completions", 0, "text")
+        if isinstance(options, dict) and isinstance(reply, str):
+            key = (text_of(at(request, "instance", "id")), at(request, "train_trial_index"))
+            found[key] = reply.strip() in options
+    return found
+
+
+def _helm_part(path: Path, content: Any, limits: Limits, load: Load) -> Source:
+    raise file_error(path, f"is a part of a HELM run. Name its folder, or {HELM} beside it.")
+
+
+# promptfoo: five shapes around one list of results
+
+
+def _promptfoo_results(content: Any) -> list[Any] | None:
+    inner = at(content, "data") or content
+    found = at(inner, "results", "results") or at(inner, "results")
+    is_one = isinstance(found, list) and isinstance(at(found, 0, "success"), bool)
+    return found if is_one else None
+
+
+def _promptfoo(path: Path, content: Any, limits: Limits, load: Load) -> Source:
+    rows: list[Row] = []
+    failed = 0
+    for result in _promptfoo_results(content) or ():
+        response = at(result, "response") or at(result, "providerResponse")
+        if number(at(result, "success")) is None:
+            raise file_error(path, f"result {len(rows) + failed + 1} of promptfoo must say `success` or not.")
+        if at(result, "failureReason") == 2 or (at(result, "error") and at(response, "output") is None):
+            failed += 1
+            continue
+        asked = at(result, "vars") or at(result, "testCase", "vars")
+        given = {"provider": at(result, "provider", "id"), "prompt": at(result, "prompt", "label")}
+        row = {"question": json.dumps(asked, sort_keys=True), "correct": number(result["success"])}
+        named = at(result, "namedScores")
+        row |= {f"namedScores.{k}": number(v) for k, v in (named if isinstance(named, dict) else {}).items()}
+        row |= {k: text_of(v) for k, v in given.items()} | token_signals(at(response, "logProbs"))
+        rows.append(row | {"score": number(at(result, "score"))})
+    several = len({row["provider"] for row in rows}) > 1
+    return source_of(
+        path, limits, "promptfoo", rows,
+        roles={"correct": "correct", "question": "question"} | ({"groups": "provider"} if several else {}),
+        scorers=shares(rows, ["correct", "score"]), signals=("namedScores.confidence", SEQUENCE, MEAN_TOKEN),
+        about={"correct": "success", "question": "the values of vars"},
+        notes=(f"{failed:,} results failed and are left out.",) if failed else (),
+    )  # fmt: skip
+
+
+# UQLM: parallel lists, no correctness
+
+
+def _uqlm_parts(content: Any) -> dict[str, Any]:
+    parts = {"": content} if isinstance(at(content, "data"), dict) else content
+    if not isinstance(parts, dict) or not parts:
+        return {}
+    lists = [(at(p, "data", "responses"), at(p, "data", "prompts")) for p in parts.values()]
+    return parts if all(isinstance(a, list) and isinstance(b, list) for a, b in lists) else {}
+
+
+def _uqlm(path: Path, content: Any, limits: Limits, load: Load) -> Source:
+    rows: list[Row] = []
+    signals: dict[str, None] = {}
+    for part, held in _uqlm_parts(content).items():
+        lists: dict[str, Any] = {k: v for k, v in held["data"].items() if isinstance(v, list)}
+        if len(set(map(len, lists.values()))) != 1:
+            raise file_error(path, "the lists of a UQLM result must be of one length.")
+        lists["tokens"] = lists.pop("logprobs", None) or at(held, "metadata", "logprobs") or []
+        for k, prompt in enumerate(lists["prompts"]):
+            row: Row = {"part": part} if part else {}
+            row |= {"question": text_of(prompt), "answer": text_of(at(lists, "responses", k))}
+            row |= {
+                name: number(values[k]) for name, values in lists.items() if number(at(values, k)) is not None
+            }
+            row |= token_signals(at(lists, "tokens", k))
+            signals |= dict.fromkeys(name for name in row if name not in ("part", "question", "answer"))
+            rows.append(row)
+    return source_of(
+        path, limits, "UQLM", rows, roles={"question": "question", "prediction": "answer"},
+        signals=[s for s in signals if s != "entropy_values"], variant="part" if "part" in rows[0] else "",
+    )  # fmt: skip
+
+
+# which of them a file is
+
+
+def _lm_eval_records(content: Any) -> bool:
+    first = at(content, 0)
+    return at(first, "doc_id") is not None and ("resps" in first or "filtered_resps" in first)
+
+
+Reader = Callable[[Path, Any, Limits, Load], Source]
+TOOLS: list[tuple[Callable[[Any], Any], Reader]] = [
+    (_lm_eval_records, read_lm_eval),
+    (lambda c: isinstance(at(c, "results"), dict) and isinstance(at(c, "n-shot"), dict), _no_samples),
+    (lambda c: at(c, 0, "instance_id") is not None and at(c, 0, "stats") is not None, _helm),
+    (_promptfoo_results, _promptfoo),
+    (_uqlm_parts, _uqlm),
+]
+
+
+def read_json_log(path: Path, content: Any, limits: Limits, load: Load) -> Source | None:
+    """The log that a JSON file holds; None where it is a table or anything else."""
+    if path.name in _HELM_PARTS and path.with_name(HELM).is_file():
+        return _helm_part(path, content, limits, load)
+    single = content[0] if isinstance(content, list) and len(content) == 1 else [content]
+    for candidate in (content, single):
+        for fits, read in TOOLS:
+            if fits(candidate):
+                return read(path, candidate, limits, load)
+    return None

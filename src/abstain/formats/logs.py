@@ -1,0 +1,437 @@
+"""Answers of a language model: right or wrong, given or refused, and how sure it was by each of its signals.
+
+a harness's log, or a table with stated columns  ->  Log  ->  Predictions, as everything else reads them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from abstain._check import check_choice
+from abstain.formats.columns import Column, RoleColumns, Source, UncertainError, Values, Words
+from abstain.formats.harness import agreement
+from abstain.formats.limits import file_error, shown
+
+_SCALES = {
+    "percent": (100.0, 100.0),
+    "fraction": (1.0, 1.0),
+    "mixed": (100.0, 1.0),
+}  # largest value, largest fraction
+_CHOICES = {
+    "unanswered": ("abstained", "wrong"),
+    "missing": ("left_out", "last"),
+    "outside": ("refused", "missing"),
+}
+ROLES = ("prediction", "answered", "question", "task", "epoch")
+"""Columns that make a table one of answers, where it has no class scores."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How answers are to be taken where more than one way makes sense.
+
+    Parameters
+    ----------
+    only : dict
+        Column -> value: the rows to read, {"filter": "strict-match"}.
+    unanswered : {"abstained", "wrong"}
+        A question without an answer is never accepted and kept in the coverage, or wrong and ranked last.
+    missing : {"left_out", "last"}
+        An answer without a confidence is left out, or ranked last.
+    scale : dict
+        Signal (or "" for each) -> "percent", "fraction" or "mixed": it is a number that the model stated. Mixed: up
+        to 1 it is a fraction, above a percentage. A signal without a scale is only ranked.
+    outside : {"refused", "missing"}
+        What becomes of stated numbers outside their scale.
+    grades : dict
+        Text of the column of correctness -> "right", "wrong" or "unanswered".
+
+    Examples
+    --------
+    >>> Rules(unanswered="wrong").missing
+    'left_out'
+    """
+
+    only: Mapping[str, str] = field(default_factory=dict)
+    unanswered: str = "abstained"
+    missing: str = "left_out"
+    scale: Mapping[str, str] = field(default_factory=dict)
+    outside: str = "refused"
+    grades: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            check_choice("Rules", name, getattr(self, name), choices)
+        for scale in self.scale.values():
+            check_choice("Rules", "scale", scale, list(_SCALES))
+        for grade in self.grades.values():
+            check_choice("Rules", "grades", grade, list(_GRADES))
+
+
+_GRADES = {"right": 0.0, "wrong": 1.0, "unanswered": np.nan}  # the loss
+
+
+@dataclass(frozen=True, repr=False)
+class Log:
+    """Answers to questions, one row each.
+
+    Parameters
+    ----------
+    path, tool : str
+        Where it was read, and who wrote it.
+    loss : array, shape (n,)
+        0 right, 1 wrong, between them partly right; NaN where nobody scored the answer.
+    answered : array of bool, shape (n,)
+        Whether there is an answer at all.
+    signals : dict of array, shape (n,)
+        Confidences by name; NaN where an answer has none.
+    question, task, groups : array or Words, shape (n,), optional
+        Questions with one name (of one task) are repeats of each other.
+    epoch, sample_weight, clusters : array, shape (n,), optional
+    loss_name : str
+        "zero_one" where every answer is right or wrong.
+    used : dict
+        Role -> what was taken for it.
+    notes : tuple of str
+        What was counted, left out or could be stated otherwise.
+
+    Examples
+    --------
+    >>> log = Log("t.csv", "csv", np.array([0.0, 1.0, 0.0, 1.0]), np.array([True, True, True, False]),
+    ...           {"stated": np.array([0.9, 0.4, np.nan, np.nan])})
+    >>> log.accuracy, log.unanswered
+    (0.5, 0.25)
+    >>> read = log.fields(Rules())  # what `Predictions` is made of; the third answer has no confidence
+    >>> read["loss"].tolist(), read["confidence"].tolist()[:2], read["abstained"].tolist()
+    ([0.0, 1.0, 1.0], [0.9, 0.4], [False, False, True])
+    """
+
+    path: str
+    tool: str
+    loss: np.ndarray
+    answered: np.ndarray
+    signals: dict[str, np.ndarray]
+    question: Values | None = None
+    task: Values | None = None
+    groups: Values | None = None
+    epoch: np.ndarray | None = None
+    sample_weight: np.ndarray | None = None
+    clusters: np.ndarray | None = None
+    loss_name: str = "zero_one"
+    used: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return len(self.loss)
+
+    @property
+    def scored(self) -> np.ndarray:
+        """Rows that were scored, or need not be since there is no answer."""
+        return ~np.isnan(self.loss) | ~self.answered
+
+    @property
+    def accuracy(self) -> float:
+        """Over the scored rows; no answer is wrong."""
+        return 1 - float(self.losses(self.scored).mean())
+
+    @property
+    def accuracy_answered(self) -> float:
+        """Over the scored answers; NaN where there is none."""
+        rows = self.scored & self.answered
+        return 1 - float(self.losses(rows).mean()) if rows.any() else float("nan")
+
+    @property
+    def unanswered(self) -> float:
+        """Share of the scored rows without an answer."""
+        return float((~self.answered[self.scored]).mean())
+
+    def losses(self, rows: np.ndarray) -> np.ndarray:
+        """Losses of some rows, no answer being wrong."""
+        return np.where(self.answered, self.loss, 1.0)[rows]
+
+    def repeats(self) -> np.ndarray | None:
+        """A number for each question, where some question was asked more than once; else None."""
+        if self.question is None:
+            return self.clusters
+        codes = _codes(self.question)
+        if self.task is not None:
+            codes = _codes(self.task) * (codes.max() + 1) + codes
+        return codes if len(np.unique(codes)) < self.n else self.clusters
+
+    def told(self) -> list[str]:
+        """What was taken for what, and what was counted, a line each."""
+        return ["; ".join(f"{role}: {what}" for role, what in self.used.items()) + ".", *self.notes]
+
+    def fields(self, rules: Rules) -> dict[str, Any]:
+        """What `Predictions` holds of it: all signals on the same rows."""
+        if rules.unanswered == "wrong" and self.loss_name == "loss":
+            raise file_error(
+                self.path, "an unanswered question can count as wrong among right and wrong only."
+            )
+        present = np.all([np.isfinite(s) for s in self.signals.values()], axis=0) | ~self.answered
+        rows = self.scored & (present | (rules.missing == "last"))
+        if not (rows & (self.answered | (rules.unanswered == "wrong"))).any():
+            raise file_error(self.path, "no question has an answer with a score and a confidence.")
+        ranked = {name: _ranked(s, self.answered)[rows] for name, s in self.signals.items()}
+        along = {k: getattr(self, k) for k in ("groups", "sample_weight")} | {"clusters": self.repeats()}
+        found: dict[str, Any] = {k: v[rows] for k, v in along.items() if v is not None}
+        if rules.unanswered == "abstained" and not self.answered[rows].all():
+            found["abstained"] = ~self.answered[rows]
+        if (asked := self.question) is not None:
+            found["ids"] = Column((int(rows.sum()),), "question", lambda: asked[rows])
+        return {
+            "n": int(rows.sum()), "loss": self.losses(rows), "loss_name": self.loss_name,
+            "signals": ranked, "confidence": next(iter(ranked.values())), **found,
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"Log({shown(self.path)}, {self.n:,} rows, {', '.join(self.signals) or 'no confidence'}, {self.tool})"
+
+
+def _ranked(signal: np.ndarray, answered: np.ndarray) -> np.ndarray:
+    """Numbers that rank alike, with everything that has no rank of its own tied below the rest."""
+    own = np.isfinite(signal) & answered
+    lowest = np.nextafter(signal[own].min(), -np.inf) if own.any() else 0.0
+    return np.where(own, signal, lowest)
+
+
+def _codes(values: Values) -> np.ndarray:
+    return values.codes if isinstance(values, Words) else np.unique(values, return_inverse=True)[1]
+
+
+def is_log(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> bool:
+    """Is a file to be read as one of answers?"""
+    asked = roles.get("confidence", RoleColumns(("",))).names
+    return source.log is not None or rules != Rules() or any(r in roles for r in ROLES) or len(asked) > 1
+
+
+# from columns to a Log ------------------------------------------------------------------------------------
+
+
+def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:
+    """Which rows to read, and what to tell of it; of the filters of a log the first one, unless stated."""
+    only, told = dict(rules.only), {}
+    variant = "" if source.log is None else source.log.variant
+    if variant:
+        several = list(dict.fromkeys(as_texts(source.columns[variant].load()).tolist()))
+        only.setdefault(variant, several[0])
+        others = ", ".join(shown(v) for v in several if v != only[variant])
+        told[variant] = shown(only[variant]) + (f" (others: {others})" if others else "")
+    rows = None
+    for name, value in only.items():
+        if name not in source.columns:
+            raise UncertainError(f"there is no column `{shown(name)}`, it has {source.listed()}.", source)
+        held = as_texts(source.columns[name].load())
+        some = held == value
+        if not some.any():
+            listed = ", ".join(shown(v) for v in np.unique(held)[:6])
+            raise file_error(source.path, f"no row has `{shown(name)}` {shown(value)!r}; it holds {listed}.")
+        rows = some if rows is None else rows & some
+    return rows, {name: shown(value) for name, value in only.items()} | told
+
+
+def as_texts(values: Values) -> np.ndarray:
+    """One text for each row."""
+    return values.texts() if isinstance(values, Words) else np.array([f"{v:g}" for v in values.reshape(-1)])
+
+
+def signal_names(source: Source, roles: Mapping[str, RoleColumns]) -> tuple[str, ...]:
+    """Columns to take for confidences: those stated, or those that a log is known to hold for its score."""
+    if "confidence" in roles:
+        return roles["confidence"].names
+    if source.log is None:
+        return ()
+    scorer = roles["correct"].names[0] if "correct" in roles else ""
+    return tuple(s for s in source.log.signals if s not in source.log.not_with.get(scorer, ()))
+
+
+def log_of(
+    source: Source,
+    roles: Mapping[str, RoleColumns],
+    values: Mapping[str, Values],
+    signals: Mapping[str, Values | None],
+    rules: Rules,
+    losses: Callable[[], tuple[np.ndarray, str]],
+) -> Log:
+    """The answers that loaded columns hold. `losses` makes them of whatever else says right or wrong."""
+    loss, loss_name = _losses(source, values, rules, losses)
+    answered = _answered(values, rules, len(loss))
+    made = {name: _signal(source, name, signals[name], values, rules) for name in signals}
+    for name, column in (*values.items(), *made.items()):
+        if len(column) != len(loss):
+            have = f"`{shown(name)}` must have {len(loss)} rows as the rest, got {len(column)}."
+            raise file_error(source.path, have)
+    told = [] if source.log is None else list(source.log.notes)
+    absent = [name for name, s in made.items() if not np.isfinite(s).any()]
+    absent = absent if len(absent) < len(made) or "confidence" not in roles else []
+    constant = [
+        n for n, s in made.items() if "confidence" not in roles and n not in absent and not _varies(s)
+    ]
+    told += [f"no row has `{shown(name)}`." for name in absent]
+    told += [f"`{shown(name)}` is the same in every row, so it is no confidence." for name in constant]
+    tasks = values.get("task")
+    several = None if tasks is None or len(np.unique(_codes(tasks))) == 1 else tasks
+    log = Log(
+        str(source.path), source.log.tool if source.log else source.format,
+        loss, answered, {name: s for name, s in made.items() if name not in (*absent, *constant)},
+        values.get("question"), tasks, values.get("groups", several), _array(values.get("epoch")),
+        _array(values.get("sample_weight")), _array(values.get("clusters")), loss_name,
+    )  # fmt: skip
+    return replace(log, used=_used(source, roles, log, rules), notes=(*told, *_counts(log, rules)))
+
+
+def _array(values: Values | None) -> np.ndarray | None:
+    return values.codes if isinstance(values, Words) else values
+
+
+def _varies(signal: np.ndarray) -> bool:
+    finite = signal[np.isfinite(signal)]
+    return bool(finite.size) and bool(finite.min() < finite.max())
+
+
+def _losses(
+    source: Source, values: Mapping[str, Values], rules: Rules, losses: Callable[[], tuple[np.ndarray, str]]
+) -> tuple[np.ndarray, str]:
+    held = values.get("correct")
+    if rules.grades:
+        if not isinstance(held, Words):
+            raise file_error(source.path, "grades are for a column of words: state it with -c correct=NAME.")
+        unknown = [v for v in held.values if v and v not in rules.grades]
+        if unknown:
+            raise file_error(source.path, f"the grade {shown(unknown[0])!r} is not among those stated.")
+        return np.array([_GRADES[rules.grades.get(v, "unanswered")] for v in held.values])[
+            held.codes
+        ], "zero_one"
+    if held is None or isinstance(held, Words):
+        if held is None and source.log is not None and "labels" not in values:
+            raise UncertainError(_no_score(source), source)
+        return losses()
+    loss = 1 - np.asarray(held, np.float64).reshape(-1)
+    known = loss[~np.isnan(loss)]
+    if known.size and not (known.min() >= 0 and known.max() <= 1):
+        worst = 1 - known[np.argmax(np.abs(known - 0.5))]
+        text = f"correctness must lie between 0 and 1, got {worst:g}. State a column: -c correct=NAME"
+        raise file_error(source.path, text)
+    return loss, "zero_one" if np.isin(known, (0, 1)).all() else "partial_credit"
+
+
+def _no_score(source: Source) -> str:
+    """What to say of a log that does not say by itself which answers are right."""
+    scorers = source.log.scorers if source.log else ()
+    if scorers:
+        listed = ", ".join(map(shown, scorers[:8]))
+        return f"several scores could say right or wrong: {listed}. State one: -c correct={shown(scorers[0])}"
+    return (
+        "holds nothing from 0 to 1 that says right or wrong. State right answers with --labels FILE, or a column with "
+        f"-c correct=NAME; it has {source.listed()}."
+    )
+
+
+def _answered(values: Mapping[str, Values], rules: Rules, n: int) -> np.ndarray:
+    answered = np.ones(n, bool)
+    for role in ("answered", "prediction", "abstained"):
+        if role in values:
+            answered &= ~_yes(values[role]) if role == "abstained" else _yes(values[role])
+    held = values.get("correct")
+    if rules.grades and isinstance(held, Words):
+        refused = [rules.grades.get(v, "unanswered") == "unanswered" for v in held.values]
+        answered &= ~np.array(refused)[held.codes]
+    return answered
+
+
+def _yes(values: Values) -> np.ndarray:
+    """True where a row says yes, or holds anything that is neither empty nor a word for no."""
+    if isinstance(values, Words):
+        no = ("", "false", "no", "nan", "none", "null")
+        return np.array([v.strip().lower() not in no for v in values.values], bool)[values.codes]
+    flat = np.asarray(values, np.float64).reshape(-1)
+    truth = np.isin(flat[~np.isnan(flat)], (0, 1)).all()
+    return ~np.isnan(flat) & ((flat != 0) | (not truth))
+
+
+def _signal(
+    source: Source, name: str, held: Values | None, values: Mapping[str, Values], rules: Rules
+) -> np.ndarray:
+    """A confidence as numbers; one that the model stated is brought to fractions and must lie within its scale."""
+    if held is None:  # agreement, made from the answers
+        if "question" not in values or "prediction" not in values:
+            raise UncertainError("agreement needs -c question=NAME and -c prediction=NAME.", source)
+        answers = [a or None for a in as_texts(values["prediction"]).tolist()]
+        return np.array(agreement(as_texts(values["question"]).tolist(), answers), dtype=np.float64)
+    if isinstance(held, Words):
+        if not (bad := next((held.row(k) for k in range(len(held)) if held.row(k)), "")):
+            return np.full(len(held), np.nan)
+        raise file_error(source.path, f"the confidence `{shown(name)}` must be numbers, got {shown(bad)!r}.")
+    found = np.asarray(held, np.float64).reshape(-1)
+    scale = rules.scale.get(name, rules.scale.get(""))
+    if scale is None:
+        return found
+    most, fraction = _SCALES[scale]
+    outside = np.isfinite(found) & ~((found >= 0) & (found <= most))
+    if outside.any() and rules.outside == "refused":
+        raise file_error(
+            source.path,
+            f"{outside.sum():,} of {np.isfinite(found).sum():,} values of `{shown(name)}` lie outside 0 to {most:g} "
+            f"(such as {found[outside][0]:g}), so they are no stated {scale}. Count them as missing with --outside "
+            f"missing, state another --scale, or leave it out to rank the column as it is.",
+        )
+    shares = np.where((found > fraction) | (scale == "percent"), found / most, found)
+    return np.where(outside, np.nan, shares)
+
+
+# what is told ---------------------------------------------------------------------------------------------
+
+
+def _used(source: Source, roles: Mapping[str, RoleColumns], log: Log, rules: Rules) -> dict[str, str]:
+    """Role -> what was taken for it, in the words that would state it."""
+    facts = source.log
+    about = facts.about if facts else {}
+    used = {r: str(c) + (f" ({about[str(c)]})" if str(c) in about else "") for r, c in roles.items()}
+    used["confidence"] = ", ".join(map(shown, log.signals)) or "none"
+    others = [s for s in (facts.scorers if facts else ()) if s != used.get("correct", "").split(" (")[0]]
+    if others:
+        used["correct"] += f" (others: {', '.join(map(shown, others[:6]))})"
+    given = "wherever the prediction is not empty" if "prediction" in roles else "every row"
+    used.setdefault("answered", "by the grade" if rules.grades else given)
+    used.setdefault("question", "every row is another one")
+    used.setdefault("epoch", "none")
+    used.setdefault("task", shown(facts.task) if facts and facts.task else "one")
+    return used
+
+
+def _counts(log: Log, rules: Rules) -> list[str]:
+    """What was counted, and how it would be counted otherwise."""
+    told = []
+    if unscored := int((~log.scored).sum()):
+        told.append(f"{unscored:,} of {log.n:,} answers have no score and are left out.")
+    if refused := int((~log.answered).sum()):
+        taken = {
+            "abstained": "abstentions: never accepted, kept in the coverage",
+            "wrong": "wrong, ranked last",
+        }
+        other = next(rule for rule in taken if rule != rules.unanswered)
+        told.append(
+            f"{refused:,} of {log.n:,} questions ({refused / log.n:.1%}) have no answer and are taken as "
+            f"{taken[rules.unanswered]} (--unanswered {other} for the other way)."
+        )
+    lacking = {n: int((~np.isfinite(s) & log.answered & log.scored).sum()) for n, s in log.signals.items()}
+    for name, count in lacking.items():
+        if count:
+            how = (
+                "are ranked last"
+                if rules.missing == "last"
+                else "are left out (--missing last ranks them last)"
+            )
+            told.append(f"{count:,} answers have no `{shown(name)}` and {how}.")
+    repeats = log.repeats()
+    if repeats is not None and log.question is not None:
+        told.append(
+            f"{len(np.unique(repeats)):,} questions in {log.n:,} rows: repeats of one question are a cluster."
+        )
+    return told

@@ -1,0 +1,145 @@
+"use strict";
+const DATA = JSON.parse(byId("data").textContent);
+const STATE = { picked: 0, sort: "rank", down: false, find: "" };
+const three = (x) => x === null || x === undefined ? "–" : Number(x.toPrecision(3)).toString();
+const percent = (x) => x === null || x === undefined ? "–" : (100 * x).toFixed(1) + "%";
+const aligned = (places) => (x) => x === null || x === undefined ? "–" : x.toFixed(places);
+
+// columns: a title, a value to sort by, a text to show
+
+const COLUMNS = [
+  { title: "rank", value: (m, k) => k, text: (m) => m.rank[0] === m.rank[1] ? `${m.rank[0]}` : `${m.rank[0]}–${m.rank[1]}` },
+  { title: "model", value: (m) => m.name.toLowerCase(), text: (m) => m.name },
+  { title: DATA.label, value: (m) => m.estimate, text: (m) => aligned(4)(m.estimate) },
+  { title: "interval", value: (m) => m.low, text: (m) => m.low === null ? "–" : `${m.low.toFixed(4)} to ${m.high.toFixed(4)}` },
+  ...DATA.columns.map((name, j) => ({ title: name, value: (m) => m.more[j], text: (m) => name.endsWith("%") ? percent(m.more[j]) : three(m.more[j]) })),
+  { title: "letters", value: (m) => m.letters, text: (m) => m.letters },
+];
+
+function order() {
+  const column = COLUMNS.find((c) => c.title === STATE.sort), sign = STATE.down ? -1 : 1;
+  const wanted = STATE.find.toLowerCase();
+  const places = DATA.models.map((_, k) => k).filter((k) => DATA.models[k].name.toLowerCase().includes(wanted));
+  const known = (v) => v !== null && v !== undefined;
+  return places.sort((a, b) => {
+    const x = column.value(DATA.models[a], a), y = column.value(DATA.models[b], b);
+    if (known(x) !== known(y)) return known(x) ? -1 : 1; // what is absent comes last, either way
+    return sign * (x < y ? -1 : x > y ? 1 : 0) || a - b;
+  });
+}
+
+function showHead() {
+  byId("head").replaceChildren(...COLUMNS.map((c, j) => {
+    const cell = Object.assign(document.createElement("th"), { scope: "col", className: j === 1 || j === COLUMNS.length - 1 ? "" : "num" });
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "sort", textContent: c.title + (STATE.sort === c.title ? (STATE.down ? " ▼" : " ▲") : "") });
+    cell.setAttribute("aria-sort", STATE.sort !== c.title ? "none" : STATE.down ? "descending" : "ascending");
+    button.onclick = () => {
+      [STATE.down, STATE.sort] = [STATE.sort === c.title ? !STATE.down : false, c.title];
+      showHead();
+      showRows();
+      byId("head").querySelectorAll("button")[j].focus();
+    };
+    cell.appendChild(button);
+    return cell;
+  }));
+}
+
+function showRows() {
+  const places = order();
+  byId("found").textContent = STATE.find ? `${places.length} of ${DATA.models.length}` : "";
+  byId("rows").replaceChildren(...places.map((k) => {
+    const row = document.createElement("tr"), model = DATA.models[k];
+    row.className = k === STATE.picked ? "picked" : "";
+    COLUMNS.forEach((c, j) => {
+      const cell = row.insertCell();
+      cell.className = j === 1 || j === COLUMNS.length - 1 ? "" : "num";
+      cell.dataset.csv = c.text(model);
+      if (j !== 1) { cell.textContent = shortened(c.text(model), 24); cell.title = c.text(model); return; }
+      const button = Object.assign(document.createElement("button"), { type: "button", className: "name", textContent: shortened(model.name, 40), title: model.name, onclick: () => pick(k) });
+      button.setAttribute("aria-pressed", String(k === STATE.picked));
+      cell.appendChild(button);
+    });
+    return row;
+  }));
+}
+
+// the model picked out
+
+const equals = () => new Set(DATA.equal[STATE.picked]);
+
+function curves(saved = false) {
+  const some = DATA.models.map((m, k) => ({ m, k })).filter((e) => e.m.curve), marks = [];
+  const mark = (e, chosen) => ({
+    kind: "line", x: e.m.curve.coverage, y: e.m.curve.risk, k: chosen ? 0 : null, faint: !chosen, name: e.m.name,
+    tell: (x, y) => [e.m.name, `coverage ${percent(x)}`, `risk ${three(y)}`],
+  });
+  some.filter((e) => e.k !== STATE.picked).forEach((e) => marks.push(mark(e, false)));
+  some.filter((e) => e.k === STATE.picked).forEach((e) => marks.push(mark(e, true)));
+  const high = Math.max(1e-9, ...marks.flatMap((m) => m.y)) * 1.04;
+  return {
+    title: "Selective risk against coverage", above: "selective risk of the answered", about: `${DATA.models[STATE.picked].name} against ${some.length - 1} others.`,
+    height: 380, x: { title: "coverage: share of all samples that is answered", low: 0, high: 1, format: (v) => `${Math.round(100 * v)}%`, spacing: 60 },
+    y: { low: 0, high, format: three, spacing: 48 }, marks, legend: saved ? [{ name: DATA.models[STATE.picked].name, k: 0 }, { name: "the others", k: null }] : [],
+  };
+}
+
+function forest() {
+  const same = equals(), rows = DATA.models.slice().reverse(), last = rows.length - 1, marks = [];
+  rows.forEach((m, y) => {
+    const place = last - y, k = place === STATE.picked ? 0 : same.has(place) ? 1 : null;
+    if (m.low !== null) marks.push({ kind: "span", low: m.low, high: m.high, y, k });
+    marks.push({ kind: "point", x: m.estimate, y, k, open: k === 1, r: 4, tell: () => [m.name, `${DATA.label} ${three(m.estimate)}`, m.low === null ? "no interval" : `${DATA.level} interval ${three(m.low)} to ${three(m.high)}`] });
+  });
+  const ends = DATA.models.flatMap((m) => [m.estimate, m.low, m.high]).filter((v) => v !== null);
+  return {
+    title: `${DATA.label} with ${DATA.level} intervals`, about: "The table above holds the numbers.", height: 66 + 17 * rows.length,
+    x: { title: `${DATA.label} with ${DATA.level} interval, ${DATA.lower ? "lower" : "higher"} is better`, low: Math.min(0, ...ends), high: Math.max(...ends) * 1.03, format: three },
+    y: { low: -0.7, high: rows.length - 0.3, rows: rows.map((m) => m.name) }, marks,
+  };
+}
+
+function showGroups() {
+  const place = byId("by-group"), table = place.querySelector("table"), body = table.tBodies[0];
+  place.hidden = !DATA.groups.length;
+  const values = DATA.groups.map((name, j) => {
+    const all = DATA.models.map((m) => m.groups[j]).filter((v) => v !== null && v !== undefined).sort((a, b) => a - b);
+    const own = DATA.models[STATE.picked].groups[j];
+    const better = all.filter((v) => own !== null && (DATA.lower ? v < own : v > own)).length;
+    return { name, own, middle: all[Math.floor(all.length / 2)], rank: own === null || own === undefined ? "–" : `${better + 1} of ${all.length}` };
+  });
+  values.sort((a, b) => (DATA.lower ? 1 : -1) * ((b.own ?? 0) - (a.own ?? 0)));
+  table.caption.firstElementChild.textContent = `${DATA.label} of ${DATA.models[STATE.picked].name} by group, the worst first`;
+  body.replaceChildren();
+  values.forEach((v) => {
+    const row = body.insertRow();
+    [v.name, aligned(4)(v.own), aligned(4)(v.middle), v.rank].forEach((t, j) => Object.assign(row.insertCell(), { textContent: t, className: j ? "num" : "" }));
+  });
+}
+
+function pick(k) {
+  STATE.picked = k;
+  byId("picked").value = String(k);
+  const model = DATA.models[k], same = [...equals()].map((i) => DATA.models[i].name);
+  const listed = same.slice(0, 8).join(", ") + (same.length > 8 ? ` and ${same.length - 8} more` : "");
+  byId("told").textContent = `${model.name}: ${DATA.label} ${three(model.estimate)}, rank ${model.rank[0] === model.rank[1] ? model.rank[0] : `${model.rank[0]} to ${model.rank[1]}`} of ${DATA.models.length}. ${same.length ? `It cannot be told apart from ${listed}.` : "It can be told apart from every other model."}`;
+  showRows();
+  showGroups();
+  draw();
+}
+
+function draw() {
+  byId("board-curves").parentNode.hidden = !DATA.models.some((m) => m.curve);
+  if (DATA.models.some((m) => m.curve)) place("board-curves", curves);
+  place("board-forest", forest);
+}
+
+function start() {
+  byId("picked").append(...DATA.models.map((m, k) => new Option(shortened(m.name, 60), String(k))));
+  byId("picked").addEventListener("change", (event) => pick(Number(event.target.value)));
+  byId("find").addEventListener("input", (event) => { STATE.find = event.target.value; showRows(); });
+  showHead();
+  pick(0);
+  addSaving();
+  addThemes(draw);
+}
+start();

@@ -1,0 +1,195 @@
+"use strict";
+const DATA = JSON.parse(byId("data").textContent);
+const STATE = { view: "risk", bands: true, log: false, hidden: new Set(), model: DATA.best, step: DATA.models.map((m) => m.start) };
+const MANY = 3; // with more curves than these only the one picked out has a band
+
+const asShare = (x, digits = 1) => x > 0 && x < Math.pow(10, -digits - 2) ? (100 * x).toPrecision(2) + "%" : (100 * x).toFixed(digits) + "%";
+const asRisk = (x) => DATA.zero_one ? asShare(x, 2) : Number(x.toPrecision(4)).toString();
+const asCount = (x) => x.toLocaleString("en-US");
+const plain = (x) => Number(x.toPrecision(3)).toString();
+
+// the curves
+
+function chosenPoint() {
+  const steps = DATA.models[STATE.model].steps, at = STATE.step[STATE.model];
+  const share = steps.coverage[at], risk = steps.risk[at];
+  return { share, value: STATE.view === "risk" ? risk : risk * share };
+}
+
+function curves(saved = false) {
+  const shown = DATA.models.map((m, k) => ({ name: m.name, view: m[STATE.view], k })).filter((m) => !STATE.hidden.has(m.k));
+  shown.sort((a, b) => (a.k === STATE.model) - (b.k === STATE.model)); // the one picked out lies on top
+  const crowd = shown.length > MANY, marks = [], word = STATE.view === "risk" ? "risk" : "generalised risk";
+  shown.forEach((m) => {
+    if (m.view.band && STATE.bands && (!crowd || m.k === STATE.model)) marks.push({ kind: "area", x: m.view.band.coverage, low: m.view.band.low, high: m.view.band.high, k: m.k });
+  });
+  shown.forEach((m) => marks.push({
+    kind: "line", x: m.view.coverage, y: m.view.value, k: m.k, name: m.name, faint: crowd && m.k !== STATE.model,
+    tell: (x, y) => [m.name, `coverage ${asShare(x)}`, `${word} ${asRisk(y)}`],
+  }));
+  if (!STATE.hidden.has(STATE.model)) {
+    const { share, value } = chosenPoint();
+    marks.push({ kind: "point", x: share, y: value, k: STATE.model, r: 7 });
+  }
+  const values = marks.flatMap((m) => m.kind === "area" ? m.high : m.y), positive = marks.flatMap((m) => m.kind === "line" ? m.y : []).filter((v) => v > 0);
+  const high = Math.max(1e-9, ...values) * 1.04;
+  const low = STATE.log ? Math.min(...positive, high / 10) / 1.3 : Math.min(0, ...values);
+  const title = STATE.view === "risk" ? DATA.words.risk : DATA.words.generalised;
+  return {
+    title: `${title}, against coverage`, above: title + (STATE.log ? " (log scale; 0 lies on the lower edge)" : ""),
+    about: `${shown.map((m) => m.name).join(", ")}. The table below the figure holds the numbers.`,
+    height: saved ? 420 : 400, x: { title: "coverage: share of all samples that is answered", low: 0, high: 1, format: (v) => asShare(v, 0), spacing: 60 },
+    y: { low, high, log: STATE.log, format: (v) => DATA.zero_one ? `${plain(100 * v)}%` : plain(v), spacing: 48 },
+    marks, legend: saved ? DATA.models.map((m, k) => ({ name: m.name, k })).filter((m) => !STATE.hidden.has(m.k)) : [],
+  };
+}
+
+function drawCurves() {
+  place("curve-chart", curves);
+  const model = DATA.models[STATE.model], { share, value } = chosenPoint();
+  byId("marked").textContent = STATE.hidden.has(STATE.model) ? "" : `The dot marks the threshold chosen below: ${model.name} answers ${asShare(share)} with a ${STATE.view === "risk" ? "" : "generalised "}${DATA.zero_one ? "risk (share wrong)" : "mean loss"} of ${asRisk(value)}.`;
+}
+
+// scores with their intervals
+
+function forest(saved = false, small = false) {
+  const rows = DATA.forest.slice().reverse(), marks = [];
+  rows.forEach((r, y) => {
+    if (r.low !== null) marks.push({ kind: "span", low: r.low, high: r.high, y, k: r.colour });
+    const span = r.low === null ? "no interval" : `${DATA.level} interval ${plain(r.low)} to ${plain(r.high)}`;
+    marks.push({ kind: "point", x: r.estimate, y, k: r.colour, open: !r.first, tell: () => [r.label, `AURC ${plain(r.estimate)}`, span] });
+  });
+  const ends = DATA.forest.flatMap((r) => [r.estimate, r.low, r.high]).filter((v) => v !== null);
+  return {
+    title: `AURC of every score with ${DATA.level} intervals`, about: "The tables below the figure hold the numbers.",
+    height: 66 + 24 * rows.length, x: { title: `AURC with ${DATA.level} interval, lower is better`, low: Math.min(0, ...ends), high: Math.max(1e-9, ...ends) * 1.03, format: plain },
+    y: { low: -0.6, high: rows.length - 0.4, rows: rows.map((r) => small ? r.score : r.label) }, marks,
+    legend: (saved || small) && DATA.models.length > 1 ? DATA.models.map((m, k) => ({ name: m.name, k })) : [],
+  };
+}
+
+const drawAll = () => { drawCurves(); place("forest", forest); };
+
+// the slider
+
+function tell(id, value, text) {
+  byId(id).textContent = text;
+  byId(id).dataset.value = String(value);
+}
+
+let announcing = 0;
+
+function showStep() {
+  const model = DATA.models[STATE.model], steps = model.steps, at = STATE.step[STATE.model];
+  const accepted = steps.accepted[at], n = model.n;
+  tell("threshold", steps.threshold[at], steps.shown[at]);
+  tell("coverage", steps.coverage[at], asShare(steps.coverage[at]));
+  tell("risk", steps.risk[at], asRisk(steps.risk[at]));
+  const low = steps.low[at], high = steps.high[at];
+  byId("bound").dataset.low = String(low);
+  byId("bound").dataset.high = String(high);
+  byId("bound").textContent = high === null || low === null ? "no limits for this loss" : `${DATA.level} limits ${asRisk(low)} to ${asRisk(high)}`;
+  tell("accepted", accepted, asCount(accepted));
+  tell("rejected", n - accepted, asCount(n - accepted));
+  byId("wrong").textContent = DATA.zero_one ? `${asCount(Math.round(steps.loss[at]))} of them wrong` : "";
+  byId("wrong").dataset.value = String(steps.loss[at]);
+  const told = `threshold ${steps.shown[at]}, coverage ${asShare(steps.coverage[at])}, risk ${asRisk(steps.risk[at])}`;
+  byId("slider").setAttribute("aria-valuetext", told);
+  clearTimeout(announcing);
+  announcing = setTimeout(() => { byId("announced").textContent = `${model.name}: ${told}`; }, 400);
+  steps.parts.forEach((part, k) => showPart(part, at, byId(`part-${k}`)));
+  document.querySelectorAll(".part").forEach((card, k) => { card.hidden = k >= steps.parts.length; });
+}
+
+// who is answered and how often wrongly, the worst first
+
+function showPart(part, at, body) {
+  const rows = part.names.map((name, k) => {
+    const total = part.totals[k], yes = part.accepted[at][k], loss = part.loss[at][k];
+    return { name, total, yes, loss, share: total ? yes / total : 0, risk: yes ? loss / yes : null };
+  });
+  rows.sort((a, b) => (b.risk ?? -1) - (a.risk ?? -1) || a.share - b.share);
+  while (body.rows.length > rows.length) body.deleteRow(-1);
+  rows.forEach((r, k) => {
+    const row = body.rows[k] || newRow(body);
+    row.cells[0].textContent = shortened(r.name, 40);
+    row.cells[0].title = r.name;
+    row.cells[0].dataset.csv = r.name;
+    row.querySelector("i").style.width = `${100 * r.share}%`;
+    row.cells[1].dataset.csv = r.share.toPrecision(6);
+    row.cells[2].textContent = r.total ? asShare(r.share) : "–";
+    row.cells[3].textContent = asCount(r.yes);
+    row.cells[4].textContent = asCount(r.total - r.yes);
+    row.cells[5].textContent = DATA.zero_one ? asCount(Math.round(r.loss)) : "";
+    row.cells[6].textContent = r.risk === null ? "–" : asRisk(r.risk);
+  });
+  body.parentNode.caption.firstElementChild.textContent = `By ${part.by}, at the threshold above, the worst first`;
+}
+
+function newRow(body) {
+  const row = body.insertRow();
+  for (let k = 0; k < 7; k++) row.insertCell().className = k > 1 ? "num" : k === 1 ? "wide" : "";
+  const bar = Object.assign(document.createElement("div"), { className: "bar" });
+  bar.appendChild(document.createElement("i"));
+  row.cells[1].appendChild(bar);
+  return row;
+}
+
+function chooseModel(k) {
+  STATE.model = k;
+  byId("slider").max = DATA.models[k].steps.threshold.length - 1;
+  byId("slider").value = STATE.step[k];
+  document.querySelectorAll("select[data-choose]").forEach((s) => { s.value = String(k); });
+  showStep();
+  drawCurves();
+}
+
+function moveTo(at) {
+  STATE.step[STATE.model] = at;
+  showStep();
+  drawCurves();
+}
+
+function jump(share) {
+  const covered = DATA.models[STATE.model].steps.coverage;
+  let at = covered.findIndex((c) => c >= share - 1e-9);
+  if (at < 0) at = covered.length - 1;
+  byId("slider").value = at;
+  moveTo(at);
+}
+
+function paintDots() {
+  document.querySelectorAll(".dot").forEach((dot) => {
+    const k = Number(dot.dataset.k);
+    dot.style.background = k < 8 ? ink(k) : "transparent"; // the others are rings, as their curves are dashed
+    dot.style.boxShadow = `inset 0 0 0 3px ${ink(k)}`;
+  });
+}
+
+function pressed(button, state) { button.setAttribute("aria-pressed", String(state)); }
+
+function start() {
+  byId("slider").addEventListener("input", (event) => moveTo(Number(event.target.value)));
+  document.querySelectorAll("select[data-choose]").forEach((s) => s.addEventListener("change", (event) => chooseModel(Number(event.target.value))));
+  document.querySelectorAll("[data-jump]").forEach((b) => b.addEventListener("click", () => jump(Number(b.dataset.jump))));
+  document.querySelectorAll("[data-view]").forEach((b) => b.addEventListener("click", () => {
+    STATE.view = b.dataset.view;
+    document.querySelectorAll("[data-view]").forEach((o) => pressed(o, o === b));
+    drawCurves();
+  }));
+  document.querySelectorAll("[data-model]").forEach((b) => b.addEventListener("click", () => {
+    const k = Number(b.dataset.model);
+    STATE.hidden.has(k) ? STATE.hidden.delete(k) : STATE.hidden.add(k);
+    pressed(b, !STATE.hidden.has(k));
+    drawCurves();
+  }));
+  ["bands", "log"].forEach((what) => byId(what).addEventListener("click", () => {
+    STATE[what] = !STATE[what];
+    pressed(byId(what), STATE[what]);
+    drawCurves();
+  }));
+  addSaving();
+  chooseModel(DATA.best);
+  return addThemes(() => { paintDots(); drawAll(); });
+}
+const setTheme = start();

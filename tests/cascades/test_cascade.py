@@ -1,0 +1,391 @@
+"""`cascade`: what it takes, what it answers, and how it is applied, stored and checked."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.cascades import Cascade, cascade
+from abstain.errors import DataError, InfeasibleError, InputError, ShapeError
+
+
+def sample(n=4000, seed=0, small=0.5, large=0.2):
+    rng = np.random.default_rng(seed)
+    hard = rng.random(n)
+    mine, theirs = (hard + 0.2 * rng.normal(size=n) for _ in range(2))
+    return {
+        "small": (rng.random(n) < small * hard, -mine, 1.0),
+        "large": (rng.random(n) < large * hard, -theirs, 10.0),
+    }
+
+
+RULE = {"risk": 0.15, "person": (100.0, 0.0)}
+
+
+def walked(stages, thresholds, person_cost, abstained=None):
+    """Cost, risk, coverage and shares, one sample at a time."""
+    names, n = list(stages), len(next(iter(stages.values()))[0])
+    shares, lost, spent = dict.fromkeys([*names, "person"], 0), 0.0, 0.0
+    for i in range(n):
+        for name in names:
+            loss, confidence, cost = stages[name]
+            if thresholds[name] == math.inf:
+                continue
+            spent += np.broadcast_to(cost, n)[i]
+            if not (abstained and abstained[name][i]) and confidence[i] >= thresholds[name]:
+                shares[name] += 1
+                lost += loss[i]
+                break
+        else:
+            shares["person"] += 1
+            spent += np.broadcast_to(person_cost, n)[i]
+    answered = n - shares["person"]
+    return spent / n, lost / max(1, answered), answered / n, {k: v / n for k, v in shares.items()}
+
+
+def test_the_numbers_are_those_of_the_rule():
+    stages = sample()
+    rule = cascade(stages, **RULE)
+    assert rule.asked == ("small", "large")
+    cost, risk, coverage, shares = walked(stages, rule.thresholds, 100.0)
+    assert (rule.cost, rule.risk, rule.coverage) == pytest.approx((cost, risk, coverage))
+    assert rule.shares == pytest.approx(shares)
+    assert rule.cost_interval[0] < rule.cost < rule.cost_interval[1]
+    assert rule.risk < rule.risk_upper == 0.15
+    spread = np.sqrt(np.var(costs_of(rule, stages)) / 4000)
+    assert np.diff(rule.cost_interval) == pytest.approx(2 * 1.96 * spread, rel=0.02)
+
+
+def costs_of(rule, stages):
+    who = rule.decide({name: g for name, (_, g, _) in stages.items()})
+    return np.select([who == "small", who == "large"], [1.0, 11.0], 111.0)
+
+
+def test_it_is_cheaper_than_either_stage_alone():
+    stages = sample(20_000)
+    rule = cascade(stages, **RULE)
+    for name, (loss, g, cost) in stages.items():
+        t = abstain.select_threshold(loss, g, risk=0.15, delta=0.025)
+        alone = cost + 100.0 * (g < t.value).mean()
+        assert rule.cost < 0.8 * alone, name
+
+
+def test_decide_is_the_rule_and_nan_passes_on():
+    rule = cascade(sample(), **RULE)
+    t = rule.thresholds
+    up, down = np.nextafter(t["small"], np.inf), np.nextafter(t["small"], -np.inf)
+    g = {"small": [up, t["small"], down, np.nan], "large": [0.0, 0.0, 0.0, np.nan]}
+    assert rule.decide(g).tolist() == ["small", "small", "large", "person"]
+    # stage by stage: what the first passes on goes to the next that is asked
+    assert rule.decide({"small": g["small"]}).tolist() == ["small", "small", "large", "large"]
+    with pytest.raises(InputError, match="confidences of small, large, or of the first of them, got large"):
+        rule.decide({"large": [0.0]})
+    with pytest.raises(ShapeError, match="one length"):
+        rule.decide({"small": [0.0], "large": [0.0, 1.0]})
+
+
+def test_none_says_why_and_what_would_do():
+    rule = cascade(sample(), risk=0.001, person=(100.0, 0.0))
+    assert rule.thresholds is None
+    assert not rule.feasible
+    assert rule.guarantee is None
+    assert rule.risk is None
+    assert "can be certified" in rule.note
+    assert 0.001 < rule.advice.risk < 0.2
+    assert cascade(sample(), risk=rule.advice.risk, person=(100.0, 0.0)).feasible
+    assert rule.decide({"small": [9.0], "large": [9.0]}).tolist() == ["person"]
+    assert (rule.coverage, rule.cost, rule.shares["person"]) == (0.0, 100.0, 1.0)
+    assert "none keeps the promise" in repr(rule)
+
+
+def test_what_would_be_needed_is_about_enough():
+    """Where a policy looks good enough but too few samples say so, the number named does."""
+    rule = cascade(sample(60), risk=0.12, person=(100.0, 0.0))
+    assert rule.thresholds is None
+    assert 60 < rule.advice.samples < 5000
+    assert cascade(sample(2 * rule.advice.samples, seed=3), risk=0.12, person=(100.0, 0.0)).feasible
+
+
+def test_a_single_stage_where_no_cascade_can_help():
+    """The cheap stage is noise and the risk lies below the dear one's error: the dear one alone, and it is said."""
+    rng = np.random.default_rng(0)
+    g, noise = rng.random(6000), rng.random(6000)
+    stages = {
+        "noise": (rng.random(6000) < 0.9, noise, 1.0),
+        "good": (rng.random(6000) < 0.4 * (1 - g), g, 10.0),
+    }
+    rule = cascade(stages, risk=0.1, person=(100.0, 0.0))
+    assert rule.asked == ("good",)
+    assert rule.thresholds["noise"] == math.inf
+    assert "'good' alone: no cascade can help here" in rule.note
+    assert rule.cost == pytest.approx(
+        10 + 100 * rule.shares["person"]
+    )  # the stage that is not asked is not paid
+
+
+def test_a_person_who_is_cheap_is_named():
+    rule = cascade(sample(), risk=0.15, person=(0.5, 0.0))
+    assert "Leaving everything to the person would cost less: 0.5" in rule.note
+
+
+def test_abstained_answers_pass_on():
+    stages = sample()
+    away = np.arange(4000) % 4 == 0
+    broken = {**stages, "small": (stages["small"][0], np.where(away, np.nan, stages["small"][1]), 1.0)}
+    rule = cascade(broken, **RULE, abstained={"small": away})
+    none = {"small": away, "large": np.zeros(4000, bool)}
+    cost, risk, coverage, _ = walked(broken, rule.thresholds, 100.0, none)
+    assert (rule.cost, rule.risk, rule.coverage) == pytest.approx((cost, risk, coverage))
+    assert rule.shares["small"] <= 0.75
+    who = rule.decide({"small": broken["small"][1], "large": stages["large"][1]})
+    assert not (who[away] == "small").any()
+
+
+def test_costs_by_sample():
+    stages = sample()
+    tokens = np.random.default_rng(5).gamma(2.0, 5.0, 4000)
+    by_sample = {**stages, "large": (*stages["large"][:2], tokens)}
+    people = np.linspace(50, 150, 4000)
+    rule = cascade(by_sample, risk=0.15, person=(people, 0.0))
+    assert rule.cost == pytest.approx(walked(by_sample, rule.thresholds, people)[0])
+    assert rule.person == pytest.approx((100.0, 0.0))
+
+
+def test_ties_are_answered_together():
+    stages = {name: (loss, np.round(g * 3) / 3, c) for name, (loss, g, c) in sample().items()}
+    rule = cascade(stages, **RULE)
+    who = rule.decide({name: g for name, (_, g, _) in stages.items()})
+    for value in np.unique(stages["small"][1]):
+        assert len(set(who[stages["small"][1] == value] == "small")) == 1
+
+
+def test_the_scale_of_the_losses_does_not_matter():
+    """Class costs of 0 and 5: the same answers at five times the risk."""
+    stages = sample()
+    costly = {name: (5.0 * loss, g, c) for name, (loss, g, c) in stages.items()}
+    plain, scaled = cascade(stages, **RULE), cascade(costly, risk=0.75, person=(100.0, 0.0), bounded=(0, 5))
+    assert scaled.thresholds == plain.thresholds
+    assert scaled.risk == pytest.approx(5 * plain.risk)
+    assert "mean loss" in scaled.guarantee
+    assert "error rate" in plain.guarantee
+
+
+def test_class_costs_of_many_sizes():
+    rng = np.random.default_rng(0)
+    y, p = rng.integers(0, 3, (2, 4000))
+    p = np.where(rng.random(4000) < 0.8, y, p)
+    loss, _ = abstain.class_costs(y, p, errors=[[0, 1, 2], [3, 0, 1], [1, 4, 0]])
+    g = np.where(loss == 0, rng.random(4000), 0.6 * rng.random(4000))
+    rule = cascade({"one": (loss, g, 1.0)}, risk=0.3, person=(10.0, 0.0), bounded=(0, 4))
+    assert rule.feasible
+    assert rule.risk < 0.3
+
+
+def test_the_person_counts_where_the_promise_speaks_of_the_system():
+    stages = sample()
+    errors = np.random.default_rng(1).random(4000) * 0.1
+    rule = cascade(stages, risk=0.1, person=(20.0, errors), promise="system")
+    who = rule.decide({name: g for name, (_, g, _) in stages.items()})
+    lost = np.select([who == "small", who == "large"], [stages["small"][0], stages["large"][0]], errors)
+    assert rule.risk == pytest.approx(lost.mean())
+    assert "the person's with the error stated" in rule.guarantee
+    # a person who errs as often as is allowed helps nobody
+    assert not cascade(stages, risk=0.02, person=(20.0, 0.02), promise="system").feasible
+
+
+def test_every_group_must_keep_the_promise():
+    rng = np.random.default_rng(0)
+    n = 9000
+    bad = rng.random(n) < 0.2
+    g = rng.random((2, n))
+    stages = {
+        "small": (rng.random(n) < 0.3 * (1 - g[0]) + 0.25 * bad, g[0], 1.0),
+        "large": (rng.random(n) < 0.05 * (1 - g[1]) + 0.15 * bad, g[1], 10.0),
+    }
+    loose, strict = (cascade(stages, risk=0.2, person=(100.0, 0.0), groups=groups) for groups in (None, bad))
+    risk = {}
+    for rule in (loose, strict):
+        who = rule.decide({name: x for name, (_, x, _) in stages.items()})
+        lost = np.where(who == "small", stages["small"][0], stages["large"][0])
+        risk[rule is strict] = lost[bad & (who != "person")].mean()
+    assert risk[False] > 0.25
+    assert risk[True] < 0.2
+    assert "in each of 2 groups" in strict.guarantee
+    assert strict.cost > loose.cost
+
+
+def test_clusters_ask_for_more():
+    stages = sample()
+    plain = cascade(stages, **RULE)
+    alone = cascade(stages, **RULE, clusters=np.arange(4000))
+    copies = {name: (np.repeat(l, 10), np.repeat(g, 10), c) for name, (l, g, c) in sample(400).items()}
+    repeated = cascade(copies, risk=0.15, person=(100.0, 0.0), clusters=np.repeat(np.arange(400), 10))
+    assert alone.feasible
+    assert alone.cost < 1.2 * plain.cost
+    assert not repeated.feasible or repeated.cost > 1.2 * plain.cost  # ten copies of 400 say no more than 400
+    assert "largest here (10)" in (repeated.guarantee or "largest here (10)")
+
+
+def test_many_stages_coarsen_the_grid_and_say_so():
+    rng = np.random.default_rng(0)
+    g = rng.random((5, 3000))
+    stages = {str(j): (rng.random(3000) < 0.4 / (j + 1), g[j], float(j + 1)) for j in range(5)}
+    rule = cascade(stages, risk=0.3, person=(100.0, 0.0))
+    assert "coarsened to 14 thresholds by stage" in rule.note
+    assert "coarsened" not in cascade(dict(list(stages.items())[:2]), risk=0.3, person=(100.0, 0.0)).note
+    with pytest.raises(InputError, match="1 to 19 stages"):
+        cascade({str(j): (g[0] < 0.1, g[0], 1.0) for j in range(20)}, risk=0.3, person=(1.0, 0.0))
+
+
+def test_one_stage_is_a_threshold():
+    """With one stage there is nothing to share: the threshold that `select_threshold` finds."""
+    loss, g, _ = sample()["small"]
+    rule = cascade({"only": (loss, g, 1.0)}, risk=0.2, person=(10.0, 0.0))
+    assert rule.thresholds["only"] == abstain.select_threshold(loss, g, risk=0.2, delta=0.05).value
+
+
+def test_the_same_seed_gives_the_same_rule():
+    stages = sample()
+    one, two = (cascade(stages, **RULE, rng=3).to_json() for _ in range(2))
+    assert one == two
+    generator = cascade(stages, **RULE, rng=np.random.default_rng(3))
+    assert generator.to_json() == one
+
+
+def test_inputs_are_left_alone():
+    stages = sample(500)
+    before = [x.copy() for entry in stages.values() for x in entry[:2]]
+    cascade(stages, **RULE)
+    assert all((a == b).all() for a, b in zip(before, (x for entry in stages.values() for x in entry[:2])))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"stages": {}}, InputError, "1 to 19 stages"),
+        ({"stages": [1, 2]}, InputError, "`stages` must be a dict"),
+        ({"stages": {"person": ([0], [1.0], 1.0)}}, InputError, "other than 'person'"),
+        ({"stages": {"a": ([0], [1.0])}}, InputError, r"'a' must be \(loss, confidence, cost\)"),
+        ({"stages": {"a": ([0, 1], [1.0], 1.0)}}, ShapeError, "one loss and one confidence per sample"),
+        ({"stages": {"a": ([0], [np.nan], 1.0)}}, InputError, "stage 'a'"),
+        ({"stages": {"a": ([2.0], [1.0], 1.0)}}, InputError, "within bounded"),
+        ({"stages": {"a": ([0], [1.0], -1.0)}}, InputError, "the cost of 'a' must be finite and between 0"),
+        ({"stages": {"a": ([0], [1.0], [1.0, 2.0])}}, ShapeError, "a number or one per sample"),
+        ({"person": 3.0}, InputError, r"`person` must be \(cost, error\)"),
+        ({"person": (1.0, 2.0)}, InputError, "the person's error must be finite and between 0 and 1"),
+        ({"risk": 0.0}, InputError, "`risk` must lie inside"),
+        ({"risk": 20}, InputError, "`risk` must lie inside"),
+        ({"delta": 5}, InputError, "`delta`"),
+        ({"promise": "none"}, InputError, "`promise` must be one of"),
+        ({"abstained": {"b": [True]}}, InputError, "`abstained` must be a dict by stage"),
+        ({"abstained": {"a": [0.5]}}, TypeError, "boolean"),
+        ({"groups": ["x"] * 7}, ShapeError, "groups"),
+    ],
+)
+def test_what_is_refused(change, error, message):
+    asked = {"stages": {"a": ([0], [1.0], 1.0)}, "risk": 0.1, "person": (10.0, 0.0)} | change
+    with pytest.raises(error, match=message):
+        cascade(asked.pop("stages"), **asked)
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"promise": "system"}, {"risk": 1e-4}, {"clusters": np.arange(4000) // 4}]
+)
+def test_stored_and_restored(tmp_path, asked):
+    rule = cascade(sample(), **RULE | asked, unit="USD", scores={"small": "margin"})
+    rule.save(tmp_path / "rule.json")
+    again = Cascade.load(tmp_path / "rule.json")
+    assert again.to_json() == rule.to_json()
+    assert repr(again) == repr(rule)
+    assert (again.unit, again.scores, again.names) == ("USD", {"small": "margin"}, ("small", "large"))
+    g = {name: x for name, (_, x, _) in sample(seed=1).items()}
+    assert (again.decide(g) == rule.decide(g)).all()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("format", "abstain.Threshold/1"),
+        ("names", ["small"]),
+        ("thresholds", [["small", 0.5]]),
+        ("thresholds", [["small", "high"], ["large", 0.1]]),
+        ("thresholds", None),
+        ("target", 2.0),
+        ("delta", 1.5),
+        ("promise", "all"),
+        ("n", 0),
+        ("n", True),
+        ("shares", [["small", 0.9], ["large", 0.9], ["person", 0.1]]),
+        ("coverage", -0.1),
+        ("cost", "cheap"),
+        ("cost_interval", [1.0]),
+        ("scores", [["other", "margin"]]),
+        ("bounded", [1.0, 0.0]),
+        ("rule", "answer everything"),
+        ("surprise", 1),
+    ],
+)
+def test_damaged_records_are_refused(field, value):
+    stored = json.loads(cascade(sample(), **RULE).to_json())
+    stored[field] = value
+    with pytest.raises(DataError):
+        Cascade.from_json(json.dumps(stored))
+    del stored[field]
+    if field != "surprise" and field != "rule":
+        with pytest.raises(DataError):
+            Cascade.from_json(json.dumps(stored))
+
+
+def test_check_alarms_on_worse_data_and_on_other_shares():
+    rule = cascade(sample(8000), **RULE)
+    later = sample(4000, seed=9)
+    fine = rule.check({name: entry[:2] for name, entry in later.items()})
+    assert fine.holds
+    assert fine.n == 4000
+    who = rule.decide({name: g for name, (_, g, _) in later.items()})
+    lost = np.select([who == "small", who == "large"], [later["small"][0], later["large"][0]], np.nan)
+    assert fine.risk == pytest.approx(np.nanmean(lost))
+    worse = sample(4000, seed=10, small=0.9, large=0.6)
+    bad = rule.check({name: entry[:2] for name, entry in worse.items()}, previous=fine)
+    assert bad.risk_alarm
+    assert bad.n == 8000
+    shifted = {name: (loss, g + 1.0) for name, (loss, g, _) in later.items()}
+    assert rule.check(shifted).drift_alarm
+
+
+def test_check_with_the_person_and_with_clusters():
+    rule = cascade(sample(), risk=0.1, person=(20.0, 0.01), promise="system")
+    later = {name: entry[:2] for name, entry in sample(2000, seed=4).items()}
+    assert rule.check(later).holds
+    assert rule.check(later, person=1.0).risk > rule.check(later).risk
+    by_cluster = cascade(sample(), **RULE, clusters=np.arange(4000) // 2)
+    assert by_cluster.check(later, clusters=np.arange(2000) // 2).holds
+    with pytest.raises(InputError, match="clusters"):
+        by_cluster.check(later)
+    with pytest.raises(InfeasibleError):
+        cascade(sample(), risk=1e-4, person=(20.0, 0.0)).check(later)
+
+
+def test_a_false_alarm_is_rare():
+    """Looked at after every stretch, over 300 series of data as promised: at most delta, whenever one stops."""
+    rule = cascade(sample(8000), **RULE, delta=0.1)
+    alarms = 0
+    for seed in range(300):
+        look = None
+        for part in range(4):
+            later = {name: entry[:2] for name, entry in sample(250, seed=1000 + 4 * seed + part).items()}
+            look = rule.check(later, previous=look)
+        alarms += look.risk_alarm
+    assert alarms / 300 <= 0.1
+
+
+def test_torch_tensors_are_taken():
+    torch = pytest.importorskip("torch")
+    stages = sample(500)
+    tensors = {name: (torch.tensor(l), torch.tensor(g), c) for name, (l, g, c) in stages.items()}
+    assert (
+        cascade(tensors, risk=0.3, person=(9.0, 0.0)).to_json()
+        == cascade(stages, risk=0.3, person=(9.0, 0.0)).to_json()
+    )

@@ -1,0 +1,75 @@
+"""`abstain clinical`: the counts of a table made by hand, in every form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from abstain.cli import cli
+
+RNG = np.random.default_rng(2)
+ILL = RNG.random(400) < 0.3
+P_ILL = np.clip(0.25 + 0.5 * ILL + 0.2 * RNG.normal(size=400), 0.01, 0.99)
+SAID, SURE = P_ILL > 0.5, np.maximum(P_ILL, 1 - P_ILL)
+
+
+@pytest.fixture(params=["scores.npz", "words.csv", "numbers.csv"])
+def file(request, tmp_path):
+    path = tmp_path / request.param
+    if path.suffix == ".npz":
+        np.savez(
+            path, probs=np.column_stack([1 - P_ILL, P_ILL]), labels=ILL.astype(int), classes=["well", "ill"]
+        )
+        return path, "ill"
+    word = np.array(["well", "ill"] if request.param.startswith("words") else ["0", "1"])
+    rows = zip(word[ILL.astype(int)], word[SAID.astype(int)], SURE)
+    path.write_text("\n".join(["label,prediction,confidence", *(",".join(map(str, row)) for row in rows)]))
+    return path, word[1]
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+def test_every_form_has_the_counts_by_hand(file):
+    path, positive = file
+    done = run("clinical", path, "--positive", positive, "--csv")
+    assert done.exit_code == 0, done.output
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert len(rows) == 10
+    for row in rows:
+        taken = float(row["threshold"]) - 1e-9 <= SURE
+        assert float(row["coverage"]) == pytest.approx(taken.mean())
+        assert float(row["sensitivity"]) == pytest.approx((SAID & ILL & taken).sum() / (ILL & taken).sum())
+        assert float(row["npv"]) == pytest.approx((~SAID & ~ILL & taken).sum() / (~SAID & taken).sum())
+        assert float(row["ppv_low"]) <= float(row["ppv"]) <= float(row["ppv_high"])
+    data = json.loads(run("clinical", path, "--positive", positive, "--json").stdout)
+    assert data["format"] == "abstain.ClinicalTable/1"
+    assert data["columns"]["sensitivity"] == [float(row["sensitivity"]) for row in rows]
+    shown = run("clinical", path, "--positive", positive).stdout
+    assert f"{float(rows[0]['specificity']):.3f}" in shown
+    latex = run("clinical", path, "--positive", positive, "--latex").stdout
+    assert latex.count(r" \\") == 11
+    assert "specificity" in latex
+
+
+def test_a_class_that_is_not_there_and_a_file_without_answers(file, tmp_path):
+    refused = run("clinical", file[0], "--positive", "nobody")
+    assert refused.exit_code == 3
+    assert "must be one of the classes" in refused.stderr
+    bare = tmp_path / "bare.csv"
+    bare.write_text("correct,confidence\n1,0.9\n0,0.2\n")
+    assert "columns of labels and predictions" in run("clinical", bare, "--positive", "1").stderr
+
+
+def test_in_a_notebook():
+    import abstain
+
+    table = abstain.clinical_table(ILL, SAID, SURE, positive=True)
+    assert table._repr_html_().count("<tr>") == 11
+    assert table.to_latex().count(r"\phantom") > 0 or len(set(map(len, table.grid()["ppv"]))) == 1

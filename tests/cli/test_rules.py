@@ -1,0 +1,219 @@
+"""A rule on its way through the command line: saved, applied, checked for months; what it is not for is refused."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import abstain
+from abstain.cli import cli
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(cli, list(arguments), prog_name="abstain")
+
+
+def write(path, n, seed, *, errors=1.0, labels=True, form="logit", sites=("north", "south")):
+    """Class scores of three classes, by site; `errors` weakens the model."""
+    rng = np.random.default_rng(seed)
+    y, z = rng.integers(0, 3, n), rng.normal(size=(n, 3))
+    z[np.arange(n), y] += rng.exponential(3 / errors, n)
+    values = z if form == "logit" else np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    site = np.resize(np.asarray(sites), n)
+    head = ["id", *(["label"] if labels else []), "group", *(f"{form}_{k}" for k in range(3))]
+    rows = [[f"p{i}", *([y[i]] if labels else []), site[i], *map(repr, values[i].tolist())] for i in range(n)]
+    path.write_text("\n".join(",".join(map(str, row)) for row in [head, *rows]))
+    return z, y, site
+
+
+@pytest.fixture
+def files(tmp_path):
+    write(tmp_path / "cal.csv", 3000, 1)
+    for month in range(3):
+        write(tmp_path / f"month{month}.csv", 400, 10 + month)
+    write(tmp_path / "worse.csv", 3000, 20, errors=3.0)
+
+
+def test_a_saved_rule_says_what_it_is(run, files, tmp_path):
+    made = ("threshold", "cal.csv", "--risk", "0.1", "--score", "negative_entropy", "--save", "rule.json")
+    assert run(*made).exit_code == 0
+    origin = json.loads((tmp_path / "rule.json").read_text())["origin"]
+    assert origin["score"] == "negative_entropy"
+    assert origin["loss"] == "zero_one"
+    assert origin["kind"] == "logits"
+    assert origin["version"] == abstain.__version__
+    assert origin["data"] == "cal.csv"
+    assert origin["sha256"] == hashlib.sha256((tmp_path / "cal.csv").read_bytes()).hexdigest()
+    assert origin["command"] == "abstain " + " ".join(made)
+    rule = abstain.Threshold.load(tmp_path / "rule.json")
+    z = np.random.default_rng(3).normal(size=(50, 3))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    entropy = (p * np.log(p)).sum(axis=1)
+    assert (rule.accepts(entropy) == (entropy >= origin["plain"])).all()
+
+
+def test_its_own_score_is_used_and_another_refused(run, files, tmp_path):
+    run("threshold", "cal.csv", "--risk", "0.1", "--score", "negative_entropy", "--save", "rule.json")
+    own = json.loads(run("threshold", "month0.csv", "--check", "rule.json", "--json").stdout)
+    z, _, _ = write(tmp_path / "again.csv", 400, 10)
+    key = abstain.scores.negative_entropy(z)
+    rule = abstain.Threshold.load(tmp_path / "rule.json")
+    assert own["accepted"] == int((key >= rule.value).sum())
+    for arguments in (
+        ("threshold", "month0.csv", "--check", "rule.json", "--score", "max_softmax"),
+        ("threshold", "month0.csv", "--check", "rule.json", "--loss", "brier"),
+        ("decide", "rule.json", "month0.csv", "--score", "max_softmax"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 3
+        assert "this rule is for" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_a_column_of_confidences_needs_a_word(run, files, tmp_path):
+    run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json")
+    z, y, _ = write(tmp_path / "z.csv", 300, 5)
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    lines = [f"{int(p[i].argmax() == y[i])},{float(p[i].max())!r}" for i in range(300)]
+    (tmp_path / "plain.csv").write_text("\n".join(["correct,confidence", *lines]))
+    refused = run("threshold", "plain.csv", "--check", "rule.json")
+    assert refused.exit_code == 3
+    assert "--score max_softmax" in refused.stderr
+    plain = run("threshold", "plain.csv", "--check", "rule.json", "--score", "max_softmax", "--json")
+    keys = run("threshold", "z.csv", "--check", "rule.json", "--json")
+    assert json.loads(plain.stdout)["accepted"] == json.loads(keys.stdout)["accepted"]
+    run("threshold", "plain.csv", "--risk", "0.3", "--save", "own.json")
+    assert "column of confidences" in run("threshold", "z.csv", "--check", "own.json").stderr
+
+
+def test_an_alarm_has_its_own_exit_code_and_a_series_goes_on(run, files, tmp_path):
+    run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json")
+    check = ("--check", "rule.json", "--state", "series.json")
+    seen = [run("threshold", f"month{k}.csv", *check, "--json") for k in range(3)]
+    assert [r.exit_code for r in seen] == [0, 0, 0]
+    last = json.loads(seen[-1].stdout)
+    assert (last["looks"], last["n"]) == (3, 1200)
+    rule, one = abstain.Threshold.load(tmp_path / "rule.json"), None
+    for k in range(3):
+        z, y, _ = write(tmp_path / "again.csv", 400, 10 + k)
+        one = rule.check(z.argmax(axis=1) != y, abstain.scores.max_softmax(z), units="key", previous=one)
+    assert last["log_wealth"] == pytest.approx(one.log_wealth)
+    worse = run("threshold", "worse.csv", *check, "--quiet")
+    assert worse.exit_code == 5
+    assert worse.stdout.strip() == "alarm"
+    assert run("threshold", "month0.csv", *check).exit_code == 5  # an alarm stays
+    other = run("threshold", "cal.csv", "--risk", "0.2", "--save", "other.json")
+    assert other.exit_code == 0
+    mixed = run("threshold", "month0.csv", "--check", "other.json", "--state", "series.json")
+    assert mixed.exit_code == 3
+    assert "of this threshold" in mixed.stderr
+
+
+def test_a_rule_per_group_is_checked_and_applied(run, files, tmp_path):
+    assert run("threshold", "cal.csv", "--risk", "0.15", "--groups", "--save", "sites.json").exit_code == 0
+    result = run("threshold", "month0.csv", "--check", "sites.json", "--state", "s.json", "--csv")
+    assert result.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [(r["group"], r["n"]) for r in rows] == [("north", "200"), ("south", "200")]
+    write(tmp_path / "new.csv", 100, 30, labels=False)
+    assert run("decide", "sites.json", "new.csv", "-o", "d.csv").exit_code == 0
+    rules = abstain.GroupThresholds.load(tmp_path / "sites.json")
+    z, _, site = write(tmp_path / "x.csv", 100, 30)
+    expected = rules.accepts(logits=z, groups=site)
+    decided = list(csv.DictReader((tmp_path / "d.csv").open()))
+    assert [r["accepted"] == "1" for r in decided] == expected.tolist()
+    write(tmp_path / "west.csv", 10, 31, labels=False, sites=("west",))
+    assert "west" in run("decide", "sites.json", "west.csv").stderr
+
+
+def test_decide_needs_no_labels_and_keeps_the_columns(run, files, tmp_path):
+    run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json")
+    z, _, _ = write(tmp_path / "new.csv", 60, 40, labels=False)
+    result = run("decide", "rule.json", "new.csv", "-o", "decided.csv")
+    assert result.exit_code == 0
+    rows = list(csv.DictReader((tmp_path / "decided.csv").open()))
+    assert list(rows[0]) == ["id", "group", "prediction", "max_softmax", "accepted"]
+    assert [r["id"] for r in rows] == [f"p{i}" for i in range(60)]
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    plain = json.loads((tmp_path / "rule.json").read_text())["origin"]["plain"]
+    assert [r["accepted"] for r in rows] == [str(int(x >= plain)) for x in p.max(axis=1)]
+    assert [int(r["prediction"]) for r in rows] == p.argmax(axis=1).tolist()
+    assert run("decide", "rule.json", "new.csv").stdout == (tmp_path / "decided.csv").read_text()
+    write(tmp_path / "probs.csv", 60, 40, labels=False, form="prob")
+    again = list(csv.DictReader(io.StringIO(run("decide", "rule.json", "probs.csv").stdout)))
+    assert [r["accepted"] for r in again] == [r["accepted"] for r in rows]
+    (tmp_path / "none.csv").write_text("a,b\n1,2\n")
+    assert "needs logits, probs or a confidence" in run("decide", "rule.json", "none.csv").stderr
+    assert run("decide", "new.csv", "new.csv").exit_code == 3
+
+
+def test_clusters_of_a_file_are_the_unit(run, tmp_path):
+    """60 patients of 20 images each that agree, true risk 6%: no promise of 5%."""
+    rng = np.random.default_rng(0)
+    lines = ["correct,confidence,cluster"]
+    for patient in range(60):
+        wrong = rng.random() < 0.06
+        lines += [f"{int(not wrong)},{rng.random()},c{patient}" for _ in range(20)]
+    (tmp_path / "p.csv").write_text("\n".join(lines))
+    result = run("threshold", "p.csv", "--risk", "0.2", "--json")
+    assert json.loads(result.stdout)["clusters"] == 60
+    assert "calibration clusters" in (json.loads(result.stdout)["guarantee"] or "calibration clusters")
+    assert run("threshold", "p.csv", "--risk", "0.05").exit_code == 4
+    assert run("threshold", "p.csv", "--risk", "0.2", "--method", "sgr").exit_code == 3
+
+
+def test_the_decision_record_can_be_filed(run, files, tmp_path):
+    assert (
+        run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json", "--record", "rule.md").exit_code
+        == 0
+    )
+    page = (tmp_path / "rule.md").read_text()
+    rule = abstain.Threshold.load(tmp_path / "rule.json")
+    for text in (rule.guarantee, rule.origin.sha256, "cal.csv", "3,000", abstain.__version__, rule.origin.command,
+                 "independent draws", "## What voids it", "abstain decide rule.json", "--check rule.json"):  # fmt: skip
+        assert text in page
+    run("threshold", "cal.csv", "--coverage", "0.5", "--method", "empirical", "--record", "free.md")
+    assert "this rule promises nothing" in (tmp_path / "free.md").read_text()
+    assert run("threshold", "cal.csv", "--check", "rule.json", "--record", "x.md").exit_code == 2
+
+
+def test_the_rule_is_saved_before_anything_is_printed(files, tmp_path):
+    """A reader that has gone, as `head -1`, takes the screen's text with it but not the rule."""
+    arguments = ["-m", "abstain", "threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json"]
+    here = {**os.environ, "PYTHONPATH": str(Path(abstain.__file__).parents[1])}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([sys.executable, *arguments], cwd=tmp_path, env=here, **pipes)
+    process.stdout.close()
+    process.wait()
+    assert abstain.Threshold.load(tmp_path / "rule.json").feasible
+
+
+def test_a_damaged_rule_is_one_line(run, files, tmp_path):
+    run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json")
+    stored = json.loads((tmp_path / "rule.json").read_text())
+    for text in (
+        json.dumps({**stored, "delta": 5}),
+        "[" * 100_000,
+        "",
+        json.dumps({**stored, "value": 0.01}),
+    ):
+        (tmp_path / "bad.json").write_text(text)
+        for arguments in (
+            ("threshold", "month0.csv", "--check", "bad.json"),
+            ("decide", "bad.json", "month0.csv"),
+        ):
+            result = run(*arguments)
+            assert result.exit_code == 3
+            assert result.stderr.count("\n") == 1

@@ -1,0 +1,161 @@
+"""Files that were once read as something else without a word: each is read right now, or refused in one line."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import abstain
+from abstain.cli import cli
+from abstain.errors import AbstainWarning, DataError, InputError
+from abstain.formats import read_predictions
+from abstain.formats.predictions import aligned
+
+
+def risk_of(path, **options) -> float:
+    read = read_predictions(path, **options)
+    return float(np.mean(read.samples("max_softmax", "zero_one")[0]))
+
+
+def test_a_space_after_commas_changes_nothing(tmp_path):
+    rows = [("cat", "cat", 0.9), ("dog", "cat", 0.6), ("cat", "cat", 0.8), ("dog", "dog", 0.7)]
+    for between in (",", ", ", " , "):
+        path = tmp_path / "t.csv"
+        path.write_text(
+            "\n".join(between.join(map(str, row)) for row in [("label", "prediction", "confidence"), *rows])
+        )
+        assert risk_of(path) == 0.25
+
+
+@pytest.mark.parametrize("extra", ["logit_scale", "logit_bias"])
+def test_a_column_named_like_the_logits_is_no_class(tmp_path, extra):
+    path = tmp_path / "t.csv"
+    path.write_text(f"logit_0,{extra},logit_1,label\n2,100,0,0\n0,100,3,1\n1,100,0,1\n")
+    read = read_predictions(path)
+    assert read.logits.tolist() == [[2, 0], [0, 3], [1, 0]]
+    assert risk_of(path) == pytest.approx(1 / 3)
+
+
+CONTRADICTIONS = {
+    "predictions.csv": "label,prediction,correct,confidence\n1,1,1,0.9\n0,1,1,0.8\n",
+    "errors.csv": "label,prediction,error,confidence\n1,1,0,0.9\n0,1,0,0.8\n",
+    "words.csv": "label,prediction,correct,confidence\na,a,true,0.9\nb,a,true,0.8\n",
+    "logits.csv": "label,logit_0,logit_1,correct\n1,0,2,1\n0,0,2,1\n",
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_column_of_right_answers_must_not_contradict_the_labels(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(CONTRADICTIONS[name])
+    with pytest.raises(DataError, match=r"contradicts the labels in 1 rows, first in row 2.*--column"):
+        read_predictions(path)
+    path.write_text(CONTRADICTIONS[name].rsplit("\n", 2)[0])  # without the row in question
+    assert risk_of(path) == 0
+
+
+def test_a_verdict_that_was_stated_counts(tmp_path):
+    """A judge may accept an answer that is not the label word for word."""
+    path = tmp_path / "t.csv"
+    path.write_text(CONTRADICTIONS["words.csv"])
+    assert risk_of(path, columns={"correct": "correct"}) == 0
+
+
+def test_rows_the_labels_cannot_judge_are_no_contradiction(tmp_path):
+    tied, refused = tmp_path / "tied.csv", tmp_path / "refused.csv"
+    tied.write_text("label,prob_0,prob_1,correct\n1,0.5,0.5,1\n0,0.5,0.5,0\n0,0.9,0.1,1\n")
+    read_predictions(tied)
+    refused.write_text(
+        "label,prediction,correct,confidence,abstained\n1,0,1,0.4,1\n1,1,,0.8,0\n0,0,1,0.9,0\n"
+    )
+    read_predictions(refused)
+
+
+def two_tables(folder, header="id,correct,confidence", rows=("1,1,0.9", "2,0,0.4", "3,1,0.7", "4,0,0.2")):
+    """One model; another that is sure of the same samples, its file in another order."""
+    a, b = folder / "a.csv", folder / "b.csv"
+    a.write_text("\n".join([header, *rows]))
+    b.write_text("\n".join([header, *rows[::-1]]))
+    return a, b
+
+
+def test_tables_in_another_order_are_put_in_one_by_their_ids(tmp_path):
+    a, b = (read_predictions(path) for path in two_tables(tmp_path))
+    with pytest.warns(AbstainWarning, match="put in the order of a by its ids"):
+        one, other = aligned([a, b])
+    assert other.confidence.tolist() == one.confidence.tolist()
+    assert other.loss.tolist() == one.loss.tolist()
+
+
+def test_other_ids_are_other_samples(tmp_path):
+    a, b = two_tables(tmp_path)
+    b.write_text(a.read_text().replace("4,0,0.2", "5,0,0.2"))
+    with pytest.raises(DataError, match=r"not the same samples.*only.*--unpaired"):
+        aligned([read_predictions(a), read_predictions(b)])
+
+
+@pytest.mark.parametrize("what", ["label", "group", "cluster"])
+def test_without_ids_what_goes_along_the_samples_must_agree(tmp_path, what):
+    rows = ("x,1,0.9", "y,0,0.4", "x,1,0.7", "z,0,0.2")
+    a, b = (read_predictions(path) for path in two_tables(tmp_path, f"{what},correct,confidence", rows))
+    with pytest.raises(DataError, match=f"different {what}"):
+        aligned([a, b])
+
+
+def test_an_order_that_nothing_confirms_is_told(tmp_path, monkeypatch):
+    rows = [f"{k % 3 > 0:d},{k / 99:.4f}" for k in range(99)]
+    two_tables(tmp_path, "correct,confidence", rows)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, ["compare", "a.csv", "b.csv", "--json"])
+    assert "note: Nothing in the files says" in done.stderr
+    json.loads(done.stdout)
+
+
+def test_the_display_of_predictions_takes_labels_and_probabilities():
+    labels, p = [1, 1, 0, 1], [0.9, 0.8, 0.1, 0.3]
+    for display in (abstain.RiskCoverageDisplay, pytest.importorskip("abstain.sklearn").RiskCoverageDisplay):
+        both = display.from_predictions(labels, np.column_stack([1 - np.array(p), p]))
+        for shown in (both, display.from_predictions(labels, p)):
+            assert shown.lines[0].risk[-1] == 0.25  # one of four is wrong; read as losses it would be 0.75
+            assert shown.lines[0].risk[0] == 0
+        with pytest.raises(InputError, match="from_losses"):
+            display.from_predictions([0.2, 0.7, 0.1, 0.4], p)
+        with pytest.raises(InputError, match="from_losses"):
+            display.from_predictions(labels, [3.0, 2.0, 1.0, 5.0])
+
+
+def test_names_that_stand_twice(tmp_path):
+    for name, text in {
+        "t.json": '{"correct": [1, 0], "confidence": [0.9, 0.1], "correct": [0, 1]}',
+        "t.jsonl": '{"correct": 1, "confidence": 0.9, "correct": 0}\n{"correct": 1, "confidence": 0.3}',
+        "records.json": '[{"correct": 1, "confidence": 0.9, "confidence": 0.2}]',
+    }.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(DataError, match="twice"):
+            read_predictions(tmp_path / name)
+
+
+def test_an_archive_with_two_arrays_of_one_name(tmp_path):
+    path = tmp_path / "t.npz"
+    np.savez(path, correct=np.array([1, 0]), confidence=np.array([0.9, 0.1]))
+    body = io.BytesIO()
+    np.save(body, np.array([0.1, 0.9]))
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("confidence.npy", body.getvalue())
+    with pytest.raises(DataError, match="two arrays named 'confidence'"):
+        read_predictions(path)
+
+
+def test_tensors_that_overlap(tmp_path):
+    entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+    header = json.dumps({"correct": entry, "confidence": {**entry, "data_offsets": [4, 12]}}).encode()
+    path = tmp_path / "t.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + np.array([1, 0, 1], "<f4").tobytes())
+    with pytest.raises(DataError, match="overlap"):
+        read_predictions(path)

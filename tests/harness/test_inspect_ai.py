@@ -1,0 +1,95 @@
+"""Real runs of Inspect with a scripted model: what its log says beside a brute-force definition of the same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from inspect_ai import Epochs, Task, eval  # noqa: A004
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import SampleScore, Score, match
+from inspect_ai.solver import generate
+
+from abstain.errors import InputError
+from abstain.formats import read_log, read_predictions
+from abstain.inspect_ai import aurc, risk_at_coverage, with_confidence
+
+RNG = np.random.default_rng(4)
+STATED = RNG.integers(30, 100, 60)
+RIGHT = RNG.random(60) < STATED / 100
+
+
+def by_definition(wrong: np.ndarray, sure: np.ndarray) -> float:
+    """The mean, over samples, of the risk of everything that is at least as sure."""
+    return float(np.mean([wrong[sure >= g].mean() for g in sure]))
+
+
+def replies(count: int = 60):
+    for k in range(count):
+        answer = k % 20 + (1 if RIGHT[k] else 2)
+        found = ModelOutput.from_content("mockllm/model", f"confidence: {STATED[k]}\n{answer}")
+        found.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        yield found
+
+
+def run(folder, epochs: int = 1, **scorer):
+    samples = [Sample(input=f"{k} + 1?", target=str(k + 1), id=k) for k in range(20)]
+    task = Task(dataset=samples, solver=generate(), epochs=Epochs(epochs), **scorer)
+    model = get_model("mockllm/model", custom_outputs=list(replies(20 * epochs)))
+    [log] = eval(task, model=model, display="none", log_dir=str(folder), max_samples=1)
+    assert log.status == "success", log.error
+    return log
+
+
+def values(log) -> dict[str, float]:
+    return {name: found.value for part in log.results.scores for name, found in part.metrics.items()}
+
+
+def test_a_task_in_ten_lines(tmp_path):
+    log = run(tmp_path, scorer=with_confidence(match(), r"confidence: *(\d+)"))
+    found, wrong = values(log), 1.0 - RIGHT[:20]
+    assert found["accuracy"] == pytest.approx(RIGHT[:20].mean())
+    assert found["aurc"] == pytest.approx(by_definition(wrong, STATED[:20]), abs=1e-12)
+    assert found["aurc_low"] < found["aurc"] < found["aurc_high"]
+    assert found["risk_at_0.8_low"] <= found["risk_at_0.8"] <= found["risk_at_0.8_high"]
+
+
+def test_epochs_are_clusters(tmp_path):
+    log = run(tmp_path, epochs=3, scorer=with_confidence(match(), r"confidence: *(\d+)"))
+    found = values(log)
+    rows = [s.scores["with_confidence"] for s in log.samples]
+    wrong = np.array([s.value != "C" for s in rows], float)
+    sure = np.array([s.metadata["confidence"] for s in rows])
+    assert len(rows) == 60
+    assert found["aurc"] == pytest.approx(by_definition(wrong, sure), abs=1e-12)
+
+
+def test_the_log_it_wrote_is_read_alike(tmp_path):
+    log = run(tmp_path, scorer=with_confidence(match(), r"confidence: *(\d+)"))
+    name = "with_confidence.metadata.confidence"
+    read = read_predictions(log.location, columns={"confidence": name})
+    assert read_log(log.location).accuracy == pytest.approx(RIGHT[:20].mean())
+    assert by_definition(read.loss, read.confidence) == pytest.approx(values(log)["aurc"], abs=1e-12)
+
+
+def scores(*pairs):
+    return [
+        SampleScore(score=Score(value=v, metadata={} if c is None else {"confidence": c})) for v, c in pairs
+    ]
+
+
+def test_refusals_and_answers_without_confidence():
+    told = scores(("C", 0.9), ("N", None), ("I", 0.2), ("C", 0.5), ("P", None))
+    # thresholds accept one to four answers, never the refusal; the last has no confidence and is ranked last
+    assert aurc()(told)["aurc"] == pytest.approx(np.mean([0, 0, 1 / 3, 1.5 / 4]))
+    assert aurc(unanswered="wrong")(scores(("C", 0.9), ("N", None)))["aurc"] == pytest.approx(
+        np.mean([0, 0.5])
+    )
+    assert risk_at_coverage(0.5)(scores(("C", 0.9), ("I", 0.2)))["risk_at_0.5"] == 0
+
+
+def test_what_cannot_be_measured_is_said():
+    with pytest.raises(InputError, match="Wrap the scorer"):
+        aurc()(scores(("C", None)))
+    with pytest.raises(InputError, match="one number or letter"):
+        aurc()([SampleScore(score=Score(value={"a": 1}, metadata={"confidence": 1}))])

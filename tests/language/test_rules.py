@@ -1,0 +1,217 @@
+"""Refusals, missing confidences, stated numbers, repeats, and the three-way score, against numbers made by hand."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import abstain
+from abstain.cli import cli
+from abstain.errors import DataError, InputError
+from abstain.formats import Rules, read_log, read_predictions
+
+sys.path.insert(0, str(Path(__file__).parent))
+from written import lines, option_record
+
+ROWS = [  # question, truth, answer, stated, tokens
+    (1, "A", "A", "90", "0.8"), (1, "A", "B", "60", "0.4"), (1, "A", "A", "90", "0.7"),
+    (2, "B", "B", "0.95", "0.9"), (2, "B", "", "50", "0.2"), (3, "C", "C", "", "0.6"), (3, "C", "A", "75", ""),
+]  # fmt: skip
+COLUMNS = {"labels": "truth", "prediction": "answer", "question": "q"}
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    path = tmp_path / "gpt-4.1-mini.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([("q", "truth", "answer", "stated", "tokens"), *ROWS])
+    return path
+
+
+def mean_of_means(loss: list[float], confidence: list[float]) -> float:
+    """The definition of AURC, tied rows accepted together."""
+    accepted = [[l for l, c in zip(loss, confidence) if c >= at] for at in confidence]
+    return float(np.mean([np.mean(a) for a in accepted]))
+
+
+def test_a_name_keeps_its_dots(table):
+    assert read_predictions(table, columns=COLUMNS | {"confidence": "stated"}).name == "gpt-4.1-mini"
+
+
+def test_an_unanswered_question_is_an_abstention_or_wrong(table):
+    columns = COLUMNS | {"confidence": "stated"}
+    read = read_predictions(table, columns=columns)
+    assert read.abstained.tolist() == [
+        False,
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]  # one answer has no confidence
+    area = abstain.aurc(read.loss, read.confidence, abstained=read.abstained)
+    assert area == pytest.approx(mean_of_means([0, 1, 0, 0, 1], [90, 60, 90, 0.95, 75]))
+    wrong = read_predictions(table, columns=columns, rules=Rules(unanswered="wrong"))
+    assert wrong.abstained is None
+    area = abstain.aurc(wrong.loss, wrong.confidence)
+    assert area == pytest.approx(mean_of_means([0, 1, 0, 0, 1, 1], [90, 60, 90, 0.95, -1, 75]))
+
+
+def test_missing_confidences_are_left_out_or_last(table):
+    columns = COLUMNS | {"confidence": "stated"}
+    last = read_predictions(table, columns=columns, rules=Rules(unanswered="wrong", missing="last"))
+    assert last.n == 7
+    area = abstain.aurc(last.loss, last.confidence)
+    assert area == pytest.approx(mean_of_means([0, 1, 0, 0, 1, 0, 1], [90, 60, 90, 0.95, -1, -1, 75]))
+    assert any(
+        "1 answers have no `stated` and are left out" in n for n in read_log(table, columns=columns).notes
+    )
+
+
+def test_signals_are_compared_on_common_rows(table):
+    read = read_predictions(table, columns=COLUMNS | {"confidence": "stated,tokens"})
+    assert list(read.signals) == ["stated", "tokens"]
+    assert read.n == 5  # four answers with both, and the refusal
+    found = abstain.evaluate(**read.arguments(), metrics="aurc")
+    assert found["tokens", "zero_one", "aurc"].estimate == pytest.approx(
+        mean_of_means([0, 1, 0, 0], [0.8, 0.4, 0.7, 0.9])
+    )
+
+
+def test_scales_are_stated_and_never_guessed(table):
+    columns = COLUMNS | {"confidence": "stated"}
+
+    def stated(scale: str, **more: str) -> list[float]:
+        return (
+            read_log(table, columns=columns, rules=Rules(scale={"": scale}, **more))
+            .signals["stated"]
+            .tolist()
+        )
+
+    assert stated("percent")[:4] == pytest.approx([0.9, 0.6, 0.9, 0.0095])
+    assert stated("mixed")[:4] == pytest.approx([0.9, 0.6, 0.9, 0.95])
+    with pytest.raises(
+        DataError, match=r"5 of 6 values of `stated` lie outside 0 to 1 \(such as 90\).*--outside missing"
+    ):
+        stated("fraction")
+    assert np.isnan(stated("fraction", outside="missing")).sum() == 6
+    raw = read_log(table, columns=columns).signals["stated"]
+    assert raw[0] == 90  # only ranked
+    with pytest.raises(InputError, match="`scale` must be one of"):
+        Rules(scale={"": "per mille"})
+
+
+def test_agreement_over_repeats(table):
+    log = read_log(table, columns=COLUMNS | {"confidence": "agreement"})
+    assert log.signals["agreement"][[0, 1, 2, 3, 5, 6]].tolist() == pytest.approx(
+        [2 / 3, 1 / 3, 2 / 3, 1 / 2, 1 / 2, 1 / 2]
+    )
+    assert np.isnan(log.signals["agreement"][4])
+
+
+def test_repeats_are_clusters_and_so_are_tasks_and_questions(table, tmp_path):
+    read = read_predictions(table, columns=COLUMNS | {"confidence": "tokens"})
+    assert len(np.unique(read.clusters)) == 3
+    path = tmp_path / "tasks.csv"
+    rows = [
+        f"{t},{q},1,0.{q}{k}" for (t, q), k in itertools.product(itertools.product("ab", range(3)), range(2))
+    ]
+    path.write_text("\n".join(["task,question_id,correct,confidence", *rows]))
+    both = read_predictions(path)
+    assert len(np.unique(both.clusters)) == 6
+    assert set(both.group_labels()) == {"a", "b"}
+    path.write_text("\n".join(["question_id,correct,confidence", *(f"{k},1,0.{k}" for k in range(5))]))
+    assert read_predictions(path).clusters is None  # nothing is asked twice
+
+
+def test_grades(tmp_path):
+    path = tmp_path / "graded.csv"
+    path.write_text("grade,conf\nA,0.9\nC,0.5\nB,0.2\nA,0.7\n")
+    rules = Rules(grades={"A": "right", "B": "wrong", "C": "unanswered"})
+    log = read_log(path, columns={"correct": "grade", "confidence": "conf"}, rules=rules)
+    assert (log.loss[[0, 2, 3]].tolist(), log.answered.tolist()) == ([0, 1, 0], [True, False, True, True])
+    with pytest.raises(DataError, match="the grade 'C' is not among those stated"):
+        read_log(path, columns={"correct": "grade"}, rules=Rules(grades={"A": "right", "B": "wrong"}))
+
+
+@pytest.mark.parametrize("price", [0.0, 1.0, 4.0])
+def test_three_way_score(price):
+    rng = np.random.default_rng(3)
+    answered = rng.random(400) < 0.8
+    correct = (rng.random(400) < 0.7) & answered
+    found = abstain.three_way(correct, answered=answered, price=price)
+    points = [1.0 if c else -price if a else 0.0 for c, a in zip(correct, answered)]
+    assert found.score.estimate == pytest.approx(np.mean(points), abs=1e-12)
+    assert found.right.estimate + found.wrong.estimate + found.not_attempted.estimate == pytest.approx(1)
+    error = np.std(points, ddof=1) / np.sqrt(400)
+    half = (found.score.high - found.score.low) / 2
+    assert half == pytest.approx(1.966 * error, rel=0.05)
+    assert abstain.ThreeWay.from_json(found.to_json()) == found
+
+
+def test_three_way_intervals_hold_the_truth():
+    """95% intervals of all four numbers, 20 answers to each of 40 questions that share their difficulty."""
+    rng = np.random.default_rng(0)
+    truth = {"right": 0.9 * 0.6, "wrong": 0.9 * 0.4, "not_attempted": 0.1, "score": 0.9 * (0.6 - 2 * 0.4)}
+    held = dict.fromkeys(truth, 0)
+    question = np.repeat(np.arange(60), 5)
+    for _ in range(300):
+        easy = rng.beta(3, 2, 60)[question]
+        answered = rng.random(300) < 0.9
+        found = abstain.three_way(rng.random(300) < easy, answered=answered, price=2, clusters=question)
+        for name, value in truth.items():
+            held[name] += value in getattr(found, name)
+    assert all(0.92 <= count / 300 <= 0.985 for count in held.values()), held
+
+
+def test_three_way_of_nothing_wrong_is_not_certain():
+    found = abstain.three_way([1, 1, 1])
+    assert found.score.low < 0.5
+    assert found.score.high == 1
+
+
+def test_the_command_line(table):
+    stated = [
+        "-c",
+        "labels=truth",
+        "-c",
+        "prediction=answer",
+        "-c",
+        "question=q",
+        "-c",
+        "confidence=stated,tokens",
+    ]
+    shown = CliRunner().invoke(cli, ["evaluate", str(table), *stated, "--price", "3", "--json"])
+    assert shown.exit_code == 0, shown.output
+    notes = json.loads(shown.output)["notes"]
+    assert any(n.startswith("labels: truth; prediction: answer") for n in notes)
+    assert any("1 of 7 questions (14.3%) have no answer" in n for n in notes)
+    assert any("AURC with unanswered questions as wrong and ranked last: stated" in n for n in notes)
+    assert any("not attempted 14.3%" in n and "a wrong answer costing 3" in n for n in notes)
+    assert any("3 questions in 7 rows: repeats of one question are a cluster" in n for n in notes)
+
+
+def test_from_a_log_to_a_table_in_two_commands(tmp_path):
+    """What `describe` prints last is a command that gives the table."""
+    path = tmp_path / "samples_t_2025-01-01T00-00-00.jsonl"
+    path.write_bytes(lines([option_record(k) for k in range(6)]))
+    told = CliRunner().invoke(cli, ["describe", str(path), "--json"])
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.output)
+    assert (found["written by"], found["rows"], found["questions"]) == ("lm-evaluation-harness", 6, 6)
+    assert found["taken"]["task"] == "t"
+    for command in found["commands"]:
+        done = CliRunner().invoke(cli, shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
+        assert "AURC" in done.output
+    drawn = CliRunner().invoke(cli, ["describe", str(path)]).output
+    assert "read as confidence, 6 samples" in drawn
+    assert "softmax" in drawn

@@ -1,0 +1,136 @@
+"""The leaderboard page in a real browser: 68 models, every number recomputed here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.display import thinned
+from abstain.errors import InputError
+from abstain.report import board, save_board
+from tests.report.test_browser import Watched, browser  # noqa: F401
+
+sync_api = pytest.importorskip("playwright.sync_api")
+N, MODELS = 300, 68
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """68 models of the same questions, some equal in all but name, one with hostile letters."""
+    rng = np.random.default_rng(3)
+    hard = rng.random(N)
+    entries = {}
+    for k in range(MODELS):
+        name = "<img src=x onerror=window.hacked=1>" if k == 40 else f"model-{k:02d}"
+        wrong = (hard + rng.normal(0, 0.2, N) > 0.75 - 0.006 * k).astype(float)
+        entries[name] = (wrong, np.round(1 - hard + rng.normal(0, 0.3, N), 1))
+    found = abstain.compare(entries)
+    curves = {}
+    for name, (loss, sure) in entries.items():
+        curve = abstain.risk_coverage_curve(loss, sure)
+        curves[name] = thinned(name, curve.coverage, curve.risk, 60)
+    half = np.arange(N) < N // 2
+    groups = {
+        "law": {name: float(abstain.aurc(loss[half], sure[half])) for name, (loss, sure) in entries.items()},
+        "maths": {
+            name: float(abstain.aurc(loss[~half], sure[~half])) for name, (loss, sure) in entries.items()
+        },
+    }
+    columns = {
+        "accuracy %": {name: 1 - loss.mean() for name, (loss, _) in entries.items()},
+        "price": {"model-00": 3.0},
+    }
+    path = tmp_path_factory.mktemp("board") / "board.html"
+    save_board(found, path, curves=curves, columns=columns, groups=groups, title="All of them")
+    return path, found, entries, groups
+
+
+class Board(Watched):
+    def ready(self) -> None:
+        self.page.wait_for_selector("#board-forest .point")
+
+
+@pytest.fixture
+def opened(browser, made):  # noqa: F811
+    watched = Board(browser, made[0])
+    yield watched
+    watched.context.close()
+
+
+def shown(watched) -> list[list[str]]:
+    rows = watched.page.locator("#rows tr").all()
+    return [row.locator("td").all_inner_texts() for row in rows]
+
+
+def test_the_table_is_the_ranking(opened, made):
+    _, found, entries, _ = made
+    rows = shown(opened)
+    assert len(rows) == MODELS
+    for row, c in zip(rows, found.contestants):
+        assert float(row[2]) == pytest.approx(c.estimate, abs=5.1e-5)
+        low, high = (float(v) for v in row[3].split(" to "))
+        assert (low, high) == pytest.approx((c.low, c.high), abs=5.1e-5)
+        assert float(row[4].rstrip("%")) == pytest.approx(100 * (1 - entries[c.name][0].mean()), abs=0.051)
+    opened.check_quiet()
+
+
+def test_search_and_sort(opened):
+    page = opened.page
+    page.locator("#find").fill("-1")
+    assert {row[1] for row in shown(opened)} == {f"model-1{k}" for k in range(10)}
+    assert page.locator("#found").inner_text() == f"10 of {MODELS}"
+    page.locator("#find").fill("")
+    page.get_by_role("button", name="accuracy %").click()
+    shares = [float(row[4].rstrip("%")) for row in shown(opened)]
+    assert shares == sorted(shares)
+    page.get_by_role("button", name="accuracy %").click()
+    assert [float(row[4].rstrip("%")) for row in shown(opened)] == sorted(shares, reverse=True)
+    page.get_by_role("button", name="price").click()
+    assert shown(opened)[0][1] == "model-00"  # the only one that has a price; the rest come last
+    opened.check_quiet()
+
+
+def test_a_model_picked_out(opened, made):
+    _, found, _, groups = made
+    name = found.names[30]
+    opened.page.select_option("#picked", label=name)
+    same = [p.b if p.a == name else p.a for p in found.pairs if name in (p.a, p.b) and not p.different]
+    told = opened.page.locator("#told").inner_text()
+    assert told.startswith(f"{name}: AURC")
+    more = f" and {len(same) - 8} more" if len(same) > 8 else ""
+    assert more in told
+    assert sum(n in told for n in same) >= min(8, len(same))
+    rows = [row.locator("td").all_inner_texts() for row in opened.page.locator("#by-group tbody tr").all()]
+    own = {group: values[name] for group, values in groups.items()}
+    assert [row[0] for row in rows] == sorted(own, key=own.get, reverse=True)
+    for group, value, _, rank in rows:
+        assert float(value) == pytest.approx(own[group], abs=5.1e-5)
+        assert rank == f"{1 + sum(v < own[group] for v in groups[group].values())} of {MODELS}"
+    opened.page.locator("#rows button.name").first.click()
+    assert opened.page.locator("#told").inner_text().startswith(found.names[0])
+    opened.check_quiet()
+
+
+def test_names_stay_text_and_nothing_serious(opened):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    assert opened.page.evaluate("window.hacked") is None
+    assert opened.page.locator("img").count() == 0
+    found = axe.run(opened.page).response["violations"]
+    assert [
+        (v["id"], v["nodes"][0]["html"][:100]) for v in found if v["impact"] in ("serious", "critical")
+    ] == []
+
+
+def test_it_fits_a_phone(browser, made):  # noqa: F811
+    context = browser.new_context(offline=True, viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(made[0].as_uri())
+    page.wait_for_selector("#board-forest .point")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
+
+
+def test_strangers_are_refused(made):
+    with pytest.raises(InputError, match="not in the comparison"):
+        board(made[1], columns={"accuracy": {"nobody": 1.0}})

@@ -1,0 +1,185 @@
+"""Clusters: whole patients are the unit of the promise. False promises by simulation, p-values by enumeration."""
+
+from math import comb
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+import abstain
+from abstain.errors import InputError
+from abstain.thresholds import testing
+
+DELTA = 0.05
+
+
+def patients(rng, count, each, wrong, rho, spread=0.3):
+    """Samples of patients: confidences and losses depend within a patient, a loss on its confidence by `wrong`."""
+    size = rng.integers(each[0], each[1] + 1, count)
+    who = np.repeat(np.arange(count), size)
+    n = len(who)
+    own, alone = rng.normal(size=(2, count)), rng.normal(size=(2, n))
+    confidence = ndtr(np.sqrt(spread) * own[0][who] + np.sqrt(1 - spread) * alone[0])
+    luck = ndtr(np.sqrt(rho) * own[1][who] + np.sqrt(1 - rho) * alone[1])
+    return luck < wrong(confidence), confidence, who
+
+
+def always(risk):
+    return lambda g: np.full_like(g, risk)
+
+
+def certified(runs, seed, count, each, wrong, rho, *, clusters=True, risk=0.05, **options):
+    """Share of runs that ship a threshold, and the thresholds."""
+    rng, values = np.random.default_rng(seed), []
+    for _ in range(runs):
+        l, g, who = patients(rng, count, each, wrong, rho)
+        given = {"clusters": who} if clusters else {}
+        t = abstain.select_threshold(l, g, risk=risk, delta=DELTA, **given, **options)
+        if t.feasible:
+            values.append(t.value)
+    return len(values) / runs, values
+
+
+@pytest.mark.parametrize("risk", [0.05, 0.2])
+@pytest.mark.parametrize("count", [20, 60, 150])
+def test_a_cluster_that_is_wrong_as_a_whole_is_the_worst_case(count, risk):
+    """Terms are 1 - r with chance r and else -r: the exact chance of a small p-value, over all numbers of errors."""
+    terms = np.stack([np.where(np.arange(count) < k, 1 - risk, -risk) for k in range(count + 1)])
+    p = testing.mean_above(terms, risk)
+    chance = np.asarray([comb(count, k) * risk**k * (1 - risk) ** (count - k) for k in range(count + 1)])
+    for level in (0.2, 0.05, 0.01, 0.001):
+        assert chance[p <= level].sum() <= level
+    assert (np.diff(p) >= 0).all()
+    assert p[0] < 3 * (1 - risk) ** (0.9 * count)
+
+
+def test_the_p_value_is_the_wealth_written_out():
+    rng = np.random.default_rng(0)
+    terms, risk = rng.uniform(-0.1, 0.4, size=(3, 12)), 0.1
+    for row, p in zip(terms, testing.mean_above(terms, risk)):
+        wealth = 0.0
+        for j in range(1, 9):
+            stake, product = 0.98 / 0.9 / 2 ** (j - 1), 1.0
+            for x in row:
+                product *= 1 - stake * x
+            wealth += product / 2**j
+        assert p == pytest.approx(min(1.0, 1 / wealth))
+
+
+def test_sixty_patients_of_twenty_images_promise_nothing_false():
+    """True risk 6%, promised 5%: taken as independent images this is certified far too often."""
+    naive = certified(150, 1, 60, (20, 20), always(0.06), 0.9, clusters=False)[0]
+    assert naive > 2 * DELTA
+    assert certified(150, 1, 60, (20, 20), always(0.06), 0.9)[0] <= DELTA
+
+
+def test_many_patients_at_the_edge():
+    """Whole patients wrong or right, at the promised risk: the sharpest case there is."""
+    assert certified(150, 2, 400, (1, 3), always(0.0501), 0.99)[0] <= DELTA + 3 * np.sqrt(DELTA * 0.95 / 150)
+
+
+def test_there_is_power():
+    share, values = certified(30, 3, 300, (20, 20), lambda g: 0.3 * (1 - g) ** 4, 0.3)
+    assert share >= 0.9
+    g = np.linspace(np.median(values), 1, 10_001)
+    assert 0.3 * ((1 - g) ** 4).mean() < 0.05
+    assert np.mean([1 - v if np.isfinite(v) else 1.0 for v in values]) > 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("count", "each", "wrong", "rho"),
+    [
+        (60, (20, 20), always(0.06), 0.9),
+        (150, (1, 1), always(0.0501), 0.0),
+        (400, (1, 3), always(0.0501), 0.99),
+        (400, (20, 20), always(0.0501), 0.99),
+        (400, (1, 40), always(0.0501), 0.9),
+        (800, (5, 5), lambda g: np.where(g > 0.5, 0.0501, 0.2), 0.9),
+        (800, (5, 5), lambda g: np.where(g > 0.7, 0.0501, 0.049), 0.9),
+    ],
+)
+def test_violations_stay_below_delta(count, each, wrong, rho):
+    """Every threshold that these ship above the crossing is a broken promise; 1,000 runs."""
+    assert certified(1000, 4, count, each, wrong, rho)[0] <= DELTA + 3 * np.sqrt(DELTA * 0.95 / 1000)
+
+
+def test_weights_and_scaled_losses_come_along():
+    rng = np.random.default_rng(5)
+    l, g, who = patients(rng, 400, (5, 5), lambda g: 0.3 * (1 - g) ** 4, 0.3)
+    plain = abstain.select_threshold(l, g, risk=0.05, clusters=who)
+    assert plain.clusters == 400
+    assert plain.largest == 5
+    assert (
+        abstain.select_threshold(l, g, risk=0.05, clusters=who, sample_weight=np.ones(len(l))).value
+        == plain.value
+    )
+    scaled = abstain.select_threshold(
+        10.0 * l, g, risk=0.5, clusters=[f"p{k:03}" for k in who], bounded=(0, 10)
+    )
+    assert scaled.value == plain.value
+    assert "400 calibration clusters (2000 samples)" in plain.guarantee
+    assert "none larger than the largest here (5)" in plain.guarantee
+    assert abstain.Threshold.from_json(plain.to_json()).to_json() == plain.to_json()
+
+
+def test_methods_that_cannot_refuse():
+    l, g, who = patients(np.random.default_rng(6), 50, (3, 3), always(0.1), 0.3)
+    for options in ({"risk": 0.2, "method": "sgr"}, {"coverage": 0.5}):
+        with pytest.raises(InputError, match="independent samples"):
+            abstain.select_threshold(l, g, clusters=who, **options)
+    free = abstain.select_threshold(l, g, coverage=0.5, method="empirical", clusters=who)
+    assert free.guarantee is None
+    with pytest.raises(InputError, match="one label per sample"):
+        abstain.select_threshold(l, g, risk=0.2, clusters=who[:-1])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_conformal_by_clusters_is_the_definition(seed):
+    """Clusters are exchangeable: the mean over C + 1 of them, the worst one added, of a loss that only grows."""
+    rng = np.random.default_rng(seed)
+    l, g, who = patients(rng, 40, (1, 4), always(0.3), 0.5)
+    r, most, best = 0.15, np.bincount(who).max(), None
+    for t in np.sort(g)[::-1]:
+        per = [((l * (g >= t))[who == c].sum() - r * (who == c).sum()) / most + r for c in range(40)]
+        if (sum(per) + 1) / 41 <= r + 1e-12:
+            best = t
+    assert abstain.select_threshold(l, g, risk=r, method="crc", clusters=who).value == best
+
+
+def test_what_would_do_is_told_in_clusters():
+    rng = np.random.default_rng(7)
+    few = abstain.select_threshold(
+        *(x := patients(rng, 60, (20, 20), lambda g: 0.3 * (1 - g) ** 4, 0.3))[:2], risk=0.05, clusters=x[2]
+    )
+    assert not few.feasible
+    assert few.advice.unit == "clusters"
+    assert 100 < few.advice.samples < 400
+    assert "clusters would do" in str(few.advice)
+
+
+def test_monitoring_bets_on_whole_clusters():
+    """At the edge of the promise clusters that are wrong as a whole would alarm a test of single samples."""
+    rng = np.random.default_rng(8)
+    l, g, who = patients(rng, 600, (5, 5), lambda g: 0.3 * (1 - g) ** 4, 0.3)
+    t = abstain.select_threshold(l, g, risk=0.05, clusters=who)
+    alarms = naive = 0
+    plain = abstain.select_threshold(l, g, risk=0.05)
+    for _ in range(200):
+        l, g, who = patients(rng, 100, (5, 5), always(0.05), 0.95)
+        alarms += t.check(l, g, clusters=who).risk_alarm
+        naive += plain.check(l, g).risk_alarm
+    assert naive / 200 > 2 * DELTA
+    assert alarms / 200 <= DELTA + 3 * np.sqrt(DELTA * 0.95 / 200)
+    l, g, who = patients(rng, 600, (5, 5), always(0.2), 0.5)
+    late = t.check(l, g, clusters=who)
+    assert late.risk_alarm
+    assert late.alarm_after % 5 == 0
+    half = len(l) // 10 * 5
+    first = t.check(l[:half], g[:half], clusters=who[:half])
+    second = t.check(l[half:], g[half:], clusters=who[half:], previous=first)
+    assert second.log_wealth == pytest.approx(late.log_wealth)
+    with pytest.raises(InputError, match="whole clusters"):
+        t.check(l, g)
+    with pytest.raises(InputError, match="at most 5"):
+        t.check(l, g, clusters=who // 2)

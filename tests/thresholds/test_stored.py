@@ -1,0 +1,232 @@
+"""Stored rules: every field has a type and a range when it is read; what they know of their score is used."""
+
+import json
+
+import numpy as np
+import pytest
+
+import abstain
+from abstain.errors import DataError, InputError
+from abstain.thresholds import Check, GroupChecks, GroupThresholds, Threshold, load_rule
+
+
+def data(n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    p = 0.5 + rng.random(n) / 2
+    return (rng.random(n) < 0.6 * (1 - p)), p
+
+
+@pytest.fixture(scope="module")
+def rule():
+    wrong, p = data()
+    key = -np.log1p(-p)
+    return abstain.select_threshold(wrong, key, risk=0.1).made_from(
+        "probs", score="max_softmax", loss="zero_one"
+    )
+
+
+TAMPERED = {
+    "format": ("abstain.Threshold/1", "abstain.Threshold/3", "abstain threshold 1", None, 2),
+    "rule": ("confidence >= 0.1", None),
+    "value": ("0.7", "nan", True, [1.0], 0.1, {}),
+    "form": ("risks", "", 3, None, True),
+    "target": (5, -1, "0.05", None, "inf", True),
+    "method": ("magic", None, 1),
+    "delta": (0, 1, 5, -0.05, "0.05", None, True),
+    "n": (0, -3, 2.5, "2000", None, True, 10**30, 7),
+    "coverage": (1.5, -0.1, "1", None, 0.123),
+    "coverage_interval": ([0.9, 0.1], [0.1], [0.1, 0.2, 0.3], 0.5, [-1, 2], [None, 1]),
+    "risk": (-0.5, 1.5, "low", [], 0.0123),
+    "risk_upper": (2.0, -1.0, "x"),
+    "guarantee": (5, True, ["never wrong"], "With probability 1 the error rate is at most 0.0001."),
+    "note": (5, {}),
+    "bounded": ([1, 0], [0, 0], [0], "01", [0, "inf"], [0, 0.01]),
+    "table": (None, [], {}, {"value": [1.0]}),
+    "reference": (
+        None,
+        {},
+        {"value": [1], "at_least": [1, 2], "n": 2000},
+        {"value": [1], "at_least": [1], "n": 3},
+    ),
+    "advice": (5, {"risk": 7}, {"risk": 0.1, "coverage": 2, "samples": 3}),
+    "clusters": (0, -1, 1.5, "many", 20),
+    "largest": (0, -1, "x", 5.0),
+    "origin": (
+        "probs",
+        {},
+        {"kind": "logits"},
+    ),
+}
+INSIDE = {
+    ("table", "value"): ([1, "x"], "x", None, [True]),
+    ("table", "accepted"): ([0.5], [-1], [10**9], ["1"]),
+    ("table", "coverage"): ([2.0], [None]),
+    ("table", "p_value"): ([-0.1], ["0.1"]),
+    ("table", "passed"): ([1], [None], ["yes"]),
+    ("reference", "n"): (1.5, -2, 10**9),
+    ("reference", "at_least"): ([5, 4, 3], [0.5], []),
+    ("reference", "value"): (["inf"], [None]),
+    ("origin", "score"): ("magic", 5, "negative_entropy"),
+    ("origin", "kind"): ("pixels", None),
+    ("origin", "plain"): (0.1, "0.9", None),
+    ("origin", "version"): (1, None),
+    ("origin", "loss"): (1, True),
+}
+
+
+@pytest.mark.parametrize(("name", "bad"), [(k, v) for k, values in TAMPERED.items() for v in values])
+def test_a_tampered_field_is_refused_in_one_line(rule, name, bad):
+    stored = json.loads(rule.to_json())
+    assert name in stored
+    stored[name] = bad
+    with pytest.raises(DataError) as caught:
+        Threshold.from_json(json.dumps(stored))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(("place", "bad"), [(k, v) for k, values in INSIDE.items() for v in values])
+def test_a_tampered_record_inside_is_refused(rule, place, bad):
+    stored = json.loads(rule.to_json())
+    stored[place[0]][place[1]] = bad
+    with pytest.raises(DataError):
+        Threshold.from_json(json.dumps(stored))
+
+
+def test_missing_and_unknown_fields_are_named(rule):
+    for name in json.loads(rule.to_json()):
+        stored = json.loads(rule.to_json())
+        del stored[name]
+        if name == "rule":  # for people to read
+            continue
+        with pytest.raises(DataError):
+            Threshold.from_json(json.dumps(stored))
+    stored["surprise"] = 1
+    stored["rule"] = rule.rule
+    with pytest.raises(DataError, match="surprise"):
+        Threshold.from_json(json.dumps({**json.loads(rule.to_json()), "surprise": 1}))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[" * 200_000, "deep"),
+        ('{"a":' * 100_000, "deep"),
+        ("", "not JSON"),
+        ("null", "not a stored threshold"),
+        ("[]", "not a stored threshold"),
+        ('{"format": "abstain.Threshold/2", "format": "abstain.Threshold/2"}', "twice"),
+        ('{"value": NaN}', "NaN"),
+        ('{"value": ' + "9" * 5000 + "}", "not JSON"),
+        (5, "takes JSON text"),
+        ("x" * 64_000_001, "takes JSON text"),
+    ],
+)
+def test_hostile_text_is_one_line(text, words):
+    with pytest.raises(DataError, match=words) as caught:
+        Threshold.from_json(text)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_round_trips(rule, tmp_path):
+    rule.save(tmp_path / "rule.json")
+    again = load_rule(tmp_path / "rule.json")
+    assert again.to_json() == rule.to_json()
+    assert again.origin == rule.origin
+    assert again.origin.version == abstain.__version__
+    wrong, p = data(seed=1)
+    looked = rule.check(wrong, p)
+    assert Check.from_json(looked.to_json()) == looked
+    groups = np.where(np.arange(len(p)) % 2, "a", "b")
+    both = abstain.select_threshold(wrong, p, risk=0.2, groups=groups)
+    both.save(tmp_path / "both.json")
+    loaded = load_rule(tmp_path / "both.json")
+    assert isinstance(loaded, GroupThresholds)
+    assert loaded.to_json() == both.to_json()
+    checks = loaded.check(wrong, p, groups)
+    assert GroupChecks.from_json(checks.to_json()) == checks
+    assert checks["a"] == both["a"].check(wrong[groups == "a"], p[groups == "a"])
+    with pytest.raises(DataError, match="no such file"):
+        load_rule(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("name", ["n", "accepted", "log_wealth", "risk_alarm", "delta", "value", "log_peak"])
+def test_a_tampered_series_is_refused(rule, name):
+    bad = {
+        "n": -1,
+        "accepted": 10**6,
+        "log_wealth": [9.0],
+        "risk_alarm": True,
+        "delta": 2,
+        "value": "x",
+        "log_peak": -9,
+    }
+    stored = json.loads(rule.check(*data(seed=2)).to_json())
+    with pytest.raises(DataError):
+        Check.from_json(json.dumps({**stored, name: bad[name]}))
+
+
+# what a rule is for --------------------------------------------------------------------------------
+
+
+def logits_of(p):
+    return np.stack([np.log(p), np.log1p(-p)], axis=1)
+
+
+def test_a_loaded_rule_takes_the_plain_number_and_whatever_it_is_made_from(rule, tmp_path):
+    rule.save(tmp_path / "rule.json")
+    loaded = Threshold.load(tmp_path / "rule.json")
+    _, p = data(seed=3)
+    key = -np.log1p(-p)
+    expected = key >= rule.value
+    assert 0.1 < expected.mean() < 0.9
+    probs = np.stack([p, 1 - p], axis=1)
+    assert loaded.accepts(probs.max(1)).tolist() == expected.tolist()
+    assert loaded.accepts(key, units="key").tolist() == expected.tolist()
+    assert loaded.accepts(probs=probs).tolist() == expected.tolist()
+    assert (loaded.accepts(logits=logits_of(p)) == expected).mean() > 0.999
+    assert loaded.accepts(p, score="max_softmax", units="plain").tolist() == expected.tolist()
+
+
+def test_another_score_or_unit_is_refused(rule):
+    _, p = data(seed=3)
+    key = -np.log1p(-p)
+    with pytest.raises(InputError, match="this rule is for max_softmax, got negative_entropy"):
+        rule.accepts(p, score="negative_entropy")
+    with pytest.raises(InputError, match='units="key"'):
+        rule.accepts(key)
+    with pytest.raises(InputError, match="from 0 to 1"):
+        rule.accepts(-p)
+    with pytest.raises(InputError, match="units"):
+        rule.accepts(p, units="percent")
+    with pytest.raises(InputError, match="one of them"):
+        rule.accepts()
+    with pytest.raises(InputError, match="one of them"):
+        rule.accepts(p, probs=np.stack([p, 1 - p], axis=1))
+    entropy = abstain.select_threshold(*data(), risk=0.2).made_from("probs", score="negative_entropy")
+    with pytest.raises(InputError, match="at most 0"):
+        entropy.accepts(p)
+    own = abstain.select_threshold(*data(), risk=0.2)
+    with pytest.raises(InputError, match="confidences of your own"):
+        own.accepts(p, score="max_softmax")
+    with pytest.raises(InputError, match="confidences of your own"):
+        own.accepts(probs=np.stack([p, 1 - p], axis=1))
+
+
+def test_a_threshold_that_rounds_to_one_is_not_compared_with_rounded_numbers():
+    key = np.linspace(15, 40, 1000)
+    rule = abstain.select_threshold(np.zeros(1000), key, coverage=0.5, method="empirical")
+    rule = rule.made_from("logits", score="max_softmax")
+    one = np.ones(3, dtype=np.float32)
+    with pytest.raises(InputError, match="too near 1"):
+        rule.accepts(one)
+    assert rule.accepts(np.asarray([27.4, 27.6]), units="key").tolist() == [False, True]
+
+
+def test_a_check_in_plain_numbers_is_that_of_the_keys(rule):
+    wrong, p = data(seed=4)
+    plain, keys = rule.check(wrong, p), rule.check(wrong, -np.log1p(-p), units="key")
+    assert plain == keys
+    with pytest.raises(InputError, match="this rule is for max_softmax"):
+        rule.check(wrong, p, score="max_logit")
