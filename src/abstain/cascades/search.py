@@ -358,7 +358,7 @@ def shares_of(stages: int) -> list[float]:
     return [*[early / (stages - 1)] * (stages - 1), last, joint]
 
 
-def search(setting: Setting, risk: float, delta: float, cuts: int, seed: int) -> Found:
+def certify(setting: Setting, risk: float, delta: float, cuts: int, seed: int) -> Found:
     """Everything that can be certified; `risk` is scaled to [0, 1]."""
     *alone, joint = shares_of(setting.stages)
     policies: list[tuple[float, ...]] = []
