@@ -12,29 +12,30 @@ from rich.text import Text
 
 import abstain
 from abstain import Check, scores
+from abstain._tables import as_csv
 from abstain.cascades import Cascade
 from abstain.cli.compare import model_names
 from abstain.cli.main import INFEASIBLE
-from abstain.cli.options import Documented, Output, ReadOptions, between_commas, output, reading, shared
-from abstain.cli.screen import as_csv, deliver, working, write
+from abstain.cli.options import Documented, InputFile, Output, ReadOptions, output, reading, shared
+from abstain.cli.screen import deliver, working, write
 from abstain.cli.threshold import draw_facts, show_check
 from abstain.errors import InputError
 from abstain.formats import Limits, Predictions
-from abstain.formats.limits import shown, values_of
-from abstain.formats.predictions import read_unlabelled
+from abstain.formats.limits import values_of
+from abstain.formats.predictions import aligned, read_unlabelled
 
 _ASKED = ("risk", "delta", "promise", "bounded", "unit", "rng")
 
 
 def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...]:
     try:
-        return tuple(map(float, between_commas(ctx, param, value)))
+        return tuple(float(x) for x in (value or "").split(",") if x.strip())
     except ValueError:
         raise click.BadParameter(f"must be numbers between commas, got {value!r}.") from None
 
 
 @click.command("cascade", cls=Documented)
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.argument("files", nargs=-1, required=True, type=InputFile())
 @click.option("--cost", callback=_numbers, metavar="A,B,...", help="What asking each model costs.")
 @click.option("--person-cost", type=float, help="What a person's answer costs.")
 @click.option("--person-error", type=float, help="A person's mean loss.")
@@ -74,17 +75,18 @@ def command(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     used = {name: (rule.scores if rule else {}).get(name, given["score"]) for name in named}
     if rule and given["applied"]:
         return _apply(rule, {name: _unlabelled(file, how, used[name]) for name, file in named.items()}, out)
-    models: dict[str, Predictions] = {}
-    for name, file in named.items():
-        with working(f"reading {shown(file)}"):
-            models[name] = how.read(file, name)
+    with working(f"reading {len(files)} files"):
+        read = aligned([how.read(file, name) for name, file in named.items()])
+    models = {model.name: model for model in read}
     entries = {name: m.samples(used[name], given["loss"]) for name, m in models.items()}
     away = {name: m.abstained for name, m in models.items() if m.abstained is not None}
     clusters = next((m.clusters for m in models.values() if m.clusters is not None), None)
     if rule:
         for name, mask in away.items():
             entries[name] = (entries[name][0], np.where(mask, np.nan, entries[name][1]))
-        return _check(rule, entries, clusters, given["state"], out)
+        state = given["state"]
+        before = Check.load(state) if state and Path(state).exists() else None
+        return show_check(rule.check(entries, clusters=clusters, previous=before), out, [], state)
     return _choose(models, entries, away, clusters, given, out)
 
 
@@ -120,12 +122,6 @@ def _choose(
         click.get_current_context().exit(INFEASIBLE)
 
 
-def _check(rule: Cascade, entries: dict[str, Any], clusters: Any, state: str | None, out: Output) -> None:
-    """Does the promise still hold?"""
-    before = Check.load(state) if state and Path(state).exists() else None
-    show_check(rule.check(entries, clusters=clusters, previous=before), out, [], state)
-
-
 def _unlabelled(file: str, how: ReadOptions, score: str) -> np.ndarray:
     """Confidences, NaN where the model gave no answer."""
     limits = Limits(memory=how.memory)
@@ -143,9 +139,6 @@ def _apply(rule: Cascade, confidences: dict[str, np.ndarray], out: Output) -> No
         raise InputError("cascade: the files must hold the same samples, one row each.")
     who = rule.decide(confidences).tolist()
     told = ", ".join(f"{name} {who.count(name):,}" for name in (*rule.names, "person"))
-    forms: Any = {
-        "csv": lambda: as_csv({"answered_by": who}),
-        "latex": lambda: told,
-        "json": lambda: json.dumps(who),
-    }
+    table, text = as_csv({"answered_by": who}), json.dumps(who)
+    forms: Any = {"csv": lambda: table, "latex": lambda: told, "json": lambda: text}
     deliver(out, rule, lambda: "\n".join(who), lambda on: on.print(Text(f"answered by: {told}")), **forms)
