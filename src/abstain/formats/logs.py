@@ -90,8 +90,8 @@ class Log:
         Whether there is an answer at all.
     signals : dict of array, shape (n,)
         Confidences by name; NaN where an answer has none.
-    question, task, groups : array or Words, shape (n,), optional
-        Questions with one name (of one task) are repeats of each other.
+    question, task, groups, labels : array or Words, shape (n,), optional
+        Questions with one name (of one task) are repeats of each other; labels are the right answers.
     epoch, sample_weight, clusters : array, shape (n,), optional
     loss_name : str
         "zero_one" where every answer is right or wrong.
@@ -123,6 +123,7 @@ class Log:
     sample_weight: np.ndarray | None = None
     clusters: np.ndarray | None = None
     loss_name: str = "zero_one"
+    labels: Values | None = None
     used: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -181,6 +182,7 @@ class Log:
             raise file_error(self.path, "no question has an answer with a score and a confidence.")
         ranked = {name: _ranked(s, self.answered)[rows] for name, s in self.signals.items()}
         along = {k: getattr(self, k) for k in ("groups", "sample_weight")} | {"clusters": self.repeats()}
+        along["label_words" if isinstance(self.labels, Words) else "labels"] = self.labels
         found: dict[str, Any] = {k: v[rows] for k, v in along.items() if v is not None}
         if rules.unanswered == "abstained" and not self.answered[rows].all():
             found["abstained"] = ~self.answered[rows]
@@ -285,7 +287,7 @@ def log_of(
         str(source.path), source.log.tool if source.log else source.format,
         loss, answered, {name: s for name, s in made.items() if name not in (*absent, *constant)},
         values.get("question"), tasks, values.get("groups", several), _array(values.get("epoch")),
-        _array(values.get("sample_weight")), _array(values.get("clusters")), loss_name,
+        _array(values.get("sample_weight")), _array(values.get("clusters")), loss_name, values.get("labels"),
     )  # fmt: skip
     return replace(log, used=_used(source, roles, log, rules), notes=(*told, *_counts(log, rules)))
 
