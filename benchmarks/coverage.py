@@ -178,7 +178,7 @@ def topped(base: Profile, share: float, chance: float) -> Profile:
 
 def power(height: float, at: float) -> Profile:
     """Errors that fade as a power of the rank."""
-    name = f"{height:g}(1-b)^{at:g}".removeprefix("0")
+    name = f"{height:g}(1-b)".removeprefix("0") + (f"^{at:g}" if at != 1 else "")
     return Profile(name, lambda b: height * (1 - b) ** at, lambda c: height * c ** (at + 1) / (at + 1))
 
 

@@ -35,9 +35,8 @@ def curves(ax: plt.Axes) -> None:
     """Risk against coverage of the five bundled models, with a band around the best."""
     names = ("neural-network", "logistic-regression", "random-forest", "nearest-neighbours", "naive-bayes")
     found = {name: abstain.risk_coverage_curve(*demo(name)) for name in names}
-    abstain.RiskCoverageDisplay.from_curves(found).plot(ax)
     band = curve_band(*demo(names[0]), replicates=500, rng=0)
-    ax.fill_between(band.coverage, band.low, band.high, color="C0", alpha=0.15, linewidth=0)
+    abstain.RiskCoverageDisplay.from_curves(found, {names[0]: band}).plot(ax)
     ax.set_ylabel("error rate of the answered")
 
 

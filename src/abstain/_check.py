@@ -54,6 +54,18 @@ def check_nonnegative(name: str, argument: str, value: Any) -> float:
     return number
 
 
+def check_risk(name: str, value: Any, low: float = 0.0, high: float = 1.0) -> float:
+    """A mean of losses that lie between these bounds."""
+    number = _number(name, "risk", value, "a number")
+    if not low <= number <= high:
+        hint = (
+            f" Write {number / 100:g} for {number:g}%." if (low, high) == (0, 1) and 1 < number <= 100 else ""
+        )
+        bounds = f"[{low:g}, {high:g}], the bounds of the loss"
+        raise InputError(f"{name}: `risk` must lie in {bounds}, got {number:g}.{hint}")
+    return number
+
+
 def as_real(name: str, argument: str, backend: Backend, x: Array, like: Array = None) -> Array:
     """`x` as an array of real numbers; on the host as bool, float32 or float64 (or whole numbers)."""
     array = backend.asarray(x, like)

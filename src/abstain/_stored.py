@@ -182,10 +182,10 @@ def _restored(kind: Any, value: Any, at: str, rule: Within) -> Any:
     if kind is np.ndarray:
         return _array(value, at, rule)
     if origin is dict:
-        pairs = _restored(tuple[tuple[parts[0], parts[1]], ...], value, at, rule)
-        if not all(isinstance(key, (str, int, float, type(None))) for key, _ in pairs):
-            raise _wrong(at, "pairs of a label and a record", value)
-        return dict(pairs)
+        pairs = value if isinstance(value, list) else [None]
+        if not all(isinstance(x, list) and len(x) == 2 and not isinstance(x[0], (list, dict)) for x in pairs):
+            raise _wrong(at, "a list of pairs", value)
+        return {key: _restored(parts[1], x, f"{at}[{i}]", rule) for i, (key, x) in enumerate(pairs)}
     if origin is tuple:
         many = parts[-1] is Ellipsis
         if not isinstance(value, list) or not (many or len(value) == len(parts)):

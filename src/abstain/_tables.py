@@ -206,3 +206,23 @@ def _bar(value: str) -> str:
 
 def _tex(value: str) -> str:
     return "".join(_LATEX.get(c, c) for c in str(value))
+
+
+class Notebook:
+    """A result that a notebook shows: what it says of itself, above the rows of its frame where it has one."""
+
+    def _repr_html_(self) -> str:
+        make = getattr(self, "frame", None)
+        columns = {} if make is None else make("dict")
+        count = max((len(values) for values in columns.values()), default=0)
+        shown = {name: [_cell(x) for x in list(values)[:_ROWS]] for name, values in columns.items()}
+        more = f"<p>{count - _ROWS:,} more rows in frame()</p>" if count > _ROWS else ""
+        table = html_table(shown) if shown else ""
+        return f"<div><pre>{html.escape(repr(self))}</pre>{table}{more}</div>"
+
+
+_ROWS = 20  # of a table in a notebook
+
+
+def _cell(value: Any) -> str:
+    return number(value) if value is None or isinstance(value, float) else str(value)

@@ -12,6 +12,7 @@ from abstain import losses, scores
 from abstain._arrays import Array, to_host
 from abstain._tables import frame
 from abstain.errors import InputError, needed
+from abstain.inference.results import CurveBand
 from abstain.metrics.points import RiskCoverageCurve, risk_coverage_curve
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class RiskCoverageDisplay:
         The curves.
     label : str
         Of the vertical axis.
+    bands : tuple of (name, CurveBand)
+        Drawn around the curve of that name.
 
     Examples
     --------
@@ -104,6 +107,7 @@ class RiskCoverageDisplay:
 
     lines: tuple[CurveLine, ...]
     label: str = "selective risk"
+    bands: tuple[tuple[str, CurveBand], ...] = ()
 
     @classmethod
     def from_predictions(
@@ -143,9 +147,12 @@ class RiskCoverageDisplay:
         return cls.from_curves({name: curve})
 
     @classmethod
-    def from_curves(cls, curves: dict[str, RiskCoverageCurve]) -> RiskCoverageDisplay:
-        """Curves by name."""
-        return cls(tuple(thinned(name, c.coverage, c.risk) for name, c in curves.items()))
+    def from_curves(
+        cls, curves: dict[str, RiskCoverageCurve], bands: dict[str, CurveBand] | None = None
+    ) -> RiskCoverageDisplay:
+        """Curves by name, and bands around some of them, as `abstain.inference.curve_band` makes them."""
+        lines = tuple(thinned(name, c.coverage, c.risk) for name, c in curves.items())
+        return cls(lines, bands=tuple((bands or {}).items()))
 
     def frame(self, library: str | None = None) -> Any:
         """One row per point: name, coverage, risk."""
@@ -159,8 +166,12 @@ class RiskCoverageDisplay:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw on `ax` (or on a new figure) and give the axes back."""
         ax = axes(ax)
+        bands = dict(self.bands)
         for line in self.lines:
-            ax.plot(line.coverage, line.risk, label=line.name or None, linewidth=1.5)
+            (drawn,) = ax.plot(line.coverage, line.risk, label=line.name or None, linewidth=1.5)
+            if band := bands.get(line.name):
+                own = {"color": drawn.get_color(), "alpha": 0.15, "linewidth": 0}
+                ax.fill_between(band.coverage, band.low, band.high, **own)
         ax.set_xlabel("coverage")
         ax.set_ylabel(self.label)
         ax.set_xlim(0, 1)

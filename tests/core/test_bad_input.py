@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -173,3 +175,12 @@ def test_a_data_frame_of_one_column_is_not_read_as_batches():
 def test_a_cdf_outside_its_range_is_refused(cdf):
     with pytest.raises(InputError, match="aurc_given_cdf: `cdf` must lie in"):
         abstain.aurc_given_cdf([1, 0], [0.2, 0.3], cdf=cdf)
+
+
+@pytest.mark.parametrize("loss", [[0, 1, 0], [False, True, False], [0.0, 1.0, 0.0]])
+def test_a_risk_in_percent_is_refused_for_right_and_wrong(loss):
+    sure = [0.9, 0.5, 0.7]
+    for call in (abstain.coverage_at_risk, functools.partial(abstain.inference.interval, "coverage_at_risk")):
+        with pytest.raises(InputError, match=r"`risk` must lie in \[0, 1\], .* got 5. Write 0.05 for 5%."):
+            call(loss, sure, risk=5)
+    assert abstain.coverage_at_risk([0.0, 7.0, 0.0], sure, risk=5) == 1.0

@@ -395,8 +395,11 @@ def test_shares_of_fractional_weights_are_not_missed_by_rounding(spilled, tmp_pa
     assert found.coverage_at_risk[0.1] == pytest.approx(1.0)
 
 
-def test_losses_with_the_moments_of_a_zero_one_loss_are_not_taken_for_one(tmp_path):
+@pytest.mark.parametrize("spilled", [False, True])
+def test_losses_with_the_moments_of_a_zero_one_loss_are_not_taken_for_one(spilled, tmp_path, request):
     """Sums of l and of l^2 are those of three errors in four: only the losses themselves tell."""
+    if spilled:
+        request.getfixturevalue("tiny_ranges")
     l, g = np.tile([0.5, 0.5, 0.5, 1.5], 50), np.arange(200.0)
     pa.parquet.write_table(pa.table({"loss": l, "confidence": g}), tmp_path / "half.parquet")
     found = told(files, tmp_path / "half.parquet")

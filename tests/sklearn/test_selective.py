@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import abstain
-from abstain.errors import InputError
+from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.sklearn import (
     RiskCoverageDisplay,
     SelectiveClassifier,
@@ -100,13 +100,16 @@ def test_string_labels(data, label):
 
 def test_nothing_is_accepted_when_nothing_can_be_promised(data):
     X, y = data
-    clf = SelectiveClassifier(risk=1e-4, abstain_label=-1, cv=0.3, random_state=0).fit(X, y)
+    clf = SelectiveClassifier(risk=1e-4, abstain_label=-1, cv=0.3, random_state=0)
+    with pytest.warns(AbstainWarning, match="nothing will be accepted"):
+        clf.fit(X, y)
     assert clf.threshold_.value is None
     assert (clf.predict(X) == -1).all()
     assert clf.score(X, y) == 0.0
     assert clf.guarantee_ is None
 
 
+@pytest.mark.filterwarnings("ignore:.*no threshold could be certified")
 def test_the_promise_holds_on_later_data(data):
     """Fixed seeds; over 60 trainings the error rate of the accepted may exceed r* in at most delta of them."""
     X, y = make_classification(60_000, 6, n_informative=4, class_sep=0.9, flip_y=0.02, random_state=3)
@@ -326,3 +329,47 @@ def test_regressor_refuses_a_risk_without_tolerance_and_unknown_uncertainty(unev
 def test_make_regression_is_accepted_as_it_comes():
     X, y = make_regression(300, 4, noise=5.0, random_state=0)
     assert SelectiveRegressor(coverage=0.5, random_state=0).fit(X, y).predict(X).shape == (300,)
+
+
+def test_a_classifier_without_a_certified_threshold_answers_nothing_by_mistake(data):
+    X, y = data
+    clf = SelectiveClassifier(risk=1e-4, cv=0.3, random_state=0)
+    with pytest.warns(AbstainWarning, match="smallest risk"):
+        clf.fit(X, y)
+    assert not clf.accepts(X).any()
+    with pytest.raises(InfeasibleError, match="abstain_label"):
+        clf.predict(X)
+    assert (clf.predict(X, abstain_label=-1) == -1).all()
+    assert not clf.predict_selective(X)[1].any()
+
+
+@pytest.mark.parametrize("risk", [5, -1, 1.5, 100])
+def test_percents_are_refused_with_the_remedy(data, risk):
+    X, y = data
+    with pytest.raises(InputError, match=r"`risk` must lie in \[0, 1\]"):
+        SelectiveClassifier(risk=risk, random_state=0).fit(X, y)
+
+
+def test_the_abstain_label_is_no_class(data):
+    X, y = data
+    for label in np.unique(y).tolist():
+        with pytest.raises(InputError, match="must not be one of the classes"):
+            SelectiveClassifier(coverage=0.8, abstain_label=label, random_state=0).fit(X, y)
+    clf = SelectiveClassifier(coverage=0.8, random_state=0).fit(X, y)
+    with pytest.raises(InputError, match="must not be one of the classes"):
+        clf.predict(X, abstain_label=int(y[0]))
+    names = np.asarray(["ant", "bee", "cat"])[y % 3]
+    with pytest.raises(InputError, match="ant"):
+        SelectiveClassifier(coverage=0.8, abstain_label="ant", random_state=0).fit(X, names)
+
+
+def test_a_pipeline_can_say_that_it_abstained(data):
+    X, y = data
+    pipe = make_pipeline(StandardScaler(), SelectiveClassifier(coverage=0.6, cv=0.3, random_state=0)).fit(
+        X, y
+    )
+    said = pipe.predict(X, abstain_label=-1)
+    accepted = pipe[-1].accepts(pipe[:-1].transform(X))
+    assert 0.4 < accepted.mean() < 0.8
+    assert (said[~accepted] == -1).all()
+    np.testing.assert_array_equal(said[accepted], pipe.predict(X)[accepted])

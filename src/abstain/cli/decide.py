@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from abstain import GroupThresholds, scores
-from abstain.cli.options import Documented, ReadOptions, known, reading
+from abstain.cli.options import Documented, InputFile, ReadOptions, named, reading
 from abstain.cli.screen import as_csv, working, write
 from abstain.cli.threshold import fitting
 from abstain.errors import DataError
@@ -20,9 +20,8 @@ from abstain.thresholds import load_rule
 
 @click.command("decide", cls=Documented)
 @click.argument("rule", type=click.Path(exists=True, dir_okay=False))
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--score", callback=known("scores", several=False), metavar="NAME",
-              help="Says that a column of confidences holds plain numbers of this score.")  # fmt: skip
+@click.argument("file", type=InputFile())
+@named("scores", "Says that a column of confidences holds plain numbers of this score.")
 @reading
 @click.option("-o", "--output", "path", metavar="FILE", type=click.Path(dir_okay=False),
               help="Write the table there instead of to the screen.")  # fmt: skip
@@ -39,12 +38,10 @@ def command(rule: str, file: str, how: ReadOptions, score: str | None, path: str
     """
     saved = load_rule(rule)
     with working(f"reading {shown(file)}"):
-        limits = Limits(memory=how.memory)
-        found, rest = read_unlabelled(
-            file, columns=how.columns, kind=how.kind, format=how.format, limits=limits
-        )
+        own = {k: getattr(how, k) for k in ("columns", "kind", "format", "tolerance")}
+        found, rest = read_unlabelled(file, **own, limits=Limits(memory=how.memory))
     kind = next(k for k in ("logits", "probs", "confidence") if k in found)
-    own = fitting(rule, saved, kind, score)
+    name = fitting(rule, saved, kind, score)
     given: dict[str, Any] = {}
     if isinstance(saved, GroupThresholds):
         if "groups" not in found:
@@ -53,11 +50,11 @@ def command(rule: str, file: str, how: ReadOptions, score: str | None, path: str
     told: dict[str, Any] = {}
     with values_of(file):
         confidence = found[kind]
-        if own is not None and kind != "confidence":
-            outputs = (found[kind],) if kind == "logits" else (None,)
-            confidence = np.asarray(scores.by_name(own)(*outputs, probs=found.get("probs")))
+        if name is not None and kind != "confidence":
+            outputs = {"probs": confidence} if kind == "probs" else {}
+            confidence = np.asarray(scores.by_name(name)(None if outputs else confidence, **outputs))
             given["units"] = "key"
-            told = {"prediction": found[kind].argmax(axis=1), own: scores.display(own, confidence)}
+            told = {"prediction": found[kind].argmax(axis=1), name: scores.display(name, confidence)}
         accepted = saved.accepts(confidence, **given)
     if "abstained" in found:
         accepted &= ~found["abstained"]

@@ -112,7 +112,7 @@ def cli() -> None:
     Examples:
       abstain demo
       abstain evaluate preds.npz
-      abstain evaluate answers.csv --metrics aurc,auroc --json
+      abstain evaluate answers.csv --metric aurc,auroc --json
       abstain compare a.npz b.npz
       abstain threshold preds.parquet --risk 0.05 --delta 0.05 --save rule.json
       abstain decide rule.json new.csv -o decided.csv
@@ -120,7 +120,8 @@ def cli() -> None:
 
     \b
     Exit codes:
-      0 ok    1 interrupted    2 usage    3 bad data    4 no feasible threshold    5 a rule's check alarms
+      0 ok          1 interrupted              2 usage
+      3 bad data    4 no feasible threshold    5 a rule's check alarms
 
     \b
     Shell completion:

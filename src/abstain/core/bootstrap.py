@@ -14,7 +14,8 @@ import numpy as np
 
 from abstain.core import sorting
 from abstain.core.estimators import area_terms
-from abstain.core.rows import Rows
+from abstain.core.influence import Ranked
+from abstain.core.rows import Rows, ranking_of
 
 _AT_ONCE = 1 << 17  # numbers in one table of counts: it stays in cache
 _CELLS_PAY = 8  # samples per distinct pair from which drawing the pairs is faster
@@ -170,13 +171,9 @@ def leave_one_out_areas(
     loss: np.ndarray, confidence: np.ndarray, estimator: str = "harmonic", ties: str = "threshold"
 ) -> np.ndarray:
     """AURC without sample i, for each i in the order given; unit weights, at least two samples."""
-    order = sorting.order_of(confidence)
-    key, l = confidence[order], loss[order].astype(np.float64)
-    ends = np.append(key[1:] != key[:-1], True)
-    place = np.cumsum(ends) - ends
-    m = np.bincount(place).astype(np.float64)
-    L = np.bincount(place, l)
-    N, S, W = np.cumsum(m), np.cumsum(L), np.asarray([len(l) - 1.0])
+    ranked = Ranked(ranking_of(confidence), loss)
+    (m, L, N, S), l, W = ranked.rows[:4], ranked.loss, np.asarray([len(loss) - 1.0])
+    place = np.arange(len(l)) if ranked.place is None else ranked.place
 
     def terms(m: np.ndarray, L: np.ndarray, N: np.ndarray, S: np.ndarray) -> np.ndarray:
         return np.asarray(area_terms(Rows(m, L, N, S, W), estimator, ties))
@@ -187,9 +184,7 @@ def leave_one_out_areas(
     per_unit = _sum_below(terms(m, np.zeros_like(L), one_less, np.ones_like(S)))
     own = terms(m[place] - 1, L[place] - l, N[place] - 1, S[place] - l)
     left_out = (before[place] + own + after[place] - l * per_unit[place]) / W
-    back: np.ndarray = np.empty_like(left_out)
-    back[order] = left_out
-    return back
+    return ranked.given(left_out)
 
 
 def _sum_below(x: np.ndarray) -> np.ndarray:

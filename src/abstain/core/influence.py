@@ -15,6 +15,7 @@ them, `values` spreads the line out over samples (`stretch` adds up its powers).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ from abstain.core.estimators import (
     row_weights,
     zero_one_oracle_rows,
 )
+from abstain.core.points import found_by
 from abstain.core.rows import CHUNK, Ranking, Rows, ranking_of
 from abstain.core.sorting import is_zero_one
 
@@ -119,9 +121,6 @@ def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Ar
 def _threshold_terms(rows: Rows, estimator: str) -> tuple[Array, Array]:
     """Of m S / N (harmonic) and (m S - L) / (N - 1) (loo)."""
     loo = estimator == "loo"
-    if not (loo or rows.padded):
-        own = rows.risk
-        return -rows.m * own / rows.N, own
     accepted = rows.N - (1.0 if loo else 0.0)
     some = accepted > 0
     per = np.where(some, 1.0, 0.0) / np.where(some, accepted, 1.0)
@@ -174,10 +173,7 @@ def _precision(rows: Rows, errors: float, of_errors: bool) -> Line:
     p are the hits of a row, P and N what is found and seen there. A member reads the rows that come after it in
     the search. Errors are looked for from the least confident up.
     """
-    if of_errors:
-        hits, found, seen = rows.L, errors - rows.S + rows.L, rows.W - rows.N + rows.m
-    else:
-        hits, found, seen = rows.m - rows.L, rows.N - rows.S, rows.N
+    hits, found, seen = found_by(rows, errors, of_errors)
     precision, gain = found / _some(seen), hits / _some(seen)
     later, cost = running(gain, gain * precision, from_below=not of_errors)
     value = float(hits @ precision)
@@ -298,24 +294,25 @@ def zero_one_oracle(
 
 # samples ----------------------------------------------------------------------------------------------------
 
-_BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read a second ranking, by loss
-
-
-def has_row_form(metric: str, zero_one: bool) -> bool:
-    """Is the influence a straight line in the loss within each row? (Else every sample is needed.)"""
-    return zero_one or metric not in _BY_LOSS
+# of losses other than 0/1 these read a second ranking, by loss: no straight line in the loss within a row
+BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")
 
 
 class Values(NamedTuple):
-    """An estimate and, for each sample in the order given, its influence and its rank weight (1: no ranks weigh).
+    """An estimate and, for each sample in the order given, its influence and, if asked, its rank weight.
 
     `reach`: of mass times rank weight times loss, the sum and the sum of squares.
     """
 
     estimate: float
     influence: np.ndarray
-    weight: np.ndarray
+    weigh: Callable[[], np.ndarray]
     reach: tuple[float, float]
+
+    @property
+    def weight(self) -> np.ndarray:
+        """Rank weights; 1 where no ranks weigh."""
+        return self.weigh()
 
 
 def values(
@@ -332,11 +329,11 @@ def values(
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
     W, S = float(ranked.rows.W[0]), float(ranked.rows.S[-1])
     name, best, other = AREA_OF[metric], None, None
-    if metric in _BY_LOSS and not is_zero_one(loss):
+    if metric in BY_LOSS and not is_zero_one(loss):
         by_loss = best_ranked(loss, weight, whole) if by_loss is None else by_loss
         other = by_loss.area(name, options.estimator, "expected" if whole else "threshold")
         best = Best(other.estimate)
-    elif metric in _BY_LOSS and name == "area":
+    elif metric in BY_LOSS and name == "area":
         known = None if whole else float(oracle_area(np, loss.astype(np.float64), weight, options.estimator))
         best = zero_one_oracle(W, S, options.estimator, options.oracle, known)
     area = None
@@ -354,7 +351,7 @@ def values(
         if other is not None:
             influence[here] += line.best * other.influence[here]
     if area is None or name not in BY_RANK:
-        return Values(line.estimate, influence, np.ones(1), ranked.reach)
+        return Values(line.estimate, influence, lambda: np.ones(1), ranked.reach)
     return Values(line.estimate, influence, *area[2:])
 
 
@@ -397,13 +394,12 @@ class Ranked:
 
     def _area(self, name: str, estimator: str, ties: str) -> Values:
         """A cacheful of rows at a time, from the least confident up, so that each is told what lies below it."""
-        rows, stops, n = self.rows, self.ranking.stops, len(self.loss)
-        influence, weight = np.empty(n), np.empty(n)
+        rows, stops, influence = self.rows, self.ranking.stops, np.empty(len(self.loss))
         size = len(rows.m) if name == "aupr_error" else PIECE  # that one reads what lies above
         sums, const, slope = [], 0.0, 0.0
         for b in range(len(rows.m), 0, -size):
             a = max(0, b - size)
-            some = Rows(*(x[a:b] for x in rows[:4]), rows.W, np, False)
+            some = rows.part(a, b)
             line = raw_line(name, some, estimator, ties, float(rows.S[-1]))
             own, steep = line.const + const, line.slope + slope
             mean = float(some.m @ own + some.L @ steep)
@@ -411,16 +407,25 @@ class Ranked:
             if self.place is not None:
                 own, steep = (x[self.place[here] - a] for x in (own, steep))
             lost = steep * self.loss[here]
-            influence[here], weight[here] = own + lost, steep
+            influence[here] = own + lost
             lost = lost if self.weight is None else lost * self.weight[here]
             sums.append((line.terms, mean, float(lost.sum()), float(lost @ lost)))
             const, slope = const + line.up[0], slope + line.up[1]
         W = float(rows.W[0])
         terms, mean, *reach = map(math.fsum, zip(*sums))
         influence -= mean / W  # mass given to one sample is taken from all
-        return Values(terms / W, self._given(influence), self._given(weight), (reach[0], reach[1]))
+        return Values(
+            terms / W,
+            self.given(influence),
+            lambda: self._weights("sele" if name == "sele" else estimator, ties),
+            (reach[0], reach[1]),
+        )
 
-    def _given(self, values: np.ndarray) -> np.ndarray:
+    def _weights(self, estimator: str, ties: str) -> np.ndarray:
+        by_row = row_weights(self.rows, estimator, ties)
+        return self.given(by_row if self.place is None else by_row[self.place])
+
+    def given(self, values: np.ndarray) -> np.ndarray:
         """Values of ranked samples in the order given."""
         if self.in_order:
             return values
@@ -430,11 +435,8 @@ class Ranked:
 
     def plain_area(self, estimator: str, ties: str) -> float:
         """An area alone, a cacheful of rows at a time."""
-        rows, terms = self.rows, []
-        for a in range(0, len(rows.m), CHUNK):
-            some = Rows(*(x[a : a + CHUNK] for x in rows[:4]), rows.W, np, False)
-            terms.append(float(np.sum(area_terms(some, estimator, ties))))
-        return math.fsum(terms) / float(rows.W[0])
+        parts = (self.rows.part(a, a + CHUNK) for a in range(0, len(self.rows.m), CHUNK))
+        return math.fsum(float(np.sum(area_terms(r, estimator, ties))) for r in parts) / float(self.rows.W[0])
 
 
 class Reordered(Ranked):

@@ -88,15 +88,17 @@ def average_precision(rows: Rows, of_errors: bool) -> Array:
 
     Errors are looked for from the least confident up, successes from the most confident down.
     """
-    xp = rows.xp
-    if of_errors:
-        hits, found = rows.L, _errors(rows) - rows.S + rows.L
-        seen = rows.W - rows.N + rows.m
-    else:
-        hits, found, seen = rows.m - rows.L, rows.N - rows.S, rows.N
-    some = seen > 0
+    hits, found, seen = found_by(rows, _errors(rows), of_errors)
+    xp, some = rows.xp, seen > 0
     precision = xp.where(some, found, 0.0) / xp.where(some, seen, 1.0)
     return xp.sum(hits * precision, axis=-1) / xp.sum(hits, axis=-1)
+
+
+def found_by(rows: Rows, errors: Array | float, of_errors: bool) -> tuple[Array, Array, Array]:
+    """Hits in each row, and what is found and seen there: errors from below (of so many in all), or the right ones."""
+    if of_errors:
+        return rows.L, errors - rows.S + rows.L, rows.W - rows.N + rows.m
+    return rows.m - rows.L, rows.N - rows.S, rows.N
 
 
 def fpr_at_tpr(rows: Rows, tpr: float) -> Array:

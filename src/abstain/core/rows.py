@@ -38,6 +38,11 @@ class Rows(NamedTuple):
         some = self.N > 0
         return self.xp.where(some, self.S, 0.0) / self.xp.where(some, self.N, 1.0)
 
+    def part(self, a: int, b: int) -> Rows:
+        """Some rows of a vector; what is accepted is still counted from the top."""
+        m, L, N, S = (x[a:b] for x in (self.m, self.L, self.N, self.S))
+        return Rows(m, L, N, S, self.W, self.xp, self.padded)
+
 
 def rows_of_blocks(mass: np.ndarray, loss_sum: np.ndarray) -> Rows:
     """Rows, most confident first, of a block table (which ascends)."""
@@ -244,22 +249,15 @@ def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
             None,
             float(n),
         )
-    order = sorting.order_of(confidence)
-    ends = sorting.run_ends(confidence[order], 0, 0, n)
-    values = loss[order]
-    if weight is None and loss.dtype == np.float32:
-        values = _ordered_within_ties(values, ends)
-    mass = None if weight is None else weight[order].astype(np.float64, copy=False)
-    return Sorted(
-        n,
-        lambda a, b: np.flatnonzero(ends[a:b]),
-        lambda a, b: values[a:b].astype(np.float64, copy=False),
-        None if mass is None else lambda a, b: mass[a:b],
-        float(n) if mass is None else float(mass.sum()),
-    )
+    order, stops = ranking_of(confidence)
+    if weight is None and loss.dtype == np.float32 and len(stops) < n:  # in no order of entry within ties
+        order = order[np.lexsort((loss[order], np.repeat(np.arange(len(stops)), steps(stops, 0))))]
+    return read_along(Ranking(order, stops), loss, weight)
 
 
-def read_along(ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Sorted:
+def read_along(
+    ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool = False
+) -> Sorted:
     """Samples whose ranking is known; unweighted 0/1 losses as bytes, which add up exactly and fast."""
     order, stops = ranking
     kind = np.uint8 if zero_one and weight is None else np.float64
@@ -374,12 +372,3 @@ def _batch_rows(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | N
     ends = np.ones(heads.shape, dtype=bool)
     np.not_equal(heads[..., 1:], heads[..., :-1], out=ends[..., :-1])
     return rows_of_sorted(xp, unpack(ranked).astype(np.float64), ends)
-
-
-def _ordered_within_ties(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """float32 values in an order that does not depend on how equal confidences came in."""
-    if ends.all():
-        return values
-    run = np.cumsum(ends, dtype=np.uint64) - ends
-    keys = (run << np.uint64(32)) | values.view(np.uint32)
-    return np.asarray(sorting.sort_in_place(keys) & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.float32)

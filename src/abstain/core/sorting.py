@@ -241,8 +241,8 @@ class Packing:
         self.top = int(ends[1])
         self.span_bits = (self.top - int(ends[0])).bit_length()
 
-    def pack(self, below: int, payload: Callable[[int, int], np.ndarray]) -> np.ndarray:
-        """Keys with `below` low bits taken by `payload(start, stop)`; they must fit, see `fits`."""
+    def pack(self, below: int, payload: Callable[[int, int], np.ndarray], spare: int = 0) -> np.ndarray:
+        """Keys with `below` low bits taken by `payload(start, stop)`; they must fit, less the `spare` last bits."""
         dtype = np.uint32 if self.span_bits + below <= 32 else np.uint64
         flat = self.confidence.reshape(-1)
         keys = np.empty(flat.shape, dtype=dtype)
@@ -252,6 +252,8 @@ class Packing:
                 stop = min(start + CHUNK, b)
                 piece = keys[start:stop]
                 piece[...] = falling_bits(flat[start:stop], self.top, self.negative)
+                if spare:
+                    piece >>= piece.dtype.type(spare)
                 piece <<= piece.dtype.type(below)
                 piece |= payload(start, stop)
 
@@ -278,30 +280,17 @@ def ranked_by(confidence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     n = len(confidence)
     index_bits = max(1, (n - 1).bit_length())
     spare = max(0, packing.span_bits + index_bits - 64)
-    if spare == 0:
-        keys = packing.pack(index_bits, lambda a, b: np.arange(a, b, dtype=np.uint32))
-        ranked = sort_in_place(keys)
-        return unpack_low(ranked, index_bits), ranked >> ranked.dtype.type(index_bits)
-    return _order_coarse_then_fine(packing, index_bits, spare)
-
-
-def unpack_low(keys: np.ndarray, below: int) -> np.ndarray:
-    """The payload as indices."""
-    return np.asarray(keys & keys.dtype.type((1 << below) - 1)).astype(np.int64)
-
-
-def _order_coarse_then_fine(packing: Packing, index_bits: int, spare: int) -> tuple[np.ndarray, np.ndarray]:
-    """64-bit confidences leave no room: sort by their leading bits, then put right the few that agree in those."""
-    falling = falling_bits(packing.confidence, packing.top, packing.negative)
-    coarse = (falling >> np.uint64(spare)) << np.uint64(index_bits)
-    coarse |= np.arange(len(falling), dtype=np.uint64)
-    order = unpack_low(sort_in_place(coarse), index_bits)
-    full = falling[order]
-    if not np.any(full[1:] < full[:-1]):
-        return order, full
-    places = _in_runs(full >> np.uint64(spare))
-    order[places] = order[places][np.lexsort((order[places], full[places]))]
-    full[places] = falling[order[places]]
+    ranked = sort_in_place(packing.pack(index_bits, lambda a, b: np.arange(a, b, dtype=np.uint32), spare))
+    order = np.bitwise_and(ranked, ranked.dtype.type((1 << index_bits) - 1))
+    order = order.view(np.int64) if order.dtype == np.uint64 else order.astype(np.int64)
+    if not spare:
+        return order, ranked >> ranked.dtype.type(index_bits)
+    # 64-bit confidences leave no room for all their bits: put right the few that agree in the leading ones
+    full = falling_bits(confidence[order], packing.top, packing.negative)
+    if np.any(full[1:] < full[:-1]):
+        places = _in_runs(full >> np.uint64(spare))
+        order[places] = order[places][np.lexsort((order[places], full[places]))]
+        full[places] = falling_bits(confidence[order[places]], packing.top, packing.negative)
     return order, full
 
 

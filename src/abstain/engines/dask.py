@@ -6,10 +6,13 @@ worker took with it. Only histograms and sums come to the client.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from operator import itemgetter
 from typing import Any
 
@@ -43,10 +46,28 @@ def connected(client: Any) -> Iterator[Any]:
         except ValueError:  # no current client
             pass
     if client is None or isinstance(client, str):
-        with distributed.Client(client) if client else distributed.Client(processes=True) as made:
+        # errors come back as such: what workers of our own log of them would be a second account
+        own = {} if client else {"processes": True, "silence_logs": logging.CRITICAL}
+        with ExitStack() as stack:
+            with _undisturbed():
+                made = stack.enter_context(distributed.Client(client, **own))
             yield made
     else:
         yield client
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until the workers are up, and never reaches them: whoever started them stops them."""
+    mask = getattr(signal, "pthread_sigmask", None)  # not on Windows
+    if mask:
+        resource_tracker.ensure_running()  # started later it would lift the mask
+        before = mask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        if mask:
+            mask(signal.SIG_SETMASK, before)
 
 
 def partitions(name: str, data: Any, client: Any, fields: Fields) -> list[Any]:

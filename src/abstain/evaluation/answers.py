@@ -16,7 +16,7 @@ from abstain.inference import Interval, interval
 
 
 @dataclass(frozen=True, repr=False)
-class ThreeWay(Stored):
+class ThreeWay(Stored, _tables.Notebook):
     """Shares of right, wrong and not attempted, and the score at a price of wrong answers.
 
     Parameters

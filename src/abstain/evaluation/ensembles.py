@@ -86,7 +86,7 @@ def expected_aurc(
                 f"{g.shape}."
             )
         pairs, name = list(zip(l, g)), "own losses"
-        pooled = averaged and tuple(np.asarray(to_host(x)) for x in averaged)
+        pooled = None if averaged is None else tuple(np.asarray(to_host(x)) for x in averaged)
     elif (probs is None) == (logits is None) or labels is None:
         raise InputError(
             "expected_aurc: takes probabilities or `logits=` of shape (members, samples, classes) with `labels`, or "
@@ -95,6 +95,7 @@ def expected_aurc(
     else:
         mean = pooled_log_probs(logits, probs=probs)
         kind, stack = ("probs", probs) if logits is None else ("logits", logits)
+        assert stack is not None
         pairs = [_one(labels, loss, score, **{kind: member})[1] for member in stack]
         name, pooled = _one(labels, loss, score, logits=mean)
     return _measure(pairs, pooled, chosen, name, level)

@@ -567,7 +567,7 @@ def _frame(records: Sequence[Any], kind: Any, library: str | None) -> Any:
 
 
 @dataclass(frozen=True, repr=False)
-class ExpectedAURC(Stored):
+class ExpectedAURC(Stored, _tables.Notebook):
     """The mean over members, and what averaging their predictions gains.
 
     Parameters

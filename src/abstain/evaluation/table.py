@@ -103,7 +103,7 @@ def read_model(
         if losses not in (None, "all") or loss not in _MAY_BE_RULED_OUT or not found.losses:
             raise problem
         notes.append(f"{loss} left out: {problem}")
-    vectors = Vectors(*({k: flat(v) for k, v in x.items()} for x in (found.losses, found.scores)), notes)
+    vectors = Vectors(_own("loss", found.losses), _own("score", found.scores), notes)
     if found.ties is not None and found.ties.tied > 1:
         notes.append(found.ties.sentence)
     if found.rounded > 1:
@@ -257,7 +257,7 @@ def _in_one_table(rows: Mapping[Key, Sequence[Entry]], level: float, **shown: An
     tables = [[rows[s, l, g] for s in scores if (s, l, g) in rows] for g in groups for l in losses]
     entries = tuple(entry for columns in tables for across in zip(*columns) for entry in across)
     n = max((e.n for e in entries if e.group is None), default=0)
-    tuples = {name: tuple(x) if isinstance(x, list) else x for name, x in shown.items()}
+    tuples: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in shown.items()}
     return Evaluation(entries, n, level, **tuples)
 
 

@@ -20,6 +20,11 @@ from abstain.formats.limits import Limits, file_error, reading, shown
 # RecordBatch(length, nodes, buffers, compression), DictionaryBatch(id, data).
 
 
+_PER_ROW = (
+    40  # bytes at the peak of an evaluation: a loss and a confidence, the keys that sort them, the rows
+)
+
+
 def _field(data: memoryview, table: int, number: int) -> int:
     """Where a field of a flatbuffer table lies; 0 when it is absent."""
     vtable = table - int(struct.unpack_from("<i", data, table)[0])
@@ -72,20 +77,25 @@ def open_parquet(path: Path, limits: Limits) -> Source:
         _check(path, schema, rows, limits)
         text = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
 
+    taken: dict[str, int] = {}
+
     def load(name: str) -> Values:
         as_words = [name] if name in text else None
         with reading(path, "parquet"), pq.ParquetFile(path, read_dictionary=as_words) as file:
-            limits.check(path, _declared(file.metadata, name), f"column `{shown(name)}`")
+            taken[name] = _declared(file.metadata, name)
+            limits.check(path, taken[name], f"column `{shown(name)}`")
+            limits.check(path, sum(taken.values()), f"its {len(taken)} columns")
             return _values(path, name, file.read(columns=[name])[name], limits)
 
     return Source(path, "parquet", _columns(schema, rows, load))
 
 
 def _declared(metadata: Any, name: str) -> int:
-    """Uncompressed bytes of one column, as the row groups state them."""
+    """Bytes of one column once unpacked: what the row groups state, but no less than its values as numbers."""
     groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
     parts = [g.column(c) for g in groups for c in range(g.num_columns)]
-    return sum(p.total_uncompressed_size for p in parts if f"{p.path_in_schema}.".startswith(f"{name}."))
+    own = [p for p in parts if f"{p.path_in_schema}.".startswith(f"{name}.")]
+    return sum(max(p.total_uncompressed_size, 8 * p.num_values) for p in own)
 
 
 def open_arrow(path: Path, limits: Limits) -> Source:
@@ -164,7 +174,10 @@ def batches(
         names = chosen(reader.schema)
         if hasattr(reader, "num_record_batches"):
             reader = map(reader.get_batch, range(reader.num_record_batches))
-        yield from (batch.select(names) for batch in reader)
+        for batch in reader:
+            chosen_columns = batch.select(names)
+            chosen_columns.validate(full=True)  # offsets of an untrusted file are not to be believed
+            yield chosen_columns
     except Exception:
         with reading(path, kind):
             raise
@@ -174,7 +187,7 @@ def _check(path: Path, schema: Any, rows: int, limits: Limits) -> None:
     limits.check_columns(path, len(schema))
     if rows == 0:
         raise file_error(path, "has no rows.")
-    limits.check(path, rows * 8, "one column of it")
+    limits.check(path, rows * _PER_ROW, f"its {rows:,} rows, read and ranked,")
 
 
 def _columns(schema: Any, rows: int, load: Callable[[str], Values]) -> dict[str, Column]:

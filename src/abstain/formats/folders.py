@@ -38,6 +38,11 @@ def find_files(name: str, path: Any) -> list[str]:
         )  # as the user wrote
         hits = [hit for hit in glob.glob(text, recursive=True) if not _hidden(Path(hit).parts[fixed:])]
         found = sorted({file for hit in hits for file in (_below(hit) if os.path.isdir(hit) else [hit])})
+    for odd in (file for file in found if not os.path.isfile(file)):
+        raise DataError(
+            f"{name}: {odd!r} is no regular file (a pipe, a device?), and an engine reads files more than once. "
+            f"Copy what it gives into a file first."
+        )
     if not found:
         kinds = ", ".join(k for k in _KINDS if k != ".gz")
         raise DataError(

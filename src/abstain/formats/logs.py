@@ -95,6 +95,8 @@ class Log:
     epoch, sample_weight, clusters : array, shape (n,), optional
     loss_name : str
         "zero_one" where every answer is right or wrong.
+    labels, prediction : array or Words, shape (n,), optional
+        The right answers and the given ones.
     used : dict
         Role -> what was taken for it.
     notes : tuple of str
@@ -124,6 +126,7 @@ class Log:
     clusters: np.ndarray | None = None
     loss_name: str = "zero_one"
     labels: Values | None = None
+    prediction: Values | None = None
     used: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -181,8 +184,9 @@ class Log:
         if not (rows & (self.answered | (rules.unanswered == "wrong"))).any():
             raise file_error(self.path, "no question has an answer with a score and a confidence.")
         ranked = {name: _ranked(s, self.answered)[rows] for name, s in self.signals.items()}
-        along = {k: getattr(self, k) for k in ("groups", "sample_weight")} | {"clusters": self.repeats()}
+        along = {k: getattr(self, k) for k in ("groups", "sample_weight", "prediction")}
         along["label_words" if isinstance(self.labels, Words) else "labels"] = self.labels
+        along["clusters"] = self.repeats()
         found: dict[str, Any] = {k: v[rows] for k, v in along.items() if v is not None}
         if rules.unanswered == "abstained" and not self.answered[rows].all():
             found["abstained"] = ~self.answered[rows]
@@ -287,7 +291,8 @@ def log_of(
         str(source.path), source.log.tool if source.log else source.format,
         loss, answered, {name: s for name, s in made.items() if name not in (*absent, *constant)},
         values.get("question"), tasks, values.get("groups", several), _array(values.get("epoch")),
-        _array(values.get("sample_weight")), _array(values.get("clusters")), loss_name, values.get("labels"),
+        _array(values.get("sample_weight")), _array(values.get("clusters")), loss_name,
+        values.get("labels"), values.get("prediction"),
     )  # fmt: skip
     return replace(log, used=_used(source, roles, log, rules), notes=(*told, *_counts(log, rules)))
 

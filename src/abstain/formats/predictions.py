@@ -435,13 +435,17 @@ def read_unlabelled(
     kind: str | None,
     format: str | None,  # noqa: A002
     limits: Limits,
+    tolerance: float | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Class scores, confidence, groups and refusals by role, where no truth is known yet; and all other columns."""
     source = open_source(path, format=format, limits=limits)
     wanted = ("logits", "probs", "confidence", "groups", "abstained")
     roles = {role: choice for role, choice in assign(source, columns, kind).items() if role in wanted}
-    held = _Loaded(source, roles, {role: _load(source, role, x) for role, x in roles.items()}, ())
+    values = {role: _load(source, role, choice) for role, choice in roles.items()}
+    held = _Loaded(source, roles, values, (), set(), tolerance)
     found: dict[str, Any] = {role: held.numbers(role) for role in roles if role in wanted[:3]}
+    if "probs" in found and found["probs"].ndim == 2:
+        found["probs"] = held.summing_to_one(found["probs"])
     if "groups" in roles:
         groups = held.values["groups"]
         found["groups"] = groups.texts() if isinstance(groups, Words) else groups
@@ -493,8 +497,8 @@ class _Loaded:
     roles: dict[str, RoleColumns]
     values: dict[str, Values]
     classes: tuple[str, ...]
-    stated: Set[str]
-    tolerance: float | None
+    stated: Set[str] = frozenset()
+    tolerance: float | None = None
 
     def class_scores(self, kind: str) -> dict[str, Any]:
         """Logits or probabilities with labels."""

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.core import influence as core_influence
 from abstain.core.estimators import ESTIMATORS, TIES, area_of_samples, needs_whole_weights, oracle_area
-from abstain.core.influence import METRICS, PIECE, Options, has_row_form
+from abstain.core.influence import BY_LOSS, METRICS, PIECE, Options
 from abstain.core.rows import ranking_of, sort_once
 from abstain.core.sorting import is_zero_one
 from abstain.core.stretch import Sums, Totals, tables, tables_by, totals_of_samples
@@ -120,20 +120,10 @@ def gather(
         kept &= True if sample_weight is None else np.asarray(sample_weight) > 0
     zero_one = is_zero_one(sample.loss)
     _check_kind(function, name, sample.loss, zero_one, options)
-    return Units(
-        name,
-        sample.loss,
-        sample.confidence,
-        sample.weight,
-        kept,
-        n,
-        float(sample.total),
-        None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64),
-        codes(function, "clusters", clusters, n),
-        codes(function, "strata", strata, n),
-        options,
-        zero_one,
-    )
+    whole_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    told = (codes(function, "clusters", clusters, n), codes(function, "strata", strata, n), options, zero_one)
+    own = sample.loss, sample.confidence, sample.weight
+    return Units(name, *own, kept, n, float(sample.total), whole_weight, *told)
 
 
 def check_options(function: str, metric: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -158,6 +148,8 @@ def _check_kind(
 ) -> None:
     if options.get("oracle") == "asymptotic" and not zero_one:
         raise InputError(f'{function}: oracle="asymptotic" holds for 0/1 loss only. Use oracle="empirical".')
+    if zero_one and "risk" in options:
+        check_risk(function, options["risk"])
     if metric in _TWO_KINDS:
         if not zero_one:
             raise InputError(
@@ -276,7 +268,7 @@ def standard_error(
 def measure(function: str, units: Units) -> tuple[Spread, Facts]:
     """Estimate with the sums of its influences, and what limits must know of the sample."""
     needs_influence(function, units.metric)
-    if units.independent and units.kept is None and has_row_form(units.metric, units.zero_one):
+    if units.independent and units.kept is None and (units.zero_one or units.metric not in BY_LOSS):
         found = evidence(units)
         return evidence_spread(units.metric, found, units.area.oracle), facts_of(found.total)
     return spread_by_sample(function, units), facts(units)
@@ -287,7 +279,6 @@ def spread_by_sample(function: str, units: Units) -> Spread:
     if units.ranked is None:
         ranking = ranking_of(units.confidence)
         units = units._replace(ranked=core_influence.Ranked(ranking, units.loss, units.weight))
-    assert units.ranked is not None
     values = values_of(function, units)
     if units.independent:
         count, powers = units.n, power_sums(values.influence, units.whole_weight, units.total)
@@ -380,8 +371,8 @@ def values_of(function: str, units: Units) -> core_influence.Values:
         idle, own, estimate = -share * estimate, (1 - share) * estimate + own, share * estimate
     else:
         idle, own = 0.0, own / share
-    own, weight = spread_over(units, own, idle), spread_over(units, found.weight)
-    return core_influence.Values(estimate, own, weight, found.reach)
+    own = spread_over(units, own, idle)
+    return core_influence.Values(estimate, own, lambda: spread_over(units, found.weight), found.reach)
 
 
 def spread_over(units: Units, values: np.ndarray, idle: float = 0.0) -> np.ndarray:

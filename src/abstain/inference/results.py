@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from abstain import _tables
+
 
 def _percent(level: float) -> str:
     return f"{100 * level:g}%"
 
 
 @dataclass(frozen=True, repr=False)
-class Interval:
+class Interval(_tables.Notebook):
     """An estimate with its error bar.
 
     Parameters
@@ -65,7 +67,7 @@ class Interval:
 
 
 @dataclass(frozen=True, repr=False)
-class GroupedIntervals:
+class GroupedIntervals(_tables.Notebook):
     """An interval within each group, and one for their plain mean.
 
     Parameters
@@ -98,7 +100,7 @@ class GroupedIntervals:
 
 
 @dataclass(frozen=True, repr=False)
-class Difference:
+class Difference(_tables.Notebook):
     """`estimate_a - estimate_b` with its error bar and the p-value of "no difference".
 
     Parameters
@@ -156,7 +158,7 @@ class Difference:
 
 
 @dataclass(frozen=True, repr=False)
-class CurveBand:
+class CurveBand(_tables.Notebook):
     """A band that holds the whole risk-coverage curve at once, with probability about `level`.
 
     Parameters
@@ -186,6 +188,11 @@ class CurveBand:
     method: str
     n: int
 
+    def frame(self, library: str | None = None) -> Any:
+        """One row per coverage."""
+        names = ("coverage", "risk", "low", "high")
+        return _tables.frame({name: getattr(self, name).tolist() for name in names}, library)
+
     def __repr__(self) -> str:
         return (
             f"CurveBand({_percent(self.level)} simultaneous, {len(self.coverage)} coverages from "
@@ -194,7 +201,7 @@ class CurveBand:
 
 
 @dataclass(frozen=True, repr=False)
-class Influences:
+class Influences(_tables.Notebook):
     """An estimate and each sample's influence: `sqrt(sum((w * values)**2)) / sum(w)` is its error.
 
     Parameters

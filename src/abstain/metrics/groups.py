@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from abstain import _tables
 from abstain._arrays import Array, backend_of, to_host
 from abstain.errors import InputError, ShapeError
 
@@ -15,7 +16,7 @@ _SAMPLE_ALIGNED = ("sample_weight", "abstained")
 
 
 @dataclass(frozen=True)
-class Grouped:
+class Grouped(_tables.Notebook):
     """A metric within each group: what a metric answers when it is given `groups=`.
 
     Attributes

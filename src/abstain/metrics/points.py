@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array, float_dtype
-from abstain._check import check_fraction, check_nonnegative
+from abstain import _tables
+from abstain._arrays import Array, float_dtype, is_concrete, to_host
+from abstain._check import check_fraction, check_nonnegative, check_risk
 from abstain.core import points
 from abstain.core.rows import rows_of_sorted, sort_samples
-from abstain.core.sorting import rank
+from abstain.core.sorting import is_zero_one, rank
 from abstain.errors import InfeasibleError
 from abstain.metrics._sample import Sample, by_group, prepare
 
 
 @dataclass(frozen=True)
-class RiskCoverageCurve:
+class RiskCoverageCurve(_tables.Notebook):
     """One point for each distinct confidence, from the most confident down.
 
     Attributes
@@ -54,6 +56,11 @@ class RiskCoverageCurve:
     def accuracy(self) -> Array:
         """One minus the risk, which is the accuracy-coverage curve when the loss is 0/1."""
         return 1 - self.risk
+
+    def frame(self, library: str | None = None) -> Any:
+        """One row per point."""
+        names = ("coverage", "risk", "generalised_risk", "threshold", "count")
+        return _tables.frame({name: to_host(getattr(self, name)).tolist() for name in names}, library)
 
     def __repr__(self) -> str:
         return (
@@ -255,6 +262,8 @@ def coverage_at_risk(
     """
     most = check_nonnegative("coverage_at_risk", "risk", risk)
     sample = prepare("coverage_at_risk", loss, confidence, sample_weight, abstained)
+    if most > 1 and is_concrete(sample.loss) and is_zero_one(np.asarray(to_host(sample.loss))):
+        check_risk("coverage_at_risk", most)
     return sample.deliver(points.coverage_at_risk(sample.rows(), sample.total, most))
 
 
@@ -315,7 +324,7 @@ def rejection_cost(
 
 
 @dataclass(frozen=True)
-class RejectionPoint:
+class RejectionPoint(_tables.Notebook):
     """The cheapest threshold, as `best_rejection` finds it.
 
     Attributes

@@ -6,6 +6,7 @@ Both train an estimator, read a confidence off it and choose a threshold on data
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -23,9 +24,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_para
 
 from abstain import scores
 from abstain._arrays import Array
-from abstain.errors import InputError
+from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.thresholds import Threshold, select_threshold
-from abstain.thresholds.select import Method
+from abstain.thresholds.calibration import Method
 
 Score = str | Callable[..., Any]
 CROSS_NOTE = (
@@ -83,6 +84,13 @@ def reduce_scores(method: str, values: np.ndarray, score: Score) -> np.ndarray:
     return np.asarray(confidence, dtype=np.float64)
 
 
+def with_label(prediction: np.ndarray, accepted: np.ndarray, instead: Any) -> np.ndarray:
+    """Predictions, with a label in place of those not accepted, whatever kind of label that is."""
+    kinds = {np.asarray(instead).dtype.kind, prediction.dtype.kind}
+    alike = len(kinds) == 1 or kinds <= set("iuf")
+    return np.where(accepted, prediction if alike else prediction.astype(object), instead)
+
+
 def classifier_confidence(estimator: Any, X: Array, score: Score) -> np.ndarray:
     """One confidence per sample from a fitted classifier, higher = surer."""
     method = response_method(estimator, score)
@@ -127,6 +135,9 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             if hasattr(self.estimator_, fact):
                 setattr(self, fact, getattr(self.estimator_, fact))
         self.threshold_ = self._choose(loss, confidence)
+        if not self.threshold_.feasible:
+            told = f"{name}: no threshold could be certified, so nothing will be accepted. {self.threshold_.note or ''}"
+            warnings.warn(f"{told} {self.threshold_.advice or ''}".strip(), AbstainWarning, stacklevel=2)
         return self
 
     def confidence(self, X: Array) -> np.ndarray:
@@ -136,21 +147,26 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_selective(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
         """The prediction for every sample, and which of them to accept."""
-        accepted = self.threshold_.accepts(self.confidence(X))
+        accepted = self.accepts(X)
         return np.asarray(self.estimator_.predict(X)), accepted
 
-    def predict(self, X: Array) -> np.ndarray:
-        """The prediction; where it is not accepted, what was set to stand for it, if anything was."""
+    def accepts(self, X: Array) -> np.ndarray:
+        """Which predictions to accept."""
+        return self.threshold_.accepts(self.confidence(X))
+
+    def _predict(self, X: Array, instead: Any) -> np.ndarray:
+        """The prediction; where it is not accepted, what stands for it, if anything does."""
         check_is_fitted(self, "threshold_")
-        instead = getattr(self, self._instead)
+        instead = getattr(self, self._instead) if instead is None else instead
+        if instead is None and not self.threshold_.feasible:
+            raise InfeasibleError(
+                f"{type(self).__name__}.predict: no threshold could be certified, so nothing is accepted. Set "
+                f"`{self._instead}` to say so in the answer, here or in the constructor, or use `predict_selective`."
+            )
         if instead is None:
             return np.asarray(self.estimator_.predict(X))
-        if np.ndim(instead):
-            raise InputError(f"{type(self).__name__}: `{self._instead}` must be one label.")
-        prediction, accepted = self.predict_selective(X)
-        kinds = {np.asarray(instead).dtype.kind, prediction.dtype.kind}
-        alike = len(kinds) == 1 or kinds <= set("iuf")
-        return np.where(accepted, prediction if alike else prediction.astype(object), instead)
+        self._check_instead(instead)
+        return with_label(*self.predict_selective(X), instead)
 
     @property
     def guarantee_(self) -> str | None:
@@ -173,6 +189,10 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _base(self) -> Any:
         return self._default() if self.estimator is None else self.estimator
+
+    def _check_instead(self, instead: Any) -> None:
+        if np.ndim(instead):
+            raise InputError(f"{type(self).__name__}: `{self._instead}` must be one label.")
 
     def _kind(self) -> str:
         """What `cv` asks for: "prefit", "share" or "folds"."""
@@ -242,7 +262,9 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         is calibration data: the guarantee holds if the estimator never saw it. A number of folds: out-of-fold
         predictions, all data are trained on, and `guarantee_` is None.
     abstain_label : label, optional
-        What `predict` says for a rejected sample; without it `predict` never abstains.
+        What `predict` says for a rejected sample; no class may have this name. Without it `predict` answers always
+        (and refuses to where no threshold could be certified): say `predict(X, abstain_label=-1)`, inside a Pipeline
+        too, or ask `accepts(X)` or `predict_selective(X)`.
     random_state : int or generator
         Of the held-out split.
 
@@ -294,7 +316,22 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
             check_classification_targets(y)
         super().fit(X, y, **params)
         self.classes_ = self.estimator_.classes_
+        if self.abstain_label is not None:
+            self._check_instead(self.abstain_label)
         return self
+
+    def predict(self, X: Array, abstain_label: Any = None) -> np.ndarray:
+        """The predicted class; `abstain_label` (here, or of the constructor) where it is not accepted.
+
+        In a Pipeline: `pipeline.predict(X, abstain_label=-1)`.
+        """
+        return self._predict(X, abstain_label)
+
+    def _check_instead(self, instead: Any) -> None:
+        super()._check_instead(instead)
+        if instead in list(self.classes_):
+            rule = f"`abstain_label` must not be one of the classes, got {instead!r}"
+            raise InputError(f"{type(self).__name__}: {rule}. Choose a label that no answer can have.")
 
     @_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Array) -> np.ndarray:
@@ -358,7 +395,8 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     risk, coverage, delta, method, cv, random_state :
         As for `SelectiveClassifier`.
     abstain_value : float, optional
-        What `predict` says for a rejected sample (NaN, say); without it `predict` never abstains.
+        What `predict` says for a rejected sample (NaN, say). Without it `predict` answers always, as
+        `SelectiveClassifier` does; `predict(X, abstain_value=...)` says otherwise.
 
     Attributes
     ----------
@@ -416,6 +454,10 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
             y = y.astype(np.float64) if y.dtype.kind == "O" else y
         super().fit(X, y, **params)
         return self
+
+    def predict(self, X: Array, abstain_value: float | None = None) -> np.ndarray:
+        """The prediction; `abstain_value` (here, or of the constructor) where it is not accepted."""
+        return self._predict(X, abstain_value)
 
     def _confidence(self, X: Array) -> np.ndarray:
         """Minus the expected absolute error."""

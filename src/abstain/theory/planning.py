@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from abstain import _tables
 from abstain._check import check_choice, check_fraction
 from abstain.errors import InfeasibleError, InputError
 from abstain.theory.populations import METRICS, as_profile, asymptotic_deviation, value_and_risk
@@ -15,7 +16,7 @@ _ENOUGH_ERRORS = 20  # below this many expected errors, intervals cover less tha
 
 
 @dataclass(frozen=True)
-class SamplePlan:
+class SamplePlan(_tables.Notebook):
     """Samples needed for an interval of this width; made by `plan_sample_size`.
 
     Attributes

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from abstain import _tables
 from abstain._arrays import Array
 from abstain._check import check_choice
 from abstain._tables import frame
@@ -141,7 +142,7 @@ def _cumulation_matrix() -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Population:
+class Population(_tables.Notebook):
     r"""0/1 losses with :math:`P(l=1 \mid \beta) = \sum_j c_j (1-\beta)^{p_j}`, confidence = beta ~ U(0, 1).
 
     Each term adds :math:`c/(p+1)` to the risk, :math:`c/(p+1)^2` to AURC and :math:`c/((p+1)(p+2))` to AUGRC; there are
@@ -254,7 +255,7 @@ NAMED = {
 
 
 @dataclass(frozen=True)
-class SeleCounterexample:
+class SeleCounterexample(_tables.Notebook):
     """Samples on which twice SELE is below the empirical AURC, so that it is no upper bound.
 
     Attributes
@@ -340,7 +341,7 @@ def estimator_bias(n: int, curve: Any, /, *, estimator: Estimator = "harmonic") 
 
 
 @dataclass(frozen=True)
-class ExpectedBias:
+class ExpectedBias(_tables.Notebook):
     """Bias of every estimator at one n, beside what it is to be compared with; made by `expected_bias`.
 
     Attributes

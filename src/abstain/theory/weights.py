@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from abstain import _tables
 from abstain._arrays import Array
 from abstain._check import check_choice
 from abstain.core.estimators import ESTIMATORS, Estimator, harmonic_difference, weight_of_rank
@@ -334,7 +335,7 @@ def mean_weight_mse(n: int, /, *, estimator: Estimator = "harmonic") -> float:
 
 
 @dataclass(frozen=True)
-class MonteCarloWeights:
+class MonteCarloWeights(_tables.Notebook):
     """Weights of ranks 1 ... n averaged over many draws; made by `monte_carlo_weights`.
 
     Attributes

@@ -27,18 +27,18 @@ Method = Literal["ltt", "sgr", "crc", "empirical"]
 
 
 class Clusters(NamedTuple):
-    """The samples in the order given, losses scaled, and to which of `count` clusters each belongs."""
+    """The samples in the order given, losses scaled, and to which of `number` clusters each belongs."""
 
     loss: np.ndarray
     confidence: np.ndarray
     weight: np.ndarray
     codes: np.ndarray
-    count: int
+    number: int
     largest: float  # mass of the heaviest
 
     def sums(self, values: np.ndarray, some: np.ndarray) -> np.ndarray:
         """Over each of some clusters, of its samples' values times their weights."""
-        return np.bincount(self.codes, self.weight * values, self.count)[some]
+        return np.bincount(self.codes, self.weight * values, self.number)[some]
 
 
 class Calibration(NamedTuple):
@@ -230,8 +230,8 @@ def _by_clusters(cal: Calibration, of: Clusters, risk: float, delta: float) -> S
     their confidences and are used for nothing else; so thresholds, order and levels are fixed before a term of the
     others is seen, every p-value is valid, and the fallback procedure keeps delta whatever they have in common.
     """
-    lots = np.random.default_rng(0).permutation(of.count)
-    pilot, rest = np.split(lots, [max(1, math.ceil(_PILOT * of.count))])
+    lots = np.random.default_rng(0).permutation(of.number)
+    pilot, rest = np.split(lots, [max(1, math.ceil(_PILOT * of.number))])
     size = of.sums(np.ones(len(of.codes)), pilot).mean()
     ranks, weights = plan(int(len(rest) * size / of.largest), risk, delta, most=2)
     looked = np.sort(of.confidence[np.isin(of.codes, pilot)])[::-1]
@@ -378,13 +378,13 @@ def advise(cal: Calibration, risk: float, delta: float, method: str) -> Advice:
 
 def _clusters(of: Clusters, risk: float, delta: float) -> int | None:
     """How many clusters like these would pass somewhere at a sixth of delta: wealth grows by as much with each."""
-    ranked, every = np.sort(of.confidence), np.arange(of.count)
+    ranked, every = np.sort(of.confidence), np.arange(of.number)
     cuts = ranked[np.unique(np.linspace(0, 0.9 * len(ranked), 20).astype(np.int64))]
     terms = [of.sums((of.confidence >= t) * (of.loss - risk), every) / of.largest for t in cuts]
     stakes = testing.bold_stakes(risk)
     growth = max(float(np.log1p(-stake * x).mean()) for x in terms for stake in stakes) if risk < 1 else 1.0
     needed = math.log(12 / delta) / growth / (1 - _PILOT) if growth > 0 else math.inf
-    return max(of.count + 1, _two_digits(needed)) if needed < _MOST else None
+    return max(of.number + 1, _two_digits(needed)) if needed < _MOST else None
 
 
 def _two_digits(x: float) -> int:

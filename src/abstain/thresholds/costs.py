@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._check import check_nonnegative
 from abstain._tables import frame
@@ -23,7 +24,7 @@ _NAME = "cost_curve"
 
 
 @dataclass(frozen=True, eq=False)
-class CostCurve:
+class CostCurve(_tables.Notebook):
     """Cost per sample against the threshold, from "reject everything" to "accept everything"; lower is better.
 
     Attributes

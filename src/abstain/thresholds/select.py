@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict, Unpack, get_args, overload
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.errors import InputError
 from abstain.metrics.groups import group_codes
 from abstain.thresholds import calibration
@@ -44,7 +44,7 @@ def guarantee(cal: Calibration, goal: Goal) -> str | None:
         return None
     over, draws = f"{cal.n} calibration samples", _DRAWS
     if cal.clusters is not None:
-        over = f"{cal.clusters.count} calibration clusters ({cal.n} samples)"
+        over = f"{cal.clusters.number} calibration clusters ({cal.n} samples)"
         draws = _CLUSTERS.format(most=cal.clusters.largest)
     chance = f"With probability at least {1 - delta:.4g} over the {over},"
     if form == "coverage":
@@ -227,9 +227,7 @@ def _form(risk: float | None, coverage: float | None, cost: float | None) -> tup
         return name, check_fraction(_NAME, name, value)
     if name == "cost":
         return name, check_nonnegative(_NAME, name, value)
-    if not np.isfinite(float(value)):
-        raise InputError(f"{_NAME}: `risk` must be a finite number, got {float(value):g}.")
-    return name, float(value)
+    return name, float(value)  # held against the bounds of the loss where these are known
 
 
 def _seen_bounds(loss: Array) -> tuple[float, float]:
@@ -253,6 +251,8 @@ def _choose(cal: Calibration, goal: Goal) -> calibration.Selection:
 
 
 def _select(cal: Calibration, goal: Goal) -> Threshold:
+    if goal.form == "risk":
+        check_risk(_NAME, goal.target, cal.low, cal.high)
     choice = _choose(cal, goal)
     count = np.asarray([choice.accepted or 0])
     share = float(cal.coverage(count)[0])
@@ -261,7 +261,7 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
     advice = advise(cal, cal.scaled(goal.target), goal.delta, goal.method) if tested and not found else None
     weight, clusters = cal.ranked.weight, cal.clusters
     if clusters is not None:
-        weight = clusters.sums(np.ones(cal.n), np.arange(clusters.count))
+        weight = clusters.sums(np.ones(cal.n), np.arange(clusters.number))
     size = float(cal.n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
     return Threshold(
         value=choice.value,
@@ -277,7 +277,7 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
         table=choice.table,
         reference=_reference(cal),
         advice=advice,
-        clusters=None if clusters is None else clusters.count,
+        clusters=None if clusters is None else clusters.number,
         largest=None if clusters is None else clusters.largest,
     )
 

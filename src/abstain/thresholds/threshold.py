@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from abstain import __version__, scores
+from abstain import __version__, _tables, scores
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice
 from abstain._stored import Chance, Finite, Share, Stored, Within, parsed, text_of
@@ -84,7 +84,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Check(Stored):
+class Check(Stored, _tables.Notebook):
     """What later data say about a promise. Pass it as `previous` to go on where it stopped.
 
     Attributes
@@ -430,10 +430,11 @@ class Threshold(Stored):
             table.risk[chosen[0]],
         )
         nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
-        score = None if origin is None else origin.score
-        plain = origin is None or (origin.plain is None) == (self.value is None)
-        if score is not None and self.value is not None and plain and score in _SCORES:
-            plain = bool(np.isclose(scores.display(score, self.value), origin.plain, rtol=1e-9, atol=0))
+        score, plain = (None, self.value) if origin is None else (origin.score, origin.plain)
+        expected = self.value
+        if score in _SCORES and self.value is not None:
+            expected = float(scores.display(str(score), self.value))
+        agree = plain == expected or bool(plain and expected and abs(plain / expected - 1) < 1e-9)
         checks = {
             "`bounded` must rise.": low < high,
             "`coverage_interval` must rise.": self.coverage_interval[0] <= self.coverage_interval[1],
@@ -448,7 +449,7 @@ class Threshold(Stored):
             in (self.guarantee or f"{self.target:.4g}"),
             "`clusters` and `largest` must come together.": (self.clusters is None) == (self.largest is None),
             "`origin.score` must be the name of a score.": score is None or score in _SCORES,
-            "`origin.plain` must be `value` in plain numbers.": plain,
+            "`origin.plain` must be `value` in plain numbers.": agree,
         }
         return next((rule for rule, kept in checks.items() if not kept), None)
 
@@ -527,7 +528,7 @@ def _bet(l: np.ndarray, risk: float, start: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class GroupChecks(Stored):
+class GroupChecks(Stored, _tables.Notebook):
     """What later data say about the promise of each group.
 
     Attributes
@@ -562,7 +563,7 @@ class GroupChecks(Stored):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupThresholds(Stored):
+class GroupThresholds(Stored, _tables.Notebook):
     """One threshold per group, each at delta / groups, so that all guarantees hold together with 1 - delta.
 
     Attributes
@@ -629,7 +630,7 @@ class GroupThresholds(Stored):
         """
         columns = {"logits": logits, "probs": probs}
         given: dict[str, Any] = {k: np.asarray(to_host(x)) for k, x in columns.items() if x is not None}
-        g = None if confidence is None else np.asarray(to_host(confidence))
+        g: Any = None if confidence is None else np.asarray(to_host(confidence))
         shape = next(x.shape[:-1] for x in given.values()) if g is None and given else np.shape(g)
         result = np.zeros(shape, dtype=bool)
         for label, mine in self._parts("accepts", groups, shape):

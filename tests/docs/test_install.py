@@ -1,0 +1,66 @@
+"""Install lines work before the first release, and `all` holds what the pages use."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from blocks import blocks_of
+
+from abstain.errors import MissingDependencyError
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.py"))]
+CALLED = {"sklearn": "scikit-learn", "distributed": "distributed", "pytorch_lightning": "lightning"}
+BESIDE = {"abstain", "reproduction", "polars"}  # polars: a frame may be one, where somebody has it
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.match(r"[\w-]+", line)[0] for line in requirements}
+
+
+def test_all_is_every_extra():
+    (line,) = EXTRAS["all"]
+    assert set(re.search(r"\[(.*)\]", line)[1].split(",")) == set(EXTRAS) - {
+        "all",
+        "inspect",
+    }  # a plug-in for people who have Inspect
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_all_holds_what_the_page_imports(page):
+    installed = names(PROJECT["dependencies"]).union(*(names(lines) for lines in EXTRAS.values()))
+    text = page.read_text(encoding="utf-8")
+    code = text if page.suffix == ".py" else "\n".join(block.text for block in blocks_of(page))
+    found = re.findall(r"^(?:>>> |\.\.\. )?\s*(?:import|from) (\w+)", code, re.M)
+    used = {CALLED.get(name, name) for name in found}
+    assert used - set(sys.stdlib_module_names) - BESIDE <= installed
+
+
+def test_messages_name_extras_that_exist():
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    calls = [
+        call for text in texts for call in re.findall(r"(?:needed|MissingDependencyError)\(([^)]*)\)", text)
+    ]
+    extras = {found[1] for call in calls if (found := re.search(r'"(\w+)"$', call.strip().rstrip(",")))}
+    assert {"files", "plot"} <= extras
+    assert extras <= set(EXTRAS)
+
+
+def test_a_missing_package_has_a_line_for_a_checkout_and_for_a_release():
+    told = str(MissingDependencyError("Plotting", "matplotlib", "plot"))
+    assert "pip install 'abstain[plot]'" in told
+    assert "pip install '.[plot]'" in told
+
+
+def test_nothing_promises_a_release():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if "pip install abstain" in text and page.name != "release.md":
+            pytest.fail(f"{page.name} installs from an index that has no abstain yet")
+    assert "no release on PyPI yet" in (ROOT / "README.md").read_text(encoding="utf-8")

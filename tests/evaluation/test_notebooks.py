@@ -1,0 +1,84 @@
+"""Every result has a view for notebooks, whatever strings it holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import abstain
+
+LOSS, SURE = [0, 0, 1, 0, 1, 0, 0, 1], [8, 7, 3, 6, 2, 5, 4, 1]
+EVIL = "<script>x</script>"
+
+
+def results() -> dict[str, object]:
+    inference, theory = abstain.inference, abstain.theory
+    groups = [EVIL] * 4 + ["b"] * 4
+    rule = abstain.select_threshold(LOSS * 20, SURE * 20, risk=0.5)
+    return {
+        "interval": inference.interval("aurc", LOSS, SURE),
+        "groups": inference.interval("risk", LOSS, SURE, groups=groups),
+        "difference": inference.paired_difference(LOSS, SURE, LOSS, SURE[::-1]),
+        "band": inference.curve_band(LOSS * 5, SURE * 5, replicates=100, rng=0, progress=False),
+        "curve": abstain.risk_coverage_curve(LOSS, SURE),
+        "evaluation": abstain.evaluate(loss={EVIL: LOSS}, confidence=SURE),
+        "comparison": abstain.compare({EVIL: (LOSS, SURE), "b": (LOSS, SURE[::-1])}),
+        "threshold": rule,
+        "check": rule.check(LOSS, SURE),
+        "by group": abstain.select_threshold(LOSS * 20, SURE * 20, risk=0.5, groups=groups * 20),
+        "cost": abstain.cost_curve(LOSS, SURE),
+        "three ways": abstain.three_way([1, 0, 1, 1]),
+        "plan": theory.plan_sample_size(width=0.01, curve="quadratic"),
+        "bias": theory.expected_bias(100, "quadratic"),
+        "population": theory.Population(((0.6, 2),)),
+    }
+
+
+@pytest.fixture(scope="module")
+def made():
+    return results()
+
+
+@pytest.mark.parametrize("name", list(results()))
+def test_a_notebook_shows_it(made, name):
+    view = made[name]._repr_html_()
+    assert view.startswith("<")
+    assert "<script>" not in view
+    assert len(view) > 60
+
+
+def test_the_rows_of_the_frame_are_there(made):
+    view = made["curve"]._repr_html_()
+    assert view.count("<tr>") == 1 + len(abstain.risk_coverage_curve(LOSS, SURE).coverage)
+
+
+def test_long_frames_are_cut():
+    rng = np.random.default_rng(0)
+    view = abstain.risk_coverage_curve(rng.random(500) < 0.2, rng.random(500))._repr_html_()
+    assert view.count("<tr>") == 21
+    assert "480 more rows" in view
+
+
+def test_no_result_was_forgotten():
+    """Public dataclasses that functions of the package answer with."""
+    views = set()
+    for module in ("inference", "evaluation", "thresholds", "theory", "metrics", "cascades"):
+        package = importlib.import_module(f"abstain.{module}")
+        for name in package.__all__:
+            found = getattr(package, name)
+            if dataclasses.is_dataclass(found) and not hasattr(found, "_repr_html_"):
+                views.add(f"{module}.{name}")
+    parts = {
+        "evaluation.Contestant",
+        "evaluation.Entry",
+        "evaluation.Pair",
+        "evaluation.TopTies",
+        "thresholds.Candidates",
+        "thresholds.Origin",
+    }  # parts of results
+    assert views - parts == set()
+    assert len(list(pkgutil.iter_modules(abstain.__path__))) > 10
