@@ -38,7 +38,7 @@ def command(file: str, how: ReadOptions, out: Output) -> None:
     Examples:
       abstain describe samples_gsm8k.jsonl
       abstain describe run.eval -c correct=match
-      abstain describe answers.parquet -c labels=truth -c prediction=answer -c confidence=stated
+      abstain describe answers.parquet -c labels=truth -c prediction=answer
     """
     found = described(file, how)
     columns = found["columns"]

@@ -90,8 +90,8 @@ class Log:
         Whether there is an answer at all.
     signals : dict of array, shape (n,)
         Confidences by name; NaN where an answer has none.
-    question, task, groups, labels : array or Words, shape (n,), optional
-        Questions with one name (of one task) are repeats of each other; labels are the right answers.
+    question, task, groups : array or Words, shape (n,), optional
+        Questions with one name (of one task) are repeats of each other.
     epoch, sample_weight, clusters : array, shape (n,), optional
     loss_name : str
         "zero_one" where every answer is right or wrong.
