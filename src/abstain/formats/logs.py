@@ -321,9 +321,10 @@ def _losses(
         ], "zero_one"
     if held is None and source.log is not None and "labels" not in values:
         raise UncertainError(_no_score(source), source)
-    plain = source.log is None and not isinstance(held, Words) and np.isin(held, (0, 1)).all()
-    if held is None or isinstance(held, Words) or plain:
+    if held is None or isinstance(held, Words):
         return losses()
+    if source.log is None and np.isin(held, (0, 1)).all():
+        return losses()  # which looks for contradictions, too
     loss = 1 - np.asarray(held, np.float64).reshape(-1)
     known = loss[~np.isnan(loss)]
     if known.size and not (known.min() >= 0 and known.max() <= 1):
