@@ -137,6 +137,9 @@ class Check(Stored, _tables.Notebook):
     log_peak: Finite = 0.0
     value: Annotated[float, Within(infinite=True)] = 0.0
 
+    def _readable(self) -> dict[str, Any]:
+        return {"holds": self.holds}
+
     def _objection(self) -> str | None:
         alarmed = self.log_peak >= -np.log(self.delta) if self.delta > 0 else False
         checks = {
@@ -556,6 +559,9 @@ class GroupChecks(Stored, _tables.Notebook):
     def holds(self) -> bool:
         """No alarm in any group so far."""
         return all(check.holds for check in self.checks.values())
+
+    def _readable(self) -> dict[str, Any]:
+        return {"holds": self.holds}
 
     def __repr__(self) -> str:
         lines = [f"{label}: {check!r}" for label, check in self.checks.items()]
