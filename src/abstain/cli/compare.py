@@ -142,7 +142,7 @@ def compared(
 def all_questions(how: ReadOptions) -> ReadOptions:
     """How answers of language models are compared unless the user says it: on all questions, the refused ones wrong."""
     source = click.get_current_context().get_parameter_source
-    own = {"unanswered": "wrong", "missing": "last"}
+    own: dict[str, Any] = {"unanswered": "wrong", "missing": "last"}
     return how._replace(**{k: v for k, v in own.items() if source(k) is not ParameterSource.COMMANDLINE})
 
 
@@ -207,7 +207,7 @@ def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) 
     on.print(Text(f"{told}\nmodels that share a letter cannot be told apart", style="dim"))
     on.print()
     rows, pairs = result.contestants, result.from_best()
-    columns = {
+    columns: dict[str, list[Any]] = {
         "rank": [c.ranks for c in rows],
         "model": [shown(c.name) for c in rows],
         result.label: [stacked(on, c.estimate, c) for c in rows],

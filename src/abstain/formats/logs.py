@@ -318,8 +318,7 @@ def _losses(
         ], "zero_one"
     if held is None and source.log is not None and "labels" not in values:
         raise UncertainError(_no_score(source), source)
-    plain = source.log is None and not isinstance(held, Words) and np.isin(held, (0, 1)).all()
-    if held is None or isinstance(held, Words) or plain:
+    if held is None or isinstance(held, Words) or (source.log is None and np.isin(held, (0, 1)).all()):
         return losses()
     loss = 1 - np.asarray(held, np.float64).reshape(-1)
     known = loss[~np.isnan(loss)]

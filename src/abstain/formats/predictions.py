@@ -434,7 +434,6 @@ def read_unlabelled(
     columns: Mapping[str, str],
     kind: str | None,
     format: str | None,  # noqa: A002
-    tolerance: float | None,
     limits: Limits,
     tolerance: float | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
