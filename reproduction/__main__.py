@@ -242,6 +242,12 @@ def _add_training(commands: Any) -> None:
     _shared(recipes)
     recipes.set_defaults(run=tune)
     plan: ArgumentParser = commands.add_parser("plan", help="the whole training plan for one H200")
+    plan.add_argument(
+        "parts", nargs="*", help="network:A+B, start:A+B, table:A; default: all of the first plan"
+    )
+    plan.add_argument("--dataset", default="cifar10", help="cifar10 or cifar100")
+    plan.add_argument("--limit", type=int, default=None, help="a trial: N images, two epochs")
+    plan.add_argument("--epochs", type=int, default=None, help="another number of epochs for what was named")
     plan.add_argument("--choice", default=None, help="file written by `bench`")
     plan.add_argument(
         "--have", default=None, help="folder of result files of runs that need not be run again"
@@ -332,13 +338,15 @@ _WEAKER = {"branches": ("graph", "plain"), "graph": ("plain",), "plain": ()}
 
 
 def whole_plan(given: Namespace) -> int:
-    """Everything in the order of `h200_plan`, as far as the time goes."""
-    from reproduction.sessions import h200_plan, run_plan, without
+    """What was asked for, or everything in the order of `h200_plan`, as far as the time goes."""
+    from reproduction.sessions import asked_plan, h200_plan, run_plan, without
 
     chosen = json.loads(Path(given.choice).read_text()) if given.choice else {}
     setting = _open(given, chosen.get("mode", given.mode), chosen.get("compiled", given.compile))
     have = {path.stem for path in Path(given.have).glob("*.json")} if given.have else set()
-    return 0 if run_plan(without(h200_plan(), have), setting, _WEAKER[setting.mode]) else 1
+    epochs = 2 if given.limit else given.epochs
+    wanted = asked_plan(given.parts, given.dataset, epochs) if given.parts else h200_plan()
+    return 0 if run_plan(without(wanted, have), setting, _WEAKER[setting.mode]) else 1
 
 
 def bench(given: Namespace) -> int:
@@ -378,14 +386,16 @@ def adopt_runs(given: Namespace) -> int:
 
     from reproduction import tuned
     from reproduction.data import load_images
-    from reproduction.runs import TUNING, adopt
+    from reproduction.runs import TUNING, adopt, load_runs, unpack
 
     with tempfile.TemporaryDirectory() as scratch:
         if given.tuned:
             to = given.to or TUNING
             print(tuned.adopt(Path(given.archives), given.data, Path(scratch), to), "runs")
             return 0
-        labels = load_images("cifar10", given.data).test_labels
+        unpack(Path(given.archives), scratch)
+        sets = {run["dataset"] for run in load_runs(Path(scratch) / "results")}
+        labels = {name: load_images(name, given.data).test_labels for name in sets}
         demo = Path(str(files("abstain"))) / "data"
         print(adopt(Path(given.archives), labels, Path(scratch), demo=demo), "runs")
     return 0

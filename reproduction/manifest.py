@@ -53,13 +53,14 @@ def _cifar100(model: str, source: str) -> str:
     return f"cifar100__{model}__{source}"
 
 
-def _trained(model: str, *otherwise: str) -> StandIn:
+SAME = "same architecture"
+
+
+def _trained(dataset: str, model: str, *otherwise: str, seeds: int = 1) -> StandIn:
     """Networks of the same architecture trained here; their outputs are in results/."""
-    names = tuple(_cifar10(model, f"trained-seed{i}") for i in range(5))
-    return StandIn(
-        Group(names[:1], "same architecture, trained here", otherwise[:1]),
-        Group(names, "five seeds, trained here", otherwise),
-    )
+    names = tuple(f"{dataset}__{model}__trained-seed{i}" for i in range(seeds))
+    several = f"{SAME}, {seeds} seeds" if seeds > 1 else SAME
+    return StandIn(Group(names[:1], SAME, otherwise[:1]), Group(names, several, otherwise))
 
 
 _PUBLIC_20 = (
@@ -73,21 +74,12 @@ _PUBLIC_20 = (
 )
 
 _CIFAR10 = {
-    "VGG16BN": _trained("vgg16_bn", _cifar10("vgg16bn", "plambda")),
-    "PreResNet20": _trained("preresnet20", *(_cifar10("resnet20", s) for s in _PUBLIC_20)),
-    "PreResNet56": StandIn(
-        Group((_cifar10("resnet56", "akamaster"),), "post-activation ResNet-56"),
-        Group(
-            tuple(_cifar10("resnet20", s) for s in _PUBLIC_20), "seven public ResNet-20, not five ResNet-56"
-        ),
+    "VGG16BN": _trained("cifar10", "vgg16_bn", _cifar10("vgg16bn", "plambda"), seeds=5),
+    "PreResNet20": _trained(
+        "cifar10", "preresnet20", *(_cifar10("resnet20", s) for s in _PUBLIC_20), seeds=5
     ),
-    "PreResNet110": StandIn(
-        Group((_cifar10("resnet44", "akamaster"),), "ResNet-44 for ResNet-110"),
-        Group(
-            tuple(_cifar10(m, s) for m in ("resnet32", "resnet44") for s in ("akamaster", "fattorib")),
-            "two ResNet-32 and two ResNet-44",
-        ),
-    ),
+    "PreResNet56": _trained("cifar10", "preresnet56", _cifar10("resnet56", "akamaster")),
+    "PreResNet110": _trained("cifar10", "preresnet110", _cifar10("resnet44", "akamaster")),
     "PreResNet164": StandIn(
         Group((_cifar10("resnet26", "karanchahal"),), "ResNet-26 with a wide stem for ResNet-164"),
         Group(
@@ -103,29 +95,12 @@ _CIFAR10 = {
     ),
 }
 
-_RES_26_32 = Group(
-    tuple(_cifar100(f"resnet{d}", "karanchahal") for d in (26, 32)), "ResNet-26 and -32, wide stem"
-)
 _CIFAR100 = {
-    "VGG16BN": StandIn(
-        Group((_cifar100("vgg19_bn", "chenyaofo_luferrer"),), "VGG19-BN for VGG16-BN"),
-        Group(
-            tuple(_cifar100(m, "chenyaofo_luferrer") for m in ("vgg19_bn", "repvgg_a2")),
-            "VGG19-BN and RepVGG-A2",
-        ),
-    ),
-    "PreResNet20": StandIn(
-        Group((_cifar100("resnet20", "chenyaofo_luferrer"),), "post-activation ResNet-20"),
-        Group(
-            tuple(_cifar100("resnet20", s) for s in ("chenyaofo_luferrer", "karanchahal")), "two ResNet-20"
-        ),
-    ),
-    "PreResNet56": StandIn(Group(_RES_26_32.names[:1], "ResNet-26 for ResNet-56"), _RES_26_32),
-    "PreResNet110": StandIn(Group(_RES_26_32.names[1:], "ResNet-32 for ResNet-110"), _RES_26_32),
-    "PreResNet164": StandIn(
-        Group((_cifar100("resnet20", "karanchahal"),), "ResNet-20 with a wide stem for ResNet-164"),
-        _RES_26_32,
-    ),
+    "VGG16BN": _trained("cifar100", "vgg16_bn", _cifar100("vgg19_bn", "chenyaofo_luferrer")),
+    "PreResNet20": _trained("cifar100", "preresnet20", _cifar100("resnet20", "chenyaofo_luferrer")),
+    "PreResNet56": _trained("cifar100", "preresnet56", _cifar100("resnet26", "karanchahal")),
+    "PreResNet110": _trained("cifar100", "preresnet110", _cifar100("resnet32", "karanchahal")),
+    "PreResNet164": _trained("cifar100", "preresnet164", _cifar100("resnet20", "karanchahal")),
     "WideResNet28x10": StandIn(
         Group((_cifar100("wrn16-4", "netcal"),), "WideResNet-16-4 for 28-10"),
         Group((_cifar100("wrn16-4", "netcal"),), "one WideResNet-16-4"),
@@ -205,6 +180,18 @@ class Entry:
     def several(self) -> bool:
         """Does it average over several models of one architecture?"""
         return self.shows == "mae"
+
+    def in_short(self) -> str:
+        """Which of the paper's models are our own of the same architecture, and what stands in for the others."""
+        models: dict[str, list[str]] = {}
+        for panel in self.panels:
+            named = models.setdefault(panel.group(self.several).remark, [])
+            if panel.model not in named:
+                named.append(panel.model)
+        return "; ".join(
+            f"{', '.join(named)}: {remark}" if remark.startswith(SAME) else remark
+            for remark, named in models.items()
+        )
 
     def substitutes(self) -> list[str]:
         """For each panel: the paper's model, and by what it is replaced here, or why it is missing."""
@@ -294,7 +281,7 @@ ENTRIES: tuple[Entry, ...] = (
     _figure("csfsimagenet_ce", "scores", "Scores at n = 128, ImageNet, CE", _grid(_VITS, "imagenet", "ce")),
     Entry("ours:mean_mse", "mean mse", "Average MSE of the weights against H_n/n and (ln n)/n"),
     Entry("ours:convergence", "convergence", "Measured convergence of the estimators, with the sqrt(n) line"),
-    Entry("ours:finetuning", "tuning", "Test AURC by epoch of fine-tuning on CIFAR-10"),
+    Entry("ours:finetuning", "tuning", "Test AURC by epoch of fine-tuning"),
 )
 
 
@@ -305,8 +292,14 @@ def entry(label: str) -> Entry:
 
 def as_markdown() -> str:
     """The manifest as a table."""
-    lines = ["| label | shows | file | models here |", "| --- | --- | --- | --- |"]
-    for e in ENTRIES:
-        models = "<br>".join(e.substitutes()) or "theory or all models"
-        lines.append(f"| `{e.label}` | {e.title} | {e.file} | {models} |")
+    lines = ["| label | shows | file | networks here |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| `{e.label}` | {e.title} | {e.file} | {e.in_short() or 'theory or all models'} |" for e in ENTRIES
+    ]
     return "\n".join(lines) + "\n"
+
+
+def own_architectures() -> tuple[int, int]:
+    """How many networks of the paper's CIFAR figures are of their own architecture here, and of how many."""
+    groups = [DATASETS[d][m].one for d in ("cifar10", "cifar100") for m in _SIX]
+    return sum(group.remark == SAME for group in groups), len(groups)

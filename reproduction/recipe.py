@@ -124,6 +124,9 @@ COST = {
     "vgg13_bn": 0.23,
     "vgg16_bn": 0.31,
     "vgg19_bn": 0.40,
-    "preresnet20": 0.1,
+    "preresnet20": 0.3,
+    "preresnet56": 0.9,
+    "preresnet110": 1.8,
+    "preresnet164": 2.6,
     "wideresnet28_10": 5.2,
 }

@@ -53,7 +53,7 @@ def make_figures(study: dict[str, Any], to: Path) -> list[Path]:
     with progress("figures") as report:
         drawn = draw_all(study, to, report)
     runs = load_runs()
-    (to / "finetune.md").write_text(finetune_section(runs, ""))
+    (to / "finetune.md").write_text(finetune_section(runs))
     (to / "csfs.md").write_text(score_table(study))
     return [*drawn, to / "finetune.md", to / "csfs.md"]
 

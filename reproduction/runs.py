@@ -203,7 +203,9 @@ def unpack(archives: str | Path, folder: str | Path) -> None:
 _Z = 1.959963984540054  # 97.5% point of the normal distribution
 
 
-def paired_on_test(store: Store, runs: Sequence[dict[str, Any]], labels: np.ndarray) -> list[dict[str, Any]]:
+def paired_on_test(
+    store: Store, runs: Sequence[dict[str, Any]], labels: dict[str, np.ndarray]
+) -> list[dict[str, Any]]:
     """Mean difference to CE over shared seeds, with the interval over test samples, for every objective.
 
     The influence of a sample on the mean difference is the mean of its influences, so one interval holds for all
@@ -217,7 +219,7 @@ def paired_on_test(store: Store, runs: Sequence[dict[str, Any]], labels: np.ndar
             for r in tuned
             if (r["dataset"], r["model"]) == (dataset, model)
         }
-        pulls = {key: _pulls(store, name, labels) for key, name in own.items()}
+        pulls = {key: _pulls(store, name, labels[dataset]) for key, name in own.items()}
         for objective in sorted({o for o, _ in own} - {"ce"}):
             seeds = [s for o, s in own if o == objective and ("ce", s) in own]
             if seeds:
@@ -256,18 +258,25 @@ def mean_difference(pairs: Sequence[tuple[Any, Any]]) -> list[float]:
 
 # -------------------------------- from a training machine into results/
 
-# networks whose five seeds the MAE figures average over, and the two that the demo shows
-FOR_MAE = ("vgg16_bn", "preresnet20")
+# the paper's networks: their test logits are kept; and the two networks that the demo shows
+PAPERS_NETWORKS = (
+    "vgg16_bn", "preresnet20", "preresnet56", "preresnet110", "preresnet164", "wideresnet28_10",
+)  # fmt: skip
 DEMO = {"ce": "cifar10_resnet18_ce", "harmonic": "cifar10_resnet18_aurc"}
 
 
 def adopt(
-    archives: Path, labels: np.ndarray, scratch: Path, results: Path = RESULTS, demo: Path | None = None
+    archives: Path,
+    labels: dict[str, np.ndarray],
+    scratch: Path,
+    results: Path = RESULTS,
+    demo: Path | None = None,
 ) -> int:
     """Unpack, keep every result as compact JSON, and put labelled outputs in place; the number of runs.
 
-    What is there already stays, unless a run of the same name came back. Differences over test samples need the
-    outputs of all seeds of a network, so the archives must hold those of its earlier seeds too.
+    `labels` are those of each test set. What is there already stays, unless a run of the same name came back.
+    Differences over test samples need the outputs of all seeds of a network, so the archives must hold those of its
+    earlier seeds too.
     """
     unpack(archives, scratch)
     store = Store(scratch)
@@ -276,11 +285,16 @@ def adopt(
     runs = [json.loads(path.read_text()) for path in sorted((scratch / "results").glob("*.json"))]
     for run in runs:
         keep_run(run, results / "runs")
-        if run["finished"] and run["kind"] == "pretrain" and run["model"] in FOR_MAE and run["seed"] < 5:
+        if (
+            run["finished"]
+            and run["kind"] == "pretrain"
+            and run["model"] in PAPERS_NETWORKS
+            and run["seed"] < 5
+        ):
             name = f"{run['dataset']}__{run['model']}__trained-seed{run['seed']}"
-            _keep(store, run["name"], labels, results / "outputs" / f"{name}.npz")
+            _keep(store, run["name"], labels[run["dataset"]], results / "outputs" / f"{name}.npz")
         if demo and run["finished"] and _is_demo(run):
-            _keep(store, run["name"], labels, demo / f"{DEMO[run['objective']]}.npz")
+            _keep(store, run["name"], labels[run["dataset"]], demo / f"{DEMO[run['objective']]}.npz")
     _renew(results / "paired.json", shortened(paired_on_test(store, runs, labels)))
     return len(runs)
 
@@ -298,8 +312,7 @@ def _renew(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def _is_demo(run: dict[str, object]) -> bool:
     return (
-        run["kind"] == "finetune"
-        and run["model"] == "resnet18"
+        (run["kind"], run["dataset"], run["model"]) == ("finetune", "cifar10", "resnet18")
         and run["seed"] == 0
         and run["objective"] in DEMO
     )

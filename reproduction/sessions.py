@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from reproduction import check_choice
 from reproduction.data import ImageSet
 from reproduction.recipe import COST, OBJECTIVES, Recipe, RunSpec, pretraining
 from reproduction.runs import Store
@@ -45,6 +46,37 @@ def waves(specs: Sequence[RunSpec], together: int) -> list[Wave]:
 
 
 SECOND = 5  # seed of the second network that fine-tuning starts from; 1 to 4 belong to the MAE figures
+PAPERS = ("ce", "sele", "harmonic", "log")  # objectives of the paper's table
+# seeds tuned from the first network; the rest go on from the second
+_FROM_FIRST = {"resnet18": 3, "vgg16_bn": 2}
+
+
+def asked_plan(parts: Sequence[str], dataset: str, epochs: int | None = None) -> list[Wave]:
+    """Waves by name: "network:preresnet20+preresnet56" (seed 0, 30 epochs, side by side), "start:resnet18" (both
+    networks that tuning starts from, 50 epochs), "table:resnet18" (the paper's objectives, five seeds). `epochs`
+    replaces those numbers.
+
+    >>> [[s.name for s in wave] for wave in asked_plan(["start:resnet18"], "cifar100")]
+    [['pretrain-cifar100-resnet18-ce-seed0', 'pretrain-cifar100-resnet18-ce-seed5']]
+    """
+    plan: list[Wave] = []
+    for part in parts:
+        kind, _, names = part.partition(":")
+        check_choice("asked_plan", "parts", kind, ("network", "start", "table"))
+        models = names.split("+")
+        if kind == "network":
+            plan.append([pretrain_spec(model, dataset, 0, epochs or 30) for model in models])
+        elif kind == "start":
+            plan.append([pretrain_spec(m, dataset, s, epochs or 50) for m in models for s in (0, SECOND)])
+        else:
+            for model in models:
+                first = _FROM_FIRST.get(model, 3)
+                specs = [
+                    *finetune_specs(model, dataset, PAPERS, range(first), epochs or 30),
+                    *finetune_specs(model, dataset, PAPERS, range(first, 5), epochs or 30, SECOND),
+                ]
+                plan += waves(specs, 12)
+    return plan
 
 
 def h200_plan(pretrain_epochs: int = 50, epochs: int = 30) -> list[Wave]:

@@ -11,6 +11,30 @@ import numpy as np
 from reproduction.published import TABLE
 from reproduction.recipe import COST, OBJECTIVES
 
+Network = tuple[str, str]  # image set and architecture
+_NAMES = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "resnet18": "ResNet-18",
+    "resnet34": "ResNet-34",
+    "resnet50": "ResNet-50",
+    "vgg16_bn": "VGG16-BN",
+    "vgg19_bn": "VGG19-BN",
+    "wideresnet28_10": "WideResNet-28-10",
+    **{f"preresnet{depth}": f"PreResNet-{depth}" for depth in (20, 56, 110, 164)},
+}
+
+
+def network_name(network: Network) -> str:
+    """The name that tables show.
+
+    >>> network_name(("cifar100", "vgg16_bn"))
+    'VGG16-BN, CIFAR-100'
+    """
+    dataset, model = (_NAMES.get(part, part) for part in network)
+    return f"{model}, {dataset}"
+
+
 BEFORE = "before"  # the pre-trained network itself, in place of an objective
 NAMES = {
     BEFORE: "before fine-tuning",
@@ -118,33 +142,36 @@ def paired(differences: np.ndarray, level: float = 0.95) -> Paired:
     return Paired(mean, mean - half, mean + half, int(np.sum(differences < 0)), n)
 
 
-def seed_gap(runs: Sequence[dict[str, Any]], model: str, a: str, b: str, quantity: str) -> Paired | None:
-    """Objective a minus objective b over the seeds both have, on CIFAR-10."""
+def seed_gap(
+    runs: Sequence[dict[str, Any]], network: Network, a: str, b: str, quantity: str
+) -> Paired | None:
+    """Objective a minus objective b over the seeds both have."""
     own = {
         (r["objective"], r["seed"]): final(r, quantity)
         for r in runs
-        if (r["kind"], r["dataset"], r["model"]) == ("finetune", "cifar10", model)
+        if (r["kind"], r["dataset"], r["model"]) == ("finetune", *network)
     }
     seeds = [s for o, s in own if o == a and (b, s) in own]
     return paired(np.array([own[a, s] - own[b, s] for s in seeds])) if seeds else None
 
 
-def gap_to_start(runs: Sequence[dict[str, Any]], model: str, objective: str, quantity: str) -> Paired | None:
-    """Tuned minus the pre-trained network it began with, over the seeds of an objective on CIFAR-10."""
+def gap_to_start(
+    runs: Sequence[dict[str, Any]], network: Network, objective: str, quantity: str
+) -> Paired | None:
+    """Tuned minus the pre-trained network it began with, over the seeds of an objective."""
     by_name = {run["name"]: run for run in runs}
     pairs = [
         (run, by_name[run["start"]])
         for run in runs
-        if (run["kind"], run["dataset"], run["model"], run["objective"])
-        == ("finetune", "cifar10", model, objective)
+        if (run["kind"], run["dataset"], run["model"], run["objective"]) == ("finetune", *network, objective)
         and run["start"] in by_name
     ]
     return paired(np.array([final(a, quantity) - final(b, quantity) for a, b in pairs])) if pairs else None
 
 
-def best(rows: Sequence[Row], dataset: str, model: str, quantity: str) -> Row:
+def best(rows: Sequence[Row], network: Network, quantity: str) -> Row:
     """The objective with the lowest mean."""
-    own = [r for r in rows if (r.dataset, r.model) == (dataset, model) and r.objective != BEFORE]
+    own = [r for r in rows if (r.dataset, r.model) == network and r.objective != BEFORE]
     return min(own, key=lambda r: r.mean[quantity])
 
 
@@ -156,7 +183,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
     lines = [f"| {' | '.join([*titles, 'paper'])} |", "| --- " * (len(titles) + 1) + "|"]
     for row in rows:
         printed = TABLE.get(row.dataset, {}).get(row.model, {}).get(row.objective)
-        cells = [row.model, NAMES[row.objective], str(len(row.seeds)), _cell(row, "accuracy", 100, 2)]
+        name = network_name((row.dataset, row.model))
+        cells = [name, NAMES[row.objective], str(len(row.seeds)), _cell(row, "accuracy", 100, 2)]
         for quantity, scale in (("aurc_01", 1000), ("aurc_ce", 100)):
             cells += [
                 _cell(row, quantity, scale, 3),
@@ -166,6 +194,35 @@ def as_markdown(rows: Sequence[Row]) -> str:
         cells.append(f"{printed.mean:.3f} ± {printed.std:.3f}" if printed else "")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+# of 0/1 AURC, by which the numbers that the paper prints come to the size of ours
+UNITS = {"cifar10": 1e3, "cifar100": 1e2}
+
+
+def beside_the_paper(rows: Sequence[Row]) -> str:
+    """The paper's table with ours in it: 0/1 AURC of each objective, ours over the paper's, and the gain over CE."""
+    objectives = ("ce", "sele", "harmonic", "log")
+    titles = ["network", "seeds", *(NAMES[o] for o in objectives), "harmonic beside CE [95%, seeds]", "paper"]
+    lines = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
+    for dataset, networks in TABLE.items():
+        for model, printed in networks.items():
+            own = {r.objective: r for r in rows if (r.dataset, r.model) == (dataset, model)}
+            cells = [network_name((dataset, model)), str(len(own["ce"].seeds)) if own else "not run"]
+            for o in objectives:
+                ours = f"{UNITS[dataset] * own[o].mean['aurc_01']:.2f}" if o in own else "-"
+                cells.append(f"{ours} / {printed[o].mean:.2f}")
+            cells += [_share(own), f"{100 * (printed['harmonic'].mean / printed['ce'].mean - 1):+.1f}%"]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _share(own: dict[str, Row]) -> str:
+    """Harmonic minus CE in percent of CE."""
+    if "harmonic" not in own:
+        return ""
+    gap, scale = own["harmonic"].against_ce["aurc_01"], 100 / own["ce"].mean["aurc_01"]
+    return f"{scale * gap.mean:+.1f}% [{scale * gap.low:+.1f}, {scale * gap.high:+.1f}]"
 
 
 def _cell(row: Row, quantity: str, scale: float, digits: int) -> str:

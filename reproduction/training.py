@@ -14,7 +14,7 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 
 from abstain.errors import InputError
 from reproduction import Array
-from reproduction.networks import build
+from reproduction.networks import build, compile_parts
 from reproduction.recipe import RunSpec, epoch_rng, objective
 from reproduction.runs import Store, origin, score_logits
 
@@ -108,9 +108,9 @@ class Run:
         self.spec, self.device, self.epoch = spec, device, 0
         self.log: list[dict[str, Any]] = []
         self.model = build(spec.model, classes).to(device, memory_format=torch.channels_last)
-        # dynamic=False: batches of 512 and then 128 would else be compiled for any size, which is slower
-        self.forward = torch.compile(self.model, dynamic=False) if compiled else self.model
         self.averaged = AveragedModel(self.model) if spec.recipe.averaged else None
+        if compiled:
+            compile_parts(self.model)
         self.objective = objective(spec.objective)
         self.rate = torch.zeros((), device=device)
         self.loss_sum = torch.zeros((), device=device)
@@ -146,7 +146,7 @@ class Run:
 
     def _slopes(self, images: Array, labels: Array) -> Array:
         with self.precision():
-            loss = self.objective(self.forward(images), labels)
+            loss = self.objective(self.model(images), labels)
         loss.backward()
         return loss.detach()
 
@@ -188,7 +188,8 @@ class Run:
     def logits(self, network: Array, pixels: Pixels, part: str, batch: int = 2000) -> np.ndarray:
         """Logits of a network of this run for a part of the images to judge by, float32."""
         network.eval()
-        with self.precision():
+        # compiled for training alone: a test set is seen once an epoch
+        with self.precision(), torch.compiler.set_stance("force_eager"):
             lots = [network(pixels.normalise(images)) for images in pixels.judged[part].split(batch)]
         network.train()
         return np.asarray(torch.cat(lots).cpu().numpy())
@@ -465,7 +466,8 @@ def _note(
     scribes: ThreadPoolExecutor,
 ) -> Future[None]:
     """Hand the writing to another thread, so that the device does not wait for it."""
-    keep = run.finished or run.epoch % setting.checkpoint_every == 0
+    over = time.monotonic() > setting.deadline  # a planned stop loses nothing
+    keep = run.finished or over or run.epoch % setting.checkpoint_every == 0
     # scored inside the thread, so the log entry must exist before a checkpoint copies it
     state = run.state() if keep else None
     return scribes.submit(_write, run.spec, entry, logits, run.log, state, run.finished, setting)

@@ -21,7 +21,7 @@ from reproduction.runs import (
     score_logits,
     unpack,
 )
-from reproduction.table import Paired, paired
+from reproduction.table import Network, Paired, network_name, paired
 
 # -------------------------------- what comes back from a training machine
 
@@ -101,7 +101,6 @@ def load_ranks(folder: Path = TUNING) -> Ranks:
 
 # -------------------------------- tables
 
-Network = tuple[str, str]  # data set, model
 Methods = dict[str, dict[int, dict[str, Any]]]  # method -> seed -> run
 Runs = dict[Network, Methods]
 
@@ -233,12 +232,6 @@ _PAIR_NAMES = {
     ("average_ce", "scratch"): "cross-entropy averaged beside the control",
     ("harmonic", "ce"): "AURC loss beside cross-entropy, both at 1e-3",
 }
-_NETWORK_NAMES = {
-    "resnet18": "ResNet-18",
-    "vgg16_bn": "VGG16-BN",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-}
 
 
 def summary(folder: Path = TUNING) -> str:
@@ -250,11 +243,6 @@ def summary(folder: Path = TUNING) -> str:
         _beside_each_other(runs, ranks),
         _by_epoch(runs),
     ])  # fmt: skip
-
-
-def _title(network: Network) -> str:
-    dataset, model = (_NETWORK_NAMES.get(part, part) for part in network)
-    return f"{model}, {dataset}"
 
 
 def _setting(runs: Runs) -> str:
@@ -277,7 +265,7 @@ def _setting(runs: Runs) -> str:
 def _changes(runs: Runs) -> str:
     rows = []
     for network, methods in runs.items():
-        title = _title(network)
+        title = network_name(network)
         for method in (m for m in _RECIPE_NAMES if m in methods):
             seeds, start = methods[method], methods["start"]
             values = [(1e3 * _mean(s, "aurc_01"), 100 * _mean(s, "accuracy")) for s in (start, seeds)]
@@ -298,7 +286,7 @@ def _beside_each_other(runs: Runs, ranks: Ranks) -> str:
             if cell := _beside(methods, a, b):
                 over = images_apart(methods, a, b, ranks)
                 held_out = _beside(methods, a, b, part="held_out")
-                rows.append([title, _title(network), cell, percent(*over) if over else "", held_out])
+                rows.append([title, network_name(network), cell, percent(*over) if over else "", held_out])
                 title = ""
     titles = ["one recipe beside another", "network", "test AURC, over seeds", "over test images"]
     return _markdown([*titles, "held-out AURC, over seeds"], rows)
@@ -319,7 +307,7 @@ def _by_epoch(runs: Runs) -> str:
             ]
             last = float(np.mean([log[-1]["held_out_not_averaged"]["aurc_01"] for log in logs]))
             cells = [f"{1e3 * value:.2f}" for value in (start, *shown, last)]
-            rows.append([f"{_title(network)}, {_RECIPE_NAMES[method].split(', **')[0]}", *cells])
+            rows.append([f"{network_name(network)}, {_RECIPE_NAMES[method].split(', **')[0]}", *cells])
     return _markdown(
         ["held-out AURC x1e3 by epoch, averaged weights", "start", *looks, "last, not averaged"], rows
     )

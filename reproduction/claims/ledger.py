@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reproduction.table import Row, table_rows
+from reproduction.table import Network, Row, table_rows
 
 Study = dict[str, Any]
 
@@ -43,11 +43,9 @@ class Evidence:
         """The fine-tuning table."""
         return table_rows(self.runs, self.on_test)
 
-    def tuned(self, model: str, objective: str) -> Row | None:
-        """One row of the fine-tuning table on CIFAR-10."""
-        found = [
-            r for r in self.table() if (r.dataset, r.model, r.objective) == ("cifar10", model, objective)
-        ]
+    def tuned(self, network: Network, objective: str) -> Row | None:
+        """One row of the fine-tuning table."""
+        found = [r for r in self.table() if (r.dataset, r.model, r.objective) == (*network, objective)]
         return found[0] if found else None
 
 

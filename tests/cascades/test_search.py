@@ -9,11 +9,11 @@ from abstain.cascades.cascade import setting_of
 from abstain.cascades.search import (
     Tables,
     answerer,
+    certify,
     cuts_allowed,
     cuts_of,
     frontier,
     logistic,
-    search,
     seed_of,
     shares_of,
 )
@@ -54,7 +54,7 @@ def test_tables_count_every_policy(stages, ties, promise):
     g, away, loss, cost, person_cost, person_error = data
     entries = {str(j): (loss[j], g[j], cost[j]) for j in range(stages)}
     abstained = {str(j): away[j] for j in range(stages)}
-    setting = setting_of("test", entries, (person_cost, person_error), promise, (0, 1), abstained, None, None)
+    setting = setting_of("test", entries, (person_cost, person_error), promise, (0, 1), abstained=abstained)
     cuts = cuts_of(setting, 4)
     tables = Tables(setting, cuts)
     answers, total, costs = tables.answers(), tables.total(setting.loss), tables.costs()
@@ -113,7 +113,7 @@ def test_smoothed_losses_are_near_the_true_ones():
     g = rng.random((2, n))
     chance = np.stack([0.5 * (1 - g[0]), 0.3 * (1 - g[1])])
     entries = {str(j): (rng.random(n) < chance[j], g[j], 1.0) for j in range(2)}
-    setting = setting_of("test", entries, (9.0, 0.0), "answered", (0, 1), None, None, None)
+    setting = setting_of("test", entries, (9.0, 0.0), "answered", (0, 1))
     tables = Tables(setting, cuts_of(setting, 10))
     risk = tables.smooth_losses() / np.maximum(tables.answers(), 1)
     true = tables.total([*chance, np.zeros(n)]) / np.maximum(tables.answers(), 1)
@@ -124,9 +124,7 @@ def test_the_split_does_not_follow_the_numbers_of_the_same_seed():
     """Samples drawn with the seed that the split is made with must not be split by their confidence."""
     for seed in range(5):
         g = np.random.default_rng(seed).random(2000)
-        setting = setting_of(
-            "test", {"a": (g < 0.1, g, 1.0)}, (9.0, 0.0), "answered", (0, 1), None, None, None
-        )
+        setting = setting_of("test", {"a": (g < 0.1, g, 1.0)}, (9.0, 0.0), "answered", (0, 1))
         first, second = setting.split(0.5, seed_of(seed))
         assert abs(first.confidence[0].mean() - second.confidence[0].mean()) < 0.06
         assert first.n + second.n == 2000
@@ -135,14 +133,12 @@ def test_the_split_does_not_follow_the_numbers_of_the_same_seed():
 def test_clusters_stay_in_one_piece():
     rng = np.random.default_rng(0)
     g, clusters = rng.random(500), rng.integers(0, 40, 500)
-    setting = setting_of(
-        "test", {"a": (g < 0.1, g, 1.0)}, (9.0, 0.0), "answered", (0, 1), None, clusters, None
-    )
+    setting = setting_of("test", {"a": (g < 0.1, g, 1.0)}, (9.0, 0.0), "answered", (0, 1), clusters=clusters)
     first, second = setting.split(0.5, 7)
     assert not set(first.clusters) & set(second.clusters)
     assert first.n + second.n == 500
 
 
 def test_too_few_samples_certify_nothing():
-    setting = setting_of("test", {"a": ([0], [1.0], 1.0)}, (9.0, 0.0), "answered", (0, 1), None, None, None)
-    assert search(setting, 0.2, 0.05, 10, 0).policies == []
+    setting = setting_of("test", {"a": ([0], [1.0], 1.0)}, (9.0, 0.0), "answered", (0, 1))
+    assert certify(setting, 0.2, 0.05, 10, 0).policies == []

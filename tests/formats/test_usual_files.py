@@ -89,7 +89,11 @@ def test_excel(tmp_path):
         ("unmarked.csv", lines().encode("utf-16-le"), "UTF-16 without its first mark"),
         ("quotes.json", b'{"correct": [1, 0], "confidence": ["0.9", "0.2"]}', "numbers in quotes"),
         ("objects.json", b'{"correct": [1, 0], "confidence": [{"p": 0.9}, {"p": 0.1}]}', "got an object"),
-        ("nested.json", b'{"a": [{"correct": 1}], "b": [{"correct": 1}]}', "`a` \\(1 objects\\)"),
+        (
+            "nested.json",
+            b'{"results": [{"correct": 1}], "more": [{"correct": 0}]}',
+            "`results` \\(1 objects\\)",
+        ),
     ],
 )
 def test_what_cannot_be_read_says_what_to_do(tmp_path, name, content, told):

@@ -50,6 +50,7 @@ def test_paired_differences_are_student_s():
 
 def test_the_table_uses_the_last_epoch_and_pairs_by_seed():
     runs = load_runs()
+    runs = [run for run in runs if run["dataset"] == "cifar10"]
     rows = {(r.model, r.objective): r for r in table_rows(runs, load_paired())}
     by = {(r["model"], r["objective"], r["seed"]): r["log"][-1] for r in runs if r["kind"] == "finetune"}
     row = rows["resnet18", "harmonic"]
@@ -65,24 +66,35 @@ def test_the_table_uses_the_last_epoch_and_pairs_by_seed():
     assert "0/1 AURC" in text
     assert "CE AURC" in text
     assert "4.473 ± 0.030" in text
-    assert best(list(rows.values()), "cifar10", "resnet18", "aurc_01").objective != BEFORE
+    assert best(list(rows.values()), ("cifar10", "resnet18"), "aurc_01").objective != BEFORE
 
 
 def test_every_run_kept_is_whole_and_of_one_data_set():
     runs = load_runs()
     assert len(runs) >= 40
-    assert len({r["data"] for r in runs}) == 1
+    digests = {r["dataset"]: r["data"] for r in runs}
+    assert all(r["data"] == digests[r["dataset"]] for r in runs)
     for run in runs:
         assert [e["epoch"] for e in run["log"]] == list(range(1, run["recipe"]["epochs"] + 1))
         assert run["commit"] not in ("", "unknown")
+        assert run["device"]
         if run["kind"] == "finetune":
             assert (run["recipe"]["epochs"], run["recipe"]["peak"], run["recipe"]["batch"]) == (30, 1e-3, 128)
-    tuned = {(r["model"], r["objective"], r["seed"]) for r in runs if r["kind"] == "finetune"}
+    tuned = {}
+    for r in (r for r in runs if r["kind"] == "finetune"):
+        tuned.setdefault((r["dataset"], r["model"]), set()).add((r["objective"], r["seed"]))
+    three, papers = ("ce", "harmonic", "log"), ("ce", "sele", "harmonic", "log")
     for model in ("resnet18", "vgg16_bn"):
-        assert {(o, s) for m, o, s in tuned if m == model} == {(o, s) for o in OBJECTIVES for s in range(5)}
+        assert tuned["cifar10", model] == {(o, s) for o in OBJECTIVES for s in range(5)}
     for model in ("resnet34", "vgg19_bn"):
-        three = ("ce", "harmonic", "log")
-        assert {(o, s) for m, o, s in tuned if m == model} == {(o, s) for o in three for s in range(2)}
+        assert tuned["cifar10", model] == {(o, s) for o in three for s in range(2)}
+    assert tuned["cifar100", "vgg16_bn"] == {(o, s) for o in papers for s in range(5)}
+
+
+def test_runs_of_the_second_set_name_their_command():
+    for run in (r for r in load_runs() if r["dataset"] == "cifar100"):
+        assert run["command"].startswith("python -m reproduction plan ")
+        assert "--dataset cifar100" in run["command"]
 
 
 def test_kept_outputs_give_their_runs_numbers_again():
@@ -108,7 +120,7 @@ def test_outputs_that_were_tampered_with_are_found(tmp_path, monkeypatch, capsys
 
 def test_kept_outputs_agree_with_the_architecture_they_are_named_after():
     """Networks of one architecture err on the same images more than networks of two do."""
-    outputs = kept_outputs()
+    outputs = [o for o in kept_outputs() if o.dataset == "cifar10" and o.model in ("vgg16_bn", "preresnet20")]
     wrong = np.array([o.loss("01") for o in outputs], dtype=float)
     together = np.corrcoef(wrong)
     same = np.array([[a.model == b.model for b in outputs] for a in outputs]) & ~np.eye(
@@ -164,7 +176,13 @@ def test_adopting_packed_runs(tmp_path):
         store.save_result(name, {**run, "finished": True, "log": [entry]})
         store.save_output(name, {"logits": rng.normal(size=(40, 10))})
     pack(tmp_path / "runs", tmp_path / "packed")
-    count = adopt(tmp_path / "packed", labels, tmp_path / "scratch", tmp_path / "results", tmp_path / "demo")
+    count = adopt(
+        tmp_path / "packed",
+        {"cifar10": labels},
+        tmp_path / "scratch",
+        tmp_path / "results",
+        tmp_path / "demo",
+    )
     assert count == 3
     assert sorted(p.name for p in (tmp_path / "demo").iterdir()) == [
         "cifar10_resnet18_aurc.npz",
@@ -193,7 +211,9 @@ def test_adopting_more_runs_leaves_the_others(tmp_path):
             store.save_result(run["name"], {**run, **more})
             store.save_output(run["name"], {"logits": rng.normal(size=(40, 10))})
         pack(tmp_path / lot, tmp_path / f"{lot}-packed")
-        adopt(tmp_path / f"{lot}-packed", labels, tmp_path / f"{lot}-scratch", tmp_path / "results")
+        adopt(
+            tmp_path / f"{lot}-packed", {"cifar10": labels}, tmp_path / f"{lot}-scratch", tmp_path / "results"
+        )
     assert len(list((tmp_path / "results" / "runs").iterdir())) == 4
     rows = json.loads((tmp_path / "results" / "paired.json").read_text())
     assert [row["model"] for row in rows] == ["resnet18", "vgg16_bn"]
@@ -226,13 +246,13 @@ def test_the_gap_to_the_start_is_taken_seed_by_seed():
         run("b", "finetune", 1, 0.3, "p"),
         run("c", "finetune", 2, 0.8, "q"),
     ]
-    found = gap_to_start(runs, "m", "log", "aurc_01")
+    found = gap_to_start(runs, ("cifar10", "m"), "log", "aurc_01")
     assert found.mean == pytest.approx(np.mean([-0.1, -0.2, -0.1]))
     half = (
         4.302652729696142 * np.std([-0.1, -0.2, -0.1], ddof=1) / np.sqrt(3)
     )  # t table, 2 degrees of freedom
     assert found.high - found.mean == pytest.approx(half)
-    assert gap_to_start(runs, "m", "ce", "aurc_01") is None
+    assert gap_to_start(runs, ("cifar10", "m"), "ce", "aurc_01") is None
 
 
 def test_the_interval_over_test_samples_is_the_paired_one_when_there_is_one_seed(tmp_path):
@@ -246,7 +266,7 @@ def test_the_interval_over_test_samples_is_the_paired_one_when_there_is_one_seed
         runs.append({"kind": "finetune", "finished": True, "dataset": "d", "model": "m", "objective": objective,
                      "seed": 0, "name": objective})  # fmt: skip
         store.save_output(objective, {"logits": logits[objective]})
-    (found,) = paired_on_test(store, runs, labels)
+    (found,) = paired_on_test(store, runs, {"d": labels})
     parts = []
     for z in (logits["log"].astype(np.float32), logits["ce"].astype(np.float32)):
         parts += [abstain.losses.zero_one(z, labels).astype(float), abstain.scores.max_softmax(z)]

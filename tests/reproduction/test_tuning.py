@@ -274,7 +274,7 @@ def test_all_runs_of_the_experiment_are_there_and_say_where_they_come_from():
     networks = (("cifar10", "resnet18"), ("cifar10", "vgg16_bn"), ("cifar100", "resnet18"))
     wanted = {(*network, m, s) for network in networks for m in methods for s in range(5)}
     assert found == wanted | {("cifar10", "resnet18", "scratch", s) for s in range(5)}
-    older = {run["data"] for run in load_runs()}
+    older = {(run["dataset"], run["data"]) for run in load_runs()}
     for run in runs:
         assert [e["epoch"] for e in run["log"]] == list(range(1, run["recipe"]["epochs"] + 1))
         assert run["device"] == "NVIDIA H200"
@@ -287,7 +287,7 @@ def test_all_runs_of_the_experiment_are_there_and_say_where_they_come_from():
         same = {key: value for key, value in run["recipe"].items() if key != "mix"}
         assert recipe == Recipe(**same)
         assert {"ce": 1.0, "half": 0.5, "harmonic": 0.0}[objective_] == run["recipe"]["mix"]
-    assert {run["data"] for run in runs if run["dataset"] == "cifar10"} == older
+    assert {(run["dataset"], run["data"]) for run in runs} == older
     lowest = min(r["test"]["accuracy"] for r in runs if (r["method"], r["model"]) == ("start", "resnet18") and
                  r["dataset"] == "cifar10")  # fmt: skip
     assert lowest >= 0.945

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -13,36 +13,25 @@ from abstain._arrays import Array, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
 from abstain._stored import Chance, Finite, Share, Stored, Within
 from abstain._tables import html_table
-from abstain.cascades.search import (
-    CUTS,
-    MOST,
-    Found,
-    Setting,
-    answerer,
-    cuts_allowed,
-    cuts_of,
-    expected_z,
-    search,
-    seed_of,
-)
+from abstain.cascades import search
+from abstain.cascades.search import CUTS, MOST, Found, Setting, answerer
 from abstain.errors import InputError, ShapeError
 from abstain.inference import interval
 from abstain.metrics.groups import group_codes
+from abstain.scores import display
 from abstain.thresholds.calibration import Advice, Candidates, bisect, calibrate
-from abstain.thresholds.threshold import Check, Reference, Threshold
+from abstain.thresholds.threshold import Check, Reference, Threshold, Units
 
 PERSON = "person"
 _NAME = "cascade"
-_WATCHED = (
-    *("target", "delta", "n", "coverage", "risk", "risk_upper", "guarantee", "note", "bounded"),
-    *("advice", "clusters", "largest"),
-)
 _LEVEL = 0.95  # of the interval of the cost
 _TOP = 0.999  # the largest risk asked for, on the scale [0, 1], where a smaller one cannot be certified
 _FEW = 10  # thresholds by stage, to say what would be needed
 _STAGES = 19  # as many leave a grid of a million policies two of each stage
 Promise = Literal["answered", "system"]
-Stage = tuple[Array, Array, Any]  # loss, confidence, cost
+ByStage = Mapping[str, Any]
+Stages = Mapping[str, tuple[Array, Array, Any]]  # loss, confidence, cost
+Person = tuple[float | Array, float | Array]  # cost, error
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,19 +122,17 @@ class Cascade(Stored):
     @property
     def rule(self) -> str:
         """What to do with a new sample, in one line."""
-        if not self.asked or self.thresholds is None:
-            return f"leave everything to the {PERSON}"
-        steps = []
-        for name in self.asked:
-            value = self.thresholds[name]
-            steps.append(name if value == -math.inf else f"{name} if its confidence >= {value!r}")
-        return ", else ".join([*steps, PERSON])
+        values = {name: (self.thresholds or {})[name] for name in self.asked}
+        steps = [k if v == -math.inf else f"{k} if its confidence >= {v!r}" for k, v in values.items()]
+        return ", else ".join([*steps, PERSON]) if steps else f"leave everything to the {PERSON}"
 
-    def decide(self, confidences: Mapping[str, Array]) -> np.ndarray:
+    def decide(self, confidences: ByStage, *, units: Units = "key") -> np.ndarray:
         """Who answers each sample, by name; a NaN is a stage that gave no answer, and passes on.
 
         With the confidences of the first stages only, the samples that these pass on go to the next stage that is
-        asked, so that the dear stages need to see only what reaches them.
+        asked, so that the dear stages need to see only what reaches them. Confidences are the numbers that the cascade
+        was made from (of a score of `abstain.scores` its rank key), or with `units="plain"` the probabilities and
+        margins that people know, for the stages whose `scores` are known.
 
         >>> import abstain
         >>> rule = abstain.cascade(
@@ -154,17 +141,17 @@ class Cascade(Stored):
         >>> rule.asked, rule.decide({"a": [7.0]}).tolist()
         (('a',), ['a'])
         """
-        who = self._who(confidences)
+        who = self._who(confidences, units)
         order = self.names[: len(confidences)]
         further = [name for name in self.asked if name not in order]
         return np.asarray([*order, *(further[:1] or [PERSON])])[who]
 
     def check(
         self,
-        stages: Mapping[str, Any],
+        stages: ByStage,
         /,
         *,
-        person: float | Array | None = None,
+        person: Array = None,
         clusters: Array = None,
         previous: Check | None = None,
     ) -> Check:
@@ -189,9 +176,8 @@ class Cascade(Stored):
         Check
         """
         who = self._who({name: entry[1] for name, entry in stages.items()})
-        lost = np.broadcast_to(
-            np.asarray(self.person[1] if person is None else to_host(person), float), who.shape
-        )
+        error = self.person[1] if person is None else to_host(person)
+        lost = np.broadcast_to(np.asarray(error, dtype=np.float64), who.shape)
         for j, name in enumerate(self.names):
             lost = np.where(who == j, np.asarray(to_host(stages[name][0]), dtype=np.float64), lost)
         return self._watch().check(lost, len(self.names) - who, clusters=clusters, previous=previous)
@@ -201,7 +187,8 @@ class Cascade(Stored):
         counts = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
         places = np.arange(len(self.names), -1, -1.0)
         some = counts > 0
-        own = {name: getattr(self, name) for name in _WATCHED}
+        shared = {f.name for f in fields(Threshold)} & {f.name for f in fields(self)}
+        own: Any = {name: getattr(self, name) for name in shared}
         return Threshold(
             value=None if self.thresholds is None else 0.0 if self.promise == "system" else 1.0,
             form="risk",
@@ -212,37 +199,37 @@ class Cascade(Stored):
             **own,
         )
 
-    def _who(self, confidences: Mapping[str, Array]) -> np.ndarray:
+    def _who(self, confidences: ByStage, units: Units = "key") -> np.ndarray:
         """Place of the stage that answers; the number of stages given where none does."""
+        check_choice("Cascade", "units", units, get_args(Units))
         order = self.names[: len(confidences)]
         if not order or set(confidences) != set(order):
-            raise InputError(
-                f"Cascade: needs the confidences of {', '.join(self.names)}, or of the first of them, got "
-                f"{', '.join(map(str, confidences)) or 'none'}."
-            )
+            told = f"{', '.join(self.names)}, or of the first of them, got {', '.join(map(str, confidences)) or 'none'}"
+            raise InputError(f"Cascade: needs the confidences of {told}.")
         g = [np.asarray(to_host(confidences[name]), dtype=np.float64) for name in order]
         if len({x.shape for x in g}) > 1 or g[0].ndim != 1:
-            raise ShapeError(
-                f"Cascade: confidences must be vectors of one length, got shapes {', '.join(str(x.shape) for x in g)}."
-            )
-        thresholds = [math.inf if self.thresholds is None else self.thresholds[name] for name in order]
-        return answerer(g, thresholds)
+            shapes = ", ".join(str(x.shape) for x in g)
+            raise ShapeError(f"Cascade: confidences must be vectors of one length, got shapes {shapes}.")
+        values = [(self.thresholds or {}).get(name, math.inf) for name in order]
+        if units == "plain":
+            named = zip(values, (self.scores.get(name) for name in order))
+            values = [float(display(score, v)) if score and math.isfinite(v) else v for v, score in named]
+        return answerer(g, values)
 
     def _readable(self) -> dict[str, Any]:
         return {"rule": self.rule}
 
     def _objection(self) -> str | None:
         low, high = self.bounded
-        some = self.thresholds is not None
+        some, beside = self.feasible, (self.risk, self.risk_upper, self.guarantee)
         checks = {
             "`thresholds` must be by stage.": not some or tuple(self.thresholds or ()) == self.names,
-            "`shares` must be by stage and add up to 1.": tuple(self.shares) == (*self.names, PERSON)
-            and abs(sum(self.shares.values()) - 1) < 1e-9,
+            "`shares` must be by stage.": tuple(self.shares) == (*self.names, PERSON),
+            "`shares` must add up to 1.": abs(sum(self.shares.values()) - 1) < 1e-9,
             "`scores` must be by stage.": set(self.scores) <= set(self.names),
             "`target` must lie inside `bounded`.": low < self.target < high,
-            "risk and guarantee must be there if thresholds are.": some
-            == (self.risk is not None) == (self.guarantee is not None) == (self.risk_upper == self.target),
-        }  # fmt: skip
+            "risk and guarantee must come with thresholds.": {some} == {x is not None for x in beside},
+        }
         return next((rule for rule, kept in checks.items() if not kept), None)
 
     def facts(self) -> list[tuple[str, str]]:
@@ -252,9 +239,7 @@ class Cascade(Stored):
             low, high = self.cost_interval
             rows.append(("risk", f"{self.risk:.4g}  (at most {self.risk_upper:.4g})"))
             rows.append(("coverage", f"{self.coverage:.4f}"))
-            rows.append(
-                ("cost", f"{self.cost:.4g} {self.unit}  [{low:.4g}, {high:.4g}]".replace("  [", " ["))
-            )
+            rows.append(("cost", f"{self.cost:.4g}  [{low:.4g}, {high:.4g}]  {self.unit}".strip()))
             rows.append(("answered by", ", ".join(f"{k} {v:.1%}" for k, v in self.shares.items())))
         rows.append(("calibration", f"n = {self.n}, delta = {self.delta:g}"))
         rows.append(("guarantee", self.guarantee or "none"))
@@ -274,20 +259,20 @@ _WHOSE = {"answered": "what the stages answer", "system": "all answers, the pers
 
 
 def cascade(
-    stages: Mapping[str, Stage],
+    stages: Stages,
     /,
     *,
     risk: float,
-    person: tuple[float | Array, float | Array],
+    person: Person,
     delta: float = 0.05,
     promise: Promise = "answered",
     bounded: tuple[float, float] = (0, 1),
-    abstained: Mapping[str, Array] | None = None,
+    abstained: ByStage | None = None,
     clusters: Array | None = None,
     groups: Array | None = None,
     cuts: int = CUTS,
     unit: str = "",
-    scores: Mapping[str, str] | None = None,
+    scores: ByStage | None = None,
     rng: int | np.random.Generator = 0,
 ) -> Cascade:
     r"""The cheapest cascade that keeps a promise on the risk; `thresholds` is None when none does.
@@ -345,14 +330,15 @@ def cascade(
     (('small', 'large'), True, True)
     """
     level = check_fraction(_NAME, "delta", delta, open_high=True)
-    setting = setting_of(_NAME, stages, person, promise, bounded, abstained, clusters, groups)
-    target, seed = setting.calibrations[0].scaled(float(risk)), seed_of(rng)
+    labels = {"abstained": abstained, "clusters": clusters, "groups": groups}
+    setting = setting_of(_NAME, stages, person, promise, bounded, **labels)
+    target, seed = setting.calibrations[0].scaled(float(risk)), search.seed_of(rng)
     if not 0 < target < 1:
         raise InputError(f"{_NAME}: `risk` must lie inside bounded={tuple(bounded)}, got {risk!r}.")
-    allowed = cuts_allowed(setting.stages, cuts)
+    allowed = search.cuts_allowed(setting.stages, cuts)
 
     def look(at: float) -> Found:
-        return search(setting, at, level, allowed, seed)  # the same split each time
+        return search.certify(setting, at, level, allowed, seed)  # the same split each time
 
     found = look(target)
     policies = found.policies or [(math.inf,) * setting.stages]
@@ -391,14 +377,7 @@ def cascade(
 
 
 def setting_of(
-    name: str,
-    stages: Mapping[str, Stage],
-    person: tuple[float | Array, float | Array],
-    promise: str,
-    bounded: tuple[float, float],
-    abstained: Mapping[str, Array] | None,
-    clusters: Array | None,
-    groups: Array | None,
+    name: str, stages: Stages, person: Person, promise: str, bounded: tuple[float, float], **labels: Any
 ) -> Setting:
     """Check everything once."""
     check_choice(name, "promise", promise, tuple(_WHOSE))
@@ -408,7 +387,7 @@ def setting_of(
         )
     if PERSON in stages or not all(isinstance(s, str) for s in stages):
         raise InputError(f"{name}: stages must be named by words other than {PERSON!r}.")
-    away = abstained or {}
+    away = labels.get("abstained") or {}
     if not set(away) <= set(stages):
         raise InputError(f"{name}: `abstained` must be a dict by stage, got {', '.join(map(str, away))}.")
     losses, confidences, costs, calibrations = [], [], [], []
@@ -428,41 +407,35 @@ def setting_of(
             given = ~check_mask(name, f"abstained[{stage!r}]", backend_of(l), to_host(away[stage]), l)
         cal = calibrate(f"{name}: stage {stage!r}", l[given], g[given], None, bounded)
         calibrations.append(cal)
-        losses.append(_filled(given, cal.scaled(l[given].astype(np.float64)), 0.0))
-        confidences.append(_filled(given, g[given], -math.inf))
-        costs.append(_per_sample(name, f"the cost of {stage!r}", cost, like))
+        losses.append(np.where(given, cal.scaled(l.astype(np.float64)), 0.0))
+        confidences.append(np.where(given, g, -math.inf).astype(np.float64))
+        costs.append(_per_sample(f"{name}: the cost of {stage!r}", cost, like))
     try:
         person_cost, person_error = person
     except (TypeError, ValueError):
         raise InputError(f"{name}: `person` must be (cost, error), got {person!r}.") from None
-    costs.append(_per_sample(name, "the person's cost", person_cost, like))
-    losses.append(cal.scaled(_per_sample(name, "the person's error", person_error, like, cal.low, cal.high)))
+    costs.append(_per_sample(f"{name}: the person's cost", person_cost, like))
+    losses.append(
+        cal.scaled(_per_sample(f"{name}: the person's error", person_error, like, cal.low, cal.high))
+    )
     setting = Setting(tuple(stages), losses, confidences, costs, calibrations, promise == "system")
-    if clusters is not None:
-        codes = group_codes(name, clusters, like.shape)[1]
+    if labels.get("clusters") is not None:
+        codes = group_codes(name, labels["clusters"], like.shape)[1]
         setting = replace(setting, clusters=codes, largest=int(np.bincount(codes).max()))
-    if groups is not None:
-        labels, codes = group_codes(name, groups, like.shape)
-        setting = replace(setting, groups=codes, group_count=len(labels))
+    if labels.get("groups") is not None:
+        known, codes = group_codes(name, labels["groups"], like.shape)
+        setting = replace(setting, groups=codes, group_count=len(known))
     return setting
 
 
-def _filled(given: np.ndarray, values: np.ndarray, otherwise: float) -> np.ndarray:
-    found = np.full(len(given), otherwise)
-    found[given] = values
-    return found
-
-
-def _per_sample(
-    name: str, what: str, x: Any, like: np.ndarray, low: float = 0.0, high: float = math.inf
-) -> np.ndarray:
+def _per_sample(what: str, x: Any, like: np.ndarray, low: float = 0.0, high: float = math.inf) -> np.ndarray:
     """A number or one per sample, finite and within bounds."""
     try:
         values = np.broadcast_to(np.asarray(to_host(x), dtype=np.float64), like.shape)
     except (TypeError, ValueError):
-        raise ShapeError(f"{name}: {what} must be a number or one per sample, got {np.shape(x)}.") from None
+        raise ShapeError(f"{what} must be a number or one per sample, got {np.shape(x)}.") from None
     if not (np.isfinite(values).all() and values.min() >= low and values.max() <= high):
-        raise InputError(f"{name}: {what} must be finite and between {low:g} and {high:g}.")
+        raise InputError(f"{what} must be finite and between {low:g} and {high:g}.")
     return values
 
 
@@ -483,15 +456,13 @@ def measure(setting: Setting, policy: tuple[float, ...], level: float | None) ->
     who = answerer(setting.confidence, policy)
     spoken = setting.spoken(who)
     codes = setting.clusters
-    of_cost = mean_with_interval(setting.spent(who, policy), codes, level)
+    of_cost = mean_of(setting.spent(who, policy), codes, level)
     some = None if codes is None else codes[spoken]
-    of_risk = mean_with_interval(setting.unscaled(setting.lost(who)[spoken]), some, level)
+    of_risk = mean_of(setting.unscaled(setting.lost(who)[spoken]), some, level)
     return Measured(*of_cost, *of_risk, float((who < setting.stages).mean()))
 
 
-def mean_with_interval(
-    values: np.ndarray, clusters: np.ndarray | None, level: float | None
-) -> tuple[float, float, float]:
+def mean_of(values: np.ndarray, clusters: Array, level: float | None) -> tuple[float, float, float]:
     """A mean over samples; a constant has no spread."""
     if level is None or len(values) < 2:
         return float(values.mean()) if len(values) else math.nan, math.nan, math.nan
@@ -519,14 +490,12 @@ def _why(setting: Setting, found: Found, chosen: tuple[float, ...], cost: float)
     """Why there is none, or why a single stage; that a person alone would be cheaper."""
     if not found.policies:
         return "No cascade and no single stage can be certified at this risk and delta with these data."
-    told = ""
-    asked = [name for name, t in zip(setting.names, chosen) if t < math.inf]
-    if setting.stages > 1 and len(asked) == 1:
-        told = f"{asked[0]!r} alone: no cascade was certified that costs less."
-        if found.cheapest > 0.98 * found.cheapest_alone:
-            told = f"{asked[0]!r} alone: no cascade can help here."
-        told += f" By the first part's estimates, the best policy costs {found.cheapest:.4g}, "
-        told += f"the best single stage {found.cheapest_alone:.4g}."
+    asked, told = [name for name, t in zip(setting.names, chosen) if t < math.inf], ""
+    if len(asked) == 1 < setting.stages:
+        hopeless = found.cheapest > 0.98 * found.cheapest_alone
+        told = "no cascade can help here" if hopeless else "no cascade was certified that costs less"
+        told = f"{asked[0]!r} alone: {told}. By the first part's estimates, the best policy costs "
+        told += f"{found.cheapest:.4g}, the best single stage {found.cheapest_alone:.4g}."
     person = float(setting.cost[-1].mean())
     return (
         told if cost <= person else f"{told} Leaving everything to the person would cost less: {person:.4g}."
@@ -540,7 +509,9 @@ def _advice(setting: Setting, look: Callable[[float], Found], target: float, del
         reached = bisect(lambda at: bool(look(at).policies), target, _TOP, relative=0.02)
         coverage = max(measure(setting, policy, None).coverage for policy in look(reached).policies)
         risk = setting.unscaled(reached)
-    z = expected_z(setting, cuts_of(setting, cuts_allowed(setting.stages, _FEW)), target, setting.n).max()
+    z = search.expected_z(
+        setting, search.cuts_of(setting, search.cuts_allowed(setting.stages, _FEW)), target, setting.n
+    ).max()
     if z > 0:
         wanted = 2 * math.log(2 / delta)  # more than the square of the normal quantile at half of delta
         samples = max(setting.n + 1, int(float(f"{setting.n * wanted / z**2:.1e}")))

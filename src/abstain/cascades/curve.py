@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from abstain import _tables
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain._tables import frame, html_table, number
-from abstain.cascades.cascade import Measured, Promise, Stage, mean_with_interval, measure, setting_of
+from abstain.cascades.cascade import ByStage, Measured, Person, Promise, Stages, mean_of, measure, setting_of
 from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
 from abstain.display import axes
 from abstain.errors import InputError
@@ -117,35 +116,30 @@ class CostRiskCurve(_tables.Notebook):
 
     def to_html(self) -> str:
         """A section of a page: the picture, and a table of some risks."""
-        drawn, text = self.plot(), io.StringIO()
-        drawn.figure.savefig(text, format="svg", metadata={"Date": None})
-        picture = text.getvalue()
+        text = io.StringIO()
+        self.plot().figure.savefig(text, format="svg", metadata={"Date": None})
         some = np.unique(np.linspace(0, len(self.target) - 1, 7).astype(np.int64))
-        columns = {
-            "risk": [number(self.target[k]) for k in some],
-            "cost": [number(self.cost[k]) for k in some],
-            "interval": [f"{self.cost_low[k]:.4g} to {self.cost_high[k]:.4g}" for k in some],
-        }
-        columns |= {f"{name} alone": [number(cost[k]) for k in some] for name, cost in self.alone.items()}
-        return picture[picture.index("<svg") :] + html_table(columns, repr(self))
+        columns = {"risk": self.target, "cost": self.cost, "from": self.cost_low, "to": self.cost_high}
+        columns |= {f"{name} alone": cost for name, cost in self.alone.items()}
+        table = html_table({name: [number(x[k]) for k in some] for name, x in columns.items()}, repr(self))
+        return text.getvalue()[text.getvalue().index("<svg") :] + table
 
     def __repr__(self) -> str:
         low, high = self.area_interval
-        return (
-            f"CostRiskCurve({', '.join(self.names)}, n = {self.n}): mean cost {self.area:.4g} {self.unit}".rstrip()
-            + f" [{low:.4g}, {high:.4g}] over risks from {self.target[0]:.4g} to {self.target[-1]:.4g}"
-        )
+        told = f"mean cost {self.area:.4g} [{low:.4g}, {high:.4g}] {self.unit}".strip()
+        over = f"over risks from {self.target[0]:.4g} to {self.target[-1]:.4g}"
+        return f"CostRiskCurve({', '.join(self.names)}, n = {self.n}): {told} {over}"
 
 
 def cost_risk_curve(
-    stages: Mapping[str, Stage],
+    stages: Stages,
     /,
     *,
-    person: tuple[float | Array, float | Array],
+    person: Person,
     risks: tuple[float, float] | None = None,
     promise: Promise = "answered",
     bounded: tuple[float, float] = (0, 1),
-    abstained: Mapping[str, Array] | None = None,
+    abstained: ByStage | None = None,
     clusters: Array | None = None,
     points: int = _POINTS,
     cuts: int = CUTS,
@@ -187,7 +181,8 @@ def cost_risk_curve(
     ([0.1, 0.5], True, True)
     """
     level = check_fraction(_NAME, "level", level, open_high=True)
-    setting = setting_of(_NAME, stages, person, promise, bounded, abstained, clusters, None)
+    labels = {"abstained": abstained, "clusters": clusters}
+    setting = setting_of(_NAME, stages, person, promise, bounded, **labels)
     first, second = setting.split(0.5, seed_of(rng))
     if min(first.n, second.n) < 2:
         raise InputError(f"{_NAME}: needs at least two samples in each half, got {first.n} and {second.n}.")
@@ -209,11 +204,10 @@ def cost_risk_curve(
         everything[name] = full.risk, full.cost
         alone[name] = np.asarray([measure(second, policy, None).cost for policy in policies(tables.alone(j))])
     each = sum(second.spent(answerer(second.confidence, policy), policy) for policy in chosen) / points
-    area, *ends = mean_with_interval(np.asarray(each), second.clusters, level)
-    return CostRiskCurve(
-        setting.names, target, np.asarray(chosen), **columns, alone=alone, everything=everything, area=area,
-        area_interval=(ends[0], ends[1]), level=level, n=setting.n, unit=unit,
-    )  # fmt: skip
+    area, low, high = mean_of(np.asarray(each), second.clusters, level)
+    facts = {"area": area, "area_interval": (low, high), "level": level, "n": setting.n, "unit": unit}
+    found = (setting.names, target, np.asarray(chosen))
+    return CostRiskCurve(*found, **columns, alone=alone, everything=everything, **facts)  # type: ignore[arg-type]
 
 
 def cheapest(cost: np.ndarray, risk: np.ndarray, among: np.ndarray, target: np.ndarray) -> np.ndarray:

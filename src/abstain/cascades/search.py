@@ -14,13 +14,14 @@ sequences (`thresholds.testing`), each with a share of delta. The shares add up 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from abstain.core.sorting import is_zero_one
 from abstain.thresholds import testing
 from abstain.thresholds.calibration import Calibration, learn_then_test
 
@@ -69,10 +70,7 @@ class Setting:
     @cached_property
     def zero_one(self) -> bool:
         """Are all losses that the promise speaks of 0 or 1?"""
-        person = self.loss[-1]
-        return all(c.ranked.zero_one for c in self.calibrations) and (
-            not self.system or bool(np.all((person == 0) | (person == 1)))
-        )
+        return all(map(is_zero_one, self.loss if self.system else self.loss[:-1]))
 
     def take(self, rows: np.ndarray) -> Setting:
         """Some of the samples."""
@@ -82,27 +80,19 @@ class Setting:
 
     def split(self, share: float, seed: int) -> tuple[Setting, Setting]:
         """Two parts at random, clusters in one piece."""
-        rng = np.random.default_rng(seed)
-        if self.clusters is None:
-            first = rng.random(self.n) < share
-        else:
-            first = (rng.random(int(self.clusters.max()) + 1) < share)[self.clusters]
+        units = np.arange(self.n) if self.clusters is None else self.clusters
+        first = (np.random.default_rng(seed).random(int(units.max()) + 1) < share)[units]
         return self.take(np.flatnonzero(first)), self.take(np.flatnonzero(~first))
 
-    def by_group(self) -> Iterator[Setting]:
+    def by_group(self) -> list[Setting]:
         """The samples of each group; all of them where there are none."""
         if self.groups is None:
-            yield self
-            return
-        for code in range(self.group_count):
-            yield self.take(np.flatnonzero(self.groups == code))
+            return [self]
+        return [self.take(np.flatnonzero(self.groups == code)) for code in range(self.group_count)]
 
     def lost(self, who: np.ndarray) -> np.ndarray:
         """The loss of whoever answers."""
-        found = self.loss[-1]
-        for j in range(self.stages):
-            found = np.where(who == j, self.loss[j], found)
-        return found
+        return np.choose(who, self.loss)
 
     def spoken(self, who: np.ndarray) -> np.ndarray:
         """Which samples the promise speaks of."""
@@ -358,7 +348,7 @@ def shares_of(stages: int) -> list[float]:
     return [*[early / (stages - 1)] * (stages - 1), last, joint]
 
 
-def search(setting: Setting, risk: float, delta: float, cuts: int, seed: int) -> Found:
+def certify(setting: Setting, risk: float, delta: float, cuts: int, seed: int) -> Found:
     """Everything that can be certified; `risk` is scaled to [0, 1]."""
     *alone, joint = shares_of(setting.stages)
     policies: list[tuple[float, ...]] = []
@@ -375,21 +365,21 @@ def search(setting: Setting, risk: float, delta: float, cuts: int, seed: int) ->
     units = second.n if second.clusters is None else len(np.unique(second.clusters))
     z = expected_z(first, grid, risk, units)
     cost = Tables(first, grid).costs() / first.n
-    tables = Tables(second, grid)
-    single = np.concatenate([tables.alone(j) for j in range(setting.stages)])
+    by_group = [Tables(part, grid) for part in second.by_group()]
+    tables = by_group[0]
+    single = [tables.alone(j) for j in range(setting.stages)]
     paths = [(frontier(cost, z), joint)]
     if not exact:
-        paths += [(frontier(cost, z, tables.alone(j)), alone[j]) for j in range(setting.stages)]
+        paths += [(frontier(cost, z, own), share) for own, share in zip(single, alone)]
     for path, share in paths:
         expected = z.reshape(-1)[path]
         path = path[expected <= max(_START, expected.min(initial=math.inf))]
         if not (share and len(path)):
             continue
-        by_group = [tables] if setting.groups is None else [Tables(part, grid) for part in second.by_group()]
         p = np.max([policy_p_values(t, path, risk, delta * share) for t in by_group], axis=0)
         level = np.zeros(len(path))
         level[0] = delta * share
         passed = np.flatnonzero(testing.walk(p, level).passed)
         policies += [tables.thresholds(path[k]) for k in passed[-1:]]
     keeps = np.where(z >= 0, cost, math.inf).reshape(-1)
-    return Found(policies, float(keeps.min()), float(keeps[single].min()))
+    return Found(policies, float(keeps.min()), float(keeps[np.concatenate(single)].min()))

@@ -3,69 +3,57 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 import abstain
-from abstain import scores
+from abstain import Check, scores
+from abstain._tables import as_csv
 from abstain.cascades import Cascade
 from abstain.cli.compare import model_names
 from abstain.cli.main import INFEASIBLE
-from abstain.cli.options import (
-    Documented,
-    Output,
-    ReadOptions,
-    between_commas,
-    fraction,
-    output,
-    reading,
-    shared,
-)
-from abstain.cli.screen import as_csv, deliver, working, write
-from abstain.formats import Predictions
-from abstain.formats.columns import assign
-from abstain.formats.limits import Limits, file_error, shown, values_of
-from abstain.formats.readers import open_source
+from abstain.cli.options import Documented, InputFile, Output, ReadOptions, output, reading, shared
+from abstain.cli.screen import deliver, working, write
+from abstain.cli.threshold import draw_facts, show_check
+from abstain.errors import InputError
+from abstain.formats import Limits, Predictions
+from abstain.formats.limits import values_of
+from abstain.formats.predictions import aligned, read_unlabelled
+
+_ASKED = ("risk", "delta", "promise", "bounded", "unit", "rng")
 
 
-def _costs(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...]:
+def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...]:
     try:
-        return tuple(float(x) for x in between_commas(ctx, param, value))
+        return tuple(float(x) for x in (value or "").split(",") if x.strip())
     except ValueError:
         raise click.BadParameter(f"must be numbers between commas, got {value!r}.") from None
 
 
 @click.command("cascade", cls=Documented)
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
-@click.option("--cost", callback=_costs, metavar="A,B,...", help="What asking each model costs.")
-@click.option("--person-cost", type=click.FloatRange(min=0), help="What a person's answer costs.")
+@click.argument("files", nargs=-1, required=True, type=InputFile())
+@click.option("--cost", callback=_numbers, metavar="A,B,...", help="What asking each model costs.")
+@click.option("--person-cost", type=float, help="What a person's answer costs.")
 @click.option("--person-error", type=float, help="A person's mean loss.")
 @click.option("--risk", type=float, help="Largest risk of the answers.")
-@fraction("--delta", "Chance that the promise fails.", 0.05)
-@click.option("--promise", type=click.Choice(["answered", "system"]), default="answered",
-              help="Whose risk: what the models answer, or all answers with the person's.")  # fmt: skip
+@click.option("--delta", type=float, default=0.05, help="Chance that the promise fails.")
+@click.option("--promise", type=click.Choice(["answered", "system"]), default="answered", help="Whose risk.")
 @shared("score", "loss", "names")
-@click.option("--bounded", type=(float, float), default=(0.0, 1.0), metavar="LOW HIGH",
-              help="Losses lie between these, known beforehand.")  # fmt: skip
+@click.option("--bounded", type=(float, float), default=(0.0, 1.0), help="Losses lie between these.")
 @click.option("--unit", default="", help="Of the costs.")
 @click.option("--groups", is_flag=True, help="The promise is to hold in every group.")
 @click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the split.")
 @click.option("--save", metavar="FILE", type=click.Path(dir_okay=False), help="Keep the rule as JSON.")
-@click.option("--apply", "apply_", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
-              help="Say who answers each sample by a saved rule.")  # fmt: skip
-@click.option("--check", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
-              help="Hold this data against a saved rule.")  # fmt: skip
+@click.option("--apply", "applied", metavar="RULE", help="Say who answers each sample by a saved rule.")
+@click.option("--check", metavar="RULE", help="Hold this data against a saved rule.")
+@click.option("--state", metavar="FILE", help="Where --check goes on from, and keeps what it saw.")
 @reading
 @output
-def command(files: tuple[str, ...], how: ReadOptions, out: Output, names: tuple[str, ...], score: str, loss: str,
-            save: str | None, apply_: str | None, check: str | None, **asked: Any) -> None:  # fmt: skip
+def command(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any) -> None:
     """Choose when a cheap model answers, when a dear one, and when a person; say what that promises.
 
     FILES are the models' outputs on the same calibration data, in the order in which they are asked.
@@ -73,111 +61,84 @@ def command(files: tuple[str, ...], how: ReadOptions, out: Output, names: tuple[
     Examples:
       abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0.1
       abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0.1 --save rule.json
-      abstain cascade small.npz large.npz --apply rule.json --csv
-          who answers each sample
-      abstain cascade small.npz large.npz --check rule.json
-          does the promise still hold?
+      abstain cascade small.npz large.npz --apply rule.json -o who.csv --csv
+          who answers each sample; no labels are needed
+      abstain cascade small.npz large.npz --check rule.json --state series.json
+          does the promise still hold? Each run goes on where the last one stopped.
 
-    When nothing can be certified, that is the answer: exit code 4.
+    When nothing can be certified, that is the answer: exit code 4. An alarm of --check is exit code 5.
     """
-    saved = check or apply_
-    needed = ("cost", "person_cost", "person_error", "risk")
-    missing = [f"--{name.replace('_', '-')}" for name in needed if asked[name] in (None, ())]
-    if (check and apply_) or (not saved and missing):
-        raise click.UsageError(
-            f"needs {', '.join(missing)}." if not saved else "give one of --apply, --check."
-        )
-    if not saved and len(asked["cost"]) != len(files):
-        raise click.UsageError(
-            f"--cost must give {len(files)} numbers, one per file, got {len(asked['cost'])}."
-        )
-    rule = Cascade.from_json(Path(saved).read_text(encoding="utf-8", errors="replace")) if saved else None
-    stated = names or (rule.names if rule and len(rule.names) == len(files) else ())
-    named = dict(zip(model_names(files, stated), files))
-    used = {name: rule.scores.get(name, score) if rule else score for name in named}
-    if apply_ and rule:
-        _apply(rule, {name: unlabelled(file, how, used[name]) for name, file in named.items()}, out)
-        return
-    models: list[Predictions] = []
-    for name, file in named.items():
-        with working(f"reading {shown(file)}"):
-            models.append(how.read(file, name))
-    entries = {m.name: m.samples(used[m.name], loss) for m in models}
-    away = {m.name: m.abstained for m in models if m.abstained is not None}
-    if rule is not None:
+    saved = given["applied"] or given["check"]
+    rule = Cascade.load(saved) if saved else None
+    names = given["names"] or (rule.names if rule and len(rule.names) == len(files) else ())
+    named = dict(zip(model_names(files, names), files))
+    used = {name: (rule.scores if rule else {}).get(name, given["score"]) for name in named}
+    if rule and given["applied"]:
+        return _apply(rule, {name: _unlabelled(file, how, used[name]) for name, file in named.items()}, out)
+    with working(f"reading {len(files)} files"):
+        read = aligned([how.read(file, name) for name, file in named.items()])
+    models = {model.name: model for model in read}
+    entries = {name: m.samples(used[name], given["loss"]) for name, m in models.items()}
+    away = {name: m.abstained for name, m in models.items() if m.abstained is not None}
+    clusters = next((m.clusters for m in models.values() if m.clusters is not None), None)
+    if rule:
         for name, mask in away.items():
             entries[name] = (entries[name][0], np.where(mask, np.nan, entries[name][1]))
-        _check(rule, entries, out)
-        return
-    by_group = [m.group_labels() for m in models if m.groups is not None]
-    if asked.pop("groups") and not by_group:
+        state = given["state"]
+        before = Check.load(state) if state and Path(state).exists() else None
+        return show_check(rule.check(entries, clusters=clusters, previous=before), out, [], state)
+    return _choose(models, entries, away, clusters, given, out)
+
+
+def _choose(
+    models: dict[str, Predictions], entries: dict[str, Any], away: Any, clusters: Any, given: Any, out: Output
+) -> None:
+    """A new rule, and what it promises."""
+    needed = ("cost", "person_cost", "person_error", "risk")
+    missing = [f"--{name.replace('_', '-')}" for name in needed if given[name] in (None, ())]
+    if missing:
+        raise click.UsageError(f"needs {', '.join(missing)}.")
+    if len(given["cost"]) != len(models):
+        raise click.UsageError(f"--cost must give {len(models)} numbers, one per file.")
+    groups = next((m.group_labels() for m in models.values() if m.groups is not None), None)
+    if given["groups"] and groups is None:
         raise click.UsageError("--groups needs a column of groups; name it with --column groups=NAME.")
-    person, costs = (asked.pop("person_cost"), asked.pop("person_error")), asked.pop("cost")
-    with working(f"choosing among policies on {models[0].n:,} samples"):
-        result = abstain.cascade(
-            {name: (*entry, cost) for (name, entry), cost in zip(entries.items(), costs)}, person=person,
-            abstained=away, clusters=next((m.clusters for m in models if m.clusters is not None), None),
-            groups=by_group[0] if by_group else None,
-            scores={m.name: used[m.name] for m in models if m.kind != "confidence"}, **asked,
-        )  # fmt: skip
-    facts = dict(result.facts())
-    deliver(
-        out, result, lambda: f"{result.cost!r}" if result.feasible else "none", lambda on: _draw(on, result),
-        csv=lambda: as_csv({name: [text] for name, text in facts.items()}), latex=lambda: repr(result),
-    )  # fmt: skip
-    if save:
-        write(save, result.to_json())
+    result = abstain.cascade(
+        {name: (*entry, cost) for (name, entry), cost in zip(entries.items(), given["cost"])},
+        person=(given["person_cost"], given["person_error"]),
+        abstained=away,
+        clusters=clusters,
+        groups=groups if given["groups"] else None,
+        scores={name: given["score"] for name, m in models.items() if m.kind != "confidence"},
+        **{name: given[name] for name in _ASKED},
+    )
+    if given["save"]:
+        write(given["save"], result.to_json())
+    quiet = repr(result.cost) if result.feasible else "none"
+    facts = {name: [text] for name, text in result.facts()}
+    forms: Any = {"csv": lambda: as_csv(facts), "latex": lambda: repr(result)}
+    deliver(out, result, lambda: quiet, lambda on: draw_facts(on, result, []), **forms)
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
 
 
-def _draw(on: Console, result: Cascade) -> None:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column()
-    for name, text in result.facts():
-        grid.add_row(Text(name), Text(text))
-    on.print(Text(repr(result).partition("\n")[0], style="bold"))
-    on.print(grid)
-
-
-def _check(rule: Cascade, entries: dict[str, Any], out: Output) -> None:
-    """Does the promise still hold?"""
-    looked = rule.check(entries)
-    facts = asdict(looked) | {"holds": looked.holds}
-    deliver(
-        out, looked, lambda: "holds" if looked.holds else "alarm", lambda on: on.print(Text(repr(looked))),
-        json=lambda: json.dumps(facts), latex=lambda: repr(looked),
-        csv=lambda: as_csv({name: [value] for name, value in facts.items()}),
-    )  # fmt: skip
-
-
-def unlabelled(file: str, how: ReadOptions, score: str) -> np.ndarray:
-    """The confidences of a file that need not say what is right; NaN where its model gave no answer."""
-    source = open_source(file, format=how.format, limits=Limits(memory=how.memory))
-    roles = assign(source, how.columns, how.kind)
-    kind = next((role for role in ("logits", "probs", "confidence") if role in roles), None)
-    if kind is None:
-        raise file_error(file, f"needs `logits`, `probs` or `confidence`, and has {source.listed()}.")
-    columns = [np.asarray(source.columns[name].load(), dtype=np.float64) for name in roles[kind].names]
-    values = columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+def _unlabelled(file: str, how: ReadOptions, score: str) -> np.ndarray:
+    """Confidences, NaN where the model gave no answer."""
+    limits = Limits(memory=how.memory)
+    found, _ = read_unlabelled(file, columns=how.columns, kind=how.kind, format=how.format, limits=limits)
     with values_of(file):
-        given = {"logits": None, "probs": None, kind: values}
-        found = (
-            values if kind == "confidence" else scores.by_name(score)(given["logits"], probs=given["probs"])
-        )
-    if "abstained" in roles:
-        away = np.asarray(source.columns[roles["abstained"].names[0]].load(), dtype=bool)
-        found = np.where(away, np.nan, found)
-    return found
+        confidence = found.get("confidence")
+        if "logits" in found or "probs" in found:
+            confidence = np.asarray(scores.by_name(score)(found.get("logits"), probs=found.get("probs")))
+    return np.where(found["abstained"], np.nan, confidence) if "abstained" in found else confidence
 
 
 def _apply(rule: Cascade, confidences: dict[str, np.ndarray], out: Output) -> None:
     """Who answers each sample."""
+    if len({len(g) for g in confidences.values()}) > 1:
+        raise InputError("cascade: the files must hold the same samples, one row each.")
     who = rule.decide(confidences).tolist()
-    counts = {name: who.count(name) for name in (*rule.names, "person")}
-    told = ", ".join(f"{name} {count:,} ({count / len(who):.1%})" for name, count in counts.items())
-    deliver(
-        out, rule, lambda: "\n".join(who), lambda on: on.print(Text(f"answered by: {told}")),
-        json=lambda: json.dumps(who), csv=lambda: as_csv({"answered_by": who}), latex=lambda: told,
-    )  # fmt: skip
+    told = ", ".join(f"{name} {who.count(name):,}" for name in (*rule.names, "person"))
+    table, text = as_csv({"answered_by": who}), json.dumps(who)
+    forms: Any = {"csv": lambda: table, "latex": lambda: told, "json": lambda: text}
+    deliver(out, rule, lambda: "\n".join(who), lambda on: on.print(Text(f"answered by: {told}")), **forms)

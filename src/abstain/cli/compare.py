@@ -221,4 +221,4 @@ def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) 
     show_notes(on, sentences[:_SENTENCES])
     if len(sentences) > _SENTENCES:
         show_notes(on, [f"... and {len(sentences) - _SENTENCES} more such neighbours"])
-    show_notes(on, notes)
+    show_notes(on, [*result.notes, *notes])

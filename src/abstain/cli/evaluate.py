@@ -151,7 +151,7 @@ def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, .
     for score in scores:
         columns[score if len(score) <= 14 else score.replace("_", "_\n", 1)] = []
     for entries, best in table.rows(loss):
-        marks = {e.score: " *" if best is not None and e.estimate == best else "" for e in entries}
+        marks = {e.score: e.mark + (" *" if best is not None and e.estimate == best else "") for e in entries}
         shown_here = (e for e in entries if e.score in scores)
         cells = [entries[0].label, *(screen.stacked(on, e.estimate, e, marks[e.score]) for e in shown_here)]
         for column, cell in zip(columns.values(), cells):

@@ -126,7 +126,7 @@ def command(file: str, how: ReadOptions, out: Output, score: str, loss: str, gro
 
 def parts(result: Any, alone: str) -> list[tuple[Any, Threshold]]:
     """The threshold of each group, or the one of all under a name of its own."""
-    return list(getattr(result, "thresholds", {alone: result}).items())
+    return list((result.thresholds if isinstance(result, GroupThresholds) else {alone: result}).items())
 
 
 def in_words(result: Any, score: str) -> str:
@@ -154,7 +154,8 @@ def latex(rows: list[dict[str, Any]]) -> str:
 def draw_facts(on: Console, result: Any, notes: list[str]) -> None:
     """What was chosen and what it promises."""
     for label, threshold in parts(result, ""):
-        title = "Threshold" if threshold.feasible else "No feasible threshold"
+        kind = type(threshold).__name__
+        title = kind if threshold.feasible else f"No feasible {kind.lower()}"
         on.print(Text(title + (f" for group {shown(label)}" if label != "" else ""), style="bold"))
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
@@ -162,7 +163,7 @@ def draw_facts(on: Console, result: Any, notes: list[str]) -> None:
         for name, text in threshold.facts():
             grid.add_row(Text(name), Text(text))
         on.print(grid)
-    if hasattr(result, "thresholds"):
+    if isinstance(result, GroupThresholds):
         on.print(Text(f"together: {result.guarantee or 'no guarantee'}"))
     show_notes(on, notes)
 
@@ -208,7 +209,7 @@ def fitting(rule: str, saved: Threshold | GroupThresholds, kind: str, score: str
 
 
 def hold_against(rule: str, read: Predictions, out: Output, notes: list[str], state: str | None) -> None:
-    """Hold later data against a saved rule; an alarm has an exit code of its own."""
+    """Hold later data against a saved rule."""
     saved = load_rule(rule)
     own = fitting(rule, saved, read.kind, stated("score"))
     origin = parts(saved, "")[0][1].origin
@@ -224,11 +225,16 @@ def hold_against(rule: str, read: Predictions, out: Output, notes: list[str], st
     with values_of(read.path):
         samples = read.samples(own or "max_softmax", loss)
         result: Any = saved.check(*samples, *((read.group_labels(),) if grouped else ()), **given)
+    show_check(result, out, notes, state)
+
+
+def show_check(result: Check | GroupChecks, out: Output, notes: list[str], state: str | None) -> None:
+    """What later data say, kept for the next look; an alarm has an exit code of its own."""
     if state:
         write(state, result.to_json())
     rows = [
         {"group": str(g), **asdict(c), "holds": c.holds}
-        for g, c in (result.checks if grouped else {"all": result}).items()
+        for g, c in (result.checks if isinstance(result, GroupChecks) else {"all": result}).items()
     ]
 
     def draw(on: Console) -> None:

@@ -9,11 +9,12 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_fraction
+from abstain.core.estimators import area
 from abstain.core.influence import Ranked
 from abstain.core.rows import ranking_of
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import Comparison, Contestant, Pair
-from abstain.evaluation.table import flat, read_model
+from abstain.evaluation.table import flat, random_ties, read_model
 from abstain.inference.differences import compared, side_of
 from abstain.inference.influence import Units, facts, gather, spread_by_sample
 from abstain.inference.limits import interval_of, scale_of
@@ -217,7 +218,39 @@ def _compare(units: dict[str, Units], metric: Metric, loss: str, level: float, p
         told = (side.estimate, side.error, own.low, own.high, own.n)
         contestants.append(Contestant(name, *told, *ranks, letters[i]))
     head = (metric.key, metric.label, metric.lower_is_better, loss)
-    return Comparison(tuple(contestants), pairs, *head, level, max(sizes), paired)
+    notes: tuple[str, ...] = ()
+    if metric.key == "aurc" and any(_ties_matter(u, found[k].error) for k, u in units.items()):
+        random = [side_of(units[k]._replace(options={"ties": "expected"})) for k in names]
+        notes = _depending_on_ties(pairs, compared(random, a, b, scale, level, paired), level)
+    return Comparison(tuple(contestants), pairs, *head, level, max(sizes), paired, notes)
+
+
+def _ties_matter(units: Units, error: float) -> bool:
+    """Is the area in random order more than a standard error away?"""
+    if not units.whole or units.ranked is None or units.ranked.place is None:
+        return False
+    rows = units.ranked.rows
+    return abs(random_ties(rows.N, rows.S) - float(area(rows))) > error
+
+
+def _depending_on_ties(pairs: Sequence[Pair], tests: Sequence[Any], level: float) -> tuple[str, ...]:
+    """Pairs of which something else would be said if equal confidences came in random order."""
+    different = holm(tests[4]) < 1 - level
+    changed = []
+    for pair, other, gap in zip(pairs, different, tests[0]):
+        said, now = np.sign(pair.difference) * pair.different, np.sign(gap) * other
+        if said != now:
+            verdict = "not told apart" if not now else f"{pair.a if now < 0 else pair.b} is lower"
+            changed.append(
+                f"{pair.a} against {pair.b} ({pair.difference:.3g}; in random order {gap:.3g}, {verdict})"
+            )
+    if not changed:
+        return (
+            "Some areas depend on how equal confidences are counted; no verdict between two of them does.",
+        )
+    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+    told = f"{len(changed)} of {len(pairs)} verdicts depend on how equal confidences are counted: "
+    return (told + "; ".join(changed[:5]) + more + ".",)
 
 
 def pair_of(a: str, b: str, test: Sequence[Any], adjusted: np.ndarray, k: int, level: float, n: int) -> Pair:

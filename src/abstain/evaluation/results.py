@@ -42,6 +42,8 @@ class Entry:
         The group that it is about; None for all samples.
     reason : str or None
         Why there is no estimate, or no interval.
+    random_ties : float or None
+        The area with equal confidences in random order, where that is more than a standard error away.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Entry:
     n: int = 0
     group: Any = None
     reason: str | None = None
+    random_ties: float | None = None
 
     def __repr__(self) -> str:
         where = "" if self.group is None else f" in group {self.group!r}"
@@ -72,7 +75,12 @@ class Entry:
         """The number as a table shows it."""
         if self.estimate is None or self.low is None:
             return _tables.number(self.estimate)
-        return f"{self.estimate:.4g} [{self.low:.3g}, {self.high:.3g}]"
+        return f"{self.estimate:.4g} [{self.low:.3g}, {self.high:.3g}]{self.mark}"
+
+    @property
+    def mark(self) -> str:
+        """A letter beside a number that depends on how ties are counted."""
+        return "" if self.random_ties is None else " t"
 
 
 @dataclass(frozen=True)
@@ -426,6 +434,8 @@ class Comparison(Stored):
         Number of samples.
     paired : bool
         Are they the same samples?
+    notes : tuple of str
+        Verdicts that depend on how ties are counted.
 
     Examples
     --------
@@ -447,6 +457,7 @@ class Comparison(Stored):
     level: float
     n: int
     paired: bool
+    notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -521,7 +532,8 @@ class Comparison(Stored):
         told = self.sentences()
         more = [f"  ... and {len(told) - _SENTENCES} more such neighbours"] if len(told) > _SENTENCES else []
         lines = [f"  {s}" for s in told[:_SENTENCES]]
-        return "\n".join([self._head(), _tables.text(self.grid()), *lines, *more])
+        notes = [f"  - {note}" for note in self.notes]
+        return "\n".join([self._head(), _tables.text(self.grid()), *lines, *more, *notes])
 
     def to_markdown(self) -> str:
         """The ranking as a Markdown table; those that share a letter cannot be told apart."""
@@ -532,7 +544,9 @@ class Comparison(Stored):
         return _tables.latex(self.grid(), self._head(), _MARKS)
 
     def _repr_html_(self) -> str:
-        return _tables.html_page("", {self._head(): self.grid()}, [_MARKS, *self.sentences()[:_SENTENCES]])
+        return _tables.html_page(
+            "", {self._head(): self.grid()}, [_MARKS, *self.sentences()[:_SENTENCES], *self.notes]
+        )
 
     def display(self) -> IntervalDisplay:
         """The numbers behind `plot`."""

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,9 +22,9 @@ from abstain import scores as score_module
 from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
 from abstain._progress import bars
-from abstain.core.estimators import needs_whole_weights, oracle_area
+from abstain.core.estimators import area, needs_whole_weights, oracle_area
 from abstain.core.influence import Ranked, Reordered, best_ranked
-from abstain.core.rows import Blocks, Ranking, ranking_of
+from abstain.core.rows import Blocks, Ranking, Rows, ranking_of
 from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, shown_points, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
@@ -492,6 +493,13 @@ def _in_memory(
             shown.advance("evaluating", 1, len(vectors.scores))
     ties = [TopTies(k, int(np.count_nonzero(g == g.max())), len(g)) for k, g in vectors.scores.items()]
     notes = [f"{t.tied:,} of {t.n:,} samples tie at the top of {t.score}." for t in ties if t.tied > 1]
+    notes += [
+        f"t: {e.label} of {e.score} ({e.loss}) is {e.estimate:.4g} where equal confidences are accepted together, "
+        f"and {e.random_ties:.4g} in random order: more than a standard error apart."
+        for found in rows.values()
+        for e in found
+        if e.random_ties is not None and e.group is None
+    ]
     total = next(iter(parts[None].totals.values()))
     return _in_one_table(
         rows,
@@ -538,8 +546,25 @@ def _measured(
         return interval_of(metric.name, spread_by_sample("evaluate", own), known, level)
 
     entries = [_entry(metric, key, evidence, level, from_samples) for metric in metrics]
+    if units.whole and len(N) < len(units.loss):
+        entries = [_with_ties(entry, N, S) for entry in entries]
     keep = shown_points(N / units.total)
     return entries, thinned(key[0], N[keep] / units.total, S[keep] / N[keep])
+
+
+def _with_ties(entry: Entry, N: np.ndarray, S: np.ndarray) -> Entry:
+    """An area beside its value in random order, where the two are more than a standard error apart."""
+    if entry.metric != "aurc" or entry.estimate is None or not entry.standard_error:
+        return entry
+    other = random_ties(N, S)
+    far = abs(other - entry.estimate) > entry.standard_error
+    return replace(entry, random_ties=other) if far else entry
+
+
+def random_ties(N: np.ndarray, S: np.ndarray) -> float:
+    """The area of rows when samples of equal confidence are accepted one by one, in random order."""
+    rows = Rows(np.diff(N, prepend=0.0), np.diff(S, prepend=0.0), N, S, N[-1:], np, False)
+    return float(area(rows, ties="expected"))
 
 
 def _ranked(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:

@@ -18,7 +18,7 @@ from abstain._arrays import Array
 from abstain.cascades import cascade
 from abstain.cascades.cascade import PERSON, Promise
 from abstain.errors import InputError
-from abstain.sklearn.estimators import Score, classifier_confidence
+from abstain.sklearn.estimators import Score, classifier_confidence, with_label
 
 
 class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -129,11 +129,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Array) -> np.ndarray:
         """The answer; for the person's samples `deferred_label`, if there is one."""
         answer, answered = self.predict_selective(X)
-        if self.deferred_label is None or answered.all():
-            return answer
-        kinds = {np.asarray(self.deferred_label).dtype.kind, answer.dtype.kind}
-        answer = answer if len(kinds) == 1 or kinds <= set("iuf") else answer.astype(object)
-        return np.where(answered, answer, self.deferred_label)
+        return answer if self.deferred_label is None else with_label(answer, answered, self.deferred_label)
 
     @property
     def guarantee_(self) -> str | None:

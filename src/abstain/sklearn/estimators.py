@@ -84,6 +84,13 @@ def reduce_scores(method: str, values: np.ndarray, score: Score) -> np.ndarray:
     return np.asarray(confidence, dtype=np.float64)
 
 
+def with_label(prediction: np.ndarray, accepted: np.ndarray, instead: Any) -> np.ndarray:
+    """Predictions, with a label in place of those not accepted, whatever kind of label that is."""
+    kinds = {np.asarray(instead).dtype.kind, prediction.dtype.kind}
+    alike = len(kinds) == 1 or kinds <= set("iuf")
+    return np.where(accepted, prediction if alike else prediction.astype(object), instead)
+
+
 def classifier_confidence(estimator: Any, X: Array, score: Score) -> np.ndarray:
     """One confidence per sample from a fitted classifier, higher = surer."""
     method = response_method(estimator, score)
@@ -159,10 +166,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if instead is None:
             return np.asarray(self.estimator_.predict(X))
         self._check_instead(instead)
-        prediction, accepted = self.predict_selective(X)
-        kinds = {np.asarray(instead).dtype.kind, prediction.dtype.kind}
-        alike = len(kinds) == 1 or kinds <= set("iuf")
-        return np.where(accepted, prediction if alike else prediction.astype(object), instead)
+        return with_label(*self.predict_selective(X), instead)
 
     @property
     def guarantee_(self) -> str | None:
