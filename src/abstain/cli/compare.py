@@ -75,7 +75,7 @@ def command(
             shown_page = board_content(result, models, options["loss"])
             typed = shlex.join(["abstain", *click.get_current_context().meta["abstain.arguments"]])
             save_board(result, board, title=title, notes=notes, command=typed, **shown_page)
-            click.echo(f"wrote {click.format_filename(board)}", err=True)
+            opt.say(f"wrote {board}")
     deliver(out, result, lambda: "\n".join(result.winners), lambda on: draw_comparison(on, result, notes))
 
 
