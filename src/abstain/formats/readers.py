@@ -266,6 +266,8 @@ def _check_names(path: Path, names: list[str], limits: Limits) -> None:
 
 def _from_cells(cells: list[str], decimal_comma: bool) -> Values:
     """Numbers if every cell is one or empty (an empty one is NaN, to be objected to when it matters)."""
+    if "_" in "".join(cells):  # Python takes 1_0 for ten, people do not
+        return Words.of(map(str.strip, cells))
     with suppress(ValueError):
         return np.fromiter(map(float, cells), np.float64, len(cells))
     with suppress(ValueError):
