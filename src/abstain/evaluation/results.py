@@ -210,7 +210,8 @@ class Evaluation(Stored):
 
     def frame(self, library: str | None = None) -> Any:
         """One row per entry, as a pandas or polars frame, or a dict of columns when neither is installed."""
-        names = [name for name in Entry.__dataclass_fields__ if name != "group" or self.groups]
+        used = {"group": bool(self.groups), "random_ties": any(e.mark for e in self.entries)}
+        names = [name for name in Entry.__dataclass_fields__ if used.get(name, True)]
         return _tables.frame(_tables.columns_of(self.entries, names), library)
 
     def rows(self, loss: str, group: Any = None) -> list[tuple[tuple[Entry, ...], float | None]]:
