@@ -72,13 +72,8 @@ __all__ += ["load_rule", "losses", "metrics", "naurc", "oracle_aurc", "predictio
 __all__ += ["rank_weights", "rejection_cost", "report", "risk", "risk_at_coverage", "risk_coverage_curve"]
 __all__ += ["scores", "select_threshold", "theory", "three_way", "thresholds", "weights"]
 _OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not for `from abstain import *`
-_HOMES = (
-    "metrics",
-    "thresholds",
-    "display",
-    "evaluation",
-    "cascades",
-)  # of functions and classes, cheapest first
+# of functions and classes, cheapest first
+_HOMES = ("metrics", "thresholds", "display", "evaluation", "cascades")
 
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
