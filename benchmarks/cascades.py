@@ -163,7 +163,7 @@ SETTINGS = {
     "clusters of 10, risk .2 everywhere": Setting(lambda: _flat(2, clusters=10, shared=0.7), n=3000),
     "losses in [0, 1]": Setting(lambda: _two(0.8)._replace(bounded=True)),
     "losses in [0, 1], risk .2 everywhere": Setting(lambda: _flat(2, bounded=True)),
-    "groups": Setting(_groups, n=2000),
+    "groups": Setting(_groups, n=4000),
     "groups, risk .2 everywhere": Setting(lambda: _flat(2, group=np.arange(ATOMS) % 3), n=2000),
     "with the person's errors": Setting(lambda: _two(0.8), options=_PEOPLE),
     "with the person's errors, risk .2 everywhere": Setting(
@@ -428,19 +428,17 @@ def table(columns: dict[str, list[str]]) -> None:
     print("|" + " --- |" * len(columns))
     for row in zip(*columns.values()):
         print("| " + " | ".join(row) + " |", flush=True)
+    if any(columns.values()):
+        print(flush=True)
+
+
+def show_held(rows: Iterator[tuple[str, Held]]) -> None:
+    """A line for each as it is done."""
+    table({"setting": [], "violated": [], "certified": [], "by a cascade": [], "coverage": []})
+    for name, h in rows:
+        shares = " | ".join(f"{100 * x:.2f}%" for x in h[:3])
+        print(f"| {name} | {shares} | {h.coverage:.3f} |", flush=True)
     print(flush=True)
-
-
-def show_held(rows: dict[str, Held]) -> None:
-    table(
-        {
-            "setting": list(rows),
-            "violated": [f"{100 * h.violated:.2f}%" for h in rows.values()],
-            "certified": [f"{100 * h.certified:.1f}%" for h in rows.values()],
-            "by a cascade": [f"{100 * h.cascades:.1f}%" for h in rows.values()],
-            "coverage": [f"{h.coverage:.3f}" for h in rows.values()],
-        }
-    )
 
 
 def show_worth(found: list[Worth]) -> None:
@@ -483,11 +481,10 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.what == "held":
         chosen = {k: s for k, s in SETTINGS.items() if asked.only in k}
-        show_held({k: held(s, asked.runs or 2000) for k, s in chosen.items()})
+        show_held((k, held(s, asked.runs or 2000)) for k, s in chosen.items())
     elif asked.what == "real":
-        show_held(
-            {f"{', '.join(c)} at {r:g}": real(c, r, asked.runs or 500) for c in TRIOS for r in (0.2, 0.3)}
-        )
+        chains = [(chain, risk) for chain in TRIOS for risk in (0.2, 0.3)]
+        show_held((f"{', '.join(c)} at {r:g}", real(c, r, asked.runs or 500)) for c, r in chains)
     elif asked.what == "worth":
         show_worth(list(worth_of_pairs(asked.runs or 50)))
         ratio = worth_of_one(20)

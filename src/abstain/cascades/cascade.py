@@ -506,7 +506,7 @@ def _advice(setting: Setting, look: Callable[[float], Found], target: float, del
     """The least risk that passes, and about how many samples the best policy seen would need."""
     risk = coverage = samples = None
     if look(_TOP).policies:
-        reached = bisect(lambda at: bool(look(at).policies), target, _TOP, relative=0.02)
+        reached = bisect(lambda at: bool(look(at).policies), target, _TOP, relative=0.05)
         coverage = max(measure(setting, policy, None).coverage for policy in look(reached).policies)
         risk = setting.unscaled(reached)
     z = search.expected_z(
