@@ -12,7 +12,6 @@ import numpy as np
 from abstain._arrays import Array, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
 from abstain._stored import Chance, Finite, Share, Stored, Within
-from abstain._tables import html_table
 from abstain.cascades import search
 from abstain.cascades.search import CUTS, MOST, Found, Setting, answerer
 from abstain.errors import InputError, ShapeError
@@ -233,26 +232,24 @@ class Cascade(Stored):
         return next((rule for rule, kept in checks.items() if not kept), None)
 
     def facts(self) -> list[tuple[str, str]]:
-        """What the repr and the HTML view show."""
+        """What the repr and the command show."""
         rows = [("rule", self.rule), ("asked for", f"risk {self.target:g} of {_WHOSE[self.promise]}")]
         if self.thresholds is not None:
             low, high = self.cost_interval
-            rows.append(("risk", f"{self.risk:.4g}  (at most {self.risk_upper:.4g})"))
-            rows.append(("coverage", f"{self.coverage:.4f}"))
-            rows.append(("cost", f"{self.cost:.4g}  [{low:.4g}, {high:.4g}]  {self.unit}".strip()))
-            rows.append(("answered by", ", ".join(f"{k} {v:.1%}" for k, v in self.shares.items())))
-        rows.append(("calibration", f"n = {self.n}, delta = {self.delta:g}"))
-        rows.append(("guarantee", self.guarantee or "none"))
-        rows += [("note", self.note)] if self.note else []
-        return rows + ([("feasible", str(self.advice))] if self.advice is not None else [])
+            rows += [("risk", f"{self.risk:.4g}  (at most {self.risk_upper:.4g})")]
+            rows += [("cost", f"{self.cost:.4g}  [{low:.4g}, {high:.4g}]  {self.unit}".strip())]
+            rows += [("coverage", f"{self.coverage:.4f}")]
+            rows += [("answered by", ", ".join(f"{k} {v:.1%}" for k, v in self.shares.items()))]
+        rows += [
+            ("calibration", f"n = {self.n}, delta = {self.delta:g}"),
+            ("guarantee", self.guarantee or "none"),
+        ]
+        more = {"note": self.note or None, "feasible": self.advice}
+        return rows + [(name, str(text)) for name, text in more.items() if text is not None]
 
     def __repr__(self) -> str:
         head = "Cascade" if self.feasible else "Cascade: none keeps the promise"
         return "\n".join([head, *(f"  {name + ':':<13}{text}" for name, text in self.facts())])
-
-    def _repr_html_(self) -> str:
-        names, texts = zip(*self.facts())
-        return html_table({"": names, "cascade": texts})
 
 
 _WHOSE = {"answered": "what the stages answer", "system": "all answers, the person's included"}
@@ -348,7 +345,7 @@ def cascade(
     told = [_why(setting, found, chosen, own.cost)]
     if allowed < cuts:
         told.append(
-            f"The grid was coarsened to {allowed} thresholds by stage: at most {MOST:,} policies are tried."
+            f"The grid was coarsened to {allowed} thresholds by stage, for at most {MOST:,} policies."
         )
     share = np.bincount(answerer(setting.confidence, chosen), minlength=setting.stages + 1) / setting.n
     return Cascade(
@@ -393,10 +390,7 @@ def setting_of(
     losses, confidences, costs, calibrations = [], [], [], []
     like: Any = None
     for stage, entry in stages.items():
-        try:
-            loss, confidence, cost = entry
-        except (TypeError, ValueError):
-            raise InputError(f"{name}: stage {stage!r} must be (loss, confidence, cost).") from None
+        loss, confidence, cost = _parts(f"{name}: stage {stage!r}", "(loss, confidence, cost)", entry, 3)
         l, g = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
         like = l if like is None else like
         if l.ndim != 1 or l.shape != like.shape or g.shape != like.shape:
@@ -410,10 +404,7 @@ def setting_of(
         losses.append(np.where(given, cal.scaled(l.astype(np.float64)), 0.0))
         confidences.append(np.where(given, g, -math.inf).astype(np.float64))
         costs.append(_per_sample(f"{name}: the cost of {stage!r}", cost, like))
-    try:
-        person_cost, person_error = person
-    except (TypeError, ValueError):
-        raise InputError(f"{name}: `person` must be (cost, error), got {person!r}.") from None
+    person_cost, person_error = _parts(f"{name}: `person`", "(cost, error)", person, 2)
     costs.append(_per_sample(f"{name}: the person's cost", person_cost, like))
     losses.append(
         cal.scaled(_per_sample(f"{name}: the person's error", person_error, like, cal.low, cal.high))
@@ -426,6 +417,12 @@ def setting_of(
         known, codes = group_codes(name, labels["groups"], like.shape)
         setting = replace(setting, groups=codes, group_count=len(known))
     return setting
+
+
+def _parts(what: str, rule: str, entry: Any, count: int) -> Any:
+    if not isinstance(entry, (tuple, list)) or len(entry) != count:
+        raise InputError(f"{what} must be {rule}.")
+    return entry
 
 
 def _per_sample(what: str, x: Any, like: np.ndarray, low: float = 0.0, high: float = math.inf) -> np.ndarray:

@@ -224,9 +224,7 @@ def cuts_of(setting: Setting, cuts: int) -> list[np.ndarray]:
 
 def cuts_allowed(stages: int, cuts: int) -> int:
     """As many, or fewer if the grid would have more than a million policies."""
-    while cuts > 1 and (cuts + 1) ** stages > MOST:
-        cuts -= 1
-    return cuts
+    return min(cuts, int(MOST ** (1 / stages) * (1 + 1e-12)) - 1)
 
 
 def _mid_ranks(bins: np.ndarray, size: int) -> np.ndarray:
