@@ -141,4 +141,4 @@ def test_clusters_stay_in_one_piece():
 
 def test_too_few_samples_certify_nothing():
     setting = setting_of("test", {"a": ([0], [1.0], 1.0)}, (9.0, 0.0), "answered", (0, 1))
-    assert certify(setting, 0.2, 0.05, 10, 0).policies == []
+    assert certify(setting, 0.2, 0.05, 10, 0) == []

@@ -13,7 +13,8 @@ from abstain._arrays import Array, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
 from abstain._stored import Chance, Finite, Share, Stored, Within
 from abstain.cascades import search
-from abstain.cascades.search import CUTS, MOST, Found, Setting, answerer
+from abstain.cascades.search import CUTS, MOST, Setting, answerer
+from abstain.core.sorting import is_zero_one
 from abstain.errors import InputError, ShapeError
 from abstain.inference import interval
 from abstain.metrics.groups import group_codes
@@ -334,15 +335,15 @@ def cascade(
         raise InputError(f"{_NAME}: `risk` must lie inside bounded={tuple(bounded)}, got {risk!r}.")
     allowed = search.cuts_allowed(setting.stages, cuts)
 
-    def look(at: float) -> Found:
+    def look(at: float) -> list[tuple[float, ...]]:
         return search.certify(setting, at, level, allowed, seed)  # the same split each time
 
     found = look(target)
-    policies = found.policies or [(math.inf,) * setting.stages]
+    policies = found or [(math.inf,) * setting.stages]
     measured = [measure(setting, policy, None) for policy in policies]
     chosen = policies[int(np.argmin([m.cost for m in measured]))]
-    own, certified = measure(setting, chosen, _LEVEL), bool(found.policies)
-    told = [_why(setting, found, chosen, own.cost)]
+    own, certified = measure(setting, chosen, _LEVEL), bool(found)
+    told = [_why(setting, chosen, own.cost, target, allowed) if certified else _NONE]
     if allowed < cuts:
         told.append(
             f"The grid was coarsened to {allowed} thresholds by stage, for at most {MOST:,} policies."
@@ -409,7 +410,9 @@ def setting_of(
     losses.append(
         cal.scaled(_per_sample(f"{name}: the person's error", person_error, like, cal.low, cal.high))
     )
-    setting = Setting(tuple(stages), losses, confidences, costs, calibrations, promise == "system")
+    system = promise == "system"
+    zero_one = all(map(is_zero_one, losses if system else losses[:-1]))
+    setting = Setting(tuple(stages), losses, confidences, costs, calibrations, system, zero_one)
     if labels.get("clusters") is not None:
         codes = group_codes(name, labels["clusters"], like.shape)[1]
         setting = replace(setting, clusters=codes, largest=int(np.bincount(codes).max()))
@@ -483,28 +486,31 @@ def _guarantee(setting: Setting, risk: float, delta: float) -> str:
     )
 
 
-def _why(setting: Setting, found: Found, chosen: tuple[float, ...], cost: float) -> str:
-    """Why there is none, or why a single stage; that a person alone would be cheaper."""
-    if not found.policies:
-        return "No cascade and no single stage can be certified at this risk and delta with these data."
+_NONE = "No cascade and no single stage can be certified at this risk and delta with these data."
+
+
+def _why(setting: Setting, chosen: tuple[float, ...], cost: float, target: float, cuts: int) -> str:
+    """Why a single stage was returned, if one was; that a person alone would be cheaper."""
     asked, told = [name for name, t in zip(setting.names, chosen) if t < math.inf], ""
     if len(asked) == 1 < setting.stages:
-        hopeless = found.cheapest > 0.98 * found.cheapest_alone
-        told = "no cascade can help here" if hopeless else "no cascade was certified that costs less"
-        told = f"{asked[0]!r} alone: {told}. By the first part's estimates, the best policy costs "
-        told += f"{found.cheapest:.4g}, the best single stage {found.cheapest_alone:.4g}."
+        best, alone = search.least_costs(setting, target, cuts)
+        why = (
+            "no cascade can help here" if best > 0.98 * alone else "no cascade was certified that costs less"
+        )
+        costs = f"the best policy of this risk costs about {best:.4g}, the best single stage {alone:.4g}"
+        told = f"{asked[0]!r} alone: {why}. By these data {costs}."
     person = float(setting.cost[-1].mean())
     return (
         told if cost <= person else f"{told} Leaving everything to the person would cost less: {person:.4g}."
     )
 
 
-def _advice(setting: Setting, look: Callable[[float], Found], target: float, delta: float) -> Advice:
+def _advice(setting: Setting, look: Callable[[float], Any], target: float, delta: float) -> Advice:
     """The least risk that passes, and about how many samples the best policy seen would need."""
     risk = coverage = samples = None
-    if look(_TOP).policies:
-        reached = bisect(lambda at: bool(look(at).policies), target, _TOP, relative=0.05)
-        coverage = max(measure(setting, policy, None).coverage for policy in look(reached).policies)
+    if look(_TOP):
+        reached = bisect(lambda at: bool(look(at)), target, _TOP, relative=0.1)
+        coverage = max(measure(setting, policy, None).coverage for policy in look(reached))
         risk = setting.unscaled(reached)
     z = search.expected_z(
         setting, search.cuts_of(setting, search.cuts_allowed(setting.stages, _FEW)), target, setting.n
