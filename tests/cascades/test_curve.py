@@ -6,6 +6,8 @@ import pytest
 import abstain
 from abstain.cascades.curve import cheapest
 from abstain.errors import InputError
+from abstain.formats import Predictions
+from abstain.report import gather, page
 
 
 def sample(n=4000, seed=0):
@@ -116,10 +118,18 @@ def test_frame_picture_and_section():
     drawn = curve.plot()
     assert drawn.get_ylabel() == "cost per sample USD"
     assert [text.get_text() for text in drawn.get_legend().get_texts()][:2] == ["cascade", "small alone"]
-    page = curve.to_html()
-    assert page.startswith("<svg")
-    assert "large alone" in page
+    section = curve.to_html()
+    assert section.startswith('<section id="cascade"><h2>What an answer costs</h2><svg')
+    assert "large alone" in section
     assert "USD" in repr(curve)
+
+
+def test_the_report_takes_the_section():
+    curve = abstain.cost_risk_curve(sample(500), person=PERSON, points=5, cuts=10)
+    loss, confidence, _ = sample(500)["small"]
+    read = Predictions("mine", "t.csv", "csv", 500, loss=loss.astype(float), confidence=confidence)
+    section = curve.to_html()
+    assert section in page(gather([read]), more=section)
 
 
 def test_clusters_widen_the_bands():

@@ -115,14 +115,15 @@ class CostRiskCurve(_tables.Notebook):
         return drawn
 
     def to_html(self) -> str:
-        """A section of a page: the picture, and a table of some risks."""
+        """A section for a page (`more=` of `abstain.report.save_page`): the picture, and a table of some risks."""
         text = io.StringIO()
         self.plot().figure.savefig(text, format="svg", metadata={"Date": None})
         some = np.unique(np.linspace(0, len(self.target) - 1, 7).astype(np.int64))
         columns = {"risk": self.target, "cost": self.cost, "from": self.cost_low, "to": self.cost_high}
         columns |= {f"{name} alone": cost for name, cost in self.alone.items()}
         table = html_table({name: [number(x[k]) for k in some] for name, x in columns.items()}, repr(self))
-        return text.getvalue()[text.getvalue().index("<svg") :] + table
+        picture = text.getvalue()[text.getvalue().index("<svg") :]
+        return f'<section id="cascade"><h2>What an answer costs</h2>{picture}{table}</section>'
 
     def __repr__(self) -> str:
         low, high = self.area_interval
