@@ -58,25 +58,16 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Cascade",
-    "Check",
-    "ClinicalTable",
-    "Comparison",
-    "CostCurve",
-    "CostRiskCurve",
-    "Evaluation",
-    "ExpectedAURC",
-]
-__all__ += ["GroupThresholds", "Grouped", "RejectionPoint", "RiskCoverageCurve", "RiskCoverageDisplay"]
-__all__ += ["ThreeWay", "Threshold", "augrc", "aupr_error", "aupr_success", "aurc", "aurc_given_cdf", "auroc"]
-__all__ += ["balanced_weights", "best_rejection", "cascade", "cascades", "class_costs"]
-__all__ += ["clinical_table", "compare", "compat", "cost_risk_curve"]
-__all__ += ["core", "cost_curve", "coverage_at_risk", "display", "e_aurc", "engines", "errors", "evaluate"]
-__all__ += ["evaluation", "expected_aurc", "formats", "fpr_at_tpr", "inference", "losses", "metrics", "naurc"]
+__all__ = ["Cascade", "Check", "ClinicalTable", "Comparison", "CostCurve", "CostRiskCurve", "Evaluation"]
+__all__ += ["ExpectedAURC", "GroupThresholds", "Grouped", "RejectionPoint", "RiskCoverageCurve"]
+__all__ += ["RiskCoverageDisplay", "ThreeWay", "Threshold", "augrc", "aupr_error", "aupr_success", "aurc"]
+__all__ += ["aurc_given_cdf", "auroc", "balanced_weights", "best_rejection", "cascade", "cascades"]
+__all__ += ["class_costs", "clinical_table", "compare", "compat", "core", "cost_curve", "cost_risk_curve"]
+__all__ += ["coverage_at_risk", "display", "e_aurc", "engines", "errors", "evaluate", "evaluation"]
+__all__ += ["expected_aurc", "formats", "fpr_at_tpr", "inference", "losses", "metrics", "naurc"]
 __all__ += ["oracle_aurc", "prediction_rejection_ratio", "rank_weights", "rejection_cost", "report", "risk"]
-__all__ += ["risk_at_coverage", "risk_coverage_curve", "scores", "select_threshold", "theory", "thresholds"]
-__all__ += ["three_way", "weights"]
+__all__ += ["risk_at_coverage", "risk_coverage_curve", "scores", "select_threshold", "theory", "three_way"]
+__all__ += ["thresholds", "weights"]
 _OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not for `from abstain import *`
 _HOMES = (
     "metrics",

@@ -52,6 +52,8 @@ class CostRiskCurve(_tables.Notebook):
         Of bands and interval.
     n : int
         Samples in all.
+    unit : str
+        Of the costs.
 
     Examples
     --------
