@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from abstain.cascades.cascade import setting_of
+from abstain.cascades.select import setting_of
 from abstain.cascades.search import (
     Tables,
     answerer,

@@ -13,7 +13,7 @@ from abstain import _tables
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain._tables import frame, html_table, number
-from abstain.cascades.cascade import ByStage, Measured, Person, Promise, Stages, mean_of, measure, setting_of
+from abstain.cascades.select import ByStage, Measured, Person, Promise, Stages, mean_of, measure, setting_of
 from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
 from abstain.display import axes
 from abstain.errors import InputError

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 
 from abstain._arrays import Array
 from abstain.cascades import cascade
-from abstain.cascades.cascade import PERSON, Promise
+from abstain.cascades.select import PERSON, Promise
 from abstain.errors import InputError
 from abstain.sklearn.estimators import Score, classifier_confidence, with_label
 
