@@ -35,7 +35,7 @@ from abstain.core.estimators import (
     zero_one_oracle_rows,
 )
 from abstain.core.points import found_by
-from abstain.core.rows import CHUNK, Ranking, Rows, ranking_of
+from abstain.core.rows import CHUNK, Ranking, Rows, adder, ranking_of, steps
 from abstain.core.sorting import is_zero_one
 
 PIECE = 1 << 13  # samples at a time: in cache, and BLAS takes dot products of so many in one thread
@@ -379,13 +379,15 @@ class Ranked:
         along: Any = slice(None) if in_order else order
         self.loss = loss[along].astype(np.float64, copy=False)
         self.weight = None if weight is None else weight[along].astype(np.float64, copy=False)
-        m = np.ones(len(order)) if self.weight is None else self.weight
-        L, self.place = self.loss if self.weight is None else self.weight * self.loss, None
+        counts, total = steps(stops, 0), adder(stops)
+        self.place = None
         if len(stops) < len(order):
-            counts = np.diff(stops, prepend=0)
             self.place = np.repeat(np.arange(len(stops), dtype=np.int32), counts)
-            m, L = (np.add.reduceat(x, stops - counts) for x in (m, L))
-        N = stops.astype(np.float64) if weight is None else np.cumsum(m)
+        if self.weight is None:
+            m, L, N = counts.astype(np.float64), total(self.loss), stops.astype(np.float64)
+        else:
+            m, L = total(self.weight), total(self.weight * self.loss)
+            N = np.cumsum(m)
         self.rows = Rows(m, L, N, np.cumsum(L), N[-1:], np, False)
         self._known: dict[tuple[str, ...], tuple[float, np.ndarray, tuple[float, float]]] = {}
 
