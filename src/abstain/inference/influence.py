@@ -122,9 +122,9 @@ def gather(
     zero_one = is_zero_one(sample.loss)
     _check_kind(function, name, sample.loss, zero_one, options)
     whole_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    told = (codes(function, "clusters", clusters, n), codes(function, "strata", strata, n), options, zero_one)
+    units, strata = codes(function, "clusters", clusters, n), codes(function, "strata", strata, n)
     own = sample.loss, sample.confidence, sample.weight
-    return Units(name, *own, kept, n, float(sample.total), whole_weight, *told)
+    return Units(name, *own, kept, n, float(sample.total), whole_weight, units, strata, options, zero_one)
 
 
 def check_options(function: str, metric: str, options: dict[str, Any]) -> dict[str, Any]:
