@@ -162,10 +162,19 @@ def _some(mass: Array) -> Array:
     return np.where(mass > 0, mass, 1.0)
 
 
+def dot(x: np.ndarray, y: np.ndarray) -> float:
+    """In pieces too short for the threads of BLAS: ranges are finished in threads of their own, which those fight."""
+    if len(x) < 1 << 15:
+        return float(x @ y)
+    whole = len(x) & -(1 << 13)
+    rows = (z[:whole].reshape(-1, 1 << 13) for z in (x, y))
+    return float(np.vecdot(*rows).sum() + x[whole:] @ y[whole:])
+
+
 def _half_mass_area(rows: Rows) -> Line:
     """The area behind AUROC and the rejection ratio, where a block comes in evenly; nothing is read from outside."""
     slope = (rows.W - rows.N + rows.m / 2) / rows.W
-    return Line(float(rows.L @ slope), (rows.S - rows.L / 2) / rows.W, slope)
+    return Line(dot(rows.L, slope), (rows.S - rows.L / 2) / rows.W, slope)
 
 
 def _precision(rows: Rows, errors: float, of_errors: bool) -> Line:
@@ -177,7 +186,7 @@ def _precision(rows: Rows, errors: float, of_errors: bool) -> Line:
     hits, found, seen = found_by(rows, errors, of_errors)
     precision, gain = found / _some(seen), hits / _some(seen)
     later, cost = running(gain, gain * precision, from_below=not of_errors)
-    value = float(hits @ precision)
+    value = dot(hits, precision)
     if of_errors:
         return Line(value, -cost, precision + later, down=(-float(cost[-1]), float(later[-1])))
     up = float(later[0] - cost[0]), -float(later[0])

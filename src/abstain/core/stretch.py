@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.core.estimators import area_terms
-from abstain.core.influence import BY_RANK, PIECE, MetricLine, raw_line
+from abstain.core.influence import BY_RANK, PIECE, MetricLine, dot, raw_line
 from abstain.core.rows import (
     Blocks,
     Ranking,
@@ -197,11 +197,11 @@ def stretch_of(
     if area == "area" and estimator not in ("sele", "2sele"):
         loo = float(np.sum(area_terms(rows, "loo", ties)))
     (mass, loss), slope = table.sums[:2].tolist(), line.slope
-    p, reach = float(rows.m @ line.const) / mass, float(rows.L @ slope)
+    p, reach = dot(rows.m, line.const) / mass, dot(rows.L, slope)
     share = loss, reach
     if not table.zero_one:
         size = np.abs(rows.L)
-        share = float(size.sum()), float(size @ slope)
+        share = float(size.sum()), dot(size, slope)
     q = share[1] / (share[0] or 1.0)
     second, fourth = _powers(table, line.const - p, slope - q)
     by_rank = (reach, *_means(table.squares[2], slope, 2)[1:]) if ranked else (loss, *2 * [table.sums[4]])
@@ -262,17 +262,17 @@ def _powers_of_members(
     one = np.ones(len(l)) if w is None else w * w
     wu, wl = (u, l) if w is None else (one * u, one * l)
     two = {(0, 0): one, (1, 0): wu, (0, 1): wl, (2, 0): wu * u, (1, 1): wu * l, (0, 2): wl * l}
-    fourth = np.asarray([two[first] @ two[rest] for first, rest in _HALVES])
+    fourth = np.asarray([dot(two[first], two[rest]) for first, rest in _HALVES])
     return fourth[_LOWER] if w is None else np.asarray([two[ij].sum() for ij in _PAIRS[2]]), fourth
 
 
 def _means(mass: np.ndarray, x: np.ndarray, p: int) -> np.ndarray:
     """Sums of mass x^i, i = 0 ... p, for p = 2 and 4."""
     square = x * x
-    found = [mass.sum(), mass @ x, mass @ square]
+    found = [mass.sum(), dot(mass, x), dot(mass, square)]
     if p > 2:
         mass = mass * square
-        found += [mass @ x, mass @ square]
+        found += [dot(mass, x), dot(mass, square)]
     return np.asarray(found)
 
 

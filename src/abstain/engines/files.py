@@ -50,9 +50,9 @@ _PAIRED = 1 << 18  # samples of two models at a time
 Cut = tuple[np.ndarray, tuple[int, Tally] | None]  # where ranges start, and which one is counted
 
 
-def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool) -> int:
+def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool, weighted: bool) -> int:
     """Samples a range may hold."""
-    return int(0.9 * free_of(memory)) // ask.bytes_per_sample(zero_one, wide)
+    return int(0.9 * free_of(memory)) // ask.bytes_per_sample(zero_one, wide, weighted)
 
 
 @dataclass
@@ -89,7 +89,8 @@ class Run:
 
     def fit(self, survey: Survey, taken: int = 0) -> int:
         """Samples that a range may hold."""
-        return samples_that_fit(self.memory - taken, self.ask, survey.zero_one, survey.wide)
+        types = (survey.zero_one, survey.wide, survey.weighted)
+        return samples_that_fit(self.memory - taken, self.ask, *types)
 
     def cuts(self, survey: Survey, counting: bool = True) -> dict[Any, Cut]:
         """Ranges that fit the budget, group by group, and windows to count where samples lie dense."""
@@ -279,12 +280,12 @@ def _rows(told: Sequence[Contents]) -> int | None:
     return sum(known) if len(known) == len(told) else None
 
 
-def _types(told: Sequence[Contents], fields: Fields) -> tuple[bool, bool]:
-    """(are losses surely 0/1, may confidences be wider than float32), of all files, before any is read."""
+def _types(told: Sequence[Contents], fields: Fields) -> tuple[bool, bool, bool]:
+    """(are losses surely 0/1, may confidences be wider than float32, are there weights), before any file is read."""
     if fields.logits or fields.weight:
-        return False, True
+        return False, True, fields.weight is not None
     wide = any(one.kinds.get(fields.confidence) not in ("float", "halffloat") for one in told)
-    return all(one.kinds.get(fields.loss) == "bool" for one in told), wide
+    return all(one.kinds.get(fields.loss) == "bool" for one in told), wide, False
 
 
 def _sampled(load: Loader, files: list[str], rows: int, wide: bool) -> Survey:
@@ -298,7 +299,7 @@ def _sampled(load: Loader, files: list[str], rows: int, wide: bool) -> Survey:
     return survey
 
 
-def _fits(rows: int, memory: int, ask: Ask, types: tuple[bool, bool]) -> bool:
+def _fits(rows: int, memory: int, ask: Ask, types: tuple[bool, bool, bool]) -> bool:
     """Would everything fit at once, as far as the types of the columns tell?"""
     return rows <= samples_that_fit(memory, ask, *types)
 

@@ -59,14 +59,16 @@ class Ask:
         asked = any(kind.areas or kind.coverages or kind.risks or kind.tprs for kind in self.kinds)
         return not (asked or self.curve or self.by_loss)
 
-    def bytes_per_sample(self, zero_one: bool, wide: bool) -> int:
-        """Memory at the peak of finishing a range, for each of its samples."""
+    def bytes_per_sample(self, zero_one: bool, wide: bool, weighted: bool) -> int:
+        """Memory at the peak of finishing a range, for each of its samples (measured, distinct confidences)."""
         if self.paired:
             return 400
-        stored = (8 if wide else 4) + (1 if zero_one else 8)
-        if self.area_only and zero_one:  # the keys, and once more while they are sorted in threads
+        stored = (8 if wide else 4) + (1 if zero_one else 8) + (8 if weighted else 0)
+        if (
+            self.area_only and zero_one and not weighted
+        ):  # the keys, and once more while they are sorted in threads
             return stored + (20 if wide else 11)
-        return stored + (72 if self.area_only else 420 if self.thresholds else 170)
+        return stored + (240 if self.thresholds else 130 if self.by_loss else 72)
 
     def of_oracle(self, zero_one: bool, whole: bool) -> Ask | None:
         """The question of the pass in the order of the losses; 0/1 losses of whole weight have a closed form."""
