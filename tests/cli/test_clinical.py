@@ -53,6 +53,8 @@ def test_every_form_has_the_counts_by_hand(file):
     assert data["columns"]["sensitivity"] == [float(row["sensitivity"]) for row in rows]
     shown = run("clinical", path, "--positive", positive).stdout
     assert f"{float(rows[0]['specificity']):.3f}" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "specificity" in shown
     latex = run("clinical", path, "--positive", positive, "--latex").stdout
     assert latex.count(r" \\") == 11
     assert "specificity" in latex

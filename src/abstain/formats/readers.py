@@ -172,7 +172,9 @@ def open_excel(path: Path, limits: Limits) -> Source:
     with reading(path, "an Excel workbook"):
         with zipfile.ZipFile(path) as archive:
             limits.check(path, 4 * sum(member.file_size for member in archive.infolist()))
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of styles and menus that it leaves out
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             rows = book.worksheets[0].iter_rows(values_only=True)
             texts = (["" if cell is None else str(cell) for cell in row] for row in rows)
