@@ -16,7 +16,7 @@ from abstain.cli import screen
 from abstain.cli.describe import answer_notes, described, draw_description
 from abstain.evaluation import Entry, Evaluation
 from abstain.formats import Predictions
-from abstain.formats.folders import find_files
+from abstain.formats.arrow import find_files
 from abstain.formats.limits import shown, values_of
 from abstain.formats.predictions import engine_for, evaluate_by
 from abstain.formats.readers import is_run
