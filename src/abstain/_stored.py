@@ -121,17 +121,20 @@ def parsed(name: str, text: Any) -> Any:
     if not isinstance(text, (str, bytes)) or len(text) > _MOST:
         raise DataError(f"{name}: takes JSON text of at most {_MOST // 10**6} MB.")
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+        return json.loads(text, object_pairs_hook=once, parse_constant=_refuse)
     except RecursionError:
         raise DataError(f"{name}: is nested too deeply to be a stored record.") from None
     except ValueError as error:
         raise DataError(f"{name}: not JSON: {str(error)[:120]}.") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands there twice")
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of two values under one name nobody knows which is meant."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the name {name[:60]!r} stands twice in one object")
+        found[name] = value
     return found
 
 

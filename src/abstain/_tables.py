@@ -18,6 +18,7 @@ from typing import Any
 from abstain.errors import AbstainWarning, InputError, needed
 
 _MARKS = re.compile(r"( [*t])*$")  # of a cell: the best of its row; it depends on how ties are counted
+_DOUBTFUL = re.compile(r"[^ -~]")  # the rest of ASCII is safe
 _NUMBER = re.compile(r"(?<![\w.])(\d+)(\.\d+|)(?![\w.])")
 Columns = Mapping[str, Sequence[Any]]
 
@@ -31,9 +32,12 @@ def visible(text: object, keep: str = "") -> str:
     >>> visible("a\\x1b[31m\\nb")
     'a\\\\x1b[31m\\\\nb'
     """
-    return "".join(
-        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in str(text)
-    )
+
+    def spelt(found: re.Match[str]) -> str:
+        c = found[0]
+        return c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
+
+    return _DOUBTFUL.sub(spelt, str(text))
 
 
 def as_csv(columns: Columns, *, delimiter: str = ",") -> str:

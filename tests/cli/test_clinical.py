@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import abstain
 from abstain.cli import cli
 
 RNG = np.random.default_rng(2)
@@ -50,9 +51,13 @@ def test_every_form_has_the_counts_by_hand(file):
         assert float(row["ppv_low"]) <= float(row["ppv"]) <= float(row["ppv_high"])
     data = json.loads(run("clinical", path, "--positive", positive, "--json").stdout)
     assert data["format"] == "abstain.ClinicalTable/1"
-    assert data["columns"]["sensitivity"] == [float(row["sensitivity"]) for row in rows]
+    assert data["sensitivity"]["value"] == [float(row["sensitivity"]) for row in rows]
+    again = abstain.ClinicalTable.from_json(json.dumps(data))
+    assert again.frame("dict")["npv_low"] == [float(row["npv_low"]) for row in rows]
     shown = run("clinical", path, "--positive", positive).stdout
     assert f"{float(rows[0]['specificity']):.3f}" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "specificity" in shown
     latex = run("clinical", path, "--positive", positive, "--latex").stdout
     assert latex.count(r" \\") == 11
     assert "specificity" in latex
@@ -68,8 +73,6 @@ def test_a_class_that_is_not_there_and_a_file_without_answers(file, tmp_path):
 
 
 def test_in_a_notebook():
-    import abstain
-
     table = abstain.clinical_table(ILL, SAID, SURE, positive=True)
     assert table._repr_html_().count("<tr>") == 11
     assert table.to_latex().count(r"\phantom") > 0 or len(set(map(len, table.grid()["ppv"]))) == 1

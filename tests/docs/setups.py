@@ -87,6 +87,7 @@ def shipping() -> dict[str, Any]:
     with np.load(str(files("abstain") / "data/demo/nearest-neighbours.npz")) as data:
         human = data["probs"]
     return {
+        "new_logits": 9 * human, "probabilities": human,
         "new_confidence": np.linspace(0, 5, 11), "more_loss": np.zeros(5), "more_confidence": np.linspace(0, 5, 5),
         "human": human, "n": len(human), "RandomForestClassifier": RandomForestClassifier,
         "X_new": load_breast_cancer().data[:9],

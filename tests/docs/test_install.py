@@ -17,7 +17,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.py"))]
 CALLED = {"sklearn": "scikit-learn", "distributed": "distributed", "pytorch_lightning": "lightning"}
-BESIDE = {"abstain", "reproduction", "polars"}  # polars: a frame may be one, where somebody has it
+# a frame may be of polars, and a harness is where its plug-ins are used
+BESIDE = {"abstain", "reproduction", "polars", "inspect_ai", "lm_eval"}
 
 
 def names(requirements: list[str]) -> set[str]:

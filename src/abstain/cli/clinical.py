@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.text import Text
 from abstain import clinical_table, scores
 from abstain._tables import is_number
 from abstain.cli.options import Documented, InputFile, Output, ReadOptions, output, reading, shared
-from abstain.cli.screen import deliver, plain_table
+from abstain.cli.screen import dash, deliver, plain_table
 from abstain.formats.limits import values_of
 
 
@@ -45,12 +46,11 @@ def command(file: str, how: ReadOptions, out: Output, positive: str, score: str,
     grid = table.grid()
 
     def draw(on: Any) -> None:
-        on.print(
-            Text(
-                f"Among the accepted, positive: {positive}, {table.n:,} samples, {level:.0%} intervals",
-                style="bold",
-            )
-        )
-        on.print(plain_table({name: [c.replace(" [", "\n[") for c in cells] for name, cells in grid.items()}))
+        told = f"Among the accepted, positive: {positive}, {table.n:,} samples, {level:.0%} intervals below"
+        on.print(Text(told, style="bold"))
+        below = {
+            k: [re.sub(r" \[(.*), (.*)\]", rf"\n\1{dash(on)}\2", cell) for cell in v] for k, v in grid.items()
+        }
+        on.print(plain_table({name: cells for name, cells in below.items() if name != "prevalence"}))
 
     deliver(out, table, lambda: "\n".join(grid["sensitivity"]), draw)

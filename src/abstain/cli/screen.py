@@ -67,8 +67,13 @@ def span(on: Console, found: Any) -> str:
     if found.low is None or found.high is None:
         return ""
     digits = decimals(found.standard_error or (found.high - found.low) / 4)
-    dash = " to " if found.low < 0 else "–" if "utf" in (on.encoding or "").lower() else ".."
-    return f"{found.low:.{digits}f}{dash}{found.high:.{digits}f}"
+    between = " to " if found.low < 0 else dash(on)
+    return f"{found.low:.{digits}f}{between}{found.high:.{digits}f}"
+
+
+def dash(on: Console) -> str:
+    """What stands between two ends."""
+    return "–" if "utf" in (on.encoding or "").lower() else ".."
 
 
 def stacked(on: Console, value: float | None, found: Any, mark: str = "") -> Text:

@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from abstain._stored import once
 from abstain._tables import is_number
 from abstain.errors import DataError, needed
 from abstain.formats.arrow import contents, open_arrow, open_parquet
@@ -172,7 +173,9 @@ def open_excel(path: Path, limits: Limits) -> Source:
     with reading(path, "an Excel workbook"):
         with zipfile.ZipFile(path) as archive:
             limits.check(path, 4 * sum(member.file_size for member in archive.infolist()))
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of styles and menus that it leaves out
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             rows = book.worksheets[0].iter_rows(values_only=True)
             texts = (["" if cell is None else str(cell) for cell in row] for row in rows)
@@ -324,16 +327,7 @@ def _log_in(path: Path, content: Any, limits: Limits) -> Source | None:
     return read(path, content, limits, partial(_json, limits=limits))
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; of two values under one name nobody knows which is meant."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        raise ValueError(f"the name {shown(twice)!r} stands twice in one object")
-    return found
-
-
-_loads = partial(json.loads, object_pairs_hook=_once)
+_loads = partial(json.loads, object_pairs_hook=once)
 
 
 def open_json(path: Path, limits: Limits) -> Source:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._check import check_fraction
+from abstain._stored import Stored, Within
 from abstain.errors import InputError, ShapeError
 from abstain.thresholds.testing import clopper_pearson
 
 _NAME = "clinical_table"
+Shares = Annotated[np.ndarray, Within(0, 1, nan=True)]
+Counts = Annotated[np.ndarray, Within(0, dtype=int)]
 _RATES = ("sensitivity", "specificity", "ppv", "npv", "prevalence")
 
 
@@ -22,10 +24,10 @@ _RATES = ("sensitivity", "specificity", "ppv", "npv", "prevalence")
 class Rate:
     """A proportion with its exact interval, one row per threshold; NaN where there is nothing to divide by."""
 
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    of: np.ndarray  # how many samples the proportion is taken of
+    value: Shares
+    low: Shares
+    high: Shares
+    of: Counts  # how many samples the proportion is taken of
 
     def text(self, row: int) -> str:
         """For one row of a table."""
@@ -35,7 +37,7 @@ class Rate:
 
 
 @dataclass(frozen=True, eq=False)
-class ClinicalTable:
+class ClinicalTable(Stored):
     """Among the accepted, one row per threshold: rates for the positive class, and the mix of true classes.
 
     Each rate is a `Rate`: `value`, `low`, `high` and the number `of` samples it is taken of, as arrays.
@@ -64,16 +66,18 @@ class ClinicalTable:
     ([3], [0.5])
     """
 
-    threshold: np.ndarray
-    accepted: np.ndarray
-    coverage: np.ndarray
+    _noun: ClassVar[str] = "a clinical table"
+
+    threshold: Annotated[np.ndarray, Within()]
+    accepted: Counts
+    coverage: Shares
     sensitivity: Rate
     specificity: Rate
     ppv: Rate
     npv: Rate
     prevalence: Rate
     positives_accepted: Rate
-    class_mix: dict[Any, np.ndarray]
+    class_mix: dict[Any, Shares]
     positive: Any
     level: float
     n: int
@@ -110,17 +114,6 @@ class ClinicalTable:
     def to_latex(self) -> str:
         """As a LaTeX table (booktabs)."""
         return _tables.latex(self.grid(), self._head(), "Of the accepted only, with exact intervals.")
-
-    def to_json(self) -> str:
-        """The columns of `frame`, null where there is nothing to divide by, and what they speak of."""
-        about = {
-            "format": "abstain.ClinicalTable/1",
-            "positive": self.positive,
-            "level": self.level,
-            "n": self.n,
-        }
-        columns = {k: [None if v != v else v for v in values] for k, values in self.columns().items()}
-        return json.dumps(about | {"columns": columns})
 
     def _repr_html_(self) -> str:
         return _tables.html_table(self.grid(), self._head())
