@@ -1580,7 +1580,7 @@ def _trainers(keep: Record) -> None:
         lambda: huggingface.trainer_loss(estimator="loo")(outputs, torch.tensor(labels), 90),
     )
     seen = SimpleNamespace(predictions=logits, label_ids=np.where(np.arange(60) % 7, labels, -100))
-    keep("torch/huggingface/metrics", huggingface.trainer_metrics(level=0.9), seen)
+    keep("torch/huggingface/metrics", huggingface.TrainerMetrics(level=0.9), seen)
 
     def stopping() -> list[Any]:
         rule, found = huggingface.AURCStopping(patience=2), []
