@@ -48,43 +48,32 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names that `__get
         Check,
         ClinicalTable,
         CostCurve,
+        GroupChecks,
         GroupThresholds,
         Threshold,
         class_costs,
         clinical_table,
         cost_curve,
+        decision_record,
+        load_rule,
         select_threshold,
     )
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Cascade",
-    "Check",
-    "ClinicalTable",
-    "Comparison",
-    "CostCurve",
-    "CostRiskCurve",
-    "Evaluation",
-    "ExpectedAURC",
-]
-__all__ += ["GroupThresholds", "Grouped", "RejectionPoint", "RiskCoverageCurve", "RiskCoverageDisplay"]
-__all__ += ["ThreeWay", "Threshold", "augrc", "aupr_error", "aupr_success", "aurc", "aurc_given_cdf", "auroc"]
-__all__ += ["balanced_weights", "best_rejection", "cascade", "cascades", "class_costs"]
-__all__ += ["clinical_table", "compare", "compat", "cost_risk_curve"]
-__all__ += ["core", "cost_curve", "coverage_at_risk", "display", "e_aurc", "engines", "errors", "evaluate"]
-__all__ += ["evaluation", "expected_aurc", "formats", "fpr_at_tpr", "inference", "losses", "metrics", "naurc"]
-__all__ += ["oracle_aurc", "prediction_rejection_ratio", "rank_weights", "rejection_cost", "report", "risk"]
-__all__ += ["risk_at_coverage", "risk_coverage_curve", "scores", "select_threshold", "theory", "thresholds"]
-__all__ += ["three_way", "weights"]
+__all__ = ["Cascade", "Check", "ClinicalTable", "Comparison", "CostCurve", "CostRiskCurve", "Evaluation"]
+__all__ += ["ExpectedAURC", "GroupChecks", "GroupThresholds", "Grouped", "RejectionPoint"]
+__all__ += ["RiskCoverageCurve", "RiskCoverageDisplay", "ThreeWay", "Threshold", "augrc", "aupr_error"]
+__all__ += ["aupr_success", "aurc", "aurc_given_cdf", "auroc", "balanced_weights", "best_rejection"]
+__all__ += ["cascade", "cascades", "class_costs", "clinical_table", "compare", "compat", "core", "cost_curve"]
+__all__ += ["cost_risk_curve", "coverage_at_risk", "decision_record", "display", "e_aurc", "engines"]
+__all__ += ["errors", "evaluate", "evaluation", "expected_aurc", "formats", "fpr_at_tpr", "inference"]
+__all__ += ["load_rule", "losses", "metrics", "naurc", "oracle_aurc", "prediction_rejection_ratio"]
+__all__ += ["rank_weights", "rejection_cost", "report", "risk", "risk_at_coverage", "risk_coverage_curve"]
+__all__ += ["scores", "select_threshold", "theory", "three_way", "thresholds", "weights"]
 _OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not for `from abstain import *`
-_HOMES = (
-    "metrics",
-    "thresholds",
-    "display",
-    "evaluation",
-    "cascades",
-)  # of functions and classes, cheapest first
+# of functions and classes, cheapest first
+_HOMES = ("metrics", "thresholds", "display", "evaluation", "cascades")
 
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from abstain.errors import AbstainWarning, InputError, needed
 
+_MARKS = re.compile(r"( [*t])*$")  # of a cell: the best of its row; it depends on how ties are counted
 _NUMBER = re.compile(r"(?<![\w.])(\d+)(\.\d+|)(?![\w.])")
 Columns = Mapping[str, Sequence[Any]]
 
@@ -135,15 +136,16 @@ def latex(columns: Mapping[str, Sequence[str]], caption: str = "", note: str = "
 
 def _digits_aligned(cells: Sequence[str]) -> list[str]:
     """Cells in LaTeX; where they differ in their numbers only, the points of these stand below each other."""
-    marks = [cell.endswith(" *") for cell in cells]
-    texts = [_tex(cell.removesuffix(" *")) for cell in cells]
+    marks = ["".join(_MARKS.search(cell)[0].split()) for cell in cells]  # type: ignore[index]
+    texts = [_tex(_MARKS.sub("", cell)) for cell in cells]
     numbers = [found for text in texts if (found := _NUMBER.findall(text))]
     shapes = {_NUMBER.sub("0", text) for text in texts if _NUMBER.search(text)}
     if len(shapes) == 1 and shapes.pop()[:1] in "0-[":
         widths = [[max(map(len, part)) for part in zip(*place)] for place in zip(*numbers)]
         texts = [_widened(text, widths) for text in texts]
-    star, none = r"\textsuperscript{*}", r"\phantom{\textsuperscript{*}}" if any(marks) else ""
-    return [text + (star if mark else none) for text, mark in zip(texts, marks)]
+    widest = max(marks, key=len, default="")
+    blank = rf"\phantom{{\textsuperscript{{{widest}}}}}" if widest else ""
+    return [t + (rf"\textsuperscript{{{mark}}}" if mark else blank) for t, mark in zip(texts, marks)]
 
 
 def _widened(text: str, widths: list[list[int]]) -> str:

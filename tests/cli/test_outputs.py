@@ -18,6 +18,7 @@ from abstain.cli.screen import console
 from abstain.errors import DataError
 from abstain.formats import read_predictions, replacing, write_predictions
 
+posix = pytest.mark.skipif(os.name == "nt", reason="no pipes, devices or such names there")
 TABLE = "correct,confidence,group\n" + "\n".join(
     f"{k % 4 > 0:d},{k / 97:.5f},{'ab'[k % 2]}" for k in range(97)
 )
@@ -76,6 +77,7 @@ def test_a_link_stays_a_link_and_what_it_points_at_is_written(run):
     assert float(Path("old.txt").read_text()) > 0
 
 
+@posix
 def test_a_pipe_is_written_to(run):
     os.mkfifo("pipe")
     got = []
@@ -87,6 +89,7 @@ def test_a_pipe_is_written_to(run):
     assert stat.S_ISFIFO(os.stat("pipe").st_mode)
 
 
+@posix
 def test_a_device_is_written_to(tmp_path):
     main, other = os.openpty()
     with replacing(os.ttyname(other)) as stream:
@@ -96,6 +99,7 @@ def test_a_device_is_written_to(tmp_path):
     os.close(other)
 
 
+@posix
 @pytest.mark.parametrize("mode", [0o600, 0o664])
 def test_the_mode_of_a_file_is_kept(run, mode):
     Path("out.txt").write_text("old")
@@ -140,10 +144,12 @@ COMMANDS = [
     ["threshold", "t.csv", "--coverage", "0.5", "--groups"],
     ["threshold", "t.csv", "--coverage", "0.5", "--groups", "--csv"],
     ["evaluate", f"{EVIL}-missing.csv"], ["evaluate", "t.csv", "-c", f"labels={EVIL}"],
+    ["evaluate", f"{EVIL}.csv", "-c", "prediction=group"], ["describe", "t.csv"], ["describe", f"{EVIL}.csv"],
     ["evaluate", "t.csv", "--metric", EVIL], ["convert", "t.csv", f"{EVIL}.tsv"],
 ]  # fmt: skip
 
 
+@posix
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: " ".join(c).replace(EVIL, "evil"))
 @pytest.mark.parametrize("terminal", [False, True], ids=["piped", "terminal"])
 def test_no_escape_sequence_reaches_the_terminal(evil, command, terminal, monkeypatch):
@@ -160,6 +166,7 @@ def test_text_on_the_console_steers_nothing():
     assert seen.getvalue() == "\\x1b]0;owned\\x1b[31mred\\x9b2J\n"  # rich drops the bell by itself
 
 
+@posix
 def test_formulas_are_defused_in_tables_for_spreadsheets_and_that_is_told(evil):
     done = evil("evaluate", "t.csv", "--metric", "aurc", "--csv")
     cells = [cell for row in csv.reader(io.StringIO(done.stdout)) for cell in row]

@@ -178,6 +178,30 @@ THRESHOLDS = {
         "reject_cost=handed",
         "tests/thresholds/test_costs_and_clinic.py::test_cost_curve_is_the_sum_over_samples",
     ),
+    "twice the wealth that a bet on clusters has": (
+        "thresholds/testing.py",
+        "wealth = np.exp(np.minimum(logs, 700.0)) @ 0.5 ** np.arange(1, 9)",
+        "wealth = np.exp(np.minimum(logs, 700.0)) @ 0.5 ** np.arange(0, 8)",
+        "tests/thresholds/test_clusters.py::test_the_p_value_is_the_wealth_written_out",
+    ),
+    "clusters are taken for samples": (
+        "thresholds/calibration.py",
+        "    if cal.clusters is not None:\n        return _by_clusters",
+        "    if False:\n        return _by_clusters",
+        "tests/thresholds/test_clusters.py::test_sixty_patients_of_twenty_images_promise_nothing_false",
+    ),
+    "a rule takes any score": (
+        "thresholds/threshold.py",
+        "if score is not None and score != own:",
+        "if False:",
+        "tests/thresholds/test_stored.py::test_another_score_or_unit_is_refused",
+    ),
+    "stored numbers may be anything": (
+        "_stored.py",
+        "inside = self.low <= x <= self.high if self.ends else self.low < x < self.high",
+        "inside = True",
+        "tests/thresholds/test_stored.py::test_a_tampered_field_is_refused_in_one_line",
+    ),
 }
 
 INTERVALS = {

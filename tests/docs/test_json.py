@@ -17,8 +17,17 @@ COMMANDS = {
     "abstain.Evaluation/1": ["evaluate", "a.npz", "--json"],
     "abstain.Comparison/1": ["compare", "a.npz", "b.npz", "--json"],
     "abstain.ClinicalTable/1": ["clinical", "a.npz", "--positive", "1", "--json"],
+    "abstain.Threshold/2": ["threshold", "a.npz", "--risk", "0.1", "--json"],
+    "abstain.Check/1": ["threshold", "b.npz", "--check", "rule.json", "--json"],
 }
-KINDS = {"text": str, "number": (int, float), "whole number": int, "true or false": bool, "null": type(None)}
+KINDS = {
+    "record": dict,
+    "text": str,
+    "number": (int, float),
+    "whole number": int,
+    "true or false": bool,
+    "null": type(None),
+}
 
 
 def fields(section: str) -> dict[str, str]:
@@ -43,6 +52,7 @@ def test_the_page_is_what_the_command_writes(name, tmp_path, monkeypatch):
         logits = rng.normal(size=(200, 3))
         logits[np.arange(200), labels] += signal
         np.savez(f"{file}.npz", logits=logits, labels=labels)
+    CliRunner().invoke(cli, ["threshold", "a.npz", "--risk", "0.3", "--save", "rule.json"])
     data = json.loads(CliRunner().invoke(cli, COMMANDS[name]).stdout)
     assert data["format"] == name
     (chapter,) = re.findall(rf"^## {re.escape(name)}\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)
@@ -50,7 +60,8 @@ def test_the_page_is_what_the_command_writes(name, tmp_path, monkeypatch):
     told = [(data, fields(head))]
     for part, section in zip(parts[::2], parts[1::2]):
         assert data[part]
-        told += [(record, fields(section)) for record in data[part]]
+        held = data[part] if isinstance(data[part], list) else [data[part]]
+        told += [(record, fields(section)) for record in held]
     for record, known in told:
         assert set(record) == set(known)
         wrong = {k: record[k] for k, kind in known.items() if not of_that_kind(record[k], kind)}

@@ -289,7 +289,8 @@ def test_an_interrupted_run_is_taken_up_again(sample, tmp_path, tiny_ranges, mon
     keep = str(tmp_path / "keep")
     interrupted(path, f"resume={keep!r}")
     assert (tmp_path / "keep" / "progress.json").exists()
-    from abstain.engines import files, read
+    from abstain.engines import files
+    from abstain.formats.arrow import find_files
 
     seen = []
     original = files.Run.scatter
@@ -301,7 +302,7 @@ def test_an_interrupted_run_is_taken_up_again(sample, tmp_path, tiny_ranges, mon
 
     monkeypatch.setattr(files.Run, "scatter", counted)
     assert files.aurc(path, resume=keep) == pytest.approx(abstain.aurc(l, g), rel=1e-13)
-    assert len(seen) == len(read.find_files("test", path)) - 5  # five were done before
+    assert len(seen) == len(find_files("test", path)) - 5  # five were done before
     assert not os.path.exists(keep)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 
 import numpy as np
 import pytest
@@ -103,9 +104,8 @@ def test_what_cannot_be_read_says_what_to_do(tmp_path, name, content, told):
         read_predictions(tmp_path / name)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no pipes by name there")
 def test_a_pipe_by_name_is_no_missing_file(tmp_path):
-    import os
-
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(DataError, match=r"no plain file\. Send what it gives to standard input"):
         read_predictions(tmp_path / "pipe.csv")

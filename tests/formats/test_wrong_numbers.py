@@ -33,6 +33,12 @@ def test_a_space_after_commas_changes_nothing(tmp_path):
         assert risk_of(path) == 0.25
 
 
+def test_names_with_underscores_are_no_numbers(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("correct,confidence,group\n1,0.9,1_0\n0,0.6,10\n1,0.8,1_0\n")
+    assert read_predictions(path).group_labels().tolist() == ["1_0", "10", "1_0"]
+
+
 @pytest.mark.parametrize("extra", ["logit_scale", "logit_bias"])
 def test_a_column_named_like_the_logits_is_no_class(tmp_path, extra):
     path = tmp_path / "t.csv"

@@ -138,6 +138,16 @@ def test_inspect_archives(put, pack):
     assert log.signals["agreement"].tolist() == same * 2
 
 
+def test_names_do_not_matter(put):
+    import gzip
+
+    for name in ("run.zip", "run", "run.eval"):
+        assert read_log(put(name, archive(inspect_members()))).tool == "Inspect"
+    packed = gzip.compress(json.dumps(inspect_json()).encode())
+    assert read_log(put("log.json.gz", packed)).n == 6
+    assert read_log(put("log", json.dumps(inspect_json()).encode())).n == 6
+
+
 def test_inspect_json_and_what_a_header_promises(put):
     log = read_log(put("log.json", inspect_json(total=40, status="cancelled")))
     assert log.n == 6

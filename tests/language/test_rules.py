@@ -117,6 +117,15 @@ def test_agreement_over_repeats(table):
     assert np.isnan(log.signals["agreement"][4])
 
 
+def test_agreement_says_what_it_needs_and_knows_long_numbers(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("q,correct,answer\n1234567,1,a\n1234568,0,b\n1234567,1,a\n1234568,1,c\n")
+    with pytest.raises(DataError, match="-c question=NAME and -c prediction=NAME"):
+        read_predictions(path, columns={"confidence": "agreement"})
+    log = read_log(path, columns={"confidence": "agreement", "question": "q", "prediction": "answer"})
+    assert log.signals["agreement"].tolist() == [1, 0.5, 1, 0.5]
+
+
 def test_repeats_are_clusters_and_so_are_tasks_and_questions(table, tmp_path):
     read = read_predictions(table, columns=COLUMNS | {"confidence": "tokens"})
     assert len(np.unique(read.clusters)) == 3

@@ -47,6 +47,7 @@ TAMPERED = {
         {},
         {"value": [1], "at_least": [1, 2], "n": 2000},
         {"value": [1], "at_least": [1], "n": 3},
+        {"value": [], "at_least": [], "n": 2000},
     ),
     "advice": (5, {"risk": 7}, {"risk": 0.1, "coverage": 2, "samples": 3}),
     "clusters": (0, -1, 1.5, "many", 20),

@@ -13,17 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 import abstain
-from abstain.cli.options import (
-    Documented,
-    InputFile,
-    Output,
-    ReadOptions,
-    named,
-    no_folders,
-    output,
-    reading,
-    shared,
-)
+from abstain.cli import options as opt
 from abstain.cli.screen import deliver, plain_table, show_notes, stacked, working
 from abstain.errors import AbstainError, DataError
 from abstain.evaluation import Comparison
@@ -36,22 +26,22 @@ _SENTENCES = 8
 _TOLD = 4  # of more files than these it is not told, file by file, what was taken for what
 
 
-@click.command("compare", cls=Documented)
-@click.argument("files", nargs=-1, required=True, type=InputFile(folders=True))
-@named("metrics", "Rank by this one.", default="aurc")
-@named("scores", "Confidences computed from class scores; several, or all, are compared, too.", several=True,
+@click.command("compare", cls=opt.Documented)
+@click.argument("files", nargs=-1, required=True, type=opt.InputFile(folders=True))
+@opt.named("metrics", "Rank by this one.", default="aurc")
+@opt.named("scores", "Confidences computed from class scores; several, or all, are compared, too.", several=True,
        default=["max_softmax"])  # fmt: skip
-@shared("loss", "names", "level")
+@opt.shared("loss", "names", "level")
 @click.option("--engine", type=click.Choice(["memory", "files"]), default="memory",
               help="Who computes. files: two tables of losses and confidences, of any size.")  # fmt: skip
 @click.option("--unpaired", is_flag=True, help="The files are different test sets.")
 @click.option("--html", "board", metavar="FILE", type=click.Path(dir_okay=False),
               help="Also write the ranking as an interactive page, readable with a hundred models.")  # fmt: skip
 @click.option("--title", default="Leaderboard", help="Of that page.")
-@reading
-@output
+@opt.reading
+@opt.output
 def command(
-    files: tuple[str, ...], how: ReadOptions, out: Output, names: tuple[str, ...], **options: Any
+    files: tuple[str, ...], how: opt.ReadOptions, out: opt.Output, names: tuple[str, ...], **options: Any
 ) -> None:
     """Rank models by AURC (or another metric) on the same samples, with ties where the data leave them.
 
@@ -70,7 +60,7 @@ def command(
       abstain compare mmlu/*.parquet -c confidence=stated --html board.html
     """
     if options["engine"] == "memory":
-        no_folders(files)
+        opt.no_folders(files)
     board, title = options.pop("board"), options.pop("title")
     named = dict(zip(model_names(files, names), files))
     if options["engine"] == "files":
@@ -85,7 +75,7 @@ def command(
             shown_page = board_content(result, models, options["loss"])
             typed = shlex.join(["abstain", *click.get_current_context().meta["abstain.arguments"]])
             save_board(result, board, title=title, notes=notes, command=typed, **shown_page)
-            click.echo(f"wrote {click.format_filename(board)}", err=True)
+            opt.say(f"wrote {board}")
     deliver(out, result, lambda: "\n".join(result.winners), lambda on: draw_comparison(on, result, notes))
 
 
@@ -105,7 +95,7 @@ Contestants = dict[str, tuple[Predictions, str]]
 
 
 def compared(
-    files: dict[str, str], how: ReadOptions, *, scores: list[str] | str, unpaired: bool, **options: Any
+    files: dict[str, str], how: opt.ReadOptions, *, scores: list[str] | str, unpaired: bool, **options: Any
 ) -> tuple[Comparison, Contestants, list[str]]:
     """Read every file and compare; the models by the names of the ranking, and what to know besides."""
     models = []
@@ -139,14 +129,14 @@ def compared(
     return result, named, [*views, *notes]
 
 
-def all_questions(how: ReadOptions) -> ReadOptions:
+def all_questions(how: opt.ReadOptions) -> opt.ReadOptions:
     """How answers of language models are compared unless the user says it: on all questions, the refused ones wrong."""
     source = click.get_current_context().get_parameter_source
-    own = {"unanswered": "wrong", "missing": "last"}
+    own: dict[str, Any] = {"unanswered": "wrong", "missing": "last"}
     return how._replace(**{k: v for k, v in own.items() if source(k) is not ParameterSource.COMMANDLINE})
 
 
-def _read(how: ReadOptions, file: str, name: str, tell: bool) -> Predictions:
+def _read(how: opt.ReadOptions, file: str, name: str, tell: bool) -> Predictions:
     """A file; one of answers on all questions, even where all are unanswered."""
     try:
         read: Predictions = how.read(file, name, tell=False)
@@ -178,7 +168,7 @@ def _by_score(model: Predictions, scores: list[str] | str, alone: bool) -> list[
 
 
 def compared_by_files(
-    files: dict[str, str], how: ReadOptions, *, metric: str, unpaired: bool, level: float, **options: Any
+    files: dict[str, str], how: opt.ReadOptions, *, metric: str, unpaired: bool, level: float, **options: Any
 ) -> tuple[Comparison, list[str]]:
     """Two tables of the same samples, range by range on disk."""
     from abstain.engines import files as engine
@@ -207,7 +197,7 @@ def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) 
     on.print(Text(f"{told}\nmodels that share a letter cannot be told apart", style="dim"))
     on.print()
     rows, pairs = result.contestants, result.from_best()
-    columns = {
+    columns: dict[str, list[Any]] = {
         "rank": [c.ranks for c in rows],
         "model": [shown(c.name) for c in rows],
         result.label: [stacked(on, c.estimate, c) for c in rows],

@@ -15,7 +15,7 @@ from rich.text import Text
 import abstain
 from abstain import _tables
 from abstain.cli import screen
-from abstain.cli.options import Documented, Output, ReadOptions, output, reading
+from abstain.cli.options import Documented, InputFile, Output, ReadOptions, output, reading
 from abstain.errors import AbstainError
 from abstain.formats import Limits, Log, Predictions, Rules, Source, Words, open_source, read_log
 from abstain.formats.columns import UncertainError
@@ -26,7 +26,7 @@ _MOST = 60  # columns that are shown
 
 
 @click.command("describe", cls=Documented)
-@click.argument("file", type=click.Path(exists=True))
+@click.argument("file", type=InputFile(folders=True))
 @reading
 @output
 def command(file: str, how: ReadOptions, out: Output) -> None:
@@ -38,7 +38,7 @@ def command(file: str, how: ReadOptions, out: Output) -> None:
     Examples:
       abstain describe samples_gsm8k.jsonl
       abstain describe run.eval -c correct=match
-      abstain describe answers.parquet -c labels=truth -c prediction=answer -c confidence=stated
+      abstain describe answers.parquet -c labels=truth -c prediction=answer
     """
     found = described(file, how)
     columns = found["columns"]

@@ -11,22 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 import abstain
+from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.cli.describe import answer_notes, described, draw_description
-from abstain.cli.options import (
-    Documented,
-    InputFile,
-    Output,
-    ReadOptions,
-    named,
-    no_folders,
-    output,
-    reading,
-    shared,
-)
 from abstain.evaluation import Entry, Evaluation
 from abstain.formats import Predictions
-from abstain.formats.folders import find_files
+from abstain.formats.arrow import find_files
 from abstain.formats.limits import shown, values_of
 from abstain.formats.predictions import engine_for, evaluate_by
 from abstain.formats.readers import is_run
@@ -34,23 +24,29 @@ from abstain.formats.readers import is_run
 _METRIC = 15  # columns for the names of the metrics
 
 
-@click.command("evaluate", cls=Documented)
-@click.argument("file", type=InputFile(folders=True))
-@named("metrics", "Such as aurc, aurc:loo, augrc, auroc, risk_at_coverage@0.9, or all.", several=True)
-@named(
+@click.command("evaluate", cls=opt.Documented)
+@click.argument("file", type=opt.InputFile(folders=True))
+@opt.named("metrics", "Such as aurc, aurc:loo, augrc, auroc, risk_at_coverage@0.9, or all.", several=True)
+@opt.named(
     "scores", "Confidences computed from class scores, such as max_softmax, max_logit, or all.", several=True
 )
-@named("losses", "Such as zero_one, cross_entropy, brier, or all.", several=True)
-@shared("level")
+@opt.named("losses", "Such as zero_one, cross_entropy, brier, or all.", several=True)
+@opt.shared("level")
 @click.option("--engine", type=click.Choice(["memory", "files", "dask", "spark", "sketch"]),
               help="Who computes. By default memory, and files for a table larger than --memory.")  # fmt: skip
 @click.option("--price", type=float, default=1.0, metavar="P",
               help="What a wrong answer costs beside a right one, where questions may go unanswered.")  # fmt: skip
 @click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
-@reading
-@output
+@opt.reading
+@opt.output
 def command(
-    file: str, how: ReadOptions, out: Output, engine: str | None, preview: bool, price: float, **options: Any
+    file: str,
+    how: opt.ReadOptions,
+    out: opt.Output,
+    engine: str | None,
+    preview: bool,
+    price: float,
+    **options: Any,
 ) -> None:
     """Everything about how well a model knows when it is wrong, as a table with intervals.
 
@@ -68,7 +64,7 @@ def command(
     """
     engine = engine or engine_for(file, how.memory)
     if (engine == "memory" and not is_run(file)) or preview:
-        no_folders((file,))
+        opt.no_folders((file,))
     if preview:
         draw_description(screen.console(), described(file, how))
         return

@@ -15,7 +15,7 @@ import click
 
 import abstain
 from abstain._tables import visible
-from abstain.cli.options import Documented, InputFile, ReadOptions, reading
+from abstain.cli.options import Documented, InputFile, ReadOptions, reading, say
 from abstain.errors import AbstainError, AbstainWarning, InfeasibleError, MissingDependencyError
 
 OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE, ALARM = 0, 1, 2, 3, 4, 5
@@ -81,7 +81,7 @@ class _Commands(Documented, click.Group):
 def _told(others: Callable[..., None], message: Any, category: type[Warning], *where: Any) -> None:
     """A warning of the library is a line on stderr."""
     if issubclass(category, AbstainWarning):
-        click.echo(f"note: {visible(message)}", err=True)
+        say(f"note: {message}")
     else:
         others(message, category, *where)
 
@@ -95,7 +95,7 @@ def complain(error: BaseException) -> None:
         from abstain.cli.screen import show_preview
 
         show_preview(error.source, stderr=True)
-    click.echo(f"abstain: {one_line(error) or 'needs more memory than there is'}", err=True)
+    say(f"abstain: {one_line(error) or 'needs more memory than there is'}")
 
 
 @click.group(
@@ -156,7 +156,7 @@ def convert(source: str, target: str, how: ReadOptions) -> None:
         raise click.UsageError(f"OUT must end in one of {', '.join(WRITABLE)}.")
     read = how.read(source)
     write_predictions(read, target)
-    click.echo(f"wrote {visible(target)}: {read.n:,} samples, {read.kind}", err=True)
+    say(f"wrote {target}: {read.n:,} samples, {read.kind}")
 
 
 @cli.command()

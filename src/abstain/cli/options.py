@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from abstain._size import bytes_of
+from abstain._tables import visible
 from abstain.errors import AbstainError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -103,7 +104,7 @@ class ReadOptions(NamedTuple):
         own = {k: getattr(self, k) for k in ("columns", "kind", "labels", "classes", "format", "tolerance")}
         read = read_predictions(path, name=name, limits=Limits(memory=self.memory), rules=self.rules, **own)
         for note in read.log.told() if tell and read.log else ():
-            click.echo(f"{read.name}: {note}", err=True)
+            say(f"{read.name}: {note}")
         return read
 
 
@@ -112,6 +113,11 @@ class Output(NamedTuple):
 
     form: str | None  # "json", "csv", "latex" or "quiet"; by default what a screen shows
     path: str | None
+
+
+def say(text: object) -> None:
+    """A line on stderr, whatever characters it has."""
+    click.echo(visible(text), err=True)
 
 
 def no_folders(files: Iterable[str]) -> None:

@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from abstain._progress import bars
-from abstain._tables import visible
 from abstain.cli.compare import model_names
-from abstain.cli.options import Documented, InputFile, ReadOptions, reading, shared
+from abstain.cli.options import Documented, InputFile, ReadOptions, reading, say, shared
 from abstain.formats import Predictions
 from abstain.report import gather, save_page
 
@@ -43,7 +42,7 @@ def command(context: click.Context, /, files: tuple[str, ...], target: str, name
     typed = [a for a in context.meta["abstain.arguments"] if a not in ("--open", "-q", "--quiet")]
     write_report(models, target, command=shlex.join(["abstain", *typed]), **options)
     if not quiet:
-        click.echo(f"wrote {visible(target)}", err=True)
+        say(f"wrote {target}")
     if open_it:
         show_page(target)
 

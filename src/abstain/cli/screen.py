@@ -17,7 +17,7 @@ from rich.text import Text
 
 from abstain._tables import as_csv as as_csv
 from abstain._tables import visible
-from abstain.cli.options import Output
+from abstain.cli.options import Output, say
 from abstain.formats import replacing
 
 
@@ -146,4 +146,4 @@ def write(path: str, text: str) -> None:
     """A file, whole or not at all, and a word about it."""
     with replacing(path) as stream:
         stream.write(text.encode("utf-8"))
-    click.echo(f"wrote {visible(path)}", err=True)
+    say(f"wrote {path}")

@@ -75,7 +75,7 @@ def command(file: str, how: ReadOptions, out: Output, score: str, loss: str, gro
       abstain threshold preds.npz --risk 0.05 --save rule.json --record rule.md
       abstain decide rule.json new.npz -o decided.csv
       abstain threshold later.npz --check rule.json --state series.json
-          does the promise still hold? Each run goes on where the last one stopped.
+          does the promise still hold? Each run goes on from the last.
 
     Samples of one cluster (a column `cluster`: patient, document) may depend on each other: whole clusters are
     then the unit of the promise.

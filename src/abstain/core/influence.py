@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -377,7 +377,7 @@ class Ranked:
             m, L = (np.add.reduceat(x, stops - counts) for x in (m, L))
         N = stops.astype(np.float64) if weight is None else np.cumsum(m)
         self.rows = Rows(m, L, N, np.cumsum(L), N[-1:], np, False)
-        self._known: dict[tuple[str, str, str], Values] = {}
+        self._known: dict[tuple[str, str, str], tuple[float, np.ndarray, tuple[float, float]]] = {}
 
     @cached_property
     def reach(self) -> tuple[float, float]:
@@ -390,9 +390,10 @@ class Ranked:
         key = name, estimator, ties
         if key not in self._known:
             self._known[key] = self._area(*key)
-        return self._known[key]
+        estimate, influence, reach = self._known[key]  # not what weighs: it holds on to the ranking itself
+        return Values(estimate, influence, partial(self._weights, *key), reach)
 
-    def _area(self, name: str, estimator: str, ties: str) -> Values:
+    def _area(self, name: str, estimator: str, ties: str) -> tuple[float, np.ndarray, tuple[float, float]]:
         """A cacheful of rows at a time, from the least confident up, so that each is told what lies below it."""
         rows, stops, influence = self.rows, self.ranking.stops, np.empty(len(self.loss))
         size = len(rows.m) if name == "aupr_error" else PIECE  # that one reads what lies above
@@ -414,15 +415,10 @@ class Ranked:
         W = float(rows.W[0])
         terms, mean, *reach = map(math.fsum, zip(*sums))
         influence -= mean / W  # mass given to one sample is taken from all
-        return Values(
-            terms / W,
-            self.given(influence),
-            lambda: self._weights("sele" if name == "sele" else estimator, ties),
-            (reach[0], reach[1]),
-        )
+        return terms / W, self.given(influence), (reach[0], reach[1])
 
-    def _weights(self, estimator: str, ties: str) -> np.ndarray:
-        by_row = row_weights(self.rows, estimator, ties)
+    def _weights(self, name: str, estimator: str, ties: str) -> np.ndarray:
+        by_row = row_weights(self.rows, "sele" if name == "sele" else estimator, ties)
         return self.given(by_row if self.place is None else by_row[self.place])
 
     def given(self, values: np.ndarray) -> np.ndarray:
@@ -445,9 +441,9 @@ class Reordered(Ranked):
     def __init__(self, ranked: Ranked, order: np.ndarray) -> None:
         self._ranked, self._order, self._known = ranked, order, {}
 
-    def _area(self, name: str, estimator: str, ties: str) -> Values:
+    def _area(self, name: str, estimator: str, ties: str) -> tuple[float, np.ndarray, tuple[float, float]]:
         found = self._ranked.area(name, estimator, ties)
-        return found._replace(influence=found.influence[self._order])
+        return found.estimate, found.influence[self._order], found.reach
 
 
 def best_ranked(loss: np.ndarray, weight: np.ndarray | None, whole: bool) -> Ranked:

@@ -250,9 +250,14 @@ def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
             float(n),
         )
     order, stops = ranking_of(confidence)
-    if weight is None and loss.dtype == np.float32 and len(stops) < n:  # in no order of entry within ties
-        order = order[np.lexsort((loss[order], np.repeat(np.arange(len(stops)), steps(stops, 0))))]
-    return read_along(Ranking(order, stops), loss, weight)
+    found = read_along(Ranking(order, stops), loss, weight)
+    if (
+        weight is None and loss.dtype == np.float32 and len(stops) < n
+    ):  # let no order of entry show within ties
+        run = np.repeat(np.arange(len(stops), dtype=np.uint64), steps(stops, 0))
+        within = sorting.sort_in_place((run << np.uint64(32)) | loss[order].view(np.uint32))
+        found = found._replace(loss=lambda a, b: sorting.low_float(within[a:b]))
+    return found
 
 
 def read_along(
@@ -275,36 +280,37 @@ def read_along(
     )
 
 
-def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
-    """The blocks that end in each piece, with what is accepted at each. Without `with_loss`, `L` is left empty."""
-    W = np.asarray([samples.total])
-    N_done = S_done = 0.0  # at the end of the last block
-    N_seen = S_seen = 0.0  # at the last sample
-    for a in range(0, samples.n, size):
+def pieces_of(samples: Sorted, size: int) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Pieces of whole rows, [start, stop), of about `size` samples, with the places from start on where rows end."""
+    a = 0
+    while a < samples.n:
         b = min(a + size, samples.n)
+        while not len(places := samples.ends(a, b)):
+            b = min(a + 8 * (b - a), samples.n)
+        b = a + int(places[-1]) + 1
+        yield a, b, places
+        a = b
+
+
+def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
+    """Rows, with what is accepted at each, in pieces that stay in cache. Without `with_loss`, `L` may be left out."""
+    W, N_done, S_done = np.asarray([samples.total]), 0.0, 0.0
+    for a, b, places in pieces_of(samples, size):
         own, mass = samples.loss(a, b), samples.weight and samples.weight(a, b)
-        if mass is not None:
-            own = own * mass
-        places = samples.ends(a, b)
-        S, N_next = np.cumsum(own), float(b)
         if mass is None:
             N = places + (a + 1.0)
         else:
-            N = np.cumsum(mass) + N_seen
-            N, N_next = N[places], float(N[-1])
-        S_next = float(S[-1]) + S_seen
-        S = S.take(places) + S_seen
-        if len(places):
-            m, L = steps(N, N_done), None
-            if own.dtype == np.uint8:  # whole numbers: differences of sums are exact
-                L = steps(S, S_done) if with_loss else None
-            elif with_loss or mass is not None:  # a difference of sums rounds; a block of one needs none
-                lone = steps(places, -1 if N_done == N_seen else -2) == 1
-                L = np.where(lone, own.take(places), steps(S, S_done))
-                m = m if mass is None else np.where(lone, mass.take(places), m)
-            N_done, S_done = float(N[-1]), float(S[-1])
-            yield Rows(m, L, N, S, W, np, False)
-        N_seen, S_seen = N_next, S_next
+            own, N = own * mass, np.cumsum(mass).take(places) + N_done
+        S = np.cumsum(own).take(places) + S_done
+        m, L = steps(N, N_done), None
+        if own.dtype == np.uint8:  # whole numbers: differences of sums are exact
+            L = steps(S, S_done) if with_loss else None
+        elif with_loss or mass is not None:  # a difference of sums rounds; a block of one needs none
+            lone = steps(places, -1) == 1
+            L = np.where(lone, own.take(places), steps(S, S_done))
+            m = m if mass is None else np.where(lone, mass.take(places), m)
+        N_done, S_done = float(N[-1]), float(S[-1])
+        yield Rows(m, L, N, S, W, np, False)
 
 
 def steps(x: np.ndarray, before: float) -> np.ndarray:

@@ -334,7 +334,7 @@ def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> tuple[np.ndarray, int
     if packing.fits(32) and loss.dtype == np.float32:
         flat32 = loss.reshape(-1).view(np.uint32)
         keys = packing.pack(32, lambda a, b: flat32[a:b])
-        return keys, 32, _low_float
+        return keys, 32, low_float
     return None
 
 
@@ -344,7 +344,8 @@ def _low_bit(keys: np.ndarray) -> np.ndarray:
     return np.bitwise_and(keys, keys.dtype.type(1), out=bits, casting="unsafe")
 
 
-def _low_float(keys: np.ndarray) -> np.ndarray:
+def low_float(keys: np.ndarray) -> np.ndarray:
+    """The float32 in the low half of each key."""
     low: np.ndarray = np.asarray(keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     return low.view(np.float32).astype(np.float64)
 

@@ -32,6 +32,7 @@ from abstain.core.rows import (
     Ranking,
     Rows,
     Sorted,
+    pieces_of,
     read_along,
     row_pieces,
     rows_of_blocks,
@@ -111,30 +112,19 @@ def tables(samples: Sorted, zero_one: bool, size: int = PIECE) -> Iterator[Table
     if samples.weight is None and zero_one:
         yield from map(plain_table, row_pieces(samples, size=size))
         return
-    W = np.asarray([samples.total])
-    a, N, S = 0, 0.0, 0.0
-    while a < samples.n:
-        b = min(a + size, samples.n)
-        while not len(stops := samples.ends(a, b) + 1):
-            b = min(2 * b - a, samples.n)
-        b = a + int(stops[-1])
+    W, N, S = np.asarray([samples.total]), 0.0, 0.0
+    for a, b, places in pieces_of(samples, size):
+        stops = places + 1
         l, w = samples.loss(a, b), samples.weight and samples.weight(a, b)
         m, L, *powers = sums_of_rows(l, w, stops, zero_one)
-        rows = Rows(
-            m,
-            L,
-            a + stops.astype(np.float64) if w is None else N + np.cumsum(m),
-            S + np.cumsum(L),
-            W,
-            np,
-            False,
-        )
+        accepted = a + stops.astype(np.float64) if w is None else N + np.cumsum(m)
+        rows = Rows(m, L, accepted, S + np.cumsum(L), W, np, False)
         members = None
         if not zero_one and 2 * len(stops) > b - a:
             place = None if len(stops) == b - a else np.repeat(np.arange(len(stops)), steps(stops, 0))
             members = l, w, place
         yield Table(rows, powers[:3], powers[3:], members)
-        a, N, S = b, float(rows.N[-1]), float(rows.S[-1])
+        N, S = float(rows.N[-1]), float(rows.S[-1])
 
 
 def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Totals:

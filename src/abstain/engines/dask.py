@@ -24,7 +24,7 @@ from abstain.engines.ranges import RangeSums
 from abstain.engines.read import Fields, Loader, file_parts
 from abstain.errors import needed
 from abstain.evaluation import Evaluation, register_engine
-from abstain.formats.folders import find_files
+from abstain.formats.arrow import find_files
 
 __all__ = [
     *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "on", "risk"),

@@ -32,8 +32,7 @@ from abstain.engines.read import Fields, Loader
 from abstain.engines.spill import Range, Shelf, Spill, cuts_that_fit
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, register_engine
-from abstain.formats.arrow import Contents
-from abstain.formats.folders import find_files
+from abstain.formats.arrow import Contents, find_files
 
 __all__ = [
     *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "risk"),

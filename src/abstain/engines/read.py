@@ -18,8 +18,7 @@ from abstain.core.sorting import threads
 from abstain.engines.ranges import Columns, Groups, merged
 from abstain.errors import DataError, InputError
 from abstain.evaluation.table import listed
-from abstain.formats.arrow import Contents, batches, contents
-from abstain.formats.folders import kind_of, told_by_path
+from abstain.formats.arrow import Contents, batches, contents, kind_of, told_by_path
 from abstain.metrics.groups import group_codes
 
 Made = TypeVar("Made")

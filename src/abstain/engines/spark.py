@@ -26,7 +26,7 @@ from abstain.engines.ranges import Groups, RangeSums, merged, no_sums
 from abstain.engines.read import Fields, Loader
 from abstain.errors import DataError, InputError, needed
 from abstain.evaluation import Evaluation, register_engine
-from abstain.formats.folders import find_files, holds_data, kind_of, told_by_path
+from abstain.formats.arrow import find_files, holds_data, kind_of, told_by_path
 
 __all__ = [
     *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "on", "risk"),

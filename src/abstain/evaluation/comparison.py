@@ -9,12 +9,11 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_fraction
-from abstain.core.estimators import area
 from abstain.core.influence import Ranked
 from abstain.core.rows import ranking_of
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import Comparison, Contestant, Pair
-from abstain.evaluation.table import flat, random_ties, read_model
+from abstain.evaluation.table import flat, gap_of_ties, read_model
 from abstain.inference.differences import compared, side_of
 from abstain.inference.influence import Units, facts, gather, spread_by_sample
 from abstain.inference.limits import interval_of, scale_of
@@ -230,7 +229,7 @@ def _ties_matter(units: Units, error: float) -> bool:
     if not units.whole or units.ranked is None or units.ranked.place is None:
         return False
     rows = units.ranked.rows
-    return abs(random_ties(rows.N, rows.S) - float(area(rows))) > error
+    return abs(gap_of_ties(rows.N, rows.S)) > error
 
 
 def _depending_on_ties(pairs: Sequence[Pair], tests: Sequence[Any], level: float) -> tuple[str, ...]:

@@ -210,7 +210,8 @@ class Evaluation(Stored):
 
     def frame(self, library: str | None = None) -> Any:
         """One row per entry, as a pandas or polars frame, or a dict of columns when neither is installed."""
-        names = [name for name in Entry.__dataclass_fields__ if name != "group" or self.groups]
+        used = {"group": bool(self.groups), "random_ties": any(e.mark for e in self.entries)}
+        names = [name for name in Entry.__dataclass_fields__ if used.get(name, True)]
         return _tables.frame(_tables.columns_of(self.entries, names), library)
 
     def rows(self, loss: str, group: Any = None) -> list[tuple[tuple[Entry, ...], float | None]]:
@@ -263,8 +264,11 @@ class Evaluation(Stored):
     def to_latex(self) -> str:
         """One LaTeX table (booktabs) per loss."""
         told = f"n = {self.n}, {self.level:.0%} intervals"
+        marks = "* best of its row" + (
+            "; t depends on how ties are counted" if any(e.mark for e in self.entries) else ""
+        )
         titles = {loss: f"{loss} loss, {told}" for loss in self.losses}
-        return "\n".join(_tables.latex(self.grid(loss), t, "* best of its row") for loss, t in titles.items())
+        return "\n".join(_tables.latex(self.grid(loss), t, marks) for loss, t in titles.items())
 
     def _repr_html_(self) -> str:
         tables = {f"{loss} loss": self.grid(loss) for loss in self.losses}

@@ -24,7 +24,7 @@ from abstain._check import check_fraction
 from abstain._progress import bars
 from abstain.core.estimators import area, needs_whole_weights, oracle_area
 from abstain.core.influence import Ranked, Reordered, best_ranked
-from abstain.core.rows import Blocks, Ranking, Rows, ranking_of
+from abstain.core.rows import Blocks, Ranking, Rows, ranking_of, steps
 from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, shown_points, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
@@ -556,15 +556,16 @@ def _with_ties(entry: Entry, N: np.ndarray, S: np.ndarray) -> Entry:
     """An area beside its value in random order, where the two are more than a standard error apart."""
     if entry.metric != "aurc" or entry.estimate is None or not entry.standard_error:
         return entry
-    other = random_ties(N, S)
-    far = abs(other - entry.estimate) > entry.standard_error
-    return replace(entry, random_ties=other) if far else entry
+    gap = gap_of_ties(N, S)
+    return replace(entry, random_ties=entry.estimate + gap) if abs(gap) > entry.standard_error else entry
 
 
-def random_ties(N: np.ndarray, S: np.ndarray) -> float:
-    """The area of rows when samples of equal confidence are accepted one by one, in random order."""
-    rows = Rows(np.diff(N, prepend=0.0), np.diff(S, prepend=0.0), N, S, N[-1:], np, False)
-    return float(area(rows, ties="expected"))
+def gap_of_ties(N: np.ndarray, S: np.ndarray) -> float:
+    """How much larger the area of rows is when samples of equal confidence are accepted one by one, in random order."""
+    m = steps(N, 0.0)
+    tied = np.flatnonzero(m > 1)  # the others are the same either way
+    rows = Rows(m[tied], S[tied] - np.where(tied > 0, S[tied - 1], 0.0), N[tied], S[tied], N[-1:], np, False)
+    return float(area(rows, ties="expected") - area(rows)) if len(tied) else 0.0
 
 
 def _ranked(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from abstain._check import check_choice
 from abstain.formats.columns import Column, RoleColumns, Source, UncertainError, Values, Words
-from abstain.formats.harness import agreement
+from abstain.formats.harness import agreement, text_of
 from abstain.formats.limits import file_error, shown
 
 _SCALES = {
@@ -214,8 +214,9 @@ def _codes(values: Values) -> np.ndarray:
 
 def is_log(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> bool:
     """Is a file to be read as one of answers?"""
-    asked = roles.get("confidence", RoleColumns(("",))).names
-    return source.log is not None or rules != Rules() or any(r in roles for r in ROLES) or len(asked) > 1
+    asked = roles.get("confidence", RoleColumns(())).names
+    made = len(asked) > 1 or any(name not in source.columns for name in asked)
+    return source.log is not None or rules != Rules() or any(r in roles for r in ROLES) or made
 
 
 # from columns to a Log ------------------------------------------------------------------------------------
@@ -245,7 +246,9 @@ def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, 
 
 def as_texts(values: Values) -> np.ndarray:
     """One text for each row."""
-    return values.texts() if isinstance(values, Words) else np.array([f"{v:g}" for v in values.reshape(-1)])
+    if isinstance(values, Words):
+        return values.texts()
+    return np.array([text_of(v) for v in values.reshape(-1).tolist()], dtype=str)
 
 
 def signal_names(source: Source, roles: Mapping[str, RoleColumns]) -> tuple[str, ...]:
@@ -318,9 +321,10 @@ def _losses(
         ], "zero_one"
     if held is None and source.log is not None and "labels" not in values:
         raise UncertainError(_no_score(source), source)
-    plain = source.log is None and not isinstance(held, Words) and np.isin(held, (0, 1)).all()
-    if held is None or isinstance(held, Words) or plain:
+    if held is None or isinstance(held, Words):
         return losses()
+    if source.log is None and np.isin(held, (0, 1)).all():
+        return losses()  # which looks for contradictions, too
     loss = 1 - np.asarray(held, np.float64).reshape(-1)
     known = loss[~np.isnan(loss)]
     if known.size and not (known.min() >= 0 and known.max() <= 1):

@@ -17,6 +17,7 @@ from abstain._check import sum_tolerance
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError
 from abstain.evaluation import Evaluation, evaluate, register_engine
+from abstain.formats.arrow import find_files, kind_of
 from abstain.formats.columns import (
     ROLES,
     Column,
@@ -28,7 +29,6 @@ from abstain.formats.columns import (
     assign,
     role_of,
 )
-from abstain.formats.folders import find_files, kind_of
 from abstain.formats.limits import Limits, file_error, shown, values_of
 from abstain.formats.logs import Log, Rules, as_texts, is_log, log_of, rows_of, signal_names
 from abstain.formats.readers import ENDINGS, column_names, is_run, open_source

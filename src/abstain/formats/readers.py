@@ -225,9 +225,11 @@ def _chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[
             continue
         if blank:
             raise file_error(path, f"row {blank} is blank, and more rows follow.")
-        if len(row) < width or any(row[width:]):
-            raise file_error(path, f"row {place} has {len(row)} cells where the header has {width}.")
-        held.append(row[:width])
+        if len(row) != width:
+            if len(row) < width or any(row[width:]):
+                raise file_error(path, f"row {place} has {len(row)} cells where the header has {width}.")
+            row = row[:width]
+        held.append(row)
         size += sum(map(len, row)) + 100 * width
         if size > _CHUNK:
             yield held
@@ -264,15 +266,19 @@ def _check_names(path: Path, names: list[str], limits: Limits) -> None:
 
 def _from_cells(cells: list[str], decimal_comma: bool) -> Values:
     """Numbers if every cell is one or empty (an empty one is NaN, to be objected to when it matters)."""
+    if "_" in "".join(cells):  # Python takes 1_0 for ten, people do not
+        return Words.of(map(str.strip, cells))
+    with suppress(ValueError):
+        return np.fromiter(map(float, cells), np.float64, len(cells))
     with suppress(ValueError):
         return np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
-    with_comma = [cell for cell in cells if "," in cell]
-    sure = not any("." in cell for cell in cells) and not all(map(_THOUSANDS.fullmatch, with_comma))
-    if decimal_comma and sure:
+    if decimal_comma and not any("." in cell for cell in cells):
+        with_comma = [cell for cell in cells if "," in cell]
         with suppress(ValueError):
-            points = (float(cell.replace(",", ".", 1) or "nan") for cell in cells)
-            return np.fromiter(points, np.float64, len(cells))
-    return Words.of(cell.strip() for cell in cells)
+            points = [float(cell.replace(",", ".", 1) or "nan") for cell in cells]
+            if not all(map(_THOUSANDS.fullmatch, with_comma)):
+                return np.array(points)
+    return Words.of(map(str.strip, cells))
 
 
 def _join(parts: list[Values]) -> Values:

@@ -156,6 +156,8 @@ class EstimatorDisplay(display.RiskCoverageDisplay):
         One for each curve; made by `from_estimator`, `from_predictions`, `from_losses` or `from_curves`.
     label : str
         Of the axis of risks.
+    bands : tuple of (name, CurveBand)
+        Around some of the curves, by their names.
 
     Examples
     --------

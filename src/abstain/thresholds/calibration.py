@@ -220,6 +220,15 @@ def learn_then_test(cal: Calibration, risk: float, delta: float) -> Selection:
 
 
 _PILOT = 0.05  # share of the clusters that say where to look
+_LOOKS = 100  # thresholds at most, where each costs a pass over the samples
+
+
+def _by_lot(of: Clusters) -> tuple[np.ndarray, np.ndarray, float]:
+    """Confidences of a few clusters drawn by lot, falling; the other clusters; and how heavy those few are."""
+    lots = np.random.default_rng(0).permutation(of.number)
+    pilot, rest = np.split(lots, [max(1, math.ceil(_PILOT * of.number))])
+    looked = np.sort(of.confidence[np.isin(of.codes, pilot)])[::-1]
+    return looked, rest, float(of.sums(np.ones(len(of.codes)), pilot).mean())
 
 
 def _by_clusters(cal: Calibration, of: Clusters, risk: float, delta: float) -> Selection:
@@ -230,19 +239,18 @@ def _by_clusters(cal: Calibration, of: Clusters, risk: float, delta: float) -> S
     their confidences and are used for nothing else; so thresholds, order and levels are fixed before a term of the
     others is seen, every p-value is valid, and the fallback procedure keeps delta whatever they have in common.
     """
-    lots = np.random.default_rng(0).permutation(of.number)
-    pilot, rest = np.split(lots, [max(1, math.ceil(_PILOT * of.number))])
-    size = of.sums(np.ones(len(of.codes)), pilot).mean()
+    looked, rest, size = _by_lot(of)
     ranks, weights = plan(int(len(rest) * size / of.largest), risk, delta, most=2)
-    looked = np.sort(of.confidence[np.isin(of.codes, pilot)])[::-1]
-    if not len(rest) or not len(ranks):
+    if not len(ranks):
         return _largest(cal, *np.zeros((2, 0), dtype=np.int64), np.zeros(0, dtype=bool))
-    place = np.ceil(ranks / ranks[-1] * len(looked)).astype(np.int64) - 1
-    value = np.where(ranks < ranks[-1], looked[place], -np.inf)
-    value, first = np.unique(-np.where(value == looked[-1], -np.inf, value), return_index=True)
-    weights = np.add.reduceat(weights, first)
-    terms = np.stack([of.sums((of.confidence >= t) * (of.loss - risk), rest) for t in -value])
-    p = testing.mean_above(terms / of.largest, risk)
+    some = np.linspace(0, len(ranks) - 1, _LOOKS).astype(np.int64)
+    some = np.union1d(some, np.flatnonzero(weights))
+    place = np.ceil(ranks[some] / ranks[-1] * len(looked)).astype(np.int64) - 1
+    value = np.where(looked[place] > looked[-1], looked[place], -np.inf)
+    value, first = np.unique(-value, return_index=True)
+    weights = np.add.reduceat(weights[some], first)
+    terms = (of.sums((of.confidence >= t) * (of.loss - risk), rest) / of.largest for t in -value)
+    p = np.asarray([testing.mean_above(x, risk) for x in terms])
     level, passed = walk(p, weights)
     count = len(of.codes) - np.searchsorted(np.sort(of.confidence), -value)
     return _largest(cal, count, -value, passed, p, level)
@@ -309,11 +317,29 @@ def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Selec
     ends = cal.ranked.block_ends()
     if delta is None:
         enough = reaches(cal.coverage(ends), coverage)
+    elif cal.clusters is not None:
+        enough = ends >= _enough_by_clusters(cal.clusters, coverage, delta)
     else:
         enough = testing.coverage_p_value(ends, cal.n, coverage) <= delta
     if not enough.any():
         return _curve(cal, ends == cal.n, ends)._replace(value=-math.inf)
     return _curve(cal, np.arange(len(ends)) == np.argmax(enough), ends)
+
+
+def _enough_by_clusters(of: Clusters, coverage: float, delta: float) -> float:
+    """How many samples the largest threshold accepts whose coverage is certain; more than there are if none is.
+
+    As in `_by_clusters`, rejections taking the place of losses: thresholds rise until one fails.
+    """
+    looked, rest, _ = _by_lot(of)
+    cuts = looked[np.unique(np.linspace(0, len(looked) - 1, _LOOKS).astype(np.int64))][::-1]
+    least = math.inf
+    for t in cuts:
+        terms = of.sums((of.confidence < t) - (1 - coverage), rest) / of.largest
+        if not len(rest) or testing.mean_above(terms, 1 - coverage) > delta:
+            break
+        least = float(np.count_nonzero(of.confidence >= t))
+    return least
 
 
 def cheapest(cal: Calibration, cost: float) -> Selection:
@@ -381,8 +407,7 @@ def _clusters(of: Clusters, risk: float, delta: float) -> int | None:
     ranked, every = np.sort(of.confidence), np.arange(of.number)
     cuts = ranked[np.unique(np.linspace(0, 0.9 * len(ranked), 20).astype(np.int64))]
     terms = [of.sums((of.confidence >= t) * (of.loss - risk), every) / of.largest for t in cuts]
-    stakes = testing.bold_stakes(risk)
-    growth = max(float(np.log1p(-stake * x).mean()) for x in terms for stake in stakes) if risk < 1 else 1.0
+    growth = max(float(np.log1p(-stake * x).mean()) for x in terms for stake in testing.bold_stakes(risk))
     needed = math.log(12 / delta) / growth / (1 - _PILOT) if growth > 0 else math.inf
     return max(of.number + 1, _two_digits(needed)) if needed < _MOST else None
 

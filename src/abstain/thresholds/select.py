@@ -49,7 +49,7 @@ def guarantee(cal: Calibration, goal: Goal) -> str | None:
     chance = f"With probability at least {1 - delta:.4g} over the {over},"
     if form == "coverage":
         what = f"at least a share {target:.4g} of later samples is accepted"
-        return f"{chance} {what}, {_DRAWS}. Nothing is promised about the risk."
+        return f"{chance} {what}, {draws}. Nothing is promised about the risk."
     if method == "crc":
         sets = over.replace(" calibration", "")
         return (
@@ -169,7 +169,7 @@ def select_threshold(
         guarantee then is said in `guarantee`.
     clusters : array, optional
         One label per sample (patient, document): samples of one cluster may depend on each other. The promise of
-        "ltt" and "crc" is then made for whole clusters, a tenth of which only say where to look. It takes many
+        "ltt" and "crc" is then made for whole clusters, a twentieth of which only say where to look. It takes many
         clusters, not many samples: without any error at all, 5% at delta = 0.05 needs about 85 of them.
 
     Returns
@@ -195,10 +195,8 @@ def select_threshold(
         raise InputError(f'{_NAME}: `coverage` takes method "ltt" or "empirical", got {method!r}.')
     if sample_weight is not None and method in ("sgr", "crc"):
         raise InputError(f'{_NAME}: method {method!r} takes no `sample_weight`. Use "ltt" or "empirical".')
-    if clusters is not None and (method == "sgr" or (form == "coverage" and method == "ltt")):
-        what = "method 'sgr'" if method == "sgr" else "a certain coverage"
-        remedy = 'Use "ltt" or "crc"' if method == "sgr" else 'Use method="empirical", which promises nothing'
-        raise InputError(f"{_NAME}: {what} needs independent samples, not `clusters`. {remedy}.")
+    if clusters is not None and method == "sgr":
+        raise InputError(f'{_NAME}: method "sgr" needs independent samples, not `clusters`. Use "ltt".')
     goal = Goal(form, target, level, method)
     if form == "cost" and tuple(bounded) == (0, 1):
         bounded = _seen_bounds(loss)
@@ -278,7 +276,7 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
         reference=_reference(cal),
         advice=advice,
         clusters=None if clusters is None else clusters.number,
-        largest=None if clusters is None else clusters.largest,
+        largest=None if clusters is None else float(np.bincount(clusters.codes).max()),
     )
 
 

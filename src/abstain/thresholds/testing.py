@@ -132,6 +132,8 @@ def mean_above(terms: np.ndarray, risk: float) -> np.ndarray:
     Half of the stake on the boldest bet, a quarter on one half as bold, and so on: where the terms vary little, as
     those of clusters do, bold bets are right; where they vary much there are more terms, and the shares matter less.
     """
+    if risk >= 1:
+        return np.zeros(terms.shape[:-1])  # no loss can be above its bound
     logs = np.stack([np.log1p(-stake * terms).sum(axis=-1) for stake in bold_stakes(risk)], axis=-1)
     wealth = np.exp(np.minimum(logs, 700.0)) @ 0.5 ** np.arange(1, 9)
     return np.minimum(1.0, 1.0 / np.maximum(wealth, 1e-300))

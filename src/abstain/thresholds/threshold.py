@@ -137,6 +137,9 @@ class Check(Stored, _tables.Notebook):
     log_peak: Finite = 0.0
     value: Annotated[float, Within(infinite=True)] = 0.0
 
+    def _readable(self) -> dict[str, Any]:
+        return {"holds": self.holds}
+
     def _objection(self) -> str | None:
         alarmed = self.log_peak >= -np.log(self.delta) if self.delta > 0 else False
         checks = {
@@ -257,7 +260,6 @@ class Threshold(Stored):
     def accepts(
         self,
         confidence: Array = None,
-        /,
         *,
         logits: Array = None,
         probs: Array = None,
@@ -289,28 +291,24 @@ class Threshold(Stored):
     ) -> tuple[np.ndarray, Callable[[Any], Any]]:
         """Confidences, and what turns the rule's own numbers into their units."""
         own = None if self.origin is None else self.origin.score
+        mine = own or "confidences of your own"
         if score is not None and score != own:
             remedy = "Calibrate a rule for it, or give what this one is for."
-            raise InputError(
-                f"{name}: this rule is for {own or 'confidences of your own'}, got {score}. {remedy}"
-            )
+            raise InputError(f"{name}: this rule is for {mine}, got {score}. {remedy}")
         if units is not None:
             check_choice(name, "units", units, ("plain", "key"))
         if (confidence is None) == (logits is None and probs is None):
             raise InputError(f"{name}: takes confidences, or `logits=` or `probs=`, one of them.")
         if confidence is None:
             if own is None:
-                raise InputError(
-                    f"{name}: this rule is for confidences of your own, got logits or probabilities."
-                )
+                raise InputError(f"{name}: this rule is for {mine}, got logits or probabilities.")
             return np.asarray(to_host(scores.by_name(own)(logits, probs=probs)), np.float64), lambda x: x
         given = np.asarray(to_host(confidence))
         g = given.astype(np.float64)
         if own is None or units == "key" or not scores.by_name(own).saturates:
             return g, lambda x: x
-        return _plain_numbers(name, own, given, self.value), lambda x: scores.display(
-            own, np.asarray(x, np.float64)
-        )
+        plain = _plain_numbers(name, own, given, self.value)
+        return plain, lambda key: scores.display(own, np.asarray(key, np.float64))
 
     def check(
         self,
@@ -333,8 +331,8 @@ class Threshold(Stored):
         probability at most delta (Ville): one may look after every sample, for ever, and stop at will. The confidences
         are compared with those of the calibration by Kolmogorov-Smirnov; look j of a series is held against
         delta / (j (j + 1)), which sums to delta. With `previous`, this is the next stretch of the same series.
-        A rule made from clusters bets on whole clusters, in the order in which they first come; `score` and `units`
-        as in `accepts`.
+        A rule made from clusters bets on whole clusters, in the order in which they are complete; one that goes on in
+        a later look counts as another. `score` and `units` as in `accepts`.
         """
         if self.value is None:
             raise InfeasibleError("Threshold.check: there is no threshold to check; nothing is accepted.")
@@ -401,10 +399,8 @@ class Threshold(Stored):
         labels, codes = group_codes("Threshold.check", clusters, (n,))
         heaviest, most = float(np.bincount(codes).max()), self.largest or 1.0
         if heaviest > most:
-            rule = f"a cluster must hold at most {most:g} samples, as in calibration"
-            raise InputError(
-                f"Threshold.check: {rule}, got {heaviest:g}. Calibrate again with such clusters."
-            )
+            rule = f"a cluster must hold at most {most:g} samples, as in calibration, got {heaviest:g}"
+            raise InputError(f"Threshold.check: {rule}. Calibrate again with such clusters.")
         ends = np.zeros(len(labels), dtype=np.int64)
         np.maximum.at(ends, codes, np.arange(n))
         order = np.argsort(ends)  # a cluster is known when its last sample is
@@ -417,18 +413,15 @@ class Threshold(Stored):
     def _objection(self) -> str | None:
         """What would make a stored rule accept or promise something that was never tested."""
         (low, high), table, known, origin = self.bounded, self.table, self.reference, self.origin
-        if len({len(column) for column in (*vars(table).values(),)}) > 1 or len(known.value) != len(
-            known.at_least
-        ):
+        lengths = {len(column) for column in vars(table).values()}
+        if len(lengths) > 1 or len(known.value) != len(known.at_least) or not len(known.value):
             return "columns of one table must have one length."
         span = {"risk": (low, high), "coverage": (0.0, 1.0), "cost": (0.0, np.inf)}[self.form]
         risks = [x for x in (self.risk, self.risk_upper) if x is not None]
         falling = bool((np.diff(known.value) < 0).all() and (np.diff(known.at_least) > 0).all())
         chosen = [k for k, v in enumerate(table.value) if v == self.value and table.passed[k]]
-        tested = not chosen or (self.coverage, self.risk) == (
-            table.coverage[chosen[0]],
-            table.risk[chosen[0]],
-        )
+        found = [(table.coverage[k], table.risk[k]) for k in chosen]
+        told = f"{self.target:.4g}"
         nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
         score, plain = (None, self.value) if origin is None else (origin.score, origin.plain)
         expected = self.value
@@ -444,9 +437,9 @@ class Threshold(Stored):
             "`reference` must fall and count up to `n`.": falling and known.at_least[-1] <= known.n == self.n,
             "without a threshold nothing is accepted or promised.": self.value is not None or nothing,
             "`value` must be one that passed in `table`.": self.value in (None, -np.inf) or bool(chosen),
-            "`coverage` and `risk` must be those in `table`.": tested,
-            "`guarantee` must speak of `target`.": f"{self.target:.4g}"
-            in (self.guarantee or f"{self.target:.4g}"),
+            "`coverage` and `risk` must be those in `table`.": not found
+            or (self.coverage, self.risk) in found,
+            "`guarantee` must speak of `target`.": told in (self.guarantee or told),
             "`clusters` and `largest` must come together.": (self.clusters is None) == (self.largest is None),
             "`origin.score` must be the name of a score.": score is None or score in _SCORES,
             "`origin.plain` must be `value` in plain numbers.": agree,
@@ -556,6 +549,9 @@ class GroupChecks(Stored, _tables.Notebook):
     def holds(self) -> bool:
         """No alarm in any group so far."""
         return all(check.holds for check in self.checks.values())
+
+    def _readable(self) -> dict[str, Any]:
+        return {"holds": self.holds}
 
     def __repr__(self) -> str:
         lines = [f"{label}: {check!r}" for label, check in self.checks.items()]
