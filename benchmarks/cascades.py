@@ -4,6 +4,7 @@
     ABSTAIN_DATA=... python benchmarks/cascades.py real      500 calibration sets of 3,000 real questions
     ABSTAIN_DATA=... python benchmarks/cascades.py worth     50 pairs of language models, and one of them closely
     ABSTAIN_DATA=... python benchmarks/cascades.py cifar10   two networks, and the people of CIFAR-10H
+    ABSTAIN_DATA=... python benchmarks/cascades.py tried     the same pairs with other choices inside the search
     python benchmarks/cascades.py speed                     three stages, 50 thresholds each, a million samples
 
 `--runs` and `--only` make them smaller; `--plot FILE` draws the curve of cifar10.
@@ -12,6 +13,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import math
 import os
 import time
@@ -163,7 +165,7 @@ SETTINGS = {
     "clusters of 10, risk .2 everywhere": Setting(lambda: _flat(2, clusters=10, shared=0.7), n=3000),
     "losses in [0, 1]": Setting(lambda: _two(0.8)._replace(bounded=True)),
     "losses in [0, 1], risk .2 everywhere": Setting(lambda: _flat(2, bounded=True)),
-    "groups": Setting(_groups, n=2000),
+    "groups": Setting(_groups, n=4000),
     "groups, risk .2 everywhere": Setting(lambda: _flat(2, group=np.arange(ATOMS) % 3), n=2000),
     "with the person's errors": Setting(lambda: _two(0.8), options=_PEOPLE),
     "with the person's errors, risk .2 everywhere": Setting(
@@ -297,14 +299,21 @@ def certified_alone(chain: tuple[str, ...], rows: np.ndarray, risk: float) -> li
     return found
 
 
-def worth(chain: tuple[str, ...], risk: float, calibration: np.ndarray, test: np.ndarray, seed: int) -> Worth:
+def worth(
+    chain: tuple[str, ...],
+    risk: float,
+    calibration: np.ndarray,
+    test: np.ndarray,
+    seed: int,
+    best: bool = True,
+) -> Worth:
     """Costs on the test questions; everything goes to the person where nothing is certified."""
     alone = certified_alone(chain, calibration, risk)
     single = min([PERSON[0], *(on(chain, test, t)[0] for t in alone)])
     stages, abstained = stages_of(chain, calibration)
     rule = abstain.cascade(stages, risk=risk, delta=DELTA, person=PERSON, abstained=abstained, rng=seed)
     cost = PERSON[0] if rule.thresholds is None else min(PERSON[0], on(chain, test, rule.thresholds)[0])
-    return Worth(chain, risk, single, cost, oracle(chain, risk), len(rule.asked))
+    return Worth(chain, risk, single, cost, oracle(chain, risk) if best else math.nan, len(rule.asked))
 
 
 @cache
@@ -331,13 +340,15 @@ def oracle(chain: tuple[str, ...], risk: float, cuts: int = 150) -> float:
     return float(best)
 
 
-def worth_of_pairs(count: int, risks: tuple[float, ...] = (0.2, 0.3, 0.4)) -> Iterator[Worth]:
+def worth_of_pairs(
+    count: int, risks: tuple[float, ...] = (0.2, 0.3, 0.4), best: bool = True
+) -> Iterator[Worth]:
     """Half of the questions for calibration, the cost on the other half."""
     for k, chain in enumerate(pairs(count)):
         order = np.random.default_rng(k).permutation(len(model(chain[0]).wrong))  # type: ignore[union-attr]
         half = len(order) // 2
         for risk in risks:
-            yield worth(chain, risk, order[:half], order[half:], k)
+            yield worth(chain, risk, order[:half], order[half:], k, best)
 
 
 def worth_of_one(splits: int, chain: tuple[str, ...] = TRIOS[0], risk: float = 0.2) -> list[float]:
@@ -395,6 +406,45 @@ def show_cifar10(plot: str | None) -> None:
         curve.plot().figure.savefig(plot, dpi=110)
 
 
+# what was tried -----------------------------------------------------------------------------------------
+
+
+def _cubic(plain: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda ranks: [*plain(ranks), *(r**3 for r in ranks)]
+
+
+def tried(count: int) -> None:
+    """The same pairs with one choice inside the search changed at a time."""
+    search = importlib.import_module("abstain.cascades.search")
+    raw = lambda tables: tables.total(tables.setting.loss)  # noqa: E731
+    changes: dict[str, tuple[Any, str, Any]] = {
+        "as it is": (search, "_FIRST", 0.2),
+        "raw losses instead of smoothed ones": (search.Tables, "smooth_losses", raw),
+        "cubes of the ranks besides": (search, "_features", _cubic(search._features)),
+        "penalty 100 instead of 0.1": (search, "_HOLD", 100.0),
+        "start at z = 5 instead of 8": (search, "_START", 5.0),
+        "start at z = 20": (search, "_START", 20.0),
+        "a tenth chooses": (search, "_FIRST", 0.1),
+        "three tenths choose": (search, "_FIRST", 0.3),
+        "a cut for 40 samples": (search, "_APART", 40),
+        "45% of delta for cascades, 45% for the last": (search, "_SHARES", (0.1, 0.45, 0.45)),
+        "25% for cascades, 65% for the last": (search, "_SHARES", (0.1, 0.65, 0.25)),
+    }
+    rows: list[tuple[str, ...]] = []
+    stages, human = images()
+    for name, (where, what, value) in changes.items():
+        kept = getattr(where, what)
+        setattr(where, what, value)
+        ratio = np.asarray([w.cascade / w.single for w in worth_of_pairs(count, best=False)])
+        cifar10 = np.mean(
+            [abstain.cascade(stages, risk=r, person=(PEOPLE, human)).cost for r in (0.02, 0.03, 0.04)]
+        )
+        setattr(where, what, kept)
+        rows.append((name, f"{ratio.mean():.4f}", f"{100 * (ratio > 1.03).mean():.1f}%", f"{cifar10:.2f}"))
+    head = ("change", "mean ratio", "above 1.03", "cost of CIFAR-10 at risks .02 to .04")
+    table({name: list(column) for name, column in zip(head, zip(*rows))})
+
+
 # speed ------------------------------------------------------------------------------------------------
 
 
@@ -428,19 +478,17 @@ def table(columns: dict[str, list[str]]) -> None:
     print("|" + " --- |" * len(columns))
     for row in zip(*columns.values()):
         print("| " + " | ".join(row) + " |", flush=True)
+    if any(columns.values()):
+        print(flush=True)
+
+
+def show_held(rows: Iterator[tuple[str, Held]]) -> None:
+    """A line for each as it is done."""
+    table({"setting": [], "violated": [], "certified": [], "by a cascade": [], "coverage": []})
+    for name, h in rows:
+        shares = " | ".join(f"{100 * x:.2f}%" for x in h[:3])
+        print(f"| {name} | {shares} | {h.coverage:.3f} |", flush=True)
     print(flush=True)
-
-
-def show_held(rows: dict[str, Held]) -> None:
-    table(
-        {
-            "setting": list(rows),
-            "violated": [f"{100 * h.violated:.2f}%" for h in rows.values()],
-            "certified": [f"{100 * h.certified:.1f}%" for h in rows.values()],
-            "by a cascade": [f"{100 * h.cascades:.1f}%" for h in rows.values()],
-            "coverage": [f"{h.coverage:.3f}" for h in rows.values()],
-        }
-    )
 
 
 def show_worth(found: list[Worth]) -> None:
@@ -476,24 +524,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["held", "real", "worth", "cifar10", "speed"])
+    parser.add_argument("what", choices=["held", "real", "worth", "cifar10", "tried", "speed"])
     parser.add_argument("--plot")
     parser.add_argument("--runs", type=int)
     parser.add_argument("--only", default="")
     asked = parser.parse_args()
     if asked.what == "held":
         chosen = {k: s for k, s in SETTINGS.items() if asked.only in k}
-        show_held({k: held(s, asked.runs or 2000) for k, s in chosen.items()})
+        show_held((k, held(s, asked.runs or 2000)) for k, s in chosen.items())
     elif asked.what == "real":
-        show_held(
-            {f"{', '.join(c)} at {r:g}": real(c, r, asked.runs or 500) for c in TRIOS for r in (0.2, 0.3)}
-        )
+        chains = [(chain, risk) for chain in TRIOS for risk in (0.2, 0.3)]
+        show_held((f"{', '.join(c)} at {r:g}", real(c, r, asked.runs or 500)) for c, r in chains)
     elif asked.what == "worth":
         show_worth(list(worth_of_pairs(asked.runs or 50)))
         ratio = worth_of_one(20)
         print(
             f"{' then '.join(TRIOS[0])} at .2, all questions: mean {np.mean(ratio):.3f}, largest {max(ratio):.3f}"
         )
+    elif asked.what == "tried":
+        tried(asked.runs or 50)
     elif asked.what == "cifar10":
         show_cifar10(asked.plot)
     else:

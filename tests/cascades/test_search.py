@@ -5,7 +5,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from abstain.cascades.cascade import setting_of
 from abstain.cascades.search import (
     Tables,
     answerer,
@@ -17,6 +16,7 @@ from abstain.cascades.search import (
     seed_of,
     shares_of,
 )
+from abstain.cascades.select import setting_of
 
 
 def drawn(stages, n=60, seed=0, ties=False):
@@ -141,4 +141,4 @@ def test_clusters_stay_in_one_piece():
 
 def test_too_few_samples_certify_nothing():
     setting = setting_of("test", {"a": ([0], [1.0], 1.0)}, (9.0, 0.0), "answered", (0, 1))
-    assert certify(setting, 0.2, 0.05, 10, 0).policies == []
+    assert certify(setting, 0.2, 0.05, 10, 0) == []

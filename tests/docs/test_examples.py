@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
-SIX = {
+SEVEN = {
+    "cascade_torch",
     "clinic_threshold",
     "compare_two",
     "evaluate_classifier",
@@ -32,11 +33,19 @@ def bundled_data_only(monkeypatch):
     monkeypatch.delenv("ABSTAIN_DATA", raising=False)
 
 
-def test_six_scripts_of_under_sixty_lines():
+def test_seven_scripts_of_under_sixty_lines():
     scripts = {path.stem: path for path in FOLDER.glob("*.py")}
-    assert set(scripts) == SIX
+    assert set(scripts) == SEVEN
     for path in scripts.values():
         assert len(path.read_text().splitlines()) < 60, path.name
+
+
+def test_cascade_torch(capsys):
+    (rule, wrong), out = run("cascade_torch", capsys)
+    assert rule.asked == ("small", "large")
+    assert rule.cost < 15  # less than the large network on every image
+    assert wrong < 0.08
+    assert "the large network saw" in out
 
 
 def test_evaluate_classifier(capsys):

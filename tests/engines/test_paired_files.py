@@ -93,7 +93,8 @@ def test_every_estimator_agrees_with_memory(estimator, ties, tmp_path, tiny):
     path = write_parts(tmp_path / "data", dict(zip(("g1", "l1", "g2", "l2", "w"), models)))
     found = files.compare(path, **BOTH, estimator=estimator, ties=ties)
     options = Options(estimator, ties)
-    (T1, i1, *_), (T2, i2, *_) = (values("aurc", l, g, None, options) for l, g in ((l1, g1), (l2, g2)))
+    found_in_memory = [values("aurc", l, g, None, options) for l, g in ((l1, g1), (l2, g2))]
+    (T1, i1), (T2, i2) = ((v.estimate, v.influence) for v in found_in_memory)
     assert found["first"].estimate == pytest.approx(T1, rel=1e-11)
     assert found["second"].estimate == pytest.approx(T2, rel=1e-11)
     assert found.pairs[0].standard_error == pytest.approx(np.sqrt(np.sum((i1 - i2) ** 2)) / N, rel=1e-8)

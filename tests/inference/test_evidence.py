@@ -91,3 +91,20 @@ def test_stretches_of_every_estimator(estimator, ties):
     assert [many.estimate, many.standard_error, many.low, many.high] == pytest.approx(
         [one.estimate, one.standard_error, one.low, one.high], rel=1e-9
     )
+
+
+@pytest.mark.parametrize("levels", [None, 10, 500])
+@pytest.mark.parametrize("ties", ["threshold", "expected"])
+def test_auroc_is_the_same_whatever_is_asked_beside_it(ties, levels):
+    rng = np.random.default_rng(5)
+    g = rng.random(600) if levels is None else rng.integers(0, levels, 600) / levels
+    l = (rng.random(600) < 0.6 * (1 - g)).astype(float)
+    tables = tables_of(l, g)
+    total = totals_of(tables, 600, True, False, True)
+    beside, alone = (
+        estimate("auroc", evidence_of(tables, total, asked_for([*others, ("auroc", {})])))
+        for others in ([("augrc", {"ties": ties})], [])
+    )
+    assert beside.estimate == pytest.approx(abstain.auroc(l, g), rel=1e-12)
+    for field in ("estimate", "standard_error", "low", "high"):
+        assert getattr(beside, field) == pytest.approx(getattr(alone, field), rel=1e-9)

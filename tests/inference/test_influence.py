@@ -17,6 +17,12 @@ from abstain.inference.evidence import asked_for, evidence_of, evidence_spread
 ESTIMATORS = ("harmonic", "log", "loo", "sele", "2sele")
 
 
+def both_of(*given):
+    """Estimate and influences."""
+    found = core_influence.values(*given)
+    return found.estimate, found.influence
+
+
 # definitions, with real weights --------------------------------------------------------------------------
 
 
@@ -118,9 +124,7 @@ def draw(seed, n=24, zero_one=True, levels=6, weights=True):
 @pytest.mark.parametrize("zero_one", [True, False])
 def test_area_influence_is_the_derivative(estimator, ties, zero_one, weights, seed):
     w, l, g = draw(seed, zero_one=zero_one, weights=weights)
-    estimate, values = core_influence.values("aurc", l, g, w if weights else None, Options(estimator, ties))[
-        :2
-    ]
+    estimate, values = both_of("aurc", l, g, w if weights else None, Options(estimator, ties))
     assert estimate == pytest.approx(value("aurc", w, l, g, estimator, ties), rel=1e-12)
     expected = derivative(lambda v: value("aurc", v, l, g, estimator, ties), w)
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
@@ -134,7 +138,7 @@ def test_area_influence_is_the_derivative(estimator, ties, zero_one, weights, se
 def test_every_metric_influence_is_the_derivative(metric, zero_one, weights, seed):
     zero_one = zero_one or metric in ("auroc", "aupr_error", "aupr_success")  # of right and wrong only
     w, l, g = draw(seed + 10, zero_one=zero_one, weights=weights)
-    estimate, values = core_influence.values(metric, l, g, w if weights else None)[:2]
+    estimate, values = both_of(metric, l, g, w if weights else None)
     assert estimate == pytest.approx(value(metric, w, l, g), rel=1e-12)
     np.testing.assert_allclose(values, derivative(lambda v: value(metric, v, l, g), w), rtol=1e-6, atol=1e-7)
     assert w @ values == pytest.approx(0, abs=1e-11 * w.sum())
@@ -145,7 +149,7 @@ def test_every_metric_influence_is_the_derivative(metric, zero_one, weights, see
 @pytest.mark.parametrize("oracle", ["empirical", "asymptotic"])
 def test_oracle_metrics_by_estimator_and_oracle(metric, estimator, oracle):
     w, l, g = draw(5)
-    estimate, values = core_influence.values(metric, l, g, w, Options(estimator, "threshold", oracle))[:2]
+    estimate, values = both_of(metric, l, g, w, Options(estimator, "threshold", oracle))
     expected = derivative(lambda v: value(metric, v, l, g, estimator, "threshold", oracle), w)
     assert estimate == pytest.approx(value(metric, w, l, g, estimator, "threshold", oracle), rel=1e-12)
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
@@ -154,7 +158,7 @@ def test_oracle_metrics_by_estimator_and_oracle(metric, estimator, oracle):
 def test_estimates_are_those_of_the_metrics():
     w, l, g = draw(3)
     for metric in core_influence.METRICS:
-        assert core_influence.values(metric, l, g, w)[0] == pytest.approx(
+        assert core_influence.values(metric, l, g, w).estimate == pytest.approx(
             getattr(abstain, metric)(l, g, sample_weight=w), rel=1e-12
         )
 
@@ -164,7 +168,7 @@ def test_fractional_weights():
     _, l, g = draw(8, zero_one=False)
     w = rng.random(len(l)) + 0.1
     for metric in ("aurc", "augrc", "risk", "prediction_rejection_ratio"):
-        _, values = core_influence.values(metric, l, g, w)[:2]
+        _, values = both_of(metric, l, g, w)
         np.testing.assert_allclose(
             values, derivative(lambda v, m=metric: value(m, v, l, g), w), rtol=1e-6, atol=1e-7
         )
@@ -181,7 +185,7 @@ def test_sweep_rows_and_samples_agree(n, levels, dtype):
     g = rng.random(n) if levels is None else rng.integers(0, levels, n) / levels
     l = rng.random(n) < 0.3 if dtype is bool else rng.exponential(1.0, n).astype(dtype)
     l[0] = 1
-    estimate, values = core_influence.values("aurc", l, g)[:2]
+    estimate, values = both_of("aurc", l, g)
     found = estimate_of("aurc", tables_of(l, g), n, dtype is bool)
     assert found.estimate == pytest.approx(estimate, rel=1e-12)
     assert found.second == pytest.approx(values @ values / n**2, rel=1e-9)
@@ -205,7 +209,7 @@ def test_weighted_rows_agree_with_samples_and_merge():
     n = 400
     g, l, w = rng.integers(0, 30, n) / 30, rng.exponential(1, n), rng.random(n) + 0.2
     for metric in ("aurc", "augrc", "risk"):
-        _, values = core_influence.values(metric, l, g, w)[:2]
+        _, values = both_of(metric, l, g, w)
         whole = Blocks.from_samples(l[:150], g[:150], w[:150]).merge(
             Blocks.from_samples(l[150:], g[150:], w[150:])
         )
@@ -220,7 +224,7 @@ def test_rows_and_samples_agree_for_every_metric(metric):
     rng = np.random.default_rng(0)
     n = 20_000  # more than one piece
     g, l = rng.integers(0, 9000, n) / 9000, rng.random(n) < 0.3
-    estimate, values = core_influence.values(metric, l, g)[:2]
+    estimate, values = both_of(metric, l, g)
     found = estimate_of(metric, tables_of(l, g), n, True)
     assert found.estimate == pytest.approx(estimate, rel=1e-12)
     assert found.second == pytest.approx(values @ values / n**2, rel=1e-9)

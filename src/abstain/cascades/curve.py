@@ -13,8 +13,8 @@ from abstain import _tables
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain._tables import frame, html_table, number
-from abstain.cascades.cascade import ByStage, Measured, Person, Promise, Stages, mean_of, measure, setting_of
 from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
+from abstain.cascades.select import ByStage, Measured, Person, Promise, Stages, mean_of, measure, setting_of
 from abstain.display import axes
 from abstain.errors import InputError
 
@@ -52,6 +52,8 @@ class CostRiskCurve(_tables.Notebook):
         Of bands and interval.
     n : int
         Samples in all.
+    unit : str
+        Of the costs.
 
     Examples
     --------
@@ -115,14 +117,15 @@ class CostRiskCurve(_tables.Notebook):
         return drawn
 
     def to_html(self) -> str:
-        """A section of a page: the picture, and a table of some risks."""
+        """A section for a page (`more=` of `abstain.report.save_page`): the picture, and a table of some risks."""
         text = io.StringIO()
         self.plot().figure.savefig(text, format="svg", metadata={"Date": None})
         some = np.unique(np.linspace(0, len(self.target) - 1, 7).astype(np.int64))
         columns = {"risk": self.target, "cost": self.cost, "from": self.cost_low, "to": self.cost_high}
         columns |= {f"{name} alone": cost for name, cost in self.alone.items()}
         table = html_table({name: [number(x[k]) for k in some] for name, x in columns.items()}, repr(self))
-        return text.getvalue()[text.getvalue().index("<svg") :] + table
+        picture = text.getvalue()[text.getvalue().index("<svg") :]
+        return f'<section id="cascade"><h2>What an answer costs</h2>{picture}{table}</section>'
 
     def __repr__(self) -> str:
         low, high = self.area_interval

@@ -16,12 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from abstain.core.sorting import is_zero_one
 from abstain.thresholds import testing
 from abstain.thresholds.calibration import Calibration, learn_then_test
 
@@ -31,7 +29,7 @@ _FIRST = 0.2  # of the samples choose the order of testing; the others test
 _START = 8.0  # standard errors by which the first policy tested is expected to keep the promise
 _SHARES = (0.1, 0.55, 0.35)  # of delta: all stages but the last, the last, the cascades
 _APART = 10  # samples between two cuts, at least
-_HOLD = 1.0  # penalty on the square of a coefficient, which a few dozen samples outweigh
+_HOLD = 0.1  # penalty on the square of a coefficient, which a few samples outweigh
 _FITTED = 20_000  # samples to fit a smooth loss to
 
 
@@ -48,6 +46,7 @@ class Setting:
     cost: list[np.ndarray]
     calibrations: list[Calibration]  # each stage by itself, sorted
     system: bool  # is the person's loss part of the promise?
+    zero_one: bool  # are all losses that the promise speaks of 0 or 1?
     clusters: np.ndarray | None = None  # codes 0, 1, ...
     largest: int = 1  # samples of the largest cluster
     groups: np.ndarray | None = None  # codes 0, 1, ...
@@ -66,11 +65,6 @@ class Setting:
     def n(self) -> int:
         """Samples."""
         return len(self.loss[0])
-
-    @cached_property
-    def zero_one(self) -> bool:
-        """Are all losses that the promise speaks of 0 or 1?"""
-        return all(map(is_zero_one, self.loss if self.system else self.loss[:-1]))
 
     def take(self, rows: np.ndarray) -> Setting:
         """Some of the samples."""
@@ -224,9 +218,7 @@ def cuts_of(setting: Setting, cuts: int) -> list[np.ndarray]:
 
 def cuts_allowed(stages: int, cuts: int) -> int:
     """As many, or fewer if the grid would have more than a million policies."""
-    while cuts > 1 and (cuts + 1) ** stages > MOST:
-        cuts -= 1
-    return cuts
+    return min(cuts, int(MOST ** (1 / stages) * (1 + 1e-12)) - 1)
 
 
 def _mid_ranks(bins: np.ndarray, size: int) -> np.ndarray:
@@ -301,10 +293,8 @@ def policy_p_values(tables: Tables, path: np.ndarray, risk: float, level: float)
     stakes = testing.ladder(setting.n, risk)
     gains = ([np.log1p(stake * (risk - x)) for x in setting.loss] for stake in stakes)
     logs = np.stack([tables.total(gain).reshape(-1)[path] for gain in gains], axis=-1)
-    both = np.minimum(
-        testing.hoeffding_bentkus(lost, count, risk), testing.wealth_p(logs, count, risk, stakes)
-    )
-    return np.minimum(1.0, 2 * both)
+    bounds = testing.hoeffding_bentkus(lost, count, risk), testing.wealth_p(logs, count, risk, stakes)
+    return np.minimum(1.0, 2 * np.minimum(*bounds))
 
 
 def _cluster_p_values(tables: Tables, path: np.ndarray, risk: float, level: float) -> np.ndarray:
@@ -329,17 +319,6 @@ def _cluster_p_values(tables: Tables, path: np.ndarray, risk: float, level: floa
 # the search -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Found:
-    """Certified thresholds, which stages they ask, and what the first part expected."""
-
-    policies: list[tuple[float, ...]]
-    cheapest: (
-        float  # expected cost of the cheapest policy that keeps the risk by the estimates of the first part
-    )
-    cheapest_alone: float  # the same among single stages
-
-
 def shares_of(stages: int) -> list[float]:
     """Of delta, for each stage by itself and then for cascades."""
     if stages == 1:
@@ -348,7 +327,7 @@ def shares_of(stages: int) -> list[float]:
     return [*[early / (stages - 1)] * (stages - 1), last, joint]
 
 
-def certify(setting: Setting, risk: float, delta: float, cuts: int, seed: int) -> Found:
+def certify(setting: Setting, risk: float, delta: float, cuts: int, seed: int) -> list[tuple[float, ...]]:
     """Everything that can be certified; `risk` is scaled to [0, 1]."""
     *alone, joint = shares_of(setting.stages)
     policies: list[tuple[float, ...]] = []
@@ -360,17 +339,16 @@ def certify(setting: Setting, risk: float, delta: float, cuts: int, seed: int) -
                 policies.append(tuple(value if i == j else math.inf for i in range(setting.stages)))
     first, second = setting.split(_FIRST, seed)
     if not (first.n and second.n):
-        return Found(policies, math.inf, math.inf)
+        return policies
     grid = cuts_of(first, cuts)
     units = second.n if second.clusters is None else len(np.unique(second.clusters))
     z = expected_z(first, grid, risk, units)
     cost = Tables(first, grid).costs() / first.n
     by_group = [Tables(part, grid) for part in second.by_group()]
     tables = by_group[0]
-    single = [tables.alone(j) for j in range(setting.stages)]
     paths = [(frontier(cost, z), joint)]
     if not exact:
-        paths += [(frontier(cost, z, own), share) for own, share in zip(single, alone)]
+        paths += [(frontier(cost, z, tables.alone(j)), share) for j, share in enumerate(alone)]
     for path, share in paths:
         expected = z.reshape(-1)[path]
         path = path[expected <= max(_START, expected.min(initial=math.inf))]
@@ -381,5 +359,13 @@ def certify(setting: Setting, risk: float, delta: float, cuts: int, seed: int) -
         level[0] = delta * share
         passed = np.flatnonzero(testing.walk(p, level).passed)
         policies += [tables.thresholds(path[k]) for k in passed[-1:]]
-    keeps = np.where(z >= 0, cost, math.inf).reshape(-1)
-    return Found(policies, float(keeps.min()), float(keeps[np.concatenate(single)].min()))
+    return policies
+
+
+def least_costs(setting: Setting, risk: float, cuts: int) -> tuple[float, float]:
+    """Of all policies that keep the risk by smoothed losses, and of those that ask one stage only; infinite if none."""
+    grid = cuts_of(setting, cuts)
+    tables = Tables(setting, grid)
+    keeps = expected_z(setting, grid, risk, setting.n) >= 0
+    cost = np.where(keeps, tables.costs() / setting.n, math.inf).reshape(-1)
+    return float(cost.min()), min(float(cost[tables.alone(j)].min()) for j in range(setting.stages))

@@ -19,7 +19,6 @@ from abstain.cli.main import INFEASIBLE
 from abstain.cli.options import Documented, InputFile, Output, ReadOptions, output, reading, shared
 from abstain.cli.screen import deliver, working, write
 from abstain.cli.threshold import draw_facts, show_check
-from abstain.errors import InputError
 from abstain.formats import Limits, Predictions
 from abstain.formats.limits import values_of
 from abstain.formats.predictions import aligned, read_unlabelled
@@ -135,8 +134,6 @@ def _unlabelled(file: str, how: ReadOptions, score: str) -> np.ndarray:
 
 def _apply(rule: Cascade, confidences: dict[str, np.ndarray], out: Output) -> None:
     """Who answers each sample."""
-    if len({len(g) for g in confidences.values()}) > 1:
-        raise InputError("cascade: the files must hold the same samples, one row each.")
     who = rule.decide(confidences).tolist()
     told = ", ".join(f"{name} {who.count(name):,}" for name in (*rule.names, "person"))
     table, text = as_csv({"answered_by": who}), json.dumps(who)

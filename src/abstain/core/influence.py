@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ from abstain.core.estimators import (
     zero_one_oracle_rows,
 )
 from abstain.core.points import found_by
-from abstain.core.rows import CHUNK, Ranking, Rows, ranking_of
+from abstain.core.rows import CHUNK, Ranking, Rows, adder, ranking_of, steps
 from abstain.core.sorting import is_zero_one
 
 PIECE = 1 << 13  # samples at a time: in cache, and BLAS takes dot products of so many in one thread
@@ -298,16 +299,24 @@ def zero_one_oracle(
 BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")
 
 
-class Values(NamedTuple):
-    """An estimate and, for each sample in the order given, its influence and, if asked, its rank weight.
+@dataclass(frozen=True)
+class Values:
+    """An estimate and, for each of n samples in the order given, its influence and its rank weight.
 
+    Most are read once, a cacheful at a time: `at(slice)` gives some influences, and no array of all is made.
     `reach`: of mass times rank weight times loss, the sum and the sum of squares.
     """
 
     estimate: float
-    influence: np.ndarray
+    at: Callable[[slice], np.ndarray]
+    n: int
     weigh: Callable[[], np.ndarray]
     reach: tuple[float, float]
+
+    @property
+    def influence(self) -> np.ndarray:
+        """Of all samples."""
+        return np.concatenate([self.at(slice(a, a + PIECE)) for a in range(0, self.n, PIECE)])
 
     @property
     def weight(self) -> np.ndarray:
@@ -342,17 +351,18 @@ def values(
     line = metric_line(metric, math.nan if area is None else area.estimate, S / W, best)
     if area is not None and line[2:] == (1.0, 0.0, 0.0, 0.0):
         return area
-    influence = np.empty(len(loss))
-    for a in range(0, len(loss), PIECE):
-        here = slice(a, a + PIECE)
-        influence[here] = line.const + line.slope * loss[here].astype(np.float64, copy=False)
+
+    def at(here: slice) -> np.ndarray:
+        found: np.ndarray = line.const + line.slope * loss[here].astype(np.float64, copy=False)
         if area is not None:
-            influence[here] += line.times * area.influence[here]
+            found += line.times * area.at(here)
         if other is not None:
-            influence[here] += line.best * other.influence[here]
+            found += line.best * other.at(here)
+        return found
+
     if area is None or name not in BY_RANK:
-        return Values(line.estimate, influence, lambda: np.ones(1), ranked.reach)
-    return Values(line.estimate, influence, *area[2:])
+        return Values(line.estimate, at, len(loss), lambda: np.ones(1), ranked.reach)
+    return replace(area, estimate=line.estimate, at=at)
 
 
 class Ranked:
@@ -369,15 +379,17 @@ class Ranked:
         along: Any = slice(None) if in_order else order
         self.loss = loss[along].astype(np.float64, copy=False)
         self.weight = None if weight is None else weight[along].astype(np.float64, copy=False)
-        m = np.ones(len(order)) if self.weight is None else self.weight
-        L, self.place = self.loss if self.weight is None else self.weight * self.loss, None
+        counts, total = steps(stops, 0), adder(stops)
+        self.place = None
         if len(stops) < len(order):
-            counts = np.diff(stops, prepend=0)
-            self.place = np.repeat(np.arange(len(stops)), counts)
-            m, L = (np.add.reduceat(x, stops - counts) for x in (m, L))
-        N = stops.astype(np.float64) if weight is None else np.cumsum(m)
+            self.place = np.repeat(np.arange(len(stops), dtype=np.int32), counts)
+        if self.weight is None:
+            m, L, N = counts.astype(np.float64), total(self.loss), stops.astype(np.float64)
+        else:
+            m, L = total(self.weight), total(self.weight * self.loss)
+            N = np.cumsum(m)
         self.rows = Rows(m, L, N, np.cumsum(L), N[-1:], np, False)
-        self._known: dict[tuple[str, str, str], tuple[float, np.ndarray, tuple[float, float]]] = {}
+        self._known: dict[tuple[str, ...], tuple[float, np.ndarray, tuple[float, float]]] = {}
 
     @cached_property
     def reach(self) -> tuple[float, float]:
@@ -388,10 +400,14 @@ class Ranked:
     def area(self, name: str, estimator: str, ties: str) -> Values:
         """An area with influence and rank weight of each sample, in the order given."""
         key = name, estimator, ties
+        estimate, influence, reach = self.known(*key)
+        return Values(estimate, influence.__getitem__, len(influence), partial(self._weights, *key), reach)
+
+    def known(self, *key: str) -> tuple[float, np.ndarray, tuple[float, float]]:
+        """Estimate, influences and reach, worked out once. (Not what weighs: it holds on to the ranking itself.)"""
         if key not in self._known:
             self._known[key] = self._area(*key)
-        estimate, influence, reach = self._known[key]  # not what weighs: it holds on to the ranking itself
-        return Values(estimate, influence, partial(self._weights, *key), reach)
+        return self._known[key]
 
     def _area(self, name: str, estimator: str, ties: str) -> tuple[float, np.ndarray, tuple[float, float]]:
         """A cacheful of rows at a time, from the least confident up, so that each is told what lies below it."""
@@ -442,8 +458,8 @@ class Reordered(Ranked):
         self._ranked, self._order, self._known = ranked, order, {}
 
     def _area(self, name: str, estimator: str, ties: str) -> tuple[float, np.ndarray, tuple[float, float]]:
-        found = self._ranked.area(name, estimator, ties)
-        return found.estimate, found.influence[self._order], found.reach
+        estimate, influence, reach = self._ranked.known(name, estimator, ties)
+        return estimate, influence[self._order], reach
 
 
 def best_ranked(loss: np.ndarray, weight: np.ndarray | None, whole: bool) -> Ranked:

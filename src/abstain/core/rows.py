@@ -321,13 +321,8 @@ def steps(x: np.ndarray, before: float) -> np.ndarray:
     return found
 
 
-def sums_of_rows(
-    l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, zero_one: bool = False
-) -> list[np.ndarray]:
-    """Of ranked samples, for each row: w, w l, w^2 l^j (j <= 2), w^4 l^j (j <= 4). `stops`: where rows end.
-
-    One array stands for all powers of a 0/1 loss, and for those of a weight of 1.
-    """
+def adder(stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """What adds up values of ranked samples by row; `stops`: where rows end."""
     counts = steps(stops, 0)
     starts = stops - counts
     tied = np.flatnonzero(counts > 1)
@@ -342,6 +337,18 @@ def sums_of_rows(
         found[tied] = np.add.reduceat(x[inside], inner)
         return found
 
+    return total
+
+
+def sums_of_rows(
+    l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, zero_one: bool = False
+) -> list[np.ndarray]:
+    """Of ranked samples, for each row: w, w l, w^2 l^j (j <= 2), w^4 l^j (j <= 4). `stops`: where rows end.
+
+    One array stands for all powers of a 0/1 loss, and for those of a weight of 1.
+    """
+    total = adder(stops)
+
     def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
         if zero_one:
             return [total(x), *most * [total(x * l)]]
@@ -351,7 +358,7 @@ def sums_of_rows(
         return [total(y) for y in found]
 
     if w is None:
-        fourths = [counts.astype(np.float64), *powers(l, 3)]
+        fourths = [steps(stops, 0).astype(np.float64), *powers(l, 3)]
         return [*fourths[:2], *fourths[:3], *fourths]
     square = w * w
     return [*powers(w, 1), *powers(square, 2), *powers(square * square, 4)]

@@ -275,7 +275,7 @@ def order_of(confidence: np.ndarray) -> np.ndarray:
 
 
 def ranked_by(confidence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`order_of`, and one sorted number per sample, equal for equal confidences."""
+    """`order_of`, and one number per sample in that order, equal for equal confidences."""
     packing = Packing(confidence)
     n = len(confidence)
     index_bits = max(1, (n - 1).bit_length())
@@ -286,11 +286,12 @@ def ranked_by(confidence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not spare:
         return order, ranked >> ranked.dtype.type(index_bits)
     # 64-bit confidences leave no room for all their bits: put right the few that agree in the leading ones
-    full = falling_bits(confidence[order], packing.top, packing.negative)
-    if np.any(full[1:] < full[:-1]):
-        places = _in_runs(full >> np.uint64(spare))
-        order[places] = order[places][np.lexsort((order[places], full[places]))]
-        full[places] = falling_bits(confidence[order[places]], packing.top, packing.negative)
+    full = confidence[order]
+    if np.any(full[1:] > full[:-1]):
+        bits = falling_bits(full, packing.top, packing.negative)
+        places = _in_runs(bits >> np.uint64(spare))
+        order[places] = order[places][np.lexsort((order[places], bits[places]))]
+        full[places] = confidence[order[places]]
     return order, full
 
 

@@ -210,6 +210,23 @@ def stretch_of(
     return Stretch(line.terms, loo, mass, loss, *ends, second, fourth, weights)
 
 
+def stretches_of(
+    table: Table, areas: Sequence[str], estimator: str, ties: str, errors: float
+) -> dict[str, Stretch]:
+    """Of several areas. Without ties "half" needs no sums of its own: its influences are those of "sele" less l / W."""
+    made: dict[str, Stretch] = {}
+    lone = ties == "threshold" and table.unit and len(table.rows.m) == table.sums[0]
+    for name in areas:
+        if name == "half" and "sele" in made and lone:
+            W, sele = float(table.rows.W[0]), made["sele"]
+            terms, centre = sele.weights[1] - sele.loss / (2 * W), sele.centre - sele.loss / W
+            pivot = sele.pivot[0], sele.pivot[1] - 1 / W
+            made[name] = sele._replace(terms=terms, centre=centre, pivot=pivot)
+        else:
+            made[name] = stretch_of(table, name, estimator, ties, errors)
+    return made
+
+
 def _powers(table: Table, const: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sums of w^p u^i l^j, in the order of _PAIRS, p = 2 and 4."""
     if table.members is not None:

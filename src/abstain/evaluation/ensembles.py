@@ -149,7 +149,7 @@ def _measure(
 
 def _spread(values: np.ndarray) -> tuple[float, float]:
     """Standard error of a mean of influences, and its degrees of freedom."""
-    second, fourth = power_sums(values)
+    second, fourth = power_sums(values.__getitem__, len(values))
     n = len(values)
     return float(np.sqrt(second)) / n, freedom(second, fourth - second**2 / n, n)
 

@@ -24,7 +24,7 @@ from abstain._check import check_fraction
 from abstain._progress import bars
 from abstain.core.estimators import area, needs_whole_weights, oracle_area
 from abstain.core.influence import Ranked, Reordered, best_ranked
-from abstain.core.rows import Blocks, Ranking, Rows, ranking_of, steps
+from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, ranking_of
 from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, shown_points, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
@@ -548,7 +548,7 @@ def _measured(
     entries = [_entry(metric, key, evidence, level, from_samples) for metric in metrics]
     if units.whole and len(N) < len(units.loss):
         entries = [_with_ties(entry, N, S) for entry in entries]
-    keep = shown_points(N / units.total)
+    keep = shown_points(N)
     return entries, thinned(key[0], N[keep] / units.total, S[keep] / N[keep])
 
 
@@ -562,10 +562,16 @@ def _with_ties(entry: Entry, N: np.ndarray, S: np.ndarray) -> Entry:
 
 def gap_of_ties(N: np.ndarray, S: np.ndarray) -> float:
     """How much larger the area of rows is when samples of equal confidence are accepted one by one, in random order."""
-    m = steps(N, 0.0)
-    tied = np.flatnonzero(m > 1)  # the others are the same either way
-    rows = Rows(m[tied], S[tied] - np.where(tied > 0, S[tied - 1], 0.0), N[tied], S[tied], N[-1:], np, False)
-    return float(area(rows, ties="expected") - area(rows)) if len(tied) else 0.0
+    pieces = [slice(a, a + CHUNK + 1) for a in range(0, len(N), CHUNK)]
+    tied = (
+        np.concatenate([[-1], *(np.flatnonzero(np.diff(N[p]) > 1) + p.start for p in pieces)]).astype(
+            np.int64
+        )
+        + 1
+    )
+    before = np.where(tied > 0, (N[tied - 1], S[tied - 1]), 0.0)  # the top row, and those that hold several
+    rows = Rows(N[tied] - before[0], S[tied] - before[1], N[tied], S[tied], N[-1:], np, False)
+    return float(area(rows, ties="expected") - area(rows))
 
 
 def _ranked(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:

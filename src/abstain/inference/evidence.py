@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.core.influence import AREA_OF, BY_RANK, metric_line, zero_one_oracle
-from abstain.core.stretch import Stretch, Table, Totals, combined, stacked, stretch_of
+from abstain.core.stretch import Stretch, Table, Totals, combined, stacked, stretches_of
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference import limits, points
 from abstain.inference.points import Readings
@@ -96,11 +96,8 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
     """The part of a stretch whose rows hold N, S and W of the whole set."""
     rows = table.rows
     both = total.zero_one and 0 < total.S < total.W
-    made = {
-        name: stretch_of(table, name, asked.estimator, asked.ties, total.S)
-        for name in asked.areas
-        if both or name in BY_RANK
-    }
+    areas = [name for name in asked.areas if both or name in BY_RANK]
+    made = stretches_of(table, areas, asked.estimator, asked.ties, total.S)
     found = []
     if asked.coverages or asked.risks or asked.tprs:
         start = (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,9 +122,9 @@ def gather(
     zero_one = is_zero_one(sample.loss)
     _check_kind(function, name, sample.loss, zero_one, options)
     whole_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    told = (codes(function, "clusters", clusters, n), codes(function, "strata", strata, n), options, zero_one)
+    units, strata = codes(function, "clusters", clusters, n), codes(function, "strata", strata, n)
     own = sample.loss, sample.confidence, sample.weight
-    return Units(name, *own, kept, n, float(sample.total), whole_weight, *told)
+    return Units(name, *own, kept, n, float(sample.total), whole_weight, units, strata, options, zero_one)
 
 
 def check_options(function: str, metric: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -281,11 +282,11 @@ def spread_by_sample(function: str, units: Units) -> Spread:
         units = units._replace(ranked=core_influence.Ranked(ranking, units.loss, units.weight))
     values = values_of(function, units)
     if units.independent:
-        count, powers = units.n, power_sums(values.influence, units.whole_weight, units.total)
+        count, powers = units.n, power_sums(values.at, units.n, units.whole_weight, units.total)
         reach = values.reach[0] / units.total, values.reach[1] / units.total**2
     else:
         pulls = pulls_of(values.influence, units)
-        count, powers = len(pulls), power_sums(pulls)
+        count, powers = len(pulls), power_sums(pulls.__getitem__, len(pulls))
         z = pulls_of(values.weight * spread_over(units, units.loss), units, False)
         reach = float(np.sum(z)), float(z @ z)
     grown = 1.0 if units.clusters is None else count / (count - 1)
@@ -293,12 +294,14 @@ def spread_by_sample(function: str, units: Units) -> Spread:
     return spread_of(values.estimate, sums, count, leave_one_out(units))
 
 
-def power_sums(x: np.ndarray, weight: np.ndarray | None = None, total: float = 1.0) -> tuple[float, float]:
-    """Sums of second and fourth powers of w x / W, a cacheful at a time."""
+def power_sums(
+    at: Callable[[slice], np.ndarray], n: int, weight: np.ndarray | None = None, total: float = 1.0
+) -> tuple[float, float]:
+    """Sums of second and fourth powers of w x / W, a cacheful of x at a time."""
     second, fourth = [], []
-    for a in range(0, len(x), PIECE):
+    for a in range(0, n, PIECE):
         here = slice(a, a + PIECE)
-        square = np.square((x[here] if weight is None else x[here] * weight[here]) / total)
+        square = np.square((at(here) if weight is None else at(here) * weight[here]) / total)
         second.append(float(np.sum(square)))
         fourth.append(float(square @ square))
     return math.fsum(second), math.fsum(fourth)
@@ -372,7 +375,13 @@ def values_of(function: str, units: Units) -> core_influence.Values:
     else:
         idle, own = 0.0, own / share
     own = spread_over(units, own, idle)
-    return core_influence.Values(estimate, own, lambda: spread_over(units, found.weight), found.reach)
+    return replace(
+        found,
+        estimate=estimate,
+        at=own.__getitem__,
+        n=units.n,
+        weigh=lambda: spread_over(units, found.weight),
+    )
 
 
 def spread_over(units: Units, values: np.ndarray, idle: float = 0.0) -> np.ndarray:

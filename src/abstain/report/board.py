@@ -138,7 +138,7 @@ def board_content(
     ...          for name, sure in (("a", np.array([4.0, 1, 3, 2])), ("b", np.array([1.0, 4, 3, 2])))}
     >>> found = abstain.compare({name: (read.loss, read.confidence) for name, read in files.items()})
     >>> board_content(found, {name: (read, "confidence") for name, read in files.items()})["columns"]
-    {'risk %': {'a': 0.25, 'b': 0.25}, 'risk of the surest 80% %': {'a': 0.0, 'b': 0.25}}
+    {'risk %': {'a': 0.25, 'b': 0.25}, 'risk of the surest 80% %': {'a': 0.25, 'b': 0.25}}
     """
     metric = by_name(comparison.metric)
     curves: dict[str, CurveLine] = {}

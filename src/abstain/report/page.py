@@ -353,7 +353,12 @@ def ranking(content: Content) -> str:
 
 
 def page(
-    content: Content, *, title: str = "Selective prediction report", command: str = "", made: str = ""
+    content: Content,
+    *,
+    title: str = "Selective prediction report",
+    command: str = "",
+    made: str = "",
+    more: str = "",
 ) -> str:
     """The whole page as text.
 
@@ -367,6 +372,8 @@ def page(
         The command that makes it again; left out when empty.
     made : str
         The day it was made; left out when empty.
+    more : str
+        Sections of one's own, as HTML, after those by group (`CostRiskCurve.to_html` makes one).
 
     Returns
     -------
@@ -400,6 +407,7 @@ def page(
     sections = {"ranking": ranking(content), "parts": parts(content)}
     filled = {
         **sections,
+        "parts": sections["parts"] + more,
         "policy": POLICY,
         "version": text(versions()["abstain"]),
         "title": text(title),
@@ -448,7 +456,7 @@ def save_page(content: Content, path: str | Path, **options: str) -> None:
     path : str or Path
         The HTML file.
     **options : str
-        Those of `page`: title, command, made.
+        Those of `page`: title, command, made, more.
 
     Examples
     --------

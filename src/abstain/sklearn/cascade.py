@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 
 from abstain._arrays import Array
 from abstain.cascades import cascade
-from abstain.cascades.cascade import PERSON, Promise
+from abstain.cascades.select import PERSON, Promise
 from abstain.errors import InputError
 from abstain.sklearn.estimators import Score, classifier_confidence, with_label
 
@@ -111,6 +111,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         asked: Any = {name: getattr(self, name) for name in ("risk", "delta", "promise", "person")}
         scores = dict.fromkeys(measured, str(getattr(self.scores, "__name__", self.scores)))
         self.cascade_ = cascade(measured, **asked, scores=scores, rng=self.random_state or 0)
+        self.guarantee_ = self.cascade_.guarantee
         return self
 
     def decide(self, X: Array) -> np.ndarray:
@@ -130,12 +131,6 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The answer; for the person's samples `deferred_label`, if there is one."""
         answer, answered = self.predict_selective(X)
         return answer if self.deferred_label is None else with_label(answer, answered, self.deferred_label)
-
-    @property
-    def guarantee_(self) -> str | None:
-        """What the cascade promises, in words, or None."""
-        check_is_fitted(self, "cascade_")
-        return self.cascade_.guarantee
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -141,13 +141,14 @@ class Check(Stored, _tables.Notebook):
         return {"holds": self.holds}
 
     def _objection(self) -> str | None:
-        alarmed = self.log_peak >= -np.log(self.delta) if self.delta > 0 else False
+        bets = len(_ALTERNATIVES)
+        if len(self.log_wealth) != bets:
+            return f"`log_wealth` must hold {bets} numbers."
+        alarmed = self.delta > 0 and self.log_peak >= -np.log(self.delta)
         checks = {
             "`accepted` must be at most `n`.": self.accepted <= self.n,
-            f"`log_wealth` must hold {len(_ALTERNATIVES)} numbers.": len(self.log_wealth)
-            == len(_ALTERNATIVES),
-            "`log_wealth` must not lie above `log_peak`.": np.mean(np.exp(self.log_wealth))
-            <= np.exp(self.log_peak) * 1.001,
+            "`log_wealth` must not lie above `log_peak`.": np.logaddexp.reduce(self.log_wealth)
+            <= np.log(bets) + self.log_peak + 1e-6,
             "`risk_alarm` must say whether `log_peak` is beyond 1/delta.": self.risk_alarm == alarmed,
         }
         return next((rule for rule, kept in checks.items() if not kept), None)

@@ -12,9 +12,9 @@ import numpy as np
 from abstain._arrays import Array, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
 from abstain._stored import Chance, Finite, Share, Stored, Within
-from abstain._tables import html_table
 from abstain.cascades import search
-from abstain.cascades.search import CUTS, MOST, Found, Setting, answerer
+from abstain.cascades.search import CUTS, MOST, Setting, answerer
+from abstain.core.sorting import is_zero_one
 from abstain.errors import InputError, ShapeError
 from abstain.inference import interval
 from abstain.metrics.groups import group_codes
@@ -233,26 +233,24 @@ class Cascade(Stored):
         return next((rule for rule, kept in checks.items() if not kept), None)
 
     def facts(self) -> list[tuple[str, str]]:
-        """What the repr and the HTML view show."""
+        """What the repr and the command show."""
         rows = [("rule", self.rule), ("asked for", f"risk {self.target:g} of {_WHOSE[self.promise]}")]
         if self.thresholds is not None:
             low, high = self.cost_interval
-            rows.append(("risk", f"{self.risk:.4g}  (at most {self.risk_upper:.4g})"))
-            rows.append(("coverage", f"{self.coverage:.4f}"))
-            rows.append(("cost", f"{self.cost:.4g}  [{low:.4g}, {high:.4g}]  {self.unit}".strip()))
-            rows.append(("answered by", ", ".join(f"{k} {v:.1%}" for k, v in self.shares.items())))
-        rows.append(("calibration", f"n = {self.n}, delta = {self.delta:g}"))
-        rows.append(("guarantee", self.guarantee or "none"))
-        rows += [("note", self.note)] if self.note else []
-        return rows + ([("feasible", str(self.advice))] if self.advice is not None else [])
+            rows += [("risk", f"{self.risk:.4g}  (at most {self.risk_upper:.4g})")]
+            rows += [("cost", f"{self.cost:.4g}  [{low:.4g}, {high:.4g}]  {self.unit}".strip())]
+            rows += [("coverage", f"{self.coverage:.4f}")]
+            rows += [("answered by", ", ".join(f"{k} {v:.1%}" for k, v in self.shares.items()))]
+        rows += [
+            ("calibration", f"n = {self.n}, delta = {self.delta:g}"),
+            ("guarantee", self.guarantee or "none"),
+        ]
+        more = {"note": self.note or None, "feasible": self.advice}
+        return rows + [(name, str(text)) for name, text in more.items() if text is not None]
 
     def __repr__(self) -> str:
         head = "Cascade" if self.feasible else "Cascade: none keeps the promise"
         return "\n".join([head, *(f"  {name + ':':<13}{text}" for name, text in self.facts())])
-
-    def _repr_html_(self) -> str:
-        names, texts = zip(*self.facts())
-        return html_table({"": names, "cascade": texts})
 
 
 _WHOSE = {"answered": "what the stages answer", "system": "all answers, the person's included"}
@@ -337,18 +335,18 @@ def cascade(
         raise InputError(f"{_NAME}: `risk` must lie inside bounded={tuple(bounded)}, got {risk!r}.")
     allowed = search.cuts_allowed(setting.stages, cuts)
 
-    def look(at: float) -> Found:
+    def look(at: float) -> list[tuple[float, ...]]:
         return search.certify(setting, at, level, allowed, seed)  # the same split each time
 
     found = look(target)
-    policies = found.policies or [(math.inf,) * setting.stages]
+    policies = found or [(math.inf,) * setting.stages]
     measured = [measure(setting, policy, None) for policy in policies]
     chosen = policies[int(np.argmin([m.cost for m in measured]))]
-    own, certified = measure(setting, chosen, _LEVEL), bool(found.policies)
-    told = [_why(setting, found, chosen, own.cost)]
+    own, certified = measure(setting, chosen, _LEVEL), bool(found)
+    told = [_why(setting, chosen, own.cost, target, allowed) if certified else _NONE]
     if allowed < cuts:
         told.append(
-            f"The grid was coarsened to {allowed} thresholds by stage: at most {MOST:,} policies are tried."
+            f"The grid was coarsened to {allowed} thresholds by stage, for at most {MOST:,} policies."
         )
     share = np.bincount(answerer(setting.confidence, chosen), minlength=setting.stages + 1) / setting.n
     return Cascade(
@@ -393,10 +391,7 @@ def setting_of(
     losses, confidences, costs, calibrations = [], [], [], []
     like: Any = None
     for stage, entry in stages.items():
-        try:
-            loss, confidence, cost = entry
-        except (TypeError, ValueError):
-            raise InputError(f"{name}: stage {stage!r} must be (loss, confidence, cost).") from None
+        loss, confidence, cost = _parts(f"{name}: stage {stage!r}", "(loss, confidence, cost)", entry, 3)
         l, g = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
         like = l if like is None else like
         if l.ndim != 1 or l.shape != like.shape or g.shape != like.shape:
@@ -410,15 +405,14 @@ def setting_of(
         losses.append(np.where(given, cal.scaled(l.astype(np.float64)), 0.0))
         confidences.append(np.where(given, g, -math.inf).astype(np.float64))
         costs.append(_per_sample(f"{name}: the cost of {stage!r}", cost, like))
-    try:
-        person_cost, person_error = person
-    except (TypeError, ValueError):
-        raise InputError(f"{name}: `person` must be (cost, error), got {person!r}.") from None
+    person_cost, person_error = _parts(f"{name}: `person`", "(cost, error)", person, 2)
     costs.append(_per_sample(f"{name}: the person's cost", person_cost, like))
     losses.append(
         cal.scaled(_per_sample(f"{name}: the person's error", person_error, like, cal.low, cal.high))
     )
-    setting = Setting(tuple(stages), losses, confidences, costs, calibrations, promise == "system")
+    system = promise == "system"
+    zero_one = all(map(is_zero_one, losses if system else losses[:-1]))
+    setting = Setting(tuple(stages), losses, confidences, costs, calibrations, system, zero_one)
     if labels.get("clusters") is not None:
         codes = group_codes(name, labels["clusters"], like.shape)[1]
         setting = replace(setting, clusters=codes, largest=int(np.bincount(codes).max()))
@@ -426,6 +420,12 @@ def setting_of(
         known, codes = group_codes(name, labels["groups"], like.shape)
         setting = replace(setting, groups=codes, group_count=len(known))
     return setting
+
+
+def _parts(what: str, rule: str, entry: Any, count: int) -> Any:
+    if not isinstance(entry, (tuple, list)) or len(entry) != count:
+        raise InputError(f"{what} must be {rule}.")
+    return entry
 
 
 def _per_sample(what: str, x: Any, like: np.ndarray, low: float = 0.0, high: float = math.inf) -> np.ndarray:
@@ -486,28 +486,31 @@ def _guarantee(setting: Setting, risk: float, delta: float) -> str:
     )
 
 
-def _why(setting: Setting, found: Found, chosen: tuple[float, ...], cost: float) -> str:
-    """Why there is none, or why a single stage; that a person alone would be cheaper."""
-    if not found.policies:
-        return "No cascade and no single stage can be certified at this risk and delta with these data."
+_NONE = "No cascade and no single stage can be certified at this risk and delta with these data."
+
+
+def _why(setting: Setting, chosen: tuple[float, ...], cost: float, target: float, cuts: int) -> str:
+    """Why a single stage was returned, if one was; that a person alone would be cheaper."""
     asked, told = [name for name, t in zip(setting.names, chosen) if t < math.inf], ""
     if len(asked) == 1 < setting.stages:
-        hopeless = found.cheapest > 0.98 * found.cheapest_alone
-        told = "no cascade can help here" if hopeless else "no cascade was certified that costs less"
-        told = f"{asked[0]!r} alone: {told}. By the first part's estimates, the best policy costs "
-        told += f"{found.cheapest:.4g}, the best single stage {found.cheapest_alone:.4g}."
+        best, alone = search.least_costs(setting, target, cuts)
+        why = (
+            "no cascade can help here" if best > 0.98 * alone else "no cascade was certified that costs less"
+        )
+        costs = f"the best policy of this risk costs about {best:.4g}, the best single stage {alone:.4g}"
+        told = f"{asked[0]!r} alone: {why}. By these data {costs}."
     person = float(setting.cost[-1].mean())
     return (
         told if cost <= person else f"{told} Leaving everything to the person would cost less: {person:.4g}."
     )
 
 
-def _advice(setting: Setting, look: Callable[[float], Found], target: float, delta: float) -> Advice:
+def _advice(setting: Setting, look: Callable[[float], Any], target: float, delta: float) -> Advice:
     """The least risk that passes, and about how many samples the best policy seen would need."""
     risk = coverage = samples = None
-    if look(_TOP).policies:
-        reached = bisect(lambda at: bool(look(at).policies), target, _TOP, relative=0.02)
-        coverage = max(measure(setting, policy, None).coverage for policy in look(reached).policies)
+    if look(_TOP):
+        reached = bisect(lambda at: bool(look(at)), target, _TOP, relative=0.1)
+        coverage = max(measure(setting, policy, None).coverage for policy in look(reached))
         risk = setting.unscaled(reached)
     z = search.expected_z(
         setting, search.cuts_of(setting, search.cuts_allowed(setting.stages, _FEW)), target, setting.n

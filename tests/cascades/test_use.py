@@ -1,0 +1,172 @@
+"""The classifier of scikit-learn and the command."""
+
+import json
+from unittest import SkipTest
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from abstain.cascades import Cascade
+from abstain.cli.main import cli
+from abstain.errors import InputError
+from abstain.sklearn import CascadeClassifier
+
+X, Y = make_classification(6000, n_features=8, n_informative=4, class_sep=0.9, random_state=0)
+STAGES = [("small", LogisticRegression()), ("large", GaussianNB())]
+
+
+@parametrize_with_checks([CascadeClassifier(risk=0.3, delta=0.2, random_state=0)])
+def test_estimator_contract(estimator, check):
+    try:
+        check(estimator)
+    except SkipTest as reason:  # only the checks that need an array API mode nobody has switched on
+        if "SCIPY_ARRAY_API" not in str(reason):
+            raise
+
+
+class Counting(GaussianNB):
+    """Counts the samples it is asked about."""
+
+    asked = 0
+
+    def predict_proba(self, X):
+        Counting.asked += len(X)
+        return super().predict_proba(X)
+
+
+def test_predictions_are_those_of_who_answers():
+    clf = CascadeClassifier(STAGES, costs=[1, 5], risk=0.1, cv=0.5, person=(50, 0), random_state=0).fit(X, Y)
+    assert clf.cascade_.feasible
+    who = clf.decide(X)
+    prediction, answered = clf.predict_selective(X)
+    assert (answered == (who != "person")).all()
+    for (name, _), model in zip(STAGES, clf.estimators_):
+        assert (prediction[who == name] == model.predict(X)[who == name]).all()
+    g = {name: clf_confidence(model, X) for (name, _), model in zip(STAGES, clf.estimators_)}
+    assert (clf.cascade_.decide(g) == who).all()
+    assert (prediction[answered] != Y[answered]).mean() < 0.12
+    assert clf.guarantee_ == clf.cascade_.guarantee
+    assert clf.cascade_.scores == {"small": "max_softmax", "large": "max_softmax"}
+
+
+def clf_confidence(model, x):
+    from abstain.scores import max_softmax
+
+    return max_softmax(probs=model.predict_proba(x))
+
+
+def test_a_dear_stage_sees_only_what_reaches_it():
+    fitted = [
+        ("small", LogisticRegression().fit(X[:2000], Y[:2000])),
+        ("large", Counting().fit(X[:2000], Y[:2000])),
+    ]
+    clf = CascadeClassifier(fitted, costs=[1, 50], risk=0.18, cv="prefit", person=(100, 0)).fit(
+        X[2000:], Y[2000:]
+    )
+    Counting.asked = 0
+    who = clf.decide(X[:1000])
+    expected = (who != "small").sum() if "large" in clf.cascade_.asked else 0
+    assert Counting.asked == expected < 1000
+
+
+def test_the_deferred_label():
+    clf = CascadeClassifier(STAGES, costs=[1, 5], risk=0.03, cv=0.5, person=(50, 0), random_state=0).fit(X, Y)
+    who = clf.decide(X)
+    assert (who == "person").any()
+    for label in (-1, "ask a person"):
+        clf.deferred_label = label
+        said = clf.predict(X)
+        assert (said[who == "person"] == label).all()
+        assert (said[who != "person"] == clf.predict_selective(X)[0][who != "person"]).all()
+
+
+def test_costs_and_stages_must_agree():
+    with pytest.raises(InputError, match="needs 2 costs"):
+        CascadeClassifier(STAGES, costs=[1], risk=0.1).fit(X, Y)
+
+
+# the command ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    for part, n in (("cal", 4000), ("new", 1500)):
+        y = rng.integers(0, 4, n)
+        for name, shift in (("small", 1.2), ("large", 2.5)):
+            z = rng.normal(size=(n, 4))
+            z[np.arange(n), y] += shift
+            np.savez(tmp_path / f"{part}_{name}.npz", logits=z, labels=y)
+            np.savez(tmp_path / f"bare_{part}_{name}.npz", logits=z)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, ["cascade", *map(str, arguments)])
+
+
+ASKED = (
+    "--names",
+    "small,large",
+    "--cost",
+    "1,10",
+    "--person-cost",
+    "100",
+    "--person-error",
+    "0",
+    "--risk",
+    "0.15",
+)
+
+
+def both(folder, part):
+    return folder / f"{part}_small.npz", folder / f"{part}_large.npz"
+
+
+def test_the_command_chooses_applies_and_checks(files):
+    rule = files / "rule.json"
+    made = run(*both(files, "cal"), *ASKED, "--save", rule)
+    assert made.exit_code == 0, made.output
+    assert "error rate of what the stages answer is at most 0.15" in " ".join(made.output.split())
+    saved = Cascade.load(rule)
+    assert saved.names == ("small", "large")
+    assert saved.scores == {"small": "max_softmax", "large": "max_softmax"}
+    applied = run(*both(files, "bare_new"), "--apply", rule, "--json")
+    assert applied.exit_code == 0, applied.output
+    who = json.loads(applied.output)
+    from abstain.scores import max_softmax
+
+    g = {name: max_softmax(np.load(path)["logits"]) for name, path in zip(saved.names, both(files, "new"))}
+    assert who == saved.decide(g).tolist()
+    looked = run(*both(files, "new"), "--check", rule, "--state", files / "state.json")
+    assert looked.exit_code == 0, looked.output
+    assert "no alarm (n = 1500, look 1)" in looked.output
+    again = run(*both(files, "new"), "--check", rule, "--state", files / "state.json")
+    assert "n = 3000, look 2" in again.output
+    assert run(*both(files, "cal"), *ASKED, "-q").output.strip() == repr(saved.cost)
+
+
+def test_what_the_command_says_when_nothing_can_be_certified(files):
+    answer = run(*both(files, "cal"), *ASKED[:-1], "0.0005")
+    assert answer.exit_code == 4
+    assert "No feasible cascade" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--risk", "0.1"), "needs --cost, --person-cost, --person-error"),
+        ((*ASKED, "--cost", "1"), "--cost must give 2 numbers"),
+        ((*ASKED, "--cost", "a,b"), "must be numbers between commas"),
+        ((*ASKED, "--groups"), "--groups needs a column"),
+    ],
+)
+def test_what_the_command_refuses(files, arguments, message):
+    answer = run(*both(files, "cal"), *arguments)
+    assert answer.exit_code == 2
+    assert message in answer.output
