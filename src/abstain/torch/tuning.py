@@ -166,7 +166,7 @@ class Averaging:
         self.due = {math.ceil(epochs * k / looks) for k in range(1, looks + 1)}
         self.epoch = 0
         self.weights = deepcopy(network.state_dict())
-        self.start = _judged(network, held_out)
+        self.start = _read(network, held_out).samples()
         self.averaged = AveragedModel(network)
         network.train()  # a finished network usually comes in evaluation mode, and trainers may leave it there
         self.looks: list[tuple[int, float]] = []
@@ -244,10 +244,6 @@ def _read(network: nn.Module, batches: Iterable[Any]) -> AURC:
         metric.update(*_logits_and_labels(network, batch))
     network.train(training)
     return metric
-
-
-def _judged(network: nn.Module, batches: Iterable[Any]) -> Samples:
-    return _read(network, batches).samples()
 
 
 class PairedPatience:
