@@ -451,7 +451,7 @@ def few_table(runs: int, seed: int) -> None:
 
 
 def metric_table(runs: int, seed: int) -> None:
-    cells = [(p, n) for p in (PROFILES[0], PROFILES[3]) for n in (200, 1000)]
+    cells = [(p, n) for p in (PROFILES[0], LINE) for n in (200, 1000)]
     columns = [every_metric(p, n, None, runs, seed) for p, n in cells]
     keys = [key for key in keys_of(PROFILES[0]) if key[0] not in ("aurc", "coverage_at_risk")]
     lines = [
@@ -488,14 +488,11 @@ def paired_table(runs: int, seed: int) -> None:
     lines = []
     for first, second in ((PROFILES[0], PROFILES[0]), (PROFILES[3], PROFILES[3]), (PROFILES[0], WORSE)):
         for n in (200, 1000, 5000):
-            shares = [
-                percent(x)
-                for x in rejections(first, second, n, runs if n < 5000 else max(200, runs // 5), seed)
-            ]
+            shares = [percent(x) for x in rejections(first, second, n, runs, seed)]
             gap = true_values(second, None)["aurc", None] - true_values(first, None)["aurc", None]
             lines.append([f"`{first.name}` and `{second.name}`", f"{gap:.4f}", f"{n:,}", *shares])
     head = ["A and B", "true difference", "n", "paired: p < 5% (%)", "unpaired on the same data (%)"]
-    table(f"Differences of AURC, {runs:,} runs a cell (a fifth of that at n = 5,000)", head, lines)
+    table(f"Differences of AURC, {runs:,} runs a cell", head, lines)
 
 
 def error_table(runs: int, seed: int) -> None:
@@ -549,13 +546,19 @@ def hard_table(runs: int, seed: int) -> None:
     table(f"Confident errors, n = 200, {runs:,} runs a cell", ["chance of error", *AREAS], lines)
     lines = []
     for kind in KINDS:
-        for n in (200, 500, 1000):
-            others = [as_good(PROFILES[0], *x, 20 if kind == "ties" else None) for x in UNLIKE]
-            for other in (PROFILES[0], *others):
+        for n in (200, 1000):
+            for top in UNLIKE:
+                other = as_good(PROFILES[0], *top, 20 if kind == "ties" else None)
                 shares = verdicts(PROFILES[0], other, n, runs, seed, kind)
                 lines.append([kind, f"{n:,}", f"`{other.name}`", *map(percent, shares)])
     head = ["kind", "n", "other model", "p < 5% (%)", "no verdict (%)"]
     table(f"`{PROFILES[0].name}` and a model as good, {runs:,} runs a cell", head, lines)
+    lines = [
+        [f"`{other.name}`", percent(family_of_ten(PROFILES[0], other, 200, runs, seed))]
+        for other in (as_good(PROFILES[0], *UNLIKE[0]), PROFILES[0])
+    ]
+    head = ["the other five", "any two told apart (%)"]
+    table(f"Ten models as good, five of them `{PROFILES[0].name}`, {runs:,} runs a cell", head, lines)
 
 
 TABLES: dict[str, tuple[Callable[[int, int], None], float]] = {

@@ -165,17 +165,17 @@ def test_band_holds_the_whole_curve(profile, n):
 def check_all(found, tied, runs=RUNS):
     """92.5 to 97.5%, at most 1.25 times as wide as the true range, where a number rests on 15 errors or more.
 
-    Above 97.5% only where it is forced: by the inversion of a band (coverage at a risk), and by ties in points. A
-    point of tied confidences is that of a whole block. Its limits hold the neighbouring block as long as the sample
-    cannot exclude it, which it often cannot up to four standard errors away, while the estimate itself goes there
-    within two: so the interval is wider than the estimate's range by a block's step, which no rule can avoid.
+    More is forced by ties, and in points alone: a point of tied confidences is that of a whole block. Its limits hold
+    the neighbouring block as long as the sample cannot exclude it, which it often cannot up to four standard errors
+    away, while the estimate itself goes there within two: then the interval is wider than the estimate's range by a
+    block's step, which no rule can avoid. Measured at most 99.6%, and 2.32 times.
     """
     for (metric, at), x in found.items():
         if x.errors < 15:
             continue
-        forced = (tied and metric in POINTS) or metric == "coverage_at_risk"
+        forced = tied and metric in POINTS
         assert holds(x.covered, runs, 0.925, 1.0 if forced else 0.975), (metric, at, x)
-        assert x.width <= (2.5 if tied and metric in POINTS else 1.25), (metric, at, x)
+        assert x.width <= (2.5 if forced else 1.25), (metric, at, x)
         if metric not in POINTS and x.errors >= 100 and runs == RUNS:
             assert x.spread == pytest.approx(1, abs=0.05), (metric, at, x)
 
@@ -198,13 +198,11 @@ def test_every_metric(profile, levels, n):
 @pytest.mark.parametrize("weights", [sim.fractions, sim.uneven])
 @pytest.mark.parametrize(("profile", "n"), [(sim.LINE, 400), (SQUARE, 1000)], ids=["line", "square"])
 def test_every_metric_with_fractional_weights(profile, n, weights):
-    for (metric, at), x in sim.every_metric(profile, n, None, RUNS, 2026, weights).items():
+    for key, x in sim.every_metric(profile, n, None, RUNS, 2026, weights).items():
         if x.errors >= 15:
-            assert holds(x.covered, RUNS, 0.925, 1.0 if metric == "coverage_at_risk" else 0.975), (
-                metric,
-                at,
-                x,
-            )
+            assert holds(x.covered, RUNS, 0.925, 0.975), (key, x)
+            # lognormal weights: 400 samples are worth 150, and their few large weights widen Student's t
+            assert x.width <= (1.25 if weights is sim.fractions or n > 400 else 1.4), (key, x)
 
 
 @pytest.mark.slow
@@ -218,8 +216,7 @@ def test_every_metric_with_fractional_weights(profile, n, weights):
     ],
 )
 def test_clusters_of_every_kind_of_metric(metric, options):
-    most = 1.0 if metric == "coverage_at_risk" else 0.975
-    assert holds(sim.clustered_metric(SQUARE, 200, RUNS, 2026, metric, **options), RUNS, 0.925, most)
+    assert holds(sim.clustered_metric(SQUARE, 200, RUNS, 2026, metric, **options), RUNS, 0.925, 0.975)
 
 
 @pytest.mark.slow
@@ -287,7 +284,7 @@ def test_confident_errors_that_nothing_gives_away(profile):
 @pytest.mark.parametrize("kind", sim.KINDS)
 @pytest.mark.parametrize(("share", "chance"), sim.UNLIKE)
 def test_unlike_models_that_are_equally_good(kind, n, share, chance):
-    """Finding 8: 12.2 / 7.5 / 5.7% at n = 200 / 500 / 1,000."""
+    """Finding 8: 12.2 / 7.5 / 5.7% at n = 200 / 500 / 1,000. Above 6% by the simulation's error: weights, n = 1,000."""
     other = sim.as_good(SQUARE, share, chance, 20 if kind == "ties" else None)
     rejected, none = sim.verdicts(SQUARE, other, n, RUNS, 2026, kind)
     assert holds(rejected, RUNS, most=0.06)
