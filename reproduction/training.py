@@ -356,8 +356,9 @@ def train(specs: Sequence[RunSpec], setting: Setting) -> bool:
     runs = [run for spec in specs if (run := _resume(spec, setting)) is not None]
     lockstep = _Lockstep(setting)
     noted: list[Future[None]] = []
+    over = time.monotonic() > setting.deadline
     with ThreadPoolExecutor(_SCRIBES) as scribes:
-        while runs and time.monotonic() <= setting.deadline:
+        while runs and not over:
             began = time.monotonic()
             active = lockstep.advance(runs)
             logits = [setting.look(run, feed) for feed, members in lockstep.groups for run in members]
@@ -366,11 +367,13 @@ def train(specs: Sequence[RunSpec], setting: Setting) -> bool:
             for n in noted:  # before the next epoch is noted, so that the entries of a run keep their order
                 n.result()
             steps = setting.pixels.size // active[0].spec.recipe.batch
+            over = time.monotonic() > setting.deadline
             noted = [
                 _note(
                     run,
                     {"epoch": run.epoch, "train_loss": loss / steps, "seconds": seconds},
                     z,
+                    over,
                     setting,
                     scribes,
                 )
@@ -462,11 +465,11 @@ def _note(
     run: Run,
     entry: dict[str, Any],
     logits: dict[str, np.ndarray],
+    over: bool,
     setting: Setting,
     scribes: ThreadPoolExecutor,
 ) -> Future[None]:
-    """Hand the writing to another thread, so that the device does not wait for it."""
-    over = time.monotonic() > setting.deadline  # a planned stop loses nothing
+    """Hand the writing to another thread, so that the device does not wait for it; a planned stop loses nothing."""
     keep = run.finished or over or run.epoch % setting.checkpoint_every == 0
     # scored inside the thread, so the log entry must exist before a checkpoint copies it
     state = run.state() if keep else None

@@ -1,9 +1,9 @@
-"""Hugging Face Trainer: the loss, AURC among the evaluation metrics, stopping with its standard error."""
+"""Hugging Face Trainer: the loss, AURC among the evaluation metrics, stopping by its paired error."""
 
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
-from abstain.torch.huggingface import AURCStopping, trainer_loss, trainer_metrics
+from abstain.torch.huggingface import AURCStopping, TrainerMetrics, trainer_loss
 
 
 def sentences(n: int) -> list[dict]:
@@ -20,14 +20,15 @@ def main(folder: str = "checkpoints", epochs: int = 6) -> Trainer:
     model = BertForSequenceClassification(BertConfig(vocab_size=40, num_labels=3, **size))
     batches = {"per_device_train_batch_size": 32, "per_device_eval_batch_size": 200, "learning_rate": 1e-2}
     often = {"eval_strategy": "epoch", "logging_strategy": "epoch", "save_strategy": "no"}
+    metrics = TrainerMetrics()
     trainer = Trainer(
         model,
         TrainingArguments(folder, num_train_epochs=epochs, report_to=[], use_cpu=True, **batches, **often),
         train_dataset=sentences(300),
         eval_dataset=sentences(200),
         compute_loss_func=trainer_loss(estimator="loo"),
-        compute_metrics=trainer_metrics(),
-        callbacks=[AURCStopping(patience=3)],
+        compute_metrics=metrics,
+        callbacks=[AURCStopping(metrics, patience=3)],
     )
     trainer.train()
     return trainer

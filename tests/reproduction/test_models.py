@@ -8,7 +8,7 @@ import torch
 
 from abstain.errors import AbstainError, DataError
 from reproduction.data import unpack
-from reproduction.networks import MODELS, build, load_checkpoint, parameter_count
+from reproduction.networks import MODELS, build, compile_parts, load_checkpoint, parameter_count
 
 # exact counts are those of the widely used 32x32 forms; "millions" are the tables of He et al. (2016, 2016b) and
 # Zagoruyko & Komodakis (2016), rounded as printed there
@@ -110,3 +110,12 @@ def test_a_checkpoint_of_another_depth_is_refused(tmp_path):
     np.savez(tmp_path / "cifar10__resnet32__nobody.npz", **weights)
     with pytest.raises(DataError, match="does not fit"):
         load_checkpoint(tmp_path / "cifar10__resnet32__nobody.npz")
+
+
+def test_compiling_takes_blocks_or_the_whole_network():
+    deep, plain = build("preresnet20"), build("vgg16_bn")
+    for model in (deep, plain):
+        compile_parts(model)
+    compiled = [type(part).__name__ for part in deep.modules() if part._compiled_call_impl is not None]
+    assert compiled == ["PreBlock"] * 9
+    assert [part for part in plain.modules() if part._compiled_call_impl is not None] == [plain]

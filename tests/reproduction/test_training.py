@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from abstain.errors import DataError, InputError
 from reproduction.recipe import OBJECTIVES, Recipe, RunSpec, objective, pretraining
 from reproduction.runs import Store, pack, unpack
 from reproduction.sessions import (
+    asked_plan,
     finetune_specs,
     h200_plan,
     open_session,
@@ -29,7 +31,7 @@ from reproduction.sessions import (
     run_plan,
     without,
 )
-from reproduction.training import Feed, Pixels
+from reproduction.training import Feed, Pixels, train
 
 SHORT = Recipe(epochs=3, batch=16, peak=0.05)
 START = RunSpec("tiny", "tiny", "ce", 0, SHORT)
@@ -342,3 +344,38 @@ def test_killed_at_random_moments_it_loses_at_most_one_epoch_of_one_run(tmp_path
         np.testing.assert_array_equal(np.load(a.output(name))["logits"], np.load(b.output(name))["logits"])
         for one, other in zip(a.load_result(name)["log"], b.load_result(name)["log"], strict=True):
             assert {**one, "seconds": 0} == {**other, "seconds": 0}
+
+
+def test_a_planned_stop_loses_no_epoch_whatever_the_checkpoints(tiny, tmp_path, monkeypatch):
+    hours = iter(range(100))  # a clock that moves on each time it is read
+    setting = session(tiny, tmp_path, checkpoint_every=10, deadline=4)
+    with monkeypatch.context() as patch:
+        patch.setattr("reproduction.training.time", SimpleNamespace(monotonic=lambda: next(hours)))
+        assert not train([START], setting)
+    done = len(setting.store.load_result(START.name)["log"])
+    assert 0 < done < START.recipe.epochs
+    assert setting.store.load_state(START.name)["epoch"] == done
+    again = session(tiny, tmp_path, checkpoint_every=10)
+    assert run_plan([[START]], again)
+    assert [entry["epoch"] for entry in again.store.load_result(START.name)["log"]] == [1, 2, 3]
+
+
+def test_plans_by_name():
+    networks, starts, *table = asked_plan(
+        ["network:preresnet20+preresnet56", "start:vgg16_bn", "table:vgg16_bn"], "cifar100"
+    )
+    assert [(s.model, s.seed, s.recipe.epochs) for s in networks] == [
+        ("preresnet20", 0, 30),
+        ("preresnet56", 0, 30),
+    ]
+    assert [(s.seed, s.recipe.epochs) for s in starts] == [(0, 50), (5, 50)]
+    runs = [spec for wave in table for spec in wave]
+    assert {(s.objective, s.seed) for s in runs} == {
+        (o, s) for o in ("ce", "sele", "harmonic", "log") for s in range(5)
+    }
+    first, second = (s.name for s in starts)
+    assert {s.seed for s in runs if s.start == first} == {0, 1}
+    assert {s.seed for s in runs if s.start == second} == {2, 3, 4}
+    assert all(s.recipe.epochs == 7 for wave in asked_plan(["table:resnet18"], "cifar10", 7) for s in wave)
+    with pytest.raises(InputError, match="parts"):
+        asked_plan(["nonsense:resnet18"], "cifar10")

@@ -24,6 +24,7 @@ except ImportError as problem:  # pragma: no cover - torch is present wherever t
 if TYPE_CHECKING:
     from abstain.torch.loss import AURCLoss, LinearWarmup, aurc_loss, smooth_zero_one
     from abstain.torch.metrics import AUGRC, AURC, EAURC, NAURC, CoverageAtRisk, FailureAUROC, RiskAtCoverage
+    from abstain.torch.tuning import Tuned, tune
 
 __all__ = [
     "AUGRC",
@@ -35,17 +36,22 @@ __all__ = [
     "FailureAUROC",
     "LinearWarmup",
     "RiskAtCoverage",
+    "Tuned",
     "aurc_loss",
     "smooth_zero_one",
+    "tune",
 ]
-_OF_LOSS = ("AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one")
+_HOMES = {
+    **dict.fromkeys(("AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one"), "loss"),
+    **dict.fromkeys(("Tuned", "tune"), "tuning"),
+}
 
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module 'abstain.torch' has no attribute {name!r}")
-        home = "loss" if name in _OF_LOSS else "metrics"
+        home = _HOMES.get(name, "metrics")
         value = globals()[name] = getattr(importlib.import_module(f"abstain.torch.{home}"), name)
         return value
 

@@ -1,8 +1,9 @@
-"""Hugging Face Trainer: the loss, the evaluation metrics, and early stopping on AURC with its standard error."""
+"""Hugging Face Trainer: the loss, the evaluation metrics, early stopping by AURC, and the recipe that tunes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,14 @@ from abstain._arrays import Array
 from abstain.errors import InputError, MissingDependencyError
 from abstain.inference import interval
 from abstain.torch.loss import AURCLoss
-from abstain.torch.metrics import ErrorAwarePatience
+from abstain.torch.tuning import Averaging, PairedPatience, Samples, Tuned
 
 try:
     from transformers import TrainerCallback
 except ImportError as problem:  # pragma: no cover - transformers is present wherever the tests run
     raise MissingDependencyError("abstain.torch.huggingface", "transformers", "huggingface") from problem
 
-__all__ = ["AURCStopping", "trainer_loss", "trainer_metrics"]
+__all__ = ["AURCStopping", "SelectiveTuning", "TrainerMetrics", "trainer_loss"]
 
 
 def trainer_loss(**options: Any) -> Callable[..., Array]:
@@ -61,10 +62,11 @@ def trainer_loss(**options: Any) -> Callable[..., Array]:
     return compute
 
 
-def trainer_metrics(*, level: float = 0.95, **options: Any) -> Callable[[Any], dict[str, float]]:
-    """For `Trainer(compute_metrics=trainer_metrics())`: accuracy, and AURC of the 0/1 loss with its error bar.
+class TrainerMetrics:
+    """For `Trainer(compute_metrics=TrainerMetrics())`: accuracy, and AURC of the 0/1 loss with its error bar.
 
-    The Trainer puts `eval_` before each name.
+    Gives "accuracy", "aurc", "aurc_se", "aurc_low" and "aurc_high"; the Trainer puts `eval_` before each name.
+    `samples` holds the losses and confidences of the last evaluation.
 
     Parameters
     ----------
@@ -73,47 +75,47 @@ def trainer_metrics(*, level: float = 0.95, **options: Any) -> Callable[[Any], d
     **options
         As in `abstain.aurc` (`estimator`, `ties`).
 
-    Returns
-    -------
-    callable
-        From the Trainer's predictions to "accuracy", "aurc", "aurc_se", "aurc_low" and "aurc_high".
-
     Examples
     --------
     >>> from types import SimpleNamespace
     >>> seen = SimpleNamespace(predictions=[[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]], label_ids=[0, 1, 1])
-    >>> found = trainer_metrics()(seen)
+    >>> found = TrainerMetrics()(seen)
     >>> round(found["accuracy"], 4), round(found["aurc"], 4)
     (0.6667, 0.1111)
     """
 
-    def compute(prediction: Any) -> dict[str, float]:
+    def __init__(self, *, level: float = 0.95, **options: Any) -> None:
+        self.level, self.options = level, options
+        self.samples: Samples | None = None
+
+    def __call__(self, prediction: Any) -> dict[str, float]:
+        """From the Trainer's predictions to the metrics."""
         outputs, labels = prediction.predictions, np.asarray(prediction.label_ids)
         logits = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
         counted = labels != -100
         logits, labels = logits[counted], labels[counted]
-        wrong = losses.zero_one(logits, labels)
-        found = interval("aurc", wrong, scores.max_softmax(logits), level=level, **options)
+        self.samples = losses.zero_one(logits, labels), scores.max_softmax(logits)
+        found = interval("aurc", *self.samples, level=self.level, **self.options)
         return {
-            "accuracy": 1 - float(np.mean(wrong)),
+            "accuracy": 1 - float(np.mean(self.samples[0])),
             "aurc": found.estimate,
             "aurc_se": found.standard_error,
             "aurc_low": found.low,
             "aurc_high": found.high,
         }
 
-    return compute
-
 
 class AURCStopping(TrainerCallback):  # type: ignore[misc]
-    """Stops when validation AURC has not fallen by more than its noise for `patience` evaluations.
+    """Stops when validation AURC has not fallen by more than the noise for `patience` evaluations.
 
-    Reads `eval_aurc` and `eval_aurc_se` of `trainer_metrics`. An evaluation that is better by more than `sigmas`
-    standard errors asks the Trainer to save; with `save_strategy="no"` those are the only checkpoints, the last of
-    them the best (`best_step`).
+    Progress is a fall below the best so far by more than `sigmas` standard errors of their difference (paired: the
+    same samples each time). It asks the Trainer to save; with `save_strategy="no"` those are the only checkpoints, the
+    last of them the best (`best_step`).
 
     Parameters
     ----------
+    metrics : TrainerMetrics
+        The one given to the Trainer as `compute_metrics`.
     patience : int, optional
         None never stops.
     sigmas : float
@@ -121,25 +123,70 @@ class AURCStopping(TrainerCallback):  # type: ignore[misc]
 
     Examples
     --------
-    >>> AURCStopping(patience=5).best_step is None  # Trainer(..., callbacks=[AURCStopping(patience=5)])
+    >>> metrics = TrainerMetrics()  # Trainer(..., compute_metrics=metrics, callbacks=[AURCStopping(metrics)])
+    >>> AURCStopping(metrics, patience=5).best_step is None
     True
     """
 
-    def __init__(self, patience: int | None = 3, sigmas: float = 1.0) -> None:
-        self.rule = ErrorAwarePatience(patience, sigmas)
+    def __init__(self, metrics: TrainerMetrics, patience: int | None = 3, sigmas: float = 1.0) -> None:
+        self.metrics, self.rule = metrics, PairedPatience(patience, sigmas)
         self.best_step: int | None = None
 
-    def on_evaluate(
-        self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
-    ) -> None:
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Decide after each evaluation."""
-        if "eval_aurc" not in metrics or "eval_aurc_se" not in metrics:
+        if self.metrics.samples is None:
             raise InputError(
-                "AURCStopping: needs `eval_aurc` and `eval_aurc_se`, got "
-                f"{sorted(metrics)}. Pass `compute_metrics=trainer_metrics()` to the Trainer."
+                "AURCStopping: its `metrics` have seen no evaluation. Pass the same object to the Trainer: "
+                "`compute_metrics=metrics, callbacks=[AURCStopping(metrics)]`."
             )
-        if self.rule.improved(metrics["eval_aurc"], metrics["eval_aurc_se"]):
+        if self.rule.improved(*self.metrics.samples):
             self.best_step = state.global_step
             control.should_save = True
         if self.rule.exhausted:
             control.should_training_stop = True
+
+
+class SelectiveTuning(TrainerCallback):  # type: ignore[misc]
+    """The recipe of `abstain.torch.tune` in the Trainer: averaged weights, a paired verdict.
+
+    The Trainer brings what trains: `compute_loss_func=trainer_loss(mix=0.5)` and a constant rate. The callback takes
+    the mean of the model's weights after each epoch and looks at it on held-out samples. When training is over, the
+    model holds the averaged weights if those rank better than the start by a paired test, else its old ones; `result`
+    says which.
+
+    Parameters
+    ----------
+    held_out : iterable of batches
+        Mappings with "labels" that the model was not trained on, always in the same order, e.g.
+        `trainer.get_eval_dataloader(held_out)`.
+    looks, level
+        As in `abstain.torch.tune`.
+
+    Examples
+    --------
+    >>> SelectiveTuning([]).result is None  # Trainer(..., callbacks=[SelectiveTuning(held_out)])
+    True
+    """
+
+    def __init__(self, held_out: Iterable[Any], *, looks: int = 4, level: float = 0.95) -> None:
+        self.held_out, self.looks, self.level = held_out, looks, level
+        self.result: Tuned | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        """Judge the start."""
+        epochs = math.ceil(args.num_train_epochs)
+        self._averaging = Averaging(
+            "SelectiveTuning", model, self.held_out, epochs, looks=self.looks, level=self.level
+        )
+
+    def on_epoch_end(
+        self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **kwargs: Any
+    ) -> None:
+        """Average, and look where that is due."""
+        self._averaging.after_epoch(train_dataloader)
+
+    def on_train_end(
+        self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **kwargs: Any
+    ) -> None:
+        """The verdict."""
+        self.result = self._averaging.finish(train_dataloader)

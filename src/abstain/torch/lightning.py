@@ -1,12 +1,14 @@
-"""Lightning: early stopping and checkpoint selection on validation AURC with its standard error."""
+"""Lightning: early stopping and checkpoints by validation AURC, and the recipe that tunes a finished network."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from abstain.errors import InputError, MissingDependencyError
-from abstain.torch.metrics import ErrorAwarePatience, SelectiveMetric
+from abstain.torch.metrics import SelectiveMetric
+from abstain.torch.tuning import Averaging, PairedPatience, Tuned
 
 try:
     from lightning.pytorch.callbacks import Callback
@@ -16,16 +18,17 @@ except ImportError:
     except ImportError as problem:  # pragma: no cover - Lightning is present wherever the tests run
         raise MissingDependencyError("abstain.torch.lightning", "lightning", "lightning") from problem
 
-__all__ = ["AURCMonitor"]
+__all__ = ["AURCMonitor", "SelectiveTuning"]
 
 
 class AURCMonitor(Callback):  # type: ignore[misc]
     """Watches an `AURC` metric that the module updates in `validation_step`.
 
     At the end of each validation it logs `<metric>`, `<metric>_se`, `<metric>_low` and `<metric>_high`, saves a
-    checkpoint when AURC has fallen by more than `sigmas` standard errors, and stops after `patience` validations
-    without such progress. In the module: `self.val_aurc = AURC()` and `self.val_aurc.update(logits, y)`; the callback
-    computes (over all processes) and resets.
+    checkpoint when AURC has fallen below the best so far by more than `sigmas` standard errors of their difference
+    (paired: validation data must come in the same order), and stops after `patience` validations without such
+    progress. In the module: `self.val_aurc = AURC()` and `self.val_aurc.update(logits, y)`; the callback computes
+    (over all processes) and resets. The module may log the metric, too.
 
     Parameters
     ----------
@@ -56,26 +59,32 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         level: float = 0.95,
     ) -> None:
         self.metric, self.level = metric, level
-        self.rule = ErrorAwarePatience(patience, sigmas)
+        self.rule = PairedPatience(patience, sigmas)
         self.path = None if dirpath is None else Path(dirpath) / "best.ckpt"
 
-    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Compute, log, decide."""
+    def _metric(self, pl_module: Any) -> SelectiveMetric:
         metric = getattr(pl_module, self.metric, None)
         if not isinstance(metric, SelectiveMetric):
             raise InputError(
                 f"AURCMonitor: the module must hold a metric in `{self.metric}`, got {type(metric).__name__}. "
                 f"Set `self.{self.metric} = abstain.torch.AURC()` in its __init__."
             )
+        return metric
+
+    def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Begin anew: at the end Lightning itself may still have to compute what the module logged."""
+        self._metric(pl_module).reset()
+
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Compute, log, decide."""
         if trainer.sanity_checking:
-            metric.reset()
             return
+        metric = self._metric(pl_module)
         found = metric.compute_with_interval(self.level)
-        metric.reset()
         values = {"": found.estimate, "_se": found.standard_error, "_low": found.low, "_high": found.high}
         named = {f"{self.metric}{end}": float(value) for end, value in values.items()}
         pl_module.log_dict(named, rank_zero_only=True)
-        if self.rule.improved(found.estimate, found.standard_error) and self.path is not None:
+        if self.rule.improved(*metric.samples()) and self.path is not None:
             trainer.save_checkpoint(self.path)
         if self.rule.exhausted:
             trainer.should_stop = True
@@ -87,3 +96,53 @@ class AURCMonitor(Callback):  # type: ignore[misc]
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Resume."""
         self.rule.load_state_dict(state_dict)
+
+
+class SelectiveTuning(Callback):  # type: ignore[misc]
+    """The recipe of `abstain.torch.tune` for a module that is being trained: averaged weights, a paired verdict.
+
+    The module brings what trains: `AURCLoss(mix=0.5)` and SGD at a constant rate, 0.02 say. The callback takes the mean
+    of the network's weights after each epoch and looks at it on held-out samples. When training is over, the network
+    holds the averaged weights if those rank better than the start by a paired test, else its old ones; `result` says
+    which.
+
+    Parameters
+    ----------
+    held_out : iterable of batches
+        (inputs, labels) that the network was not trained on, always in the same order.
+    network : str
+        Attribute of the module that holds the network, which gives logits.
+    looks, level
+        As in `abstain.torch.tune`.
+
+    Examples
+    --------
+    >>> SelectiveTuning([]).result is None  # Trainer(max_epochs=20, callbacks=[SelectiveTuning(held_out)])
+    True
+    """
+
+    def __init__(
+        self, held_out: Iterable[Any], *, network: str = "model", looks: int = 4, level: float = 0.95
+    ) -> None:
+        self.held_out, self.network, self.looks, self.level = held_out, network, looks, level
+        self.result: Tuned | None = None
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Judge the start."""
+        network = getattr(pl_module, self.network, None)
+        if network is None:
+            raise InputError(
+                f"SelectiveTuning: the module has no `{self.network}`. Name the attribute that holds the network, "
+                f"`SelectiveTuning(..., network=...)`."
+            )
+        self._averaging = Averaging(
+            "SelectiveTuning", network, self.held_out, trainer.max_epochs, looks=self.looks, level=self.level
+        )
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Average, and look where that is due."""
+        self._averaging.after_epoch(trainer.train_dataloader)
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """The verdict."""
+        self.result = self._averaging.finish(trainer.train_dataloader)

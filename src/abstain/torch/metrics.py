@@ -1,8 +1,7 @@
 """torchmetrics metrics for selective classification: AURC and its relatives, exact or in constant memory.
 
 Each metric keeps either every sample (exact) or bins (constant memory); its value is that of the function in
-`abstain`, its interval that of `abstain.inference.interval`. `ErrorAwarePatience` is the rule by which the
-callbacks for trainers stop.
+`abstain`, its interval that of `abstain.inference.interval`.
 """
 
 from __future__ import annotations
@@ -213,14 +212,16 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
 
     def compute_with_interval(self, level: float = 0.95, **options: Any) -> Interval:
         """The metric with a confidence interval and its standard error: see `abstain.inference.interval`."""
+        return interval(self.function, *self.samples(), level=level, **self._options, **options)
+
+    def samples(self) -> tuple[Array, Array]:
+        """Losses and confidences of everything seen so far (in all processes), in the order it came."""
         if self.thresholds is not None:
             raise InfeasibleError(
                 f"{type(self).__name__}: an interval needs the samples, which bins have not kept. "
                 f"Use thresholds=None, or `compute_bounds()` for what the bins prove."
             )
-        return self._synced(
-            lambda: interval(self.function, *self._samples(), level=level, **self._options, **options)
-        )
+        return self._synced(self._samples)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot a value, or several over time, as all torchmetrics do; without `val`, of `compute()`."""
@@ -540,60 +541,3 @@ def _undefined(like: Array) -> Array:
         stacklevel=3,
     )
     return like.new_full((), float("nan")).double()
-
-
-class ErrorAwarePatience:
-    """Counts evaluations since AURC last fell by more than `sigmas` standard errors.
-
-    A validation AURC has an error bar; taking every small dip for progress keeps the luckiest checkpoint, not the
-    best. The best is compared with its last accepted value, so many small steps in one direction still add up. The
-    standard error is that of one evaluation; two evaluations on the same samples differ by less, so the rule is
-    on the careful side.
-
-    Parameters
-    ----------
-    patience : int, optional
-        None is never exhausted.
-    sigmas : float
-        How many standard errors count as progress; 0 is the usual rule.
-
-    Examples
-    --------
-    >>> rule = ErrorAwarePatience(patience=2)
-    >>> [rule.improved(value, 0.01) for value in (0.20, 0.15, 0.145, 0.142)]
-    [True, True, False, False]
-    >>> rule.exhausted, rule.best
-    (True, 0.15)
-    """
-
-    def __init__(self, patience: int | None = None, sigmas: float = 1.0) -> None:
-        if patience is not None and (int(patience) != patience or patience < 1):
-            raise InputError(
-                f"ErrorAwarePatience: `patience` must be a whole number, at least 1, got {patience!r}."
-            )
-        self.patience, self.sigmas = patience, check_nonnegative("ErrorAwarePatience", "sigmas", sigmas)
-        self.best: float | None = None
-        self.best_error = 0.0
-        self.since = 0
-
-    def improved(self, value: float, standard_error: float) -> bool:
-        """Take in one evaluation; is it better than the best by more than the noise?"""
-        if self.best is None or value < self.best - self.sigmas * standard_error:
-            self.best, self.best_error, self.since = value, standard_error, 0
-            return True
-        self.since += 1
-        return False
-
-    @property
-    def exhausted(self) -> bool:
-        """Has there been no progress for `patience` evaluations?"""
-        return self.patience is not None and self.since >= self.patience
-
-    def state_dict(self) -> dict[str, float | int | None]:
-        """For checkpoints."""
-        return {"best": self.best, "best_error": self.best_error, "since": self.since}
-
-    def load_state_dict(self, state: dict[str, float | int | None]) -> None:
-        """From a checkpoint."""
-        self.best, self.best_error = state["best"], float(state["best_error"] or 0)
-        self.since = int(state["since"] or 0)
