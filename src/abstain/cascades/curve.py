@@ -118,8 +118,9 @@ class CostRiskCurve(_tables.Notebook):
 
     def to_html(self) -> str:
         """A section for a page (`more=` of `abstain.report.save_page`): the picture, and a table of some risks."""
+        drawn: Any = self.plot()
         text = io.StringIO()
-        self.plot().figure.savefig(text, format="svg", metadata={"Date": None})
+        drawn.figure.savefig(text, format="svg", metadata={"Date": None})
         some = np.unique(np.linspace(0, len(self.target) - 1, 7).astype(np.int64))
         columns = {"risk": self.target, "cost": self.cost, "from": self.cost_low, "to": self.cost_high}
         columns |= {f"{name} alone": cost for name, cost in self.alone.items()}
@@ -193,14 +194,17 @@ def cost_risk_curve(
     count, cost = tables.answers().reshape(-1), tables.costs().reshape(-1) / first.n
     lost = tables.smooth_losses().reshape(-1)
     seen = setting.unscaled(np.where(count > 0, lost / np.maximum(count, 1.0), 1.0))
-    target = np.linspace(*(risks or (seen[count > 0].min(), seen[np.argmin(cost)])), points)
+    least, most = risks or (float(seen[count > 0].min()), float(seen[np.argmin(cost)]))
+    target = np.linspace(least, most, points)
 
     def policies(among: np.ndarray) -> list[tuple[float, ...]]:
         return [tables.thresholds(k) for k in cheapest(cost, seen, among, target)]
 
     chosen = policies(np.arange(cost.size))
     measured = {policy: measure(second, policy, level) for policy in set(chosen)}
-    columns = {name: np.asarray([getattr(measured[p], name) for p in chosen]) for name in Measured._fields}
+    columns: dict[str, Any] = {
+        name: np.asarray([getattr(measured[p], name) for p in chosen]) for name in Measured._fields
+    }
     everything, alone = {}, {}
     for j, name in enumerate(setting.names):
         full = measure(second, tables.thresholds(tables.alone(j)[0]), None)
@@ -208,9 +212,14 @@ def cost_risk_curve(
         alone[name] = np.asarray([measure(second, policy, None).cost for policy in policies(tables.alone(j))])
     each = sum(second.spent(answerer(second.confidence, policy), policy) for policy in chosen) / points
     area, low, high = mean_of(np.asarray(each), second.clusters, level)
-    facts = {"area": area, "area_interval": (low, high), "level": level, "n": setting.n, "unit": unit}
-    found = (setting.names, target, np.asarray(chosen))
-    return CostRiskCurve(*found, **columns, alone=alone, everything=everything, **facts)  # type: ignore[arg-type]
+    columns |= {"target": target, "thresholds": np.asarray(chosen)}
+    facts: dict[str, Any] = {
+        "alone": alone,
+        "everything": everything,
+        "area": area,
+        "area_interval": (low, high),
+    }
+    return CostRiskCurve(**columns, **facts, names=setting.names, level=level, n=setting.n, unit=unit)
 
 
 def cheapest(cost: np.ndarray, risk: np.ndarray, among: np.ndarray, target: np.ndarray) -> np.ndarray:

@@ -400,7 +400,7 @@ def setting_of(
         given = np.ones(len(l), dtype=bool)
         if stage in away:
             given = ~check_mask(name, f"abstained[{stage!r}]", backend_of(l), to_host(away[stage]), l)
-        cal = calibrate(f"{name}: stage {stage!r}", l[given], g[given], None, bounded)
+        cal: Any = calibrate(f"{name}: stage {stage!r}", l[given], g[given], None, bounded)
         calibrations.append(cal)
         losses.append(np.where(given, cal.scaled(l.astype(np.float64)), 0.0))
         confidences.append(np.where(given, g, -math.inf).astype(np.float64))

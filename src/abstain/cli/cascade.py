@@ -126,7 +126,7 @@ def _unlabelled(file: str, how: ReadOptions, score: str) -> np.ndarray:
     limits = Limits(memory=how.memory)
     found, _ = read_unlabelled(file, columns=how.columns, kind=how.kind, format=how.format, limits=limits)
     with values_of(file):
-        confidence = found.get("confidence")
+        confidence = np.asarray(found.get("confidence"))
         if "logits" in found or "probs" in found:
             confidence = np.asarray(scores.by_name(score)(found.get("logits"), probs=found.get("probs")))
     return np.where(found["abstained"], np.nan, confidence) if "abstained" in found else confidence
