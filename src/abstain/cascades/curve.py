@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from abstain import _tables
 from abstain._arrays import Array
 from abstain._check import check_fraction
-from abstain._tables import frame, html_table, number
+from abstain._tables import Notebook, frame, html_table, number
 from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
 from abstain.cascades.select import ByStage, Measured, Person, Promise, Stages, mean_of, measure, setting_of
 from abstain.display import axes
@@ -22,11 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NAME = "cost_risk_curve"
-_POINTS = 60
 
 
 @dataclass(frozen=True, eq=False)
-class CostRiskCurve(_tables.Notebook):
+class CostRiskCurve(Notebook):
     """The least cost for each risk, over all policies of a grid; lower is better.
 
     Attributes
@@ -145,7 +143,7 @@ def cost_risk_curve(
     bounded: tuple[float, float] = (0, 1),
     abstained: ByStage | None = None,
     clusters: Array | None = None,
-    points: int = _POINTS,
+    points: int = 60,
     cuts: int = CUTS,
     level: float = 0.95,
     unit: str = "",
@@ -202,9 +200,7 @@ def cost_risk_curve(
 
     chosen = policies(np.arange(cost.size))
     measured = {policy: measure(second, policy, level) for policy in set(chosen)}
-    columns: dict[str, Any] = {
-        name: np.asarray([getattr(measured[p], name) for p in chosen]) for name in Measured._fields
-    }
+    found: dict[str, Any] = dict(zip(Measured._fields, np.asarray([measured[p] for p in chosen]).T))
     everything, alone = {}, {}
     for j, name in enumerate(setting.names):
         full = measure(second, tables.thresholds(tables.alone(j)[0]), None)
@@ -212,14 +208,9 @@ def cost_risk_curve(
         alone[name] = np.asarray([measure(second, policy, None).cost for policy in policies(tables.alone(j))])
     each = sum(second.spent(answerer(second.confidence, policy), policy) for policy in chosen) / points
     area, low, high = mean_of(np.asarray(each), second.clusters, level)
-    columns |= {"target": target, "thresholds": np.asarray(chosen)}
-    facts: dict[str, Any] = {
-        "alone": alone,
-        "everything": everything,
-        "area": area,
-        "area_interval": (low, high),
-    }
-    return CostRiskCurve(**columns, **facts, names=setting.names, level=level, n=setting.n, unit=unit)
+    found |= {"target": target, "thresholds": np.asarray(chosen), "alone": alone, "everything": everything}
+    found |= {"area": area, "area_interval": (low, high), "level": level}
+    return CostRiskCurve(**found, names=setting.names, n=setting.n, unit=unit)
 
 
 def cheapest(cost: np.ndarray, risk: np.ndarray, among: np.ndarray, target: np.ndarray) -> np.ndarray:
