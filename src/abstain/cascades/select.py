@@ -12,6 +12,7 @@ import numpy as np
 from abstain._arrays import Array, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
 from abstain._stored import Chance, Finite, Share, Stored, Within
+from abstain._tables import Notebook
 from abstain.cascades import search
 from abstain.cascades.search import CUTS, MOST, Setting, answerer
 from abstain.core.sorting import is_zero_one
@@ -35,7 +36,7 @@ Person = tuple[float | Array, float | Array]  # cost, error
 
 
 @dataclass(frozen=True, eq=False)
-class Cascade(Stored):
+class Cascade(Notebook, Stored):
     """Who answers: the first stage whose confidence reaches its threshold, otherwise a person.
 
     Attributes
