@@ -193,6 +193,8 @@ def cost_risk_curve(
     lost = tables.smooth_losses().reshape(-1)
     seen = setting.unscaled(np.where(count > 0, lost / np.maximum(count, 1.0), 1.0))
     least, most = risks or (float(seen[count > 0].min()), float(seen[np.argmin(cost)]))
+    if setting.system and least < seen.min():
+        raise InputError(f"{_NAME}: `risks` must not go below {seen.min():.4g}, the least that is seen.")
     target = np.linspace(least, most, points)
 
     def policies(among: np.ndarray) -> list[tuple[float, ...]]:

@@ -27,7 +27,6 @@ PERSON = "person"
 _NAME = "cascade"
 _LEVEL = 0.95  # of the interval of the cost
 _TOP = 0.999  # the largest risk asked for, on the scale [0, 1], where a smaller one cannot be certified
-_FEW = 10  # thresholds by stage, to say what would be needed
 _STAGES = 19  # as many leave a grid of a million policies two of each stage
 Promise = Literal["answered", "system"]
 ByStage = Mapping[str, Any]
@@ -513,9 +512,8 @@ def _advice(setting: Setting, look: Callable[[float], Any], target: float, delta
         reached = bisect(lambda at: bool(look(at)), target, _TOP, relative=0.1)
         coverage = max(measure(setting, policy, None).coverage for policy in look(reached))
         risk = setting.unscaled(reached)
-    z = search.expected_z(
-        setting, search.cuts_of(setting, search.cuts_allowed(setting.stages, _FEW)), target, setting.n
-    ).max()
+    grid = search.cuts_of(setting, search.cuts_allowed(setting.stages, 10))
+    z = search.expected_z(setting, grid, target, setting.n).max()
     if z > 0:
         wanted = 2 * math.log(2 / delta)  # more than the square of the normal quantile at half of delta
         samples = max(setting.n + 1, int(float(f"{setting.n * wanted / z**2:.1e}")))
