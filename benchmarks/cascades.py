@@ -18,6 +18,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -181,6 +182,16 @@ class Held(NamedTuple):
     coverage: float
 
 
+@contextmanager
+def without_advice() -> Iterator[None]:
+    """What would be needed where nothing is certified takes most of the time, and is not looked at here."""
+    select = importlib.import_module("abstain.cascades.select")
+    kept, select._advice = select._advice, lambda *_: None
+    yield
+    select._advice = kept
+
+
+@without_advice()
 def held(setting: Setting, runs: int, risk: float = 0.2) -> Held:
     """How often the true risk is above the promised one."""
     population = setting.make()
@@ -255,6 +266,7 @@ def on(chain: tuple[str, ...], rows: np.ndarray, thresholds: dict[str, float]) -
     return (cost + PERSON[0] * left.sum()) / len(rows), wrong / max(1, answered)
 
 
+@without_advice()
 def real(chain: tuple[str, ...], risk: float, runs: int, n: int = 3000) -> Held:
     """As `held`, with calibration sets drawn from real questions, which are the population."""
     everything = np.arange(len(model(chain[0]).wrong))  # type: ignore[union-attr]
@@ -400,7 +412,7 @@ def show_cifar10(plot: str | None) -> None:
             )
     head = ("promise", "risk", "cost", "risk seen", "small answers", "large answers", "people answer")
     table({name: list(column) for name, column in zip(head, zip(*rows))})
-    curve = abstain.cost_risk_curve(stages, person=person, promise="system", risks=(0.02, 0.1))
+    curve = abstain.cost_risk_curve(stages, person=person, promise="system", risks=(0.03, 0.1))
     print(curve)
     if plot:
         curve.plot().figure.savefig(plot, dpi=110)

@@ -86,6 +86,21 @@ def test_decide_is_the_rule_and_nan_passes_on():
         rule.decide({"small": [0.0], "large": [0.0, 1.0]})
 
 
+def test_plain_numbers_of_a_known_score():
+    """A rule made from rank keys of max_softmax decides the same by the probabilities that people know."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 3000)
+    logits = [rng.normal(size=(3000, 3)) + s * np.eye(3)[y] for s in (1.5, 3.0)]
+    key = [abstain.scores.max_softmax(z) for z in logits]
+    stages = {name: (z.argmax(1) != y, g, c) for name, z, g, c in zip("ab", logits, key, (1.0, 9.0))}
+    rule = cascade(stages, risk=0.12, person=(50.0, 0.0), scores=dict.fromkeys("ab", "max_softmax"))
+    plain = {name: (np.exp(z) / np.exp(z).sum(1, keepdims=True)).max(1) for name, z in zip("ab", logits)}
+    assert rule.asked == ("a", "b")
+    assert (rule.decide(plain, units="plain") == rule.decide(dict(zip("ab", key)))).mean() > 0.999
+    with pytest.raises(InputError, match="`units` must be one of"):
+        rule.decide(plain, units="percent")
+
+
 def test_none_says_why_and_what_would_do():
     rule = cascade(sample(), risk=0.001, person=(100.0, 0.0))
     assert rule.thresholds is None

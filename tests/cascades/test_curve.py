@@ -105,9 +105,11 @@ def test_below_every_risk_the_person_answers():
 
 def test_the_system_counts_the_person():
     curve = abstain.cost_risk_curve(
-        sample(), person=(100.0, 0.1), promise="system", risks=(0.05, 0.3), points=6
+        sample(), person=(100.0, 0.1), promise="system", risks=(0.12, 0.3), points=6
     )
     assert np.isfinite(curve.risk).all()
+    with pytest.raises(InputError, match="must not go below"):  # the person errs more often than that
+        abstain.cost_risk_curve(sample(), person=(100.0, 0.1), promise="system", risks=(0.001, 0.3))
 
 
 def test_frame_picture_and_section():

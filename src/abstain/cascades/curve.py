@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from abstain import _tables
 from abstain._arrays import Array
 from abstain._check import check_fraction
-from abstain._tables import frame, html_table, number
+from abstain._tables import Notebook, frame, html_table, number
 from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
 from abstain.cascades.select import ByStage, Measured, Person, Promise, Stages, mean_of, measure, setting_of
 from abstain.display import axes
@@ -22,11 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NAME = "cost_risk_curve"
-_POINTS = 60
 
 
 @dataclass(frozen=True, eq=False)
-class CostRiskCurve(_tables.Notebook):
+class CostRiskCurve(Notebook):
     """The least cost for each risk, over all policies of a grid; lower is better.
 
     Attributes
@@ -118,8 +116,9 @@ class CostRiskCurve(_tables.Notebook):
 
     def to_html(self) -> str:
         """A section for a page (`more=` of `abstain.report.save_page`): the picture, and a table of some risks."""
+        drawn: Any = self.plot()
         text = io.StringIO()
-        self.plot().figure.savefig(text, format="svg", metadata={"Date": None})
+        drawn.figure.savefig(text, format="svg", metadata={"Date": None})
         some = np.unique(np.linspace(0, len(self.target) - 1, 7).astype(np.int64))
         columns = {"risk": self.target, "cost": self.cost, "from": self.cost_low, "to": self.cost_high}
         columns |= {f"{name} alone": cost for name, cost in self.alone.items()}
@@ -144,7 +143,7 @@ def cost_risk_curve(
     bounded: tuple[float, float] = (0, 1),
     abstained: ByStage | None = None,
     clusters: Array | None = None,
-    points: int = _POINTS,
+    points: int = 60,
     cuts: int = CUTS,
     level: float = 0.95,
     unit: str = "",
@@ -193,14 +192,17 @@ def cost_risk_curve(
     count, cost = tables.answers().reshape(-1), tables.costs().reshape(-1) / first.n
     lost = tables.smooth_losses().reshape(-1)
     seen = setting.unscaled(np.where(count > 0, lost / np.maximum(count, 1.0), 1.0))
-    target = np.linspace(*(risks or (seen[count > 0].min(), seen[np.argmin(cost)])), points)
+    least, most = risks or (float(seen[count > 0].min()), float(seen[np.argmin(cost)]))
+    if setting.system and least < seen.min():
+        raise InputError(f"{_NAME}: `risks` must not go below {seen.min():.4g}, the least that is seen.")
+    target = np.linspace(least, most, points)
 
     def policies(among: np.ndarray) -> list[tuple[float, ...]]:
         return [tables.thresholds(k) for k in cheapest(cost, seen, among, target)]
 
     chosen = policies(np.arange(cost.size))
     measured = {policy: measure(second, policy, level) for policy in set(chosen)}
-    columns = {name: np.asarray([getattr(measured[p], name) for p in chosen]) for name in Measured._fields}
+    found: dict[str, Any] = dict(zip(Measured._fields, np.asarray([measured[p] for p in chosen]).T))
     everything, alone = {}, {}
     for j, name in enumerate(setting.names):
         full = measure(second, tables.thresholds(tables.alone(j)[0]), None)
@@ -208,9 +210,9 @@ def cost_risk_curve(
         alone[name] = np.asarray([measure(second, policy, None).cost for policy in policies(tables.alone(j))])
     each = sum(second.spent(answerer(second.confidence, policy), policy) for policy in chosen) / points
     area, low, high = mean_of(np.asarray(each), second.clusters, level)
-    facts = {"area": area, "area_interval": (low, high), "level": level, "n": setting.n, "unit": unit}
-    found = (setting.names, target, np.asarray(chosen))
-    return CostRiskCurve(*found, **columns, alone=alone, everything=everything, **facts)  # type: ignore[arg-type]
+    found |= {"target": target, "thresholds": np.asarray(chosen), "alone": alone, "everything": everything}
+    found |= {"area": area, "area_interval": (low, high), "level": level}
+    return CostRiskCurve(**found, names=setting.names, n=setting.n, unit=unit)
 
 
 def cheapest(cost: np.ndarray, risk: np.ndarray, among: np.ndarray, target: np.ndarray) -> np.ndarray:

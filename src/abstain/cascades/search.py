@@ -68,9 +68,9 @@ class Setting:
 
     def take(self, rows: np.ndarray) -> Setting:
         """Some of the samples."""
-        own = {name: [x[rows] for x in getattr(self, name)] for name in ("loss", "confidence", "cost")}
-        labels = {k: None if (x := getattr(self, k)) is None else x[rows] for k in ("clusters", "groups")}
-        return replace(self, **own, **labels)
+        own: Any = {name: [x[rows] for x in getattr(self, name)] for name in ("loss", "confidence", "cost")}
+        own |= {k: None if (x := getattr(self, k)) is None else x[rows] for k in ("clusters", "groups")}
+        return replace(self, **own)
 
     def split(self, share: float, seed: int) -> tuple[Setting, Setting]:
         """Two parts at random, clusters in one piece."""
@@ -199,7 +199,7 @@ class Tables:
     def alone(self, j: int) -> np.ndarray:
         """The policies that ask stage j only."""
         places = [np.arange(size) if i == j else size - 1 for i, size in enumerate(self.shape)]
-        return np.asarray(np.ravel_multi_index(places, self.shape))  # type: ignore[arg-type]
+        return np.asarray(np.ravel_multi_index(places, self.shape))
 
     def _spread(self, table: np.ndarray) -> np.ndarray:
         return table.reshape(table.shape + (1,) * (len(self.shape) - table.ndim))
@@ -300,7 +300,7 @@ def policy_p_values(tables: Tables, path: np.ndarray, risk: float, level: float)
 def _cluster_p_values(tables: Tables, path: np.ndarray, risk: float, level: float) -> np.ndarray:
     """A bet on each cluster as a whole, which weighs as much as it has answers."""
     setting = tables.setting
-    _, codes = np.unique(setting.clusters, return_inverse=True)  # type: ignore[arg-type]
+    codes = np.unique(np.asarray(setting.clusters), return_inverse=True)[1]
     p = np.ones(len(path))
     top = float(setting.largest)
     stakes = testing.ladder(int(codes.max()) + 1, risk, top)

@@ -12,6 +12,7 @@ import numpy as np
 from abstain._arrays import Array, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
 from abstain._stored import Chance, Finite, Share, Stored, Within
+from abstain._tables import Notebook
 from abstain.cascades import search
 from abstain.cascades.search import CUTS, MOST, Setting, answerer
 from abstain.core.sorting import is_zero_one
@@ -26,7 +27,6 @@ PERSON = "person"
 _NAME = "cascade"
 _LEVEL = 0.95  # of the interval of the cost
 _TOP = 0.999  # the largest risk asked for, on the scale [0, 1], where a smaller one cannot be certified
-_FEW = 10  # thresholds by stage, to say what would be needed
 _STAGES = 19  # as many leave a grid of a million policies two of each stage
 Promise = Literal["answered", "system"]
 ByStage = Mapping[str, Any]
@@ -35,7 +35,7 @@ Person = tuple[float | Array, float | Array]  # cost, error
 
 
 @dataclass(frozen=True, eq=False)
-class Cascade(Stored):
+class Cascade(Notebook, Stored):
     """Who answers: the first stage whose confidence reaches its threshold, otherwise a person.
 
     Attributes
@@ -400,7 +400,7 @@ def setting_of(
         given = np.ones(len(l), dtype=bool)
         if stage in away:
             given = ~check_mask(name, f"abstained[{stage!r}]", backend_of(l), to_host(away[stage]), l)
-        cal = calibrate(f"{name}: stage {stage!r}", l[given], g[given], None, bounded)
+        cal: Any = calibrate(f"{name}: stage {stage!r}", l[given], g[given], None, bounded)
         calibrations.append(cal)
         losses.append(np.where(given, cal.scaled(l.astype(np.float64)), 0.0))
         confidences.append(np.where(given, g, -math.inf).astype(np.float64))
@@ -512,9 +512,8 @@ def _advice(setting: Setting, look: Callable[[float], Any], target: float, delta
         reached = bisect(lambda at: bool(look(at)), target, _TOP, relative=0.1)
         coverage = max(measure(setting, policy, None).coverage for policy in look(reached))
         risk = setting.unscaled(reached)
-    z = search.expected_z(
-        setting, search.cuts_of(setting, search.cuts_allowed(setting.stages, _FEW)), target, setting.n
-    ).max()
+    grid = search.cuts_of(setting, search.cuts_allowed(setting.stages, 10))
+    z = search.expected_z(setting, grid, target, setting.n).max()
     if z > 0:
         wanted = 2 * math.log(2 / delta)  # more than the square of the normal quantile at half of delta
         samples = max(setting.n + 1, int(float(f"{setting.n * wanted / z**2:.1e}")))

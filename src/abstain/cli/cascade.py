@@ -23,8 +23,6 @@ from abstain.formats import Limits, Predictions
 from abstain.formats.limits import values_of
 from abstain.formats.predictions import aligned, read_unlabelled
 
-_ASKED = ("risk", "delta", "promise", "bounded", "unit", "rng")
-
 
 def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...]:
     try:
@@ -109,7 +107,7 @@ def _choose(
         clusters=clusters,
         groups=groups if given["groups"] else None,
         scores={name: given["score"] for name, m in models.items() if m.kind != "confidence"},
-        **{name: given[name] for name in _ASKED},
+        **{name: given[name] for name in ("risk", "delta", "promise", "bounded", "unit", "rng")},
     )
     if given["save"]:
         write(given["save"], result.to_json())
@@ -126,7 +124,7 @@ def _unlabelled(file: str, how: ReadOptions, score: str) -> np.ndarray:
     limits = Limits(memory=how.memory)
     found, _ = read_unlabelled(file, columns=how.columns, kind=how.kind, format=how.format, limits=limits)
     with values_of(file):
-        confidence = found.get("confidence")
+        confidence = np.asarray(found.get("confidence"))
         if "logits" in found or "probs" in found:
             confidence = np.asarray(scores.by_name(score)(found.get("logits"), probs=found.get("probs")))
     return np.where(found["abstained"], np.nan, confidence) if "abstained" in found else confidence

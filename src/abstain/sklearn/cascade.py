@@ -142,7 +142,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What the last classifier asked says of each sample, and the place of the one that answers."""
         check_is_fitted(self, "cascade_")
         X = _indexable(X)
-        rows = np.arange(_num_samples(X))
+        rows, thresholds = np.arange(_num_samples(X)), self.cascade_.thresholds or {}
         who, answer = np.full(len(rows), len(self.estimators_)), None
         for j, (name, model) in enumerate(zip(self.cascade_.names, self.estimators_)):
             if name in self.cascade_.asked and len(rows):
@@ -150,7 +150,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 said = np.asarray(model.predict(some))
                 answer = np.empty(len(who), dtype=said.dtype) if answer is None else answer
                 answer[rows] = said
-                taken = classifier_confidence(model, some, self.scores) >= self.cascade_.thresholds[name]
+                taken = classifier_confidence(model, some, self.scores) >= thresholds[name]
                 who[rows[taken]], rows = j, rows[~taken]
         return np.asarray(self.estimators_[-1].predict(X)) if answer is None else answer, who
 
