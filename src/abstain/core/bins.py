@@ -10,7 +10,7 @@ import numpy as np
 from abstain._arrays import Array, Namespace, float64_bits, is_torch
 from abstain.core import points
 from abstain.core.estimators import area_terms, harmonic_difference
-from abstain.core.rows import Rows
+from abstain.core.rows import Rows, rows_of_blocks
 
 # A fixed, monotone map from confidences to bin numbers, the same everywhere, so that bins merge by addition
 #
@@ -176,9 +176,8 @@ def total(bins: Bins) -> tuple[Array, Array]:
 
 def aurc(bins: Bins, most: float | None = 1.0) -> Bracket:
     """AURC (harmonic, threshold ties) of binned samples. `most`: largest possible loss; None: no proof."""
-    W, _ = total(bins)
     mass = bins.xp.sum(bins.c, axis=-1)
-    estimate = bins.xp.sum(_estimate_terms(bins, W, "harmonic"), axis=-1) / mass
+    estimate = bins.xp.sum(_estimate_terms(bins, "harmonic"), axis=-1) / mass
     if most is None:
         return Bracket(estimate, None, None)
     low, high = _risk_sums(bins, most)
@@ -189,7 +188,7 @@ def augrc(bins: Bins, most: float | None = 1.0) -> Bracket:
     """AUGRC (mean rule, threshold ties) of binned samples."""
     W, _ = total(bins)
     square = (W * W)[..., 0]
-    estimate = bins.xp.sum(_estimate_terms(bins, W, "sele"), axis=-1) / W[..., 0]
+    estimate = bins.xp.sum(_estimate_terms(bins, "sele"), axis=-1) / W[..., 0]
     if most is None:
         return Bracket(estimate, None, None)
     xp = bins.xp
@@ -206,20 +205,17 @@ def _ordered(bins: Bins, estimate: Array, low: Array, high: Array) -> Bracket:
     return Bracket(bins.xp.minimum(bins.xp.maximum(estimate, low), high), low, high)
 
 
-def _estimate_terms(bins: Bins, W: Array, estimator: str) -> Array:
-    """Loss spread evenly over the positions of a bin; a tie is taken as the tie it is."""
-    xp = bins.xp
-    N = _above(xp, bins.c) + bins.c
-    S = _above(xp, bins.L) + bins.L
-    rows = Rows(bins.c, bins.L, N, S, W, xp)
+def _estimate_terms(bins: Bins, estimator: str) -> Array:
+    """Loss spread evenly over the positions of a bin, most confident first; a tie is taken as the tie it is."""
+    rows, xp = rows_of_bins(bins), bins.xp
     tied = area_terms(rows, estimator, "threshold")
     if bins.whole:
         spread = area_terms(rows, estimator, "expected")
     elif estimator == "sele":
-        spread = bins.c * (S - bins.L / 2) / W
+        spread = rows.m * (rows.S - rows.L / 2) / rows.W
     else:
         spread = harmonic_spread(rows)
-    return xp.where(bins.c > 0, xp.where(bins.tie, tied, spread), 0.0)
+    return xp.where(rows.m > 0, xp.where(xp.flip(bins.tie, axis=-1), tied, spread), 0.0)
 
 
 def harmonic_spread(r: Rows) -> Array:
@@ -289,10 +285,7 @@ def risk_between(
 
 def rows_of_bins(bins: Bins) -> Rows:
     """Each bin as one block, most confident first."""
-    xp = bins.xp
-    m, L = xp.flip(bins.c, axis=-1), xp.flip(bins.L, axis=-1)
-    N, S = xp.cumulative_sum(m, axis=-1), xp.cumulative_sum(L, axis=-1)
-    return Rows(m, L, N, S, N[..., -1:], xp)
+    return rows_of_blocks(bins.c, bins.L, bins.xp)
 
 
 def auroc(bins: Bins) -> Bracket:

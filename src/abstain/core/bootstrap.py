@@ -62,7 +62,7 @@ class Resampler:
 
     def _draw_cells_if_few(self, idle: int) -> None:
         """Replace samples by distinct (confidence, loss) pairs with the number of their repeats."""
-        within = np.lexsort((self.loss, _runs(self.key)))
+        within = np.lexsort((self.loss, -self.key))
         key, loss = self.key[within], self.loss[within]
         new = np.concatenate([[True], (key[1:] != key[:-1]) | (loss[1:] != loss[:-1])])
         if np.count_nonzero(new) * _CELLS_PAY > len(key):
@@ -121,10 +121,6 @@ class Resampler:
         # as the oracle groups: copies, never neighbours
         starts = _starts(loss) if whole else np.arange(len(loss))
         return _rows(mass[:, self._loss_order], loss, starts)
-
-
-def _runs(ranked: np.ndarray) -> np.ndarray:
-    return np.cumsum(np.concatenate([[False], ranked[1:] != ranked[:-1]]))
 
 
 def _starts(ranked: np.ndarray) -> np.ndarray:

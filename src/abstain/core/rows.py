@@ -44,11 +44,11 @@ class Rows(NamedTuple):
         return Rows(m, L, N, S, self.W, self.xp, self.padded)
 
 
-def rows_of_blocks(mass: np.ndarray, loss_sum: np.ndarray) -> Rows:
+def rows_of_blocks(mass: Array, loss_sum: Array, xp: Namespace = np) -> Rows:
     """Rows, most confident first, of a block table (which ascends)."""
-    m, L = mass[..., ::-1], loss_sum[..., ::-1]
-    N, S = np.cumsum(m, axis=-1), np.cumsum(L, axis=-1)
-    return Rows(m, L, N, S, N[..., -1:])
+    m, L = xp.flip(mass, axis=-1), xp.flip(loss_sum, axis=-1)
+    N, S = xp.cumulative_sum(m, axis=-1), xp.cumulative_sum(L, axis=-1)
+    return Rows(m, L, N, S, N[..., -1:], xp)
 
 
 def rows_of_samples(xp: Namespace, loss: Array, confidence: Array, weight: Array | None = None) -> Rows:
