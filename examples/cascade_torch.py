@@ -46,12 +46,17 @@ def main() -> tuple[abstain.Cascade, float]:
         answer, sure = logits.argmax(1), {"small": abstain.scores.max_softmax(logits)}
         on = torch.tensor(rule.decide(sure) != "small")
         logits = models["large"](x[new][on])
-        answer[on], sure = logits.argmax(1), {"small": sure["small"][on], "large": abstain.scores.max_softmax(logits)}
+        answer[on], sure = (
+            logits.argmax(1),
+            {"small": sure["small"][on], "large": abstain.scores.max_softmax(logits)},
+        )
     answered = ~on
     answered[on] = torch.tensor(rule.decide(sure) != "person")
     wrong = (answer != y[new])[answered].float().mean().item()
     asked, given = int(on.sum()), int(answered.sum())
-    print(f"\nOf {len(on)} new images the large network saw {asked}; {given} were answered, {wrong:.1%} wrongly.")
+    print(
+        f"\nOf {len(on)} new images the large network saw {asked}; {given} were answered, {wrong:.1%} wrongly."
+    )
     return rule, wrong
 
 
