@@ -32,7 +32,7 @@ __all__ = ["aurc", "risk_at_coverage", "with_confidence"]
 _every_epoch: Any = metric(scores="unreduced") if "scores" in inspect.signature(metric).parameters else metric
 
 
-@_every_epoch
+@_every_epoch  # type: ignore[untyped-decorator]
 def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: float = 0.95) -> Metric:
     """AURC with its interval; lower is better. See `abstain.aurc`.
 
@@ -62,7 +62,7 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
     return functools.partial(_measured, "aurc", "aurc", confidence, unanswered, level, {})
 
 
-@_every_epoch
+@_every_epoch  # type: ignore[untyped-decorator]
 def risk_at_coverage(
     coverage: float = 0.8, confidence: str = "confidence", unanswered: str = "abstained", level: float = 0.95
 ) -> Metric:
@@ -126,7 +126,7 @@ def _measured(
     return {label: found.estimate, f"{label}_low": found.low, f"{label}_high": found.high}
 
 
-@scorer(metrics=[accuracy(), stderr(), aurc(), risk_at_coverage()])
+@scorer(metrics=[accuracy(), stderr(), aurc(), risk_at_coverage()])  # type: ignore[untyped-decorator]
 def with_confidence(
     inner: Scorer, confidence: str | Callable[[TaskState], float | None] = "mean_token_logprob"
 ) -> Scorer:

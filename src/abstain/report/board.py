@@ -175,7 +175,7 @@ def _other_view(read: Predictions, metric: Metric) -> float | None:
         fields = read.log.fields(Rules())
     except AbstainError:  # nothing was answered
         return None
-    signal = next(iter(read.signals or {"": None}))
+    signal = next(iter(read.signals), "")
     own = {"sample_weight": fields.get("sample_weight"), "abstained": fields.get("abstained")}
     return _value(metric, fields["loss"], fields["signals"].get(signal, fields["confidence"]), own)
 
