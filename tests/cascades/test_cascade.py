@@ -72,6 +72,17 @@ def test_it_is_cheaper_than_either_stage_alone():
         assert rule.cost < 0.8 * alone, name
 
 
+def test_many_samples_do_not_start_too_late():
+    """With a million samples estimates err by many standard errors: the first policy tested must be safe all the same."""
+    rng = np.random.default_rng(0)
+    g, n = rng.random((3, 10**6)), 10**6
+    told = enumerate(zip((0.6, 0.4, 0.2), (1.0, 10.0, 30.0)))
+    stages = {str(j): (rng.random(n) < p * (1 - g[j]), g[j], cost) for j, (p, cost) in told}
+    rule = cascade(stages, **RULE, cuts=50)
+    assert rule.asked == ("0", "1", "2")
+    assert rule.cost < 10
+
+
 def test_decide_is_the_rule_and_nan_passes_on():
     rule = cascade(sample(), **RULE)
     t = rule.thresholds

@@ -26,7 +26,7 @@ from abstain.thresholds.calibration import Calibration, learn_then_test
 MOST = 10**6  # policies of a grid
 CUTS = 80  # by stage, where as many policies are allowed
 _FIRST = 0.2  # of the samples choose the order of testing; the others test
-_START = 8.0  # standard errors by which the first policy tested is expected to keep the promise
+_START = (8.0, 0.1)  # the first policy tested is to be safe by these standard errors, and this share of r
 _SHARES = (0.1, 0.55, 0.35)  # of delta: all stages but the last, the last, the cascades
 _APART = 10  # samples between two cuts, at least
 _HOLD = 0.1  # penalty on the square of a coefficient, which a few samples outweigh
@@ -349,15 +349,15 @@ def certify(setting: Setting, risk: float, delta: float, cuts: int, seed: int) -
     paths = [(frontier(cost, z), joint)]
     if not exact:
         paths += [(frontier(cost, z, tables.alone(j)), share) for j, share in enumerate(alone)]
+    # estimates of many samples err by more than chance, so a share of r counts beside standard errors
+    start = max(_START[0], _START[1] * math.sqrt(units * risk / (1 - risk)))
     for path, share in paths:
         expected = z.reshape(-1)[path]
-        path = path[expected <= max(_START, expected.min(initial=math.inf))]
+        path = path[expected <= max(start, expected.min(initial=math.inf))]
         if not (share and len(path)):
             continue
         p = np.max([policy_p_values(t, path, risk, delta * share) for t in by_group], axis=0)
-        level = np.zeros(len(path))
-        level[0] = delta * share
-        passed = np.flatnonzero(testing.walk(p, level).passed)
+        passed = np.flatnonzero(testing.walk(p, delta * share * (np.arange(len(path)) == 0)).passed)
         policies += [tables.thresholds(path[k]) for k in passed[-1:]]
     return policies
 
