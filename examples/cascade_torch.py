@@ -12,8 +12,7 @@ from torch import nn
 
 import abstain
 
-COSTS = {"small": 1.0, "large": 20.0}
-WIDTHS = {"small": 4, "large": 128}
+NETWORKS = {"small": (4, 1.0), "large": (128, 20.0)}  # width and cost
 
 
 def trained(width: int, x: torch.Tensor, y: torch.Tensor) -> nn.Module:
@@ -33,30 +32,26 @@ def main() -> tuple[abstain.Cascade, float]:
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     x, y = torch.tensor(images, dtype=torch.float32)[order] / 16, torch.tensor(labels)[order]
     train, calibration, new = slice(0, 500), slice(500, 1500), slice(1500, None)
-    models = {name: trained(width, x[train], y[train]) for name, width in WIDTHS.items()}
+    models = {name: trained(width, x[train], y[train]) for name, (width, _) in NETWORKS.items()}
     with torch.no_grad():
         stages = {}
         for name, model in models.items():
             logits = model(x[calibration])
             loss = abstain.losses.zero_one(logits, y[calibration])
-            stages[name] = (loss, abstain.scores.max_softmax(logits), COSTS[name])
+            stages[name] = (loss, abstain.scores.max_softmax(logits), NETWORKS[name][1])
         rule = abstain.cascade(stages, risk=0.08, person=(200.0, 0.0))
         print(rule)
         logits = models["small"](x[new])  # in use: the large network sees only what the small one passes on
         answer, sure = logits.argmax(1), {"small": abstain.scores.max_softmax(logits)}
         on = torch.tensor(rule.decide(sure) != "small")
         logits = models["large"](x[new][on])
-        answer[on], sure = (
-            logits.argmax(1),
-            {"small": sure["small"][on], "large": abstain.scores.max_softmax(logits)},
-        )
+        answer[on] = logits.argmax(1)
+        sure = {"small": sure["small"][on], "large": abstain.scores.max_softmax(logits)}
     answered = ~on
     answered[on] = torch.tensor(rule.decide(sure) != "person")
     wrong = (answer != y[new])[answered].float().mean().item()
-    asked, given = int(on.sum()), int(answered.sum())
-    print(
-        f"\nOf {len(on)} new images the large network saw {asked}; {given} were answered, {wrong:.1%} wrongly."
-    )
+    print(f"\nOf {len(on)} new images the large network saw {int(on.sum())},")
+    print(f"{int(answered.sum())} were answered, {wrong:.1%} of these wrongly.")
     return rule, wrong
 
 

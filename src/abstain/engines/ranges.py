@@ -99,7 +99,8 @@ def gathered(parts: Iterable[Columns], rows: int) -> Columns:
                 continue
             wider = np.promote_types(column.dtype, values.dtype)
             if column.dtype != wider:  # losses 0/1 so far, no longer
-                column = column.astype(wider)
+                narrow, column = column, np.empty(column.shape, wider)
+                column[..., :at] = narrow[..., :at]  # beyond it lies whatever was in memory
                 whole = whole._replace(**{Columns._fields[place]: column})
             column[..., at : at + part.rows] = values
         at += part.rows
