@@ -53,6 +53,8 @@ EXPECTED: dict[str, str] = {
     "cli/report/*/steps/class_totals": "as above",
     "cli/report/*/steps/classes": "as above",
     "cli/version/*": "plotly is not used any more; versions of what is installed",
+    "thresholds/refused/risk": "a risk in percent is an error with its remedy",
+    "thresholds/refused/risk/*": "as above",
     "sklearn/classifier/risk/*": "no certified threshold: predict without abstain_label is refused",
     "sklearn/classifier/risk": "as above",
     "sklearn/classifier/sgr/*": "as above",
