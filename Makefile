@@ -41,6 +41,7 @@ format: $(VENV)/.lint ## Let ruff lay out the code
 
 bench: $(VENV)/.test ## Speed of the core and of evaluate beside what they are measured against (BENCH="--full" for 1e8)
 	$(BIN)/python benchmarks/core.py $(BENCH)
+	-$(BIN)/pip install --quiet --no-deps torch-uncertainty  # a peer; its metrics' files are timed alone
 	$(BIN)/python benchmarks/evaluate.py
 
 paper: $(VENV)/.test ## The paper's figures and tables, from ABSTAIN_DATA or from scikit-learn's digits

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from abstain.core.estimators import oracle_area
 from abstain.core.stretch import tables_of, totals_of_samples
@@ -191,13 +192,15 @@ UNSEEN = tuple(topped(base, *top) for base in (power(0.3, 1), power(0.6, 2)) for
 class Found(NamedTuple):
     """Share of runs that hold the truth, mean width over the true sampling range, errors it rests on.
 
-    `spread`: mean standard error over the standard deviation of the estimates.
+    `spread`: mean standard error over the standard deviation of the estimates. `forced`: mean width over that of an
+    interval that knows everything but the block it is in (`block_width`), where that is wider than the range.
     """
 
     covered: float
     width: float
     errors: float
     spread: float
+    forced: float
 
 
 def keys_of(profile: Profile) -> list[Key]:
@@ -207,12 +210,44 @@ def keys_of(profile: Profile) -> list[Key]:
     return [*((name, None) for name in SMOOTH), *points, ("fpr_at_tpr", 0.95)]
 
 
+def blocks(profile: Profile, levels: int | None) -> tuple[Vector, Vector]:
+    """Mass and errors of the population by level, or by a fine grid of ranks; most confident first."""
+    m, f = np.full(len(_GRID), 1 / len(_GRID)), profile.chance(1 - _GRID) / len(_GRID)
+    return (
+        (m, f) if levels is None else (m.reshape(levels, -1).sum(axis=1), f.reshape(levels, -1).sum(axis=1))
+    )
+
+
+def block_width(profile: Profile, levels: int, key: Key, n: int) -> float:
+    """Mean width that ties force on a 95% interval of a point.
+
+    The point is that of the block where a share (of errors, of mass, of right samples) passes a number. An interval
+    that keeps its word at either end may leave a further block out only where a test at 2.5% says on which side of the
+    number that block's share lies, and no test says so more often than the share's own error allows. To the steps
+    that it must take in, the error of the value within its block is added.
+    """
+    metric, at = key
+    m, f = blocks(profile, levels)
+    N, S = np.cumsum(m), np.cumsum(f)
+    before, right = np.append(0.0, N[:-1]), np.append(0.0, (N - S)[:-1]) / (1 - S[-1])
+    share, draws, value, size = {
+        "coverage_at_risk": (S / N, n * N, N, np.full(levels, n)),
+        "risk_at_coverage": (before, np.full(levels, n), S / N, n * N),
+        "fpr_at_tpr": (right, np.full(levels, n * (1 - S[-1])), S / S[-1], np.full(levels, n * S[-1])),
+    }[metric]
+    reached = share <= at if metric == "coverage_at_risk" else share < at - 1e-9
+    apart = np.abs(share - at) / np.maximum(np.sqrt(share * (1 - share) / draws), 1e-12)
+    not_told = ndtr(ndtri(0.975) - apart)
+    steps = np.abs(np.diff(value, prepend=0.0 if metric == "coverage_at_risk" else value[0]))
+    here = max(int(np.flatnonzero(reached)[-1]), 0) if reached.any() else 0
+    own = 2 * ndtri(0.975) * math.sqrt(value[here] * (1 - value[here]) / size[here])
+    return float(steps @ not_told) + own
+
+
 @lru_cache
 def true_values(profile: Profile, levels: int | None) -> dict[Key, float]:
-    """Population values, by sums over a fine grid of ranks, most confident first."""
-    m, f = np.full(len(_GRID), 1 / len(_GRID)), profile.chance(1 - _GRID) / len(_GRID)
-    if levels is not None:
-        m, f = (x.reshape(levels, -1).sum(axis=1) for x in (m, f))
+    """Population values, by sums over blocks."""
+    m, f = blocks(profile, levels)
     N, S = np.cumsum(m), np.cumsum(f)
     risk, right = float(S[-1]), m - f
     best = risk + (1 - risk) * math.log1p(-risk)
@@ -281,7 +316,10 @@ def every_metric(
         inside = np.mean((low - 1e-12 <= truth[key]) & (truth[key] <= high + 1e-12))
         width = float(np.mean(high - low) / range_) if range_ > 0 else math.inf
         spread = float(np.mean(error) / np.std(value, ddof=1))
-        result[key] = Found(float(inside), width, errors_behind(key, truth, n), spread)
+        tied = levels is not None and key[0] in ARGUMENT
+        needed = max(range_, block_width(profile, levels, key, n)) if tied else range_
+        forced = float(np.mean(high - low)) / needed
+        result[key] = Found(float(inside), width, errors_behind(key, truth, n), spread, forced)
     return result
 
 
@@ -525,11 +563,14 @@ def width_table(runs: int, seed: int) -> None:
             for n in SIZES:
                 for key, found in every_metric(profile, n, levels, runs, seed).items():
                     few = "" if found.errors >= 15 else " (few)"
-                    lines.setdefault(key, []).append(f"{percent(found.covered)}, {found.width:.2f}{few}")
+                    beside = "" if found.forced == found.width else f" ({found.forced:.2f})"
+                    lines.setdefault(key, []).append(
+                        f"{percent(found.covered)}, {found.width:.2f}{beside}{few}"
+                    )
             ties = "continuous" if levels is None else f"{levels} levels"
             rows = [[name if at is None else f"{name} {at:g}", *row] for (name, at), row in lines.items()]
             table(
-                f"`{profile.name}`, {ties}: covered (%), width over the true range",
+                f"`{profile.name}`, {ties}: covered (%), width over the true range (over what ties force)",
                 ["metric", *map(str, SIZES)],
                 rows,
             )
@@ -541,9 +582,9 @@ AREAS = ("aurc", "e_aurc", "naurc")
 def hard_table(runs: int, seed: int) -> None:
     lines = []
     for profile in (*(as_good(PROFILES[0], *x) for x in UNLIKE), *HARD, *UNSEEN):
-        found = every_metric(profile, 200, None, runs, seed, only=AREAS)
+        found = every_metric(profile, 200, None, 8 * runs, seed, only=AREAS)
         lines.append([f"`{profile.name}`", *(percent(found[m, None].covered) for m in AREAS)])
-    table(f"Confident errors, n = 200, {runs:,} runs a cell", ["chance of error", *AREAS], lines)
+    table(f"Confident errors, n = 200, {8 * runs:,} runs a cell", ["chance of error", *AREAS], lines)
     lines = []
     for kind in KINDS:
         for n in (200, 1000):

@@ -8,6 +8,7 @@ Both sides are timed in turns, in processor time of this thread, so that a busy 
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import subprocess
@@ -15,7 +16,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -118,25 +121,75 @@ def many_models() -> None:
 
 
 def peers() -> None:
-    """One metric at a time beside scikit-learn's, where it is installed; torch-uncertainty: see its own script."""
+    """One metric at a time beside scikit-learn's and torch-uncertainty's, where they are installed."""
+    for n in (10_000, 1_000_000):
+        logits, labels = made_up(n, 10)
+        wrong, sure = abstain.losses.zero_one(logits, labels), scores.max_softmax(logits)
+        for name, ours, theirs in (*_of_scikit_learn(wrong, sure), *_of_torch_uncertainty(wrong, sure)):
+            line(f"{name} of {n:,}", lambda ours=ours, l=wrong, g=sure: ours(l, g), theirs, None)
+
+
+Peer = tuple[str, Callable[..., object], Callable[[], object]]
+
+
+def _of_scikit_learn(wrong: np.ndarray, sure: np.ndarray) -> list[Peer]:
     try:
         from sklearn.metrics import average_precision_score, roc_auc_score
     except ImportError as reason:
         print(f"scikit-learn does not import here: {reason}")
-        return
-    for n in (10_000, 1_000_000):
-        logits, labels = made_up(n, 10)
-        wrong, sure = abstain.losses.zero_one(logits, labels), scores.max_softmax(logits)
-        for name, ours, theirs in (
-            ("auroc", abstain.auroc, roc_auc_score),
-            ("aupr_error", abstain.aupr_error, average_precision_score),
-        ):
-            line(
-                f"{name} of {n:,} / scikit-learn's",
-                lambda ours=ours, l=wrong, g=sure: ours(l, g),
-                lambda theirs=theirs, l=wrong, g=sure: theirs(l, -g),
-                None,
-            )
+        return []
+    return [
+        ("auroc / scikit-learn's", abstain.auroc, lambda: roc_auc_score(wrong, -sure)),
+        ("aupr_error / scikit-learn's", abstain.aupr_error, lambda: average_precision_score(wrong, -sure)),
+    ]
+
+
+def _of_torch_uncertainty(wrong: np.ndarray, sure: np.ndarray) -> list[Peer]:
+    """Its metrics' files alone, as the package as a whole wants torchvision; what was given to them is stored."""
+    found = importlib.util.find_spec("torch_uncertainty")
+    if found is None:
+        print("torch-uncertainty is not here: pip install --no-deps torch-uncertainty")
+        return []
+    import torch
+
+    folder = Path(found.submodule_search_locations[0]) / "metrics" / "classification"
+    modules = {}
+    for name in ("risk_coverage", "fpr"):
+        spec = importlib.util.spec_from_file_location(f"torch_uncertainty_{name}", folder / f"{name}.py")
+        modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(modules[name])
+    torch.set_num_threads(1)
+    confidence = torch.from_numpy(
+        0.5 + 0.5 * np.argsort(np.argsort(sure)) / len(sure)
+    )  # same order, in (1/2, 1)
+    probs, errors = torch.stack([confidence, 1 - confidence], -1), torch.from_numpy(wrong.astype(np.int64))
+    areas, fpr = modules["risk_coverage"], modules["fpr"].FPR95(pos_label=1)
+    fpr.update(confidence, 1 - errors)
+    metrics = {
+        "aurc": areas.AURC(),
+        "augrc": areas.AUGRC(),
+        "coverage_at_risk": areas.CovAt5Risk(),
+        "risk_at_coverage": areas.RiskAt80Cov(),
+    }
+    for metric in metrics.values():
+        metric.update(probs, errors)
+    given = {"coverage_at_risk": {"risk": 0.05}, "risk_at_coverage": {"coverage": 0.8}}
+
+    def computed(metric: Any) -> Callable[[], object]:
+        def compute() -> object:
+            metric._computed = None  # else the first answer is handed out again
+            return metric.compute()
+
+        return compute
+
+    return [
+        (
+            f"{name} / torch-uncertainty's",
+            partial(getattr(abstain, name), **given.get(name, {})),
+            computed(metric),
+        )
+        for name, metric in {**metrics, "fpr_at_tpr": fpr}.items()
+    ]
 
 
 def terminal() -> None:

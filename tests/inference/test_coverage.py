@@ -167,15 +167,16 @@ def check_all(found, tied, runs=RUNS):
 
     More is forced by ties, and in points alone: a point of tied confidences is that of a whole block. Its limits hold
     the neighbouring block as long as the sample cannot exclude it, which it often cannot up to four standard errors
-    away, while the estimate itself goes there within two: then the interval is wider than the estimate's range by a
-    block's step, which no rule can avoid. Measured at most 99.6%, and 2.32 times.
+    away, while the estimate itself goes there within two. `sim.block_width` says how wide that makes any interval that
+    keeps its word, and the bound is 1.25 times that. Measured at most 99.6%, 2.32 times the range, 1.05 times what
+    ties force.
     """
     for (metric, at), x in found.items():
         if x.errors < 15:
             continue
         forced = tied and metric in POINTS
         assert holds(x.covered, runs, 0.925, 1.0 if forced else 0.975), (metric, at, x)
-        assert x.width <= (2.5 if forced else 1.25), (metric, at, x)
+        assert x.forced <= 1.25, (metric, at, x)
         if metric not in POINTS and x.errors >= 100 and runs == RUNS:
             assert x.spread == pytest.approx(1, abs=0.05), (metric, at, x)
 
@@ -250,8 +251,9 @@ def test_losses_with_a_long_tail(metric, options):
 
 
 def check_areas(profile):
-    found = sim.every_metric(profile, 200, None, RUNS, 2026, only=sim.AREAS)
-    assert all(holds(x.covered, RUNS, 0.91) for x in found.values()), found
+    """So many runs that the simulation's own error needs no allowance."""
+    found = sim.every_metric(profile, 200, None, 8 * RUNS, 2026, only=sim.AREAS)
+    assert all(x.covered >= 0.91 for x in found.values()), found
 
 
 @pytest.mark.slow
