@@ -318,7 +318,7 @@ def every_metric(
         spread = float(np.mean(error) / np.std(value, ddof=1))
         tied = levels is not None and key[0] in ARGUMENT
         needed = max(range_, block_width(profile, levels, key, n)) if tied else range_
-        forced = float(np.mean(high - low)) / needed
+        forced = float(np.mean(high - low) / needed) if needed > 0 else math.inf
         result[key] = Found(float(inside), width, errors_behind(key, truth, n), spread, forced)
     return result
 

@@ -408,3 +408,23 @@ def test_real_logits_agree_with_the_published_accuracy(data_dir):
     assert table["max_softmax", "zero_one", "risk"].estimate == pytest.approx(1 - 0.9173, abs=1e-9)
     assert table["max_softmax", "zero_one", "aurc"].estimate == pytest.approx(0.01057, abs=6e-6)
     assert any("exactly 1.0 in float32" in note for note in table.notes)
+
+
+def test_few_errors_are_told_of_with_the_number_they_are_worth():
+    """By hand: errors at ranks 1 and 50 of 50 weigh alpha = sum of 1/(n - j) over the ranks above, n = 50."""
+    n = 50
+    confidence = np.arange(n, 0, -1) / n
+    wrong = np.zeros(n, dtype=bool)
+    wrong[[0, n - 1]] = True
+    alpha = [sum(1 / k for k in range(1, n + 1)), 1 / n]  # of the most confident sample, and of the least
+    worth = sum(alpha) ** 2 / sum(a * a for a in alpha)
+    table = evaluate(loss=wrong, confidence=confidence, metrics=["aurc", "risk"])
+    entry = table["confidence", "loss", "aurc"]
+    assert entry.note == f"rests on about {worth:.1f} effective errors (2 in all)"
+    assert table["confidence", "loss", "risk"].note is None  # told once a score
+    assert f"AURC of confidence {entry.note}" in repr(table)
+    assert abstain.inference.interval("aurc", wrong, confidence).note == entry.note
+    assert table.frame("dict")["note"] == [entry.note, None]
+    many = evaluate(loss=np.tile([True, False], 40), confidence=np.arange(80), metrics=["aurc"])
+    assert many.entries[0].note is None
+    assert "effective errors" not in repr(many)

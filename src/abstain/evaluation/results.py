@@ -44,6 +44,8 @@ class Entry:
         Why there is no estimate, or no interval.
     random_ties : float or None
         The area with equal confidences in random order, where that is more than a standard error away.
+    note : str or None
+        On how few errors it rests.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class Entry:
     group: Any = None
     reason: str | None = None
     random_ties: float | None = None
+    note: str | None = None
 
     def __repr__(self) -> str:
         where = "" if self.group is None else f" in group {self.group!r}"
@@ -211,6 +214,7 @@ class Evaluation(Stored):
     def frame(self, library: str | None = None) -> Any:
         """One row per entry, as a pandas or polars frame, or a dict of columns when neither is installed."""
         used = {"group": bool(self.groups), "random_ties": any(e.mark for e in self.entries)}
+        used["note"] = any(e.note for e in self.entries)
         names = [name for name in Entry.__dataclass_fields__ if used.get(name, True)]
         return _tables.frame(_tables.columns_of(self.entries, names), library)
 
@@ -240,7 +244,7 @@ class Evaluation(Stored):
         parts = [self._head()]
         for loss in self.losses:
             parts += [f"loss: {loss}", *_in_pieces(self.grid(loss))]
-        notes = [f"  - {note}" for note in self._remarks()]
+        notes = [f"  - {note}" for note in self.remarks()]
         return "\n".join([*parts, *(["notes", *notes] if notes else [])])
 
     def _head(self) -> str:
@@ -248,18 +252,19 @@ class Evaluation(Stored):
         told = f"estimate [{self.level:.0%} interval], * best of its row"
         return f"Evaluation of {self.n} samples{away}; {told}"
 
-    def _remarks(self) -> list[str]:
-        """Why numbers are absent, and the notes."""
+    def remarks(self) -> list[str]:
+        """Why numbers are absent, on how few errors areas rest, and the notes."""
         absent: dict[str, str] = {}
         for e in self.entries:
             if e.reason and e.group is None:
                 absent.setdefault(f"{e.label}, {e.loss}", e.reason)
-        return [*(f"{what}: {why}" for what, why in absent.items()), *self.notes]
+        few = [f"{e.label} of {e.score} {e.note}" for e in self.entries if e.note and e.group is None]
+        return [*(f"{what}: {why}" for what, why in absent.items()), *few, *self.notes]
 
     def to_markdown(self) -> str:
         """One Markdown table per loss, and the notes below."""
         parts = [f"**{loss}** (n = {self.n})\n\n{_tables.markdown(self.grid(loss))}" for loss in self.losses]
-        return "\n".join(parts) + "".join(f"\n- {note}" for note in self._remarks()) + "\n"
+        return "\n".join(parts) + "".join(f"\n- {note}" for note in self.remarks()) + "\n"
 
     def to_latex(self) -> str:
         """One LaTeX table (booktabs) per loss."""
@@ -272,7 +277,7 @@ class Evaluation(Stored):
 
     def _repr_html_(self) -> str:
         tables = {f"{loss} loss": self.grid(loss) for loss in self.losses}
-        return _tables.html_page(self._head(), tables, self._remarks())
+        return _tables.html_page(self._head(), tables, self.remarks())
 
     def display(
         self, kind: Kind = "curves", *, metric: str = "aurc", loss: str | None = None

@@ -295,7 +295,8 @@ def _entry(
     if not finite or (found.standard_error == 0 and found.centre != "bound" and found.method != "pointwise"):
         return without("no interval: the samples show no spread", found.estimate)
     spread = (found.standard_error, found.low, found.high, found.method)
-    return Entry(*head, found.estimate, *spread, n=n, group=group)
+    note = (metric.name == "aurc" and found.note) or None  # once a score, by the area
+    return Entry(*head, found.estimate, *spread, n=n, group=group, note=note)
 
 
 def evaluate_blocks(

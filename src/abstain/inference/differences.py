@@ -12,7 +12,7 @@ from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.errors import ShapeError
 from abstain.inference.influence import Units, facts, gather, leave_one_out, pulls_of, spread_over, values_of
-from abstain.inference.limits import Joint, Scale, contrast, freedom, moments, scale_of, too_few
+from abstain.inference.limits import Joint, Scale, contrast, freedom, moments, rests_on, scale_of
 from abstain.inference.results import Difference
 
 
@@ -196,7 +196,8 @@ def compared(
     low, high = np.where(flat, gap, np.minimum(low, gap)), np.where(flat, gap, np.maximum(high, gap))
     p = np.where(flat, np.where(gap == 0, 1.0, 0.0), p)
     weaker = [min(sides[i], sides[j], key=lambda side: side.effective_errors) for i, j in zip(a, b)]
-    told = [too_few(x.effective_errors, x.errors) if g != 0 else "" for x, g in zip(weaker, gap)]
+    few = [rests_on(x.effective_errors, x.errors) for x in weaker]
+    told = [f"{note}: too few to compare" if note and g != 0 else "" for note, g in zip(few, gap)]
     notes = np.asarray(told, dtype=object)
     return gap, error, low, high, np.where(notes == "", p, 1.0), notes
 

@@ -166,13 +166,15 @@ def interval_of(
     tiny = 1e-12 * max(abs(found.estimate), abs(facts.risk))
     perfect = metric in ("e_aurc", "naurc") and abs(found.estimate) <= tiny  # the ranking is ideal
     missed = _missed(metric, found, facts, level)
+    note = rests_on(found.effective_errors, facts.errors) if facts.zero_one and found.reach > 0 else ""
     if found.error <= tiny or perfect:
         limits = bounds(metric, found.estimate, facts, level, loss_bound)
         if limits is not None:
             low, high = min(limits[0], found.estimate), max(limits[1], found.estimate + missed)
             if loss_bound is None:
                 low, high = within(metric, facts, low, high)
-            return Interval(metric, found.estimate, found.error, low, high, level, name, facts.n, "bound")
+            ends = low, high, level, name, facts.n, "bound", note
+            return Interval(metric, found.estimate, found.error, *ends)
     centre, told = found.estimate, "estimate"
     if found.centre is not None and found.error > tiny and (scale.name == "log" or around != "loo"):
         centre, told = found.centre, around
@@ -187,7 +189,7 @@ def interval_of(
     if name != "normal":
         low, high = min(low, found.estimate), max(high, found.estimate)
         low, high = within(metric, facts, low, high)
-    return Interval(metric, found.estimate, found.error, low, high, level, name, facts.n, told)
+    return Interval(metric, found.estimate, found.error, low, high, level, name, facts.n, told, note)
 
 
 def within(metric: str, facts: Facts, low: float, high: float) -> tuple[float, float]:
@@ -357,8 +359,8 @@ def _reached(rise: Callable[[Any], Any], top: Any) -> Any:
     return b
 
 
-def too_few(effective: float, errors: float) -> str:
-    """Why there is no verdict on a difference; empty when there is one."""
+def rests_on(effective: float, errors: float) -> str:
+    """How few errors a number rests on, where they are too few for a verdict on a difference."""
     if effective >= ENOUGH:
         return ""
-    return f"rests on about {effective:.1f} effective errors ({errors:.0f} in all): too few to compare"
+    return f"rests on about {effective:.1f} effective errors ({errors:.0f} in all)"

@@ -33,6 +33,8 @@ class Interval(_tables.Notebook):
     centre : str
         What the interval is built around: "loo" (the leave-one-out estimate of the area, less biased), "estimate",
         "replicates" (bootstrap) or "bound" (a one-sided limit, where the sample leaves no spread to measure).
+    note : str
+        What to know beside it: on how few errors it rests.
 
     Examples
     --------
@@ -50,6 +52,7 @@ class Interval(_tables.Notebook):
     method: str
     n: int
     centre: str = "estimate"
+    note: str = ""
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -62,7 +65,7 @@ class Interval(_tables.Notebook):
         return (
             f"{self.metric} {self.estimate:.4g}, {_percent(self.level)} interval "
             f"[{self.low:.4g}, {self.high:.4g}], standard error {self.standard_error:.2g} "
-            f"({self.method}{around}, n = {self.n})"
+            f"({self.method}{around}, n = {self.n}){self.note and f'; {self.note}'}"
         )
 
 
