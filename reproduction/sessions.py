@@ -14,7 +14,7 @@ import numpy as np
 
 from reproduction import check_choice
 from reproduction.data import ImageSet
-from reproduction.recipe import COST, OBJECTIVES, Recipe, RunSpec, pretraining
+from reproduction.recipe import COST, OBJECTIVES, PAPERS, Recipe, RunSpec, pretraining
 from reproduction.runs import Store
 from reproduction.training import Pixels, Report, Run, Setting, begin_epoch, grouped, make_step, train
 
@@ -46,7 +46,6 @@ def waves(specs: Sequence[RunSpec], together: int) -> list[Wave]:
 
 
 SECOND = 5  # seed of the second network that fine-tuning starts from; 1 to 4 belong to the MAE figures
-PAPERS = ("ce", "sele", "harmonic", "log")  # objectives of the paper's table
 # the table's two main networks have five seeds: so many tuned from the first network, the rest from the second
 _FROM_FIRST = {"resnet18": 3, "vgg16_bn": 2}
 
