@@ -243,7 +243,7 @@ def _add_training(commands: Any) -> None:
     recipes.set_defaults(run=tune)
     plan: ArgumentParser = commands.add_parser("plan", help="the whole training plan for one H200")
     plan.add_argument(
-        "parts", nargs="*", help="network:A+B, start:A+B, table:A; default: all of the first plan"
+        "parts", nargs="*", help="network:A+B, seeds:A, start:A+B, table:A; default: all of the first plan"
     )
     plan.add_argument("--dataset", default="cifar10", help="cifar10 or cifar100")
     plan.add_argument("--limit", type=int, default=None, help="a trial: N images, two epochs")

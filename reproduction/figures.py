@@ -292,22 +292,20 @@ _SHOWN = (("aurc_01", 1000, "0/1 AURC (1e-3)"), ("aurc_ce", 100, "CE AURC (1e-2)
 
 
 def by_epoch(runs: Sequence[dict[str, Any]], title: str, to: Any) -> None:
-    """One column for each network; means over seeds, shaded from the lowest to the highest seed."""
+    """Two panels for each network; means over seeds, shaded from the lowest to the highest seed."""
     tuned = [run for run in runs if run["kind"] == "finetune"]
     networks = sorted({(run["dataset"], run["model"]) for run in tuned})
     starts = {run["name"]: run for run in runs if run["kind"] == "pretrain"}
-    columns = max(1, len(networks))
-    figure, axes = grid(2 * columns, columns=columns)
+    figure, axes = grid(2 * max(1, len(networks)))
     if not networks:
         for axis in axes:
             empty(axis, "no finished runs")
-    for i, (quantity, scale, unit) in enumerate(_SHOWN):
-        for axis, network in zip(axes[i * columns : (i + 1) * columns], networks):
-            own = [run for run in tuned if (run["dataset"], run["model"]) == network]
+    for i, network in enumerate(networks):
+        own = [run for run in tuned if (run["dataset"], run["model"]) == network]
+        seeds = table.counted(len({run["seed"] for run in own}), "seed")
+        for axis, (quantity, scale, unit) in zip(axes[2 * i : 2 * i + 2], _SHOWN, strict=True):
             _panel(axis, own, starts, quantity, scale)
-            axis.set_title(
-                f"{table.network_name(network)}, {len({run['seed'] for run in own})} seeds", fontsize=8
-            )
+            axis.set_title(f"{table.network_name(network)}, {seeds}", fontsize=8)
             axis.set_ylabel(unit, fontsize=8)
     finish(figure, title, axes[0].get_legend_handles_labels(), to)
 

@@ -80,19 +80,8 @@ _CIFAR10 = {
     ),
     "PreResNet56": _trained("cifar10", "preresnet56", _cifar10("resnet56", "akamaster")),
     "PreResNet110": _trained("cifar10", "preresnet110", _cifar10("resnet44", "akamaster")),
-    "PreResNet164": StandIn(
-        Group((_cifar10("resnet26", "karanchahal"),), "ResNet-26 with a wide stem for ResNet-164"),
-        Group(
-            tuple(_cifar10(f"resnet{d}", "karanchahal") for d in (14, 20, 26)),
-            "ResNet-14, -20, -26, wide stem",
-        ),
-    ),
-    "WideResNet28x10": StandIn(
-        Group((_cifar10("wrn28-1", "karanchahal"),), "WideResNet-28-1 for 28-10"),
-        Group(
-            tuple(_cifar10(f"wrn{d}-1", "karanchahal") for d in (10, 16, 28)), "WideResNet-10-1, -16-1, -28-1"
-        ),
-    ),
+    "PreResNet164": _trained("cifar10", "preresnet164", _cifar10("resnet26", "karanchahal")),
+    "WideResNet28x10": _trained("cifar10", "wideresnet28_10", _cifar10("wrn28-1", "karanchahal")),
 }
 
 _CIFAR100 = {
@@ -101,10 +90,7 @@ _CIFAR100 = {
     "PreResNet56": _trained("cifar100", "preresnet56", _cifar100("resnet26", "karanchahal")),
     "PreResNet110": _trained("cifar100", "preresnet110", _cifar100("resnet32", "karanchahal")),
     "PreResNet164": _trained("cifar100", "preresnet164", _cifar100("resnet20", "karanchahal")),
-    "WideResNet28x10": StandIn(
-        Group((_cifar100("wrn16-4", "netcal"),), "WideResNet-16-4 for 28-10"),
-        Group((_cifar100("wrn16-4", "netcal"),), "one WideResNet-16-4"),
-    ),
+    "WideResNet28x10": _trained("cifar100", "wideresnet28_10", _cifar100("wrn16-4", "netcal")),
 }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from reproduction import check_choice
 from reproduction.data import ImageSet
-from reproduction.recipe import COST, OBJECTIVES, Recipe, RunSpec, pretraining
+from reproduction.recipe import COST, OBJECTIVES, PAPERS, Recipe, RunSpec, pretraining
 from reproduction.runs import Store
 from reproduction.training import Pixels, Report, Run, Setting, begin_epoch, grouped, make_step, train
 
@@ -46,15 +46,17 @@ def waves(specs: Sequence[RunSpec], together: int) -> list[Wave]:
 
 
 SECOND = 5  # seed of the second network that fine-tuning starts from; 1 to 4 belong to the MAE figures
-PAPERS = ("ce", "sele", "harmonic", "log")  # objectives of the paper's table
-# seeds tuned from the first network; the rest go on from the second
+# the table's two main networks have five seeds: so many tuned from the first network, the rest from the second
 _FROM_FIRST = {"resnet18": 3, "vgg16_bn": 2}
 
 
 def asked_plan(parts: Sequence[str], dataset: str, epochs: int | None = None) -> list[Wave]:
-    """Waves by name: "network:preresnet20+preresnet56" (seed 0, 30 epochs, side by side), "start:resnet18" (both
-    networks that tuning starts from, 50 epochs), "table:resnet18" (the paper's objectives, five seeds). `epochs`
-    replaces those numbers.
+    """Waves by name; `epochs` replaces the numbers of epochs given here.
+
+    "network:preresnet20+preresnet56": seed 0, 30 epochs, side by side; "seeds:preresnet20": seeds 1 to 4 likewise.
+    "start:resnet18": the networks that tuning starts from, 50 epochs; "table:resnet18": tuned with the paper's
+    objectives. ResNet-18 and VGG16-BN have two starts and five seeds, any other network has one start and two seeds,
+    one seed to a wave.
 
     >>> [[s.name for s in wave] for wave in asked_plan(["start:resnet18"], "cifar100")]
     [['pretrain-cifar100-resnet18-ce-seed0', 'pretrain-cifar100-resnet18-ce-seed5']]
@@ -62,21 +64,32 @@ def asked_plan(parts: Sequence[str], dataset: str, epochs: int | None = None) ->
     plan: list[Wave] = []
     for part in parts:
         kind, _, names = part.partition(":")
-        check_choice("asked_plan", "parts", kind, ("network", "start", "table"))
+        check_choice("asked_plan", "parts", kind, ("network", "seeds", "start", "table"))
         models = names.split("+")
-        if kind == "network":
-            plan.append([pretrain_spec(model, dataset, 0, epochs or 30) for model in models])
+        if kind in ("network", "seeds"):
+            seeds = (0,) if kind == "network" else range(1, 5)
+            plan.append([pretrain_spec(m, dataset, s, epochs or 30) for m in models for s in seeds])
         elif kind == "start":
-            plan.append([pretrain_spec(m, dataset, s, epochs or 50) for m in models for s in (0, SECOND)])
+            plan.append([pretrain_spec(m, dataset, s, epochs or 50) for m in models for s in _start_seeds(m)])
         else:
             for model in models:
-                first = _FROM_FIRST.get(model, 3)
-                specs = [
-                    *finetune_specs(model, dataset, PAPERS, range(first), epochs or 30),
-                    *finetune_specs(model, dataset, PAPERS, range(first, 5), epochs or 30, SECOND),
-                ]
-                plan += waves(specs, 12)
+                plan += _table_waves(model, dataset, epochs or 30)
     return plan
+
+
+def _start_seeds(model: str) -> tuple[int, ...]:
+    return (0, SECOND) if model in _FROM_FIRST else (0,)
+
+
+def _table_waves(model: str, dataset: str, epochs: int) -> list[Wave]:
+    if model not in _FROM_FIRST:
+        return waves(finetune_specs(model, dataset, PAPERS, range(2), epochs), len(PAPERS))
+    first = _FROM_FIRST[model]
+    specs = [
+        *finetune_specs(model, dataset, PAPERS, range(first), epochs),
+        *finetune_specs(model, dataset, PAPERS, range(first, 5), epochs, SECOND),
+    ]
+    return waves(specs, 12)
 
 
 def h200_plan(pretrain_epochs: int = 50, epochs: int = 30) -> list[Wave]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reproduction.published import TABLE
-from reproduction.recipe import COST, OBJECTIVES
+from reproduction.recipe import COST, OBJECTIVES, PAPERS
 
 Network = tuple[str, str]  # image set and architecture
 _NAMES = {
@@ -72,6 +72,15 @@ class Row:
     std: dict[str, float]
     against_ce: dict[str, Paired]
     on_test: dict[str, tuple[float, float]]  # 95% interval of the same difference over test samples
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "seed"), counted(2, "seed")
+    ('1 seed', '2 seeds')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def final(run: dict[str, Any], quantity: str) -> float:
@@ -202,14 +211,13 @@ UNITS = {"cifar10": 1e3, "cifar100": 1e2}
 
 def beside_the_paper(rows: Sequence[Row]) -> str:
     """The paper's table with ours in it: 0/1 AURC of each objective, ours over the paper's, and the gain over CE."""
-    objectives = ("ce", "sele", "harmonic", "log")
-    titles = ["network", "seeds", *(NAMES[o] for o in objectives), "harmonic beside CE [95%, seeds]", "paper"]
+    titles = ["network", "seeds", *(NAMES[o] for o in PAPERS), "harmonic beside CE [95%, seeds]", "paper"]
     lines = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
     for dataset, networks in TABLE.items():
         for model, printed in networks.items():
             own = {r.objective: r for r in rows if (r.dataset, r.model) == (dataset, model)}
             cells = [network_name((dataset, model)), str(len(own["ce"].seeds)) if own else "not run"]
-            for o in objectives:
+            for o in PAPERS:
                 ours = f"{UNITS[dataset] * own[o].mean['aurc_01']:.2f}" if o in own else "-"
                 cells.append(f"{ours} / {printed[o].mean:.2f}")
             cells += [_share(own), f"{100 * (printed['harmonic'].mean / printed['ce'].mean - 1):+.1f}%"]
@@ -222,7 +230,8 @@ def _share(own: dict[str, Row]) -> str:
     if "harmonic" not in own:
         return ""
     gap, scale = own["harmonic"].against_ce["aurc_01"], 100 / own["ce"].mean["aurc_01"]
-    return f"{scale * gap.mean:+.1f}% [{scale * gap.low:+.1f}, {scale * gap.high:+.1f}]"
+    share = f"{scale * gap.mean:+.1f}%"
+    return share if np.isnan(gap.low) else f"{share} [{scale * gap.low:+.1f}, {scale * gap.high:+.1f}]"
 
 
 def _cell(row: Row, quantity: str, scale: float, digits: int) -> str:
@@ -246,7 +255,8 @@ def _on_test(row: Row, quantity: str, scale: float) -> str:
 def projected_minutes(
     runs: Sequence[dict[str, Any]], model: str, count: int, *, start: bool = False, epochs: int = 30
 ) -> float:
-    """Minutes that `count` more runs would take on the machine of these: timed, or scaled by multiply-adds.
+    """Minutes that `count` more runs would take on the machine of these: timed, or scaled from the timed network
+    closest in cost.
 
     With `start`, 50 epochs of pre-training come on top.
     """
@@ -254,10 +264,8 @@ def projected_minutes(
     for run in runs:
         if run["kind"] == "finetune":
             timed.setdefault(run["model"], []).append(float(np.median([e["seconds"] for e in run["log"]])))
-    if model in timed:
-        each = float(np.median(timed[model]))
-    else:
-        each = max(
-            (np.median(v) * COST[model] / COST[name] for name, v in timed.items()), default=float("nan")
-        )
+    if not timed:
+        return float("nan")
+    closest = min(timed, key=lambda name: abs(np.log(COST[name] / COST[model])))
+    each = float(np.median(timed[closest])) * COST[model] / COST[closest]
     return each * (count * epochs + 50 * start) / 60

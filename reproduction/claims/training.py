@@ -98,7 +98,9 @@ def _beside_start(network: Network) -> Callable[[Evidence], Finding]:
     return check
 
 
-_NETWORKS: tuple[Network, ...] = (("cifar10", "resnet18"), ("cifar10", "vgg16_bn"), ("cifar100", "vgg16_bn"))
+_NETWORKS: tuple[Network, ...] = tuple(
+    (dataset, model) for dataset in ("cifar10", "cifar100") for model in ("resnet18", "vgg16_bn")
+)
 _WORDS = {"aurc_01": "0/1 AURC (1e-3)", "aurc_ce": "CE AURC (1e-2)"}
 
 

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from reproduction.manifest import DATASETS, ENTRIES, as_markdown, entry
+from reproduction.manifest import DATASETS, ENTRIES, as_markdown, entry, own_architectures
+from reproduction.runs import RESULTS
 
 # the labels of figures, sub-figures and tables in the paper's source
 LABELS = [
@@ -93,6 +94,14 @@ def test_stand_ins_exist_in_the_data_folder_or_are_trained_here(data_dir):
         for stand_in in dataset.values():
             for group in (stand_in.one, stand_in.several):
                 assert {n for n in (*group.names, *group.otherwise) if "__trained-" not in n} <= there
+
+
+def test_every_network_of_the_cifar_figures_is_our_own():
+    assert own_architectures() == (12, 12)
+    kept = {p.stem for p in (RESULTS / "outputs").glob("*.npz")}
+    for dataset in ("cifar10", "cifar100"):
+        for group in (g for s in DATASETS[dataset].values() for g in (s.one, s.several)):
+            assert set(group.names) <= kept
 
 
 def test_the_table_has_a_line_for_each():

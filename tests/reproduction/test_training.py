@@ -376,6 +376,13 @@ def test_plans_by_name():
     first, second = (s.name for s in starts)
     assert {s.seed for s in runs if s.start == first} == {0, 1}
     assert {s.seed for s in runs if s.start == second} == {2, 3, 4}
+    (start,), *waves = asked_plan(["start:resnet34", "table:resnet34"], "cifar100")
+    assert (start.seed, start.recipe.epochs) == (0, 50)
+    assert [[(s.objective, s.seed, s.start) for s in wave] for wave in waves] == [
+        [(o, seed, start.name) for o in ("ce", "sele", "harmonic", "log")] for seed in (0, 1)
+    ]
+    (more,) = asked_plan(["seeds:preresnet20"], "cifar100")
+    assert [(s.seed, s.recipe.epochs) for s in more] == [(1, 30), (2, 30), (3, 30), (4, 30)]
     assert all(s.recipe.epochs == 7 for wave in asked_plan(["table:resnet18"], "cifar10", 7) for s in wave)
     with pytest.raises(InputError, match="parts"):
         asked_plan(["nonsense:resnet18"], "cifar10")
