@@ -30,6 +30,7 @@ ENOUGH = (
 )
 
 _LOG = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc")  # never negative when the losses are not
+_WEIGHED = ("aurc", "augrc", "e_aurc", "naurc")  # an error counts by its rank: many may be worth few
 _LOGIT = dict.fromkeys(("auroc", "risk", "aupr_error", "aupr_success"), (0.0, 1.0))
 _LOGIT["prediction_rejection_ratio"] = (-1.0, 1.0)
 
@@ -166,7 +167,8 @@ def interval_of(
     tiny = 1e-12 * max(abs(found.estimate), abs(facts.risk))
     perfect = metric in ("e_aurc", "naurc") and abs(found.estimate) <= tiny  # the ranking is ideal
     missed = _missed(metric, found, facts, level)
-    note = rests_on(found.effective_errors, facts.errors) if facts.zero_one and found.reach > 0 else ""
+    few = facts.zero_one and found.reach > 0 and metric in _WEIGHED
+    note = rests_on(found.effective_errors, facts.errors) if few else ""
     if found.error <= tiny or perfect:
         limits = bounds(metric, found.estimate, facts, level, loss_bound)
         if limits is not None:
