@@ -11,8 +11,7 @@ import torch
 
 from abstain._arrays import Array
 from abstain.core.bins import BinMap, Bins, disjoint_bins
-from abstain.torch import _triton_bins
-from abstain.torch._triton_compat import AVAILABLE
+from abstain.torch import _triton_kernels as kernels
 
 _AT_ONCE = 1 << 24  # samples binned at a time without a kernel: their scratch is what memory is spent on
 
@@ -74,7 +73,7 @@ _ONES = 0x7FFFFFFFFFFFFFFF
 
 def add_by_kernel(state: Any, binmap: BinMap, loss: Array, confidence: Array, place: Array | None) -> bool:
     """Add samples to the state on their GPU; False where that is left to plain torch."""
-    if not AVAILABLE or not confidence.is_contiguous() or confidence.shape[0] == 0:
+    if not kernels.AVAILABLE or not confidence.is_contiguous() or confidence.shape[0] == 0:
         return False
     if place is None and _is_lean(loss, confidence, binmap) and _lean_works(str(confidence.device), binmap):
         add_lean(state, binmap, loss, confidence)
@@ -90,7 +89,7 @@ def add_generally(state: Any, binmap: BinMap, loss: Array, confidence: Array, pl
     n, block = confidence.shape[0], 1024
     samples = confidence, place.contiguous(), loss, *tables(binmap, confidence.device)
     grid = ((n + block - 1) // block,)
-    _triton_bins.general[grid](*samples, state.count, state.loss_sum, low, high, n, BLOCK=block)
+    kernels.general[grid](*samples, state.count, state.loss_sum, low, high, n, BLOCK=block)
     state.low.copy_(from_ordered(low))
     state.high.copy_(from_ordered(high))
 
@@ -102,7 +101,7 @@ def add_lean(state: Any, binmap: BinMap, loss: Array, confidence: Array) -> None
     programs = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
     samples = confidence, loss.contiguous().view(torch.uint8), short_table(binmap, confidence.device)
     sizes = {"SIZE": binmap.size, "SLOTS": 1 << binmap.size.bit_length(), "THREADS": 256, "EACH": 8}
-    _triton_bins.lean[(programs,)](
+    kernels.lean[(programs,)](
         *samples, state.count, errors, low, high, confidence.shape[0], **sizes, num_warps=8
     )
     state.loss_sum.add_(errors)
