@@ -64,7 +64,8 @@ def general(confidence, place, loss, offset, cells, count, loss_sum, low, high, 
 # 0/1 losses of float32 confidences ------------------------------------------------------------------------------------
 #
 # Shared memory by hand. Bin b has two counts, right and wrong, at base + 8 b, and its least and most key at
-# base + 8 (SIZE + 1) + 8 b; one bin more than there are takes what lies past the end of the samples.
+# base + 8 (SIZE + 1) + 8 b; one bin more than there are takes what lies past the end of the samples. The last arguments
+# of `tl.inline_asm_elementwise`: the result's type, whether it is pure, and how many elements it takes at a time.
 
 
 @jit
@@ -88,36 +89,21 @@ def short_bin_of(x, table, mask):
 def shared_base(THREADS: tl.constexpr):
     """Reserve 46 KB (what is left of 48 KB serves Triton itself); its address, the same for every thread."""
     lane = tl.arange(0, THREADS)
-    address = tl.inline_asm_elementwise(
-        "{ .shared .align 16 .b8 abstain_bins[47104]; mov.u32 $0, abstain_bins; }",
-        "=r,r",
-        [lane],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
-    )
-    return tl.max(address, axis=0)
+    reserve: tl.constexpr = "{ .shared .align 16 .b8 abstain_bins[47104]; mov.u32 $0, abstain_bins; }"
+    return tl.max(tl.inline_asm_elementwise(reserve, "=r,r", [lane], tl.int32, False, 1), axis=0)
 
 
 @jit
 def shared_store(address, value):
     """st.shared of one word per element."""
-    tl.inline_asm_elementwise(
-        "{ st.shared.u32 [$1], $2; mov.u32 $0, 0; }",
-        "=r,r,r",
-        [address, value],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
-    )
+    store: tl.constexpr = "{ st.shared.u32 [$1], $2; mov.u32 $0, 0; }"
+    tl.inline_asm_elementwise(store, "=r,r,r", [address, value], tl.int32, False, 1)
 
 
 @jit
 def shared_load(address):
     """ld.shared of one word per element."""
-    return tl.inline_asm_elementwise(
-        "ld.shared.u32 $0, [$1];", "=r,r", [address], dtype=tl.int32, is_pure=False, pack=1
-    )
+    return tl.inline_asm_elementwise("ld.shared.u32 $0, [$1];", "=r,r", [address], tl.int32, False, 1)
 
 
 @jit
@@ -139,29 +125,17 @@ def shared_update(count, extremes, key):
         """,
         "=r,r,r,r",
         [count, extremes, key],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
+        tl.int32,
+        False,
+        1,
     )
 
 
 @jit
-def lean(
-    confidence,
-    loss,
-    table,
-    count,
-    errors,
-    low,
-    high,
-    n,
-    SIZE: tl.constexpr,
-    SLOTS: tl.constexpr,
-    THREADS: tl.constexpr,
-    EACH: tl.constexpr,
-):
-    """Programs walk over the samples with their own bins in shared memory and add them up at the end."""
-    BLOCK: tl.constexpr = THREADS * EACH
+def lean(confidence, loss, table, count, errors, low, high, n, SIZE: tl.constexpr, SLOTS: tl.constexpr):
+    """Programs of 8 warps walk over the samples with their own bins in shared memory and add them up at the end."""
+    THREADS: tl.constexpr = 256
+    BLOCK: tl.constexpr = THREADS * 8
     FAR: tl.constexpr = 8 * (SIZE + 1)
     base = shared_base(THREADS)
     slot = tl.arange(0, SLOTS)
@@ -251,20 +225,24 @@ def share_at(work, own, n, LOO: tl.constexpr, SIZE: tl.constexpr, STEP: tl.const
 
 
 @jit(do_not_specialize=["n"])
-def shares(work, n, LOO: tl.constexpr, MINE: tl.constexpr, STEP: tl.constexpr):
+def shares(work, n, LOO: tl.constexpr, MINE: tl.constexpr):
     """`share_at` each sample's confidence, for batches too large for every program to find them all."""
     j = tl.program_id(0) * MINE + tl.arange(0, MINE)
     own = tl.load(work + j, mask=j < n, other=float("nan"))
-    tl.store(work + 4 * n + j, share_at(work, own, n, LOO, MINE, STEP), mask=j < n)
+    tl.store(work + 4 * n + j, share_at(work, own, n, LOO, MINE, 128), mask=j < n)
 
 
 @jit(do_not_specialize=["n"])
-def weigh(work, out, n, FACTOR: tl.constexpr, MEAN: tl.constexpr, NONE: tl.constexpr, LOO: tl.constexpr,
-          SELE: tl.constexpr, ALONE: tl.constexpr, MINE: tl.constexpr, THEIRS: tl.constexpr):  # fmt: skip
-    """`core.estimators.pair_weights` of each sample (over their number where MEAN), and the weighted losses, summed.
+def weigh(
+    work, out, n, ESTIMATOR: tl.constexpr, REDUCTION: tl.constexpr, ALONE: tl.constexpr, MINE: tl.constexpr
+):
+    """`core.estimators.pair_weights` of each sample (over their number for "mean"), and the weighted losses, summed.
 
     The program that comes last adds up the sums of all, in their order: the result does not depend on who that is.
     """
+    LOO: tl.constexpr = ESTIMATOR == "loo"
+    SELE: tl.constexpr = ESTIMATOR == "sele" or ESTIMATOR == "2sele"
+    THEIRS: tl.constexpr = 128
     i = tl.program_id(0) * MINE + tl.arange(0, MINE)
     own = tl.load(work + i, mask=i < n, other=float("nan"))
     alpha = tl.zeros((MINE,), tl.float64)
@@ -291,12 +269,13 @@ def weigh(work, out, n, FACTOR: tl.constexpr, MEAN: tl.constexpr, NONE: tl.const
     count = tl.maximum(total, 1).to(tl.float64)
     if SELE:
         alpha = alpha / count
-    if MEAN:
+    if REDUCTION == "mean":
         alpha = alpha / count
-    alpha = alpha * FACTOR
+    if ESTIMATOR == "2sele":
+        alpha = alpha * 2
     tl.store(work + 3 * n + i, alpha, mask=i < n)
     weighted = alpha * tl.load(work + 2 * n + i, mask=i < n, other=0.0)
-    if NONE:
+    if REDUCTION == "none":
         tl.store(out + i, weighted, mask=i < n)
     else:
         tl.store(work + 5 * n + tl.program_id(0), tl.sum(weighted, axis=0))
@@ -311,7 +290,7 @@ def weigh(work, out, n, FACTOR: tl.constexpr, MEAN: tl.constexpr, NONE: tl.const
 
 @jit(do_not_specialize=["n", "step", "ignore_index"])
 def gradients(logits, target, work, upstream, grad, n, classes, stride, step, ignore_index,
-              SMOOTHING: tl.constexpr, DOUBLE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # fmt: skip
+              SMOOTHING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # fmt: skip
     """Upstream times weight times (softmax - target) of each row; 0 where ignored."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)
@@ -324,7 +303,7 @@ def gradients(logits, target, work, upstream, grad, n, classes, stride, step, ig
     scale = scale * tl.load(upstream + row * step, mask=here, other=0.0).to(tl.float64)
     label = tl.load(target + row, mask=here, other=0)
     scale = tl.where((label >= 0) & (label < classes), scale, float("nan"))
-    if not DOUBLE:
+    if logits.dtype.element_ty != tl.float64:
         distance, scale = distance.to(tl.float32), scale.to(tl.float32)
     aim = tl.where(column[None, :] == label[:, None], 1.0, 0.0)
     if SMOOTHING != 0:

@@ -100,10 +100,8 @@ def add_lean(state: Any, binmap: BinMap, loss: Array, confidence: Array) -> None
     errors = torch.zeros_like(state.count)
     programs = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
     samples = confidence, loss.contiguous().view(torch.uint8), short_table(binmap, confidence.device)
-    sizes = {"SIZE": binmap.size, "SLOTS": 1 << binmap.size.bit_length(), "THREADS": 256, "EACH": 8}
-    kernels.lean[(programs,)](
-        *samples, state.count, errors, low, high, confidence.shape[0], **sizes, num_warps=8
-    )
+    sizes = confidence.shape[0], binmap.size, 1 << binmap.size.bit_length()
+    kernels.lean[(programs,)](*samples, state.count, errors, low, high, *sizes, num_warps=8)
     state.loss_sum.add_(errors)
     state.low.copy_(from_ordered(low))
     state.high.copy_(from_ordered(high))

@@ -90,19 +90,17 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         smoothing: float,
     ) -> Array:
         n, classes = logits.shape
-        none, sele, loo = reduction == "none", estimator.endswith("sele"), estimator == "loo"
         work = torch.empty(5 * n + _TAIL, dtype=torch.float64, device=logits.device)
         dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
-        out = torch.empty((n,) if none else (), dtype=dtype, device=logits.device)
+        out = torch.empty((n,) if reduction == "none" else (), dtype=dtype, device=logits.device)
         rows, columns, readers, weighers = _tiling(n, classes)
         kernels.read_rows[readers](
             logits, target, work, n, classes, logits.stride(0), ignore_index, smoothing, rows, columns
         )
-        alone = n <= _ALONE_AT_MOST and not sele
-        if not alone and not sele:
-            kernels.shares[weighers](work, n, loo, _MINE, 128)
-        factor = 2.0 if estimator == "2sele" else 1.0
-        kernels.weigh[weighers](work, out, n, factor, reduction == "mean", none, loo, sele, alone, _MINE, 128)
+        alone = n <= _ALONE_AT_MOST
+        if not alone and estimator in ("harmonic", "loo"):
+            kernels.shares[weighers](work, n, estimator == "loo", _MINE)
+        kernels.weigh[weighers](work, out, n, estimator, reduction, alone, _MINE)
         ctx.save_for_backward(logits, target, work)
         ctx.options = ignore_index, smoothing
         return out
@@ -118,10 +116,8 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         step = upstream.stride(0) if upstream.ndim else 0
         grad = torch.empty((n, classes), dtype=logits.dtype, device=logits.device)
         rows, columns, readers, _ = _tiling(n, classes)
-        kernels.gradients[readers](
-            logits, target, work, upstream, grad, n, classes, logits.stride(0), step, ignore_index,
-            smoothing, logits.dtype is torch.float64, rows, columns,
-        )  # fmt: skip
+        given = n, classes, logits.stride(0), step, ignore_index, smoothing
+        kernels.gradients[readers](logits, target, work, upstream, grad, *given, rows, columns)
         return grad, None, None, None, None, None
 
 
