@@ -17,7 +17,6 @@ import numpy as np
 from abstain import _tables
 from abstain._arrays import Array
 from abstain._check import check_choice
-from abstain._tables import frame
 from abstain.core.estimators import ESTIMATORS, Estimator, area, rank_weights
 from abstain.core.influence import AREA_OF, metric_line
 from abstain.core.rows import Blocks
@@ -390,7 +389,7 @@ class ExpectedBias(_tables.Notebook):
         columns: dict[str, list[Any]] = {"estimator": list(self.bias), "bias": list(self.bias.values())}
         for name, scale in (("relative", self.aurc), ("in_sd", self.standard_deviation)):
             columns[name] = [value / scale if scale else None for value in self.bias.values()]
-        return frame(columns, library)
+        return _tables.frame(columns, library)
 
     def __repr__(self) -> str:
         sd, scale = f"{self.standard_deviation:.3g}", self.aurc or 1.0

@@ -26,21 +26,9 @@ if TYPE_CHECKING:
     from abstain.torch.metrics import AUGRC, AURC, EAURC, NAURC, CoverageAtRisk, FailureAUROC, RiskAtCoverage
     from abstain.torch.tuning import Tuned, tune
 
-__all__ = [
-    "AUGRC",
-    "AURC",
-    "EAURC",
-    "NAURC",
-    "AURCLoss",
-    "CoverageAtRisk",
-    "FailureAUROC",
-    "LinearWarmup",
-    "RiskAtCoverage",
-    "Tuned",
-    "aurc_loss",
-    "smooth_zero_one",
-    "tune",
-]
+__all__ = ["AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one"]
+__all__ += ["AUGRC", "AURC", "EAURC", "NAURC", "CoverageAtRisk", "FailureAUROC", "RiskAtCoverage"]
+__all__ += ["Tuned", "tune"]
 _HOMES = {
     **dict.fromkeys(("AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one"), "loss"),
     **dict.fromkeys(("Tuned", "tune"), "tuning"),
@@ -57,4 +45,4 @@ if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted(__all__)

@@ -41,9 +41,12 @@ def add(state: BinState, binmap: BinMap, loss: Array, confidence: Array, place: 
     `place` is the number that is binned where it is not the confidence itself (a probability, say, where samples
     are ranked by its logarithm). On a GPU a kernel does it in one pass, elsewhere plain torch.
     """
-    if confidence.is_cuda and add_by_kernel(state, binmap, loss, confidence, place):
-        return
+    lean = place is None and _is_lean(loss, confidence, binmap)
     place = confidence if place is None else place
+    if confidence.is_cuda and kernels.AVAILABLE and confidence.is_contiguous() and confidence.shape[0]:
+        if lean and _lean_works(str(confidence.device), binmap):
+            return add_lean(state, binmap, loss, confidence)
+        return add_generally(state, binmap, loss, confidence, place)
     for a in range(0, confidence.shape[0], _AT_ONCE):
         part = slice(a, a + _AT_ONCE)
         _add_plainly(state, binmap, loss[part], confidence[part], place[part])
@@ -69,17 +72,6 @@ def certified(state: BinState) -> Bins:
 # the card gives the numbers of plain torch.
 LEAN_BINS = 2900  # 16 bytes of shared memory each, in 46 KB
 _ONES = 0x7FFFFFFFFFFFFFFF
-
-
-def add_by_kernel(state: Any, binmap: BinMap, loss: Array, confidence: Array, place: Array | None) -> bool:
-    """Add samples to the state on their GPU; False where that is left to plain torch."""
-    if not kernels.AVAILABLE or not confidence.is_contiguous() or confidence.shape[0] == 0:
-        return False
-    if place is None and _is_lean(loss, confidence, binmap) and _lean_works(str(confidence.device), binmap):
-        add_lean(state, binmap, loss, confidence)
-    else:
-        add_generally(state, binmap, loss, confidence, confidence if place is None else place)
-    return True
 
 
 def add_generally(state: Any, binmap: BinMap, loss: Array, confidence: Array, place: Array) -> None:

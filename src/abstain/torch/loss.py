@@ -16,7 +16,7 @@ from torch import nn
 
 from abstain import scores
 from abstain._arrays import Array
-from abstain._check import check_choice
+from abstain._check import check_choice, check_count, check_fraction
 from abstain.core import batch
 from abstain.core.estimators import WHOLE_WEIGHTS_ONLY, Estimator
 from abstain.errors import DtypeError, InputError, ShapeError
@@ -111,7 +111,8 @@ def aurc_loss(
     if usual and fused.takes(logits, labels, estimator, reduction, label_smoothing):
         return fused.loss(logits, labels, estimator, reduction, ignore_index, label_smoothing)
 
-    _check_options(estimator, reduction, rank, temperature, label_smoothing, criterion, weight, gather)
+    batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion)
+    _check_together(estimator, weight, rank, gather)
     probabilities = _check_tensors(logits, labels, weight, empty_allowed=gather)
     _check_values(logits, None if probabilities else labels, ignore_index, check_finite)
 
@@ -221,7 +222,8 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
         check_finite: bool | None = None,
     ) -> None:
         super().__init__()
-        _check_options(estimator, reduction, rank, temperature, label_smoothing, criterion, weight, gather)
+        batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion)
+        _check_together(estimator, weight, rank, gather)
         ranked = {"estimator": estimator, "score": score, "rank": rank, "temperature": temperature}
         averaged = {"reduction": reduction, "ignore_index": ignore_index, "label_smoothing": label_smoothing}
         shared = {"gather": gather, "group": group, "check_finite": check_finite}
@@ -229,9 +231,7 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
         self.criterion = criterion
         self.register_buffer("weight", weight)
         self.schedule = mix if callable(mix) else None
-        if self.schedule is None and not 0 <= mix <= 1:  # type: ignore[operator]
-            raise InputError(f"AURCLoss: `mix` must lie in [0, 1], got {mix!r}.")
-        self.fixed_mix = 0.0 if self.schedule is not None else float(mix)  # type: ignore[arg-type]
+        self.fixed_mix = 0.0 if callable(mix) else check_fraction("AURCLoss", "mix", mix, open_low=False)
         if self.schedule is not None:  # tensors, so that compiled code does not start anew at each step
             self.register_buffer("steps_done", torch.zeros((), dtype=torch.int64))
             self.register_buffer("mix", torch.tensor(self.schedule(0), dtype=torch.float64), persistent=False)
@@ -297,11 +297,9 @@ class LinearWarmup:
     stop: float = 0.0
 
     def __post_init__(self) -> None:
-        if int(self.steps) != self.steps or self.steps < 1:
-            raise InputError(f"LinearWarmup: `steps` must be a whole number, at least 1, got {self.steps!r}.")
+        check_count("LinearWarmup", "steps", self.steps)
         for name in ("start", "stop"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"LinearWarmup: `{name}` must lie in [0, 1], got {getattr(self, name)!r}.")
+            check_fraction("LinearWarmup", name, getattr(self, name), open_low=False)
 
     def __call__(self, step: int) -> float:
         """Share of the plain loss at this step."""
@@ -309,18 +307,8 @@ class LinearWarmup:
         return self.start + (self.stop - self.start) * done
 
 
-def _check_options(
-    estimator: str,
-    reduction: str,
-    rank: str,
-    temperature: float,
-    label_smoothing: float,
-    criterion: Any,
-    weight: Array | None,
-    gather: bool,
-) -> None:
-    """Words and numbers, and options that exclude each other."""
-    batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion)
+def _check_together(estimator: str, weight: Array | None, rank: str, gather: bool) -> None:
+    """Options of torch that exclude each other."""
     if weight is not None and estimator in WHOLE_WEIGHTS_ONLY:
         raise InputError(
             f'{_NAME}: estimator="{estimator}" counts samples and takes no class weights. '

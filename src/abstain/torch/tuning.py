@@ -17,7 +17,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, update_bn
 
 from abstain._arrays import Array
-from abstain._check import check_fraction, check_nonnegative
+from abstain._check import check_count, check_fraction, check_nonnegative
 from abstain.errors import InputError
 from abstain.inference import Difference, paired_difference
 from abstain.torch.loss import AURCLoss
@@ -158,9 +158,7 @@ class Averaging:
         looks: int = 4,
         level: float = 0.95,
     ) -> None:
-        for argument, count in (("epochs", epochs), ("looks", looks)):
-            if int(count) != count or count < 1:
-                raise InputError(f"{name}: `{argument}` must be a whole number, at least 1, got {count!r}.")
+        epochs, looks = check_count(name, "epochs", epochs), check_count(name, "looks", looks)
         self.level = check_fraction(name, "level", level, open_high=True)
         self.network, self.held_out = network, held_out
         self.due = {math.ceil(epochs * k / looks) for k in range(1, looks + 1)}
@@ -272,11 +270,8 @@ class PairedPatience:
     """
 
     def __init__(self, patience: int | None = None, sigmas: float = 1.0) -> None:
-        if patience is not None and (int(patience) != patience or patience < 1):
-            raise InputError(
-                f"PairedPatience: `patience` must be a whole number, at least 1, got {patience!r}."
-            )
-        self.patience, self.sigmas = patience, check_nonnegative("PairedPatience", "sigmas", sigmas)
+        self.patience = None if patience is None else check_count("PairedPatience", "patience", patience)
+        self.sigmas = check_nonnegative("PairedPatience", "sigmas", sigmas)
         self.best: float | None = None
         self.samples: Samples | None = None
         self.since = 0
