@@ -19,7 +19,7 @@ from abstain.core import estimators, simplex
 from abstain.core.rows import rows_of_samples
 from abstain.errors import DtypeError, InputError
 from abstain.scores import ensemble, logits, softmax
-from abstain.scores.ties import Saturation, at_top
+from abstain.scores.softmax import Saturation, at_top
 
 _BOTH = ("logits", "probs")
 _ROUNDS_TO_ONE = 24 * float(np.log(2))  # above this key 1 + s is 1 in float32, and so is the softmax
