@@ -20,7 +20,7 @@ try:
 except ImportError as problem:  # pragma: no cover - transformers is present wherever the tests run
     raise MissingDependencyError("abstain.torch.huggingface", "transformers", "huggingface") from problem
 
-__all__ = ["AURCStopping", "SelectiveTuning", "TrainerMetrics", "trainer_loss"]
+__all__ = ["AURCStopping", "TrainerMetrics", "TrainerTuning", "trainer_loss"]
 
 
 def trainer_loss(**options: Any) -> Callable[..., Array]:
@@ -146,7 +146,7 @@ class AURCStopping(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
 
-class SelectiveTuning(TrainerCallback):  # type: ignore[misc]
+class TrainerTuning(TrainerCallback):  # type: ignore[misc]
     """The recipe of `abstain.torch.tune` in the Trainer: averaged weights, a paired verdict.
 
     The Trainer brings what trains: `compute_loss_func=trainer_loss(mix=0.5)` and a constant rate. The callback takes
@@ -164,7 +164,7 @@ class SelectiveTuning(TrainerCallback):  # type: ignore[misc]
 
     Examples
     --------
-    >>> SelectiveTuning([]).result is None  # Trainer(..., callbacks=[SelectiveTuning(held_out)])
+    >>> TrainerTuning([]).result is None  # Trainer(..., callbacks=[TrainerTuning(held_out)])
     True
     """
 
@@ -176,7 +176,7 @@ class SelectiveTuning(TrainerCallback):  # type: ignore[misc]
         """Judge the start."""
         epochs = math.ceil(args.num_train_epochs)
         self._averaging = Averaging(
-            "SelectiveTuning", model, self.held_out, epochs, looks=self.looks, level=self.level
+            "TrainerTuning", model, self.held_out, epochs, looks=self.looks, level=self.level
         )
 
     def on_epoch_end(
