@@ -92,14 +92,10 @@ def group_codes(
         given = np.asarray(groups, dtype=object)  # numpy would turn the NaN in ["a", nan] into the word "nan"
     else:
         given = np.asarray(to_host(groups))
-    if given.ndim != 1:
-        raise ShapeError(
-            f"{name}: `groups` must be a vector with one label per sample, got shape {given.shape}."
-        )
-    if shape is not None and given.shape != tuple(shape):
-        raise ShapeError(
-            f"{name}: `groups` must be a vector with one label per sample, got {given.shape} for {tuple(shape)}."
-        )
+    wanted = None if shape is None else tuple(shape)
+    if given.ndim != 1 or wanted not in (None, given.shape):
+        got = f"{given.shape} for {wanted}" if given.ndim == 1 else f"shape {given.shape}"
+        raise ShapeError(f"{name}: `groups` must be a vector with one label per sample, got {got}.")
     if shape is not None and not len(given):
         raise InputError(f"{name}: needs at least one sample, got none.")
     if given.dtype != object:
