@@ -76,6 +76,8 @@ class Score:
 
     def __call__(self, logits: Array = None, /, *, probs: Array = None, **options: Any) -> Any:
         """One confidence for each sample, higher = surer."""
+        if logits is None:
+            return self.function(probs=probs, **options)
         return self.function(logits, probs=probs, **options)
 
     def __repr__(self) -> str:

@@ -12,12 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from abstain.errors import MissingDependencyError
+from abstain.errors import needed
 
-try:
-    import torch as _torch  # noqa: F401
-except ImportError as problem:  # pragma: no cover - torch is present wherever the tests run
-    raise MissingDependencyError("abstain.torch", "torch", "torch") from problem
+needed("torch", "abstain.torch", "torch")
 
 # The names below are loaded on use, since the metrics need torchmetrics.
 # For trainers: `abstain.torch.lightning` and `abstain.torch.huggingface`.

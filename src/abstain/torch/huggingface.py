@@ -10,6 +10,7 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._arrays import Array
+from abstain._check import check_fraction
 from abstain.errors import InputError, MissingDependencyError
 from abstain.inference import interval
 from abstain.torch.loss import AURCLoss
@@ -85,7 +86,7 @@ class TrainerMetrics:
     """
 
     def __init__(self, *, level: float = 0.95, **options: Any) -> None:
-        self.level, self.options = level, options
+        self.level, self.options = check_fraction("TrainerMetrics", "level", level, open_high=True), options
         self.samples: Samples | None = None
 
     def __call__(self, prediction: Any) -> dict[str, float]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from abstain._check import check_fraction
 from abstain.errors import InputError, MissingDependencyError
 from abstain.torch.metrics import SelectiveMetric
 from abstain.torch.tuning import Averaging, PairedPatience, Tuned
@@ -58,7 +59,7 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         sigmas: float = 1.0,
         level: float = 0.95,
     ) -> None:
-        self.metric, self.level = metric, level
+        self.metric, self.level = metric, check_fraction("AURCMonitor", "level", level, open_high=True)
         self.rule = PairedPatience(patience, sigmas)
         self.path = None if dirpath is None else Path(dirpath) / "best.ckpt"
 
