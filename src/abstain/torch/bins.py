@@ -41,11 +41,14 @@ def add(state: BinState, binmap: BinMap, loss: Array, confidence: Array, place: 
     `place` is the number that is binned where it is not the confidence itself (a probability, say, where samples
     are ranked by its logarithm). On a GPU a kernel does it in one pass, elsewhere plain torch.
     """
-    lean = place is None and _is_lean(loss, confidence, binmap)
+    by_kernel = (
+        confidence.is_cuda and kernels.AVAILABLE and confidence.is_contiguous() and len(confidence) > 0
+    )
+    lean = by_kernel and place is None and _is_lean(loss, confidence, binmap)
     place = confidence if place is None else place
-    if confidence.is_cuda and kernels.AVAILABLE and confidence.is_contiguous() and confidence.shape[0]:
-        if lean and _lean_works(str(confidence.device), binmap):
-            return add_lean(state, binmap, loss, confidence)
+    if lean and _lean_works(str(confidence.device), binmap):
+        return add_lean(state, binmap, loss, confidence)
+    if by_kernel:
         return add_generally(state, binmap, loss, confidence, place)
     for a in range(0, confidence.shape[0], _AT_ONCE):
         part = slice(a, a + _AT_ONCE)
