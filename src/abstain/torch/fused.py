@@ -80,15 +80,8 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
     """One node of the graph. Ranks have no gradient, so backward needs the weights and log-sum-exps alone."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        logits: Array,
-        target: Array,
-        estimator: str,
-        reduction: str,
-        ignore_index: int,
-        smoothing: float,
-    ) -> Array:
+    def forward(ctx: Any, logits: Array, target: Array, *options: Any) -> Array:
+        estimator, reduction, ignore_index, smoothing = options
         n, classes = logits.shape
         work = torch.empty(5 * n + _TAIL, dtype=torch.float64, device=logits.device)
         dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32

@@ -14,7 +14,7 @@ from abstain._check import check_fraction
 from abstain.errors import InputError, MissingDependencyError
 from abstain.inference import interval
 from abstain.torch.loss import AURCLoss
-from abstain.torch.tuning import Averaging, PairedPatience, Samples, Tuned
+from abstain.torch.tuning import Averaging, PairedPatience, Samples, Tuned, error_bar
 
 try:
     from transformers import TrainerCallback
@@ -97,13 +97,7 @@ class TrainerMetrics:
         logits, labels = logits[counted], labels[counted]
         self.samples = losses.zero_one(logits, labels), scores.max_softmax(logits)
         found = interval("aurc", *self.samples, level=self.level, **self.options)
-        return {
-            "accuracy": 1 - float(np.mean(self.samples[0])),
-            "aurc": found.estimate,
-            "aurc_se": found.standard_error,
-            "aurc_low": found.low,
-            "aurc_high": found.high,
-        }
+        return {"accuracy": 1 - float(np.mean(self.samples[0])), **error_bar("aurc", found)}
 
 
 class AURCStopping(TrainerCallback):  # type: ignore[misc]
@@ -175,10 +169,8 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
         """Judge the start."""
-        epochs = math.ceil(args.num_train_epochs)
-        self._averaging = Averaging(
-            "TrainerTuning", model, self.held_out, epochs, looks=self.looks, level=self.level
-        )
+        asked = math.ceil(args.num_train_epochs), self.looks, self.level
+        self._averaging = Averaging("TrainerTuning", model, self.held_out, *asked)
 
     def on_epoch_end(
         self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **kwargs: Any

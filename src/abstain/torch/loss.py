@@ -400,9 +400,10 @@ def _losses(
     if criterion is None:
         options: dict[str, Any] = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
         return F.cross_entropy(_in_full_precision(logits), labels, reduction="none", **options)
-    losses = criterion(logits, torch.where(valid, labels, 0))
+    by_class = labels.shape == valid.shape  # not class probabilities, none of which is ignored
+    losses = criterion(logits, torch.where(valid, labels, 0) if by_class else labels)
     remedy = ' Build it with reduction="none" (the criterion itself is never changed).'
-    batch.check_returned("criterion", "one loss per sample", losses, labels.shape, remedy)
+    batch.check_returned("criterion", "one loss per sample", losses, valid.shape, remedy)
     return torch.where(valid, losses, 0)
 
 

@@ -19,7 +19,7 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 from abstain._arrays import Array
 from abstain._check import check_count, check_fraction, check_nonnegative
 from abstain.errors import InputError
-from abstain.inference import Difference, paired_difference
+from abstain.inference import Difference, Interval, paired_difference
 from abstain.torch.loss import AURCLoss
 from abstain.torch.metrics import AURC
 
@@ -58,11 +58,8 @@ class Tuned:
     def __repr__(self) -> str:
         d = self.difference
         change = 100 * (d.estimate_a / d.estimate_b - 1) if d.estimate_b else 0.0
-        verdict = (
-            "lower than the start, the averaged weights are kept"
-            if self.improved
-            else "not shown to be better than the start, which is kept"
-        )
+        better = "lower than the start, the averaged weights are kept"
+        verdict = better if self.improved else "not shown to be better than the start, which is kept"
         why = d.note or f"difference [{d.low:.3g}, {d.high:.3g}] at {100 * d.level:.4g}%"
         return (
             f"held-out AURC {d.estimate_b:.4g} -> {d.estimate_a:.4g} (epoch {self.epoch}, {change:+.1f}%): "
@@ -134,7 +131,7 @@ def tune(
             network.parameters(), lr=rate, momentum=0.9, nesterov=True, weight_decay=5e-4
         )
     criterion = AURCLoss(mix=mix)
-    averaging = Averaging("tune", network, held_out, epochs, looks=looks, level=level)
+    averaging = Averaging("tune", network, held_out, epochs, looks, level)
     for _ in range(epochs):
         network.train()
         for batch in _on(train, network):
@@ -149,14 +146,7 @@ class Averaging:
     """The mean of a network's weights after each epoch, looked at on held-out samples and judged beside the start."""
 
     def __init__(
-        self,
-        name: str,
-        network: nn.Module,
-        held_out: Iterable[Any],
-        epochs: int,
-        *,
-        looks: int = 4,
-        level: float = 0.95,
+        self, name: str, network: nn.Module, held_out: Iterable[Any], epochs: int, looks: int, level: float
     ) -> None:
         epochs, looks = check_count(name, "epochs", epochs), check_count(name, "looks", looks)
         self.level = check_fraction(name, "level", level, open_high=True)
@@ -242,6 +232,12 @@ def _read(network: nn.Module, batches: Iterable[Any]) -> AURC:
         metric.update(*_logits_and_labels(network, batch))
     network.train(training)
     return metric
+
+
+def error_bar(name: str, found: Interval) -> dict[str, float]:
+    """An interval by the names under which callbacks log it."""
+    values = {"": found.estimate, "_se": found.standard_error, "_low": found.low, "_high": found.high}
+    return {f"{name}{end}": float(value) for end, value in values.items()}
 
 
 class PairedPatience:
