@@ -67,9 +67,8 @@ def check_risk(name: str, value: Any, low: float = 0.0, high: float = 1.0) -> fl
     """A mean of losses that lie between these bounds."""
     number = _number(name, "risk", value, "a number")
     if not low <= number <= high:
-        hint = (
-            f" Write {number / 100:g} for {number:g}%." if (low, high) == (0, 1) and 1 < number <= 100 else ""
-        )
+        percent = (low, high) == (0, 1) and 1 < number <= 100
+        hint = f" Write {number / 100:g} for {number:g}%." if percent else ""
         bounds = f"[{low:g}, {high:g}], the bounds of the loss"
         raise InputError(f"{name}: `risk` must lie in {bounds}, got {number:g}.{hint}")
     return number

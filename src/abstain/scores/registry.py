@@ -122,9 +122,8 @@ _BY_NAME = {score.name: score for score in (*_SCORES, *_ENSEMBLE, *_READINGS)}
 
 NAMES = tuple(score.name for score in _SCORES)  # of one model
 ENSEMBLE_NAMES = tuple(score.name for score in _ENSEMBLE)  # members first
-READING_NAMES = tuple(
-    score.name for score in _READINGS
-)  # kept to repeat numbers of the population-AURC paper
+# kept to repeat numbers of the population-AURC paper
+READING_NAMES = tuple(score.name for score in _READINGS)
 
 
 def by_name(score: str | Score | Callable[..., Any]) -> Score:
@@ -243,17 +242,15 @@ def outputs(
     result = Outputs({}, {}, {}, 0, None)
     given = {name: found[name] for name in shared if name in found}
     for score in wanted:
-        known = score.name in given
-        result.scores[score.name] = (
-            classes.deliver(given[score.name]) if known else score(logits, probs=probs)
-        )
+        key = given.get(score.name)
+        result.scores[score.name] = score(logits, probs=probs) if key is None else classes.deliver(key)
     for loss in measured:
+        value = given.get(loss.name)
         try:
-            if loss.name in given and loss.name == "cross_entropy":
-                loss_functions.check_possible(classes, given[loss.name])
-            known = loss.name in given
-            value = classes.deliver(given[loss.name]) if known else loss(logits, labels, probs=probs)
-            result.losses[loss.name] = value
+            if value is not None and loss.name == "cross_entropy":
+                loss_functions.check_possible(classes, value)
+            delivered = loss(logits, labels, probs=probs) if value is None else classes.deliver(value)
+            result.losses[loss.name] = delivered
         except InputError as problem:
             result.refused[loss.name] = problem
     if classes.kind == "logits":
