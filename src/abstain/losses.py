@@ -327,14 +327,16 @@ def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
     if isinstance(loss, Loss):
         return loss
     if callable(loss):
-        name = getattr(loss, "__name__", "custom loss")
-        return Loss("custom loss" if name == "<lambda>" else name, name, _own(loss), None)
+        return Loss(*of_users("loss", loss), None)
     check_choice("losses.by_name", "loss", loss, tuple(_BY_NAME))
     return _BY_NAME[loss]
 
 
-def _own(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(logits: Array, labels: Array, *, probs: Array = None, **options: Any) -> Any:
-        return function(probs if logits is None else logits, labels, **options)
+def of_users(word: str, function: Callable[..., Any]) -> tuple[str, str, Callable[..., Any]]:
+    """Name, label and call of a user's own loss or score: a function of the logits, or else of the probabilities."""
 
-    return call
+    def call(logits: Array = None, *labels: Array, probs: Array = None, **options: Any) -> Any:
+        return function(probs if logits is None else logits, *labels, **options)
+
+    name = getattr(function, "__name__", f"custom {word}")
+    return f"custom {word}" if name == "<lambda>" else name, name, call

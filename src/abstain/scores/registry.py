@@ -152,17 +152,9 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
     if isinstance(score, Score):
         return score
     if callable(score):
-        name = getattr(score, "__name__", "custom score")
-        return Score("custom score" if name == "<lambda>" else name, name, _own(score), _BOTH, False)
+        return Score(*loss_functions.of_users("score", score), _BOTH, False)
     check_choice("scores.by_name", "score", score, tuple(_BY_NAME))
     return _BY_NAME[score]
-
-
-def _own(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(logits: Array = None, /, *, probs: Array = None, **options: Any) -> Any:
-        return function(probs if logits is None else logits, **options)
-
-    return call
 
 
 def display(name: str | Score | Callable[..., Any], key: Array, /) -> Any:
