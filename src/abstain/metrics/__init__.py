@@ -1,5 +1,6 @@
 """The public metrics: check, delegate to `core`, return."""
 
+from abstain.metrics._sample import Grouped, balanced_weights
 from abstain.metrics.areas import (
     augrc,
     aurc,
@@ -11,7 +12,6 @@ from abstain.metrics.areas import (
     weights,
 )
 from abstain.metrics.detection import aupr_error, aupr_success, auroc, fpr_at_tpr, prediction_rejection_ratio
-from abstain.metrics.groups import Grouped, balanced_weights
 from abstain.metrics.points import (
     RejectionPoint,
     RiskCoverageCurve,
