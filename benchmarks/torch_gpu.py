@@ -379,7 +379,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("This benchmark needs a CUDA device.")
         return 2
-    triton = __import__("triton").__version__ if bins.AVAILABLE else "none"
+    triton = __import__("triton").__version__ if bins.kernels.AVAILABLE else "none"
     print(f"{torch.cuda.get_device_name()}, {datetime.date.today()}, torch {torch.__version__}, triton {triton}, "
           f"Python {sys.version.split()[0]}, abstain {abstain.__version__}")  # fmt: skip
     steps = [functools.partial(time_step, 224, False), functools.partial(time_step, 32, True)]

@@ -5,7 +5,7 @@ from torch.utils.data import DataLoader
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
 from abstain.torch import Tuned
-from abstain.torch.huggingface import SelectiveTuning, trainer_loss
+from abstain.torch.huggingface import TrainerTuning, trainer_loss
 
 
 def sentences(n: int) -> list[dict]:
@@ -24,7 +24,7 @@ def main(folder: str = "checkpoints", epochs: int = 6) -> Tuned:
     data = sentences(600)
     first = TrainingArguments(folder, num_train_epochs=3, learning_rate=1e-2, **same)
     Trainer(model, first, train_dataset=data).train()
-    tuning = SelectiveTuning(DataLoader(sentences(1000), 500))
+    tuning = TrainerTuning(DataLoader(sentences(1000), 500))
     constant = {"learning_rate": 1e-3, "lr_scheduler_type": "constant"}
     then = TrainingArguments(folder, num_train_epochs=epochs, **constant, **same)
     Trainer(

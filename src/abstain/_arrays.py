@@ -123,7 +123,7 @@ def backend_of(*arrays: Array) -> Backend:
     """numpy for anything on the host, the arrays' own library otherwise."""
     foreign = [a for a in arrays if a is not None and is_array(a) and not isinstance(a, np.ndarray)]
     if not foreign:
-        return Backend(np, _to_python, True)
+        return Backend(np, to_python, True)
     if all(_host_view(a) is not None for a in foreign):
         return Backend(np, _deliver_like(foreign[0]), True)
     import array_api_compat
@@ -131,7 +131,8 @@ def backend_of(*arrays: Array) -> Backend:
     return Backend(array_api_compat.array_namespace(*foreign), lambda value: value, False)
 
 
-def _to_python(value: Array) -> Any:
+def to_python(value: Array) -> Any:
+    """A number as Python's own; arrays stay numpy's."""
     value = np.asarray(value)
     return value.item() if value.ndim == 0 else value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -54,13 +55,20 @@ def check_nonnegative(name: str, argument: str, value: Any) -> float:
     return number
 
 
+def check_count(name: str, argument: str, value: Any) -> int:
+    """A whole number, at least 1."""
+    number = _number(name, argument, value, "a whole number, at least 1")
+    if not (number.is_integer() and number >= 1):
+        raise InputError(f"{name}: `{argument}` must be a whole number, at least 1, got {value!r}.")
+    return int(number)
+
+
 def check_risk(name: str, value: Any, low: float = 0.0, high: float = 1.0) -> float:
     """A mean of losses that lie between these bounds."""
     number = _number(name, "risk", value, "a number")
     if not low <= number <= high:
-        hint = (
-            f" Write {number / 100:g} for {number:g}%." if (low, high) == (0, 1) and 1 < number <= 100 else ""
-        )
+        percent = (low, high) == (0, 1) and 1 < number <= 100
+        hint = f" Write {number / 100:g} for {number:g}%." if percent else ""
         bounds = f"[{low:g}, {high:g}], the bounds of the loss"
         raise InputError(f"{name}: `risk` must lie in {bounds}, got {number:g}.{hint}")
     return number
@@ -182,29 +190,32 @@ _WIDE_TOLERANCE = 1e-5  # float64 columns often hold numbers that were float32 o
 
 
 class Classes(NamedTuple):
-    """Checked class scores, stated to be "logits" or "probs"."""
+    """Checked class scores, stated to be "logits" or "probs"; of an ensemble with its members along the first axis."""
 
     backend: Backend
     values: Array
     kind: str
+    members: bool = False
 
     def by_row(self, work: Callable[[Any, Array], Array]) -> Array:
-        """Apply `work(xp, wide rows)`, which drops the last axis; on the host a piece of the rows at a time.
+        """Apply `work(xp, wide rows)`, one result for each row (of all members); on the host a piece of them at a time.
 
         Every row is worked on alone and in one memory layout, so its result does not depend on where it
         stands.
         """
+        members = self.values.shape[:1] if self.members else ()
         with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
             if not self.backend.host:
                 xp = self.backend.xp
                 return work(xp, xp.astype(self.values, float_dtype(xp)))
-            flat = self.values.reshape(-1, self.values.shape[-1])
-            step = max(1, _CHUNK // flat.shape[-1])
+            flat = self.values.reshape(*members, -1, self.values.shape[-1])
+            step = max(1, _CHUNK // (flat.shape[-1] * math.prod(members)))
             pieces = [
-                work(np, np.array(flat[a : a + step], dtype=np.float64, order="C"))
-                for a in range(0, len(flat), step)
+                work(np, np.array(flat[..., a : a + step, :], dtype=np.float64, order="C"))
+                for a in range(0, flat.shape[-2], step)
             ]
-        return np.concatenate(pieces).reshape(self.values.shape[:-1])
+        whole = np.concatenate(pieces)
+        return whole.reshape(self.values.shape[len(members) : -1] + whole.shape[1:])
 
     def deliver(self, value: Array) -> Any:
         """A result, where the input lives; finite also in a library of narrow floats."""
@@ -249,7 +260,7 @@ def check_classes(
             _check_logits(name, backend, seen, masked)
         else:
             _check_probs(name, backend, seen, given)
-    return Classes(backend, values, kind)
+    return Classes(backend, values, kind, members)
 
 
 def _stated(name: str, logits: Array | None, probs: Array | None, takes: tuple[str, ...]) -> str:
@@ -373,17 +384,3 @@ def check_positive(
     if not number > above or (number == float("inf") and not infinite):
         raise InputError(f"{name}: `{argument}` must be a number above {above:g}, got {number:g}.")
     return number
-
-
-def check_same_shape(name: str, prediction: Array, target: Array) -> tuple[Backend, Array, Array]:
-    """Two arrays of real numbers, one shape, finite."""
-    backend = backend_of(prediction, target)
-    like = prediction if hasattr(prediction, "shape") else target
-    prediction = as_real(name, "prediction", backend, prediction, like)
-    target = as_real(name, "target", backend, target, like)
-    if tuple(prediction.shape) != tuple(target.shape):
-        raise ShapeError(
-            f"{name}: `prediction` and `target` must have one shape, got {tuple(prediction.shape)} and "
-            f"{tuple(target.shape)}."
-        )
-    return backend, prediction, target

@@ -17,7 +17,7 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain.core.rows import rows_of
-from abstain.errors import DtypeError, InputError, ShapeError
+from abstain.errors import DtypeError, InputError
 from abstain.metrics import augrc, aurc
 from abstain.metrics._sample import prepare
 
@@ -29,13 +29,11 @@ __all__ += ["fd_shifts_augrc", "fd_shifts_aurc", "torch_uncertainty_augrc", "tor
 
 def vectors(name: str, loss: Array, confidence: Array) -> tuple[np.ndarray, np.ndarray]:
     """Checked loss and confidence as numpy vectors."""
-    sample = prepare(name, loss, confidence)
+    sample = prepare(name, loss, confidence, vector=True)
     if not sample.backend.host:
         raise DtypeError(
             f"{name}: takes arrays on the host, got one on a device. Copy it over first, `x.cpu()`."
         )
-    if sample.loss.ndim != 1:
-        raise ShapeError(f"{name}: takes one vector, got shape {sample.loss.shape}. Loop over the batch.")
     return sample.loss.astype(np.float64), sample.confidence
 
 

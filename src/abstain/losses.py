@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from abstain._arrays import Array, Namespace, float_dtype, is_concrete
+from abstain._arrays import Array, Namespace, backend_of, float_dtype, is_concrete
 from abstain._check import (
     Classes,
+    as_real,
     check_choice,
     check_classes,
     check_finite,
     check_labels,
     check_positive,
-    check_same_shape,
 )
 from abstain.core import simplex
-from abstain.errors import InputError
+from abstain.errors import InputError, ShapeError
 
 __all__ = ["NAMES", "REGRESSION_NAMES", "Loss", "absolute_error", "brier", "by_name", "cross_entropy"]
 __all__ += ["squared_error", "top_k", "zero_one"]
@@ -239,12 +239,18 @@ def absolute_error(prediction: Array, target: Array) -> Any:
 def _difference(
     name: str, prediction: Array, target: Array, finish: Callable[[Namespace, Array], Array]
 ) -> Any:
-    backend, *pair = check_same_shape(name, prediction, target)
-    for argument, x in zip(("prediction", "target"), pair):
-        if 0 not in tuple(x.shape):
+    backend = backend_of(prediction, target)
+    xp, like = backend.xp, prediction if hasattr(prediction, "shape") else target
+    given = {"prediction": prediction, "target": target}
+    pair = {argument: as_real(name, argument, backend, x, like) for argument, x in given.items()}
+    shape, other = (tuple(x.shape) for x in pair.values())
+    if shape != other:
+        raise ShapeError(f"{name}: `prediction` and `target` must have one shape, got {shape} and {other}.")
+    for argument, x in pair.items():
+        if 0 not in shape:
             check_finite(name, argument, backend, x, "Drop the sample.")
-    prediction, target = (backend.xp.astype(x, float_dtype(backend.xp)) for x in pair)
-    return backend.deliver(finish(backend.xp, prediction - target))
+    prediction, target = (xp.astype(x, float_dtype(xp)) for x in pair.values())
+    return backend.deliver(finish(xp, prediction - target))
 
 
 @dataclass(frozen=True)
@@ -321,14 +327,16 @@ def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
     if isinstance(loss, Loss):
         return loss
     if callable(loss):
-        name = getattr(loss, "__name__", "custom loss")
-        return Loss("custom loss" if name == "<lambda>" else name, name, _own(loss), None)
+        return Loss(*of_users("loss", loss), None)
     check_choice("losses.by_name", "loss", loss, tuple(_BY_NAME))
     return _BY_NAME[loss]
 
 
-def _own(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(logits: Array, labels: Array, *, probs: Array = None, **options: Any) -> Any:
-        return function(probs if logits is None else logits, labels, **options)
+def of_users(word: str, function: Callable[..., Any]) -> tuple[str, str, Callable[..., Any]]:
+    """Name, label and call of a user's own loss or score: a function of the logits, or else of the probabilities."""
 
-    return call
+    def call(logits: Array = None, *labels: Array, probs: Array = None, **options: Any) -> Any:
+        return function(probs if logits is None else logits, *labels, **options)
+
+    name = getattr(function, "__name__", f"custom {word}")
+    return f"custom {word}" if name == "<lambda>" else name, name, call

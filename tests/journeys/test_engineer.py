@@ -19,9 +19,8 @@ from transformers import BertConfig, BertForSequenceClassification, Trainer, Tra
 
 import abstain
 from abstain.torch import AURC, AURCLoss
-from abstain.torch.huggingface import AURCStopping, SelectiveTuning, TrainerMetrics, trainer_loss
-from abstain.torch.lightning import AURCMonitor
-from abstain.torch.lightning import SelectiveTuning as LightningTuning
+from abstain.torch.huggingface import AURCStopping, TrainerMetrics, TrainerTuning, trainer_loss
+from abstain.torch.lightning import AURCMonitor, SelectiveTuning
 
 PLAIN = {
     "accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False,
@@ -64,7 +63,7 @@ class Classifier(lightning.LightningModule):
 def test_lightning_one_callback_and_the_network_to_ship():
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
     held_out = clouds(2000)
-    tuning = LightningTuning(DataLoader(held_out, 500))
+    tuning = SelectiveTuning(DataLoader(held_out, 500))
     trainer = lightning.Trainer(max_epochs=8, callbacks=[tuning], **PLAIN)
     trainer.fit(Classifier(model), DataLoader(clouds(600), 50, shuffle=True))
     found = tuning.result
@@ -80,11 +79,11 @@ def test_lightning_one_callback_and_the_network_to_ship():
 def test_lightning_a_start_that_is_as_good_stays():
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
     held_out, train = DataLoader(clouds(500), 500), DataLoader(clouds(600), 50, shuffle=True)
-    lightning.Trainer(max_epochs=10, callbacks=[LightningTuning(held_out)], **PLAIN).fit(
+    lightning.Trainer(max_epochs=10, callbacks=[SelectiveTuning(held_out)], **PLAIN).fit(
         Classifier(model), train
     )
     before = copy.deepcopy(model.state_dict())
-    tuning = LightningTuning(held_out, looks=1)
+    tuning = SelectiveTuning(held_out, looks=1)
     nothing = Classifier(model, rate=0.0)  # learns nothing more, so no rounding can make it better
     lightning.Trainer(max_epochs=1, callbacks=[tuning], **PLAIN).fit(nothing, train)
     assert not tuning.result.improved
@@ -131,7 +130,7 @@ def arguments(folder, **options):
 
 def test_hugging_face_one_callback_and_the_model_to_ship(tmp_path):
     model, held_out = small_bert(), sentences(600)
-    tuning = SelectiveTuning(DataLoader(held_out, 300), looks=2)
+    tuning = TrainerTuning(DataLoader(held_out, 300), looks=2)
     trainer = Trainer(
         model, arguments(tmp_path, num_train_epochs=3, lr_scheduler_type="constant"),
         train_dataset=sentences(300), compute_loss_func=trainer_loss(mix=0.5), callbacks=[tuning],

@@ -10,7 +10,7 @@ from abstain.torch import fused
 
 
 def test_the_host_is_never_taken(monkeypatch):
-    monkeypatch.setattr(fused, "AVAILABLE", True)
+    monkeypatch.setattr(fused.kernels, "AVAILABLE", True)
     assert not fused.takes(torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64), "harmonic", "mean", 0.0)
 
 

@@ -66,6 +66,13 @@ def test_the_callers_criterion_is_left_alone():
     assert vars(criterion) == before
 
 
+def test_a_criterion_may_take_class_probabilities():
+    soft = Y.new_tensor([1, 2, 0, 1])
+    labels = 0.5 * (nn.functional.one_hot(Y, 3) + nn.functional.one_hot(soft, 3))
+    by_hand = aurc_loss(Z, labels, criterion=nn.CrossEntropyLoss(reduction="none"))
+    torch.testing.assert_close(by_hand, aurc_loss(Z, labels))
+
+
 def test_masked_classes_are_allowed_and_check_can_be_turned_off():
     masked = torch.tensor([[0.0, -torch.inf, 1.0], [2.0, 0.0, 1.0]])
     assert torch.isfinite(aurc_loss(masked, torch.tensor([0, 1])))

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 import abstain
 from abstain.errors import AbstainWarning, DtypeError, InfeasibleError, InputError, ShapeError
-from abstain.torch import AUGRC, AURC, EAURC, NAURC, FailureAUROC, RiskAtCoverage
+from abstain.torch import AUGRC, AURC, EAURC, NAURC, CoverageAtRisk, FailureAUROC, RiskAtCoverage
 
 NAMES = tuple(metrics())
 
@@ -216,6 +216,16 @@ def test_plot_returns_a_figure():
 def test_shapes_that_do_not_fit(preds, target, confidence):
     with pytest.raises(ShapeError):
         AURC().update(preds, target, confidence=confidence)
+
+
+def test_a_risk_or_coverage_in_percent_is_refused_with_the_remedy():
+    with pytest.raises(InputError, match=r"Write 0\.05 for 5%"):
+        CoverageAtRisk(risk=5)
+    with pytest.raises(InputError, match=r"\[0, 2\], the bounds of the loss"):
+        CoverageAtRisk(risk=5, loss="brier")
+    assert CoverageAtRisk(risk=5, loss="cross_entropy").risk == 5  # nats have no upper bound
+    with pytest.raises(InputError, match="not in percent"):
+        RiskAtCoverage(coverage=80)
 
 
 def test_bad_options():

@@ -64,6 +64,9 @@ def test_rule_refuses_nonsense():
         PairedPatience(patience=0)
     with pytest.raises(InputError, match="sigmas"):
         PairedPatience(sigmas=-1)
+    for made in (AURCMonitor, TrainerMetrics):  # when it is built, not after an epoch
+        with pytest.raises(InputError, match="not in percent"):
+            made(level=95)
 
 
 def digits_history(seed, epochs=40):

@@ -18,7 +18,7 @@ from abstain.cascades.search import CUTS, MOST, Setting, answerer
 from abstain.core.sorting import is_zero_one
 from abstain.errors import InputError, ShapeError
 from abstain.inference import interval
-from abstain.metrics.groups import group_codes
+from abstain.metrics._sample import group_codes
 from abstain.scores import display
 from abstain.thresholds.calibration import Advice, Candidates, bisect, calibrate
 from abstain.thresholds.threshold import Check, Reference, Threshold, Units

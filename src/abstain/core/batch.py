@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from abstain._arrays import Array, Namespace
-from abstain._check import check_choice
+from abstain._check import check_choice, check_fraction
 from abstain.core import simplex
 from abstain.core.estimators import ESTIMATORS, finite_key
 from abstain.errors import InputError, ShapeError
@@ -23,8 +23,7 @@ def check_options(
     check_choice(NAME, "rank", rank, ("hard", "soft"))
     if not temperature > 0:
         raise InputError(f"{NAME}: `temperature` must be positive, got {temperature!r}.")
-    if not 0 <= label_smoothing <= 1:
-        raise InputError(f"{NAME}: `label_smoothing` must lie in [0, 1], got {label_smoothing!r}.")
+    check_fraction(NAME, "label_smoothing", label_smoothing, open_low=False)
     if criterion is not None and label_smoothing:
         raise InputError(
             f"{NAME}: `label_smoothing` belongs to the cross-entropy; put it into your `criterion`."

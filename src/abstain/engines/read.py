@@ -19,7 +19,7 @@ from abstain.engines.ranges import Columns, Groups, merged
 from abstain.errors import DataError, InputError
 from abstain.evaluation.table import listed
 from abstain.formats.arrow import Contents, batches, contents, kind_of, told_by_path
-from abstain.metrics.groups import group_codes
+from abstain.metrics._sample import group_codes
 
 Made = TypeVar("Made")
 _END = object()

@@ -34,8 +34,7 @@ from abstain.inference.influence import Units, check_options, facts, gather, spr
 from abstain.inference.intervals import evidence_of_blocks, interval_of_units
 from abstain.inference.limits import interval_of
 from abstain.inference.results import Interval
-from abstain.metrics._sample import prepare
-from abstain.metrics.groups import group_codes
+from abstain.metrics._sample import group_codes, prepare
 from abstain.metrics.registry import METRICS, Metric, by_name
 from abstain.scores.registry import outputs
 

@@ -32,8 +32,8 @@ from abstain.inference.influence import (
 )
 from abstain.inference.limits import Facts, Spread, interval_of, mean_spread, moments, scale_of
 from abstain.inference.results import GroupedIntervals, Interval
+from abstain.metrics._sample import group_codes
 from abstain.metrics.areas import Oracle
-from abstain.metrics.groups import group_codes
 
 Named = str | Callable[..., Any]  # a metric by its name, or its function
 Method = Literal["log", "logit", "normal", "bootstrap", "bca", "jackknife"]

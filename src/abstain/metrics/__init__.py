@@ -1,5 +1,6 @@
 """The public metrics: check, delegate to `core`, return."""
 
+from abstain.metrics._sample import Grouped, balanced_weights
 from abstain.metrics.areas import (
     augrc,
     aurc,
@@ -11,7 +12,6 @@ from abstain.metrics.areas import (
     weights,
 )
 from abstain.metrics.detection import aupr_error, aupr_success, auroc, fpr_at_tpr, prediction_rejection_ratio
-from abstain.metrics.groups import Grouped, balanced_weights
 from abstain.metrics.points import (
     RejectionPoint,
     RiskCoverageCurve,
@@ -23,28 +23,8 @@ from abstain.metrics.points import (
     risk_coverage_curve,
 )
 
-__all__ = [
-    "Grouped",
-    "RejectionPoint",
-    "RiskCoverageCurve",
-    "augrc",
-    "aupr_error",
-    "aupr_success",
-    "aurc",
-    "aurc_given_cdf",
-    "auroc",
-    "balanced_weights",
-    "best_rejection",
-    "coverage_at_risk",
-    "e_aurc",
-    "fpr_at_tpr",
-    "naurc",
-    "oracle_aurc",
-    "prediction_rejection_ratio",
-    "rank_weights",
-    "rejection_cost",
-    "risk",
-    "risk_at_coverage",
-    "risk_coverage_curve",
-    "weights",
-]
+__all__ = ["augrc", "aurc", "aurc_given_cdf", "e_aurc", "naurc", "oracle_aurc", "rank_weights", "weights"]
+__all__ += ["aupr_error", "aupr_success", "auroc", "fpr_at_tpr", "prediction_rejection_ratio"]
+__all__ += ["Grouped", "balanced_weights"]
+__all__ += ["RejectionPoint", "RiskCoverageCurve", "best_rejection", "coverage_at_risk", "rejection_cost"]
+__all__ += ["risk", "risk_at_coverage", "risk_coverage_curve"]

@@ -8,7 +8,7 @@ from typing import Literal, get_args, overload
 import numpy as np
 
 from abstain._arrays import Array, backend_of, is_concrete
-from abstain._check import check_choice, check_pair, check_weight
+from abstain._check import check_choice, check_count, check_pair, check_weight
 from abstain.core import device
 from abstain.core import estimators as core
 from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
@@ -388,9 +388,7 @@ def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
     [0.3333, 0.8333, 1.8333]
     """
     check_choice("rank_weights", "estimator", estimator, ESTIMATORS)
-    if int(n) != n or n < 1:
-        raise InputError(f"rank_weights: `n` must be a whole number, at least 1, got {n!r}.")
-    return core.rank_weights(int(n), estimator).copy()
+    return core.rank_weights(check_count("rank_weights", "n", n), estimator).copy()
 
 
 @overload

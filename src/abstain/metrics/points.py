@@ -12,7 +12,7 @@ from abstain._arrays import Array, float_dtype, is_concrete, to_host
 from abstain._check import check_fraction, check_nonnegative, check_risk
 from abstain.core import points
 from abstain.core.rows import rows_of_sorted, sort_samples
-from abstain.core.sorting import is_zero_one, rank
+from abstain.core.sorting import rank
 from abstain.errors import InfeasibleError
 from abstain.metrics._sample import Sample, by_group, prepare
 
@@ -262,7 +262,7 @@ def coverage_at_risk(
     """
     most = check_nonnegative("coverage_at_risk", "risk", risk)
     sample = prepare("coverage_at_risk", loss, confidence, sample_weight, abstained)
-    if most > 1 and is_concrete(sample.loss) and is_zero_one(np.asarray(to_host(sample.loss))):
+    if most > 1 and is_concrete(sample.loss) and sample.is_zero_one():
         check_risk("coverage_at_risk", most)
     return sample.deliver(points.coverage_at_risk(sample.rows(), sample.total, most))
 

@@ -31,13 +31,14 @@ from abstain.scores.registry import (
     tune,
 )
 from abstain.scores.softmax import (
+    Saturation,
     max_softmax,
     negative_entropy,
     negative_gini,
     probability_norm,
+    saturation,
     softmax_margin,
 )
-from abstain.scores.ties import Saturation, saturation
 
 __all__ = ["max_softmax", "negative_entropy", "negative_gini", "probability_norm", "softmax_margin"]
 __all__ += ["clamped_logit_entropy", "energy", "logit_margin", "logit_norm", "max_logit"]

@@ -7,32 +7,11 @@ and loss takes as logits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from abstain._arrays import Array, Namespace, float_dtype
+from abstain._arrays import Array, Namespace
 from abstain._check import Classes, check_classes
 from abstain.core import simplex
-
-_CHUNK = 1 << 14
-
-
-def _by_sample(classes: Classes, work: Callable[[Namespace, Array], Array]) -> Array:
-    """Apply `work(xp, members x samples x classes)`, on the host a piece of the samples at a time."""
-    x = classes.values
-    with np.errstate(all="ignore"):  # infinities are meant: they become the ends of the scale
-        if not classes.backend.host:
-            return work(classes.backend.xp, classes.backend.xp.astype(x, float_dtype(classes.backend.xp)))
-        flat = x.reshape(x.shape[0], -1, x.shape[-1])
-        step = max(1, _CHUNK // (x.shape[0] * x.shape[-1]))
-        pieces = [
-            work(np, np.array(flat[:, a : a + step], dtype=np.float64, order="C"))
-            for a in range(0, flat.shape[1], step)
-        ]
-    whole = np.concatenate(pieces)
-    return whole.reshape(x.shape[1:-1] + whole.shape[1:])
 
 
 def pooled_log_probs(logits: Array = None, /, *, probs: Array = None) -> Any:
@@ -58,7 +37,7 @@ def pooled_log_probs(logits: Array = None, /, *, probs: Array = None) -> Any:
     [[-0.6931, -0.6931]]
     """
     classes = check_classes("pooled_log_probs", logits, probs, members=True)
-    return classes.backend.deliver(_by_sample(classes, lambda xp, x: _pooled(classes, xp, x)))
+    return classes.backend.deliver(classes.by_row(lambda xp, x: _pooled(classes, xp, x)))
 
 
 def _pooled(classes: Classes, xp: Namespace, x: Array) -> Array:
@@ -92,7 +71,7 @@ def predictive_entropy(logits: Array = None, /, *, probs: Array = None) -> Any:
         odds = simplex.odds_of(xp, _pooled(classes, xp, x))
         return simplex.finite(xp, -simplex.log_entropy(odds))
 
-    return classes.deliver(_by_sample(classes, key))
+    return classes.deliver(classes.by_row(key))
 
 
 def mutual_information(logits: Array = None, /, *, probs: Array = None) -> Any:
@@ -125,7 +104,7 @@ def mutual_information(logits: Array = None, /, *, probs: Array = None) -> Any:
         logs = simplex.log_softmax(simplex.odds_of(xp, x, classes.kind))
         return simplex.finite(xp, -simplex.log_information(xp, logs))
 
-    return classes.deliver(_by_sample(classes, key))
+    return classes.deliver(classes.by_row(key))
 
 
 def mean_max_softmax(logits: Array = None, /, *, probs: Array = None) -> Any:
@@ -158,7 +137,7 @@ def mean_max_softmax(logits: Array = None, /, *, probs: Array = None) -> Any:
             xp, -simplex.log_mean(xp, simplex.log_complement(simplex.odds_of(xp, x, classes.kind)))
         )
 
-    return classes.deliver(_by_sample(classes, key))
+    return classes.deliver(classes.by_row(key))
 
 
 def vote_share(logits: Array = None, /, *, probs: Array = None) -> Any:
@@ -187,4 +166,4 @@ def vote_share(logits: Array = None, /, *, probs: Array = None) -> Any:
         votes = simplex.wide(xp, simplex.winners(xp, x))
         return xp.max(xp.mean(votes, axis=0), axis=-1)
 
-    return classes.deliver(_by_sample(classes, share))
+    return classes.deliver(classes.by_row(share))

@@ -19,7 +19,7 @@ from abstain.core import estimators, simplex
 from abstain.core.rows import rows_of_samples
 from abstain.errors import DtypeError, InputError
 from abstain.scores import ensemble, logits, softmax
-from abstain.scores.ties import Saturation, at_top
+from abstain.scores.softmax import Saturation, at_top
 
 _BOTH = ("logits", "probs")
 _ROUNDS_TO_ONE = 24 * float(np.log(2))  # above this key 1 + s is 1 in float32, and so is the softmax
@@ -122,9 +122,8 @@ _BY_NAME = {score.name: score for score in (*_SCORES, *_ENSEMBLE, *_READINGS)}
 
 NAMES = tuple(score.name for score in _SCORES)  # of one model
 ENSEMBLE_NAMES = tuple(score.name for score in _ENSEMBLE)  # members first
-READING_NAMES = tuple(
-    score.name for score in _READINGS
-)  # kept to repeat numbers of the population-AURC paper
+# kept to repeat numbers of the population-AURC paper
+READING_NAMES = tuple(score.name for score in _READINGS)
 
 
 def by_name(score: str | Score | Callable[..., Any]) -> Score:
@@ -153,17 +152,9 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
     if isinstance(score, Score):
         return score
     if callable(score):
-        name = getattr(score, "__name__", "custom score")
-        return Score("custom score" if name == "<lambda>" else name, name, _own(score), _BOTH, False)
+        return Score(*loss_functions.of_users("score", score), _BOTH, False)
     check_choice("scores.by_name", "score", score, tuple(_BY_NAME))
     return _BY_NAME[score]
-
-
-def _own(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(logits: Array = None, /, *, probs: Array = None, **options: Any) -> Any:
-        return function(probs if logits is None else logits, **options)
-
-    return call
 
 
 def display(name: str | Score | Callable[..., Any], key: Array, /) -> Any:
@@ -243,17 +234,15 @@ def outputs(
     result = Outputs({}, {}, {}, 0, None)
     given = {name: found[name] for name in shared if name in found}
     for score in wanted:
-        known = score.name in given
-        result.scores[score.name] = (
-            classes.deliver(given[score.name]) if known else score(logits, probs=probs)
-        )
+        key = given.get(score.name)
+        result.scores[score.name] = score(logits, probs=probs) if key is None else classes.deliver(key)
     for loss in measured:
+        value = given.get(loss.name)
         try:
-            if loss.name in given and loss.name == "cross_entropy":
-                loss_functions.check_possible(classes, given[loss.name])
-            known = loss.name in given
-            value = classes.deliver(given[loss.name]) if known else loss(logits, labels, probs=probs)
-            result.losses[loss.name] = value
+            if value is not None and loss.name == "cross_entropy":
+                loss_functions.check_possible(classes, value)
+            delivered = loss(logits, labels, probs=probs) if value is None else classes.deliver(value)
+            result.losses[loss.name] = delivered
         except InputError as problem:
             result.refused[loss.name] = problem
     if classes.kind == "logits":

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from abstain import _tables
-from abstain._check import check_choice, check_fraction
-from abstain.errors import InfeasibleError, InputError
+from abstain._check import check_choice, check_fraction, check_positive
+from abstain.errors import InfeasibleError
 from abstain.theory.populations import METRICS, as_profile, asymptotic_deviation, value_and_risk
 
 _ENOUGH_ERRORS = 20  # below this many expected errors, intervals cover less than they promise
@@ -109,8 +109,7 @@ def plan_sample_size(
     check_choice(name, "metric", metric, METRICS)
     check_choice(name, "method", method, ("log", "normal"))
     level = check_fraction(name, "level", level, open_high=True)
-    if not (np.isfinite(width) and width > 0):
-        raise InputError(f"{name}: `width` must be a positive number, got {width!r}.")
+    width = check_positive(name, "width", width)
     profile = as_profile(name, curve)
     value, risk = value_and_risk(profile, metric)
     deviation = asymptotic_deviation(profile, metric)

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from abstain import _tables
-from abstain._arrays import Array
+from abstain._arrays import Array, to_host
 from abstain._check import check_choice
-from abstain._tables import frame
 from abstain.core.estimators import ESTIMATORS, Estimator, area, rank_weights
 from abstain.core.influence import AREA_OF, metric_line
 from abstain.core.rows import Blocks
 from abstain.core.stretch import combined, stacked, stretch_of, table_of_blocks
-from abstain.errors import InputError, ShapeError
+from abstain.errors import InputError
+from abstain.metrics._sample import prepare
 from abstain.theory.weights import bias_given, check_size
 
 METRICS = ("aurc", "augrc", "risk")
@@ -74,12 +74,8 @@ def _checked(name: str, curve: Callable[[np.ndarray], Any], above: np.ndarray) -
 
 
 def _from_pilot(name: str, loss: Array, confidence: Array) -> Profile:
-    l, g = np.asarray(loss, dtype=np.float64), np.asarray(confidence)
-    if l.ndim != 1 or l.shape != g.shape or not len(l):
-        raise ShapeError(f"{name}: a pilot is two vectors of one length, got shapes {l.shape} and {g.shape}.")
-    if not (np.isfinite(l).all() and np.isfinite(g.astype(np.float64)).all()):
-        raise InputError(f"{name}: a pilot must be finite, got NaN or infinity.")
-    blocks = Blocks.from_samples(l, g)
+    pilot = prepare(name, to_host(loss), to_host(confidence), vector=True)
+    blocks = Blocks.from_samples(pilot.loss, pilot.confidence)
     rows = blocks.rows()
     return _from_steps(rows.N / rows.W, rows.S / rows.W, blocks)
 
@@ -390,7 +386,7 @@ class ExpectedBias(_tables.Notebook):
         columns: dict[str, list[Any]] = {"estimator": list(self.bias), "bias": list(self.bias.values())}
         for name, scale in (("relative", self.aurc), ("in_sd", self.standard_deviation)):
             columns[name] = [value / scale if scale else None for value in self.bias.values()]
-        return frame(columns, library)
+        return _tables.frame(columns, library)
 
     def __repr__(self) -> str:
         sd, scale = f"{self.standard_deviation:.3g}", self.aurc or 1.0

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from abstain import _tables
-from abstain._arrays import Array
-from abstain._check import check_choice
+from abstain._arrays import Array, to_python
+from abstain._check import check_choice, check_count
 from abstain.core.estimators import ESTIMATORS, Estimator, harmonic_difference, weight_of_rank
 from abstain.errors import InputError
 
@@ -115,10 +115,6 @@ def _checked(name: str, beta: Array, n: Array, estimator: str, below_one: bool =
     return value, check_size(name, n)
 
 
-def _plain(value: np.ndarray) -> Any:
-    return value.item() if np.ndim(value) == 0 else value
-
-
 def population_weight(beta: Array, /) -> Any:
     r"""Weight of the population's rank percentile (Proposition 1).
 
@@ -139,7 +135,7 @@ def population_weight(beta: Array, /) -> Any:
     0.693147
     """
     beta, _ = _checked("population_weight", beta, 1, "harmonic", below_one=True)
-    return _plain(-np.log1p(-beta))
+    return to_python(-np.log1p(-beta))
 
 
 def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
@@ -173,7 +169,7 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
     True
     """
     beta, n = _checked("weight_bias", beta, n, estimator, below_one=True)
-    return _plain(bias_given(beta, 1 - beta, n, estimator))
+    return to_python(bias_given(beta, 1 - beta, n, estimator))
 
 
 def bias_given(beta: np.ndarray, above: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
@@ -215,7 +211,7 @@ def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmoni
     beta, n = _checked("expected_weight", beta, n, estimator)
     inside = np.where(beta < 1, beta, 0.0)
     value = bias_given(inside, 1 - inside, n, estimator) - np.log1p(-inside)
-    return _plain(np.where(beta < 1, value, weight_of_rank(n, n, estimator)))
+    return to_python(np.where(beta < 1, value, weight_of_rank(n, n, estimator)))
 
 
 def _squared_bias(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
@@ -252,7 +248,7 @@ def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -
     if not np.all((rank >= 1) & (rank <= n) & (np.floor(rank) == rank)):
         raise InputError("weight_mse: `rank` must be a whole number from 1 (least confident) to n.")
     variance = inverse_square_difference(n - rank, n)
-    return _plain(variance if estimator == "harmonic" else variance + _squared_bias(rank, n, estimator))
+    return to_python(variance if estimator == "harmonic" else variance + _squared_bias(rank, n, estimator))
 
 
 def mse_order(beta: Array, n: Array, /) -> Any:
@@ -277,7 +273,7 @@ def mse_order(beta: Array, n: Array, /) -> Any:
     0.25
     """
     beta, n = _checked("mse_order", beta, n, "harmonic")
-    return _plain(beta / (n * (1 - beta) + 1))
+    return to_python(beta / (n * (1 - beta) + 1))
 
 
 def mean_mse_order(n: Array, /) -> Any:
@@ -301,7 +297,7 @@ def mean_mse_order(n: Array, /) -> Any:
     """
     n = check_size("mean_mse_order", n)
     # the difference loses nothing to cancellation: its first part is at least 1.38 times its second
-    return _plain((n + 1) * np.log1p(n) / n**2 - 1 / n)
+    return to_python((n + 1) * np.log1p(n) / n**2 - 1 / n)
 
 
 def mean_weight_mse(n: int, /, *, estimator: Estimator = "harmonic") -> float:
@@ -386,7 +382,8 @@ def monte_carlo_weights(n: int, /, *, draws: int, rng: int | np.random.Generator
     >>> monte_carlo_weights(3, draws=20_000, rng=0).mean.round(1).tolist()
     [0.3, 0.8, 1.8]
     """
-    check_size("monte_carlo_weights", [n, draws])
+    n = check_count("monte_carlo_weights", "n", n)
+    draws = check_count("monte_carlo_weights", "draws", draws)
     generator = np.random.default_rng(rng)
     total, squares = np.zeros(n), np.zeros(n)
     at_once = max(1, (1 << 22) // n)

@@ -9,7 +9,7 @@ import numpy as np
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.errors import InputError
-from abstain.metrics.groups import group_codes
+from abstain.metrics._sample import group_codes
 from abstain.thresholds import calibration
 from abstain.thresholds.calibration import Calibration, Form, Method, advise, bisect, calibrate
 from abstain.thresholds.testing import coverage_band, upper_limit

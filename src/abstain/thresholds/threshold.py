@@ -18,8 +18,7 @@ from abstain._stored import Chance, Finite, Share, Stored, Within, parsed, text_
 from abstain._tables import html_table
 from abstain.display import axes
 from abstain.errors import InfeasibleError, InputError, ShapeError
-from abstain.metrics._sample import prepare
-from abstain.metrics.groups import group_codes
+from abstain.metrics._sample import group_codes, prepare
 from abstain.thresholds.calibration import Advice, Candidates, Form, Method
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 

@@ -12,12 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from abstain.errors import MissingDependencyError
+from abstain.errors import needed
 
-try:
-    import torch as _torch  # noqa: F401
-except ImportError as problem:  # pragma: no cover - torch is present wherever the tests run
-    raise MissingDependencyError("abstain.torch", "torch", "torch") from problem
+needed("torch", "abstain.torch", "torch")
 
 # The names below are loaded on use, since the metrics need torchmetrics.
 # For trainers: `abstain.torch.lightning` and `abstain.torch.huggingface`.
@@ -26,21 +23,9 @@ if TYPE_CHECKING:
     from abstain.torch.metrics import AUGRC, AURC, EAURC, NAURC, CoverageAtRisk, FailureAUROC, RiskAtCoverage
     from abstain.torch.tuning import Tuned, tune
 
-__all__ = [
-    "AUGRC",
-    "AURC",
-    "EAURC",
-    "NAURC",
-    "AURCLoss",
-    "CoverageAtRisk",
-    "FailureAUROC",
-    "LinearWarmup",
-    "RiskAtCoverage",
-    "Tuned",
-    "aurc_loss",
-    "smooth_zero_one",
-    "tune",
-]
+__all__ = ["AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one"]
+__all__ += ["AUGRC", "AURC", "EAURC", "NAURC", "CoverageAtRisk", "FailureAUROC", "RiskAtCoverage"]
+__all__ += ["Tuned", "tune"]
 _HOMES = {
     **dict.fromkeys(("AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one"), "loss"),
     **dict.fromkeys(("Tuned", "tune"), "tuning"),
@@ -57,4 +42,4 @@ if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted(__all__)

@@ -11,8 +11,7 @@ import torch
 
 from abstain._arrays import Array
 from abstain.core.bins import BinMap, Bins, disjoint_bins
-from abstain.torch import _triton_bins
-from abstain.torch._triton_compat import AVAILABLE
+from abstain.torch import _triton_kernels as kernels
 
 _AT_ONCE = 1 << 24  # samples binned at a time without a kernel: their scratch is what memory is spent on
 
@@ -42,9 +41,15 @@ def add(state: BinState, binmap: BinMap, loss: Array, confidence: Array, place: 
     `place` is the number that is binned where it is not the confidence itself (a probability, say, where samples
     are ranked by its logarithm). On a GPU a kernel does it in one pass, elsewhere plain torch.
     """
-    if confidence.is_cuda and add_by_kernel(state, binmap, loss, confidence, place):
-        return
+    by_kernel = (
+        confidence.is_cuda and kernels.AVAILABLE and confidence.is_contiguous() and len(confidence) > 0
+    )
+    lean = by_kernel and place is None and _is_lean(loss, confidence, binmap)
     place = confidence if place is None else place
+    if lean and _lean_works(str(confidence.device), binmap):
+        return add_lean(state, binmap, loss, confidence)
+    if by_kernel:
+        return add_generally(state, binmap, loss, confidence, place)
     for a in range(0, confidence.shape[0], _AT_ONCE):
         part = slice(a, a + _AT_ONCE)
         _add_plainly(state, binmap, loss[part], confidence[part], place[part])
@@ -72,17 +77,6 @@ LEAN_BINS = 2900  # 16 bytes of shared memory each, in 46 KB
 _ONES = 0x7FFFFFFFFFFFFFFF
 
 
-def add_by_kernel(state: Any, binmap: BinMap, loss: Array, confidence: Array, place: Array | None) -> bool:
-    """Add samples to the state on their GPU; False where that is left to plain torch."""
-    if not AVAILABLE or not confidence.is_contiguous() or confidence.shape[0] == 0:
-        return False
-    if place is None and _is_lean(loss, confidence, binmap) and _lean_works(str(confidence.device), binmap):
-        add_lean(state, binmap, loss, confidence)
-    else:
-        add_generally(state, binmap, loss, confidence, confidence if place is None else place)
-    return True
-
-
 def add_generally(state: Any, binmap: BinMap, loss: Array, confidence: Array, place: Array) -> None:
     """Any loss, float32 or float64 confidences: atomics on the bins themselves."""
     low, high = to_ordered(state.low), to_ordered(state.high)
@@ -90,7 +84,7 @@ def add_generally(state: Any, binmap: BinMap, loss: Array, confidence: Array, pl
     n, block = confidence.shape[0], 1024
     samples = confidence, place.contiguous(), loss, *tables(binmap, confidence.device)
     grid = ((n + block - 1) // block,)
-    _triton_bins.general[grid](*samples, state.count, state.loss_sum, low, high, n, BLOCK=block)
+    kernels.general[grid](*samples, state.count, state.loss_sum, low, high, n, BLOCK=block)
     state.low.copy_(from_ordered(low))
     state.high.copy_(from_ordered(high))
 
@@ -101,10 +95,8 @@ def add_lean(state: Any, binmap: BinMap, loss: Array, confidence: Array) -> None
     errors = torch.zeros_like(state.count)
     programs = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
     samples = confidence, loss.contiguous().view(torch.uint8), short_table(binmap, confidence.device)
-    sizes = {"SIZE": binmap.size, "SLOTS": 1 << binmap.size.bit_length(), "THREADS": 256, "EACH": 8}
-    _triton_bins.lean[(programs,)](
-        *samples, state.count, errors, low, high, confidence.shape[0], **sizes, num_warps=8
-    )
+    sizes = confidence.shape[0], binmap.size, 1 << binmap.size.bit_length()
+    kernels.lean[(programs,)](*samples, state.count, errors, low, high, *sizes, num_warps=8)
     state.loss_sum.add_(errors)
     state.low.copy_(from_ordered(low))
     state.high.copy_(from_ordered(high))

@@ -1,7 +1,7 @@
 """The usual loss of a batch on a GPU in three to four kernels: for eager training, where launching costs the time.
 
 The numbers are those of `core.estimators.pair_weights` and of `loss` (the order, the cross-entropy), which the
-kernels of `_triton_rank` repeat; `benchmarks/torch_gpu.py` compares them on the card before it takes any time.
+kernels of `_triton_kernels` repeat; `benchmarks/torch_gpu.py` compares them on the card before it takes any time.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from abstain._arrays import Array
-from abstain.torch import _triton_rank
-from abstain.torch._triton_compat import AVAILABLE
+from abstain.torch import _triton_kernels as kernels
 
 SAMPLES_AT_MOST = 4096
 CLASSES_AT_MOST = 8192
@@ -23,7 +22,7 @@ _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 _TILE = 2048  # class scores held by one program
 _MINE = 32  # samples weighed by one program; with SAMPLES_AT_MOST samples there are 128 programs
-_TAIL = 129  # of `work`, see `_triton_rank`
+_TAIL = 129  # of `work`, see `_triton_kernels`
 
 
 def takes(logits: Any, target: Any, estimator: str, reduction: str, label_smoothing: float) -> bool:
@@ -32,7 +31,7 @@ def takes(logits: Any, target: Any, estimator: str, reduction: str, label_smooth
     True only for what passes every check of `loss`.
     """
     return (
-        AVAILABLE
+        kernels.AVAILABLE
         and not torch.compiler.is_compiling()
         and type(logits) in _PLAIN_TENSORS
         and type(target) in _PLAIN_TENSORS
@@ -81,31 +80,20 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
     """One node of the graph. Ranks have no gradient, so backward needs the weights and log-sum-exps alone."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        logits: Array,
-        target: Array,
-        estimator: str,
-        reduction: str,
-        ignore_index: int,
-        smoothing: float,
-    ) -> Array:
+    def forward(ctx: Any, logits: Array, target: Array, *options: Any) -> Array:
+        estimator, reduction, ignore_index, smoothing = options
         n, classes = logits.shape
-        none, sele, loo = reduction == "none", estimator.endswith("sele"), estimator == "loo"
         work = torch.empty(5 * n + _TAIL, dtype=torch.float64, device=logits.device)
         dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
-        out = torch.empty((n,) if none else (), dtype=dtype, device=logits.device)
+        out = torch.empty((n,) if reduction == "none" else (), dtype=dtype, device=logits.device)
         rows, columns, readers, weighers = _tiling(n, classes)
-        _triton_rank.read_rows[readers](
+        kernels.read_rows[readers](
             logits, target, work, n, classes, logits.stride(0), ignore_index, smoothing, rows, columns
         )
-        alone = n <= _ALONE_AT_MOST and not sele
-        if not alone and not sele:
-            _triton_rank.shares[weighers](work, n, loo, _MINE, 128)
-        factor = 2.0 if estimator == "2sele" else 1.0
-        _triton_rank.weigh[weighers](
-            work, out, n, factor, reduction == "mean", none, loo, sele, alone, _MINE, 128
-        )
+        alone = n <= _ALONE_AT_MOST
+        if not alone and estimator in ("harmonic", "loo"):
+            kernels.shares[weighers](work, n, estimator == "loo", _MINE)
+        kernels.weigh[weighers](work, out, n, estimator, reduction, alone, _MINE)
         ctx.save_for_backward(logits, target, work)
         ctx.options = ignore_index, smoothing
         return out
@@ -121,10 +109,8 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         step = upstream.stride(0) if upstream.ndim else 0
         grad = torch.empty((n, classes), dtype=logits.dtype, device=logits.device)
         rows, columns, readers, _ = _tiling(n, classes)
-        _triton_rank.gradients[readers](
-            logits, target, work, upstream, grad, n, classes, logits.stride(0), step, ignore_index,
-            smoothing, logits.dtype is torch.float64, rows, columns,
-        )  # fmt: skip
+        given = n, classes, logits.stride(0), step, ignore_index, smoothing
+        kernels.gradients[readers](logits, target, work, upstream, grad, *given, rows, columns)
         return grad, None, None, None, None, None
 
 

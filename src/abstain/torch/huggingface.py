@@ -10,17 +10,18 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._arrays import Array
+from abstain._check import check_fraction
 from abstain.errors import InputError, MissingDependencyError
 from abstain.inference import interval
 from abstain.torch.loss import AURCLoss
-from abstain.torch.tuning import Averaging, PairedPatience, Samples, Tuned
+from abstain.torch.tuning import Averaging, PairedPatience, Samples, Tuned, error_bar
 
 try:
     from transformers import TrainerCallback
 except ImportError as problem:  # pragma: no cover - transformers is present wherever the tests run
     raise MissingDependencyError("abstain.torch.huggingface", "transformers", "huggingface") from problem
 
-__all__ = ["AURCStopping", "SelectiveTuning", "TrainerMetrics", "trainer_loss"]
+__all__ = ["AURCStopping", "TrainerMetrics", "TrainerTuning", "trainer_loss"]
 
 
 def trainer_loss(**options: Any) -> Callable[..., Array]:
@@ -85,7 +86,7 @@ class TrainerMetrics:
     """
 
     def __init__(self, *, level: float = 0.95, **options: Any) -> None:
-        self.level, self.options = level, options
+        self.level, self.options = check_fraction("TrainerMetrics", "level", level, open_high=True), options
         self.samples: Samples | None = None
 
     def __call__(self, prediction: Any) -> dict[str, float]:
@@ -96,13 +97,7 @@ class TrainerMetrics:
         logits, labels = logits[counted], labels[counted]
         self.samples = losses.zero_one(logits, labels), scores.max_softmax(logits)
         found = interval("aurc", *self.samples, level=self.level, **self.options)
-        return {
-            "accuracy": 1 - float(np.mean(self.samples[0])),
-            "aurc": found.estimate,
-            "aurc_se": found.standard_error,
-            "aurc_low": found.low,
-            "aurc_high": found.high,
-        }
+        return {"accuracy": 1 - float(np.mean(self.samples[0])), **error_bar("aurc", found)}
 
 
 class AURCStopping(TrainerCallback):  # type: ignore[misc]
@@ -146,7 +141,7 @@ class AURCStopping(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
 
-class SelectiveTuning(TrainerCallback):  # type: ignore[misc]
+class TrainerTuning(TrainerCallback):  # type: ignore[misc]
     """The recipe of `abstain.torch.tune` in the Trainer: averaged weights, a paired verdict.
 
     The Trainer brings what trains: `compute_loss_func=trainer_loss(mix=0.5)` and a constant rate. The callback takes
@@ -164,7 +159,7 @@ class SelectiveTuning(TrainerCallback):  # type: ignore[misc]
 
     Examples
     --------
-    >>> SelectiveTuning([]).result is None  # Trainer(..., callbacks=[SelectiveTuning(held_out)])
+    >>> TrainerTuning([]).result is None  # Trainer(..., callbacks=[TrainerTuning(held_out)])
     True
     """
 
@@ -174,10 +169,8 @@ class SelectiveTuning(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
         """Judge the start."""
-        epochs = math.ceil(args.num_train_epochs)
-        self._averaging = Averaging(
-            "SelectiveTuning", model, self.held_out, epochs, looks=self.looks, level=self.level
-        )
+        asked = math.ceil(args.num_train_epochs), self.looks, self.level
+        self._averaging = Averaging("TrainerTuning", model, self.held_out, *asked)
 
     def on_epoch_end(
         self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **kwargs: Any

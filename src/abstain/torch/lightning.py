@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from abstain._check import check_fraction
 from abstain.errors import InputError, MissingDependencyError
 from abstain.torch.metrics import SelectiveMetric
-from abstain.torch.tuning import Averaging, PairedPatience, Tuned
+from abstain.torch.tuning import Averaging, PairedPatience, Tuned, error_bar
 
 try:
     from lightning.pytorch.callbacks import Callback
@@ -58,7 +59,7 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         sigmas: float = 1.0,
         level: float = 0.95,
     ) -> None:
-        self.metric, self.level = metric, level
+        self.metric, self.level = metric, check_fraction("AURCMonitor", "level", level, open_high=True)
         self.rule = PairedPatience(patience, sigmas)
         self.path = None if dirpath is None else Path(dirpath) / "best.ckpt"
 
@@ -81,9 +82,7 @@ class AURCMonitor(Callback):  # type: ignore[misc]
             return
         metric = self._metric(pl_module)
         found = metric.compute_with_interval(self.level)
-        values = {"": found.estimate, "_se": found.standard_error, "_low": found.low, "_high": found.high}
-        named = {f"{self.metric}{end}": float(value) for end, value in values.items()}
-        pl_module.log_dict(named, rank_zero_only=True)
+        pl_module.log_dict(error_bar(self.metric, found), rank_zero_only=True)
         if self.rule.improved(*metric.samples()) and self.path is not None:
             trainer.save_checkpoint(self.path)
         if self.rule.exhausted:
@@ -135,9 +134,8 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
                 f"SelectiveTuning: the module has no `{self.network}`. Name the attribute that holds the network, "
                 f"`SelectiveTuning(..., network=...)`."
             )
-        self._averaging = Averaging(
-            "SelectiveTuning", network, self.held_out, trainer.max_epochs, looks=self.looks, level=self.level
-        )
+        asked = trainer.max_epochs, self.looks, self.level
+        self._averaging = Averaging("SelectiveTuning", network, self.held_out, *asked)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Average, and look where that is due."""

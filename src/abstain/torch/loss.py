@@ -11,22 +11,27 @@ from typing import Any, Literal
 
 import array_api_compat.torch as xp
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
 from abstain import scores
 from abstain._arrays import Array
-from abstain._check import check_choice
-from abstain.core import batch
-from abstain.core.estimators import WHOLE_WEIGHTS_ONLY, Estimator
+from abstain._check import check_choice, check_count, check_fraction
+from abstain.core import batch, estimators
+from abstain.core.estimators import Estimator
 from abstain.errors import DtypeError, InputError, ShapeError
-from abstain.torch import fused, ranking
-from abstain.torch.ranking import wide_dtype
+from abstain.torch import fused
 
 Score = str | Callable[[Array], Array]
 Criterion = Callable[[Array, Array], Array]
 Schedule = Callable[[int], float]
 _NAME = batch.NAME
+PAIRS_AT_MOST = 4096  # a batch of this size compared pair by pair costs an H200 less than its sort
+PAIRS_AT_MOST_ON_HOST = 256
+SOFT_AT_MOST = 8192  # n^2 numbers are kept for the backward pass
+
+_groups: dict[str, Array] = {}  # process groups by name: custom operators take strings
 
 
 def aurc_loss(
@@ -111,7 +116,8 @@ def aurc_loss(
     if usual and fused.takes(logits, labels, estimator, reduction, label_smoothing):
         return fused.loss(logits, labels, estimator, reduction, ignore_index, label_smoothing)
 
-    _check_options(estimator, reduction, rank, temperature, label_smoothing, criterion, weight, gather)
+    batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion)
+    _check_together(estimator, weight, rank, gather)
     probabilities = _check_tensors(logits, labels, weight, empty_allowed=gather)
     _check_values(logits, None if probabilities else labels, ignore_index, check_finite)
 
@@ -125,13 +131,13 @@ def aurc_loss(
     with torch.set_grad_enabled(rank == "soft" and torch.is_grad_enabled()):
         key = torch.where(valid, _confidence(logits, score, rank == "soft"), torch.nan)
         if gather:
-            weights, total, replicas = ranking.gathered_weights(key, mass, estimator, group)
+            weights, total, replicas = gathered_weights(key, mass, estimator, group)
         else:
-            total, replicas = ranking.total_mass(valid, mass), 1
+            total, replicas = total_mass(valid, mass), 1
             if rank == "soft":
-                weights = ranking.soft_weights(key, valid, mass, total, estimator, temperature)
+                weights = soft_weights(key, valid, mass, total, estimator, temperature)
             else:
-                weights = ranking.hard_weights(key, mass, total, estimator)
+                weights = hard_weights(key, mass, total, estimator)
         if not unmixed:
             weights = weights + mix * (valid.to(weights.dtype) - weights)
         weights = weights if mass is None else weights * mass
@@ -221,7 +227,8 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
         check_finite: bool | None = None,
     ) -> None:
         super().__init__()
-        _check_options(estimator, reduction, rank, temperature, label_smoothing, criterion, weight, gather)
+        batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion)
+        _check_together(estimator, weight, rank, gather)
         ranked = {"estimator": estimator, "score": score, "rank": rank, "temperature": temperature}
         averaged = {"reduction": reduction, "ignore_index": ignore_index, "label_smoothing": label_smoothing}
         shared = {"gather": gather, "group": group, "check_finite": check_finite}
@@ -229,9 +236,7 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
         self.criterion = criterion
         self.register_buffer("weight", weight)
         self.schedule = mix if callable(mix) else None
-        if self.schedule is None and not 0 <= mix <= 1:  # type: ignore[operator]
-            raise InputError(f"AURCLoss: `mix` must lie in [0, 1], got {mix!r}.")
-        self.fixed_mix = 0.0 if self.schedule is not None else float(mix)  # type: ignore[arg-type]
+        self.fixed_mix = 0.0 if callable(mix) else check_fraction("AURCLoss", "mix", mix, open_low=False)
         if self.schedule is not None:  # tensors, so that compiled code does not start anew at each step
             self.register_buffer("steps_done", torch.zeros((), dtype=torch.int64))
             self.register_buffer("mix", torch.tensor(self.schedule(0), dtype=torch.float64), persistent=False)
@@ -297,11 +302,9 @@ class LinearWarmup:
     stop: float = 0.0
 
     def __post_init__(self) -> None:
-        if int(self.steps) != self.steps or self.steps < 1:
-            raise InputError(f"LinearWarmup: `steps` must be a whole number, at least 1, got {self.steps!r}.")
+        check_count("LinearWarmup", "steps", self.steps)
         for name in ("start", "stop"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"LinearWarmup: `{name}` must lie in [0, 1], got {getattr(self, name)!r}.")
+            check_fraction("LinearWarmup", name, getattr(self, name), open_low=False)
 
     def __call__(self, step: int) -> float:
         """Share of the plain loss at this step."""
@@ -309,19 +312,9 @@ class LinearWarmup:
         return self.start + (self.stop - self.start) * done
 
 
-def _check_options(
-    estimator: str,
-    reduction: str,
-    rank: str,
-    temperature: float,
-    label_smoothing: float,
-    criterion: Any,
-    weight: Array | None,
-    gather: bool,
-) -> None:
-    """Words and numbers, and options that exclude each other."""
-    batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion)
-    if weight is not None and estimator in WHOLE_WEIGHTS_ONLY:
+def _check_together(estimator: str, weight: Array | None, rank: str, gather: bool) -> None:
+    """Options of torch that exclude each other."""
+    if weight is not None and estimator in estimators.WHOLE_WEIGHTS_ONLY:
         raise InputError(
             f'{_NAME}: estimator="{estimator}" counts samples and takes no class weights. '
             f'Use estimator="harmonic" or "sele" with `weight`.'
@@ -407,9 +400,10 @@ def _losses(
     if criterion is None:
         options: dict[str, Any] = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
         return F.cross_entropy(_in_full_precision(logits), labels, reduction="none", **options)
-    losses = criterion(logits, torch.where(valid, labels, 0))
+    by_class = labels.shape == valid.shape  # not class probabilities, none of which is ignored
+    losses = criterion(logits, torch.where(valid, labels, 0) if by_class else labels)
     remedy = ' Build it with reduction="none" (the criterion itself is never changed).'
-    batch.check_returned("criterion", "one loss per sample", losses, labels.shape, remedy)
+    batch.check_returned("criterion", "one loss per sample", losses, valid.shape, remedy)
     return torch.where(valid, losses, 0)
 
 
@@ -438,3 +432,113 @@ def _minus_odds_against(logits: Array) -> Array:
     z = logits.to(wide_dtype(logits))
     top, winner = z.max(dim=1, keepdim=True)
     return -(z - top).exp_().scatter_(1, winner, 0.0).sum(dim=1)
+
+
+# From confidences to the weight of each sample of a batch: the roads, all with the numbers of `core`. A small batch
+# compares all pairs (few kernels, and a compiler fuses them); a large one is sorted. With replicas, the confidences of
+# all are ranked together: one number per sample travels. Nothing here waits for the device, except the exchange of
+# batch sizes between replicas.
+
+
+def wide_dtype(x: Array) -> torch.dtype:
+    """float64 where the device has it."""
+    return torch.float32 if x.device.type == "mps" else torch.float64
+
+
+def total_mass(valid: Array, mass: Array | None) -> Array:
+    """Mass of all that count, shape (1,); 1 when nothing does, so that an all-ignored batch has loss 0, not NaN."""
+    if mass is None:
+        return valid.sum().clamp(min=1).to(wide_dtype(valid)).reshape(1)
+    total = torch.where(valid, mass, 0).sum().reshape(1)
+    return torch.where(total > 0, total, 1)
+
+
+def hard_weights(key: Array, mass: Array | None, total: Array, estimator: str) -> Array:
+    """Weight of each sample by its rank; no gradient. NaN keys are left out and weigh 0."""
+    compiling = torch.compiler.is_compiling()
+    most = PAIRS_AT_MOST if compiling or key.is_cuda else PAIRS_AT_MOST_ON_HOST
+    if key.shape[0] <= most:
+        return estimators.pair_weights(xp, estimators.accepts(key), mass, total, estimator)
+    return _sorted_weights_op(key, mass, estimator) if compiling else _sorted_weights(key, mass, estimator)
+
+
+def soft_weights(
+    key: Array, valid: Array, mass: Array | None, total: Array, estimator: str, temperature: float
+) -> Array:
+    """Weights by a smooth comparison of confidences; the gradient flows through them."""
+    if key.shape[0] > SOFT_AT_MOST:
+        raise InputError(
+            f'{_NAME}: rank="soft" compares all pairs and takes at most {SOFT_AT_MOST} samples, got {key.shape[0]}. '
+            f'Use rank="hard", or a sample of the pixels.'
+        )
+    accepted = estimators.softly_accepts(xp, torch.where(valid, key, 0), temperature)
+    own = valid.to(key.dtype) if mass is None else mass
+    weights = estimators.pair_weights(xp, accepted, own, total, estimator)
+    return torch.where(valid, weights, 0)
+
+
+def _sorted_weights(key: Array, mass: Array | None, estimator: str) -> Array:
+    valid = ~torch.isnan(key)
+    own = valid.to(key.dtype) if mass is None else torch.where(valid, mass, 0)
+    weights = estimators.sample_weights(xp, torch.where(valid, key, -torch.inf), own, estimator, "threshold")
+    return torch.where(valid, weights, 0)
+
+
+@torch.library.custom_op("abstain::sorted_weights", mutates_args=())  # type: ignore[untyped-decorator]
+def _sorted_weights_op(key: torch.Tensor, mass: torch.Tensor | None, estimator: str) -> torch.Tensor:
+    """The same, opaque to the compiler: a sort gains nothing from fusion."""
+    return _sorted_weights(key, mass, estimator)
+
+
+@_sorted_weights_op.register_fake  # type: ignore[untyped-decorator]
+def _(key: torch.Tensor, mass: torch.Tensor | None, estimator: str) -> torch.Tensor:
+    return torch.empty_like(key)
+
+
+def gathered_weights(
+    key: Array, mass: Array | None, estimator: str, group: Array
+) -> tuple[Array, Array, int]:
+    """Weights by the ranks over all replicas, the mass of all, and the number of replicas."""
+    if not (dist.is_available() and dist.is_initialized()):
+        raise InputError(
+            f"{_NAME}: gather=True needs an initialised process group. "
+            "Call torch.distributed.init_process_group() first, or leave gather=False on one process."
+        )
+    group = dist.group.WORLD if group is None else group
+    name = group.group_name
+    _groups[name] = group
+    weights, total = _gathered_weights_op(key, mass, estimator, name)
+    return weights, total, dist.get_world_size(group)
+
+
+@torch.library.custom_op("abstain::gathered_weights", mutates_args=())  # type: ignore[untyped-decorator]
+def _gathered_weights_op(
+    key: torch.Tensor, mass: torch.Tensor | None, estimator: str, group_name: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    group = _groups[group_name]
+    keys, start = _gather_vectors(key, group)
+    masses = None if mass is None else _gather_vectors(mass, group)[0]
+    total = total_mass(~torch.isnan(keys), masses)
+    weights = hard_weights(keys, masses, total, estimator)
+    return weights[start : start + key.shape[0]].clone(), total
+
+
+@_gathered_weights_op.register_fake  # type: ignore[untyped-decorator]
+def _(
+    key: torch.Tensor, mass: torch.Tensor | None, estimator: str, group_name: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(key), key.new_empty((1,))
+
+
+def _gather_vectors(x: Array, group: Array) -> tuple[Array, int]:
+    """The vectors of all replicas one after another, and where one's own begins; lengths may differ."""
+    world, rank = dist.get_world_size(group), dist.get_rank(group)
+    length = torch.tensor([x.shape[0]], device=x.device)
+    lengths = [torch.empty_like(length) for _ in range(world)]
+    dist.all_gather(lengths, length, group=group)
+    sizes = [int(size) for size in torch.cat(lengths).tolist()]
+    padded = x.new_zeros(max(*sizes, 1))
+    padded[: x.shape[0]] = x
+    parts = [torch.empty_like(padded) for _ in range(world)]
+    dist.all_gather(parts, padded, group=group)
+    return torch.cat([part[:size] for part, size in zip(parts, sizes)]), sum(sizes[:rank])

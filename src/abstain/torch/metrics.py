@@ -17,7 +17,7 @@ import torch
 import abstain.metrics as functional
 from abstain import losses, scores
 from abstain._arrays import Array
-from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.core import bins as core_bins
 from abstain.core.bins import BinMap, Bins, Bracket
 from abstain.core.estimators import ESTIMATORS, TIES, area, zero_one_oracle_rows
@@ -67,13 +67,12 @@ class Reader:
         by_class = preds.is_floating_point()
         preds = preds.detach().movedim(1, -1).flatten(0, -2) if by_class else preds.reshape(-1)
         target = target.reshape(-1)
-        confidence = None if confidence is None else confidence.detach().reshape(-1)
+        ranked = () if confidence is None else (confidence.detach().reshape(-1),)
         step = max(1, _AT_ONCE // (preds.shape[1] if by_class else 1))
         for a in range(0, target.shape[0], step):
-            part = slice(a, a + step)
-            yield self._read(preds[part], target[part], None if confidence is None else confidence[part])
+            yield self._read(*(x[a : a + step] for x in (preds, target, *ranked)))
 
-    def _read(self, preds: Array, target: Array, confidence: Array | None) -> tuple[Array, Array]:
+    def _read(self, preds: Array, target: Array, confidence: Array = None) -> tuple[Array, Array]:
         if self.ignore_index is not None:
             counted = target != self.ignore_index
             preds, target = preds[counted], target[counted]
@@ -392,9 +391,8 @@ class NAURC(EAURC):
     def _binned(self, table: Bins) -> Bracket:
         best, risk = self._best_and_risk(table)
         room = risk - best
-        if room <= 1e-14 * risk:  # all right or all wrong: no ordering is better than another
-            return _each(core_bins.aurc(table, 1.0), lambda x: 0 * x)
-        return _each(core_bins.aurc(table, 1.0), lambda x: (x - best) / room)
+        some = room > 1e-14 * risk  # else all right or all wrong: no ordering is better than another
+        return _each(super()._binned(table), lambda x: x / room if some else 0 * x)
 
 
 class AUGRC(SelectiveMetric):
@@ -481,8 +479,12 @@ class CoverageAtRisk(SelectiveMetric):
     plot_upper_bound = 1.0
 
     def __init__(self, *, risk: float, **kwargs: Any) -> None:
-        self.risk = check_nonnegative("CoverageAtRisk", "risk", risk)
         super().__init__(**kwargs)
+        most = self.reader.loss.upper
+        if most is None:
+            self.risk = check_nonnegative("CoverageAtRisk", "risk", risk)
+        else:
+            self.risk = check_risk("CoverageAtRisk", risk, high=most)
 
 
 class FailureAUROC(SelectiveMetric):

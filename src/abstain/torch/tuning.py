@@ -17,9 +17,9 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, update_bn
 
 from abstain._arrays import Array
-from abstain._check import check_fraction, check_nonnegative
+from abstain._check import check_count, check_fraction, check_nonnegative
 from abstain.errors import InputError
-from abstain.inference import Difference, paired_difference
+from abstain.inference import Difference, Interval, paired_difference
 from abstain.torch.loss import AURCLoss
 from abstain.torch.metrics import AURC
 
@@ -58,11 +58,8 @@ class Tuned:
     def __repr__(self) -> str:
         d = self.difference
         change = 100 * (d.estimate_a / d.estimate_b - 1) if d.estimate_b else 0.0
-        verdict = (
-            "lower than the start, the averaged weights are kept"
-            if self.improved
-            else "not shown to be better than the start, which is kept"
-        )
+        better = "lower than the start, the averaged weights are kept"
+        verdict = better if self.improved else "not shown to be better than the start, which is kept"
         why = d.note or f"difference [{d.low:.3g}, {d.high:.3g}] at {100 * d.level:.4g}%"
         return (
             f"held-out AURC {d.estimate_b:.4g} -> {d.estimate_a:.4g} (epoch {self.epoch}, {change:+.1f}%): "
@@ -134,7 +131,7 @@ def tune(
             network.parameters(), lr=rate, momentum=0.9, nesterov=True, weight_decay=5e-4
         )
     criterion = AURCLoss(mix=mix)
-    averaging = Averaging("tune", network, held_out, epochs, looks=looks, level=level)
+    averaging = Averaging("tune", network, held_out, epochs, looks, level)
     for _ in range(epochs):
         network.train()
         for batch in _on(train, network):
@@ -149,18 +146,9 @@ class Averaging:
     """The mean of a network's weights after each epoch, looked at on held-out samples and judged beside the start."""
 
     def __init__(
-        self,
-        name: str,
-        network: nn.Module,
-        held_out: Iterable[Any],
-        epochs: int,
-        *,
-        looks: int = 4,
-        level: float = 0.95,
+        self, name: str, network: nn.Module, held_out: Iterable[Any], epochs: int, looks: int, level: float
     ) -> None:
-        for argument, count in (("epochs", epochs), ("looks", looks)):
-            if int(count) != count or count < 1:
-                raise InputError(f"{name}: `{argument}` must be a whole number, at least 1, got {count!r}.")
+        epochs, looks = check_count(name, "epochs", epochs), check_count(name, "looks", looks)
         self.level = check_fraction(name, "level", level, open_high=True)
         self.network, self.held_out = network, held_out
         self.due = {math.ceil(epochs * k / looks) for k in range(1, looks + 1)}
@@ -246,6 +234,12 @@ def _read(network: nn.Module, batches: Iterable[Any]) -> AURC:
     return metric
 
 
+def error_bar(name: str, found: Interval) -> dict[str, float]:
+    """An interval by the names under which callbacks log it."""
+    values = {"": found.estimate, "_se": found.standard_error, "_low": found.low, "_high": found.high}
+    return {f"{name}{end}": float(value) for end, value in values.items()}
+
+
 class PairedPatience:
     """Counts evaluations since AURC last fell by more than `sigmas` standard errors of the difference to the best.
 
@@ -272,11 +266,8 @@ class PairedPatience:
     """
 
     def __init__(self, patience: int | None = None, sigmas: float = 1.0) -> None:
-        if patience is not None and (int(patience) != patience or patience < 1):
-            raise InputError(
-                f"PairedPatience: `patience` must be a whole number, at least 1, got {patience!r}."
-            )
-        self.patience, self.sigmas = patience, check_nonnegative("PairedPatience", "sigmas", sigmas)
+        self.patience = None if patience is None else check_count("PairedPatience", "patience", patience)
+        self.sigmas = check_nonnegative("PairedPatience", "sigmas", sigmas)
         self.best: float | None = None
         self.samples: Samples | None = None
         self.since = 0
