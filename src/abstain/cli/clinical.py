@@ -40,9 +40,8 @@ def command(file: str, how: ReadOptions, out: Output, positive: str, score: str,
     with values_of(file):
         table = clinical_table(labels, said, confidence, positive=wanted, level=level)
     if read.kind != "confidence":  # people know another number than the rank key
-        table = replace(
-            table, threshold=np.asarray(scores.display(score, table.threshold)), positive=positive
-        )
+        known = np.asarray(scores.display(score, table.threshold))
+        table = replace(table, threshold=known, positive=positive)
     grid = table.grid()
 
     def draw(on: Any) -> None:
@@ -53,4 +52,4 @@ def command(file: str, how: ReadOptions, out: Output, positive: str, score: str,
         }
         on.print(plain_table({name: cells for name, cells in below.items() if name != "prevalence"}))
 
-    deliver(out, table, lambda: "\n".join(grid["sensitivity"]), draw)
+    deliver(out, table, "\n".join(grid["sensitivity"]), draw)

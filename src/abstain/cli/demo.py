@@ -13,7 +13,7 @@ from rich.text import Text
 from abstain import compare, evaluate, select_threshold
 from abstain.cli.compare import draw_comparison
 from abstain.cli.evaluate import draw_evaluation
-from abstain.cli.options import shared
+from abstain.cli.options import file, shared
 from abstain.cli.screen import console
 from abstain.cli.threshold import draw_facts, in_words
 from abstain.formats import Predictions, read_predictions
@@ -49,14 +49,13 @@ DEMOS = {
         0.03,
     ),
 }
+_DATA = "Two networks on CIFAR-10, or five classifiers of digits."
 _SCORE = {"score": "max_softmax", "loss": "zero_one"}
 
 
 @click.command("demo")
-@click.option("--data", type=click.Choice(list(DEMOS)), default="cifar10",
-              help="Two networks on CIFAR-10, or five classifiers of digits.")  # fmt: skip
-@click.option("-o", "--output", "target", metavar="FILE", default="abstain-demo.html",
-              type=click.Path(dir_okay=False), help="Where the page goes.")  # fmt: skip
+@click.option("--data", type=click.Choice(list(DEMOS)), default="cifar10", help=_DATA)
+@file("-o", "--output", "target", default="abstain-demo.html", help="Where the page goes.")
 @click.option("--no-report", is_flag=True, help="Only the tables.")
 @shared("open")
 def command(data: str, target: str, no_report: bool, open_it: bool) -> None:

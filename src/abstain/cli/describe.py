@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -17,7 +18,7 @@ from abstain import _tables
 from abstain.cli import screen
 from abstain.cli.options import Documented, InputFile, Output, ReadOptions, output, reading
 from abstain.errors import AbstainError
-from abstain.formats import Limits, Log, Predictions, Rules, Source, Words, open_source, read_log
+from abstain.formats import Log, Predictions, Rules, Source, Words, open_source
 from abstain.formats.columns import UncertainError
 from abstain.formats.limits import one_line, shown
 from abstain.formats.logs import as_texts
@@ -42,17 +43,13 @@ def command(file: str, how: ReadOptions, out: Output) -> None:
     """
     found = described(file, how)
     columns = found["columns"]
-    forms: dict[str, Any] = {
-        "json": lambda: json.dumps(found), "csv": lambda: screen.as_csv(columns),
-        "latex": lambda: _tables.latex(columns),
-    }  # fmt: skip
-    screen.deliver(out, None, lambda: str(found["rows"]), lambda on: draw_description(on, found), **forms)
+    forms: Any = {"json": json.dumps(found), "columns": columns, "latex": _tables.latex(columns)}
+    screen.deliver(out, None, str(found["rows"]), partial(draw_description, found=found), **forms)
 
 
 def described(file: str, how: ReadOptions) -> dict[str, Any]:
     """Everything that is told of a file."""
-    limits = Limits(memory=how.memory)
-    source = open_source(file, format=how.format, limits=limits)
+    source = open_source(file, format=how.format, limits=how.limits)
     log: Log | None = None
     taken: dict[str, str] = {}
     notes = list(source.log.notes) if source.log else []
@@ -61,8 +58,7 @@ def described(file: str, how: ReadOptions) -> dict[str, Any]:
             read = how.read(file, tell=False)
             taken, log = {"read as": f"{read.kind}, {read.n:,} samples", **read.used}, read.log
         except UncertainError:  # it may lack nothing but a confidence
-            asked = {"columns": how.columns, "labels": how.labels, "format": how.format, "rules": how.rules}
-            log = read_log(file, limits=limits, **asked)
+            log = how.read_log(file)
             taken = log.used
         notes = [] if log is None else [*log.notes, *answer_notes(log, how.rules, 1.0, 0.95)]
     except AbstainError as error:
@@ -185,7 +181,10 @@ def answer_notes(log: Log, rules: Rules, price: float, level: float) -> list[str
         found = abstain.evaluate(
             **Predictions("", log.path, "", **log.fields(other)).arguments(), metrics="aurc", level=level
         )
-        areas = ", ".join(f"{e.score} {e.estimate:.4g}" + ("" if e.low is None else f" [{e.low:.3g}, {e.high:.3g}]")
-                          for e in found.entries if e.group is None)  # fmt: skip
-        told.append(f"AURC with unanswered questions as {way}: {areas}.")
+        areas = []
+        for e in found.entries:
+            if e.group is None:
+                interval = "" if e.low is None else f" [{e.low:.3g}, {e.high:.3g}]"
+                areas.append(f"{e.score} {e.estimate:.4g}{interval}")
+        told.append(f"AURC with unanswered questions as {way}: {', '.join(areas)}.")
     return told

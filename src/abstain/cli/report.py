@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,23 +10,27 @@ from typing import Any
 import click
 
 from abstain._progress import bars
-from abstain.cli.compare import model_names
-from abstain.cli.options import Documented, InputFile, ReadOptions, reading, say, shared
+from abstain.cli import options as opt
+from abstain.cli.compare import named_files
 from abstain.formats import Predictions
 from abstain.report import gather, save_page
 
 
-@click.command("report", cls=Documented)
-@click.argument("files", nargs=-1, required=True, type=InputFile())
-@click.option("-o", "--output", "target", metavar="FILE", default="abstain-report.html",
-              type=click.Path(dir_okay=False), help="Where the page goes.")  # fmt: skip
+@click.command("report", cls=opt.Documented)
+@click.argument("files", nargs=-1, required=True, type=opt.InputFile())
+@opt.file("-o", "--output", "target", default="abstain-report.html", help="Where the page goes.")
 @click.option("--title", default="Selective prediction report")
-@shared("names", "score", "loss", "level", "rng", "open")
+@opt.shared("names", "score", "loss", "level", "rng", "open")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
-@reading
-@click.pass_context
-def command(context: click.Context, /, files: tuple[str, ...], target: str, names: tuple[str, ...], quiet: bool,
-            open_it: bool, how: ReadOptions, **options: Any) -> None:  # fmt: skip
+@opt.reading
+def command(
+    files: tuple[str, ...],
+    how: opt.ReadOptions,
+    names: tuple[str, ...],
+    quiet: bool,
+    open_it: bool,
+    **page: Any,
+) -> None:
     """One interactive HTML page that works offline.
 
     Risk-coverage curves with bands, a threshold slider, scores and estimators with intervals, a ranking that
@@ -38,13 +41,12 @@ def command(context: click.Context, /, files: tuple[str, ...], target: str, name
       abstain report a.npz b.npz c.npz -o models.html --title "Three models"
       abstain report answers.csv --open
     """
-    models = [how.read(file, name) for file, name in zip(files, model_names(files, names))]
-    typed = [a for a in context.meta["abstain.arguments"] if a not in ("--open", "-q", "--quiet")]
-    write_report(models, target, command=shlex.join(["abstain", *typed]), **options)
+    models = [how.read(file, name) for name, file in named_files(files, names).items()]
+    write_report(models, command=opt.typed("--open", "-q", "--quiet"), **page)
     if not quiet:
-        say(f"wrote {target}")
+        opt.say(f"wrote {page['target']}")
     if open_it:
-        show_page(target)
+        show_page(page["target"])
 
 
 def write_report(models: Sequence[Predictions], target: str, *, title: str, command: str, **how: Any) -> None:

@@ -125,16 +125,26 @@ class Predictions:
 
     def group_labels(self) -> np.ndarray | None:
         """Group names (or numbers) one per sample, as an array."""
-        return self.groups.texts() if isinstance(self.groups, Words) else self.groups
+        return None if self.groups is None else _plain(self.groups)
+
+    def class_scores(self) -> np.ndarray:
+        """Logits or probabilities."""
+        return np.asarray(self.probs if self.logits is None else self.logits)
+
+    def ranked_by(self, score: str | None) -> np.ndarray:
+        """A confidence for every sample: by a score where the file has class scores, its own column otherwise."""
+        if self.kind == "confidence" or score is None:
+            return np.asarray(self.confidence)
+        return np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
 
     def samples(self, score: str, loss: str) -> tuple[np.ndarray, np.ndarray]:
         """Loss and confidence of every sample: by a score and a loss where the file has class scores, its own
         columns otherwise."""
-        if self.loss is not None and self.confidence is not None and self.kind == "confidence":
-            return self.loss, self.confidence
         with values_of(self.path):
-            found = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
-            return np.asarray(found), np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
+            found = self.loss
+            if self.kind != "confidence":
+                found = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
+            return np.asarray(found), self.ranked_by(score)
 
     def answers(self) -> tuple[np.ndarray, np.ndarray]:
         """The true class and the model's answer of every sample, by name where the classes have names."""
@@ -146,7 +156,7 @@ class Predictions:
             )
         if said is not None:
             return _plain(labels), _plain(said)
-        values = np.asarray(self.logits if self.probs is None else self.probs)
+        values = self.class_scores()
         names = np.array(self.classes or range(values.shape[1]))
         return names[np.asarray(labels).astype(int)], names[values.argmax(axis=1)]
 
@@ -311,7 +321,7 @@ def read_predictions(
     by = next((r for r in ("logits", "probs") if r in loaded and "labels" in loaded), "")
     names = classes or _class_names(loaded.pop("classes", None)) or source.classes
     names = names or (roles[by].suffixes if by else ())
-    columns_read = _Loaded(source, roles, loaded, names, {role_of(r) for r in columns or ()}, tolerance)
+    columns_read = _Loaded(source, roles, loaded, names, named, tolerance)
     fields = columns_read.class_scores(by) if by else columns_read.plain_table()
     used = {role: str(roles[role]) for role in loaded if role in roles}
     if labels is not None:
@@ -436,27 +446,25 @@ def read_unlabelled(
     format: str | None,  # noqa: A002
     limits: Limits,
     tolerance: float | None = None,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Class scores, confidence, groups and refusals by role, where no truth is known yet; and all other columns."""
+) -> tuple[Predictions, dict[str, np.ndarray]]:
+    """Class scores or a confidence, with groups and refusals, where no truth is known yet; and all other columns."""
     source = open_source(path, format=format, limits=limits)
     wanted = ("logits", "probs", "confidence", "groups", "abstained")
     roles = {role: choice for role, choice in assign(source, columns, kind).items() if role in wanted}
     values = {role: _load(source, role, choice) for role, choice in roles.items()}
-    held = _Loaded(source, roles, values, (), set(), tolerance)
+    held = _Loaded(source, roles, values, (), tolerance=tolerance)
     found: dict[str, Any] = {role: held.numbers(role) for role in roles if role in wanted[:3]}
+    if not found:
+        raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
     if "probs" in found and found["probs"].ndim == 2:
         found["probs"] = held.summing_to_one(found["probs"])
-    if "groups" in roles:
-        groups = held.values["groups"]
-        found["groups"] = groups.texts() if isinstance(groups, Words) else groups
-    if "abstained" in roles:
-        found["abstained"] = np.nan_to_num(held.truth("abstained")).astype(bool)
+    if "logits" in found:
+        found.pop("probs", None)
+    n = len(next(iter(found.values())))
+    found |= {"groups": values.get("groups"), "abstained": held.refused()}
     used = {name for role in wanted[:2] if role in roles for name in roles[role].names}
-    rest = {name: column.load() for name, column in source.columns.items() if name not in used}
-    if not any(role in found for role in wanted[:3]):
-        raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
-    texts = {k: v.texts() if isinstance(v, Words) else v for k, v in rest.items()}
-    return found, texts
+    rest = {name: _plain(column.load()) for name, column in source.columns.items() if name not in used}
+    return Predictions(model_name(path), str(path), source.format, n, **found), rest
 
 
 def _load(source: Source, role: str, choice: RoleColumns) -> Values:
@@ -480,9 +488,7 @@ def _labels_of(path: str | Path, limits: Limits) -> Values:
 
 
 def _class_names(inside: Values | None) -> tuple[str, ...]:
-    if isinstance(inside, Words):
-        return tuple(inside.texts().tolist())
-    return () if inside is None else tuple(map(str, np.asarray(inside).reshape(-1).tolist()))
+    return () if inside is None else tuple(map(str, _plain(inside).reshape(-1).tolist()))
 
 
 def _comparable(labels: Values, prediction: Values) -> bool:
@@ -602,8 +608,8 @@ class _Loaded:
 
     def along(self, n: int, **found: Any) -> dict[str, Any]:
         """What goes along the samples, each of the right length."""
-        if "abstained" in self.values:
-            found["abstained"] = np.nan_to_num(self.truth("abstained")).astype(bool)
+        if (refused := self.refused()) is not None:
+            found["abstained"] = refused
         if "clusters" in self.values:
             clusters = self.values["clusters"]
             found["clusters"] = clusters.codes if isinstance(clusters, Words) else clusters.reshape(-1)
@@ -616,6 +622,10 @@ class _Loaded:
             if len(values) != n:
                 raise self.error(f"`{role}` must have {n} rows as the rest, got {len(values)}.")
         return found
+
+    def refused(self) -> np.ndarray | None:
+        """Where the model abstained, if a column says so; an empty cell says that it did not."""
+        return np.nan_to_num(self.truth("abstained")).astype(bool) if "abstained" in self.values else None
 
     def label_numbers(self) -> np.ndarray:
         """Labels as class numbers; words need the order of the classes."""
