@@ -23,15 +23,10 @@ from abstain.formats.limits import Limits, file_error, reading, shown
 
 # finding files
 
-_KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".csv": "csv",
-    ".gz": "csv",
-}
+_KINDS = dict.fromkeys((".parquet", ".pq"), "parquet") | dict.fromkeys(
+    (".arrow", ".feather", ".ipc"), "arrow"
+)
+_KINDS |= dict.fromkeys((".csv", ".gz"), "csv")
 
 
 def find_files(name: str, path: Any) -> list[str]:

@@ -25,8 +25,7 @@ from abstain._tables import is_number
 from abstain.errors import DataError, needed
 from abstain.formats.arrow import contents, open_arrow, open_parquet
 from abstain.formats.columns import Column, Source, Values, Words
-from abstain.formats.harness import HELM, read_json_log
-from abstain.formats.inspect_log import is_archive, is_inspect, open_eval, read_inspect
+from abstain.formats.harness import HELM, is_archive, open_eval, read_json_log
 from abstain.formats.limits import (
     PACKED,
     Limits,
@@ -322,19 +321,15 @@ def _by_line(path: Path, text: str) -> list[Any]:
     return records
 
 
-def _log_in(path: Path, content: Any, limits: Limits) -> Source | None:
-    read = read_inspect if is_inspect(content) else read_json_log
-    return read(path, content, limits, partial(_json, limits=limits))
-
-
 _loads = partial(json.loads, object_pairs_hook=once)
 
 
-def open_json(path: Path, limits: Limits) -> Source:
-    """An object of columns, {"y_logits": ..., "y_true": ...}, or a list of records."""
-    with reading(path, "json"):
-        content = _json(path, limits)
-        if (log := _log_in(path, content, limits)) is not None:
+def open_json(path: Path, limits: Limits, *, lines: bool = False) -> Source:
+    """An object of columns, {"y_logits": ..., "y_true": ...}, a list of records, or one record per line."""
+    with reading(path, "json lines" if lines else "json"):
+        content = _json(path, limits, lines)
+        log = read_json_log(path, content, limits, partial(_json, limits=limits))
+        if log is not None:
             return log
         if isinstance(content, dict):  # records under one name, beside a few numbers about them
             lists = [v for v in content.values() if isinstance(v, list)]
@@ -344,16 +339,10 @@ def open_json(path: Path, limits: Limits) -> Source:
         if not isinstance(content, dict):
             kind = type(content).__name__
             raise file_error(path, f"must hold an object of columns or a list of records, got {kind}.")
-        return _from_lists(path, "json", content, limits)
-
-
-def open_jsonl(path: Path, limits: Limits) -> Source:
-    """One record per line."""
-    with reading(path, "json lines"):
-        records = _json(path, limits, lines=True)
-        if (log := _log_in(path, records, limits)) is not None:
-            return log
-        return _from_lists(path, "jsonl", _from_records(path, records), limits)
+        limits.check_columns(path, len(content))
+        kept = {name: values for name, values in content.items() if isinstance(values, list) and values}
+        columns = {name: _list_column(path, name, values) for name, values in kept.items()}
+        return Source(path, "jsonl" if lines else "json", columns)
 
 
 def _from_records(path: Path, records: list[Any]) -> dict[str, list[Any]]:
@@ -365,12 +354,6 @@ def _from_records(path: Path, records: list[Any]) -> dict[str, list[Any]]:
     if len(names) * len(records) > 50 * sum(map(len, records)) + 1000:
         raise file_error(path, "its records have hardly a name in common.")
     return {name: [r.get(name) for r in records] for name in names}
-
-
-def _from_lists(path: Path, kind: str, content: dict[str, Any], limits: Limits) -> Source:
-    limits.check_columns(path, len(content))
-    lists = {name: values for name, values in content.items() if isinstance(values, list) and values}
-    return Source(path, kind, {name: _list_column(path, name, values) for name, values in lists.items()})
 
 
 def _list_column(path: Path, name: str, values: list[Any]) -> Column:
@@ -407,10 +390,9 @@ def _from_list(path: Path, name: str, values: list[Any]) -> Values:
 
 # safetensors (a JSON header and raw numbers, read here) and torch files (tensors only, never code)
 
-SAFETENSORS = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
-    "I8": "|i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1",
-}  # fmt: skip
+_NUMBERS = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1")
+SAFETENSORS = {f"{kind[0].upper()}{8 * int(kind[1])}": np.dtype(f"<{kind}").str for kind in _NUMBERS}
+SAFETENSORS |= {"BOOL": "|b1", "BF16": "<u2"}
 _LONGEST_HEADER = 16 * 2**20
 _TORCH_REFUSES = ("pickle", "weights_only", "Unsupported", "WeightsUnpickler", "GLOBAL", "persistent")
 
@@ -520,7 +502,7 @@ _READERS: dict[str, tuple[Callable[[Path, Limits], Source], str]] = {
     "tsv": (open_delimited, ".tsv .tab"),
     "xlsx": (open_excel, ".xlsx .xlsm"),
     "json": (open_json, ".json"),
-    "jsonl": (open_jsonl, ".jsonl .ndjson"),
+    "jsonl": (partial(open_json, lines=True), ".jsonl .ndjson"),
     "parquet": (open_parquet, ".parquet .pq"),
     "arrow": (open_arrow, ".arrow .feather .ipc"),
     "safetensors": (open_safetensors, ".safetensors .st"),
@@ -534,8 +516,8 @@ ENDINGS = (*_ENDINGS, *PACKED)
 _UNSAFE = (".pkl", ".pickle", ".joblib", ".dill")
 _OFFICE = (".xls", ".xlsb", ".ods", ".numbers")
 _STREAMS = ("npy", "csv", "tsv", "json", "jsonl")  # formats that may come packed
-_STARTS = {b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow", b"PK\x03\x04": "npz",
-           b"{": "json", b"[": "json"}  # fmt: skip
+_STARTS = {b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow", b"PK\x03\x04": "npz"}
+_STARTS |= {b"{": "json", b"[": "json"}
 
 
 def open_source(path: str | Path, *, format: str | None = None, limits: Limits | None = None) -> Source:  # noqa: A002
