@@ -16,18 +16,7 @@ import math
 import types
 import typing
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    NoReturn,
-    Self,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
 
 import numpy as np
 
@@ -167,7 +156,7 @@ def _wrong(at: str, rule: str, value: Any) -> DataError:
 
 def _restored(kind: Any, value: Any, at: str, rule: Within) -> Any:
     """A value of that type from its JSON form; `at` says where it stands."""
-    origin, parts = get_origin(kind), get_args(kind)
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
         return _restored(parts[0], value, at, parts[1])
     if kind is Any:
@@ -212,7 +201,7 @@ def _record(kind: Any, value: Any, at: str) -> Any:
         raise DataError(f"{at}: {told} ({kind._format()!r}), got {found}. Make it again.")
     if not isinstance(value, dict):
         raise _wrong(at, "a record", value)
-    hints = get_type_hints(kind, include_extras=True)
+    hints = typing.get_type_hints(kind, include_extras=True)
     known = [f.name for f in dataclasses.fields(kind)]
     for name in known:
         if name not in value:

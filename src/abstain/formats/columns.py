@@ -71,7 +71,7 @@ class Words:
         """One text per row, as an array."""
         return np.array(self.values, dtype=object)[
             self.codes
-        ]  # fixed-width text: a long one would cost n times
+        ]  # of fixed width, a long one would cost n times
 
 
 Values = np.ndarray | Words
@@ -224,6 +224,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "classes": ("classes", "class_names"),
     "ids": ("id", "ids", "sample_id", "row_id", "example_id", "image_id", "question_id", "uid", "index"),
 }
+TRUTH = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
+TRUTH[""] = np.nan
 AGREEMENT = "agreement"  # a confidence made from the answers to repeated questions
 ROLES = tuple(NAMES)
 """What a column can be: the arguments of `evaluate`, and what they can be made from."""

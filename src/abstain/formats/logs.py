@@ -5,28 +5,27 @@ a harness's log, or a table with stated columns  ->  Log  ->  Predictions, as ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from abstain._check import check_choice
-from abstain.formats.columns import Column, RoleColumns, Source, UncertainError, Values, Words
+from abstain.formats.columns import TRUTH, Column, RoleColumns, Source, UncertainError, Values, Words
 from abstain.formats.harness import agreement, text_of
 from abstain.formats.limits import file_error, shown
 
-_SCALES = {
-    "percent": (100.0, 100.0),
-    "fraction": (1.0, 1.0),
-    "mixed": (100.0, 1.0),
-}  # largest value, largest fraction
-_CHOICES = {
+# largest value, largest fraction
+_SCALES = {"percent": (100.0, 100.0), "fraction": (1.0, 1.0), "mixed": (100.0, 1.0)}
+_GRADES = {"right": 0.0, "wrong": 1.0, "unanswered": np.nan}  # the loss
+_CHOICES: dict[str, Sequence[str]] = {
     "unanswered": ("abstained", "wrong"),
     "missing": ("left_out", "last"),
+    "scale": list(_SCALES),
     "outside": ("refused", "missing"),
+    "grades": list(_GRADES),
 }
-_YES, _NO = ("true", "yes", "t", "1"), ("false", "no", "f", "0")
 ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Columns that make a table one of answers, where it has no class scores."""
 
@@ -66,14 +65,9 @@ class Rules:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            check_choice("Rules", name, getattr(self, name), choices)
-        for scale in self.scale.values():
-            check_choice("Rules", "scale", scale, list(_SCALES))
-        for grade in self.grades.values():
-            check_choice("Rules", "grades", grade, list(_GRADES))
-
-
-_GRADES = {"right": 0.0, "wrong": 1.0, "unanswered": np.nan}  # the loss
+            given = getattr(self, name)
+            for value in given.values() if isinstance(given, Mapping) else [given]:
+                check_choice("Rules", name, value, choices)
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,9 +170,8 @@ class Log:
     def fields(self, rules: Rules) -> dict[str, Any]:
         """What `Predictions` holds of it: all signals on the same rows."""
         if rules.unanswered == "wrong" and self.loss_name == "loss":
-            raise file_error(
-                self.path, "an unanswered question can count as wrong among right and wrong only."
-            )
+            told = "an unanswered question can count as wrong among right and wrong only."
+            raise file_error(self.path, told)
         present = np.all([np.isfinite(s) for s in self.signals.values()], axis=0) | ~self.answered
         rows = self.scored & (present | (rules.missing == "last"))
         if not (rows & (self.answered | (rules.unanswered == "wrong"))).any():
@@ -187,15 +180,15 @@ class Log:
         along = {k: getattr(self, k) for k in ("groups", "sample_weight", "prediction")}
         along["label_words" if isinstance(self.labels, Words) else "labels"] = self.labels
         along["clusters"] = self.repeats()
-        found: dict[str, Any] = {k: v[rows] for k, v in along.items() if v is not None}
+        first = next(iter(ranked.values()))
+        found: dict[str, Any] = {"n": int(rows.sum()), "signals": ranked, "confidence": first}
+        found |= {"loss": self.losses(rows), "loss_name": self.loss_name}
+        found |= {k: v[rows] for k, v in along.items() if v is not None}
         if rules.unanswered == "abstained" and not self.answered[rows].all():
             found["abstained"] = ~self.answered[rows]
         if (asked := self.question) is not None:
             found["ids"] = Column((int(rows.sum()),), "question", lambda: asked[rows])
-        return {
-            "n": int(rows.sum()), "loss": self.losses(rows), "loss_name": self.loss_name,
-            "signals": ranked, "confidence": next(iter(ranked.values())), **found,
-        }  # fmt: skip
+        return found
 
     def __repr__(self) -> str:
         return f"Log({shown(self.path)}, {self.n:,} rows, {', '.join(self.signals) or 'no confidence'}, {self.tool})"
@@ -271,39 +264,32 @@ def log_of(
 ) -> Log:
     """The answers that loaded columns hold. `losses` makes them of whatever else says right or wrong."""
     loss, loss_name = _losses(source, values, rules, losses)
-    answered = _answered(values, rules, len(loss))
+    answered = _answered(values, ~np.isnan(loss) if rules.grades else np.ones(len(loss), bool))
     made = {name: _signal(source, name, signals[name], values, rules) for name in signals}
     for name, column in (*values.items(), *made.items()):
         if len(column) != len(loss):
             have = f"`{shown(name)}` must have {len(loss)} rows as the rest, got {len(column)}."
             raise file_error(source.path, have)
     told = [] if source.log is None else list(source.log.notes)
-    absent = [name for name, s in made.items() if not np.isfinite(s).any()]
-    absent = absent if len(absent) < len(made) or "confidence" not in roles else []
-    constant = [
-        n for n, s in made.items() if "confidence" not in roles and n not in absent and not _varies(s)
-    ]
+    stated = "confidence" in roles
+    finite = {name: s[np.isfinite(s)] for name, s in made.items()}
+    absent = [name for name, s in finite.items() if not s.size]
+    absent = absent if len(absent) < len(made) or not stated else []
+    constant = [name for name, s in finite.items() if s.size and s.min() == s.max() and not stated]
     told += [f"no row has `{shown(name)}`." for name in absent]
     told += [f"`{shown(name)}` is the same in every row, so it is no confidence." for name in constant]
-    tasks = values.get("task")
-    several = None if tasks is None or len(np.unique(_codes(tasks))) == 1 else tasks
-    log = Log(
-        str(source.path), source.log.tool if source.log else source.format,
-        loss, answered, {name: s for name, s in made.items() if name not in (*absent, *constant)},
-        values.get("question"), tasks, values.get("groups", several), _array(values.get("epoch")),
-        _array(values.get("sample_weight")), _array(values.get("clusters")), loss_name,
-        values.get("labels"), values.get("prediction"),
-    )  # fmt: skip
+    beside: dict[str, Any] = {
+        k: values.get(k) for k in ("question", "task", "groups", "labels", "prediction")
+    }
+    for name in ("epoch", "sample_weight", "clusters"):
+        held = values.get(name)
+        beside[name] = held.codes if isinstance(held, Words) else held
+    if "groups" not in values and "task" in values and len(np.unique(_codes(values["task"]))) > 1:
+        beside["groups"] = values["task"]
+    tool = source.log.tool if source.log else source.format
+    kept = {name: s for name, s in made.items() if name not in (*absent, *constant)}
+    log = Log(str(source.path), tool, loss, answered, kept, loss_name=loss_name, **beside)
     return replace(log, used=_used(source, roles, log, rules), notes=(*told, *_counts(log, rules)))
-
-
-def _array(values: Values | None) -> np.ndarray | None:
-    return values.codes if isinstance(values, Words) else values
-
-
-def _varies(signal: np.ndarray) -> bool:
-    finite = signal[np.isfinite(signal)]
-    return bool(finite.size) and bool(finite.min() < finite.max())
 
 
 def _losses(
@@ -316,9 +302,8 @@ def _losses(
         unknown = [v for v in held.values if v and v not in rules.grades]
         if unknown:
             raise file_error(source.path, f"the grade {shown(unknown[0])!r} is not among those stated.")
-        return np.array([_GRADES[rules.grades.get(v, "unanswered")] for v in held.values])[
-            held.codes
-        ], "zero_one"
+        graded = [_GRADES[rules.grades.get(v, "unanswered")] for v in held.values]
+        return np.array(graded)[held.codes], "zero_one"
     if held is None and source.log is not None and "labels" not in values:
         raise UncertainError(_no_score(source), source)
     if held is None or isinstance(held, Words):
@@ -346,17 +331,12 @@ def _no_score(source: Source) -> str:
     )
 
 
-def _answered(values: Mapping[str, Values], rules: Rules, n: int) -> np.ndarray:
-    answered = np.ones(n, bool)
+def _answered(values: Mapping[str, Values], answered: np.ndarray) -> np.ndarray:
     if "prediction" in values:
         answered &= _there(values["prediction"])
     for role in ("answered", "abstained"):
         if role in values:
             answered &= _yes(values[role]) == (role == "answered")
-    held = values.get("correct")
-    if rules.grades and isinstance(held, Words):
-        refused = [rules.grades.get(v, "unanswered") == "unanswered" for v in held.values]
-        answered &= ~np.array(refused)[held.codes]
     return answered
 
 
@@ -370,9 +350,9 @@ def _there(values: Values) -> np.ndarray:
 def _yes(values: Values) -> np.ndarray:
     """True where a row says yes; of a column of other things than yes and no, where it holds anything."""
     if isinstance(values, Words):
-        said = [v.strip().lower() for v in values.values]
-        if set(said) <= {*_YES, *_NO, ""}:
-            return np.array([v in _YES for v in said], bool)[values.codes]
+        said = [TRUTH.get(v.strip().lower()) for v in values.values]
+        if None not in said:
+            return np.array(said)[values.codes] == 1
     elif np.isin(values, (0, 1)).all():
         return np.asarray(values).reshape(-1) == 1
     return _there(values)
@@ -434,10 +414,8 @@ def _counts(log: Log, rules: Rules) -> list[str]:
     if unscored := int((~log.scored).sum()):
         told.append(f"{unscored:,} of {log.n:,} answers have no score and are left out.")
     if refused := int((~log.answered).sum()):
-        taken = {
-            "abstained": "abstentions: never accepted, kept in the coverage",
-            "wrong": "wrong, ranked last",
-        }
+        kept = "abstentions: never accepted, kept in the coverage"
+        taken = {"abstained": kept, "wrong": "wrong, ranked last"}
         other = next(rule for rule in taken if rule != rules.unanswered)
         told.append(
             f"{refused:,} of {log.n:,} questions ({refused / log.n:.1%}) have no answer and are taken as "
@@ -446,15 +424,11 @@ def _counts(log: Log, rules: Rules) -> list[str]:
     lacking = {n: int((~np.isfinite(s) & log.answered & log.scored).sum()) for n, s in log.signals.items()}
     for name, count in lacking.items():
         if count:
-            how = (
-                "are ranked last"
-                if rules.missing == "last"
-                else "are left out (--missing last ranks them last)"
-            )
-            told.append(f"{count:,} answers have no `{shown(name)}` and {how}.")
+            left = "left out (--missing last ranks them last)"
+            how = "ranked last" if rules.missing == "last" else left
+            told.append(f"{count:,} answers have no `{shown(name)}` and are {how}.")
     repeats = log.repeats()
     if repeats is not None and log.question is not None:
-        told.append(
-            f"{len(np.unique(repeats)):,} questions in {log.n:,} rows: repeats of one question are a cluster."
-        )
+        asked = f"{len(np.unique(repeats)):,} questions in {log.n:,} rows"
+        told.append(f"{asked}: repeats of one question are a cluster.")
     return told

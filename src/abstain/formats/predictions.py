@@ -20,6 +20,7 @@ from abstain.evaluation import Evaluation, evaluate, register_engine
 from abstain.formats.arrow import find_files, kind_of
 from abstain.formats.columns import (
     ROLES,
+    TRUTH,
     Column,
     RoleColumns,
     Source,
@@ -33,8 +34,6 @@ from abstain.formats.limits import Limits, file_error, shown, values_of
 from abstain.formats.logs import Log, Rules, as_texts, is_log, log_of, rows_of, signal_names
 from abstain.formats.readers import ENDINGS, column_names, is_run, open_source
 
-_TRUTH = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
-_TRUTH[""] = np.nan
 _ROUNDED = 0.1  # sums of rounded probabilities that are further from one are nobody's rounding
 
 
@@ -115,12 +114,11 @@ class Predictions:
         """Keyword arguments of `abstain.evaluate`."""
         names = ("logits", "probs", "abstained", "sample_weight", "clusters")
         own: dict[str, Any] = {name: getattr(self, name) for name in names}
-        own["labels"] = self.labels if self.kind != "confidence" else None
-        own["groups"] = self.group_labels()
-        own["loss"] = None if self.loss is None else {self.loss_name: self.loss}
-        own["confidence"] = self.signals or (
-            None if self.confidence is None else {"confidence": self.confidence}
-        )
+        own |= {"groups": self.group_labels(), "labels": None if self.kind == "confidence" else self.labels}
+        if self.loss is not None:
+            own["loss"] = {self.loss_name: self.loss}
+        if self.confidence is not None:
+            own["confidence"] = self.signals or {"confidence": self.confidence}
         return {name: value for name, value in own.items() if value is not None}
 
     def group_labels(self) -> np.ndarray | None:
@@ -396,14 +394,13 @@ def answers_of(
     rows, told = rows_of(source, rules)
     roles = {role: choice for role, choice in roles.items() if role not in ("ids", "classes")}
     along = {r: _load(source, r, choice) for r, choice in roles.items() if r != "confidence"}
-    held: dict[str, Any] = {
-        n: source.columns[n].load() for n in signal_names(source, roles) if n in source.columns
-    }
+    names = signal_names(source, roles)
+    held: dict[str, Any] = {n: source.columns[n].load() for n in names if n in source.columns}
     if right is not None:
         along["labels"] = _right_answers(right, along)
     if rows is not None:
         along, held = ({k: v[rows] for k, v in part.items()} for part in (along, held))
-    signals = {n: held.get(n) for n in signal_names(source, roles)}
+    signals = {n: held.get(n) for n in names}
     losses_of = _Loaded(source, roles, along, (), stated, None).losses
     log = log_of(source, roles, along, signals, rules, losses_of)
     if right is not None:
@@ -660,9 +657,9 @@ class _Loaded:
         values = self.values[role]
         if isinstance(values, Words):
             for word in values.values:
-                if word.strip().lower() not in _TRUTH:
+                if word.strip().lower() not in TRUTH:
                     raise self.error(f"`{role}` must be true or false, got {shown(word)!r}.")
-            return np.array([_TRUTH[word.strip().lower()] for word in values.values])[values.codes]
+            return np.array([TRUTH[word.strip().lower()] for word in values.values])[values.codes]
         flat = values.reshape(-1).astype(np.float64)
         wrong = ~((flat == 0) | (flat == 1) | np.isnan(flat))
         if wrong.any():
