@@ -1,4 +1,4 @@
-"""`abstain threshold FILE`."""
+"""`abstain threshold FILE` makes a rule or checks one, `abstain decide RULE FILE` applies it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +17,7 @@ from rich.text import Text
 from abstain import GroupThresholds, Threshold, _tables, scores, select_threshold
 from abstain.cli import options as opt
 from abstain.cli.main import ALARM, INFEASIBLE
-from abstain.cli.screen import deliver, show_notes, working, write
+from abstain.cli.screen import deliver, put, show_notes, working, write
 from abstain.errors import DataError
 from abstain.formats import Predictions
 from abstain.formats.limits import shown, values_of
@@ -225,3 +226,45 @@ def show_check(result: Check | GroupChecks, out: opt.Output, notes: list[str], s
     deliver(out, result, "holds" if result.holds else "alarm", draw, columns=columns, latex=repr(result))
     if not result.holds:
         click.get_current_context().exit(ALARM)
+
+
+@click.command("decide", cls=opt.Documented)
+@click.argument("rule", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=opt.InputFile())
+@opt.named("scores", "Says that a column of confidences holds plain numbers of this score.")
+@opt.reading
+@opt.file("-o", "--output", "path", help="Write the table there instead of to the screen.")
+def decide(rule: str, file: str, how: opt.ReadOptions, score: str | None, path: str | None) -> None:
+    """Apply a saved rule to new data, which needs no labels: one more column, `accepted`, 1 or 0.
+
+    RULE is what `abstain threshold --save` wrote. It knows its score: class scores are reduced by it, anything
+    else is refused. The table that is written (CSV) holds the columns of FILE, class scores aside.
+
+    Examples:
+      abstain decide rule.json new.csv -o decided.csv
+      abstain decide rule.json new.npz > decided.csv
+      abstain decide rule.json table.csv --column confidence=p_max --score max_softmax
+    """
+    saved = load_rule(rule)
+    with working(f"reading {shown(file)}"):
+        read, rest = how.read_unlabelled(file)
+    name = fitting(rule, saved, read.kind, score)
+    given: dict[str, Any] = {}
+    if isinstance(saved, GroupThresholds):
+        if read.groups is None:
+            raise DataError(f"{shown(rule)}: this rule is per group, and {shown(file)} has no groups.")
+        given["groups"] = read.group_labels()
+    told: dict[str, Any] = {}
+    with values_of(file):
+        confidence = read.ranked_by(name)
+        if name is not None and read.kind != "confidence":
+            given["units"] = "key"
+            told = {"prediction": read.class_scores().argmax(axis=1), name: scores.display(name, confidence)}
+        accepted = saved.accepts(confidence, **given)
+    if read.abstained is not None:
+        accepted &= ~read.abstained
+    kept = {name: x for name, x in rest.items() if x.shape in ((len(accepted),), (len(accepted), 1))}
+    columns = kept | {k: v for k, v in told.items() if k not in kept} | {"accepted": accepted.astype(int)}
+    text = _tables.as_csv({name: np.asarray(x).reshape(-1).tolist() for name, x in columns.items()})
+    put(path, text)
+    click.echo(f"accepted {int(accepted.sum()):,} of {len(accepted):,} ({accepted.mean():.1%})", err=True)
