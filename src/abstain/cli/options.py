@@ -22,7 +22,6 @@ from abstain._tables import visible
 from abstain.errors import AbstainError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Option = Callable[[Command], Command]
 _FORMATS = "npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, safetensors, pt, inspect"
 _ROLES = (
     "logits, probs, labels, prediction, correct, loss, error, confidence, abstained, answered, question, task, "
@@ -116,12 +115,12 @@ def stated(name: str) -> Any:
     return context.params[name] if given else None
 
 
-def file(*flags: str, exists: bool = False, **settings: Any) -> Option[Command]:
+def file(*flags: str, exists: bool = False, **settings: Any) -> Callable[[Command], Command]:
     """An option that takes a file: one that is written, or that exists."""
     return click.option(*flags, metavar="FILE", type=click.Path(exists=exists, dir_okay=False), **settings)
 
 
-def fraction(name: str, help: str, default: float | None = None) -> Option[Command]:  # noqa: A002
+def fraction(name: str, help: str, default: float | None = None) -> Callable[[Command], Command]:  # noqa: A002
     """An option that takes a number between 0 and 1; percent are refused with a hint."""
 
     def check(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
@@ -140,7 +139,7 @@ def between_commas(ctx: click.Context, param: click.Parameter, value: str | None
     return tuple(part.strip() for part in (value or "").split(",") if part.strip())
 
 
-def named(kind: str, help: str, *, several: bool = False, **settings: Any) -> Option[Command]:  # noqa: A002
+def named(kind: str, help: str, *, several: bool = False, **settings: Any) -> Callable[[Command], Command]:  # noqa: A002
     """An option for names of a registry: "metrics", "scores" or "losses". Several stand between commas or repeat the
     option, "all" among them."""
     flag = "--loss" if kind == "losses" else f"--{kind[:-1]}"
@@ -276,7 +275,7 @@ class Output(NamedTuple):
     ]
 
 
-_SHARED: dict[str, Option[Any]] = {
+_SHARED: dict[str, Callable[[Any], Any]] = {
     "score": named(
         "scores", "Confidence computed from class scores, where there are any.", default="max_softmax"
     ),
@@ -288,7 +287,7 @@ _SHARED: dict[str, Option[Any]] = {
 }
 
 
-def shared(*names: str) -> Option[Command]:
+def shared(*names: str) -> Callable[[Command], Command]:
     """Options of the table, in this order."""
 
     def decorate(command: Command) -> Command:

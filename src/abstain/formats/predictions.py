@@ -304,9 +304,10 @@ def read_predictions(
         roles.pop("probs", None)  # logits say all that probabilities say
     rules = rules or Rules()
     head = (name or model_name(path), str(path), source.format)
-    class_scores = any(r in roles for r in ("logits", "probs")) and (labels is not None or "labels" in roles)
+    labelled = labels is not None or "labels" in roles
+    by = next((r for r in ("logits", "probs") if r in roles and labelled), "")
     named = {role_of(role) for role in columns or ()}
-    if (not class_scores or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
+    if (not by or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
         right = None if labels is None else open_source(labels, limits=limits)
         log = answers_of(source, roles, rules, right, named)
         if not log.signals:
@@ -316,7 +317,6 @@ def read_predictions(
     loaded = {role: _load(source, role, choice) for role, choice in roles.items()}
     if labels is not None:
         loaded["labels"] = _labels_of(labels, limits)
-    by = next((r for r in ("logits", "probs") if r in loaded and "labels" in loaded), "")
     names = classes or _class_names(loaded.pop("classes", None)) or source.classes
     names = names or (roles[by].suffixes if by else ())
     columns_read = _Loaded(source, roles, loaded, names, named, tolerance)

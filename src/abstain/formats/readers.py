@@ -170,8 +170,7 @@ def open_excel(path: Path, limits: Limits) -> Source:
     """The first sheet of a workbook; of a formula, the value that Excel saved."""
     openpyxl = needed("openpyxl", f"Reading {shown(path.name)}", "files")
     with reading(path, "an Excel workbook"):
-        with zipfile.ZipFile(path) as archive:
-            limits.check(path, 4 * sum(member.file_size for member in archive.infolist()))
+        limits.check(path, 4 * _unpacked(path))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and menus that it leaves out
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -181,6 +180,12 @@ def open_excel(path: Path, limits: Limits) -> Source:
             return Source(path, "xlsx", _table(path, texts, limits))
         finally:
             book.close()
+
+
+def _unpacked(path: Path) -> int:
+    """Bytes that a zip archive says its members have."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(member.file_size for member in archive.infolist())
 
 
 def _split(path: Path, stream: IO[bytes]) -> tuple[str, Iterator[list[str]]]:
@@ -453,11 +458,7 @@ def open_torch(path: Path, limits: Limits) -> Source:
     """A dict of tensors (or one tensor, called "array") saved by torch, read with weights_only=True."""
     torch = needed("torch", f"Reading {shown(path.name)}", "torch")
     with reading(path, "a torch file of tensors"):
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                limits.check(path, sum(m.file_size for m in archive.infolist()))
-        else:
-            limits.check(path, path.stat().st_size)
+        limits.check(path, _unpacked(path) if zipfile.is_zipfile(path) else path.stat().st_size)
         content = _torch_content(path, torch)
         if isinstance(content, torch.Tensor):
             content = {"array": content}
@@ -551,12 +552,9 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     if is_run(path):
         path /= HELM
     if not path.is_file():
-        kind = (
-            "is no plain file. Send what it gives to standard input, `-`"
-            if path.exists()
-            else "there is no such file"
-        )
-        raise file_error(path, f"{'is a folder' if path.is_dir() else kind}.")
+        pipe = "is no plain file. Send what it gives to standard input, `-`"
+        kind = "is a folder" if path.is_dir() else pipe if path.exists() else "there is no such file"
+        raise file_error(path, f"{kind}.")
     if path.stat().st_size == 0:
         raise file_error(path, "is empty.")
     chosen = format or _by_name(path) or _by_content(path)
