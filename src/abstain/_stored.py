@@ -229,11 +229,9 @@ def _numeral(kind: Any, value: Any, at: str, rule: Within) -> Any:
 def _array(value: Any, at: str, rule: Within) -> np.ndarray:
     if not isinstance(value, list):
         raise _wrong(at, "a list", value)
-    places = [f"{at}[{i}]" for i in range(len(value))]
-    if rule.dtype is bool:
-        return np.asarray([_restored(bool, x, place, rule) for x, place in zip(value, places)], dtype=bool)
-    numbers = [
-        math.nan if x is None and rule.nan else _numeral(rule.dtype, x, place, rule)
-        for x, place in zip(value, places)
+    one = _restored if rule.dtype is bool else _numeral
+    found = [
+        math.nan if x is None and rule.nan else one(rule.dtype, x, f"{at}[{i}]", rule)
+        for i, x in enumerate(value)
     ]
-    return np.asarray(numbers, dtype=np.int64 if rule.dtype is int else np.float64)
+    return np.asarray(found, dtype=np.int64 if rule.dtype is int else rule.dtype)

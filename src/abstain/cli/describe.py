@@ -69,7 +69,7 @@ def described(file: str, how: ReadOptions) -> dict[str, Any]:
         "written by": source.log.tool if source.log else source.format,
         "rows": shape,
         "read": None if log is None else log.n,
-        "questions": None if log is None else _questions(log),
+        "questions": None if log is None else log.questions,
         "accuracy": None if log is None else log.accuracy,
         "unanswered": None if log is None else log.unanswered,
         "taken": taken,
@@ -79,19 +79,12 @@ def described(file: str, how: ReadOptions) -> dict[str, Any]:
     }
 
 
-def _questions(log: Log) -> int:
-    repeats = log.repeats()
-    return log.n if repeats is None else len(np.unique(repeats))
-
-
 def _columns(source: Source) -> dict[str, list[str]]:
     """A row for each column: what it may be, how much of it there is, and what it holds."""
-    facts = source.log
+    scorers, signals = (source.log.scorers, source.log.signals) if source.log else ((), ())
     rows = []
     for name, column in list(source.columns.items())[:_MOST]:
-        kind = (
-            "" if facts is None else "score" if name in facts.scorers else "signal" * (name in facts.signals)
-        )
+        kind = "score" if name in scorers else "signal" if name in signals else ""
         try:
             rows.append((shown(name), kind, *_held(column.load())))
         except AbstainError:  # objects, or texts and numbers mixed: of no use as a column
@@ -116,36 +109,27 @@ def _held(values: Any) -> tuple[str, str, str]:
 
 def _commands(file: str, source: Source, log: Log | None, ready: bool) -> list[str]:
     """Command lines that evaluate the file, the shortest first; what has to be filled in stands in capitals."""
-    start = f"abstain evaluate {shlex.quote(file)}"
-    facts = source.log
+    facts, quote = source.log, shlex.quote
+    ends = [""] if ready else []
     if facts is None:
-        open_ends = ("correct=NAME -c confidence=NAME", "labels=NAME -c prediction=NAME -c confidence=NAME")
-        return [start] if ready else [f"{start} -c {ends}" for ends in open_ends]
-    lines = [start] if ready else []
-    if log is None:
-        lines = [f"{start} -c correct={shlex.quote(s)}" for s in facts.scorers[:4]] or [
-            f"{start} --labels FILE"
-        ]
+        stated = "-c confidence=NAME"
+        ends = ends or [f"-c correct=NAME {stated}", f"-c labels=NAME -c prediction=NAME {stated}"]
+    elif log is None:
+        ends = [f"-c correct={quote(s)}" for s in facts.scorers[:4]] or ["--labels FILE"]
     elif not ready:
         varying = [n for n, c in source.columns.items() if n.startswith("metadata.") and _varies(c.load())]
-        lines = [f"{start} -c confidence={shlex.quote(n)}" for n in varying[:4]]
+        ends = [f"-c confidence={quote(n)}" for n in varying[:4]]
     else:
         others = [s for s in facts.scorers if s != log.used["correct"].split(" (")[0]]
-        lines += [f"{start} -c correct={shlex.quote(s)}" for s in others[:3]]
-    if facts.variant and ready:
-        lines += [
-            f"{start} --only {shlex.quote(f'{facts.variant}={v}')}"
-            for v in _values(source, facts.variant)[1:]
-        ]
-    return lines
+        ends += [f"-c correct={quote(s)}" for s in others[:3]]
+    if facts and facts.variant and ready:
+        held = dict.fromkeys(as_texts(source.columns[facts.variant].load()).tolist())
+        ends += [f"--only {quote(f'{facts.variant}={value}')}" for value in list(held)[1:]]
+    return [f"abstain evaluate {quote(file)} {end}".rstrip() for end in ends]
 
 
 def _varies(values: Any) -> bool:
     return not isinstance(values, Words) and len(np.unique(values[np.isfinite(values)])) > 1
-
-
-def _values(source: Source, name: str) -> list[str]:
-    return list(dict.fromkeys(as_texts(source.columns[name].load()).tolist()))
 
 
 def draw_description(on: Console, found: dict[str, Any]) -> None:
@@ -172,19 +156,13 @@ def answer_notes(log: Log, rules: Rules, price: float, level: float) -> list[str
     rows, repeats = log.scored, log.repeats()
     clusters = None if repeats is None else repeats[rows]
     correct = 1 - log.losses(rows)
-    told = [
-        f"{abstain.three_way(correct, answered=log.answered[rows], price=price, level=level, clusters=clusters)}."
-    ]
+    asked: Any = {"answered": log.answered[rows], "price": price, "level": level, "clusters": clusters}
+    told = [f"{abstain.three_way(correct, **asked)}."]
     if log.signals and log.unanswered and log.answered[rows].any():
         other = replace(rules, unanswered="wrong" if rules.unanswered == "abstained" else "abstained")
         way = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[other.unanswered]
-        found = abstain.evaluate(
-            **Predictions("", log.path, "", **log.fields(other)).arguments(), metrics="aurc", level=level
-        )
-        areas = []
-        for e in found.entries:
-            if e.group is None:
-                interval = "" if e.low is None else f" [{e.low:.3g}, {e.high:.3g}]"
-                areas.append(f"{e.score} {e.estimate:.4g}{interval}")
+        read = Predictions("", log.path, "", **log.fields(other))
+        found = abstain.evaluate(**read.arguments(), metrics="aurc", level=level)
+        areas = (f"{e.score} {e.cell.removesuffix(e.mark)}" for e in found.entries if e.group is None)
         told.append(f"AURC with unanswered questions as {way}: {', '.join(areas)}.")
     return told

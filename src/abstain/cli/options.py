@@ -85,7 +85,7 @@ class InputFile(click.Path):
         """The path, of a copy where it is standard input."""
         if super().convert(value, param, ctx) != "-":
             return value
-        return str(abstain.formats.limits.standard_input(abstain.formats.Limits()))
+        return str(abstain.formats.readers.standard_input(abstain.formats.Limits()))
 
 
 def say(text: object) -> None:

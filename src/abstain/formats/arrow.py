@@ -24,10 +24,8 @@ from abstain.formats.limits import Limits, file_error, reading, shown
 
 # finding files
 
-_KINDS = dict.fromkeys((".parquet", ".pq"), "parquet") | dict.fromkeys(
-    (".arrow", ".feather", ".ipc"), "arrow"
-)
-_KINDS |= dict.fromkeys((".csv", ".gz"), "csv")
+_KINDS = dict.fromkeys((".parquet", ".pq"), "parquet")
+_KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow") | dict.fromkeys((".csv", ".gz"), "csv")
 
 
 def find_files(name: str, path: Any) -> list[str]:
@@ -133,7 +131,9 @@ def unpacked_size(message: Any) -> int:
 
 def _pyarrow(path: Path, part: str = "") -> Any:
     try:
-        return importlib.import_module(f"pyarrow{part}")
+        import pyarrow
+
+        return importlib.import_module(part, pyarrow.__name__) if part else pyarrow
     except ImportError:
         return needed("pyarrow", f"Reading {shown(path.name)}", "files")
 

@@ -68,10 +68,8 @@ class Words:
         return np.array([place.get(v, -1) for v in self.values], dtype=np.int64)[self.codes]
 
     def texts(self) -> np.ndarray:
-        """One text per row, as an array."""
-        return np.array(self.values, dtype=object)[
-            self.codes
-        ]  # of fixed width, a long one would cost n times
+        """One text per row, as an array of objects: of fixed width, a long one would cost n times."""
+        return np.array(self.values, dtype=object)[self.codes]
 
 
 Values = np.ndarray | Words

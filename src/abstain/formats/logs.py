@@ -163,6 +163,12 @@ class Log:
             codes = _codes(self.task) * (codes.max() + 1) + codes
         return codes if len(np.unique(codes)) < self.n else self.clusters
 
+    @property
+    def questions(self) -> int:
+        """How many different ones there are."""
+        repeats = self.repeats()
+        return self.n if repeats is None else len(np.unique(repeats))
+
     def told(self) -> list[str]:
         """What was taken for what, and what was counted, a line each."""
         return ["; ".join(f"{role}: {what}" for role, what in self.used.items()) + ".", *self.notes]
@@ -278,12 +284,11 @@ def log_of(
     constant = [name for name, s in finite.items() if s.size and s.min() == s.max() and not stated]
     told += [f"no row has `{shown(name)}`." for name in absent]
     told += [f"`{shown(name)}` is the same in every row, so it is no confidence." for name in constant]
-    beside: dict[str, Any] = {
-        k: values.get(k) for k in ("question", "task", "groups", "labels", "prediction")
-    }
-    for name in ("epoch", "sample_weight", "clusters"):
-        held = values.get(name)
-        beside[name] = held.codes if isinstance(held, Words) else held
+    names = ("question", "task", "groups", "labels", "prediction", "epoch", "sample_weight", "clusters")
+    beside: dict[str, Any] = {name: values.get(name) for name in names}
+    for name in names[-3:]:
+        if isinstance(held := beside[name], Words):
+            beside[name] = held.codes
     if "groups" not in values and "task" in values and len(np.unique(_codes(values["task"]))) > 1:
         beside["groups"] = values["task"]
     tool = source.log.tool if source.log else source.format
@@ -427,8 +432,7 @@ def _counts(log: Log, rules: Rules) -> list[str]:
             left = "left out (--missing last ranks them last)"
             how = "ranked last" if rules.missing == "last" else left
             told.append(f"{count:,} answers have no `{shown(name)}` and are {how}.")
-    repeats = log.repeats()
-    if repeats is not None and log.question is not None:
-        asked = f"{len(np.unique(repeats)):,} questions in {log.n:,} rows"
+    if log.repeats() is not None and log.question is not None:
+        asked = f"{log.questions:,} questions in {log.n:,} rows"
         told.append(f"{asked}: repeats of one question are a cluster.")
     return told

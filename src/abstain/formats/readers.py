@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import io
 import json
 import math
 import re
+import shutil
 import sys
+import tempfile
 import warnings
 import zipfile
 from collections import Counter
@@ -26,17 +29,7 @@ from abstain.errors import DataError, needed
 from abstain.formats.arrow import contents, open_arrow, open_parquet
 from abstain.formats.columns import Column, Source, Values, Words
 from abstain.formats.harness import HELM, is_archive, open_eval, read_json_log
-from abstain.formats.limits import (
-    PACKED,
-    Limits,
-    decoded,
-    encoding_of,
-    file_error,
-    opened,
-    reading,
-    shown,
-    standard_input,
-)
+from abstain.formats.limits import PACKED, Limits, decoded, encoding_of, file_error, opened, reading, shown
 
 # numpy: headers are read here, so that sizes are known and pickles refused before anything is loaded
 
@@ -564,6 +557,18 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     if not source.columns:
         raise file_error(path, "holds no columns of values.")
     return source
+
+
+def standard_input(limits: Limits) -> Path:
+    """What comes on standard input, in a file that lies there until the program ends."""
+    folder = tempfile.mkdtemp(prefix="abstain-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "stdin"
+    with path.open("wb") as file:
+        while piece := sys.stdin.buffer.read(1 << 20):
+            file.write(piece)
+            limits.check("standard input", file.tell(), "it")
+    return path
 
 
 def is_run(path: str | Path) -> bool:
