@@ -13,8 +13,7 @@ from abstain.errors import AbstainError, InputError
 from abstain.formats.columns import assign
 from abstain.formats.harness import read_lm_eval, source_of
 from abstain.formats.limits import Limits
-from abstain.formats.logs import Log, Rules
-from abstain.formats.predictions import answers_of
+from abstain.formats.logs import Log, Rules, answers_of
 from abstain.inference import Interval, interval
 
 __all__ = ["add_selective"]

@@ -5,16 +5,17 @@ a harness's log, or a table with stated columns  ->  Log  ->  Predictions, as ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from abstain._check import check_choice
-from abstain.formats.columns import TRUTH, Column, RoleColumns, Source, UncertainError, Values, Words
+from abstain.formats.columns import TRUTH, Column, RoleColumns, Source, UncertainError, Values, Words, assign
 from abstain.formats.harness import agreement, text_of
 from abstain.formats.limits import file_error, shown
+from abstain.formats.loaded import Loaded, load
 
 # largest value, largest fraction
 _SCALES = {"percent": (100.0, 100.0), "fraction": (1.0, 1.0), "mixed": (100.0, 1.0)}
@@ -436,3 +437,50 @@ def _counts(log: Log, rules: Rules) -> list[str]:
         asked = f"{log.questions:,} questions in {log.n:,} rows"
         told.append(f"{asked}: repeats of one question are a cluster.")
     return told
+
+
+def answers_of(
+    source: Source,
+    roles: dict[str, RoleColumns],
+    rules: Rules,
+    right: Source | None,
+    stated: Set[str] = frozenset(),
+) -> Log:
+    """The answers of a file: its columns loaded, the rows that are asked for chosen."""
+    facts = source.log
+    if facts and "correct" in roles and (column := facts.answered.get(roles["correct"].names[0])):
+        roles.setdefault("answered", RoleColumns((column,)))
+    rows, told = rows_of(source, rules)
+    roles = {role: choice for role, choice in roles.items() if role not in ("ids", "classes")}
+    along = {r: load(source, r, choice) for r, choice in roles.items() if r != "confidence"}
+    names = signal_names(source, roles)
+    held: dict[str, Any] = {n: source.columns[n].load() for n in names if n in source.columns}
+    if right is not None:
+        along["labels"] = _right_answers(right, along)
+    if rows is not None:
+        along, held = ({k: v[rows] for k, v in part.items()} for part in (along, held))
+    signals = {n: held.get(n) for n in names}
+    losses_of = Loaded(source, roles, along, (), stated, None).losses
+    log = log_of(source, roles, along, signals, rules, losses_of)
+    if right is not None:
+        told["labels"] = shown(right.path.name)
+    return replace(log, used=log.used | told)
+
+
+def _right_answers(right: Source, along: Mapping[str, Values]) -> Values:
+    """Right answers by question, where their file names the questions, else in the order of the rows."""
+    keys = next((c for c in ("question", "prompt", "prompts") if c in right.columns), None)
+    found = assign(right, {}).get("labels") or RoleColumns(tuple(c for c in right.columns if c != keys))
+    if len(found.names) > 1:
+        raise UncertainError(f"must have one column of right answers, it has {right.listed()}.", right)
+    texts = as_texts(load(right, "labels", found))
+    if keys is None or "question" not in along:
+        return Words.of(texts.tolist())
+    answers = dict(zip(as_texts(right.columns[keys].load()).tolist(), texts.tolist()))
+    asked = as_texts(along["question"]).tolist()
+    unknown = [q for q in asked if q not in answers]
+    if unknown:
+        raise file_error(
+            right.path, f"has no answer to {len(unknown):,} questions, such as {shown(unknown[0])!r}."
+        )
+    return Words.of(answers[q] for q in asked)
