@@ -74,7 +74,7 @@ def add_selective(
             try:
                 read = read_lm_eval(Path(task), records, lambda path: None)
                 source = source_of(Path(task), Limits(), *read)
-                only = {"filter": name} if source.log and source.log.variant else {}
+                only = {"filter": name} if source.facts.variant else {}
                 rules = Rules(only=only, unanswered=unanswered, missing="last")
                 log = answers_of(source, assign(source, stated), rules, None)
             except AbstainError as problem:  # nothing says right or wrong

@@ -52,7 +52,7 @@ def described(file: str, how: ReadOptions) -> dict[str, Any]:
     source = open_source(file, format=how.format, limits=how.limits)
     log: Log | None = None
     taken: dict[str, str] = {}
-    notes = list(source.log.notes) if source.log else []
+    notes = list(source.facts.notes)
     try:
         try:
             read = how.read(file, tell=False)
@@ -66,7 +66,7 @@ def described(file: str, how: ReadOptions) -> dict[str, Any]:
     shape = max((c.shape[0] for c in source.columns.values() if c.shape), default=0)
     return {
         "file": source.path.name,
-        "written by": source.log.tool if source.log else source.format,
+        "written by": source.facts.tool,
         "rows": shape,
         "read": None if log is None else log.n,
         "questions": None if log is None else log.questions,
@@ -81,7 +81,7 @@ def described(file: str, how: ReadOptions) -> dict[str, Any]:
 
 def _columns(source: Source) -> dict[str, list[str]]:
     """A row for each column: what it may be, how much of it there is, and what it holds."""
-    scorers, signals = (source.log.scorers, source.log.signals) if source.log else ((), ())
+    scorers, signals = source.facts.scorers, source.facts.signals
     rows = []
     for name, column in list(source.columns.items())[:_MOST]:
         kind = "score" if name in scorers else "signal" if name in signals else ""
@@ -109,9 +109,9 @@ def _held(values: Any) -> tuple[str, str, str]:
 
 def _commands(file: str, source: Source, log: Log | None, ready: bool) -> list[str]:
     """Command lines that evaluate the file, the shortest first; what has to be filled in stands in capitals."""
-    facts, quote = source.log, shlex.quote
+    facts, quote = source.facts, shlex.quote
     ends = [""] if ready else []
-    if facts is None:
+    if source.log is None:
         stated = "-c confidence=NAME"
         ends = ends or [f"-c correct=NAME {stated}", f"-c labels=NAME -c prediction=NAME {stated}"]
     elif log is None:
@@ -122,7 +122,7 @@ def _commands(file: str, source: Source, log: Log | None, ready: bool) -> list[s
     else:
         others = [s for s in facts.scorers if s != log.used["correct"].split(" (")[0]]
         ends += [f"-c correct={quote(s)}" for s in others[:3]]
-    if facts and facts.variant and ready:
+    if facts.variant and ready:
         held = dict.fromkeys(as_texts(source.columns[facts.variant].load()).tolist())
         ends += [f"--only {quote(f'{facts.variant}={value}')}" for value in list(held)[1:]]
     return [f"abstain evaluate {quote(file)} {end}".rstrip() for end in ends]

@@ -176,6 +176,11 @@ class Source:
     classes: tuple[str, ...] = ()
     log: LogFacts | None = None
 
+    @property
+    def facts(self) -> LogFacts:
+        """What the log of a harness says of its columns; nothing where it is a plain table."""
+        return self.log or LogFacts(self.format, {})
+
     def listed(self, most: int = 8) -> str:
         """Its columns in words, for messages."""
         parts = [f"`{shown(name)}` ({column})" for name, column in list(self.columns.items())[:most]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ _ROUNDED = 0.1  # sums of rounded probabilities that are further from one are no
 
 
 def load(source: Source, role: str, choice: RoleColumns) -> Values:
+    """The values of one role, a column for each class where there are several."""
     parts = [source.columns[name].load() for name in choice.names]
     if len(parts) == 1:
         return parts[0]
@@ -37,7 +38,7 @@ class Loaded:
     source: Source
     roles: dict[str, RoleColumns]
     values: dict[str, Values]
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] = ()
     stated: Set[str] = frozenset()
     tolerance: float | None = None
 
@@ -153,10 +154,14 @@ class Loaded:
         for role in ("sample_weight", "confidence"):
             if role in self.values:
                 found[role] = self.numbers(role).reshape(-1)
-        for role, values in found.items():
-            if len(values) != n:
-                raise self.error(f"`{role}` must have {n} rows as the rest, got {len(values)}.")
+        self.check_lengths(n, found)
         return found
+
+    def check_lengths(self, n: int, columns: Mapping[str, Values]) -> None:
+        """As many rows everywhere."""
+        for name, values in columns.items():
+            if len(values) != n:
+                raise self.error(f"`{shown(name)}` must have {n} rows as the rest, got {len(values)}.")
 
     def refused(self) -> np.ndarray | None:
         """Where the model abstained, if a column says so; an empty cell says that it did not."""
