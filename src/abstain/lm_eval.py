@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from abstain.errors import AbstainError, InputError
-from abstain.formats.columns import assign
 from abstain.formats.harness import read_lm_eval, source_of
 from abstain.formats.limits import Limits
 from abstain.formats.logs import Log, Rules, answers_of
@@ -76,7 +75,7 @@ def add_selective(
                 source = source_of(Path(task), Limits(), *read)
                 only = {"filter": name} if source.facts.variant else {}
                 rules = Rules(only=only, unanswered=unanswered, missing="last")
-                log = answers_of(source, assign(source, stated), rules, None)
+                log = answers_of(source, source.roles(stated), rules, None)
             except AbstainError as problem:  # nothing says right or wrong
                 notes.append(str(problem))
                 continue

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from abstain._check import check_choice
-from abstain.formats.columns import TRUTH, Column, RoleColumns, Source, UncertainError, Values, Words, assign
+from abstain.formats.columns import TRUTH, Column, Loaded, RoleColumns, Source, UncertainError, Values, Words
 from abstain.formats.harness import agreement, text_of
 from abstain.formats.limits import file_error, shown
-from abstain.formats.loaded import Loaded, load
 
 # largest value, largest fraction
 _SCALES = {"percent": (100.0, 100.0), "fraction": (1.0, 1.0), "mixed": (100.0, 1.0)}
@@ -235,7 +234,7 @@ def answers_of(
         roles.setdefault("answered", RoleColumns((column,)))
     rows, told = rows_of(source, rules)
     roles = {role: choice for role, choice in roles.items() if role not in ("ids", "classes")}
-    values = {r: load(source, r, choice) for r, choice in roles.items() if r != "confidence"}
+    values = {r: source.load(r, choice) for r, choice in roles.items() if r != "confidence"}
     others = source.facts.not_with.get(scorer, ())
     known = tuple(name for name in source.facts.signals if name not in others)
     names = roles["confidence"].names if "confidence" in roles else known
@@ -274,10 +273,10 @@ def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, 
 def _right_answers(right: Source, along: Mapping[str, Values]) -> Values:
     """Right answers by question, where their file names the questions, else in the order of the rows."""
     keys = next((c for c in ("question", "prompt", "prompts") if c in right.columns), None)
-    found = assign(right, {}).get("labels") or RoleColumns(tuple(c for c in right.columns if c != keys))
+    found = right.roles({}).get("labels") or RoleColumns(tuple(c for c in right.columns if c != keys))
     if len(found.names) > 1:
         raise UncertainError(f"must have one column of right answers, it has {right.listed()}.", right)
-    texts = as_texts(load(right, "labels", found))
+    texts = as_texts(right.load("labels", found))
     if keys is None or "question" not in along:
         return Words.of(texts.tolist())
     answers = dict(zip(as_texts(right.columns[keys].load()).tolist(), texts.tolist()))

@@ -16,9 +16,8 @@ from abstain import losses, scores
 from abstain.errors import AbstainWarning, DataError
 from abstain.evaluation import Evaluation, evaluate, register_engine
 from abstain.formats.arrow import find_files, kind_of
-from abstain.formats.columns import ROLES, Column, RoleColumns, UncertainError, Values, Words, assign, role_of
+from abstain.formats.columns import ROLES, Column, Loaded, RoleColumns, UncertainError, Values, Words, role_of
 from abstain.formats.limits import Limits, file_error, shown, values_of
-from abstain.formats.loaded import Loaded, load
 from abstain.formats.logs import Log, Rules, answers_of, is_log
 from abstain.formats.readers import ENDINGS, column_names, is_run, open_source
 
@@ -285,7 +284,7 @@ def read_predictions(
     """
     limits = limits or Limits()
     source = open_source(path, format=format, limits=limits)
-    roles = assign(source, columns or {}, kind)
+    roles = source.roles(columns or {}, kind)
     if "logits" in roles:
         roles.pop("probs", None)  # logits say all that probabilities say
     rules = rules or Rules()
@@ -300,7 +299,7 @@ def read_predictions(
             raise UncertainError(_no_confidence(log), source)
         return Predictions(*head, used=log.used, log=log, **log.fields(rules))
     ids = source.columns[roles.pop("ids").names[0]] if "ids" in roles else None
-    loaded = {role: load(source, role, choice) for role, choice in roles.items()}
+    loaded = {role: source.load(role, choice) for role, choice in roles.items()}
     if labels is not None:
         loaded["labels"] = _labels_of(labels, limits)
     names = classes or _class_names(loaded.pop("classes", None)) or source.classes
@@ -363,7 +362,7 @@ def read_log(
     source = open_source(path, format=format, limits=limits)
     right = None if labels is None else open_source(labels, limits=limits)
     named = {role_of(role) for role in columns or ()}
-    return answers_of(source, assign(source, columns or {}), rules or Rules(), right, named)
+    return answers_of(source, source.roles(columns or {}), rules or Rules(), right, named)
 
 
 def _no_confidence(log: Log) -> str:
@@ -386,8 +385,8 @@ def read_unlabelled(
     """Class scores or a confidence, with groups and refusals, where no truth is known yet; and all other columns."""
     source = open_source(path, format=format, limits=limits)
     wanted = ("logits", "probs", "confidence", "groups", "abstained")
-    roles = {role: choice for role, choice in assign(source, columns, kind).items() if role in wanted}
-    values = {role: load(source, role, choice) for role, choice in roles.items()}
+    roles = {role: choice for role, choice in source.roles(columns, kind).items() if role in wanted}
+    values = {role: source.load(role, choice) for role, choice in roles.items()}
     held = Loaded(source, roles, values, (), tolerance=tolerance)
     found: dict[str, Any] = {role: held.numbers(role) for role in roles if role in wanted[:3]}
     if not found:
@@ -405,10 +404,10 @@ def read_unlabelled(
 
 def _labels_of(path: str | Path, limits: Limits) -> Values:
     source = open_source(path, limits=limits)
-    choice = assign(source, {}, "labels").get("labels") or RoleColumns(tuple(source.columns))
+    choice = source.roles({}, "labels").get("labels") or RoleColumns(tuple(source.columns))
     if len(choice.names) > 1:
         raise UncertainError(f"must have a column of labels, it has {source.listed()}.", source)
-    return load(source, "labels", choice)
+    return source.load("labels", choice)
 
 
 def _class_names(inside: Values | None) -> tuple[str, ...]:
@@ -436,7 +435,7 @@ def engine_columns(
     """The columns of a table (or of the first of a folder) that an engine is to read, by argument."""
     first = find_files("evaluate", path)[0]
     kind_of(first)  # an error that names the formats
-    roles = assign(column_names(first, format=format), stated, kind)
+    roles = column_names(first, format=format).roles(stated, kind)
     for role in ("abstained", "clusters", "answered", "question"):  # left out, they would change the number
         if role in roles:
             raise refusal(
