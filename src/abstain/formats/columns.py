@@ -102,6 +102,11 @@ class Column:
     kind: str
     load: Callable[[], Values] = field(repr=False)
 
+    @classmethod
+    def of(cls, values: Values) -> Column:
+        """One value per row, read already."""
+        return cls((len(values),), "text" if isinstance(values, Words) else "numbers", lambda: values)
+
     def __str__(self) -> str:
         return f"{' x '.join(map(str, self.shape)) or 'one'} {self.kind}"
 

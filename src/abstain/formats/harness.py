@@ -83,12 +83,9 @@ def source_of(path: Path, limits: Limits, rows: Sequence[Row], facts: LogFacts) 
 
 
 def _column(values: list[Any]) -> Column:
-    found: Any
     if all(v is None or isinstance(v, (bool, int, float)) for v in values):
-        found, kind = np.array([math.nan if v is None else float(v) for v in values]), "numbers"
-    else:
-        found, kind = Words.of("" if v is None else str(v) for v in values), "text"
-    return Column((len(values),), kind, lambda: found)
+        return Column.of(np.array([math.nan if v is None else float(v) for v in values]))
+    return Column.of(Words.of("" if v is None else str(v) for v in values))
 
 
 def shares(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:

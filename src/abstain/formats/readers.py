@@ -76,14 +76,12 @@ def _header(path: Path, name: str, stream: IO[bytes]) -> _Header:
 def _body(path: Path, name: str, stream: IO[bytes], header: _Header) -> np.ndarray:
     """The values after a header."""
     stream.read(header.length)
-    data = bytearray(header.nbytes)
-    view, filled = memoryview(data), 0
-    while filled < len(view):
-        piece = stream.read(min(1 << 24, len(view) - filled))
-        if not piece:
-            raise file_error(path, f"is truncated, {name} should hold {len(data)} bytes and has {filled}.")
-        view[filled : filled + len(piece)] = piece
+    data, filled = bytearray(header.nbytes), 0
+    while piece := stream.read(min(1 << 24, len(data) - filled)):
+        data[filled : filled + len(piece)] = piece
         filled += len(piece)
+    if filled < len(data):
+        raise file_error(path, f"is truncated, {name} should hold {len(data)} bytes and has {filled}.")
     array = np.frombuffer(data, dtype=header.dtype)
     return array.reshape(header.shape, order="F" if header.fortran else "C")
 
@@ -212,7 +210,7 @@ def _table(
         texts += sum(sys.getsizeof(v) for part in parts[-1] if isinstance(part, Words) for v in part.values)
     if not parts:
         raise file_error(path, "has column names and no rows.")
-    return {name: _held(_join(list(pieces))) for name, *pieces in zip(names, *parts)}
+    return {name: Column.of(_join(list(pieces))) for name, *pieces in zip(names, *parts)}
 
 
 def _chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
@@ -236,10 +234,6 @@ def _chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[
             held, size = [], 0
     if held:
         yield held
-
-
-def _held(values: Values) -> Column:
-    return Column((len(values),), "text" if isinstance(values, Words) else "numbers", lambda: values)
 
 
 def _clean(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
@@ -273,10 +267,9 @@ def _from_cells(cells: list[str], decimal_comma: bool) -> Values:
     with suppress(ValueError):
         return np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
     if decimal_comma and not any("." in cell for cell in cells):
-        with_comma = [cell for cell in cells if "," in cell]
         with suppress(ValueError):
             points = [float(cell.replace(",", ".", 1) or "nan") for cell in cells]
-            if not all(map(_THOUSANDS.fullmatch, with_comma)):
+            if not all(_THOUSANDS.fullmatch(cell) for cell in cells if "," in cell):
                 return np.array(points)
     return Words.of(map(str.strip, cells))
 
