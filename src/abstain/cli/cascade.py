@@ -49,7 +49,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 @click.option("--state", metavar="FILE", help="Where --check goes on from, and keeps what it saw.")
 @reading
 @output
-def command(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any) -> None:
+def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any) -> None:
     """Choose when a cheap model answers, when a dear one, and when a person; say what that promises.
 
     FILES are the models' outputs on the same calibration data, in the order in which they are asked.

@@ -40,7 +40,7 @@ _TOLD = 4  # of more files than these it is not told, file by file, what was tak
 @click.option("--title", default="Leaderboard", help="Of that page.")
 @opt.reading
 @opt.output
-def command(
+def compare(
     files: tuple[str, ...], how: opt.ReadOptions, out: opt.Output, names: tuple[str, ...], **options: Any
 ) -> None:
     """Rank models by AURC (or another metric) on the same samples, with ties where the data leave them.

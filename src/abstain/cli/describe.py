@@ -30,7 +30,7 @@ _MOST = 60  # columns that are shown
 @click.argument("file", type=InputFile(folders=True))
 @reading
 @output
-def command(file: str, how: ReadOptions, out: Output) -> None:
+def describe(file: str, how: ReadOptions, out: Output) -> None:
     """What a file or the log of a harness holds: rows, questions, repeats, filters, scores and confidences.
 
     Logs of lm-evaluation-harness, Inspect, HELM (the folder of a run), promptfoo and UQLM are known by what is in

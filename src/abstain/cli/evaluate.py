@@ -40,7 +40,7 @@ _PRICE = "What a wrong answer costs beside a right one, where questions may go u
 @click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
 @opt.reading
 @opt.output
-def command(
+def evaluate(
     file: str, how: opt.ReadOptions, out: opt.Output, engine: str, preview: bool, price: float, **options: Any
 ) -> None:
     """Everything about how well a model knows when it is wrong, as a table with intervals.

@@ -34,7 +34,7 @@ _COMMANDS = {
     "convert": "Write a file of predictions in another format.",
     "version": "Versions of abstain and of what it uses.",
 }
-_HOMES = {"decide": ("threshold", "decide")}  # where it is not a file of its own
+_HOMES = {"decide": "threshold", "clinical": "threshold", "demo": "report"}  # beside another command
 
 
 class _Commands(Documented, click.Group):
@@ -48,8 +48,8 @@ class _Commands(Documented, click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.commands or cmd_name not in _COMMANDS:
             return self.commands.get(cmd_name)
-        home, name = _HOMES.get(cmd_name, (cmd_name, "command"))
-        command: click.Command = getattr(importlib.import_module(f"abstain.cli.{home}"), name)
+        home = importlib.import_module(f"abstain.cli.{_HOMES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(home, cmd_name)
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:

@@ -1,9 +1,10 @@
-"""`abstain threshold FILE` makes a rule or checks one, `abstain decide RULE FILE` applies it."""
+"""Commands about thresholds: `threshold` makes a rule or checks one, `decide` applies it, `clinical` tries them all."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields
+import re
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -14,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abstain import GroupThresholds, Threshold, _tables, scores, select_threshold
+from abstain import GroupThresholds, Threshold, _tables, clinical_table, scores, select_threshold
 from abstain.cli import options as opt
 from abstain.cli.main import ALARM, INFEASIBLE
-from abstain.cli.screen import deliver, put, show_notes, working, write
+from abstain.cli.screen import dash, deliver, plain_table, put, show_notes, working, write
 from abstain.errors import DataError
 from abstain.formats import Predictions
 from abstain.formats.limits import shown, values_of
@@ -47,7 +48,7 @@ _GROUPS = "One threshold for each group, all promises at once."
 @opt.file("--state", help="With --check: go on where this file says, and keep where it stops.")
 @opt.reading
 @opt.output
-def command(
+def threshold(
     file: str, how: opt.ReadOptions, out: opt.Output, score: str, loss: str, groups: bool, **asked: Any
 ) -> None:
     """Choose the threshold below which to abstain; say what it promises.
@@ -137,14 +138,14 @@ def latex(columns: dict[str, list[Any]]) -> str:
 
 def draw_facts(on: Console, result: Any, notes: list[str]) -> None:
     """What was chosen and what it promises."""
-    for label, threshold in by_group(result, "").items():
-        kind = type(threshold).__name__
-        title = kind if threshold.feasible else f"No feasible {kind.lower()}"
+    for label, rule in by_group(result, "").items():
+        kind = type(rule).__name__
+        title = kind if rule.feasible else f"No feasible {kind.lower()}"
         on.print(Text(title + (f" for group {shown(label)}" if label != "" else ""), style="bold"))
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column()
-        for name, text in threshold.facts():
+        for name, text in rule.facts():
             grid.add_row(Text(name), Text(text))
         on.print(grid)
     if isinstance(result, GroupThresholds):
@@ -268,3 +269,43 @@ def decide(rule: str, file: str, how: opt.ReadOptions, score: str | None, path: 
     text = _tables.as_csv({name: np.asarray(x).reshape(-1).tolist() for name, x in columns.items()})
     put(path, text)
     click.echo(f"accepted {int(accepted.sum()):,} of {len(accepted):,} ({accepted.mean():.1%})", err=True)
+
+
+@click.command("clinical", cls=opt.Documented)
+@click.argument("file", type=opt.InputFile())
+@click.option("--positive", required=True, metavar="CLASS", help="The class that is looked for.")
+@opt.shared("score", "level")
+@opt.reading
+@opt.output
+def clinical(
+    file: str, how: opt.ReadOptions, out: opt.Output, positive: str, score: str, level: float
+) -> None:
+    """Sensitivity, specificity and predictive values among the accepted, threshold by threshold.
+
+    FILE holds class scores with labels, or columns of labels, predictions and confidences. One row for each coverage
+    of 100%, 90% ... 10%; every interval is exact on its own.
+
+    Examples:
+      abstain clinical scans.npz --positive 1
+      abstain clinical scans.csv --positive ill --latex
+    """
+    read = how.read(file).answered()
+    labels, said = read.answers()
+    confidence = read.samples(score, "zero_one")[1]
+    wanted: Any = float(positive) if labels.dtype.kind in "biuf" and _tables.is_number(positive) else positive
+    with values_of(file):
+        table = clinical_table(labels, said, confidence, positive=wanted, level=level)
+    if read.kind != "confidence":  # people know another number than the rank key
+        known = np.asarray(scores.display(score, table.threshold))
+        table = replace(table, threshold=known, positive=positive)
+    grid = table.grid()
+
+    def draw(on: Any) -> None:
+        told = f"Among the accepted, positive: {positive}, {table.n:,} samples, {level:.0%} intervals below"
+        on.print(Text(told, style="bold"))
+        below = {
+            k: [re.sub(r" \[(.*), (.*)\]", rf"\n\1{dash(on)}\2", cell) for cell in v] for k, v in grid.items()
+        }
+        on.print(plain_table({name: cells for name, cells in below.items() if name != "prevalence"}))
+
+    deliver(out, table, "\n".join(grid["sensitivity"]), draw)
