@@ -16,18 +16,7 @@ import math
 import types
 import typing
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    NoReturn,
-    Self,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
 
 import numpy as np
 
@@ -167,7 +156,7 @@ def _wrong(at: str, rule: str, value: Any) -> DataError:
 
 def _restored(kind: Any, value: Any, at: str, rule: Within) -> Any:
     """A value of that type from its JSON form; `at` says where it stands."""
-    origin, parts = get_origin(kind), get_args(kind)
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
         return _restored(parts[0], value, at, parts[1])
     if kind is Any:
@@ -212,7 +201,7 @@ def _record(kind: Any, value: Any, at: str) -> Any:
         raise DataError(f"{at}: {told} ({kind._format()!r}), got {found}. Make it again.")
     if not isinstance(value, dict):
         raise _wrong(at, "a record", value)
-    hints = get_type_hints(kind, include_extras=True)
+    hints = typing.get_type_hints(kind, include_extras=True)
     known = [f.name for f in dataclasses.fields(kind)]
     for name in known:
         if name not in value:
@@ -240,11 +229,9 @@ def _numeral(kind: Any, value: Any, at: str, rule: Within) -> Any:
 def _array(value: Any, at: str, rule: Within) -> np.ndarray:
     if not isinstance(value, list):
         raise _wrong(at, "a list", value)
-    places = [f"{at}[{i}]" for i in range(len(value))]
-    if rule.dtype is bool:
-        return np.asarray([_restored(bool, x, place, rule) for x, place in zip(value, places)], dtype=bool)
-    numbers = [
-        math.nan if x is None and rule.nan else _numeral(rule.dtype, x, place, rule)
-        for x, place in zip(value, places)
+    one = _restored if rule.dtype is bool else _numeral
+    found = [
+        math.nan if x is None and rule.nan else one(rule.dtype, x, f"{at}[{i}]", rule)
+        for i, x in enumerate(value)
     ]
-    return np.asarray(numbers, dtype=np.int64 if rule.dtype is int else np.float64)
+    return np.asarray(found, dtype=np.int64 if rule.dtype is int else rule.dtype)

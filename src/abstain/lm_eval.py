@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from abstain.errors import AbstainError, InputError
-from abstain.formats.columns import assign
-from abstain.formats.harness import read_lm_eval
+from abstain.formats.harness import read_lm_eval, source_of
 from abstain.formats.limits import Limits
-from abstain.formats.logs import Log, Rules
-from abstain.formats.predictions import answers_of
+from abstain.formats.logs import Log, Rules, answers_of
 from abstain.inference import Interval, interval
 
 __all__ = ["add_selective"]
@@ -73,10 +71,11 @@ def add_selective(
         records = json.loads(json.dumps(samples, default=str))  # as it would lie in its log
         for name in dict.fromkeys(str(record.get("filter") or "none") for record in records):
             try:
-                source = read_lm_eval(Path(task), records, Limits(), lambda path: None)
-                only = {"filter": name} if source.log and source.log.variant else {}
+                read = read_lm_eval(Path(task), records, lambda path: None)
+                source = source_of(Path(task), Limits(), *read)
+                only = {"filter": name} if source.facts.variant else {}
                 rules = Rules(only=only, unanswered=unanswered, missing="last")
-                log = answers_of(source, assign(source, stated), rules, None)
+                log = answers_of(source, source.roles(stated), rules, None)
             except AbstainError as problem:  # nothing says right or wrong
                 notes.append(str(problem))
                 continue

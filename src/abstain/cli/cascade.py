@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import click
@@ -11,17 +11,16 @@ import numpy as np
 from rich.text import Text
 
 import abstain
-from abstain import Check, scores
-from abstain._tables import as_csv
+from abstain import Check
 from abstain.cascades import Cascade
-from abstain.cli.compare import model_names
+from abstain.cli.compare import named_files
 from abstain.cli.main import INFEASIBLE
-from abstain.cli.options import Documented, InputFile, Output, ReadOptions, output, reading, shared
+from abstain.cli.options import Documented, InputFile, Output, ReadOptions, file, output, reading, shared
 from abstain.cli.screen import deliver, working, write
-from abstain.cli.threshold import draw_facts, show_check
-from abstain.formats import Limits, Predictions
+from abstain.cli.threshold import draw_facts, seen_before, show_check
+from abstain.formats import Predictions
 from abstain.formats.limits import values_of
-from abstain.formats.predictions import aligned, read_unlabelled
+from abstain.formats.predictions import aligned
 
 
 def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...]:
@@ -44,13 +43,13 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 @click.option("--unit", default="", help="Of the costs.")
 @click.option("--groups", is_flag=True, help="The promise is to hold in every group.")
 @click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the split.")
-@click.option("--save", metavar="FILE", type=click.Path(dir_okay=False), help="Keep the rule as JSON.")
+@file("--save", help="Keep the rule as JSON.")
 @click.option("--apply", "applied", metavar="RULE", help="Say who answers each sample by a saved rule.")
 @click.option("--check", metavar="RULE", help="Hold this data against a saved rule.")
 @click.option("--state", metavar="FILE", help="Where --check goes on from, and keeps what it saw.")
 @reading
 @output
-def command(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any) -> None:
+def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any) -> None:
     """Choose when a cheap model answers, when a dear one, and when a person; say what that promises.
 
     FILES are the models' outputs on the same calibration data, in the order in which they are asked.
@@ -68,7 +67,7 @@ def command(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     saved = given["applied"] or given["check"]
     rule = Cascade.load(saved) if saved else None
     names = given["names"] or (rule.names if rule and len(rule.names) == len(files) else ())
-    named = dict(zip(model_names(files, names), files))
+    named = named_files(files, names)
     used = {name: (rule.scores if rule else {}).get(name, given["score"]) for name in named}
     if rule and given["applied"]:
         return _apply(rule, {name: _unlabelled(file, how, used[name]) for name, file in named.items()}, out)
@@ -81,9 +80,8 @@ def command(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     if rule:
         for name, mask in away.items():
             entries[name] = (entries[name][0], np.where(mask, np.nan, entries[name][1]))
-        state = given["state"]
-        before = Check.load(state) if state and Path(state).exists() else None
-        return show_check(rule.check(entries, clusters=clusters, previous=before), out, [], state)
+        before = seen_before(Check, given["state"])
+        return show_check(rule.check(entries, clusters=clusters, previous=before), out, [], given["state"])
     return _choose(models, entries, away, clusters, given, out)
 
 
@@ -113,27 +111,23 @@ def _choose(
         write(given["save"], result.to_json())
     quiet = repr(result.cost) if result.feasible else "none"
     facts = {name: [text] for name, text in result.facts()}
-    forms: Any = {"csv": lambda: as_csv(facts), "latex": lambda: repr(result)}
-    deliver(out, result, lambda: quiet, lambda on: draw_facts(on, result, []), **forms)
+    draw = partial(draw_facts, result=result, notes=[])
+    deliver(out, result, quiet, draw, columns=facts, latex=repr(result))
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
 
 
 def _unlabelled(file: str, how: ReadOptions, score: str) -> np.ndarray:
     """Confidences, NaN where the model gave no answer."""
-    limits = Limits(memory=how.memory)
-    found, _ = read_unlabelled(file, columns=how.columns, kind=how.kind, format=how.format, limits=limits)
+    read, _ = how.read_unlabelled(file)
     with values_of(file):
-        confidence = np.asarray(found.get("confidence"))
-        if "logits" in found or "probs" in found:
-            confidence = np.asarray(scores.by_name(score)(found.get("logits"), probs=found.get("probs")))
-    return np.where(found["abstained"], np.nan, confidence) if "abstained" in found else confidence
+        confidence = read.ranked_by(score)
+    return confidence if read.abstained is None else np.where(read.abstained, np.nan, confidence)
 
 
 def _apply(rule: Cascade, confidences: dict[str, np.ndarray], out: Output) -> None:
     """Who answers each sample."""
     who = rule.decide(confidences).tolist()
     told = ", ".join(f"{name} {who.count(name):,}" for name in (*rule.names, "person"))
-    table, text = as_csv({"answered_by": who}), json.dumps(who)
-    forms: Any = {"csv": lambda: table, "latex": lambda: told, "json": lambda: text}
-    deliver(out, rule, lambda: "\n".join(who), lambda on: on.print(Text(f"answered by: {told}")), **forms)
+    forms: Any = {"json": json.dumps(who), "columns": {"answered_by": who}, "latex": told}
+    deliver(out, rule, "\n".join(who), lambda on: on.print(Text(f"answered by: {told}")), **forms)

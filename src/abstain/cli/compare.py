@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
-from click.core import ParameterSource
 from rich.console import Console
 from rich.text import Text
 
@@ -20,27 +19,28 @@ from abstain.evaluation import Comparison
 from abstain.formats import Predictions
 from abstain.formats.limits import shown
 from abstain.formats.predictions import aligned, along, model_name
+from abstain.metrics import registry
 from abstain.scores import NAMES, by_name
 
 _SENTENCES = 8
+_SCORES = "Confidences computed from class scores; several, or all, are compared, too."
+_ENGINE = "Who computes. files: two tables of losses and confidences, of any size."
+_BOARD = "Also write the ranking as an interactive page, readable with a hundred models."
 _TOLD = 4  # of more files than these it is not told, file by file, what was taken for what
 
 
 @click.command("compare", cls=opt.Documented)
 @click.argument("files", nargs=-1, required=True, type=opt.InputFile(folders=True))
 @opt.named("metrics", "Rank by this one.", default="aurc")
-@opt.named("scores", "Confidences computed from class scores; several, or all, are compared, too.", several=True,
-       default=["max_softmax"])  # fmt: skip
+@opt.named("scores", _SCORES, several=True, default=["max_softmax"])
 @opt.shared("loss", "names", "level")
-@click.option("--engine", type=click.Choice(["memory", "files"]), default="memory",
-              help="Who computes. files: two tables of losses and confidences, of any size.")  # fmt: skip
+@click.option("--engine", type=click.Choice(["memory", "files"]), default="memory", help=_ENGINE)
 @click.option("--unpaired", is_flag=True, help="The files are different test sets.")
-@click.option("--html", "board", metavar="FILE", type=click.Path(dir_okay=False),
-              help="Also write the ranking as an interactive page, readable with a hundred models.")  # fmt: skip
+@opt.file("--html", "board", help=_BOARD)
 @click.option("--title", default="Leaderboard", help="Of that page.")
 @opt.reading
 @opt.output
-def command(
+def compare(
     files: tuple[str, ...], how: opt.ReadOptions, out: opt.Output, names: tuple[str, ...], **options: Any
 ) -> None:
     """Rank models by AURC (or another metric) on the same samples, with ties where the data leave them.
@@ -62,7 +62,7 @@ def command(
     if options["engine"] == "memory":
         opt.no_folders(files)
     board, title = options.pop("board"), options.pop("title")
-    named = dict(zip(model_names(files, names), files))
+    named = named_files(files, names)
     if options["engine"] == "files":
         if board:
             raise click.UsageError("--html needs the samples in memory: leave --engine files out.")
@@ -70,25 +70,21 @@ def command(
     else:
         result, models, notes = compared(named, how, **options)
         if board:
-            from abstain.report.board import board_content, save_board
-
-            shown_page = board_content(result, models, options["loss"])
-            typed = shlex.join(["abstain", *click.get_current_context().meta["abstain.arguments"]])
-            save_board(result, board, title=title, notes=notes, command=typed, **shown_page)
+            content = abstain.report.board_content(result, models, options["loss"])
+            about: dict[str, Any] = {"title": title, "notes": notes, "command": opt.typed()}
+            abstain.report.save_board(result, board, **about, **content)
             opt.say(f"wrote {board}")
-    deliver(out, result, lambda: "\n".join(result.winners), lambda on: draw_comparison(on, result, notes))
+    draw = partial(draw_comparison, result=result, notes=notes)
+    deliver(out, result, "\n".join(result.winners), draw)
 
 
-def model_names(files: tuple[str, ...], stated: tuple[str, ...]) -> list[str]:
-    """Names as stated, else those of the files, made distinct where they must be."""
+def named_files(files: tuple[str, ...], stated: tuple[str, ...]) -> dict[str, str]:
+    """Files by the names of their models: those stated, else those of the files, made distinct where they must be."""
     if stated and (len(stated) != len(files) or len(set(stated)) < len(stated)):
         raise click.UsageError(f"--names must give {len(files)} different names, got {len(stated)}.")
-    if stated:
-        return list(stated)
-    short = [model_name(f) for f in files]
-    if len(set(short)) == len(short):
-        return short
-    return list(files) if len(set(files)) == len(files) else [f"{f} ({k + 1})" for k, f in enumerate(files)]
+    numbered = [f"{f} ({k + 1})" for k, f in enumerate(files)]
+    choices = [stated] if stated else [[model_name(f) for f in files], files, numbered]
+    return next(dict(zip(names, files)) for names in choices if len(set(names)) == len(files))
 
 
 Contestants = dict[str, tuple[Predictions, str]]
@@ -105,8 +101,8 @@ def compared(
     refused = sum(m.log is not None and not m.log.answered.all() for m in models)
     views = []
     if refused and all_questions(how).unanswered == "wrong":
-        views = [f"{refused} of the models left questions unanswered: these count as wrong and are ranked last "
-                 f"(--unanswered abstained for the other view)."]  # fmt: skip
+        told = "models left questions unanswered: these count as wrong and are ranked last"
+        views = [f"{refused} of the {told} (--unanswered abstained for the other view)."]
     models = models if unpaired else aligned(models)
     named = {
         model.name: (model, score)
@@ -116,10 +112,10 @@ def compared(
     if len(named) < 2:
         raise click.UsageError("comparing needs at least two files, or several scores of one (--score A,B).")
     entries = {name: model.samples(score, options["loss"]) for name, (model, score) in named.items()}
-    told: dict[str, Any] = {"level": options["level"], "paired": not unpaired}
-    told |= along([model for model, _ in named.values()])
+    beside = along([model for model, _ in named.values()])
+    asked = {"metric": options["metric"], "level": options["level"], "paired": not unpaired}
     with working("comparing"):
-        result = abstain.compare(entries, metric=options["metric"], **told)
+        result = abstain.compare(entries, **asked, **beside)
     notes = [
         f"{shown(m.name)} answered {1 - float(m.abstained.mean()):.1%} of the samples; "
         f"areas are over the coverage it can attain."
@@ -131,9 +127,8 @@ def compared(
 
 def all_questions(how: opt.ReadOptions) -> opt.ReadOptions:
     """How answers of language models are compared unless the user says it: on all questions, the refused ones wrong."""
-    source = click.get_current_context().get_parameter_source
     own: dict[str, Any] = {"unanswered": "wrong", "missing": "last"}
-    return how._replace(**{k: v for k, v in own.items() if source(k) is not ParameterSource.COMMANDLINE})
+    return how._replace(**{k: v for k, v in own.items() if opt.stated(k) is None})
 
 
 def _read(how: opt.ReadOptions, file: str, name: str, tell: bool) -> Predictions:
@@ -153,13 +148,8 @@ def _read(how: opt.ReadOptions, file: str, name: str, tell: bool) -> Predictions
 def _by_score(model: Predictions, scores: list[str] | str, alone: bool) -> list[tuple[Predictions, str]]:
     """A model by each score asked for, or by each of its own confidences, under a name that says which."""
     if len(model.signals) > 1:
-        return [
-            (
-                replace(model, name=k if alone else f"{model.name} / {k}", confidence=g, signals={k: g}),
-                "confidence",
-            )
-            for k, g in model.signals.items()
-        ]
+        own = {k: replace(model, confidence=g, signals={k: g}) for k, g in model.signals.items()}
+        return [(replace(m, name=k if alone else f"{m.name} / {k}"), "confidence") for k, m in own.items()]
     if scores == "all":
         scores = [name for name in NAMES if model.kind in by_name(name).takes] or ["confidence"]
     if model.kind == "confidence" or len(scores) == 1:
@@ -171,9 +161,6 @@ def compared_by_files(
     files: dict[str, str], how: opt.ReadOptions, *, metric: str, unpaired: bool, level: float, **options: Any
 ) -> tuple[Comparison, list[str]]:
     """Two tables of the same samples, range by range on disk."""
-    from abstain.engines import files as engine
-    from abstain.metrics import registry
-
     asked = registry.by_name(metric)
     if len(files) != 2 or asked.name != "aurc" or unpaired:
         raise click.UsageError("--engine files compares two tables of the same samples by AURC.")
@@ -185,7 +172,7 @@ def compared_by_files(
     (one, path), (two, other) = files.items()
     sides: dict[str, Any] = {"first": first, "second": second, "other": other, "names": (one, two)}
     means: dict[str, Any] = {"memory": how.memory, "level": level}
-    return engine.compare(path, **sides, **means, **weight, **dict(asked.options)), []
+    return abstain.engines.files.compare(path, **sides, **means, **weight, **dict(asked.options)), []
 
 
 def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -17,7 +18,7 @@ from abstain import _tables
 from abstain.cli import screen
 from abstain.cli.options import Documented, InputFile, Output, ReadOptions, output, reading
 from abstain.errors import AbstainError
-from abstain.formats import Limits, Log, Predictions, Rules, Source, Words, open_source, read_log
+from abstain.formats import Log, Predictions, Rules, Source, Words, open_source
 from abstain.formats.columns import UncertainError
 from abstain.formats.limits import one_line, shown
 from abstain.formats.logs import as_texts
@@ -29,7 +30,7 @@ _MOST = 60  # columns that are shown
 @click.argument("file", type=InputFile(folders=True))
 @reading
 @output
-def command(file: str, how: ReadOptions, out: Output) -> None:
+def describe(file: str, how: ReadOptions, out: Output) -> None:
     """What a file or the log of a harness holds: rows, questions, repeats, filters, scores and confidences.
 
     Logs of lm-evaluation-harness, Inspect, HELM (the folder of a run), promptfoo and UQLM are known by what is in
@@ -42,27 +43,22 @@ def command(file: str, how: ReadOptions, out: Output) -> None:
     """
     found = described(file, how)
     columns = found["columns"]
-    forms: dict[str, Any] = {
-        "json": lambda: json.dumps(found), "csv": lambda: screen.as_csv(columns),
-        "latex": lambda: _tables.latex(columns),
-    }  # fmt: skip
-    screen.deliver(out, None, lambda: str(found["rows"]), lambda on: draw_description(on, found), **forms)
+    forms: Any = {"json": json.dumps(found), "columns": columns, "latex": _tables.latex(columns)}
+    screen.deliver(out, None, str(found["rows"]), partial(draw_description, found=found), **forms)
 
 
 def described(file: str, how: ReadOptions) -> dict[str, Any]:
     """Everything that is told of a file."""
-    limits = Limits(memory=how.memory)
-    source = open_source(file, format=how.format, limits=limits)
+    source = open_source(file, format=how.format, limits=how.limits)
     log: Log | None = None
     taken: dict[str, str] = {}
-    notes = list(source.log.notes) if source.log else []
+    notes = list(source.facts.notes)
     try:
         try:
             read = how.read(file, tell=False)
             taken, log = {"read as": f"{read.kind}, {read.n:,} samples", **read.used}, read.log
         except UncertainError:  # it may lack nothing but a confidence
-            asked = {"columns": how.columns, "labels": how.labels, "format": how.format, "rules": how.rules}
-            log = read_log(file, limits=limits, **asked)
+            log = how.read_log(file)
             taken = log.used
         notes = [] if log is None else [*log.notes, *answer_notes(log, how.rules, 1.0, 0.95)]
     except AbstainError as error:
@@ -70,10 +66,10 @@ def described(file: str, how: ReadOptions) -> dict[str, Any]:
     shape = max((c.shape[0] for c in source.columns.values() if c.shape), default=0)
     return {
         "file": source.path.name,
-        "written by": source.log.tool if source.log else source.format,
+        "written by": source.facts.tool,
         "rows": shape,
         "read": None if log is None else log.n,
-        "questions": None if log is None else _questions(log),
+        "questions": None if log is None else log.questions,
         "accuracy": None if log is None else log.accuracy,
         "unanswered": None if log is None else log.unanswered,
         "taken": taken,
@@ -83,19 +79,12 @@ def described(file: str, how: ReadOptions) -> dict[str, Any]:
     }
 
 
-def _questions(log: Log) -> int:
-    repeats = log.repeats()
-    return log.n if repeats is None else len(np.unique(repeats))
-
-
 def _columns(source: Source) -> dict[str, list[str]]:
     """A row for each column: what it may be, how much of it there is, and what it holds."""
-    facts = source.log
+    scorers, signals = source.facts.scorers, source.facts.signals
     rows = []
     for name, column in list(source.columns.items())[:_MOST]:
-        kind = (
-            "" if facts is None else "score" if name in facts.scorers else "signal" * (name in facts.signals)
-        )
+        kind = "score" if name in scorers else "signal" if name in signals else ""
         try:
             rows.append((shown(name), kind, *_held(column.load())))
         except AbstainError:  # objects, or texts and numbers mixed: of no use as a column
@@ -120,36 +109,27 @@ def _held(values: Any) -> tuple[str, str, str]:
 
 def _commands(file: str, source: Source, log: Log | None, ready: bool) -> list[str]:
     """Command lines that evaluate the file, the shortest first; what has to be filled in stands in capitals."""
-    start = f"abstain evaluate {shlex.quote(file)}"
-    facts = source.log
-    if facts is None:
-        open_ends = ("correct=NAME -c confidence=NAME", "labels=NAME -c prediction=NAME -c confidence=NAME")
-        return [start] if ready else [f"{start} -c {ends}" for ends in open_ends]
-    lines = [start] if ready else []
-    if log is None:
-        lines = [f"{start} -c correct={shlex.quote(s)}" for s in facts.scorers[:4]] or [
-            f"{start} --labels FILE"
-        ]
+    facts, quote = source.facts, shlex.quote
+    ends = [""] if ready else []
+    if source.log is None:
+        stated = "-c confidence=NAME"
+        ends = ends or [f"-c correct=NAME {stated}", f"-c labels=NAME -c prediction=NAME {stated}"]
+    elif log is None:
+        ends = [f"-c correct={quote(s)}" for s in facts.scorers[:4]] or ["--labels FILE"]
     elif not ready:
         varying = [n for n, c in source.columns.items() if n.startswith("metadata.") and _varies(c.load())]
-        lines = [f"{start} -c confidence={shlex.quote(n)}" for n in varying[:4]]
+        ends = [f"-c confidence={quote(n)}" for n in varying[:4]]
     else:
         others = [s for s in facts.scorers if s != log.used["correct"].split(" (")[0]]
-        lines += [f"{start} -c correct={shlex.quote(s)}" for s in others[:3]]
+        ends += [f"-c correct={quote(s)}" for s in others[:3]]
     if facts.variant and ready:
-        lines += [
-            f"{start} --only {shlex.quote(f'{facts.variant}={v}')}"
-            for v in _values(source, facts.variant)[1:]
-        ]
-    return lines
+        held = dict.fromkeys(as_texts(source.columns[facts.variant].load()).tolist())
+        ends += [f"--only {quote(f'{facts.variant}={value}')}" for value in list(held)[1:]]
+    return [f"abstain evaluate {quote(file)} {end}".rstrip() for end in ends]
 
 
 def _varies(values: Any) -> bool:
     return not isinstance(values, Words) and len(np.unique(values[np.isfinite(values)])) > 1
-
-
-def _values(source: Source, name: str) -> list[str]:
-    return list(dict.fromkeys(as_texts(source.columns[name].load()).tolist()))
 
 
 def draw_description(on: Console, found: dict[str, Any]) -> None:
@@ -176,16 +156,13 @@ def answer_notes(log: Log, rules: Rules, price: float, level: float) -> list[str
     rows, repeats = log.scored, log.repeats()
     clusters = None if repeats is None else repeats[rows]
     correct = 1 - log.losses(rows)
-    told = [
-        f"{abstain.three_way(correct, answered=log.answered[rows], price=price, level=level, clusters=clusters)}."
-    ]
+    asked: Any = {"answered": log.answered[rows], "price": price, "level": level, "clusters": clusters}
+    told = [f"{abstain.three_way(correct, **asked)}."]
     if log.signals and log.unanswered and log.answered[rows].any():
         other = replace(rules, unanswered="wrong" if rules.unanswered == "abstained" else "abstained")
         way = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[other.unanswered]
-        found = abstain.evaluate(
-            **Predictions("", log.path, "", **log.fields(other)).arguments(), metrics="aurc", level=level
-        )
-        areas = ", ".join(f"{e.score} {e.estimate:.4g}" + ("" if e.low is None else f" [{e.low:.3g}, {e.high:.3g}]")
-                          for e in found.entries if e.group is None)  # fmt: skip
-        told.append(f"AURC with unanswered questions as {way}: {areas}.")
+        read = Predictions("", log.path, "", **log.fields(other))
+        found = abstain.evaluate(**read.arguments(), metrics="aurc", level=level)
+        areas = (f"{e.score} {e.cell.removesuffix(e.mark)}" for e in found.entries if e.group is None)
+        told.append(f"AURC with unanswered questions as {way}: {', '.join(areas)}.")
     return told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -22,31 +23,25 @@ from abstain.formats.predictions import engine_for, evaluate_by
 from abstain.formats.readers import is_run
 
 _METRIC = 15  # columns for the names of the metrics
+_ENGINES = ["memory", "files", "dask", "spark", "sketch"]
+_ENGINE = "Who computes. By default memory, and files for a table larger than --memory."
+_SCORES = "Confidences computed from class scores, such as max_softmax, max_logit, or all."
+_PRICE = "What a wrong answer costs beside a right one, where questions may go unanswered."
 
 
 @click.command("evaluate", cls=opt.Documented)
 @click.argument("file", type=opt.InputFile(folders=True))
 @opt.named("metrics", "Such as aurc, aurc:loo, augrc, auroc, risk_at_coverage@0.9, or all.", several=True)
-@opt.named(
-    "scores", "Confidences computed from class scores, such as max_softmax, max_logit, or all.", several=True
-)
+@opt.named("scores", _SCORES, several=True)
 @opt.named("losses", "Such as zero_one, cross_entropy, brier, or all.", several=True)
 @opt.shared("level")
-@click.option("--engine", type=click.Choice(["memory", "files", "dask", "spark", "sketch"]),
-              help="Who computes. By default memory, and files for a table larger than --memory.")  # fmt: skip
-@click.option("--price", type=float, default=1.0, metavar="P",
-              help="What a wrong answer costs beside a right one, where questions may go unanswered.")  # fmt: skip
+@click.option("--engine", type=click.Choice(_ENGINES), help=_ENGINE)
+@click.option("--price", type=float, default=1.0, metavar="P", help=_PRICE)
 @click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
 @opt.reading
 @opt.output
-def command(
-    file: str,
-    how: opt.ReadOptions,
-    out: opt.Output,
-    engine: str | None,
-    preview: bool,
-    price: float,
-    **options: Any,
+def evaluate(
+    file: str, how: opt.ReadOptions, out: opt.Output, engine: str, preview: bool, price: float, **options: Any
 ) -> None:
     """Everything about how well a model knows when it is wrong, as a table with intervals.
 
@@ -83,12 +78,10 @@ def command(
         means = {"memory": how.memory} if engine == "files" else {}
         table = evaluate_by(engine, file, how.engine_columns(file), **options, **means)
 
-    def one_number() -> str:
-        metric = "aurc" if "aurc" in table.metrics else table.metrics[0]
-        entry = table[table.scores[0], table.losses[0], metric]
-        return "-" if entry.estimate is None else repr(float(entry.estimate))
-
-    screen.deliver(out, table, one_number, lambda on: draw_evaluation(on, table, read))
+    metric = "aurc" if "aurc" in table.metrics else table.metrics[0]
+    first = table[table.scores[0], table.losses[0], metric].estimate
+    quiet = "-" if first is None else repr(float(first))
+    screen.deliver(out, table, quiet, partial(draw_evaluation, table=table, read=read))
 
 
 def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:

@@ -34,6 +34,7 @@ _COMMANDS = {
     "convert": "Write a file of predictions in another format.",
     "version": "Versions of abstain and of what it uses.",
 }
+_HOMES = {"decide": "threshold", "clinical": "threshold", "demo": "report"}  # beside another command
 
 
 class _Commands(Documented, click.Group):
@@ -47,7 +48,8 @@ class _Commands(Documented, click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.commands or cmd_name not in _COMMANDS:
             return self.commands.get(cmd_name)
-        command: click.Command = importlib.import_module(f"abstain.cli.{cmd_name}").command
+        home = importlib.import_module(f"abstain.cli.{_HOMES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(home, cmd_name)
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -88,14 +90,11 @@ def _told(others: Callable[..., None], message: Any, category: type[Warning], *w
 
 def complain(error: BaseException) -> None:
     """One line on stderr; a preview of the columns before it when the choice among them was uncertain."""
-    from abstain.formats.columns import UncertainError
-    from abstain.formats.limits import one_line
-
-    if isinstance(error, UncertainError) and sys.stderr.isatty():
+    if isinstance(error, abstain.formats.UncertainError) and sys.stderr.isatty():
         from abstain.cli.screen import show_preview
 
         show_preview(error.source, stderr=True)
-    say(f"abstain: {one_line(error) or 'needs more memory than there is'}")
+    say(f"abstain: {abstain.formats.limits.one_line(error) or 'needs more memory than there is'}")
 
 
 @click.group(
@@ -150,12 +149,10 @@ def convert(source: str, target: str, how: ReadOptions) -> None:
       abstain convert model.pt preds.npz
       abstain convert table.csv table.npz -c confidence=p_max -c correct=is_right
     """
-    from abstain.formats import WRITABLE, write_predictions
-
-    if Path(target).suffix.lower() not in WRITABLE:
-        raise click.UsageError(f"OUT must end in one of {', '.join(WRITABLE)}.")
+    if Path(target).suffix.lower() not in abstain.formats.WRITABLE:
+        raise click.UsageError(f"OUT must end in one of {', '.join(abstain.formats.WRITABLE)}.")
     read = how.read(source)
-    write_predictions(read, target)
+    abstain.formats.write_predictions(read, target)
     say(f"wrote {target}: {read.n:,} samples, {read.kind}")
 
 
@@ -163,9 +160,7 @@ def convert(source: str, target: str, how: ReadOptions) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def version(as_json: bool) -> None:
     """Versions of abstain and of what it uses."""
-    from abstain.report.content import versions
-
-    found = versions()
+    found = abstain.report.versions()
     if as_json:
         click.echo(json.dumps(found))
         return

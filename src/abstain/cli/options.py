@@ -8,25 +8,50 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import shlex
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import click
+from click.core import ParameterSource
 
+import abstain  # whose modules are loaded when they are used: `--help` is quick
 from abstain._size import bytes_of
 from abstain._tables import visible
 from abstain.errors import AbstainError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Callback = Callable[[click.Context, click.Parameter, Any], Any]
-_FORMATS = (
-    "npz", "npy", "csv", "tsv", "xlsx", "json", "jsonl", "parquet", "arrow", "safetensors", "pt", "inspect"
-)  # fmt: skip
+_FORMATS = "npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, safetensors, pt, inspect"
 _ROLES = (
     "logits, probs, labels, prediction, correct, loss, error, confidence, abstained, answered, question, task, "
     "epoch, groups, sample_weight, clusters, classes, ids"
 )
+_HELP = {
+    "columns": f"Which column is which, where its name does not say. Roles: {_ROLES}. `probs=class_*` takes one "
+    "column per class.",
+    "kind": "What the array of an npy file is. Never guessed from its values.",
+    "labels": "A second file that holds the labels.",
+    "classes": "Class names in the order of the class scores, where labels are words.",
+    "format": f"Where neither its name nor its content says it: {_FORMATS}.",
+    "tolerance": "How far rows of probabilities may be from summing to one; they are divided by their sums. By "
+    "default what rounding to 2, 3 or 4 decimals explains.",
+    "memory": "Refuse files whose values would take more.",
+    "only": "Read the rows with this value, such as filter=strict-match.",
+    "unanswered": "What a question without an answer is; wrong ones are ranked last.",
+    "missing": "What becomes of an answer without a confidence; last: it is ranked last.",
+    "scale": "The confidence is a number that the model stated: percent, fraction, or mixed.",
+    "outside": "What becomes of stated numbers outside their scale.",
+    "grades": "What words in the column of correctness mean: right, wrong or unanswered.",
+    "path": "Write it there instead of to the screen.",
+}
+_FORMS = {
+    "json": "Print JSON, every digit.",
+    "csv": "Print comma-separated rows.",
+    "latex": "Print a LaTeX table (booktabs).",
+    "quiet": "Print the one number that matters.",
+}
+_NAMES = "Names of the models; by default those of the files."
 
 
 class Documented(click.Command):
@@ -45,10 +70,8 @@ class Documented(click.Command):
             if isinstance(param.type, click.Path) and (value := ctx.params.get(param.name or "")):
                 paths[param.type.exists] += value if isinstance(value, tuple) else (value,)
         if all(paths.values()):
-            from abstain.formats.writing import check_target
-
             for target in paths[False]:
-                check_target(target, paths[True])
+                abstain.formats.writing.check_target(target, paths[True])
         return super().invoke(ctx)
 
 
@@ -62,57 +85,7 @@ class InputFile(click.Path):
         """The path, of a copy where it is standard input."""
         if super().convert(value, param, ctx) != "-":
             return value
-        from abstain.formats.limits import Limits, standard_input
-
-        return str(standard_input(Limits()))
-
-
-class ReadOptions(NamedTuple):
-    """How files are to be read."""
-
-    columns: dict[str, str]
-    kind: str | None
-    labels: str | None
-    classes: tuple[str, ...]
-    format: str | None
-    tolerance: float | None
-    memory: int
-    only: dict[str, str]
-    unanswered: str
-    missing: str
-    scale: dict[str, str]
-    outside: str
-    grades: dict[str, str]
-
-    def engine_columns(self, path: str) -> dict[str, Any]:
-        """The columns of a table that an engine is to read, by argument."""
-        from abstain.formats.predictions import engine_columns
-
-        return engine_columns(path, self.columns, self.kind, self.format, click.UsageError)
-
-    @property
-    def rules(self) -> Any:
-        """How answers are to be taken."""
-        from abstain.formats import Rules
-
-        return Rules(**{name: getattr(self, name) for name in Rules.__dataclass_fields__})
-
-    def read(self, path: str, name: str | None = None, *, tell: bool = True) -> Any:
-        """One file of predictions; of answers, what was taken for what is told on stderr."""
-        from abstain.formats import Limits, read_predictions
-
-        own = {k: getattr(self, k) for k in ("columns", "kind", "labels", "classes", "format", "tolerance")}
-        read = read_predictions(path, name=name, limits=Limits(memory=self.memory), rules=self.rules, **own)
-        for note in read.log.told() if tell and read.log else ():
-            say(f"{read.name}: {note}")
-        return read
-
-
-class Output(NamedTuple):
-    """What to print and where."""
-
-    form: str | None  # "json", "csv", "latex" or "quiet"; by default what a screen shows
-    path: str | None
+        return str(abstain.formats.readers.standard_input(abstain.formats.Limits()))
 
 
 def say(text: object) -> None:
@@ -127,6 +100,24 @@ def no_folders(files: Iterable[str]) -> None:
             raise click.UsageError(
                 f"{file} is a folder: name a file, or let an engine read it (--engine files)."
             )
+
+
+def typed(*without: str) -> str:
+    """The command line as the user typed it."""
+    arguments = click.get_current_context().meta["abstain.arguments"]
+    return shlex.join(["abstain", *(a for a in arguments if a not in without)])
+
+
+def stated(name: str) -> Any:
+    """An option's value if it was given, None where it is the default."""
+    context = click.get_current_context()
+    given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    return context.params[name] if given else None
+
+
+def file(*flags: str, exists: bool = False, **settings: Any) -> Callable[[Command], Command]:
+    """An option that takes a file: one that is written, or that exists."""
+    return click.option(*flags, metavar="FILE", type=click.Path(exists=exists, dir_okay=False), **settings)
 
 
 def fraction(name: str, help: str, default: float | None = None) -> Callable[[Command], Command]:  # noqa: A002
@@ -175,13 +166,11 @@ def named(kind: str, help: str, *, several: bool = False, **settings: Any) -> Ca
 
 
 def _columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    from abstain.formats.columns import role_of
-
     found = {}
     for text in value:
         role, _, name = text.partition("=")
         try:
-            found[role_of(role)] = name
+            found[abstain.formats.columns.role_of(role)] = name
         except AbstainError:
             name = ""
         if not name:
@@ -198,6 +187,10 @@ def _pairs(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> 
     return found
 
 
+def _screen(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    return None if value == "-" else value
+
+
 def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
     try:
         return bytes_of("--memory", value)
@@ -205,52 +198,93 @@ def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
         raise click.BadParameter(str(error)) from None
 
 
-_OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
-    "score": (named("scores", "Confidence computed from class scores, where there are any.", default="max_softmax"),),
-    "loss": (named("losses", "Loss computed from class scores, where there are any.", default="zero_one"),),
-    "names": (click.option("--names", metavar="A,B,...", callback=between_commas,
-                           help="Names of the models; by default those of the files."),),
-    "level": (fraction("--level", "Of intervals, bands and tests.", 0.95),),
-    "rng": (click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the bands."),),
-    "open": (click.option("--open", "open_it", is_flag=True, help="Open the page in the browser."),),
-    "columns": (click.option("-c", "--column", "columns", multiple=True, callback=_columns, metavar="ROLE=NAME",
-                             help=f"Which column is which, where its name does not say. Roles: {_ROLES}. "
-                                  "`probs=class_*` takes one column per class."),),
-    "kind": (click.option("--as", "kind", type=click.Choice(["logits", "probs", "confidence"]),
-                          help="What the array of an npy file is. Never guessed from its values."),),
-    "labels": (click.option("--labels", metavar="FILE", type=InputFile(),
-                            help="A second file that holds the labels."),),
-    "classes": (click.option("--classes", metavar="A,B,...", callback=between_commas,
-                             help="Class names in the order of the class scores, where labels are words."),),
-    "format": (click.option("--format", type=click.Choice(_FORMATS), metavar="NAME",
-                            help=f"Where neither its name nor its content says it: {', '.join(_FORMATS)}."),),
-    "tolerance": (click.option("--tolerance", type=click.FloatRange(0, 1), metavar="NUMBER",
-                               help="How far rows of probabilities may be from summing to one; they are divided by "
-                                    "their sums. By default what rounding to 2, 3 or 4 decimals explains."),),
-    "memory": (click.option("--memory", "--max-memory", "memory", default="4GB", callback=_memory, metavar="SIZE",
-                            help="Refuse files whose values would take more."),),
-    "only": (click.option("--only", multiple=True, callback=_pairs, metavar="NAME=VALUE",
-                          help="Read the rows with this value, such as filter=strict-match."),),
-    "unanswered": (click.option("--unanswered", type=click.Choice(["abstained", "wrong"]), default="abstained",
-                                help="What a question without an answer is; wrong ones are ranked last."),),
-    "missing": (click.option("--missing", type=click.Choice(["left_out", "last"]), default="left_out",
-                             help="What becomes of an answer without a confidence; last: it is ranked last."),),
-    "scale": (click.option("--scale", multiple=True, callback=_pairs, metavar="[NAME=]SCALE",
-                           help="The confidence is a number that the model stated: percent, fraction, or mixed."),),
-    "outside": (click.option("--outside", type=click.Choice(["refused", "missing"]), default="refused",
-                             help="What becomes of stated numbers outside their scale."),),
-    "grades": (click.option("--grades", multiple=True, callback=_pairs, metavar="TEXT=GRADE",
-                            help="What words in the column of correctness mean: right, wrong or unanswered."),),
-    "form": (
-        click.option("--json", "form", flag_value="json", help="Print JSON, every digit."),
-        click.option("--csv", "form", flag_value="csv", help="Print comma-separated rows."),
-        click.option("--latex", "form", flag_value="latex", help="Print a LaTeX table (booktabs)."),
-        click.option("-q", "--quiet", "form", flag_value="quiet", help="Print the one number that matters."),
+def _option(*flags: str, **settings: Any) -> dict[str, Any]:
+    """A field that an option fills; its flag is its name unless others are given."""
+    return {"flags": flags, **settings}
+
+
+def _choice(*values: str) -> dict[str, Any]:
+    """A field that holds one of these, the first by default."""
+    return _option(type=click.Choice(values), default=values[0])
+
+
+class ReadOptions(NamedTuple):
+    """How files are to be read."""
+
+    columns: Annotated[
+        dict[str, str], _option("-c", "--column", multiple=True, callback=_columns, metavar="ROLE=NAME")
+    ]
+    kind: Annotated[str | None, _option("--as", type=click.Choice(["logits", "probs", "confidence"]))]
+    labels: Annotated[str | None, _option(type=InputFile(), metavar="FILE")]
+    classes: Annotated[tuple[str, ...], _option(callback=between_commas, metavar="A,B,...")]
+    format: Annotated[str | None, _option(type=click.Choice(_FORMATS.split(", ")), metavar="NAME")]
+    tolerance: Annotated[float | None, _option(type=click.FloatRange(0, 1), metavar="NUMBER")]
+    memory: Annotated[
+        int, _option("--memory", "--max-memory", default="4GB", callback=_memory, metavar="SIZE")
+    ]
+    only: Annotated[dict[str, str], _option(multiple=True, callback=_pairs, metavar="NAME=VALUE")]
+    unanswered: Annotated[str, _choice("abstained", "wrong")]
+    missing: Annotated[str, _choice("left_out", "last")]
+    scale: Annotated[dict[str, str], _option(multiple=True, callback=_pairs, metavar="[NAME=]SCALE")]
+    outside: Annotated[str, _choice("refused", "missing")]
+    grades: Annotated[dict[str, str], _option(multiple=True, callback=_pairs, metavar="TEXT=GRADE")]
+
+    def engine_columns(self, path: str) -> dict[str, Any]:
+        """The columns of a table that an engine is to read, by argument."""
+        stated = (self.columns, self.kind, self.format)
+        return abstain.formats.predictions.engine_columns(path, *stated, click.UsageError)
+
+    @property
+    def limits(self) -> abstain.formats.Limits:
+        """What a file may cost."""
+        return abstain.formats.Limits(memory=self.memory)
+
+    @property
+    def rules(self) -> abstain.formats.Rules:
+        """How answers are to be taken."""
+        return abstain.formats.Rules(**self._some(*abstain.formats.Rules.__dataclass_fields__))
+
+    def _some(self, *names: str) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in names}
+
+    def read(self, path: str, name: str | None = None, *, tell: bool = True) -> abstain.formats.Predictions:
+        """One file of predictions; of answers, what was taken for what is told on stderr."""
+        own = self._some("columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules")
+        read = abstain.formats.read_predictions(path, name=name, **own)
+        for note in read.log.told() if tell and read.log else ():
+            say(f"{read.name}: {note}")
+        return read
+
+    def read_log(self, path: str) -> abstain.formats.Log:
+        """One file of answers, with a confidence or without."""
+        return abstain.formats.read_log(path, **self._some("columns", "labels", "format", "limits", "rules"))
+
+    def read_unlabelled(self, path: str) -> tuple[abstain.formats.Predictions, dict[str, Any]]:
+        """Class scores or confidences whose truth is not known yet, and all other columns."""
+        own = self._some("columns", "kind", "format", "limits", "tolerance")
+        return abstain.formats.predictions.read_unlabelled(path, **own)
+
+
+class Output(NamedTuple):
+    """What to print and where."""
+
+    form: str | None  # "json", "csv", "latex" or "quiet"; by default what a screen shows
+    path: Annotated[
+        str | None,
+        _option("-o", "--output", type=click.Path(dir_okay=False), callback=_screen, metavar="FILE"),
+    ]
+
+
+_SHARED: dict[str, Callable[[Any], Any]] = {
+    "score": named(
+        "scores", "Confidence computed from class scores, where there are any.", default="max_softmax"
     ),
-    "path": (click.option("-o", "--output", "path", metavar="FILE", type=click.Path(dir_okay=False),
-                          callback=lambda ctx, param, value: None if value == "-" else value,
-                          help="Write it there instead of to the screen."),),
-}  # fmt: skip
+    "loss": named("losses", "Loss computed from class scores, where there are any.", default="zero_one"),
+    "names": click.option("--names", metavar="A,B,...", callback=between_commas, help=_NAMES),
+    "level": fraction("--level", "Of intervals, bands and tests.", 0.95),
+    "rng": click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the bands."),
+    "open": click.option("--open", "open_it", is_flag=True, help="Open the page in the browser."),
+}
 
 
 def shared(*names: str) -> Callable[[Command], Command]:
@@ -258,26 +292,37 @@ def shared(*names: str) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         for name in reversed(names):
-            for option in reversed(_OPTIONS[name]):
-                command = option(command)
+            command = _SHARED[name](command)
         return command
 
     return decorate
 
 
-def _gathered(kind: type[ReadOptions] | type[Output], argument: str) -> Callable[[Command], Command]:
-    """A decorator: options that are the fields of `kind` reach the command as one argument."""
+def _gathered(kind: type[ReadOptions] | type[Output], argument: str, command: Command) -> Any:
+    """The command with an option for each field of `kind`; they reach it as one argument."""
 
-    def decorate(command: Command) -> Command:
-        @wraps(command)
-        def call(**options: Any) -> Any:
-            own: Any = {name: options.pop(name) for name in kind._fields}
-            return command(**options, **{argument: kind(**own)})
+    @wraps(command)
+    def call(**options: Any) -> Any:
+        own: Any = {name: options.pop(name) for name in kind._fields}
+        return command(**options, **{argument: kind(**own)})
 
-        return shared(*kind._fields)(call)  # type: ignore[return-value]
+    found: Any = call
+    for name, hint in reversed(get_type_hints(kind, include_extras=True).items()):
+        for settings in map(dict, getattr(hint, "__metadata__", ())):
+            flags = settings.pop("flags") or (f"--{name}",)
+            found = click.option(*flags, name, help=_HELP[name], **settings)(found)
+    return found
 
-    return decorate
+
+def reading(command: Command) -> Any:
+    """A command that reads files as its options say: `how`."""
+    return _gathered(ReadOptions, "how", command)
 
 
-reading = _gathered(ReadOptions, "how")
-output = _gathered(Output, "out")
+def output(command: Command) -> Any:
+    """A command that prints or writes as its options say: `out`."""
+    found = _gathered(Output, "out", command)
+    for form, told in reversed(_FORMS.items()):
+        short = ("-q",) if form == "quiet" else ()
+        found = click.option(*short, f"--{form}", "form", flag_value=form, help=told)(found)
+    return found

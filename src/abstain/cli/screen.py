@@ -15,8 +15,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from abstain._tables import as_csv as as_csv
-from abstain._tables import visible
+from abstain._tables import as_csv, visible
 from abstain.cli.options import Output, say
 from abstain.formats import replacing
 
@@ -30,9 +29,9 @@ class SafeConsole(Console):
             yield piece if piece.control else piece._replace(text=visible(piece.text, keep="\n"))
 
 
-def console(*, stderr: bool = False, file: Any = None) -> Console:
+def console(*, stderr: bool = False, file: Any = None, width: int | None = None) -> Console:
     """Where to print. Rich leaves colours out when it is no terminal or NO_COLOR is set."""
-    made = SafeConsole(stderr=stderr, file=file, highlight=False, soft_wrap=False)
+    made = SafeConsole(stderr=stderr, file=file, width=width, highlight=False, soft_wrap=False)
     if not made.is_terminal and made.width < 80:
         made.width = 80
     return made
@@ -121,30 +120,46 @@ def working(text: str) -> Iterator[None]:
 
 
 def deliver(
-    out: Output, result: Any, quiet: Callable[[], str], draw: Callable[[Console], None], **forms: Any
+    out: Output,
+    result: Any,
+    quiet: str,
+    draw: Callable[[Console], None],
+    *,
+    json: str | None = None,
+    columns: Mapping[str, Sequence[Any]] | None = None,
+    latex: str | None = None,
 ) -> None:
     """Print a result, or write it whole or not at all. `draw` shows it on a console; `quiet` is its one number.
 
-    `forms` replace those that a result has by itself: to_json, to_latex, and frame for csv.
+    The others replace what a result says by itself: to_json, frame (for csv), to_latex.
     """
-    forms = {
-        "json": lambda: result.to_json(), "csv": lambda: as_csv(result.frame("dict")),
-        "latex": lambda: result.to_latex(), "quiet": quiet, **forms,
-    }  # fmt: skip
     if out.form is None and out.path is None:
         draw(console())
         return
-    drawn = io.StringIO()
-    if out.form is None:
-        on = console(file=drawn)
-        on.width = 100
-        draw(on)
-    text = forms[out.form]() if out.form else drawn.getvalue()
-    text = visible(text if text.endswith("\n") else text + "\n", keep="\n")
-    if out.path is None:
+    forms: dict[str | None, Callable[[], str]] = {
+        None: lambda: _drawn(draw),
+        "json": lambda: json or result.to_json(),
+        "csv": lambda: as_csv(columns or result.frame("dict")),
+        "latex": lambda: latex or result.to_latex(),
+        "quiet": lambda: quiet,
+    }
+    text = forms[out.form]()
+    put(out.path, visible(text if text.endswith("\n") else text + "\n", keep="\n"))
+
+
+def _drawn(draw: Callable[[Console], None]) -> str:
+    """What a screen of 100 columns would show."""
+    page = io.StringIO()
+    draw(console(file=page, width=100))
+    return page.getvalue()
+
+
+def put(path: str | None, text: str) -> None:
+    """To the screen, or into a file."""
+    if path is None:
         click.echo(text, nl=False)
     else:
-        write(out.path, text)
+        write(path, text)
 
 
 def write(path: str, text: str) -> None:

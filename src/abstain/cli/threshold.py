@@ -1,65 +1,56 @@
-"""`abstain threshold FILE`."""
+"""Commands about thresholds: `threshold` makes a rule or checks one, `decide` applies it, `clinical` tries them all."""
 
 from __future__ import annotations
 
 import hashlib
-import shlex
-from dataclasses import asdict
+import re
+from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abstain import GroupThresholds, Threshold, _tables, scores, select_threshold
+from abstain import GroupThresholds, Threshold, _tables, clinical_table, scores, select_threshold
+from abstain.cli import options as opt
 from abstain.cli.main import ALARM, INFEASIBLE
-from abstain.cli.options import (
-    Documented,
-    InputFile,
-    Output,
-    ReadOptions,
-    fraction,
-    output,
-    percent_hint,
-    reading,
-    shared,
-)
-from abstain.cli.screen import as_csv, deliver, show_notes, working, write
+from abstain.cli.screen import dash, deliver, plain_table, put, show_notes, working, write
 from abstain.errors import DataError
 from abstain.formats import Predictions
 from abstain.formats.limits import shown, values_of
 from abstain.thresholds import Check, GroupChecks, decision_record, load_rule
+from abstain.thresholds.calibration import Method
 
 _FACTS = ("value", "form", "target", "method", "delta", "n", "coverage", "risk", "risk_upper", "guarantee")
+_BOUNDED = "Losses lie between these, known beforehand."
+_GROUPS = "One threshold for each group, all promises at once."
 
 
-@click.command("threshold", cls=Documented)
-@click.argument("file", type=InputFile())
+@click.command("threshold", cls=opt.Documented)
+@click.argument("file", type=opt.InputFile())
 @click.option("--risk", type=click.FloatRange(min=0, min_open=True), help="Largest risk of the accepted.")
-@fraction("--coverage", "Smallest share to accept.")
+@opt.fraction("--coverage", "Smallest share to accept.")
 @click.option("--cost", type=click.FloatRange(min=0), help="What a rejection costs, an error costing 1.")
-@fraction("--delta", "Chance that the promise fails.", 0.05)
-@click.option("--method", type=click.Choice(["ltt", "sgr", "crc", "empirical"]), default="ltt",
-              help="How the promise is made.")  # fmt: skip
-@shared("score", "loss")
-@click.option("--bounded", type=(float, float), default=(0.0, 1.0), metavar="LOW HIGH",
-              help="Losses lie between these, known beforehand.")  # fmt: skip
-@click.option("--groups", "--per-group", "groups", is_flag=True,
-              help="One threshold for each group, all promises at once.")  # fmt: skip
-@click.option("--save", metavar="FILE", type=click.Path(dir_okay=False),
-              help="Keep the rule and its promise as JSON.")  # fmt: skip
-@click.option("--record", metavar="FILE", type=click.Path(dir_okay=False),
-              help="Write a page to be filed beside the rule: data, promise, assumptions, what voids it.")  # fmt: skip
-@click.option("--check", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
-              help="Hold this data against a saved rule.")  # fmt: skip
-@click.option("--state", metavar="FILE", type=click.Path(dir_okay=False),
-              help="With --check: go on where this file says, and keep where it stops.")  # fmt: skip
-@reading
-@output
-def command(file: str, how: ReadOptions, out: Output, score: str, loss: str, groups: bool, save: str | None,
-            record: str | None, check: str | None, state: str | None, **asked: Any) -> None:  # fmt: skip
+@opt.fraction("--delta", "Chance that the promise fails.", 0.05)
+@click.option("--method", type=click.Choice(get_args(Method)), default="ltt", help="How the promise is made.")
+@opt.shared("score", "loss")
+@click.option("--bounded", type=(float, float), default=(0.0, 1.0), metavar="LOW HIGH", help=_BOUNDED)
+@click.option("--groups", "--per-group", "groups", is_flag=True, help=_GROUPS)
+@opt.file("--save", help="Keep the rule and its promise as JSON.")
+@opt.file(
+    "--record", help="Write a page to be filed beside the rule: data, promise, assumptions, what voids it."
+)
+@opt.file("--check", exists=True, help="Hold this data against a saved rule.")
+@opt.file("--state", help="With --check: go on where this file says, and keep where it stops.")
+@opt.reading
+@opt.output
+def threshold(
+    file: str, how: opt.ReadOptions, out: opt.Output, score: str, loss: str, groups: bool, **asked: Any
+) -> None:
     """Choose the threshold below which to abstain; say what it promises.
 
     FILE is calibration data: not used to train the model. Accept a sample when its confidence is at least
@@ -82,15 +73,15 @@ def command(file: str, how: ReadOptions, out: Output, score: str, loss: str, gro
 
     When no threshold can be certified, that is the answer: exit code 4. An alarm of --check is exit code 5.
     """
+    save, record, check, state = (asked.pop(name) for name in ("save", "record", "check", "state"))
     if sum(given is not None for given in (asked["risk"], asked["coverage"], asked["cost"], check)) != 1:
         raise click.UsageError("give one of --risk, --coverage, --cost (or --check).")
     if (state and not check) or (check and (save or record)):
         raise click.UsageError("--state goes with --check; --save and --record go with a new rule.")
     (low, high), risk = asked["bounded"], asked["risk"]
     if risk is not None and not low < risk < high:
-        raise click.UsageError(
-            f"--risk must lie between {low:g} and {high:g}, the bounds of the loss.{percent_hint(risk)}"
-        )
+        hint = opt.percent_hint(risk)
+        raise click.UsageError(f"--risk must lie between {low:g} and {high:g}, the bounds of the loss.{hint}")
     with working(f"reading {shown(file)}"):
         whole = how.read(file)
     read = whole.answered()
@@ -101,11 +92,10 @@ def command(file: str, how: ReadOptions, out: Output, score: str, loss: str, gro
     if check:
         hold_against(check, read, out, notes, state)
         return
+    asked |= {"groups": read.group_labels() if groups else None}
     with working(f"choosing among {read.n:,} samples"), values_of(file):
-        result = select_threshold(
-            *read.samples(score, loss), **asked, groups=read.group_labels() if groups else None,
-            sample_weight=read.sample_weight, clusters=read.clusters,
-        )  # fmt: skip
+        samples = read.samples(score, loss)
+        result = select_threshold(*samples, **asked, sample_weight=read.sample_weight, clusters=read.clusters)
     result = result.made_from(read.kind, **facts_of(file, read, score, loss))
     if save:  # before anything is printed, which may fail
         write(save, result.to_json())
@@ -113,54 +103,49 @@ def command(file: str, how: ReadOptions, out: Output, score: str, loss: str, gro
         write(record, decision_record(result, saved_as=save))
     if read.kind != "confidence" and (known := in_words(result, score)):
         notes = [" ".join([known, *notes])]
-    rows = [{"group": str(g), **{name: getattr(t, name) for name in _FACTS}} for g, t in parts(result, "all")]
-    deliver(
-        out, result, lambda: "\n".join("none" if r["value"] is None else repr(r["value"]) for r in rows),
-        lambda on: draw_facts(on, result, notes),
-        csv=lambda: as_csv({name: [row[name] for row in rows] for name in rows[0]}),
-        latex=lambda: latex(rows),
-    )  # fmt: skip
+    rows = by_group(result, "all")
+    columns = {"group": list(map(str, rows)), **_tables.columns_of(list(rows.values()), _FACTS)}
+    quiet = "\n".join("none" if value is None else repr(value) for value in columns["value"])
+    drawn = partial(draw_facts, result=result, notes=notes)
+    deliver(out, result, quiet, drawn, columns=columns, latex=latex(columns))
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
 
 
-def parts(result: Any, alone: str) -> list[tuple[Any, Threshold]]:
-    """The threshold of each group, or the one of all under a name of its own."""
-    return list((result.thresholds if isinstance(result, GroupThresholds) else {alone: result}).items())
+def by_group(result: Any, alone: str) -> dict[Any, Any]:
+    """The threshold (or check) of each group, or the one of all under a name of its own."""
+    if isinstance(result, GroupThresholds):
+        return result.thresholds
+    return result.checks if isinstance(result, GroupChecks) else {alone: result}
 
 
 def in_words(result: Any, score: str) -> str:
     """The rule is in the score's rank key, which does not saturate; people know another number."""
-    values = [t.value for _, t in parts(result, "") if t.value is not None]
+    values = [t.value for t in by_group(result, "").values() if t.value is not None]
     if not scores.by_name(score).saturates or not values or min(values) == float("-inf"):
         return ""
     known = ", ".join(f"{float(scores.display(score, v)):.4g}" for v in values)
     return f"The rule is in the rank key of {score}, which does not saturate; as a plain {score}: {known}."
 
 
-def latex(rows: list[dict[str, Any]]) -> str:
+def latex(columns: dict[str, list[Any]]) -> str:
+    def cell(value: Any) -> str:
+        return str(value) if isinstance(value, (str, int)) else _tables.number(value)
+
     names = ("group", "value", "coverage", "risk", "risk_upper", "n")
-    texts = {name: [row[name] for row in rows] for name in names}
-    return _tables.latex(
-        {
-            name.replace("_", " "): [
-                str(v) if isinstance(v, (str, int)) else _tables.number(v) for v in values
-            ]
-            for name, values in texts.items()
-        }
-    )
+    return _tables.latex({name.replace("_", " "): list(map(cell, columns[name])) for name in names})
 
 
 def draw_facts(on: Console, result: Any, notes: list[str]) -> None:
     """What was chosen and what it promises."""
-    for label, threshold in parts(result, ""):
-        kind = type(threshold).__name__
-        title = kind if threshold.feasible else f"No feasible {kind.lower()}"
+    for label, rule in by_group(result, "").items():
+        kind = type(rule).__name__
+        title = kind if rule.feasible else f"No feasible {kind.lower()}"
         on.print(Text(title + (f" for group {shown(label)}" if label != "" else ""), style="bold"))
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column()
-        for name, text in threshold.facts():
+        for name, text in rule.facts():
             grid.add_row(Text(name), Text(text))
         on.print(grid)
     if isinstance(result, GroupThresholds):
@@ -170,19 +155,15 @@ def draw_facts(on: Console, result: Any, notes: list[str]) -> None:
 
 def facts_of(file: str, read: Predictions, score: str, loss: str) -> dict[str, Any]:
     """What a rule is to know of the data that it was made from."""
-    context = click.get_current_context()
     with Path(file).open("rb") as stream:
-        found = {"data": Path(file).name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
-    found["command"] = shlex.join(["abstain", *context.meta.get("abstain.arguments", [])])
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
     by_score = {"loss": read.loss_name} if read.kind == "confidence" else {"score": score, "loss": loss}
-    return {**found, **by_score}
+    return {"data": Path(file).name, "sha256": digest, "command": opt.typed(), **by_score}
 
 
-def stated(name: str) -> Any:
-    """An option's value if it was given, None where it is the default."""
-    context = click.get_current_context()
-    given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-    return context.params[name] if given else None
+def origin_of(rule: Threshold | GroupThresholds) -> Any:
+    """What a rule knows of the data that it was made from."""
+    return next(iter(by_group(rule, "").values())).origin
 
 
 def fitting(rule: str, saved: Threshold | GroupThresholds, kind: str, score: str | None) -> str | None:
@@ -190,60 +171,141 @@ def fitting(rule: str, saved: Threshold | GroupThresholds, kind: str, score: str
 
     A column of confidences has the plain numbers of a score if `--score` says so.
     """
-    origin = parts(saved, "")[0][1].origin
+    origin = origin_of(saved)
     own = None if origin is None else origin.score
+    told = ""
     if score is not None and score != own:
-        raise DataError(
-            f"{shown(rule)}: this rule is for {own or 'a column of confidences'}, not for {score}."
-        )
-    if own is None and kind != "confidence":
-        raise DataError(
-            f"{shown(rule)}: this rule is for a column of confidences, and the file holds {kind}."
-        )
-    if own is not None and kind == "confidence" and score is None:
-        told = f"this rule is for {own} of class scores, and the file holds a column of confidences"
-        raise DataError(f"{shown(rule)}: {told}. If these are plain {own} numbers, say --score {own}.")
-    if own is not None and kind not in (*scores.by_name(own).takes, "confidence"):
-        raise DataError(f"{shown(rule)}: this rule is for {own}, which needs logits; the file holds {kind}.")
+        told = f"{own or 'a column of confidences'}, not for {score}"
+    elif own is None and kind != "confidence":
+        told = f"a column of confidences, and the file holds {kind}"
+    elif own is not None and kind == "confidence" and score is None:
+        told = f"{own} of class scores, and the file holds a column of confidences. If these are plain {own} numbers, "
+        told += f"say --score {own}"
+    elif own is not None and kind not in (*scores.by_name(own).takes, "confidence"):
+        told = f"{own}, which needs logits; the file holds {kind}"
+    if told:
+        raise DataError(f"{shown(rule)}: this rule is for {told}.")
     return own
 
 
-def hold_against(rule: str, read: Predictions, out: Output, notes: list[str], state: str | None) -> None:
+def hold_against(rule: str, read: Predictions, out: opt.Output, notes: list[str], state: str | None) -> None:
     """Hold later data against a saved rule."""
     saved = load_rule(rule)
-    own = fitting(rule, saved, read.kind, stated("score"))
-    origin = parts(saved, "")[0][1].origin
+    own = fitting(rule, saved, read.kind, opt.stated("score"))
+    origin = origin_of(saved)
     loss = (origin and origin.loss) or "zero_one"
-    if stated("loss") not in (None, loss):
-        raise DataError(f"{shown(rule)}: this rule is for the loss {loss}, not for {stated('loss')}.")
+    if opt.stated("loss") not in (None, loss):
+        raise DataError(f"{shown(rule)}: this rule is for the loss {loss}, not for {opt.stated('loss')}.")
     grouped = isinstance(saved, GroupThresholds)
     if grouped and read.groups is None:
         raise DataError(f"{shown(rule)}: this rule is per group, and the file has no column of groups.")
-    kind: Any = GroupChecks if grouped else Check
     given: dict[str, Any] = {"units": None if read.kind == "confidence" else "key", "clusters": read.clusters}
-    given["previous"] = kind.load(state) if state and Path(state).exists() else None
+    given |= {"previous": seen_before(GroupChecks if grouped else Check, state)}
     with values_of(read.path):
         samples = read.samples(own or "max_softmax", loss)
         result: Any = saved.check(*samples, *((read.group_labels(),) if grouped else ()), **given)
     show_check(result, out, notes, state)
 
 
-def show_check(result: Check | GroupChecks, out: Output, notes: list[str], state: str | None) -> None:
+def seen_before(kind: Any, state: str | None) -> Any:
+    """Where a series of checks stopped, if it has begun."""
+    return kind.load(state) if state and Path(state).exists() else None
+
+
+def show_check(result: Check | GroupChecks, out: opt.Output, notes: list[str], state: str | None) -> None:
     """What later data say, kept for the next look; an alarm has an exit code of its own."""
     if state:
         write(state, result.to_json())
-    rows = [
-        {"group": str(g), **asdict(c), "holds": c.holds}
-        for g, c in (result.checks if isinstance(result, GroupChecks) else {"all": result}).items()
-    ]
+    rows = by_group(result, "all")
+    names = [*(f.name for f in fields(Check)), "holds"]
+    columns = {"group": list(map(str, rows)), **_tables.columns_of(list(rows.values()), names)}
 
     def draw(on: Console) -> None:
         on.print(Text(repr(result)))
         show_notes(on, notes)
 
-    deliver(
-        out, result, lambda: "holds" if result.holds else "alarm", draw,
-        csv=lambda: as_csv({name: [row[name] for row in rows] for name in rows[0]}), latex=lambda: repr(result),
-    )  # fmt: skip
+    deliver(out, result, "holds" if result.holds else "alarm", draw, columns=columns, latex=repr(result))
     if not result.holds:
         click.get_current_context().exit(ALARM)
+
+
+@click.command("decide", cls=opt.Documented)
+@click.argument("rule", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=opt.InputFile())
+@opt.named("scores", "Says that a column of confidences holds plain numbers of this score.")
+@opt.reading
+@opt.file("-o", "--output", "path", help="Write the table there instead of to the screen.")
+def decide(rule: str, file: str, how: opt.ReadOptions, score: str | None, path: str | None) -> None:
+    """Apply a saved rule to new data, which needs no labels: one more column, `accepted`, 1 or 0.
+
+    RULE is what `abstain threshold --save` wrote. It knows its score: class scores are reduced by it, anything
+    else is refused. The table that is written (CSV) holds the columns of FILE, class scores aside.
+
+    Examples:
+      abstain decide rule.json new.csv -o decided.csv
+      abstain decide rule.json new.npz > decided.csv
+      abstain decide rule.json table.csv --column confidence=p_max --score max_softmax
+    """
+    saved = load_rule(rule)
+    with working(f"reading {shown(file)}"):
+        read, rest = how.read_unlabelled(file)
+    name = fitting(rule, saved, read.kind, score)
+    given: dict[str, Any] = {}
+    if isinstance(saved, GroupThresholds):
+        if read.groups is None:
+            raise DataError(f"{shown(rule)}: this rule is per group, and {shown(file)} has no groups.")
+        given["groups"] = read.group_labels()
+    told: dict[str, Any] = {}
+    with values_of(file):
+        confidence = read.ranked_by(name)
+        if name is not None and read.kind != "confidence":
+            given["units"] = "key"
+            told = {"prediction": read.class_scores().argmax(axis=1), name: scores.display(name, confidence)}
+        accepted = saved.accepts(confidence, **given)
+    if read.abstained is not None:
+        accepted &= ~read.abstained
+    kept = {name: x for name, x in rest.items() if x.shape in ((len(accepted),), (len(accepted), 1))}
+    columns = kept | {k: v for k, v in told.items() if k not in kept} | {"accepted": accepted.astype(int)}
+    text = _tables.as_csv({name: np.asarray(x).reshape(-1).tolist() for name, x in columns.items()})
+    put(path, text)
+    click.echo(f"accepted {int(accepted.sum()):,} of {len(accepted):,} ({accepted.mean():.1%})", err=True)
+
+
+@click.command("clinical", cls=opt.Documented)
+@click.argument("file", type=opt.InputFile())
+@click.option("--positive", required=True, metavar="CLASS", help="The class that is looked for.")
+@opt.shared("score", "level")
+@opt.reading
+@opt.output
+def clinical(
+    file: str, how: opt.ReadOptions, out: opt.Output, positive: str, score: str, level: float
+) -> None:
+    """Sensitivity, specificity and predictive values among the accepted, threshold by threshold.
+
+    FILE holds class scores with labels, or columns of labels, predictions and confidences. One row for each coverage
+    of 100%, 90% ... 10%; every interval is exact on its own.
+
+    Examples:
+      abstain clinical scans.npz --positive 1
+      abstain clinical scans.csv --positive ill --latex
+    """
+    read = how.read(file).answered()
+    labels, said = read.answers()
+    confidence = read.samples(score, "zero_one")[1]
+    wanted: Any = float(positive) if labels.dtype.kind in "biuf" and _tables.is_number(positive) else positive
+    with values_of(file):
+        table = clinical_table(labels, said, confidence, positive=wanted, level=level)
+    if read.kind != "confidence":  # people know another number than the rank key
+        known = np.asarray(scores.display(score, table.threshold))
+        table = replace(table, threshold=known, positive=positive)
+    grid = table.grid()
+
+    def draw(on: Any) -> None:
+        told = f"Among the accepted, positive: {positive}, {table.n:,} samples, {level:.0%} intervals below"
+        on.print(Text(told, style="bold"))
+        below = {
+            k: [re.sub(r" \[(.*), (.*)\]", rf"\n\1{dash(on)}\2", cell) for cell in v] for k, v in grid.items()
+        }
+        on.print(plain_table({name: cells for name, cells in below.items() if name != "prevalence"}))
+
+    deliver(out, table, "\n".join(grid["sensitivity"]), draw)

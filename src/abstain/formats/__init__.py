@@ -8,12 +8,5 @@ from abstain.formats.readers import FORMATS, open_source
 from abstain.formats.writing import WRITABLE, replacing, write_predictions
 
 __all__ = ["FORMATS", "ROLES", "WRITABLE", "Column", "Limits", "Log", "Predictions", "Rules", "Source"]
-__all__ += [
-    "UncertainError",
-    "Words",
-    "open_source",
-    "read_log",
-    "read_predictions",
-    "replacing",
-    "write_predictions",
-]
+__all__ += ["UncertainError", "Words", "open_source", "read_log", "read_predictions"]
+__all__ += ["replacing", "write_predictions"]

@@ -6,6 +6,7 @@ Only the columns that are used are read, and their size is known before.
 from __future__ import annotations
 
 import glob
+import importlib
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -23,15 +24,8 @@ from abstain.formats.limits import Limits, file_error, reading, shown
 
 # finding files
 
-_KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".csv": "csv",
-    ".gz": "csv",
-}
+_KINDS = dict.fromkeys((".parquet", ".pq"), "parquet")
+_KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow") | dict.fromkeys((".csv", ".gz"), "csv")
 
 
 def find_files(name: str, path: Any) -> list[str]:
@@ -44,9 +38,8 @@ def find_files(name: str, path: Any) -> list[str]:
     elif os.path.exists(text):
         found = [text]
     else:
-        fixed = len(
-            list(takewhile(lambda part: not glob.has_magic(part), Path(text).parts))
-        )  # as the user wrote
+        # what the user wrote without a wildcard may be hidden
+        fixed = len(list(takewhile(lambda part: not glob.has_magic(part), Path(text).parts)))
         hits = [hit for hit in glob.glob(text, recursive=True) if not _hidden(Path(hit).parts[fixed:])]
         found = sorted({file for hit in hits for file in (_below(hit) if os.path.isdir(hit) else [hit])})
     for odd in (file for file in found if not os.path.isfile(file)):
@@ -69,9 +62,8 @@ def holds_data(below: PurePath) -> bool:
 
 
 def _below(folder: str) -> list[str]:
-    return sorted(
-        str(p) for p in Path(folder).rglob("*") if holds_data(p.relative_to(folder)) and p.is_file()
-    )
+    found = (p for p in Path(folder).rglob("*") if holds_data(p.relative_to(folder)) and p.is_file())
+    return sorted(map(str, found))
 
 
 def _hidden(parts: Sequence[str]) -> bool:
@@ -137,35 +129,34 @@ def unpacked_size(message: Any) -> int:
     return total
 
 
-def _pyarrow(path: Path) -> Any:
+def _pyarrow(path: Path, part: str = "") -> Any:
     try:
         import pyarrow
+
+        return importlib.import_module(part, pyarrow.__name__) if part else pyarrow
     except ImportError:
         return needed("pyarrow", f"Reading {shown(path.name)}", "files")
-    return pyarrow
 
 
 def open_parquet(path: Path, limits: Limits) -> Source:
     """Columns of a parquet file. Text is kept as a dictionary, so that repeated text costs nothing."""
-    pa = _pyarrow(path)
-    import pyarrow.parquet as pq
-
+    pq = _pyarrow(path, ".parquet")
     with reading(path, "parquet"), pq.ParquetFile(path) as file:
         schema, rows = file.schema_arrow, file.metadata.num_rows
         _check(path, schema, rows, limits)
-        text = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
 
     taken: dict[str, int] = {}
 
     def load(name: str) -> Values:
-        as_words = [name] if name in text else None
+        as_words = [name] if columns[name].kind == "text" else None
         with reading(path, "parquet"), pq.ParquetFile(path, read_dictionary=as_words) as file:
             taken[name] = _declared(file.metadata, name)
             limits.check(path, taken[name], f"column `{shown(name)}`")
             limits.check(path, sum(taken.values()), f"its {len(taken)} columns")
             return _values(path, name, file.read(columns=[name])[name], limits)
 
-    return Source(path, "parquet", _columns(schema, rows, load))
+    columns = _columns(schema, rows, load)
+    return Source(path, "parquet", columns)
 
 
 def _declared(metadata: Any, name: str) -> int:
@@ -186,7 +177,7 @@ def open_arrow(path: Path, limits: Limits) -> Source:
             for message in pa.ipc.MessageReader.open_stream(source):
                 total += unpacked_size(message)
                 limits.check(path, total)
-        table = _ipc(pa, path).read_all()
+        table = _ipc(path).read_all()
         table.validate(full=True)  # offsets of an untrusted file are not to be believed
         _check(path, table.schema, table.num_rows, limits)
 
@@ -196,7 +187,8 @@ def open_arrow(path: Path, limits: Limits) -> Source:
     return Source(path, "arrow", _columns(table.schema, table.num_rows, load))
 
 
-def _ipc(pa: Any, path: Path) -> Any:
+def _ipc(path: Path) -> Any:
+    pa = _pyarrow(path)
     source = pa.memory_map(str(path))
     is_file = source.read(6) == b"ARROW1"
     source.seek(0)
@@ -212,14 +204,11 @@ class Contents(NamedTuple):
 
 def contents(path: Path, kind: str) -> Contents:
     """Of a parquet or arrow file, without its values."""
-    pa = _pyarrow(path)
     try:
         if kind == "arrow":
-            groups, schema = None, _ipc(pa, path).schema
+            groups, schema = None, _ipc(path).schema
         else:
-            import pyarrow.parquet as pq
-
-            with pq.ParquetFile(path) as file:
+            with _pyarrow(path, ".parquet").ParquetFile(path) as file:
                 meta, schema = file.metadata, file.schema_arrow
                 groups = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
         return Contents(groups, {field.name: str(field.type) for field in schema})
@@ -235,19 +224,15 @@ def batches(
 
     Of Parquet at most `size` rows each, and of some `groups` of rows if not of all.
     """
-    pa = _pyarrow(path)
     try:
         if kind == "parquet":
-            import pyarrow.parquet as pq
-
-            with pq.ParquetFile(path, pre_buffer=False) as opened:
+            with _pyarrow(path, ".parquet").ParquetFile(path, pre_buffer=False) as opened:
                 yield from opened.iter_batches(size, row_groups=groups, columns=chosen(opened.schema_arrow))
             return
         if kind == "arrow":
-            reader = _ipc(pa, path)
+            reader = _ipc(path)
         else:
-            from pyarrow import csv
-
+            csv = _pyarrow(path, ".csv")
             reader = csv.open_csv(path, read_options=csv.ReadOptions(block_size=16 << 20))
         names = chosen(reader.schema)
         if hasattr(reader, "num_record_batches"):
@@ -269,21 +254,22 @@ def _check(path: Path, schema: Any, rows: int, limits: Limits) -> None:
 
 
 def _columns(schema: Any, rows: int, load: Callable[[str], Values]) -> dict[str, Column]:
+    kinds = {f.name: "text" if _is_text(f.type) else str(f.type) for f in schema}
+    return {name: Column((rows,), kind, partial(load, name)) for name, kind in kinds.items()}
+
+
+def _is_text(kind: Any) -> bool:
     from pyarrow import types
 
-    words = (types.is_string, types.is_large_string, types.is_dictionary)
-    kinds = {f.name: "text" if any(is_kind(f.type) for is_kind in words) else str(f.type) for f in schema}
-    return {name: Column((rows,), kind, partial(load, name)) for name, kind in kinds.items()}
+    return any(is_kind(kind) for is_kind in (types.is_string, types.is_large_string, types.is_dictionary))
 
 
 def _values(path: Path, name: str, values: Any, limits: Limits) -> Values:
     from pyarrow import types
 
     kind, what = values.type, f"column `{shown(name)}`"
-    if types.is_string(kind) or types.is_large_string(kind):
-        return _words(values.dictionary_encode())
-    if types.is_dictionary(kind):
-        return _words(values)
+    if _is_text(kind):
+        return _words(values if types.is_dictionary(kind) else values.dictionary_encode())
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _rows(path, name, values, limits)
     if not (types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from abstain.errors import DataError, InputError
-from abstain.formats.limits import shown
+from abstain._check import sum_tolerance
+from abstain._tables import is_number
+from abstain.errors import AbstainWarning, DataError, InputError
+from abstain.formats.limits import file_error, shown
 
 
 @dataclass(frozen=True)
@@ -68,10 +72,8 @@ class Words:
         return np.array([place.get(v, -1) for v in self.values], dtype=np.int64)[self.codes]
 
     def texts(self) -> np.ndarray:
-        """One text per row, as an array."""
-        return np.array(self.values, dtype=object)[
-            self.codes
-        ]  # fixed-width text: a long one would cost n times
+        """One text per row, as an array of objects: of fixed width, a long one would cost n times."""
+        return np.array(self.values, dtype=object)[self.codes]
 
 
 Values = np.ndarray | Words
@@ -99,6 +101,11 @@ class Column:
     shape: tuple[int, ...]
     kind: str
     load: Callable[[], Values] = field(repr=False)
+
+    @classmethod
+    def of(cls, values: Values) -> Column:
+        """One value per row, read already."""
+        return cls((len(values),), "text" if isinstance(values, Words) else "numbers", lambda: values)
 
     def __str__(self) -> str:
         return f"{' x '.join(map(str, self.shape)) or 'one'} {self.kind}"
@@ -178,6 +185,50 @@ class Source:
     classes: tuple[str, ...] = ()
     log: LogFacts | None = None
 
+    @property
+    def facts(self) -> LogFacts:
+        """What the log of a harness says of its columns; nothing where it is a plain table."""
+        return self.log or LogFacts(self.format, {})
+
+    def roles(self, stated: Mapping[str, str], kind: str | None = None) -> dict[str, RoleColumns]:
+        """Columns by role. `stated` holds role -> name or pattern; `kind` says what an array without a name is."""
+        stated = {role_of(name): pattern for name, pattern in stated.items()}
+        known = {role: column for role, column in self.facts.roles.items() if role not in stated}
+        found = {role: _stated(self, role, pattern) for role, pattern in {**known, **stated}.items()}
+        if self.log is not None:  # a log says itself what is what; other names are not looked at
+            return found
+        taken = {name for choice in found.values() for name in choice.names}
+        for role, names in NAMES.items():
+            matches = [c for c in self.columns if plain(c) in names and c not in taken]
+            if role in found or not matches:
+                continue
+            if len(matches) > 1 and role != "ids":  # each of them would do
+                listed = " and ".join(f"`{shown(m)}`" for m in matches)
+                raise UncertainError(
+                    f"{listed} could both be the {role}. Say which: --column {role}={shown(matches[0])}", self
+                )
+            found[role] = RoleColumns((matches[0],))
+        for role, pattern in _PER_CLASS.items():
+            pairs = [(c, pattern.match(plain(c))) for c in self.columns if c not in taken]
+            hits = {c: c[-len(m.group(1)) :] for c, m in pairs if m}
+            if role not in found and len(hits) > 1:
+                found[role] = _in_class_order(list(hits), list(hits.values()))
+        if kind is not None and "array" in self.columns and kind not in found:
+            found[kind] = RoleColumns(("array",))
+        return found
+
+    def load(self, role: str, choice: RoleColumns) -> Values:
+        """The values of one role, a column for each class where there are several."""
+        parts = [self.columns[name].load() for name in choice.names]
+        if len(parts) == 1:
+            return parts[0]
+        for name, part in zip(choice.names, parts):
+            if isinstance(part, Words) or part.ndim != 1:
+                raise file_error(self.path, f"column `{shown(name)}` must hold numbers for the {role}.")
+        if len({len(part) for part in parts}) > 1:
+            raise file_error(self.path, f"the columns of the {role} must have one length.")
+        return np.stack(parts, axis=1)  # type: ignore[arg-type]
+
     def listed(self, most: int = 8) -> str:
         """Its columns in words, for messages."""
         parts = [f"`{shown(name)}` ({column})" for name, column in list(self.columns.items())[:most]]
@@ -224,6 +275,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "classes": ("classes", "class_names"),
     "ids": ("id", "ids", "sample_id", "row_id", "example_id", "image_id", "question_id", "uid", "index"),
 }
+TRUTH = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
+TRUTH[""] = np.nan
 AGREEMENT = "agreement"  # a confidence made from the answers to repeated questions
 ROLES = tuple(NAMES)
 """What a column can be: the arguments of `evaluate`, and what they can be made from."""
@@ -279,34 +332,6 @@ def role_of(name: str) -> str:
     raise InputError(f"a column's role must be one of {', '.join(ROLES)}, got {name!r}.")
 
 
-def assign(source: Source, stated: Mapping[str, str], kind: str | None = None) -> dict[str, RoleColumns]:
-    """Columns by role. `stated` holds role -> name or pattern; `kind` says what an array without a name is."""
-    stated = {role_of(name): pattern for name, pattern in stated.items()}
-    if source.log is not None:  # a log says itself what is what; other names are not looked at
-        known = {role: column for role, column in source.log.roles.items() if role not in stated}
-        return {role: _stated(source, role, name) for role, name in {**known, **stated}.items()}
-    found = {role: _stated(source, role, pattern) for role, pattern in stated.items()}
-    taken = {name for choice in found.values() for name in choice.names}
-    for role, names in NAMES.items():
-        matches = [c for c in source.columns if plain(c) in names and c not in taken]
-        if role in found or not matches:
-            continue
-        if len(matches) > 1 and role != "ids":  # each of them would do
-            listed = " and ".join(f"`{shown(m)}`" for m in matches)
-            raise UncertainError(
-                f"{listed} could both be the {role}. Say which: --column {role}={shown(matches[0])}", source
-            )
-        found[role] = RoleColumns((matches[0],))
-    for role, pattern in _PER_CLASS.items():
-        pairs = [(c, pattern.match(plain(c))) for c in source.columns if c not in taken]
-        hits = {c: c[-len(m.group(1)) :] for c, m in pairs if m}
-        if role not in found and len(hits) > 1:
-            found[role] = _in_class_order(list(hits), list(hits.values()))
-    if kind is not None and "array" in source.columns and kind not in found:
-        found[kind] = RoleColumns(("array",))
-    return found
-
-
 def _stated(source: Source, role: str, pattern: str) -> RoleColumns:
     if pattern in source.columns or (role, pattern) == ("confidence", AGREEMENT):
         return RoleColumns((pattern,))
@@ -334,3 +359,208 @@ def _in_class_order(names: list[str], suffixes: list[str]) -> RoleColumns:
     if len(numbered) > 1 and sorted(numbered) == list(range(len(numbered))):  # beside them, say, logit_scale
         return RoleColumns(tuple(numbered[k] for k in range(len(numbered))))
     return RoleColumns(tuple(names), tuple(suffixes))
+
+
+# columns by role, loaded: each check says what is wrong
+
+_ROUNDED = 0.1  # sums of rounded probabilities that are further from one are nobody's rounding
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The columns of a file on their way to `Predictions`; each method checks one thing and says so."""
+
+    source: Source
+    roles: dict[str, RoleColumns]
+    values: dict[str, Values]
+    classes: tuple[str, ...] = ()
+    stated: Set[str] = frozenset()
+    tolerance: float | None = None
+
+    def class_scores(self, kind: str) -> dict[str, Any]:
+        """Logits or probabilities with labels."""
+        found = self.numbers(kind)
+        if found.ndim != 2:
+            more = " For an ensemble use `abstain.expected_aurc` in Python." if found.ndim == 3 else ""
+            raise self.error(f"the {kind} must have shape (samples, classes), got {found.shape}.{more}")
+        n, count = found.shape
+        if n == 0:
+            raise self.error("has no rows.")
+        if count < 2:
+            raise self.error(
+                f"the {kind} must have at least two classes, got one. One column p becomes 1 - p and p."
+            )
+        if self.classes and len(self.classes) != count:
+            raise self.error(f"has {len(self.classes)} class names for {count} classes.")
+        labels = self.label_numbers()
+        if len(labels) != n:
+            raise self.error(f"the labels must have {n} rows as the {kind}, got {len(labels)}.")
+        if labels.ndim == 1 and {"correct", "error"} & self.values.keys():
+            alone = (found == found.max(axis=1, keepdims=True)).sum(axis=1) == 1
+            self.check_verdict(found.argmax(axis=1) != labels, alone)
+        found = self.summing_to_one(found) if kind == "probs" else found
+        return {"n": n, kind: found, "labels": labels, "classes": self.classes, **self.along(n)}
+
+    def summing_to_one(self, probs: np.ndarray) -> np.ndarray:
+        """Probabilities that were rounded when they were written are divided by their sums, and that is told."""
+        total = probs.sum(axis=1, keepdims=True, dtype=np.float64)
+        off, allowed = float(np.abs(total - 1).max()), self.tolerance
+        if not sum_tolerance(probs) < off <= (_ROUNDED if allowed is None else allowed):
+            return probs  # as it is; where that is too far off, `evaluate` objects
+        if allowed is None:
+            some = probs[:10_000].astype(np.float64)
+            digits = (d for d in (2, 3, 4) if np.abs(some * 10**d - np.rint(some * 10**d)).max() < 1e-4)
+            if off > 0.5 * probs.shape[1] * 10.0 ** -next(digits, 9) * (1 + 1e-9):
+                return probs
+        told = f"{shown(self.source.path)}: rows of probabilities were divided by their sums, which are off by up to"
+        warnings.warn(f"{told} {off:.2g} (rounded numbers?).", AbstainWarning, stacklevel=4)
+        return np.asarray(probs / total)
+
+    def check_verdict(self, wrong: np.ndarray, known: Any = True) -> None:
+        """A column of right and wrong must not contradict the labels, unless it was stated to count."""
+        if "abstained" in self.values:
+            known = known & (self.truth("abstained") != 1)
+        for role in {"correct", "error"} & self.values.keys() - self.stated:
+            truth = self.truth(role)
+            said = truth == (role == "correct")  # is it said to be right?
+            if said.shape != wrong.shape or not (against := known & (said == wrong) & ~np.isnan(truth)).any():
+                continue
+            name = shown(self.roles[role].names[0])
+            raise self.error(
+                f"`{name}` contradicts the labels in {int(against.sum()):,} rows, first in row "
+                f"{int(np.argmax(against)) + 1}. Leave one of them out, or say that it counts: --column {role}={name}."
+            )
+
+    def plain_table(self) -> dict[str, Any]:
+        """Correct (or loss, or label and prediction) beside a confidence."""
+        if "confidence" not in self.values:
+            raise UncertainError(self.missing(), self.source)
+        loss, name = self.losses()
+        confidence = self.numbers("confidence")
+        if confidence.ndim != 1 or loss.ndim != 1:
+            raise self.error(f"needs one confidence per row, got shape {confidence.shape}.")
+        if len(confidence) == 0:
+            raise self.error("has no rows.")
+        found = self.along(len(confidence), loss=loss)
+        if "abstained" in found:  # what a model that refused would have said is not read: any number serves
+            away = found["abstained"]
+            found |= {"loss": np.where(away, 0.0, loss), "confidence": np.where(away, 0.0, confidence)}
+        labels, found["prediction"] = self.values.get("labels"), self.values.get("prediction")
+        if isinstance(labels, Words):
+            found["label_words"] = labels
+        elif labels is not None and labels.ndim == 1:
+            found["labels"] = labels
+        return {"n": len(confidence), "loss_name": name, "classes": self.classes, **found}
+
+    def losses(self) -> tuple[np.ndarray, str]:
+        """The losses of a plain table and their name."""
+        held = self.values
+        labels, prediction = held.get("labels"), held.get("prediction")
+        if labels is not None and prediction is not None and _comparable(labels, prediction):
+            self.check_verdict(self.disagreement(labels, prediction) == 1)
+        if "correct" in held:
+            return 1 - self.truth("correct"), "zero_one"
+        if "error" in held:
+            return self.truth("error"), "zero_one"
+        if "loss" in held:
+            values = self.numbers("loss")
+            return values.astype(np.float64) if values.dtype.kind == "b" else values, "loss"
+        if "labels" in held and "prediction" in held:
+            return self.disagreement(held["labels"], held["prediction"]), "zero_one"
+        raise UncertainError(self.missing(), self.source)
+
+    def disagreement(self, labels: Values, prediction: Values) -> np.ndarray:
+        """1 where the prediction is not the label."""
+        if not _comparable(labels, prediction):
+            raise self.error("labels and predictions must be of one kind and length to be compared.")
+        if isinstance(labels, Words) and isinstance(prediction, Words):
+            return (labels.codes != prediction.numbered(labels.values)).astype(np.float64)
+        return np.asarray(labels != prediction).astype(np.float64)
+
+    def along(self, n: int, **found: Any) -> dict[str, Any]:
+        """What goes along the samples, each of the right length."""
+        if (refused := self.refused()) is not None:
+            found["abstained"] = refused
+        if "clusters" in self.values:
+            clusters = self.values["clusters"]
+            found["clusters"] = clusters.codes if isinstance(clusters, Words) else clusters.reshape(-1)
+        if "groups" in self.values:
+            found["groups"] = self.values["groups"]
+        for role in ("sample_weight", "confidence"):
+            if role in self.values:
+                found[role] = self.numbers(role).reshape(-1)
+        self.check_lengths(n, found)
+        return found
+
+    def check_lengths(self, n: int, columns: Mapping[str, Values]) -> None:
+        """As many rows everywhere."""
+        for name, values in columns.items():
+            if len(values) != n:
+                raise self.error(f"`{shown(name)}` must have {n} rows as the rest, got {len(values)}.")
+
+    def refused(self) -> np.ndarray | None:
+        """Where the model abstained, if a column says so; an empty cell says that it did not."""
+        return np.nan_to_num(self.truth("abstained")).astype(bool) if "abstained" in self.values else None
+
+    def label_numbers(self) -> np.ndarray:
+        """Labels as class numbers; words need the order of the classes."""
+        labels = self.values["labels"]
+        if isinstance(labels, np.ndarray):
+            if labels.ndim != 1 or not self.classes or not all(c.isdigit() for c in self.classes):
+                return labels
+            labels = Words.of(f"{v:g}" for v in labels.tolist())
+        if not self.classes:
+            raise self.error(
+                "the labels are words, so the order of the classes must be known. "
+                "State it with --classes first,second,... or a `classes` array in the file."
+            )
+        found = labels.numbered(self.classes)
+        if (found < 0).any():
+            unknown, known = labels.row(int(np.argmin(found))), ", ".join(self.classes)
+            raise self.error(f"label {shown(unknown)!r} is none of the classes {shown(known)}.")
+        return found
+
+    def numbers(self, role: str) -> np.ndarray:
+        """A column of numbers; text is refused."""
+        values = self.values[role]
+        if isinstance(values, Words):
+            bad = next((v for v in values.values if not is_number(v)), None)
+            if bad is None:
+                raise self.error(f"the {role} must be numbers, got numbers in quotes. Write them without.")
+            raise self.error(f"the {role} must be numbers, got text such as {shown(bad)!r}.")
+        return values
+
+    def truth(self, role: str) -> np.ndarray:
+        """1 for true and 0 for false in each row, from booleans, 0 and 1, or the words; an empty cell is NaN."""
+        values = self.values[role]
+        if isinstance(values, Words):
+            for word in values.values:
+                if word.strip().lower() not in TRUTH:
+                    raise self.error(f"`{role}` must be true or false, got {shown(word)!r}.")
+            return np.array([TRUTH[word.strip().lower()] for word in values.values])[values.codes]
+        flat = values.reshape(-1).astype(np.float64)
+        wrong = ~((flat == 0) | (flat == 1) | np.isnan(flat))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise self.error(f"`{role}` must be 0 or 1, got {flat[at]:g} in row {at + 1}.")
+        return flat
+
+    def missing(self) -> str:
+        """What to say when the columns do not make predictions."""
+        has = self.source.listed()
+        if what := next((role for role in ("logits", "probs") if role in self.roles), None):
+            return f"has {what} and no labels. State them with --labels FILE or --column labels=NAME; it has {has}."
+        if "array" in self.source.columns:
+            return "holds an array without a name. State what it is with --as logits or --as probs, and --labels FILE."
+        return (
+            f"needs `logits` or `probs` with `labels`, or `correct` (or `loss`) with `confidence`, and has {has}. "
+            f"State which is which with --column ROLE=NAME."
+        )
+
+    def error(self, text: str) -> Exception:
+        """An objection that names the file."""
+        return file_error(self.source.path, text)
+
+
+def _comparable(labels: Values, prediction: Values) -> bool:
+    return isinstance(labels, Words) == isinstance(prediction, Words) and len(labels) == len(prediction)

@@ -1,8 +1,8 @@
 """Logs of evaluation harnesses as columns, known by what is in them and not by their names.
 
-lm-evaluation-harness, HELM, promptfoo and UQLM are here; Inspect has a file of its own. No harness is imported. A
-reader turns each answer into a flat row; which columns say right or wrong and which are confidences is kept beside
-them in `LogFacts`, to be shown, and to be overruled by whoever knows better.
+lm-evaluation-harness, HELM, promptfoo, UQLM and Inspect; none of them is imported. A reader turns each answer into a
+flat row; which columns say right or wrong and which are confidences is kept beside them in `LogFacts`, to be shown,
+and to be overruled by whoever knows better.
 """
 
 from __future__ import annotations
@@ -10,19 +10,23 @@ from __future__ import annotations
 import json
 import math
 import re
+import struct
+import zipfile
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from abstain.errors import DataError
+from abstain.errors import DataError, needed
 from abstain.formats.columns import AGREEMENT, Column, LogFacts, Source, Words
-from abstain.formats.limits import Limits, file_error, shown
+from abstain.formats.limits import Limits, decoded, file_error, reading, shown
 
 Row = dict[str, Any]
 Load = Callable[[Path], Any]  # the parsed content of a JSON file, within the limits
+Read = tuple[list[Row], LogFacts]
 SEQUENCE, MEAN_TOKEN = "sequence_logprob", "mean_token_logprob"
 
 
@@ -66,35 +70,32 @@ def agreement(questions: Sequence[Hashable], answers: Sequence[Hashable | None])
     return [None if a is None else same[q, a] / asked[q] for q, a in zip(questions, answers)]
 
 
-def source_of(path: Path, limits: Limits, tool: str, rows: Sequence[Row], **facts: Any) -> Source:
+def source_of(path: Path, limits: Limits, rows: Sequence[Row], facts: LogFacts) -> Source:
     """Rows as columns: numbers where every value is one (a missing one is NaN), text otherwise."""
     if not rows:
-        raise file_error(path, f"is a log of {tool} that holds no answers.")
+        raise file_error(path, f"is a log of {facts.tool} that holds no answers.")
     names = list(dict.fromkeys(name for row in rows for name in row))
     limits.check_columns(path, len(names))
     limits.check(path, 40 * len(names) * len(rows))
     columns = {name: _column([row.get(name) for row in rows]) for name in names}
-    kept = {key: tuple(n for n in facts.get(key, ()) if n in columns) for key in ("scorers", "signals")}
-    return Source(path, "log", columns, log=LogFacts(tool, **{**facts, **kept}))
+    scorers, signals = (tuple(n for n in some if n in columns) for some in (facts.scorers, facts.signals))
+    return Source(path, "log", columns, log=replace(facts, scorers=scorers, signals=signals))
 
 
 def _column(values: list[Any]) -> Column:
-    found: Any
     if all(v is None or isinstance(v, (bool, int, float)) for v in values):
-        found, kind = np.array([math.nan if v is None else float(v) for v in values]), "numbers"
-    else:
-        found, kind = Words.of("" if v is None else str(v) for v in values), "text"
-    return Column((len(values),), kind, lambda: found)
+        return Column.of(np.array([math.nan if v is None else float(v) for v in values]))
+    return Column.of(Words.of("" if v is None else str(v) for v in values))
 
 
-def shares(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+def shares(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
     """Of these columns, those that may say how right an answer is: numbers, all of them from 0 to 1."""
     found = []
     for name in names:
         values = [row[name] for row in rows if row.get(name) is not None and not math.isnan(row[name])]
         if values and min(values) >= 0 and max(values) <= 1:
             found.append(name)
-    return found
+    return tuple(found)
 
 
 def preferred(found: Sequence[str], *known: str) -> dict[str, str]:
@@ -105,12 +106,11 @@ def preferred(found: Sequence[str], *known: str) -> dict[str, str]:
 
 # lm-evaluation-harness: one record per document and filter
 
-_LM_EVAL = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
-            "doc_hash", "prompt_hash", "target_hash")  # fmt: skip
-_UNPARSED = ("", "[invalid]")
+_LM_EVAL = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics")
+_OF_OPTIONS = ("softmax", "margin", "loglikelihood")
 
 
-def read_lm_eval(path: Path, records: list[Any], limits: Limits, load: Load) -> Source:
+def read_lm_eval(path: Path, records: list[Any], load: Load) -> Read:
     """Samples of lm-evaluation-harness, as a file or the harness itself holds them."""
     rows: list[Row] = []
     metrics: dict[str, None] = {}
@@ -118,35 +118,30 @@ def read_lm_eval(path: Path, records: list[Any], limits: Limits, load: Load) -> 
         if not isinstance(record, dict) or text_of(record.get("doc_id")) is None:
             raise file_error(path, f"record {place + 1} is no sample of lm-evaluation-harness (no doc_id).")
         told = record.get("metrics")
-        names = told if isinstance(told, list) else [name for name in record if name not in _LM_EVAL]
+        others = (n for n in record if n not in _LM_EVAL and not n.endswith("_hash"))
+        names = told if isinstance(told, list) else others
         scores = {str(name): number(record.get(str(name))) for name in names}
         metrics |= dict.fromkeys(name for name, value in scores.items() if value is not None)
         answer = _first_text(record.get("filtered_resps"))
         row = {"question": text_of(record["doc_id"]), "filter": text_of(record.get("filter")), **scores}
-        text = {"answer": answer, "answered": _is_answer(answer), **_repeats(record)}
+        answered = answer is not None and answer.strip() not in ("", "[invalid]")
+        text = {"answer": answer, "answered": answered, **_repeats(record)}
         rows.append(row | (_option_signals(record) or text))
     scorers = shares(rows, list(metrics))
     roles = preferred(scorers, "acc", "exact_match", "pass@1") | {"question": "question"}
     if texts := any("answered" in row for row in rows):
         rows = [{"answered": True, **row} for row in rows]  # an option is always chosen
-    return source_of(
-        path, limits, "lm-evaluation-harness", rows,
-        roles=roles | ({"answered": "answered"} if texts else {}),
-        scorers=scorers,
-        signals=("softmax", "margin", "loglikelihood", "softmax_norm", SEQUENCE, AGREEMENT),
-        not_with={"acc_norm": ("softmax", "margin", "loglikelihood"), "acc": ("softmax_norm",)},
+    return rows, LogFacts(
+        "lm-evaluation-harness",
+        roles | ({"answered": "answered"} if texts else {}),
+        scorers,
+        signals=(*_OF_OPTIONS, "softmax_norm", SEQUENCE, AGREEMENT),
+        not_with={"acc_norm": _OF_OPTIONS, "acc": ("softmax_norm",)},
         variant="filter" if any(row["filter"] for row in rows) else "",
-        about={"answered": "the filtered reply is neither empty nor [invalid]",
-               AGREEMENT: "share of the repeated replies that are, as text, the most frequent one",
-               "softmax": "of the options' log-likelihoods", "margin": "between the two likeliest options",
-               "softmax_norm": "of the log-likelihoods per character, which acc_norm goes by",
-               "loglikelihood": "of the likeliest option"},
-        task=_task_of(path), notes=_promised(path, len({row["question"] for row in rows}), load),
-    )  # fmt: skip
-
-
-def _is_answer(answer: str | None) -> bool:
-    return answer is not None and answer.strip() not in _UNPARSED
+        about={"answered": "the filtered reply is neither empty nor [invalid]"},
+        task=_task_of(path),
+        notes=_promised(path, len({row["question"] for row in rows}), load),
+    )
 
 
 def _first_text(replies: Any) -> str | None:
@@ -165,12 +160,8 @@ def _repeats(record: Row) -> Row:
 
 def _option_signals(record: Row) -> Row:
     """Confidences from the log-likelihoods of the options; nothing where the record holds text."""
-    pairs = record.get("filtered_resps")
-    if (
-        not isinstance(pairs, list)
-        or not pairs
-        or not all(isinstance(p, list) and len(p) == 2 for p in pairs)
-    ):
+    pairs = record.get("filtered_resps") or [None]
+    if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
         return {}
     found, lengths = [], []
     for k, (loglikelihood, _) in enumerate(pairs):
@@ -218,9 +209,9 @@ def _promised(path: Path, held: int, load: Load) -> tuple[str, ...]:
     return ()
 
 
-def _no_samples(path: Path, content: Any, limits: Limits, load: Load) -> Source:
-    raise file_error(path, "is a summary of lm-evaluation-harness without answers. Name the samples_*.jsonl that "
-                           "`lm_eval --log_samples` writes beside it.")  # fmt: skip
+def _no_samples(path: Path, content: Any, load: Load) -> Read:
+    told = "is a summary of lm-evaluation-harness without answers. Name the samples_*.jsonl that"
+    raise file_error(path, f"{told} `lm_eval --log_samples` writes beside it.")
 
 
 # HELM: a folder of JSON files for one run
@@ -229,33 +220,28 @@ HELM = "per_instance_stats.json"
 _HELM_PARTS = ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json")
 
 
-def _helm(path: Path, instances: list[Any], limits: Limits, load: Load) -> Source:
+def _helm(path: Path, instances: list[Any], load: Load) -> Read:
     outputs = _helm_outputs(load(state)) if (state := path.with_name("scenario_state.json")).is_file() else {}
     rows: list[Row] = []
     for place, instance in enumerate(instances):
         if text_of(at(instance, "instance_id")) is None or not isinstance(at(instance, "stats"), list):
             raise file_error(path, f"entry {place + 1} is no instance of a HELM run.")
         key = (text_of(instance["instance_id"]), at(instance, "train_trial_index"))
-        row: Row = {
-            "question": key[0],
-            "epoch": number(key[1]),
-            "answered": outputs.get(key, True) if outputs else None,
-        }
+        answered = outputs.get(key, True) if outputs else None
         stats = ((at(s, "name", "name"), number(at(s, "mean"))) for s in instance["stats"])
-        rows.append(
-            row | {name: value for name, value in stats if isinstance(name, str) and value is not None}
-        )
-    named = dict.fromkeys(
-        name for row in rows for name in row if re.search("match|correct|accuracy|f1", name)
-    )
-    scorers = shares(rows, list(named))
-    known = {"answered": "answered"} if any(row["answered"] is not None for row in rows) else {}
-    return source_of(
-        path, limits, "HELM", rows,
-        roles=preferred(scorers, "exact_match") | {"question": "question", "epoch": "epoch", **known},
-        scorers=scorers, signals=("max_prob", "logprob"), task=path.absolute().parent.name,
+        row: Row = {"question": key[0], "epoch": number(key[1]), "answered": answered}
+        rows.append(row | {name: x for name, x in stats if isinstance(name, str) and x is not None})
+    names = dict.fromkeys(name for row in rows for name in row)
+    scorers = shares(rows, [name for name in names if re.search("match|correct|accuracy|f1", name)])
+    roles = ("question", "epoch", "answered") if outputs else ("question", "epoch")
+    return rows, LogFacts(
+        "HELM",
+        preferred(scorers, "exact_match") | dict(zip(roles, roles)),
+        scorers,
+        signals=("max_prob", "logprob"),
+        task=path.absolute().parent.name,
         about={"answered": "the reply is one of the options"},
-    )  # fmt: skip
+    )
 
 
 def _helm_outputs(state: Any) -> dict[Any, bool]:
@@ -269,10 +255,6 @@ def _helm_outputs(state: Any) -> dict[Any, bool]:
     return found
 
 
-def _helm_part(path: Path, content: Any, limits: Limits, load: Load) -> Source:
-    raise file_error(path, f"is a part of a HELM run. Name its folder, or {HELM} beside it.")
-
-
 # promptfoo: five shapes around one list of results
 
 
@@ -283,7 +265,7 @@ def _promptfoo_results(content: Any) -> list[Any] | None:
     return found if is_one else None
 
 
-def _promptfoo(path: Path, content: Any, limits: Limits, load: Load) -> Source:
+def _promptfoo(path: Path, content: Any, load: Load) -> Read:
     rows: list[Row] = []
     failed = 0
     for result in _promptfoo_results(content) or ():
@@ -301,13 +283,14 @@ def _promptfoo(path: Path, content: Any, limits: Limits, load: Load) -> Source:
         row |= {k: text_of(v) for k, v in given.items()} | token_signals(at(response, "logProbs"))
         rows.append(row | {"score": number(at(result, "score"))})
     several = len({row["provider"] for row in rows}) > 1
-    return source_of(
-        path, limits, "promptfoo", rows,
-        roles={"correct": "correct", "question": "question"} | ({"groups": "provider"} if several else {}),
-        scorers=shares(rows, ["correct", "score"]), signals=("namedScores.confidence", SEQUENCE, MEAN_TOKEN),
+    return rows, LogFacts(
+        "promptfoo",
+        {"correct": "correct", "question": "question"} | ({"groups": "provider"} if several else {}),
+        shares(rows, ["correct", "score"]),
+        signals=("namedScores.confidence", SEQUENCE, MEAN_TOKEN),
         about={"correct": "success", "question": "the values of vars"},
         notes=(f"{failed:,} results failed and are left out.",) if failed else (),
-    )  # fmt: skip
+    )
 
 
 # UQLM: parallel lists, no correctness
@@ -321,7 +304,7 @@ def _uqlm_parts(content: Any) -> dict[str, Any]:
     return parts if all(isinstance(a, list) and isinstance(b, list) for a, b in lists) else {}
 
 
-def _uqlm(path: Path, content: Any, limits: Limits, load: Load) -> Source:
+def _uqlm(path: Path, content: Any, load: Load) -> Read:
     rows: list[Row] = []
     signals: dict[str, None] = {}
     for part, held in _uqlm_parts(content).items():
@@ -332,16 +315,141 @@ def _uqlm(path: Path, content: Any, limits: Limits, load: Load) -> Source:
         for k, prompt in enumerate(lists["prompts"]):
             row: Row = {"part": part} if part else {}
             row |= {"question": text_of(prompt), "answer": text_of(at(lists, "responses", k))}
-            row |= {
-                name: number(values[k]) for name, values in lists.items() if number(at(values, k)) is not None
-            }
+            numbers = {name: number(at(values, k)) for name, values in lists.items()}
+            row |= {name: x for name, x in numbers.items() if x is not None}
             row |= token_signals(at(lists, "tokens", k))
             signals |= dict.fromkeys(name for name in row if name not in ("part", "question", "answer"))
             rows.append(row)
-    return source_of(
-        path, limits, "UQLM", rows, roles={"question": "question", "prediction": "answer"},
-        signals=[s for s in signals if s != "entropy_values"], variant="part" if "part" in rows[0] else "",
-    )  # fmt: skip
+    return rows, LogFacts(
+        "UQLM",
+        {"question": "question", "prediction": "answer"},
+        signals=tuple(s for s in signals if s != "entropy_values"),
+        variant="part" if "part" in rows[0] else "",
+    )
+
+
+# Inspect: `.eval` (a zip archive with a JSON file for each sample) and `.json`
+
+_ZSTD = 93  # the compression that current versions use, and Python's zipfile before 3.14 does not read
+GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # correct, incorrect, partially, no answer
+_HEADERS = ("header.json", "_journal/start.json")  # a run that was killed has written the second one only
+
+
+def _is_inspect(content: Any) -> bool:
+    return isinstance(at(content, "eval"), dict) and any(
+        isinstance(at(content, key), kind)
+        for key, kind in (("plan", dict), ("samples", list), ("status", str))
+    )
+
+
+def is_archive(path: Path) -> bool:
+    """Is this a zip archive of Inspect?"""
+    with zipfile.ZipFile(path) as archive:
+        return any(name in archive.namelist() for name in _HEADERS)
+
+
+def _inspect(path: Path, content: Any, load: Load) -> Read:
+    samples = content.get("samples")
+    return _inspect_samples(path, content, samples if isinstance(samples, list) else [])
+
+
+def open_eval(path: Path, limits: Limits) -> Source:
+    """A log in a zip archive; one sample at a time is unpacked, and what is not needed of it is dropped."""
+    with reading(path, "a log of Inspect"), zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        limits.check_columns(path, len(members) // 100)
+        limits.check(path, sum(member.file_size for member in members), "unpacking it")
+        header = next((m for name in _HEADERS for m in members if m.filename == name), None)
+        if header is None:
+            raise file_error(path, "is a zip archive and no log of Inspect (no header.json).")
+        told = json.loads(_member(path, archive, header, limits))
+        named = (m for m in members if m.filename.startswith("samples/") and m.filename.endswith(".json"))
+        samples = (json.loads(_member(path, archive, m, limits)) for m in named)
+        return source_of(path, limits, *_inspect_samples(path, told, samples))
+
+
+def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, limits: Limits) -> str:
+    if member.compress_type != _ZSTD:
+        with archive.open(member) as stream:
+            return decoded(path, stream.read(member.file_size), limits)  # without a number it may unpack more
+    pa = needed("pyarrow", f"Reading {shown(path.name)}, whose parts are packed by zstd,", "files")
+    with path.open("rb") as file:
+        file.seek(member.header_offset + 26)  # the lengths of the name and of the extra field
+        file.seek(sum(struct.unpack("<HH", file.read(4))), 1)
+        packed = file.read(member.compress_size)
+    with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
+        data = stream.read(member.file_size + 1)
+    if len(data) != member.file_size:
+        raise file_error(path, f"`{shown(member.filename)}` is not of the size that the archive states.")
+    return decoded(path, data, limits)
+
+
+def _inspect_samples(path: Path, header: Any, samples: Iterable[Any]) -> Read:
+    rows: list[Row] = []
+    without = {"failed": 0, "have no score": 0}
+    for place, sample in enumerate(samples):
+        if text_of(at(sample, "id")) is None:
+            raise file_error(path, f"sample {place + 1} is no sample of Inspect (no id).")
+        if isinstance(at(sample, "scores"), dict) and sample["scores"]:
+            rows.append(_inspect_row(sample))
+        else:
+            without["failed" if at(sample, "error") else "have no score"] += 1
+    notes = _inspect_notes(header, len(rows), without)
+    if not rows:
+        raise file_error(path, f"is a log of Inspect without scored samples; {' '.join(notes)}")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    stated = [n for n in names if n.endswith(".confidence") and not n.startswith("metadata.")]
+    own = {"question", "epoch", "answer", SEQUENCE, MEAN_TOKEN, *stated}
+    graded = (n for n in names if not n.endswith(".answered") and "metadata." not in n)
+    scorers = shares(rows, [n for n in graded if n not in own])
+    answered = {name: f"{name}.answered" for name in scorers if f"{name}.answered" in names}
+    for row in rows:
+        row |= {column: row.get(column, True) for column in answered.values()}
+    ids = [row["question"] for row in rows]
+    if len(set(ids)) < len(ids):
+        for row, share in zip(rows, agreement(ids, [row["answer"] for row in rows])):
+            row[AGREEMENT] = share
+    headline = text_of(at(header, "results", "headline", "score")) or ""
+    return rows, LogFacts(
+        "Inspect",
+        preferred(scorers, headline, *scorers) | {"question": "question", "epoch": "epoch"},
+        scorers,
+        signals=(SEQUENCE, MEAN_TOKEN, AGREEMENT, *stated),
+        answered=answered,
+        task=text_of(at(header, "eval", "task")) or "",
+        notes=notes,
+    )
+
+
+def _inspect_row(sample: Row) -> Row:
+    """What is kept of a sample: the number of each score, and numbers that may be confidences."""
+    row = {"question": text_of(sample["id"]), "epoch": number(sample.get("epoch")), "answer": None}
+    for name, score in sample["scores"].items():
+        value = at(score, "value")
+        row["answer"] = row["answer"] or text_of(at(score, "answer"))
+        for key, part in (value if isinstance(value, dict) else {"": value}).items():
+            column = f"{name}.{key}" if key else name
+            row[column] = GRADES.get(part) if isinstance(part, str) else number(part)
+            if part == "N":
+                row[f"{column}.answered"] = False
+        row |= _numbers(f"{name}.metadata.", at(score, "metadata"))
+    tokens = at(sample, "output", "choices", 0, "logprobs", "content")
+    return row | _numbers("metadata.", sample.get("metadata")) | token_signals(tokens)
+
+
+def _numbers(head: str, content: Any) -> Row:
+    found = content if isinstance(content, dict) else {}
+    return {f"{head}{name}": float(x) for name, x in found.items() if type(x) in (int, float)}
+
+
+def _inspect_notes(header: Any, scored: int, without: dict[str, int]) -> tuple[str, ...]:
+    status, promised = at(header, "status"), number(at(header, "results", "total_samples"))
+    held = scored + sum(without.values())
+    notes = [] if status == "success" else [f"the run has status {shown(status)}."]
+    if promised is not None and promised != held:
+        notes.append(f"the header promises {promised:,.0f} samples, the file holds {held:,}.")
+    notes += [f"{count:,} samples {why} and are left out." for why, count in without.items() if count]
+    return tuple(notes)
 
 
 # which of them a file is
@@ -352,8 +460,8 @@ def _lm_eval_records(content: Any) -> bool:
     return at(first, "doc_id") is not None and ("resps" in first or "filtered_resps" in first)
 
 
-Reader = Callable[[Path, Any, Limits, Load], Source]
-TOOLS: list[tuple[Callable[[Any], Any], Reader]] = [
+TOOLS: list[tuple[Callable[[Any], Any], Callable[[Path, Any, Load], Read]]] = [
+    (_is_inspect, _inspect),
     (_lm_eval_records, read_lm_eval),
     (lambda c: isinstance(at(c, "results"), dict) and isinstance(at(c, "n-shot"), dict), _no_samples),
     (lambda c: at(c, 0, "instance_id") is not None and at(c, 0, "stats") is not None, _helm),
@@ -365,10 +473,10 @@ TOOLS: list[tuple[Callable[[Any], Any], Reader]] = [
 def read_json_log(path: Path, content: Any, limits: Limits, load: Load) -> Source | None:
     """The log that a JSON file holds; None where it is a table or anything else."""
     if path.name in _HELM_PARTS and path.with_name(HELM).is_file():
-        return _helm_part(path, content, limits, load)
+        raise file_error(path, f"is a part of a HELM run. Name its folder, or {HELM} beside it.")
     single = content[0] if isinstance(content, list) and len(content) == 1 else [content]
     for candidate in (content, single):
         for fits, read in TOOLS:
             if fits(candidate):
-                return read(path, candidate, limits, load)
+                return source_of(path, limits, *read(path, candidate, load))
     return None

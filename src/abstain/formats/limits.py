@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import io
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -143,18 +139,6 @@ class Bounded(io.RawIOBase):
         """Close the stream below, too: nobody else holds it."""
         self._stream.close()
         super().close()
-
-
-def standard_input(limits: Limits) -> Path:
-    """What comes on standard input, in a file that lies there until the program ends."""
-    folder = tempfile.mkdtemp(prefix="abstain-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder) / "stdin"
-    with path.open("wb") as file:
-        while piece := sys.stdin.buffer.read(1 << 20):
-            file.write(piece)
-            limits.check("standard input", file.tell(), "it")
-    return path
 
 
 def encoding_of(start: bytes) -> str:

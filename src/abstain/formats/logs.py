@@ -5,28 +5,27 @@ a harness's log, or a table with stated columns  ->  Log  ->  Predictions, as ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from abstain._check import check_choice
-from abstain.formats.columns import Column, RoleColumns, Source, UncertainError, Values, Words
+from abstain.formats.columns import TRUTH, Column, Loaded, RoleColumns, Source, UncertainError, Values, Words
 from abstain.formats.harness import agreement, text_of
 from abstain.formats.limits import file_error, shown
 
-_SCALES = {
-    "percent": (100.0, 100.0),
-    "fraction": (1.0, 1.0),
-    "mixed": (100.0, 1.0),
-}  # largest value, largest fraction
-_CHOICES = {
+# largest value, largest fraction
+_SCALES = {"percent": (100.0, 100.0), "fraction": (1.0, 1.0), "mixed": (100.0, 1.0)}
+_GRADES = {"right": 0.0, "wrong": 1.0, "unanswered": np.nan}  # the loss
+_CHOICES: dict[str, Sequence[str]] = {
     "unanswered": ("abstained", "wrong"),
     "missing": ("left_out", "last"),
+    "scale": list(_SCALES),
     "outside": ("refused", "missing"),
+    "grades": list(_GRADES),
 }
-_YES, _NO = ("true", "yes", "t", "1"), ("false", "no", "f", "0")
 ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Columns that make a table one of answers, where it has no class scores."""
 
@@ -66,14 +65,9 @@ class Rules:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            check_choice("Rules", name, getattr(self, name), choices)
-        for scale in self.scale.values():
-            check_choice("Rules", "scale", scale, list(_SCALES))
-        for grade in self.grades.values():
-            check_choice("Rules", "grades", grade, list(_GRADES))
-
-
-_GRADES = {"right": 0.0, "wrong": 1.0, "unanswered": np.nan}  # the loss
+            given = getattr(self, name)
+            for value in given.values() if isinstance(given, Mapping) else [given]:
+                check_choice("Rules", name, value, choices)
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,6 +163,12 @@ class Log:
             codes = _codes(self.task) * (codes.max() + 1) + codes
         return codes if len(np.unique(codes)) < self.n else self.clusters
 
+    @property
+    def questions(self) -> int:
+        """How many different ones there are."""
+        repeats = self.repeats()
+        return self.n if repeats is None else len(np.unique(repeats))
+
     def told(self) -> list[str]:
         """What was taken for what, and what was counted, a line each."""
         return ["; ".join(f"{role}: {what}" for role, what in self.used.items()) + ".", *self.notes]
@@ -176,9 +176,8 @@ class Log:
     def fields(self, rules: Rules) -> dict[str, Any]:
         """What `Predictions` holds of it: all signals on the same rows."""
         if rules.unanswered == "wrong" and self.loss_name == "loss":
-            raise file_error(
-                self.path, "an unanswered question can count as wrong among right and wrong only."
-            )
+            told = "an unanswered question can count as wrong among right and wrong only."
+            raise file_error(self.path, told)
         present = np.all([np.isfinite(s) for s in self.signals.values()], axis=0) | ~self.answered
         rows = self.scored & (present | (rules.missing == "last"))
         if not (rows & (self.answered | (rules.unanswered == "wrong"))).any():
@@ -187,15 +186,15 @@ class Log:
         along = {k: getattr(self, k) for k in ("groups", "sample_weight", "prediction")}
         along["label_words" if isinstance(self.labels, Words) else "labels"] = self.labels
         along["clusters"] = self.repeats()
-        found: dict[str, Any] = {k: v[rows] for k, v in along.items() if v is not None}
+        first = next(iter(ranked.values()))
+        found: dict[str, Any] = {"n": int(rows.sum()), "signals": ranked, "confidence": first}
+        found |= {"loss": self.losses(rows), "loss_name": self.loss_name}
+        found |= {k: v[rows] for k, v in along.items() if v is not None}
         if rules.unanswered == "abstained" and not self.answered[rows].all():
             found["abstained"] = ~self.answered[rows]
         if (asked := self.question) is not None:
             found["ids"] = Column((int(rows.sum()),), "question", lambda: asked[rows])
-        return {
-            "n": int(rows.sum()), "loss": self.losses(rows), "loss_name": self.loss_name,
-            "signals": ranked, "confidence": next(iter(ranked.values())), **found,
-        }  # fmt: skip
+        return found
 
     def __repr__(self) -> str:
         return f"Log({shown(self.path)}, {self.n:,} rows, {', '.join(self.signals) or 'no confidence'}, {self.tool})"
@@ -222,11 +221,38 @@ def is_log(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> bo
 # from columns to a Log ------------------------------------------------------------------------------------
 
 
+def answers_of(
+    source: Source,
+    roles: dict[str, RoleColumns],
+    rules: Rules,
+    right: Source | None,
+    stated: Set[str] = frozenset(),
+) -> Log:
+    """The answers of a file: its columns loaded, the rows that are asked for chosen."""
+    scorer = roles["correct"].names[0] if "correct" in roles else ""
+    if column := source.facts.answered.get(scorer):
+        roles.setdefault("answered", RoleColumns((column,)))
+    rows, told = rows_of(source, rules)
+    roles = {role: choice for role, choice in roles.items() if role not in ("ids", "classes")}
+    values = {r: source.load(r, choice) for r, choice in roles.items() if r != "confidence"}
+    others = source.facts.not_with.get(scorer, ())
+    known = tuple(name for name in source.facts.signals if name not in others)
+    names = roles["confidence"].names if "confidence" in roles else known
+    signals: dict[str, Any] = {n: source.columns[n].load() for n in names if n in source.columns}
+    if right is not None:
+        values["labels"] = _right_answers(right, values)
+        told["labels"] = shown(right.path.name)
+    if rows is not None:
+        values, signals = ({k: v[rows] for k, v in part.items()} for part in (values, signals))
+    answers = _Answers(source, roles, values, stated=stated, rules=rules)
+    log = answers.log({name: signals.get(name) for name in names})
+    return replace(log, used=log.used | told)
+
+
 def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:
     """Which rows to read, and what to tell of it; of the filters of a log the first one, unless stated."""
     only, told = dict(rules.only), {}
-    variant = "" if source.log is None else source.log.variant
-    if variant:
+    if variant := source.facts.variant:
         several = list(dict.fromkeys(as_texts(source.columns[variant].load()).tolist()))
         only.setdefault(variant, several[0])
         others = ", ".join(shown(v) for v in several if v != only[variant])
@@ -244,120 +270,30 @@ def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, 
     return rows, {name: shown(value) for name, value in only.items()} | told
 
 
+def _right_answers(right: Source, along: Mapping[str, Values]) -> Values:
+    """Right answers by question, where their file names the questions, else in the order of the rows."""
+    keys = next((c for c in ("question", "prompt", "prompts") if c in right.columns), None)
+    found = right.roles({}).get("labels") or RoleColumns(tuple(c for c in right.columns if c != keys))
+    if len(found.names) > 1:
+        raise UncertainError(f"must have one column of right answers, it has {right.listed()}.", right)
+    texts = as_texts(right.load("labels", found))
+    if keys is None or "question" not in along:
+        return Words.of(texts.tolist())
+    answers = dict(zip(as_texts(right.columns[keys].load()).tolist(), texts.tolist()))
+    asked = as_texts(along["question"]).tolist()
+    unknown = [q for q in asked if q not in answers]
+    if unknown:
+        raise file_error(
+            right.path, f"has no answer to {len(unknown):,} questions, such as {shown(unknown[0])!r}."
+        )
+    return Words.of(answers[q] for q in asked)
+
+
 def as_texts(values: Values) -> np.ndarray:
     """One text for each row."""
     if isinstance(values, Words):
         return values.texts()
     return np.array([text_of(v) for v in values.reshape(-1).tolist()], dtype=str)
-
-
-def signal_names(source: Source, roles: Mapping[str, RoleColumns]) -> tuple[str, ...]:
-    """Columns to take for confidences: those stated, or those that a log is known to hold for its score."""
-    if "confidence" in roles:
-        return roles["confidence"].names
-    if source.log is None:
-        return ()
-    scorer = roles["correct"].names[0] if "correct" in roles else ""
-    return tuple(s for s in source.log.signals if s not in source.log.not_with.get(scorer, ()))
-
-
-def log_of(
-    source: Source,
-    roles: Mapping[str, RoleColumns],
-    values: Mapping[str, Values],
-    signals: Mapping[str, Values | None],
-    rules: Rules,
-    losses: Callable[[], tuple[np.ndarray, str]],
-) -> Log:
-    """The answers that loaded columns hold. `losses` makes them of whatever else says right or wrong."""
-    loss, loss_name = _losses(source, values, rules, losses)
-    answered = _answered(values, rules, len(loss))
-    made = {name: _signal(source, name, signals[name], values, rules) for name in signals}
-    for name, column in (*values.items(), *made.items()):
-        if len(column) != len(loss):
-            have = f"`{shown(name)}` must have {len(loss)} rows as the rest, got {len(column)}."
-            raise file_error(source.path, have)
-    told = [] if source.log is None else list(source.log.notes)
-    absent = [name for name, s in made.items() if not np.isfinite(s).any()]
-    absent = absent if len(absent) < len(made) or "confidence" not in roles else []
-    constant = [
-        n for n, s in made.items() if "confidence" not in roles and n not in absent and not _varies(s)
-    ]
-    told += [f"no row has `{shown(name)}`." for name in absent]
-    told += [f"`{shown(name)}` is the same in every row, so it is no confidence." for name in constant]
-    tasks = values.get("task")
-    several = None if tasks is None or len(np.unique(_codes(tasks))) == 1 else tasks
-    log = Log(
-        str(source.path), source.log.tool if source.log else source.format,
-        loss, answered, {name: s for name, s in made.items() if name not in (*absent, *constant)},
-        values.get("question"), tasks, values.get("groups", several), _array(values.get("epoch")),
-        _array(values.get("sample_weight")), _array(values.get("clusters")), loss_name,
-        values.get("labels"), values.get("prediction"),
-    )  # fmt: skip
-    return replace(log, used=_used(source, roles, log, rules), notes=(*told, *_counts(log, rules)))
-
-
-def _array(values: Values | None) -> np.ndarray | None:
-    return values.codes if isinstance(values, Words) else values
-
-
-def _varies(signal: np.ndarray) -> bool:
-    finite = signal[np.isfinite(signal)]
-    return bool(finite.size) and bool(finite.min() < finite.max())
-
-
-def _losses(
-    source: Source, values: Mapping[str, Values], rules: Rules, losses: Callable[[], tuple[np.ndarray, str]]
-) -> tuple[np.ndarray, str]:
-    held = values.get("correct")
-    if rules.grades:
-        if not isinstance(held, Words):
-            raise file_error(source.path, "grades are for a column of words: state it with -c correct=NAME.")
-        unknown = [v for v in held.values if v and v not in rules.grades]
-        if unknown:
-            raise file_error(source.path, f"the grade {shown(unknown[0])!r} is not among those stated.")
-        return np.array([_GRADES[rules.grades.get(v, "unanswered")] for v in held.values])[
-            held.codes
-        ], "zero_one"
-    if held is None and source.log is not None and "labels" not in values:
-        raise UncertainError(_no_score(source), source)
-    if held is None or isinstance(held, Words):
-        return losses()
-    if source.log is None and np.isin(held, (0, 1)).all():
-        return losses()  # which looks for contradictions, too
-    loss = 1 - np.asarray(held, np.float64).reshape(-1)
-    known = loss[~np.isnan(loss)]
-    if known.size and not (known.min() >= 0 and known.max() <= 1):
-        worst = 1 - known[np.argmax(np.abs(known - 0.5))]
-        text = f"correctness must lie between 0 and 1, got {worst:g}. State a column: -c correct=NAME"
-        raise file_error(source.path, text)
-    return loss, "zero_one" if np.isin(known, (0, 1)).all() else "partial_credit"
-
-
-def _no_score(source: Source) -> str:
-    """What to say of a log that does not say by itself which answers are right."""
-    scorers = source.log.scorers if source.log else ()
-    if scorers:
-        listed = ", ".join(map(shown, scorers[:8]))
-        return f"several scores could say right or wrong: {listed}. State one: -c correct={shown(scorers[0])}"
-    return (
-        "holds nothing from 0 to 1 that says right or wrong. State right answers with --labels FILE, or a column with "
-        f"-c correct=NAME; it has {source.listed()}."
-    )
-
-
-def _answered(values: Mapping[str, Values], rules: Rules, n: int) -> np.ndarray:
-    answered = np.ones(n, bool)
-    if "prediction" in values:
-        answered &= _there(values["prediction"])
-    for role in ("answered", "abstained"):
-        if role in values:
-            answered &= _yes(values[role]) == (role == "answered")
-    held = values.get("correct")
-    if rules.grades and isinstance(held, Words):
-        refused = [rules.grades.get(v, "unanswered") == "unanswered" for v in held.values]
-        answered &= ~np.array(refused)[held.codes]
-    return answered
 
 
 def _there(values: Values) -> np.ndarray:
@@ -370,62 +306,137 @@ def _there(values: Values) -> np.ndarray:
 def _yes(values: Values) -> np.ndarray:
     """True where a row says yes; of a column of other things than yes and no, where it holds anything."""
     if isinstance(values, Words):
-        said = [v.strip().lower() for v in values.values]
-        if set(said) <= {*_YES, *_NO, ""}:
-            return np.array([v in _YES for v in said], bool)[values.codes]
+        said = [TRUTH.get(v.strip().lower()) for v in values.values]
+        if None not in said:
+            return np.array(said)[values.codes] == 1
     elif np.isin(values, (0, 1)).all():
         return np.asarray(values).reshape(-1) == 1
     return _there(values)
 
 
-def _signal(
-    source: Source, name: str, held: Values | None, values: Mapping[str, Values], rules: Rules
-) -> np.ndarray:
-    """A confidence as numbers; one that the model stated is brought to fractions and must lie within its scale."""
-    if held is None:  # agreement, made from the answers
-        if "question" not in values or "prediction" not in values:
-            raise UncertainError("agreement needs -c question=NAME and -c prediction=NAME.", source)
-        answers = [a or None for a in as_texts(values["prediction"]).tolist()]
-        return np.array(agreement(as_texts(values["question"]).tolist(), answers), dtype=np.float64)
-    if isinstance(held, Words):
-        if not (bad := next((held.row(k) for k in range(len(held)) if held.row(k)), "")):
-            return np.full(len(held), np.nan)
-        raise file_error(source.path, f"the confidence `{shown(name)}` must be numbers, got {shown(bad)!r}.")
-    found = np.asarray(held, np.float64).reshape(-1)
-    scale = rules.scale.get(name, rules.scale.get(""))
-    if scale is None:
-        return found
-    most, fraction = _SCALES[scale]
-    outside = np.isfinite(found) & ~((found >= 0) & (found <= most))
-    if outside.any() and rules.outside == "refused":
-        raise file_error(
-            source.path,
-            f"{outside.sum():,} of {np.isfinite(found).sum():,} values of `{shown(name)}` lie outside 0 to {most:g} "
-            f"(such as {found[outside][0]:g}), so they are no stated {scale}. Count them as missing with --outside "
-            f"missing, state another --scale, or leave it out to rank the column as it is.",
+@dataclass(frozen=True)
+class _Answers(Loaded):
+    """The columns of a file of answers on their way to a `Log`."""
+
+    rules: Rules = field(default_factory=Rules)
+
+    def log(self, signals: Mapping[str, Values | None]) -> Log:
+        """All of it; a signal without values is made from the answers."""
+        values, stated = self.values, "confidence" in self.roles
+        loss, loss_name = self.graded()
+        made = {name: self.signal(name, held) for name, held in signals.items()}
+        self.check_lengths(len(loss), {**values, **made})
+        finite = {name: s[np.isfinite(s)] for name, s in made.items()}
+        absent = [name for name, s in finite.items() if not s.size]
+        absent = absent if len(absent) < len(made) or not stated else []
+        constant = [name for name, s in finite.items() if s.size and s.min() == s.max() and not stated]
+        told = [*self.source.facts.notes, *(f"no row has `{shown(name)}`." for name in absent)]
+        told += [f"`{shown(name)}` is the same in every row, so it is no confidence." for name in constant]
+        names = ("question", "task", "groups", "labels", "prediction", "epoch", "sample_weight", "clusters")
+        beside: dict[str, Any] = {name: values.get(name) for name in names}
+        for name in names[-3:]:
+            if isinstance(held := beside[name], Words):
+                beside[name] = held.codes
+        if "groups" not in values and "task" in values and len(np.unique(_codes(values["task"]))) > 1:
+            beside["groups"] = values["task"]
+        log = Log(
+            path=str(self.source.path),
+            tool=self.source.facts.tool,
+            loss=loss,
+            answered=self.given(~np.isnan(loss) if self.rules.grades else np.ones(len(loss), bool)),
+            signals={name: s for name, s in made.items() if name not in (*absent, *constant)},
+            loss_name=loss_name,
+            **beside,
         )
-    shares = np.where((found > fraction) | (scale == "percent"), found / most, found)
-    return np.where(outside, np.nan, shares)
+        return replace(log, used=self.used(log.signals), notes=(*told, *_counts(log, self.rules)))
+
+    def graded(self) -> tuple[np.ndarray, str]:
+        """Losses and their name: by grades, by numbers from 0 to 1, or by whatever else says right or wrong."""
+        held, grades = self.values.get("correct"), self.rules.grades
+        if grades:
+            if not isinstance(held, Words):
+                raise self.error("grades are for a column of words: state it with -c correct=NAME.")
+            unknown = [v for v in held.values if v and v not in grades]
+            if unknown:
+                raise self.error(f"the grade {shown(unknown[0])!r} is not among those stated.")
+            found = [_GRADES[grades.get(v, "unanswered")] for v in held.values]
+            return np.array(found)[held.codes], "zero_one"
+        if held is None and self.source.log is not None and "labels" not in self.values:
+            raise UncertainError(_no_score(self.source), self.source)
+        if held is None or isinstance(held, Words):
+            return self.losses()
+        if self.source.log is None and np.isin(held, (0, 1)).all():
+            return self.losses()  # which looks for contradictions, too
+        loss = 1 - np.asarray(held, np.float64).reshape(-1)
+        known = loss[~np.isnan(loss)]
+        if known.size and not (known.min() >= 0 and known.max() <= 1):
+            worst = 1 - known[np.argmax(np.abs(known - 0.5))]
+            raise self.error(
+                f"correctness must lie between 0 and 1, got {worst:g}. State a column: -c correct=NAME"
+            )
+        return loss, "zero_one" if np.isin(known, (0, 1)).all() else "partial_credit"
+
+    def given(self, answered: np.ndarray) -> np.ndarray:
+        """Of these answers, those that the columns do not call refused or leave empty."""
+        if "prediction" in self.values:
+            answered &= _there(self.values["prediction"])
+        for role in ("answered", "abstained"):
+            if role in self.values:
+                answered &= _yes(self.values[role]) == (role == "answered")
+        return answered
+
+    def signal(self, name: str, held: Values | None) -> np.ndarray:
+        """A confidence as numbers; one that the model stated is brought to fractions and must lie within its scale."""
+        if held is None:  # agreement, made from the answers
+            if "question" not in self.values or "prediction" not in self.values:
+                raise UncertainError("agreement needs -c question=NAME and -c prediction=NAME.", self.source)
+            asked, said = (as_texts(self.values[role]).tolist() for role in ("question", "prediction"))
+            return np.array(agreement(asked, [answer or None for answer in said]), dtype=np.float64)
+        if isinstance(held, Words):
+            if not (bad := next((held.row(k) for k in range(len(held)) if held.row(k)), "")):
+                return np.full(len(held), np.nan)
+            raise self.error(f"the confidence `{shown(name)}` must be numbers, got {shown(bad)!r}.")
+        found = np.asarray(held, np.float64).reshape(-1)
+        scale = self.rules.scale.get(name, self.rules.scale.get(""))
+        if scale is None:
+            return found
+        most, fraction = _SCALES[scale]
+        outside = np.isfinite(found) & ~((found >= 0) & (found <= most))
+        if outside.any() and self.rules.outside == "refused":
+            count = f"{outside.sum():,} of {np.isfinite(found).sum():,} values of `{shown(name)}`"
+            raise self.error(
+                f"{count} lie outside 0 to {most:g} (such as {found[outside][0]:g}), so they are no stated {scale}. "
+                f"Count them as missing with --outside missing, state another --scale, or leave it out to rank the "
+                f"column as it is."
+            )
+        shares = np.where((found > fraction) | (scale == "percent"), found / most, found)
+        return np.where(outside, np.nan, shares)
+
+    def used(self, signals: Iterable[str]) -> dict[str, str]:
+        """Role -> what was taken for it, in the words that would state it."""
+        facts, about = self.source.facts, self.source.facts.about
+        used = {r: str(c) + (f" ({about[str(c)]})" if str(c) in about else "") for r, c in self.roles.items()}
+        used["confidence"] = ", ".join(map(shown, signals)) or "none"
+        others = [s for s in facts.scorers if s != used.get("correct", "").split(" (")[0]]
+        if others:
+            used["correct"] += f" (others: {', '.join(map(shown, others[:6]))})"
+        given = "wherever the prediction is not empty" if "prediction" in self.roles else "every row"
+        used.setdefault("answered", "by the grade" if self.rules.grades else given)
+        used.setdefault("question", "every row is another one")
+        used.setdefault("epoch", "none")
+        used.setdefault("task", shown(facts.task or "one"))
+        return used
 
 
-# what is told ---------------------------------------------------------------------------------------------
-
-
-def _used(source: Source, roles: Mapping[str, RoleColumns], log: Log, rules: Rules) -> dict[str, str]:
-    """Role -> what was taken for it, in the words that would state it."""
-    facts = source.log
-    about = facts.about if facts else {}
-    used = {r: str(c) + (f" ({about[str(c)]})" if str(c) in about else "") for r, c in roles.items()}
-    used["confidence"] = ", ".join(map(shown, log.signals)) or "none"
-    others = [s for s in (facts.scorers if facts else ()) if s != used.get("correct", "").split(" (")[0]]
-    if others:
-        used["correct"] += f" (others: {', '.join(map(shown, others[:6]))})"
-    given = "wherever the prediction is not empty" if "prediction" in roles else "every row"
-    used.setdefault("answered", "by the grade" if rules.grades else given)
-    used.setdefault("question", "every row is another one")
-    used.setdefault("epoch", "none")
-    used.setdefault("task", shown(facts.task) if facts and facts.task else "one")
-    return used
+def _no_score(source: Source) -> str:
+    """What to say of a log that does not say by itself which answers are right."""
+    if scorers := source.facts.scorers:
+        listed = ", ".join(map(shown, scorers[:8]))
+        return f"several scores could say right or wrong: {listed}. State one: -c correct={shown(scorers[0])}"
+    return (
+        "holds nothing from 0 to 1 that says right or wrong. State right answers with --labels FILE, or a column with "
+        f"-c correct=NAME; it has {source.listed()}."
+    )
 
 
 def _counts(log: Log, rules: Rules) -> list[str]:
@@ -434,10 +445,8 @@ def _counts(log: Log, rules: Rules) -> list[str]:
     if unscored := int((~log.scored).sum()):
         told.append(f"{unscored:,} of {log.n:,} answers have no score and are left out.")
     if refused := int((~log.answered).sum()):
-        taken = {
-            "abstained": "abstentions: never accepted, kept in the coverage",
-            "wrong": "wrong, ranked last",
-        }
+        kept = "abstentions: never accepted, kept in the coverage"
+        taken = {"abstained": kept, "wrong": "wrong, ranked last"}
         other = next(rule for rule in taken if rule != rules.unanswered)
         told.append(
             f"{refused:,} of {log.n:,} questions ({refused / log.n:.1%}) have no answer and are taken as "
@@ -446,15 +455,10 @@ def _counts(log: Log, rules: Rules) -> list[str]:
     lacking = {n: int((~np.isfinite(s) & log.answered & log.scored).sum()) for n, s in log.signals.items()}
     for name, count in lacking.items():
         if count:
-            how = (
-                "are ranked last"
-                if rules.missing == "last"
-                else "are left out (--missing last ranks them last)"
-            )
-            told.append(f"{count:,} answers have no `{shown(name)}` and {how}.")
-    repeats = log.repeats()
-    if repeats is not None and log.question is not None:
-        told.append(
-            f"{len(np.unique(repeats)):,} questions in {log.n:,} rows: repeats of one question are a cluster."
-        )
+            left = "left out (--missing last ranks them last)"
+            how = "ranked last" if rules.missing == "last" else left
+            told.append(f"{count:,} answers have no `{shown(name)}` and are {how}.")
+    if log.repeats() is not None and log.question is not None:
+        asked = f"{log.questions:,} questions in {log.n:,} rows"
+        told.append(f"{asked}: repeats of one question are a cluster.")
     return told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,29 +13,13 @@ from typing import Any
 import numpy as np
 
 from abstain import losses, scores
-from abstain._check import sum_tolerance
-from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError
 from abstain.evaluation import Evaluation, evaluate, register_engine
 from abstain.formats.arrow import find_files, kind_of
-from abstain.formats.columns import (
-    ROLES,
-    Column,
-    RoleColumns,
-    Source,
-    UncertainError,
-    Values,
-    Words,
-    assign,
-    role_of,
-)
+from abstain.formats.columns import ROLES, Column, Loaded, RoleColumns, UncertainError, Values, Words, role_of
 from abstain.formats.limits import Limits, file_error, shown, values_of
-from abstain.formats.logs import Log, Rules, as_texts, is_log, log_of, rows_of, signal_names
+from abstain.formats.logs import Log, Rules, answers_of, is_log
 from abstain.formats.readers import ENDINGS, column_names, is_run, open_source
-
-_TRUTH = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
-_TRUTH[""] = np.nan
-_ROUNDED = 0.1  # sums of rounded probabilities that are further from one are nobody's rounding
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,26 +99,35 @@ class Predictions:
         """Keyword arguments of `abstain.evaluate`."""
         names = ("logits", "probs", "abstained", "sample_weight", "clusters")
         own: dict[str, Any] = {name: getattr(self, name) for name in names}
-        own["labels"] = self.labels if self.kind != "confidence" else None
-        own["groups"] = self.group_labels()
-        own["loss"] = None if self.loss is None else {self.loss_name: self.loss}
-        own["confidence"] = self.signals or (
-            None if self.confidence is None else {"confidence": self.confidence}
-        )
+        own |= {"groups": self.group_labels(), "labels": None if self.kind == "confidence" else self.labels}
+        if self.loss is not None:
+            own["loss"] = {self.loss_name: self.loss}
+        if self.confidence is not None:
+            own["confidence"] = self.signals or {"confidence": self.confidence}
         return {name: value for name, value in own.items() if value is not None}
 
     def group_labels(self) -> np.ndarray | None:
         """Group names (or numbers) one per sample, as an array."""
-        return self.groups.texts() if isinstance(self.groups, Words) else self.groups
+        return None if self.groups is None else _plain(self.groups)
+
+    def class_scores(self) -> np.ndarray:
+        """Logits or probabilities."""
+        return np.asarray(self.probs if self.logits is None else self.logits)
+
+    def ranked_by(self, score: str | None) -> np.ndarray:
+        """A confidence for every sample: by a score where the file has class scores, its own column otherwise."""
+        if self.kind == "confidence" or score is None:
+            return np.asarray(self.confidence)
+        return np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
 
     def samples(self, score: str, loss: str) -> tuple[np.ndarray, np.ndarray]:
         """Loss and confidence of every sample: by a score and a loss where the file has class scores, its own
         columns otherwise."""
-        if self.loss is not None and self.confidence is not None and self.kind == "confidence":
-            return self.loss, self.confidence
         with values_of(self.path):
-            found = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
-            return np.asarray(found), np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
+            found = self.loss
+            if self.kind != "confidence":
+                found = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
+            return np.asarray(found), self.ranked_by(score)
 
     def answers(self) -> tuple[np.ndarray, np.ndarray]:
         """The true class and the model's answer of every sample, by name where the classes have names."""
@@ -146,7 +139,7 @@ class Predictions:
             )
         if said is not None:
             return _plain(labels), _plain(said)
-        values = np.asarray(self.logits if self.probs is None else self.probs)
+        values = self.class_scores()
         names = np.array(self.classes or range(values.shape[1]))
         return names[np.asarray(labels).astype(int)], names[values.argmax(axis=1)]
 
@@ -291,27 +284,27 @@ def read_predictions(
     """
     limits = limits or Limits()
     source = open_source(path, format=format, limits=limits)
-    roles = assign(source, columns or {}, kind)
+    roles = source.roles(columns or {}, kind)
     if "logits" in roles:
         roles.pop("probs", None)  # logits say all that probabilities say
     rules = rules or Rules()
     head = (name or model_name(path), str(path), source.format)
-    class_scores = any(r in roles for r in ("logits", "probs")) and (labels is not None or "labels" in roles)
+    labelled = labels is not None or "labels" in roles
+    by = next((r for r in ("logits", "probs") if r in roles and labelled), "")
     named = {role_of(role) for role in columns or ()}
-    if (not class_scores or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
+    if (not by or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
         right = None if labels is None else open_source(labels, limits=limits)
         log = answers_of(source, roles, rules, right, named)
         if not log.signals:
             raise UncertainError(_no_confidence(log), source)
         return Predictions(*head, used=log.used, log=log, **log.fields(rules))
     ids = source.columns[roles.pop("ids").names[0]] if "ids" in roles else None
-    loaded = {role: _load(source, role, choice) for role, choice in roles.items()}
+    loaded = {role: source.load(role, choice) for role, choice in roles.items()}
     if labels is not None:
         loaded["labels"] = _labels_of(labels, limits)
-    by = next((r for r in ("logits", "probs") if r in loaded and "labels" in loaded), "")
     names = classes or _class_names(loaded.pop("classes", None)) or source.classes
     names = names or (roles[by].suffixes if by else ())
-    columns_read = _Loaded(source, roles, loaded, names, {role_of(r) for r in columns or ()}, tolerance)
+    columns_read = Loaded(source, roles, loaded, names, named, tolerance)
     fields = columns_read.class_scores(by) if by else columns_read.plain_table()
     used = {role: str(roles[role]) for role in loaded if role in roles}
     if labels is not None:
@@ -369,55 +362,7 @@ def read_log(
     source = open_source(path, format=format, limits=limits)
     right = None if labels is None else open_source(labels, limits=limits)
     named = {role_of(role) for role in columns or ()}
-    return answers_of(source, assign(source, columns or {}), rules or Rules(), right, named)
-
-
-def answers_of(
-    source: Source,
-    roles: dict[str, RoleColumns],
-    rules: Rules,
-    right: Source | None,
-    stated: Set[str] = frozenset(),
-) -> Log:
-    """The answers of a file: its columns loaded, the rows that are asked for chosen."""
-    facts = source.log
-    if facts and "correct" in roles and (column := facts.answered.get(roles["correct"].names[0])):
-        roles.setdefault("answered", RoleColumns((column,)))
-    rows, told = rows_of(source, rules)
-    roles = {role: choice for role, choice in roles.items() if role not in ("ids", "classes")}
-    along = {r: _load(source, r, choice) for r, choice in roles.items() if r != "confidence"}
-    held: dict[str, Any] = {
-        n: source.columns[n].load() for n in signal_names(source, roles) if n in source.columns
-    }
-    if right is not None:
-        along["labels"] = _right_answers(right, along)
-    if rows is not None:
-        along, held = ({k: v[rows] for k, v in part.items()} for part in (along, held))
-    signals = {n: held.get(n) for n in signal_names(source, roles)}
-    losses_of = _Loaded(source, roles, along, (), stated, None).losses
-    log = log_of(source, roles, along, signals, rules, losses_of)
-    if right is not None:
-        told["labels"] = shown(right.path.name)
-    return replace(log, used=log.used | told)
-
-
-def _right_answers(right: Source, along: Mapping[str, Values]) -> Values:
-    """Right answers by question, where their file names the questions, else in the order of the rows."""
-    keys = next((c for c in ("question", "prompt", "prompts") if c in right.columns), None)
-    found = assign(right, {}).get("labels") or RoleColumns(tuple(c for c in right.columns if c != keys))
-    if len(found.names) > 1:
-        raise UncertainError(f"must have one column of right answers, it has {right.listed()}.", right)
-    texts = as_texts(_load(right, "labels", found))
-    if keys is None or "question" not in along:
-        return Words.of(texts.tolist())
-    answers = dict(zip(as_texts(right.columns[keys].load()).tolist(), texts.tolist()))
-    asked = as_texts(along["question"]).tolist()
-    unknown = [q for q in asked if q not in answers]
-    if unknown:
-        raise file_error(
-            right.path, f"has no answer to {len(unknown):,} questions, such as {shown(unknown[0])!r}."
-        )
-    return Words.of(answers[q] for q in asked)
+    return answers_of(source, source.roles(columns or {}), rules or Rules(), right, named)
 
 
 def _no_confidence(log: Log) -> str:
@@ -436,245 +381,37 @@ def read_unlabelled(
     format: str | None,  # noqa: A002
     limits: Limits,
     tolerance: float | None = None,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Class scores, confidence, groups and refusals by role, where no truth is known yet; and all other columns."""
+) -> tuple[Predictions, dict[str, np.ndarray]]:
+    """Class scores or a confidence, with groups and refusals, where no truth is known yet; and all other columns."""
     source = open_source(path, format=format, limits=limits)
     wanted = ("logits", "probs", "confidence", "groups", "abstained")
-    roles = {role: choice for role, choice in assign(source, columns, kind).items() if role in wanted}
-    values = {role: _load(source, role, choice) for role, choice in roles.items()}
-    held = _Loaded(source, roles, values, (), set(), tolerance)
+    roles = {role: choice for role, choice in source.roles(columns, kind).items() if role in wanted}
+    values = {role: source.load(role, choice) for role, choice in roles.items()}
+    held = Loaded(source, roles, values, (), tolerance=tolerance)
     found: dict[str, Any] = {role: held.numbers(role) for role in roles if role in wanted[:3]}
+    if not found:
+        raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
     if "probs" in found and found["probs"].ndim == 2:
         found["probs"] = held.summing_to_one(found["probs"])
-    if "groups" in roles:
-        groups = held.values["groups"]
-        found["groups"] = groups.texts() if isinstance(groups, Words) else groups
-    if "abstained" in roles:
-        found["abstained"] = np.nan_to_num(held.truth("abstained")).astype(bool)
+    if "logits" in found:
+        found.pop("probs", None)
+    n = len(next(iter(found.values())))
+    found |= {"groups": values.get("groups"), "abstained": held.refused()}
     used = {name for role in wanted[:2] if role in roles for name in roles[role].names}
-    rest = {name: column.load() for name, column in source.columns.items() if name not in used}
-    if not any(role in found for role in wanted[:3]):
-        raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
-    texts = {k: v.texts() if isinstance(v, Words) else v for k, v in rest.items()}
-    return found, texts
-
-
-def _load(source: Source, role: str, choice: RoleColumns) -> Values:
-    parts = [source.columns[name].load() for name in choice.names]
-    if len(parts) == 1:
-        return parts[0]
-    for name, part in zip(choice.names, parts):
-        if isinstance(part, Words) or part.ndim != 1:
-            raise file_error(source.path, f"column `{shown(name)}` must hold numbers for the {role}.")
-    if len({len(part) for part in parts}) > 1:
-        raise file_error(source.path, f"the columns of the {role} must have one length.")
-    return np.stack(parts, axis=1)  # type: ignore[arg-type]
+    rest = {name: _plain(column.load()) for name, column in source.columns.items() if name not in used}
+    return Predictions(model_name(path), str(path), source.format, n, **found), rest
 
 
 def _labels_of(path: str | Path, limits: Limits) -> Values:
     source = open_source(path, limits=limits)
-    choice = assign(source, {}, "labels").get("labels") or RoleColumns(tuple(source.columns))
+    choice = source.roles({}, "labels").get("labels") or RoleColumns(tuple(source.columns))
     if len(choice.names) > 1:
         raise UncertainError(f"must have a column of labels, it has {source.listed()}.", source)
-    return _load(source, "labels", choice)
+    return source.load("labels", choice)
 
 
 def _class_names(inside: Values | None) -> tuple[str, ...]:
-    if isinstance(inside, Words):
-        return tuple(inside.texts().tolist())
-    return () if inside is None else tuple(map(str, np.asarray(inside).reshape(-1).tolist()))
-
-
-def _comparable(labels: Values, prediction: Values) -> bool:
-    return isinstance(labels, Words) == isinstance(prediction, Words) and len(labels) == len(prediction)
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    """The columns of a file on their way to `Predictions`; each method checks one thing and says so."""
-
-    source: Source
-    roles: dict[str, RoleColumns]
-    values: dict[str, Values]
-    classes: tuple[str, ...]
-    stated: Set[str] = frozenset()
-    tolerance: float | None = None
-
-    def class_scores(self, kind: str) -> dict[str, Any]:
-        """Logits or probabilities with labels."""
-        found = self.numbers(kind)
-        if found.ndim != 2:
-            more = " For an ensemble use `abstain.expected_aurc` in Python." if found.ndim == 3 else ""
-            raise self.error(f"the {kind} must have shape (samples, classes), got {found.shape}.{more}")
-        n, count = found.shape
-        if n == 0:
-            raise self.error("has no rows.")
-        if count < 2:
-            raise self.error(
-                f"the {kind} must have at least two classes, got one. One column p becomes 1 - p and p."
-            )
-        if self.classes and len(self.classes) != count:
-            raise self.error(f"has {len(self.classes)} class names for {count} classes.")
-        labels = self.label_numbers()
-        if len(labels) != n:
-            raise self.error(f"the labels must have {n} rows as the {kind}, got {len(labels)}.")
-        if labels.ndim == 1 and {"correct", "error"} & self.values.keys():
-            alone = (found == found.max(axis=1, keepdims=True)).sum(axis=1) == 1
-            self.check_verdict(found.argmax(axis=1) != labels, alone)
-        found = self.summing_to_one(found) if kind == "probs" else found
-        return {"n": n, kind: found, "labels": labels, "classes": self.classes, **self.along(n)}
-
-    def summing_to_one(self, probs: np.ndarray) -> np.ndarray:
-        """Probabilities that were rounded when they were written are divided by their sums, and that is told."""
-        total = probs.sum(axis=1, keepdims=True, dtype=np.float64)
-        off, allowed = float(np.abs(total - 1).max()), self.tolerance
-        if not sum_tolerance(probs) < off <= (_ROUNDED if allowed is None else allowed):
-            return probs  # as it is; where that is too far off, `evaluate` objects
-        if allowed is None:
-            some = probs[:10_000].astype(np.float64)
-            digits = (d for d in (2, 3, 4) if np.abs(some * 10**d - np.rint(some * 10**d)).max() < 1e-4)
-            if off > 0.5 * probs.shape[1] * 10.0 ** -next(digits, 9) * (1 + 1e-9):
-                return probs
-        told = f"{shown(self.source.path)}: rows of probabilities were divided by their sums, which are off by up to"
-        warnings.warn(f"{told} {off:.2g} (rounded numbers?).", AbstainWarning, stacklevel=4)
-        return np.asarray(probs / total)
-
-    def check_verdict(self, wrong: np.ndarray, known: Any = True) -> None:
-        """A column of right and wrong must not contradict the labels, unless it was stated to count."""
-        if "abstained" in self.values:
-            known = known & (self.truth("abstained") != 1)
-        for role in {"correct", "error"} & self.values.keys() - self.stated:
-            truth = self.truth(role)
-            said = truth == (role == "correct")  # is it said to be right?
-            if said.shape != wrong.shape or not (against := known & (said == wrong) & ~np.isnan(truth)).any():
-                continue
-            name = shown(self.roles[role].names[0])
-            raise self.error(
-                f"`{name}` contradicts the labels in {int(against.sum()):,} rows, first in row "
-                f"{int(np.argmax(against)) + 1}. Leave one of them out, or say that it counts: --column {role}={name}."
-            )
-
-    def plain_table(self) -> dict[str, Any]:
-        """Correct (or loss, or label and prediction) beside a confidence."""
-        if "confidence" not in self.values:
-            raise UncertainError(self.missing(), self.source)
-        loss, name = self.losses()
-        confidence = self.numbers("confidence")
-        if confidence.ndim != 1 or loss.ndim != 1:
-            raise self.error(f"needs one confidence per row, got shape {confidence.shape}.")
-        if len(confidence) == 0:
-            raise self.error("has no rows.")
-        found = self.along(len(confidence), loss=loss)
-        if "abstained" in found:  # what a model that refused would have said is not read: any number serves
-            away = found["abstained"]
-            found |= {"loss": np.where(away, 0.0, loss), "confidence": np.where(away, 0.0, confidence)}
-        labels, found["prediction"] = self.values.get("labels"), self.values.get("prediction")
-        if isinstance(labels, Words):
-            found["label_words"] = labels
-        elif labels is not None and labels.ndim == 1:
-            found["labels"] = labels
-        return {"n": len(confidence), "loss_name": name, "classes": self.classes, **found}
-
-    def losses(self) -> tuple[np.ndarray, str]:
-        """The losses of a plain table and their name."""
-        held = self.values
-        labels, prediction = held.get("labels"), held.get("prediction")
-        if labels is not None and prediction is not None and _comparable(labels, prediction):
-            self.check_verdict(self.disagreement(labels, prediction) == 1)
-        if "correct" in held:
-            return 1 - self.truth("correct"), "zero_one"
-        if "error" in held:
-            return self.truth("error"), "zero_one"
-        if "loss" in held:
-            values = self.numbers("loss")
-            return values.astype(np.float64) if values.dtype.kind == "b" else values, "loss"
-        if "labels" in held and "prediction" in held:
-            return self.disagreement(held["labels"], held["prediction"]), "zero_one"
-        raise UncertainError(self.missing(), self.source)
-
-    def disagreement(self, labels: Values, prediction: Values) -> np.ndarray:
-        """1 where the prediction is not the label."""
-        if not _comparable(labels, prediction):
-            raise self.error("labels and predictions must be of one kind and length to be compared.")
-        if isinstance(labels, Words) and isinstance(prediction, Words):
-            return (labels.codes != prediction.numbered(labels.values)).astype(np.float64)
-        return np.asarray(labels != prediction).astype(np.float64)
-
-    def along(self, n: int, **found: Any) -> dict[str, Any]:
-        """What goes along the samples, each of the right length."""
-        if "abstained" in self.values:
-            found["abstained"] = np.nan_to_num(self.truth("abstained")).astype(bool)
-        if "clusters" in self.values:
-            clusters = self.values["clusters"]
-            found["clusters"] = clusters.codes if isinstance(clusters, Words) else clusters.reshape(-1)
-        if "groups" in self.values:
-            found["groups"] = self.values["groups"]
-        for role in ("sample_weight", "confidence"):
-            if role in self.values:
-                found[role] = self.numbers(role).reshape(-1)
-        for role, values in found.items():
-            if len(values) != n:
-                raise self.error(f"`{role}` must have {n} rows as the rest, got {len(values)}.")
-        return found
-
-    def label_numbers(self) -> np.ndarray:
-        """Labels as class numbers; words need the order of the classes."""
-        labels = self.values["labels"]
-        if isinstance(labels, np.ndarray):
-            if labels.ndim != 1 or not self.classes or not all(c.isdigit() for c in self.classes):
-                return labels
-            labels = Words.of(f"{v:g}" for v in labels.tolist())
-        if not self.classes:
-            raise self.error(
-                "the labels are words, so the order of the classes must be known. "
-                "State it with --classes first,second,... or a `classes` array in the file."
-            )
-        found = labels.numbered(self.classes)
-        if (found < 0).any():
-            unknown, known = labels.row(int(np.argmin(found))), ", ".join(self.classes)
-            raise self.error(f"label {shown(unknown)!r} is none of the classes {shown(known)}.")
-        return found
-
-    def numbers(self, role: str) -> np.ndarray:
-        """A column of numbers; text is refused."""
-        values = self.values[role]
-        if isinstance(values, Words):
-            bad = next((v for v in values.values if not is_number(v)), None)
-            if bad is None:
-                raise self.error(f"the {role} must be numbers, got numbers in quotes. Write them without.")
-            raise self.error(f"the {role} must be numbers, got text such as {shown(bad)!r}.")
-        return values
-
-    def truth(self, role: str) -> np.ndarray:
-        """1 for true and 0 for false in each row, from booleans, 0 and 1, or the words; an empty cell is NaN."""
-        values = self.values[role]
-        if isinstance(values, Words):
-            for word in values.values:
-                if word.strip().lower() not in _TRUTH:
-                    raise self.error(f"`{role}` must be true or false, got {shown(word)!r}.")
-            return np.array([_TRUTH[word.strip().lower()] for word in values.values])[values.codes]
-        flat = values.reshape(-1).astype(np.float64)
-        wrong = ~((flat == 0) | (flat == 1) | np.isnan(flat))
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise self.error(f"`{role}` must be 0 or 1, got {flat[at]:g} in row {at + 1}.")
-        return flat
-
-    def missing(self) -> str:
-        """What to say when the columns do not make predictions."""
-        has = self.source.listed()
-        if what := next((role for role in ("logits", "probs") if role in self.roles), None):
-            return f"has {what} and no labels. State them with --labels FILE or --column labels=NAME; it has {has}."
-        if "array" in self.source.columns:
-            return "holds an array without a name. State what it is with --as logits or --as probs, and --labels FILE."
-        return (
-            f"needs `logits` or `probs` with `labels`, or `correct` (or `loss`) with `confidence`, and has {has}. "
-            f"State which is which with --column ROLE=NAME."
-        )
-
-    def error(self, text: str) -> Exception:
-        """An objection that names the file."""
-        return file_error(self.source.path, text)
+    return () if inside is None else tuple(map(str, _plain(inside).reshape(-1).tolist()))
 
 
 # a path given to `evaluate`
@@ -698,7 +435,7 @@ def engine_columns(
     """The columns of a table (or of the first of a folder) that an engine is to read, by argument."""
     first = find_files("evaluate", path)[0]
     kind_of(first)  # an error that names the formats
-    roles = assign(column_names(first, format=format), stated, kind)
+    roles = column_names(first, format=format).roles(stated, kind)
     for role in ("abstained", "clusters", "answered", "question"):  # left out, they would change the number
         if role in roles:
             raise refusal(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import io
 import json
 import math
 import re
+import shutil
 import sys
+import tempfile
 import warnings
 import zipfile
 from collections import Counter
@@ -25,19 +28,8 @@ from abstain._tables import is_number
 from abstain.errors import DataError, needed
 from abstain.formats.arrow import contents, open_arrow, open_parquet
 from abstain.formats.columns import Column, Source, Values, Words
-from abstain.formats.harness import HELM, read_json_log
-from abstain.formats.inspect_log import is_archive, is_inspect, open_eval, read_inspect
-from abstain.formats.limits import (
-    PACKED,
-    Limits,
-    decoded,
-    encoding_of,
-    file_error,
-    opened,
-    reading,
-    shown,
-    standard_input,
-)
+from abstain.formats.harness import HELM, is_archive, open_eval, read_json_log
+from abstain.formats.limits import PACKED, Limits, decoded, encoding_of, file_error, opened, reading, shown
 
 # numpy: headers are read here, so that sizes are known and pickles refused before anything is loaded
 
@@ -84,14 +76,12 @@ def _header(path: Path, name: str, stream: IO[bytes]) -> _Header:
 def _body(path: Path, name: str, stream: IO[bytes], header: _Header) -> np.ndarray:
     """The values after a header."""
     stream.read(header.length)
-    data = bytearray(header.nbytes)
-    view, filled = memoryview(data), 0
-    while filled < len(view):
-        piece = stream.read(min(1 << 24, len(view) - filled))
-        if not piece:
-            raise file_error(path, f"is truncated, {name} should hold {len(data)} bytes and has {filled}.")
-        view[filled : filled + len(piece)] = piece
+    data, filled = bytearray(header.nbytes), 0
+    while piece := stream.read(min(1 << 24, len(data) - filled)):
+        data[filled : filled + len(piece)] = piece
         filled += len(piece)
+    if filled < len(data):
+        raise file_error(path, f"is truncated, {name} should hold {len(data)} bytes and has {filled}.")
     array = np.frombuffer(data, dtype=header.dtype)
     return array.reshape(header.shape, order="F" if header.fortran else "C")
 
@@ -171,8 +161,7 @@ def open_excel(path: Path, limits: Limits) -> Source:
     """The first sheet of a workbook; of a formula, the value that Excel saved."""
     openpyxl = needed("openpyxl", f"Reading {shown(path.name)}", "files")
     with reading(path, "an Excel workbook"):
-        with zipfile.ZipFile(path) as archive:
-            limits.check(path, 4 * sum(member.file_size for member in archive.infolist()))
+        limits.check(path, 4 * _unpacked(path))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and menus that it leaves out
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -182,6 +171,12 @@ def open_excel(path: Path, limits: Limits) -> Source:
             return Source(path, "xlsx", _table(path, texts, limits))
         finally:
             book.close()
+
+
+def _unpacked(path: Path) -> int:
+    """Bytes that a zip archive says its members have."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(member.file_size for member in archive.infolist())
 
 
 def _split(path: Path, stream: IO[bytes]) -> tuple[str, Iterator[list[str]]]:
@@ -215,7 +210,7 @@ def _table(
         texts += sum(sys.getsizeof(v) for part in parts[-1] if isinstance(part, Words) for v in part.values)
     if not parts:
         raise file_error(path, "has column names and no rows.")
-    return {name: _held(_join(list(pieces))) for name, *pieces in zip(names, *parts)}
+    return {name: Column.of(_join(list(pieces))) for name, *pieces in zip(names, *parts)}
 
 
 def _chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
@@ -239,10 +234,6 @@ def _chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[
             held, size = [], 0
     if held:
         yield held
-
-
-def _held(values: Values) -> Column:
-    return Column((len(values),), "text" if isinstance(values, Words) else "numbers", lambda: values)
 
 
 def _clean(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
@@ -276,10 +267,9 @@ def _from_cells(cells: list[str], decimal_comma: bool) -> Values:
     with suppress(ValueError):
         return np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
     if decimal_comma and not any("." in cell for cell in cells):
-        with_comma = [cell for cell in cells if "," in cell]
         with suppress(ValueError):
             points = [float(cell.replace(",", ".", 1) or "nan") for cell in cells]
-            if not all(map(_THOUSANDS.fullmatch, with_comma)):
+            if not all(_THOUSANDS.fullmatch(cell) for cell in cells if "," in cell):
                 return np.array(points)
     return Words.of(map(str.strip, cells))
 
@@ -322,19 +312,15 @@ def _by_line(path: Path, text: str) -> list[Any]:
     return records
 
 
-def _log_in(path: Path, content: Any, limits: Limits) -> Source | None:
-    read = read_inspect if is_inspect(content) else read_json_log
-    return read(path, content, limits, partial(_json, limits=limits))
-
-
 _loads = partial(json.loads, object_pairs_hook=once)
 
 
-def open_json(path: Path, limits: Limits) -> Source:
-    """An object of columns, {"y_logits": ..., "y_true": ...}, or a list of records."""
-    with reading(path, "json"):
-        content = _json(path, limits)
-        if (log := _log_in(path, content, limits)) is not None:
+def open_json(path: Path, limits: Limits, *, lines: bool = False) -> Source:
+    """An object of columns, {"y_logits": ..., "y_true": ...}, a list of records, or one record per line."""
+    with reading(path, "json lines" if lines else "json"):
+        content = _json(path, limits, lines)
+        log = read_json_log(path, content, limits, partial(_json, limits=limits))
+        if log is not None:
             return log
         if isinstance(content, dict):  # records under one name, beside a few numbers about them
             lists = [v for v in content.values() if isinstance(v, list)]
@@ -344,16 +330,10 @@ def open_json(path: Path, limits: Limits) -> Source:
         if not isinstance(content, dict):
             kind = type(content).__name__
             raise file_error(path, f"must hold an object of columns or a list of records, got {kind}.")
-        return _from_lists(path, "json", content, limits)
-
-
-def open_jsonl(path: Path, limits: Limits) -> Source:
-    """One record per line."""
-    with reading(path, "json lines"):
-        records = _json(path, limits, lines=True)
-        if (log := _log_in(path, records, limits)) is not None:
-            return log
-        return _from_lists(path, "jsonl", _from_records(path, records), limits)
+        limits.check_columns(path, len(content))
+        kept = {name: values for name, values in content.items() if isinstance(values, list) and values}
+        columns = {name: _list_column(path, name, values) for name, values in kept.items()}
+        return Source(path, "jsonl" if lines else "json", columns)
 
 
 def _from_records(path: Path, records: list[Any]) -> dict[str, list[Any]]:
@@ -365,12 +345,6 @@ def _from_records(path: Path, records: list[Any]) -> dict[str, list[Any]]:
     if len(names) * len(records) > 50 * sum(map(len, records)) + 1000:
         raise file_error(path, "its records have hardly a name in common.")
     return {name: [r.get(name) for r in records] for name in names}
-
-
-def _from_lists(path: Path, kind: str, content: dict[str, Any], limits: Limits) -> Source:
-    limits.check_columns(path, len(content))
-    lists = {name: values for name, values in content.items() if isinstance(values, list) and values}
-    return Source(path, kind, {name: _list_column(path, name, values) for name, values in lists.items()})
 
 
 def _list_column(path: Path, name: str, values: list[Any]) -> Column:
@@ -407,10 +381,9 @@ def _from_list(path: Path, name: str, values: list[Any]) -> Values:
 
 # safetensors (a JSON header and raw numbers, read here) and torch files (tensors only, never code)
 
-SAFETENSORS = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
-    "I8": "|i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1",
-}  # fmt: skip
+_NUMBERS = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1")
+SAFETENSORS = {f"{kind[0].upper()}{8 * int(kind[1])}": np.dtype(f"<{kind}").str for kind in _NUMBERS}
+SAFETENSORS |= {"BOOL": "|b1", "BF16": "<u2"}
 _LONGEST_HEADER = 16 * 2**20
 _TORCH_REFUSES = ("pickle", "weights_only", "Unsupported", "WeightsUnpickler", "GLOBAL", "persistent")
 
@@ -471,11 +444,7 @@ def open_torch(path: Path, limits: Limits) -> Source:
     """A dict of tensors (or one tensor, called "array") saved by torch, read with weights_only=True."""
     torch = needed("torch", f"Reading {shown(path.name)}", "torch")
     with reading(path, "a torch file of tensors"):
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                limits.check(path, sum(m.file_size for m in archive.infolist()))
-        else:
-            limits.check(path, path.stat().st_size)
+        limits.check(path, _unpacked(path) if zipfile.is_zipfile(path) else path.stat().st_size)
         content = _torch_content(path, torch)
         if isinstance(content, torch.Tensor):
             content = {"array": content}
@@ -520,7 +489,7 @@ _READERS: dict[str, tuple[Callable[[Path, Limits], Source], str]] = {
     "tsv": (open_delimited, ".tsv .tab"),
     "xlsx": (open_excel, ".xlsx .xlsm"),
     "json": (open_json, ".json"),
-    "jsonl": (open_jsonl, ".jsonl .ndjson"),
+    "jsonl": (partial(open_json, lines=True), ".jsonl .ndjson"),
     "parquet": (open_parquet, ".parquet .pq"),
     "arrow": (open_arrow, ".arrow .feather .ipc"),
     "safetensors": (open_safetensors, ".safetensors .st"),
@@ -534,8 +503,8 @@ ENDINGS = (*_ENDINGS, *PACKED)
 _UNSAFE = (".pkl", ".pickle", ".joblib", ".dill")
 _OFFICE = (".xls", ".xlsb", ".ods", ".numbers")
 _STREAMS = ("npy", "csv", "tsv", "json", "jsonl")  # formats that may come packed
-_STARTS = {b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow", b"PK\x03\x04": "npz",
-           b"{": "json", b"[": "json"}  # fmt: skip
+_STARTS = {b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow", b"PK\x03\x04": "npz"}
+_STARTS |= {b"{": "json", b"[": "json"}
 
 
 def open_source(path: str | Path, *, format: str | None = None, limits: Limits | None = None) -> Source:  # noqa: A002
@@ -569,12 +538,9 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     if is_run(path):
         path /= HELM
     if not path.is_file():
-        kind = (
-            "is no plain file. Send what it gives to standard input, `-`"
-            if path.exists()
-            else "there is no such file"
-        )
-        raise file_error(path, f"{'is a folder' if path.is_dir() else kind}.")
+        pipe = "is no plain file. Send what it gives to standard input, `-`"
+        kind = "is a folder" if path.is_dir() else pipe if path.exists() else "there is no such file"
+        raise file_error(path, f"{kind}.")
     if path.stat().st_size == 0:
         raise file_error(path, "is empty.")
     chosen = format or _by_name(path) or _by_content(path)
@@ -584,6 +550,18 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     if not source.columns:
         raise file_error(path, "holds no columns of values.")
     return source
+
+
+def standard_input(limits: Limits) -> Path:
+    """What comes on standard input, in a file that lies there until the program ends."""
+    folder = tempfile.mkdtemp(prefix="abstain-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "stdin"
+    with path.open("wb") as file:
+        while piece := sys.stdin.buffer.read(1 << 20):
+            file.write(piece)
+            limits.check("standard input", file.tell(), "it")
+    return path
 
 
 def is_run(path: str | Path) -> bool:

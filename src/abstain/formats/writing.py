@@ -125,13 +125,14 @@ def write_predictions(predictions: Predictions, path: str | Path) -> None:
 
 def _named(p: Predictions) -> dict[str, np.ndarray]:
     labels = p.label_words.texts() if p.labels is None and p.label_words is not None else p.labels
-    zero_one = p.loss is not None and p.loss_name == "zero_one"
-    values: dict[str, Any] = {
-        "logits": p.logits, "probs": p.probs, "labels": labels, "confidence": p.confidence,
-        "correct": (1 - p.loss).astype(np.int8) if zero_one and p.loss is not None else None,
-        "loss": None if zero_one else p.loss, "abstained": p.abstained, "group": p.group_labels(),
-        "weight": p.sample_weight, "cluster": p.clusters, "classes": np.array(p.classes) if p.classes else None,
-    }  # fmt: skip
+    values: dict[str, Any] = {"logits": p.logits, "probs": p.probs, "labels": labels}
+    values["confidence"] = p.confidence
+    if p.loss is not None and p.loss_name == "zero_one":
+        values["correct"] = (1 - p.loss).astype(np.int8)
+    else:
+        values["loss"] = p.loss
+    values |= {"abstained": p.abstained, "group": p.group_labels(), "weight": p.sample_weight}
+    values |= {"cluster": p.clusters, "classes": np.array(p.classes) if p.classes else None}
     return {name: np.asarray(value) for name, value in values.items() if value is not None}
 
 
