@@ -436,7 +436,7 @@ def page(
         "versions": ", ".join(f"{text(k)} {text(v)}" for k, v in versions(*_USED).items()),
         "style": asset("page.css"),
         "data": safe_json(embedded(content)),
-        "script": asset("figures.js") + "\n" + asset("report.js"),
+        "script": asset("figures.js") + "\n" + asset("page.js"),
     }
     return Template(asset("page.html")).substitute(filled)
 
