@@ -11,8 +11,8 @@ import pytest
 import abstain
 from abstain.formats import read_predictions
 from abstain.report import gather, page
-from abstain.report.content import embedded, safe_json
-from abstain.report.page import about_ties, decimals, ranking, summary
+from abstain.report.content import embedded
+from abstain.report.page import about_ties, decimals, ranking, safe_json, summary
 
 
 @pytest.fixture
@@ -66,6 +66,11 @@ def test_two_test_sets_are_compared_unpaired(read):
     assert content.comparison is not None
     assert not content.comparison.paired
     assert "different test sets" in ranking(content)
+
+
+def test_names_may_have_braces(read):
+    html = page(gather([read(plain_table(seed=k), f"{name}.csv") for k, name in enumerate(("{a}", "{}"))]))
+    assert html.count('<option value="0">{a}</option>') == 2
 
 
 def test_ties_in_words(read):
