@@ -128,10 +128,8 @@ class Tables:
     def __init__(self, setting: Setting, cuts: Sequence[np.ndarray]) -> None:
         self.setting, self.cuts = setting, cuts
         self.shape = tuple(len(c) + 1 for c in cuts)
-        self.bins = [
-            np.searchsorted(c[1:], g, side="right") + (g > -math.inf)
-            for c, g in zip(cuts, setting.confidence)
-        ]
+        both = zip(cuts, setting.confidence)
+        self.bins = [np.searchsorted(c[1:], g, side="right") + (g > -math.inf) for c, g in both]
         self.cells = [self.bins[0]]
         for size, b in zip(self.shape[1:], self.bins[1:]):
             self.cells.append(self.cells[-1] * size + b)
@@ -183,9 +181,8 @@ class Tables:
         for j, loss in enumerate(self.setting.loss[:-1]):
             rows = np.flatnonzero(self.bins[j])
             rows = rows[:: max(1, len(rows) // _FITTED)]
-            fitted = logistic(
-                _features([m[b[rows]] for m, b in zip(middles[: j + 1], self.bins)]), loss[rows]
-            )
+            ranks = [m[b[rows]] for m, b in zip(middles[: j + 1], self.bins)]
+            fitted = logistic(_features(ranks), loss[rows])
             axes = [m.reshape((1,) * i + (-1,) + (1,) * (j - i)) for i, m in enumerate(middles[: j + 1])]
             score = sum(c * f for c, f in zip(fitted, _features(axes)))
             found += self.answered(self.counts[j] * _expit(np.asarray(score)))
