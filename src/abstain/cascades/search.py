@@ -148,10 +148,9 @@ class Tables:
 
     def answered(self, histogram: np.ndarray) -> np.ndarray:
         """Over the samples that the last of these stages answers, for every policy."""
-        for axis in range(histogram.ndim - 1):
-            histogram = np.cumsum(histogram, axis=axis)
-        below = np.cumsum(histogram, axis=-1)
-        return self._spread(below[..., -1:] - below)
+        stays = self.passed(histogram)
+        last = stays.take([-1], axis=histogram.ndim - 1)
+        return last - stays
 
     def total(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """Sum over samples of the value of whoever answers; the person's is counted if the promise speaks of it."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from abstain._arrays import Array, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
-from abstain._stored import Chance, Finite, Share, Within
+from abstain._stored import Finite, Share, Within
 from abstain.cascades import search
 from abstain.cascades.search import CUTS, MOST, Setting, answerer
 from abstain.core.sorting import is_zero_one
@@ -89,25 +89,13 @@ class Cascade(Promised):
 
     names: tuple[str, ...]
     thresholds: dict[str, Annotated[float, Within(infinite=True)]] | None
-    target: Finite
-    delta: Chance
     promise: Promise
-    n: Annotated[int, Within(1)]
-    risk: Finite | None
-    risk_upper: Finite | None
-    coverage: Share
     cost: Finite
     cost_interval: tuple[Finite, Finite]
     shares: dict[str, Share]
-    guarantee: str | None
-    note: str
     person: tuple[Finite, Finite]
-    bounded: tuple[Finite, Finite] = (0.0, 1.0)
     unit: str = ""
     scores: dict[str, str] = field(default_factory=dict)
-    advice: Advice | None = None
-    clusters: Annotated[int, Within(1)] | None = None
-    largest: Annotated[float, Within(0)] | None = None
 
     @property
     def feasible(self) -> bool:
@@ -187,8 +175,7 @@ class Cascade(Promised):
         counts = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
         places = np.arange(len(self.names), -1, -1.0)
         some = counts > 0
-        shared = {f.name for f in fields(Threshold)} & {f.name for f in fields(self)}
-        own: Any = {name: getattr(self, name) for name in shared}
+        own: Any = {f.name: getattr(self, f.name) for f in fields(Promised)}
         return Threshold(
             value=None if self.thresholds is None else 0.0 if self.promise == "system" else 1.0,
             form="risk",

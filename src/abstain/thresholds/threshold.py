@@ -169,14 +169,24 @@ class Check(Stored, _tables.Notebook):
         )
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Promised(Stored):
-    """A rule with a promise, and how it tells of both."""
+    """A rule with a promise, and how it tells of both; the fields are explained where they are used."""
 
     _none: ClassVar[str]  # what to say where there is no rule
 
-    def _facts(self) -> dict[str, str]:
-        """What was asked for and found."""
-        raise NotImplementedError
+    target: Finite
+    delta: Chance
+    n: Annotated[int, Within(1)]
+    coverage: Share
+    risk: Finite | None
+    risk_upper: Finite | None
+    guarantee: str | None
+    note: str | None
+    bounded: tuple[Finite, Finite]
+    advice: Advice | None = None
+    clusters: Annotated[int, Within(1)] | None = None
+    largest: Annotated[float, Within(0, ends=False)] | None = None
 
     def facts(self: Any) -> list[tuple[str, str]]:
         """What the repr, the HTML view and the command show."""
@@ -246,22 +256,10 @@ class Threshold(Promised):
 
     value: Annotated[float, Within(infinite=True)] | None
     form: Form
-    target: Finite
     method: Method
-    delta: Chance
-    n: Annotated[int, Within(1)]
-    coverage: Share
     coverage_interval: tuple[Share, Share]
-    risk: Finite | None
-    risk_upper: Finite | None
-    guarantee: str | None
-    note: str | None
-    bounded: tuple[Finite, Finite]
     table: Candidates
     reference: Reference
-    advice: Advice | None = None
-    clusters: Annotated[int, Within(1)] | None = None
-    largest: Annotated[float, Within(0, ends=False)] | None = None
     origin: Origin | None = None
 
     @property
@@ -279,10 +277,12 @@ class Threshold(Promised):
     def made_from(self, kind: Literal["logits", "probs", "confidence"], **facts: Any) -> Threshold:
         """The same rule, which now knows its score, its loss and its data (see `Origin`)."""
         origin = Origin(kind, **facts)
-        plain = self.value
-        if self.value is not None and origin.score is not None:
-            plain = float(scores.display(origin.score, self.value))
-        return replace(self, origin=replace(origin, plain=plain))
+        return replace(self, origin=replace(origin, plain=self._plain(origin.score)))
+
+    def _plain(self, score: str | None) -> float | None:
+        """The threshold as the number people know."""
+        known = self.value is not None and score is not None
+        return float(scores.display(score, self.value)) if known else self.value
 
     def accepts(
         self,
@@ -444,9 +444,7 @@ class Threshold(Promised):
         told = f"{self.target:.4g}"
         nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
         score, plain = (None, self.value) if origin is None else (origin.score, origin.plain)
-        expected = self.value
-        if score in _SCORES and self.value is not None:
-            expected = float(scores.display(str(score), self.value))
+        expected = self._plain(score if score in _SCORES else None)
         agree = plain == expected or bool(plain and expected and abs(plain / expected - 1) < 1e-9)
         return {
             "`bounded` must rise.": low < high,
