@@ -459,9 +459,8 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
             )
         known = self.uncertainty is None or self.uncertainty == "std" or hasattr(self.uncertainty, "predict")
         if not known:
-            raise InputError(
-                f'SelectiveRegressor: `uncertainty` must be None, "std" or a regressor, got {self.uncertainty!r}.'
-            )
+            rule = '`uncertainty` must be None, "std" or a regressor'
+            raise InputError(f"SelectiveRegressor: {rule}, got {self.uncertainty!r}.")
         if y is not None:
             y = np.asarray(y)
             y = y.astype(np.float64) if y.dtype.kind == "O" else y
@@ -496,12 +495,11 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     def _use_fitted(self) -> None:
         super()._use_fitted()
         if self.uncertainty is None:
-            raise InputError(
-                'SelectiveRegressor: cv="prefit" needs `uncertainty`: "std", or a fitted regressor of the error.'
-            )
-        if not isinstance(self.uncertainty, str):
-            check_is_fitted(self.uncertainty)
+            what = '`uncertainty`: "std", or a fitted regressor of the error'
+            raise InputError(f'SelectiveRegressor: cv="prefit" needs {what}.')
         self.error_model_ = None if isinstance(self.uncertainty, str) else self.uncertainty
+        if self.error_model_ is not None:
+            check_is_fitted(self.error_model_)
 
     def _out_of_fold(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         self._train(X, y, routed)
@@ -640,16 +638,14 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "cascade_")
         X = _indexable(X)
         rows, thresholds = np.arange(_num_samples(X)), self.cascade_.thresholds or {}
-        who, answer = np.full(len(rows), len(self.estimators_)), None
+        who, answer = np.full(len(rows), len(self.estimators_)), np.empty(len(rows), self.classes_.dtype)
         for j, (name, model) in enumerate(zip(self.cascade_.names, self.estimators_)):
             if name in self.cascade_.asked and len(rows):
                 some = X if len(rows) == len(who) else _safe_indexing(X, rows)
-                said = np.asarray(model.predict(some))
-                answer = np.empty(len(who), dtype=said.dtype) if answer is None else answer
-                answer[rows] = said
+                answer[rows] = model.predict(some)
                 taken = classifier_confidence(model, some, self.scores) >= thresholds[name]
                 who[rows[taken]], rows = j, rows[~taken]
-        return np.asarray(self.estimators_[-1].predict(X)) if answer is None else answer, who
+        return answer if self.cascade_.asked else np.asarray(self.estimators_[-1].predict(X)), who
 
     def _stages(self) -> list[tuple[str, Any]]:
         default = [("small", DummyClassifier()), ("large", LogisticRegression())]
