@@ -15,7 +15,7 @@ import abstain
 from abstain import scores
 from abstain.core.estimators import Estimator
 from abstain.core.sorting import is_zero_one
-from abstain.errors import InputError
+from abstain.errors import DataError, InputError
 from abstain.evaluation import Comparison, Evaluation
 from abstain.formats import Predictions, Words
 from abstain.formats.limits import values_of
@@ -23,7 +23,7 @@ from abstain.formats.predictions import along
 from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
 from abstain.metrics.registry import by_name
-from abstain.thresholds import clopper_pearson
+from abstain.thresholds import ClinicalTable, clinical_table, clopper_pearson
 
 ESTIMATORS: dict[Estimator, str] = {
     "harmonic": "the classical empirical AURC: the mean of all selective risks",
@@ -110,6 +110,7 @@ class ModelContent:
     steps: Slider
     evaluation: Evaluation
     estimators: tuple[tuple[str, Interval], ...]
+    clinical: ClinicalTable | None  # of two classes, the second looked for
     best: dict[tuple[str, str], str]  # by loss and metric, the score that a test tells apart from all others
 
 
@@ -228,8 +229,25 @@ def _model(
         steps=_slider(read, curve, (losses.astype(np.float64), confidence), score, level, steps),
         evaluation=evaluation,
         estimators=tuple(estimators),
+        clinical=_clinical(read, score, level),
         best=_told_apart(read, evaluation, level),
     )
+
+
+def _clinical(read: Predictions, score: str, level: float) -> ClinicalTable | None:
+    """None for more than two classes, where answers are not known, and where samples have weights."""
+    try:
+        answered = read.answered()
+        labels, said = answered.answers()
+    except DataError:
+        return None
+    classes = read.classes or np.unique(labels).tolist()
+    if len(classes) != 2 or labels.ndim > 1 or read.sample_weight is not None:
+        return None
+    confidence = answered.samples(score, "zero_one")[1]
+    found = clinical_table(labels, said, confidence, positive=classes[1], level=level)
+    shown = found.threshold if score == "confidence" else scores.display(score, found.threshold)
+    return replace(found, threshold=np.asarray(shown))
 
 
 def _told_apart(read: Predictions, found: Evaluation, level: float) -> dict[tuple[str, str], str]:

@@ -30,6 +30,7 @@ _LINKS = {
     "curves": "Curves",
     "line": "Threshold",
     "parts": "Groups",
+    "clinical": "Clinical",
     "scores": "Scores",
     "ranking": "Ranking",
     "ties": "Ties",
@@ -271,6 +272,20 @@ def parts(content: Content) -> str:
 {cards}</section>"""
 
 
+def clinical(content: Content) -> str:
+    """What a clinic reads, for models of two classes."""
+    cards = ""
+    for m in content.models:
+        if m.clinical is not None:
+            grid, positive = m.clinical.grid(), text(m.clinical.positive)
+            caption = f"{short_name(m.read.name)}, positive: {positive}, {content.level:.0%} intervals"
+            made = table(list(grid), list(zip(*grid.values())), caption, (0, 1))
+            cards += f'<div class="card">{made}</div>'
+    told = "Of the accepted only, each interval on its own. What is left to somebody else is neither found nor missed."
+    head = f"<h2>Sensitivity and predictive values</h2><p>{told}</p>"
+    return f'<section id="clinical">{head}{cards}</section>' if cards else ""
+
+
 def estimators_table(content: Content) -> str:
     """Estimators of AURC across, models down."""
     names = [name for name in ESTIMATORS if any(name in dict(m.estimators) for m in content.models)]
@@ -373,11 +388,11 @@ def page(
         tables = [f"<details><summary>{h}</summary>{inner}</details>" for h, inner in zip(heads, tables)]
         tables[0] = tables[0].replace("<details>", "<details open>", 1)
         ties = [f"<h3>{head}</h3>{told}" for head, told in zip(heads, ties)]
-    sections = {"ranking": ranking(content), "parts": parts(content)}
+    sections = {"ranking": ranking(content), "parts": parts(content), "clinical": clinical(content)}
     links = {place: name for place, name in _LINKS.items() if sections.get(place, True)}
     filled = {
         **sections,
-        "parts": sections["parts"] + more,
+        "clinical": sections["clinical"] + more,
         "summary": "".join(f'<p class="lead">{text(s)}</p>' for s in summary(content)),
         "verdicts": verdicts(content),
         "crowd": " (of the model picked out, where there are many)" if len(content.models) > 3 else "",
