@@ -38,8 +38,8 @@ _POINTS = 600  # of a curve
 _CLASSES = 24  # more than these are shown as "all others"
 _LOOKS = 4e7  # samples looked at for the limits of a loss that is not 0/1
 Samples = tuple[np.ndarray, np.ndarray]  # losses and confidences
-_PACKAGES = ("numpy", "scipy", "array-api-compat", "click", "rich", "pyarrow", "torch", "jax", "scikit-learn")
-_PACKAGES += ("pandas", "polars", "matplotlib", "distributed", "pyspark")
+_PACKAGES = ["numpy", "scipy", "array-api-compat", "click", "rich", "pyarrow", "torch", "jax", "scikit-learn"]
+_PACKAGES += ["pandas", "polars", "matplotlib", "distributed", "pyspark"]
 
 
 def versions(*names: str) -> dict[str, str]:

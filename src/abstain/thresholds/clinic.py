@@ -187,9 +187,10 @@ def clinical_table(
         (tp + fn, accepted),
         (tp + fn, every),
     ]
-    rates = [_rate(hits, of, level) for hits, of in shares]
+    rates: Any = [_rate(hits, of, level) for hits, of in shares]
     mix = {c: count(y == c) / np.maximum(accepted, 1) for c in classes.tolist()}
-    return ClinicalTable(at, accepted, accepted / len(g), *rates, mix, positive, level, len(g))
+    told: Any = {"class_mix": mix, "positive": positive, "level": level, "n": len(g)}
+    return ClinicalTable(at, accepted, accepted / len(g), *rates, **told)
 
 
 def _rate(hits: np.ndarray, of: np.ndarray, level: float) -> Rate:

@@ -281,8 +281,9 @@ class Threshold(Promised):
 
     def _plain(self, score: str | None) -> float | None:
         """The threshold as the number people know."""
-        known = self.value is not None and score is not None
-        return float(scores.display(score, self.value)) if known else self.value
+        if self.value is None or score is None:
+            return self.value
+        return float(scores.display(score, self.value))
 
     def accepts(
         self,
