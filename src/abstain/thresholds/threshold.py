@@ -370,12 +370,11 @@ class Threshold(Promised):
         stated = self.bounded[1] if self.risk_upper is None else self.risk_upper
         limit = self.target if self.form == "risk" else stated
         before = previous or Check()
-        if previous and (before.value, before.limit, before.delta) != (self.value, limit, self.delta):
-            raise InputError(
-                f"Threshold.check: `previous` must be a check of this threshold (value {self.value:g}, risk {limit:g}, "
-                f"delta {self.delta:g}), got one of value {before.value:g}, risk {before.limit:g}, delta "
-                f"{before.delta:g}. Begin a new series without `previous=`."
-            )
+        both = (self.value, limit, self.delta), (before.value, before.limit, before.delta)
+        if previous and both[0] != both[1]:
+            mine, its = (f"value {value:g}, risk {risk:g}, delta {delta:g}" for value, risk, delta in both)
+            rule = f"`previous` must be a check of this threshold ({mine}), got one of {its}"
+            raise InputError(f"Threshold.check: {rule}. Begin a new series without `previous=`.")
         accepted = g >= scale(self.value)
         watched = np.arange(len(l)) if self.method == "crc" else np.flatnonzero(accepted)
         r = (limit - low) / width
