@@ -315,8 +315,7 @@ def cascade(
 
     found = look(target)
     policies = found or [(math.inf,) * setting.stages]
-    measured = [measure(setting, policy, None) for policy in policies]
-    chosen = policies[int(np.argmin([m.cost for m in measured]))]
+    chosen = min(policies, key=lambda policy: measure(setting, policy, None).cost)
     own, certified = measure(setting, chosen, _LEVEL), bool(found)
     told = [_why(setting, chosen, own.cost, target, allowed) if certified else _NONE]
     if allowed < cuts:
