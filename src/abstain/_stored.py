@@ -90,9 +90,9 @@ class Stored:
         """What is written beside the fields for people to read; it must agree with them when it is read back."""
         return {}
 
-    def _objection(self) -> str | None:
-        """What is wrong with the fields taken together, if anything is."""
-        return None
+    def _rules(self) -> dict[str, Any]:
+        """What the fields taken together must keep, and whether they do."""
+        return {}
 
 
 def text_of(path: Any) -> str:
@@ -213,8 +213,9 @@ def _record(kind: Any, value: Any, at: str) -> Any:
             raise DataError(f"{at} has no field {name[:60]!r}. {_REMEDY}")
         if name in beside and x != beside[name]:
             raise _wrong(f"{at}.{name}", repr(beside[name]), x)
-    if stored and (objection := made._objection()):
-        raise DataError(f"{at}: {objection} {_REMEDY}")
+    for rule, kept in made._rules().items() if stored else ():
+        if not kept:
+            raise DataError(f"{at}: {rule} {_REMEDY}")
     return made
 
 

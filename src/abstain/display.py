@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -126,9 +125,8 @@ class RiskCoverageDisplay:
             wrong = losses.zero_one(probs=both, labels=to_host(labels))
             confidence = scores.by_name(score)(probs=both)
         except InputError as error:
-            raise InputError(
-                f"RiskCoverageDisplay.from_predictions: {error} Losses and confidences go to `from_losses`."
-            ) from error
+            told = f"{error} Losses and confidences go to `from_losses`."
+            raise InputError(f"RiskCoverageDisplay.from_predictions: {told}") from error
         return cls.from_losses(wrong, confidence, **options)
 
     @classmethod
@@ -156,12 +154,9 @@ class RiskCoverageDisplay:
 
     def frame(self, library: str | None = None) -> Any:
         """One row per point: name, coverage, risk."""
-        columns: dict[str, list[Any]] = {
-            "name": [line.name for line in self.lines for _ in line.coverage],
-            "coverage": [c for line in self.lines for c in line.coverage],
-            "risk": [r for line in self.lines for r in line.risk],
-        }
-        return frame(columns, library)
+        points = [(x.name, *point) for x in self.lines for point in zip(x.coverage, x.risk)]
+        columns = zip(*points) if points else ((), (), ())
+        return frame(dict(zip(("name", "coverage", "risk"), columns)), library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw on `ax` (or on a new figure) and give the axes back."""
@@ -172,10 +167,7 @@ class RiskCoverageDisplay:
             if band := bands.get(line.name):
                 own = {"color": drawn.get_color(), "alpha": 0.15, "linewidth": 0}
                 ax.fill_between(band.coverage, band.low, band.high, **own)
-        ax.set_xlabel("coverage")
-        ax.set_ylabel(self.label)
-        ax.set_xlim(0, 1)
-        ax.set_ylim(bottom=0)
+        ax.set(xlabel="coverage", ylabel=self.label, xlim=(0, 1), ylim=(0, None))
         ax.grid(alpha=0.3)
         if any(line.name for line in self.lines):
             ax.legend(fontsize="small")
@@ -215,13 +207,8 @@ class IntervalDisplay:
 
     def frame(self, library: str | None = None) -> Any:
         """One row per name."""
-        columns: dict[str, Sequence[Any]] = {
-            "name": self.names,
-            "estimate": self.estimates,
-            "low": self.low,
-            "high": self.high,
-        }
-        return frame(columns, library)
+        ends = {"low": self.low, "high": self.high}
+        return frame({"name": self.names, "estimate": self.estimates, **ends}, library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw on `ax` (or on a new figure) and give the axes back; the first name is on top."""

@@ -11,8 +11,8 @@ import pytest
 import abstain
 from abstain.formats import read_predictions
 from abstain.report import gather, page
-from abstain.report.content import embedded, safe_json
-from abstain.report.page import about_ties, decimals, ranking, summary
+from abstain.report.content import embedded
+from abstain.report.page import about_ties, decimals, ranking, safe_json, summary
 
 
 @pytest.fixture
@@ -66,6 +66,35 @@ def test_two_test_sets_are_compared_unpaired(read):
     assert content.comparison is not None
     assert not content.comparison.paired
     assert "different test sets" in ranking(content)
+
+
+def test_names_may_have_braces(read):
+    html = page(gather([read(plain_table(seed=k), f"{name}.csv") for k, name in enumerate(("{a}", "{}"))]))
+    assert html.count('<option value="0">{a}</option>') == 2
+
+
+def test_two_classes_have_a_clinical_table(tmp_path):
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 2, 300)
+    logits = rng.normal(size=(300, 2)) + 2 * np.eye(2)[labels]
+    np.savez(tmp_path / "two.npz", logits=logits, labels=labels, classes=np.array(["well", "ill"]))
+    content = gather([read_predictions(tmp_path / "two.npz")], level=0.9)
+    found = content.models[0].clinical
+    sure = abstain.scores.max_softmax(logits)
+    own = abstain.clinical_table(labels, logits.argmax(axis=1), sure, level=0.9)
+    assert found.positive == "ill"
+    assert np.array_equal(found.sensitivity.value, own.sensitivity.value)
+    assert np.array_equal(found.threshold, abstain.scores.display("max_softmax", own.threshold))
+    assert f"<td>{own.grid()['npv'][0]}</td>" in page(content)
+    assert '<a href="#clinical">' in page(content)
+
+
+def test_without_two_classes_there_is_none(tmp_path, read):
+    rng = np.random.default_rng(1)
+    np.savez(tmp_path / "m.npz", logits=rng.normal(size=(60, 3)), labels=rng.integers(0, 3, 60))
+    content = gather([read_predictions(tmp_path / "m.npz"), read(plain_table())])
+    assert [m.clinical for m in content.models] == [None, None]
+    assert "#clinical" not in page(content)
 
 
 def test_ties_in_words(read):

@@ -94,9 +94,7 @@ class CostRiskCurve(Notebook):
 
     def frame(self, library: str | None = None) -> Any:
         """One row per risk asked for."""
-        columns: dict[str, list[Any]] = {
-            name: getattr(self, name).tolist() for name in ("target", *Measured._fields)
-        }
+        columns: Any = {name: getattr(self, name).tolist() for name in ("target", *Measured._fields)}
         columns |= {f"threshold of {name}": x.tolist() for name, x in zip(self.names, self.thresholds.T)}
         return frame(columns, library)
 

@@ -128,10 +128,8 @@ class Tables:
     def __init__(self, setting: Setting, cuts: Sequence[np.ndarray]) -> None:
         self.setting, self.cuts = setting, cuts
         self.shape = tuple(len(c) + 1 for c in cuts)
-        self.bins = [
-            np.searchsorted(c[1:], g, side="right") + (g > -math.inf)
-            for c, g in zip(cuts, setting.confidence)
-        ]
+        both = zip(cuts, setting.confidence)
+        self.bins = [np.searchsorted(c[1:], g, side="right") + (g > -math.inf) for c, g in both]
         self.cells = [self.bins[0]]
         for size, b in zip(self.shape[1:], self.bins[1:]):
             self.cells.append(self.cells[-1] * size + b)
@@ -150,10 +148,9 @@ class Tables:
 
     def answered(self, histogram: np.ndarray) -> np.ndarray:
         """Over the samples that the last of these stages answers, for every policy."""
-        for axis in range(histogram.ndim - 1):
-            histogram = np.cumsum(histogram, axis=axis)
-        below = np.cumsum(histogram, axis=-1)
-        return self._spread(below[..., -1:] - below)
+        stays = self.passed(histogram)
+        last = stays.take([-1], axis=histogram.ndim - 1)
+        return last - stays
 
     def total(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """Sum over samples of the value of whoever answers; the person's is counted if the promise speaks of it."""
@@ -183,9 +180,8 @@ class Tables:
         for j, loss in enumerate(self.setting.loss[:-1]):
             rows = np.flatnonzero(self.bins[j])
             rows = rows[:: max(1, len(rows) // _FITTED)]
-            fitted = logistic(
-                _features([m[b[rows]] for m, b in zip(middles[: j + 1], self.bins)]), loss[rows]
-            )
+            ranks = [m[b[rows]] for m, b in zip(middles[: j + 1], self.bins)]
+            fitted = logistic(_features(ranks), loss[rows])
             axes = [m.reshape((1,) * i + (-1,) + (1,) * (j - i)) for i, m in enumerate(middles[: j + 1])]
             score = sum(c * f for c, f in zip(fitted, _features(axes)))
             found += self.answered(self.counts[j] * _expit(np.asarray(score)))

@@ -11,8 +11,7 @@ import numpy as np
 
 from abstain._arrays import Array, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
-from abstain._stored import Chance, Finite, Share, Stored, Within
-from abstain._tables import Notebook
+from abstain._stored import Finite, Share, Within
 from abstain.cascades import search
 from abstain.cascades.search import CUTS, MOST, Setting, answerer
 from abstain.core.sorting import is_zero_one
@@ -21,7 +20,7 @@ from abstain.inference import interval
 from abstain.metrics._sample import group_codes
 from abstain.scores import display
 from abstain.thresholds.calibration import Advice, Candidates, bisect, calibrate
-from abstain.thresholds.threshold import Check, Reference, Threshold, Units
+from abstain.thresholds.threshold import Check, Promised, Reference, Threshold, Units
 
 PERSON = "person"
 _NAME = "cascade"
@@ -34,8 +33,8 @@ Stages = Mapping[str, tuple[Array, Array, Any]]  # loss, confidence, cost
 Person = tuple[float | Array, float | Array]  # cost, error
 
 
-@dataclass(frozen=True, eq=False)
-class Cascade(Notebook, Stored):
+@dataclass(frozen=True, eq=False, repr=False)
+class Cascade(Promised):
     """Who answers: the first stage whose confidence reaches its threshold, otherwise a person.
 
     Attributes
@@ -86,28 +85,17 @@ class Cascade(Notebook, Stored):
     """
 
     _noun: ClassVar[str] = "a stored cascade"
+    _none: ClassVar[str] = "none keeps the promise"
 
     names: tuple[str, ...]
     thresholds: dict[str, Annotated[float, Within(infinite=True)]] | None
-    target: Finite
-    delta: Chance
     promise: Promise
-    n: Annotated[int, Within(1)]
-    risk: Finite | None
-    risk_upper: Finite | None
-    coverage: Share
     cost: Finite
     cost_interval: tuple[Finite, Finite]
     shares: dict[str, Share]
-    guarantee: str | None
-    note: str
     person: tuple[Finite, Finite]
-    bounded: tuple[Finite, Finite] = (0.0, 1.0)
     unit: str = ""
     scores: dict[str, str] = field(default_factory=dict)
-    advice: Advice | None = None
-    clusters: Annotated[int, Within(1)] | None = None
-    largest: Annotated[float, Within(0)] | None = None
 
     @property
     def feasible(self) -> bool:
@@ -187,8 +175,7 @@ class Cascade(Notebook, Stored):
         counts = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
         places = np.arange(len(self.names), -1, -1.0)
         some = counts > 0
-        shared = {f.name for f in fields(Threshold)} & {f.name for f in fields(self)}
-        own: Any = {name: getattr(self, name) for name in shared}
+        own: Any = {f.name: getattr(self, f.name) for f in fields(Promised)}
         return Threshold(
             value=None if self.thresholds is None else 0.0 if self.promise == "system" else 1.0,
             form="risk",
@@ -216,13 +203,10 @@ class Cascade(Notebook, Stored):
             values = [float(display(score, v)) if score and math.isfinite(v) else v for v, score in named]
         return answerer(g, values)
 
-    def _readable(self) -> dict[str, Any]:
-        return {"rule": self.rule}
-
-    def _objection(self) -> str | None:
+    def _rules(self) -> dict[str, Any]:
         low, high = self.bounded
         some, beside = self.feasible, (self.risk, self.risk_upper, self.guarantee)
-        checks = {
+        return {
             "`thresholds` must be by stage.": not some or tuple(self.thresholds or ()) == self.names,
             "`shares` must be by stage.": tuple(self.shares) == (*self.names, PERSON),
             "`shares` must add up to 1.": abs(sum(self.shares.values()) - 1) < 1e-9,
@@ -230,27 +214,18 @@ class Cascade(Notebook, Stored):
             "`target` must lie inside `bounded`.": low < self.target < high,
             "risk and guarantee must come with thresholds.": {some} == {x is not None for x in beside},
         }
-        return next((rule for rule, kept in checks.items() if not kept), None)
 
-    def facts(self) -> list[tuple[str, str]]:
-        """What the repr and the command show."""
-        rows = [("rule", self.rule), ("asked for", f"risk {self.target:g} of {_WHOSE[self.promise]}")]
-        if self.thresholds is not None:
-            low, high = self.cost_interval
-            rows += [("risk", f"{self.risk:.4g}  (at most {self.risk_upper:.4g})")]
-            rows += [("cost", f"{self.cost:.4g}  [{low:.4g}, {high:.4g}]  {self.unit}".strip())]
-            rows += [("coverage", f"{self.coverage:.4f}")]
-            rows += [("answered by", ", ".join(f"{k} {v:.1%}" for k, v in self.shares.items()))]
-        rows += [
-            ("calibration", f"n = {self.n}, delta = {self.delta:g}"),
-            ("guarantee", self.guarantee or "none"),
-        ]
-        more = {"note": self.note or None, "feasible": self.advice}
-        return rows + [(name, str(text)) for name, text in more.items() if text is not None]
-
-    def __repr__(self) -> str:
-        head = "Cascade" if self.feasible else "Cascade: none keeps the promise"
-        return "\n".join([head, *(f"  {name + ':':<13}{text}" for name, text in self.facts())])
+    def _facts(self) -> dict[str, str]:
+        asked = {"asked for": f"risk {self.target:g} of {_WHOSE[self.promise]}"}
+        if self.thresholds is None:
+            return asked
+        low, high = self.cost_interval
+        return asked | {
+            "risk": f"{self.risk:.4g}  (at most {self.risk_upper:.4g})",
+            "cost": f"{self.cost:.4g}  [{low:.4g}, {high:.4g}]  {self.unit}".strip(),
+            "coverage": f"{self.coverage:.4f}",
+            "answered by": ", ".join(f"{k} {v:.1%}" for k, v in self.shares.items()),
+        }
 
 
 _WHOSE = {"answered": "what the stages answer", "system": "all answers, the person's included"}
@@ -340,14 +315,12 @@ def cascade(
 
     found = look(target)
     policies = found or [(math.inf,) * setting.stages]
-    measured = [measure(setting, policy, None) for policy in policies]
-    chosen = policies[int(np.argmin([m.cost for m in measured]))]
+    chosen = min(policies, key=lambda policy: measure(setting, policy, None).cost)
     own, certified = measure(setting, chosen, _LEVEL), bool(found)
     told = [_why(setting, chosen, own.cost, target, allowed) if certified else _NONE]
     if allowed < cuts:
-        told.append(
-            f"The grid was coarsened to {allowed} thresholds by stage, for at most {MOST:,} policies."
-        )
+        coarse = f"The grid was coarsened to {allowed} thresholds by stage"
+        told.append(f"{coarse}, for at most {MOST:,} policies.")
     share = np.bincount(answerer(setting.confidence, chosen), minlength=setting.stages + 1) / setting.n
     return Cascade(
         names=setting.names,
@@ -380,9 +353,8 @@ def setting_of(
     """Check everything once."""
     check_choice(name, "promise", promise, tuple(_WHOSE))
     if not isinstance(stages, Mapping) or not 0 < len(stages) <= _STAGES:
-        raise InputError(
-            f"{name}: `stages` must be a dict of 1 to {_STAGES} stages, (loss, confidence, cost) by name."
-        )
+        rule = f"`stages` must be a dict of 1 to {_STAGES} stages, (loss, confidence, cost) by name"
+        raise InputError(f"{name}: {rule}.")
     if PERSON in stages or not all(isinstance(s, str) for s in stages):
         raise InputError(f"{name}: stages must be named by words other than {PERSON!r}.")
     away = labels.get("abstained") or {}
@@ -407,9 +379,8 @@ def setting_of(
         costs.append(_per_sample(f"{name}: the cost of {stage!r}", cost, like))
     person_cost, person_error = _parts(f"{name}: `person`", "(cost, error)", person, 2)
     costs.append(_per_sample(f"{name}: the person's cost", person_cost, like))
-    losses.append(
-        cal.scaled(_per_sample(f"{name}: the person's error", person_error, like, cal.low, cal.high))
-    )
+    errors = _per_sample(f"{name}: the person's error", person_error, like, cal.low, cal.high)
+    losses.append(cal.scaled(errors))
     system = promise == "system"
     zero_one = all(map(is_zero_one, losses if system else losses[:-1]))
     setting = Setting(tuple(stages), losses, confidences, costs, calibrations, system, zero_one)
@@ -494,15 +465,13 @@ def _why(setting: Setting, chosen: tuple[float, ...], cost: float, target: float
     asked, told = [name for name, t in zip(setting.names, chosen) if t < math.inf], ""
     if len(asked) == 1 < setting.stages:
         best, alone = search.least_costs(setting, target, cuts)
-        why = (
-            "no cascade can help here" if best > 0.98 * alone else "no cascade was certified that costs less"
-        )
+        helped = best <= 0.98 * alone
+        why = "no cascade was certified that costs less" if helped else "no cascade can help here"
         costs = f"the best policy of this risk costs about {best:.4g}, the best single stage {alone:.4g}"
         told = f"{asked[0]!r} alone: {why}. By these data {costs}."
     person = float(setting.cost[-1].mean())
-    return (
-        told if cost <= person else f"{told} Leaving everything to the person would cost less: {person:.4g}."
-    )
+    less = f"{told} Leaving everything to the person would cost less: {person:.4g}."
+    return told if cost <= person else less
 
 
 def _advice(setting: Setting, look: Callable[[float], Any], target: float, delta: float) -> Advice:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,10 @@ from abstain.evaluation import Comparison
 from abstain.formats import Predictions, Rules, replacing
 from abstain.metrics import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
-from abstain.report.content import safe_json, versions
-from abstain.report.page import POLICY, asset, items, text
+from abstain.report.content import risk_where
+from abstain.report.page import first_place, framed, items, text
 
+_LINKS = {"table": "Table", "picked-section": "One model", "intervals": "Intervals"}
 _POINTS = 60  # of a curve
 
 
@@ -67,47 +67,28 @@ def board(
     >>> "<title>Two models</title>" in board(found, title="Two models")
     True
     """
-    for what, given in {
-        "curves": {"": curves or {}},
-        "columns": columns or {},
-        "groups": groups or {},
-    }.items():
+    curves, columns, groups = curves or {}, columns or {}, groups or {}
+    for what, given in {"curves": {"": curves}, "columns": columns, "groups": groups}.items():
         for name in {name for values in given.values() for name in values} - set(comparison.names):
             raise InputError(f"board: `{what}` has {name!r}, which is not in the comparison.")
-    way = "lower" if comparison.lower_is_better else "higher"
-    data = {
-        "label": comparison.label,
-        "level": f"{comparison.level:.0%}",
-        "lower": comparison.lower_is_better,
-        "models": [
-            {
-                "name": c.name, "estimate": c.estimate, "low": c.low, "high": c.high, "letters": c.group,
-                "rank": [c.rank_low, c.rank_high],
-                "curve": _line((curves or {}).get(c.name)),
-                "more": [values.get(c.name) for values in (columns or {}).values()],
-                "groups": [values.get(c.name) for values in (groups or {}).values()],
-            }
-            for c in comparison.contestants
-        ],
-        "columns": list(columns or {}),
-        "groups": list(groups or {}),
-        "equal": _equals(comparison),
-    }  # fmt: skip
+    models = []
+    for c in comparison.contestants:
+        own = {name: getattr(c, name) for name in ("name", "estimate", "low", "high")}
+        own |= {"letters": c.group, "rank": [c.rank_low, c.rank_high], "curve": _line(curves.get(c.name))}
+        own |= {"more": [values.get(c.name) for values in columns.values()]}
+        models.append(own | {"groups": [values.get(c.name) for values in groups.values()]})
+    level, lower = f"{comparison.level:.0%}", comparison.lower_is_better
+    data = {"label": comparison.label, "level": level, "lower": lower, "models": models}
+    data |= {"columns": list(columns), "groups": list(groups), "equal": _equals(comparison)}
+    way = "lower" if lower else "higher"
     filled = {
-        "policy": POLICY,
-        "version": text(versions()["abstain"]),
-        "title": text(title),
-        "subtitle": text(", ".join(filter(None, (_subtitle(comparison, way), made and f"made {made}")))),
-        "notes": items([*_summary(comparison), *notes]),
+        "notes": items([_summary(comparison), *notes]),
         "label": text(comparison.label),
-        "level": f"{comparison.level:.0%}",
+        "level": level,
         "way": way,
         "again": f"<h2>Make this page again</h2><pre>{text(command)}</pre>" if command else "",
-        "style": asset("page.css"),
-        "data": safe_json(data),
-        "script": asset("figures.js") + "\n" + asset("board.js"),
     }
-    return Template(asset("board.html")).substitute(filled)
+    return framed("board", title, _subtitle(comparison, way), made, _LINKS, data, **filled)
 
 
 def board_content(
@@ -149,11 +130,7 @@ def board_content(
         own: Any = {"sample_weight": read.sample_weight, "abstained": read.abstained}
         curve = risk_coverage_curve(losses, confidence, **own)
         curves[name] = thinned(name, curve.coverage, curve.risk, _POINTS)
-        told: dict[str, float | None] = {"risk %": float(curve.risk[-1])}
-        reached = int(np.searchsorted(curve.coverage, 0.8 - 1e-12))
-        told["risk of the surest 80% %"] = (
-            float(curve.risk[reached]) if reached < len(curve.coverage) else None
-        )
+        told = {"risk %": float(curve.risk[-1]), "risk of the surest 80% %": risk_where(curve, 0.8)}
         if read.log is not None:
             told["unanswered %"] = read.log.unanswered
             told[f"{comparison.label}, answered only"] = _other_view(read, metric)
@@ -216,10 +193,8 @@ def save_board(comparison: Comparison, path: str | Path, **options: Any) -> None
 def _line(curve: CurveLine | None) -> dict[str, list[float]] | None:
     if curve is None:
         return None
-    return {
-        "coverage": [round(v, 4) for v in curve.coverage],
-        "risk": [float(f"{v:.4g}") for v in curve.risk],
-    }
+    risk = [float(f"{v:.4g}") for v in curve.risk]
+    return {"coverage": [round(v, 4) for v in curve.coverage], "risk": risk}
 
 
 def _equals(comparison: Comparison) -> list[list[int]]:
@@ -233,13 +208,10 @@ def _equals(comparison: Comparison) -> list[list[int]]:
     return [sorted(members) for members in found]
 
 
-def _summary(comparison: Comparison) -> list[str]:
-    first, others = comparison.contestants[0], len(comparison.winners) - 1
-    told = f"{first.name} ranks first with {comparison.label} {first.estimate:.3g}"
-    if first.low is not None:
-        told += f" ({comparison.level:.0%} interval {first.low:.3g} to {first.high:.3g})"
-    alone = "every other model can be told apart from it"
-    return [f"{told}; {f'{others} more cannot be told apart from it' if others else alone}."]
+def _summary(comparison: Comparison) -> str:
+    others = len(comparison.winners) - 1
+    told = f"{others} more cannot be" if others else "every other model can be"
+    return f"{first_place(comparison)}; {told} told apart from it."
 
 
 def _subtitle(comparison: Comparison, way: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +14,8 @@ import numpy as np
 import abstain
 from abstain import scores
 from abstain.core.estimators import Estimator
-from abstain.errors import InputError
+from abstain.core.sorting import is_zero_one
+from abstain.errors import DataError, InputError
 from abstain.evaluation import Comparison, Evaluation
 from abstain.formats import Predictions, Words
 from abstain.formats.limits import values_of
@@ -24,18 +23,23 @@ from abstain.formats.predictions import along
 from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
 from abstain.metrics.registry import by_name
-from abstain.thresholds import clopper_pearson
+from abstain.thresholds import ClinicalTable, clinical_table, clopper_pearson
 
-ESTIMATORS: tuple[Estimator, ...] = ("harmonic", "log", "loo", "sele")
+ESTIMATORS: dict[Estimator, str] = {
+    "harmonic": "the classical empirical AURC: the mean of all selective risks",
+    "log": "weights -ln(1 - rank/(n + 1))",
+    "loo": "leave-one-out: the least biased; intervals are centred here",
+    "sele": "rank/n: this is the empirical AUGRC, a different area, shown for comparison",
+}
+_SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")  # the last reads logits only
 _WORK = 5e6  # samples times replicates that a band may cost
 _STEPS = 400  # of the slider; all models together have four times as many at most
 _POINTS = 600  # of a curve
 _CLASSES = 24  # more than these are shown as "all others"
 _LOOKS = 4e7  # samples looked at for the limits of a loss that is not 0/1
-_PACKAGES = (
-    "numpy", "scipy", "array-api-compat", "click", "rich", "pyarrow", "torch", "jax", "scikit-learn",
-    "pandas", "polars", "matplotlib", "distributed", "pyspark",
-)  # fmt: skip
+Samples = tuple[np.ndarray, np.ndarray]  # losses and confidences
+_PACKAGES = ["numpy", "scipy", "array-api-compat", "click", "rich", "pyarrow", "torch", "jax", "scikit-learn"]
+_PACKAGES += ["pandas", "polars", "matplotlib", "distributed", "pyspark"]
 
 
 def versions(*names: str) -> dict[str, str]:
@@ -79,11 +83,11 @@ class Slider:
     high: list[float | None]
     accepted: list[int]
     loss: list[float]
-    parts: list[Part]
+    parts: list[Breakdown]
 
 
 @dataclass(frozen=True)
-class Part:
+class Breakdown:
     """Who is answered: per step and per class (or group) how many, and with what loss."""
 
     by: str
@@ -106,10 +110,8 @@ class ModelContent:
     steps: Slider
     evaluation: Evaluation
     estimators: tuple[tuple[str, Interval], ...]
-    distinct: int
-    best: dict[
-        tuple[str, str], str
-    ]  # (loss, metric) -> the one score that a test tells apart from all others
+    clinical: ClinicalTable | None  # of two classes, the second looked for
+    best: dict[tuple[str, str], str]  # by loss and metric, the score that a test tells apart from all others
 
 
 @dataclass(frozen=True)
@@ -201,16 +203,13 @@ def _model(
     own["clusters"] = read.clusters
     band = None
     if read.n >= 20 and not bool((losses < 0).any()):
-        band = curve_band(
-            losses, confidence, level=level, replicates=replicates, rng=rng, progress=False, **own
-        )
+        how: Any = {"level": level, "replicates": replicates, "rng": rng, "progress": False}
+        band = curve_band(losses, confidence, **how, **own)
     given = {name: value for name, value in read.arguments().items() if name != "groups"}
     if read.kind == "confidence":
         score, loss = "confidence", read.loss_name
     else:
-        usual = ["max_softmax", "softmax_margin", "negative_entropy"] + ["max_logit"] * (
-            read.kind == "logits"
-        )
+        usual = _SCORES if read.kind == "logits" else _SCORES[:-1]
         given["scores"] = list(dict.fromkeys([score, *usual]))
     estimators = []
     for name in ESTIMATORS:
@@ -224,15 +223,31 @@ def _model(
         read=read,
         score=score,
         loss=loss,
-        zero_one=_zero_one(losses),
+        zero_one=is_zero_one(losses),
         curve=curve,
         band=band,
-        steps=_slider(read, curve, losses.astype(np.float64), confidence, score, level, steps),
+        steps=_slider(read, curve, (losses.astype(np.float64), confidence), score, level, steps),
         evaluation=evaluation,
         estimators=tuple(estimators),
-        distinct=len(curve.threshold),
+        clinical=_clinical(read, score, level),
         best=_told_apart(read, evaluation, level),
     )
+
+
+def _clinical(read: Predictions, score: str, level: float) -> ClinicalTable | None:
+    """None for more than two classes, where answers are not known, and where samples have weights."""
+    try:
+        answered = read.answered()
+        labels, said = answered.answers()
+    except DataError:
+        return None
+    classes = read.classes or np.unique(labels).tolist()
+    if len(classes) != 2 or labels.ndim > 1 or read.sample_weight is not None:
+        return None
+    confidence = answered.samples(score, "zero_one")[1]
+    found = clinical_table(labels, said, confidence, positive=classes[1], level=level)
+    shown = found.threshold if score == "confidence" else scores.display(score, found.threshold)
+    return replace(found, threshold=np.asarray(shown))
 
 
 def _told_apart(read: Predictions, found: Evaluation, level: float) -> dict[tuple[str, str], str]:
@@ -252,10 +267,6 @@ def _told_apart(read: Predictions, found: Evaluation, level: float) -> dict[tupl
             if len(ranked.winners) == 1:
                 best[loss, metric] = ranked.winners[0]
     return best
-
-
-def _zero_one(loss: np.ndarray) -> bool:
-    return bool(np.all((loss == 0) | (loss == 1)))
 
 
 def _compared(
@@ -283,6 +294,12 @@ def same_samples(models: Sequence[Predictions]) -> bool:
 # the slider
 
 
+def risk_where(curve: RiskCoverageCurve, coverage: float) -> float | None:
+    """The risk of the smallest set of that coverage; None where too many abstain for one."""
+    at = int(np.searchsorted(curve.coverage, coverage - 1e-12))
+    return float(curve.risk[at]) if at < len(curve.coverage) else None
+
+
 def _spaced(curve: RiskCoverageCurve, low: float, points: int) -> np.ndarray:
     """Places on a curve about evenly apart in coverage, each the first that reaches its share."""
     grid = np.linspace(low, curve.coverage[-1], points)
@@ -290,27 +307,21 @@ def _spaced(curve: RiskCoverageCurve, low: float, points: int) -> np.ndarray:
 
 
 def _slider(
-    read: Predictions,
-    curve: RiskCoverageCurve,
-    loss: np.ndarray,
-    confidence: np.ndarray,
-    score: str,
-    level: float,
-    steps: int,
+    read: Predictions, curve: RiskCoverageCurve, samples: Samples, score: str, level: float, steps: int
 ) -> Slider:
     """At every distinct confidence, or at about so many of them evenly in coverage."""
+    loss, confidence = samples
     places = _spaced(curve, curve.coverage[-1] / steps, steps)
     answered = np.flatnonzero(np.ones(len(loss), dtype=bool) if read.abstained is None else ~read.abstained)
     order = answered[np.argsort(-confidence[answered], kind="stable")]
-    count = curve.count[places]
-    losses = np.concatenate([[0.0], np.cumsum(loss[order])])[count]
-    threshold = curve.threshold[places].astype(np.float64)
-    low, high = _limits(read, loss[order], confidence[order], count, losses, level)
-    parts = [_part(codes, names, by, order, loss, count) for codes, names, by in _partitions(read)]
-    return Slider(
-        threshold.tolist(), [_shown(score, t) for t in threshold], curve.coverage[places].tolist(),
-        curve.risk[places].tolist(), low, high, count.tolist(), losses.tolist(), parts,
-    )  # fmt: skip
+    count, threshold = curve.count[places], curve.threshold[places].astype(np.float64)
+    lost = np.append(0.0, np.cumsum(loss[order]))[count]
+    limits = _limits(read, (loss[order], confidence[order]), count, lost, level)
+    columns = {"threshold": threshold, "coverage": curve.coverage[places], "risk": curve.risk[places]}
+    columns |= {"low": limits[0], "high": limits[1], "accepted": count, "loss": lost}
+    shown = [_shown(score, t) for t in threshold]
+    parts = [_breakdown(*partition, order, loss, count) for partition in _partitions(read)]
+    return Slider(**{name: x.tolist() for name, x in columns.items()}, shown=shown, parts=parts)
 
 
 def _shown(score: str, key: float) -> str:
@@ -324,21 +335,23 @@ def _shown(score: str, key: float) -> str:
 
 
 def _limits(
-    read: Predictions, loss: np.ndarray, confidence: np.ndarray, count: np.ndarray, losses: np.ndarray, level: float
-) -> tuple[list[float | None], list[float | None]]:  # fmt: skip
-    """Clopper-Pearson for 0/1 losses; the interval of a mean otherwise, as far as that stays quick."""
-    if read.sample_weight is None and _zero_one(loss):
-        low, high = clopper_pearson(losses, count, level)
-        return low.tolist(), high.tolist()
-    if read.sample_weight is not None or float(count.sum()) > _LOOKS:
-        return [None] * len(count), [None] * len(count)
-    found = [None if k < 10 else interval("risk", loss[:k], confidence[:k], level=level) for k in count]
-    return [None if f is None else f.low for f in found], [None if f is None else f.high for f in found]
+    read: Predictions, samples: Samples, count: np.ndarray, lost: np.ndarray, level: float
+) -> np.ndarray:
+    """Clopper-Pearson for 0/1 losses; the interval of a mean otherwise, as far as that stays quick; else None."""
+    loss, confidence = samples
+    if read.sample_weight is None and is_zero_one(loss):
+        return np.asarray(clopper_pearson(lost, count, level))
+    found = np.full((2, len(count)), None)
+    if read.sample_weight is None and float(count.sum()) <= _LOOKS:
+        for j in np.flatnonzero(count >= 10):
+            own = interval("risk", loss[: count[j]], confidence[: count[j]], level=level)
+            found[:, j] = own.low, own.high
+    return found
 
 
-def _part(
+def _breakdown(
     codes: np.ndarray, names: list[str], by: str, order: np.ndarray, loss: np.ndarray, count: np.ndarray
-) -> Part:
+) -> Breakdown:
     """How many of each class (or group) are accepted at each step, and their loss; the largest are named."""
     largest = np.argsort(-np.bincount(codes, minlength=len(names)), kind="stable")[:_CLASSES]
     shown = np.sort(largest) if len(names) <= _CLASSES else largest
@@ -347,17 +360,13 @@ def _part(
     place[shown] = np.arange(len(shown))
     ranked, ends = place[codes[order]], [0, *count]
 
-    def along_steps(weights: np.ndarray | None) -> np.ndarray:
-        each = None if weights is None else weights[order]
-        added = [
-            np.bincount(ranked[a:b], None if each is None else each[a:b], minlength=len(titles))
-            for a, b in pairwise(ends)
-        ]
+    def along_steps(weights: np.ndarray) -> np.ndarray:
+        added = [np.bincount(ranked[a:b], weights[a:b], len(titles)) for a, b in pairwise(ends)]
         return np.cumsum(added, axis=0)
 
     totals = np.bincount(place[codes], minlength=len(titles)).tolist()
-    losses = [_short(row) for row in along_steps(loss)]
-    return Part(by, titles, totals, along_steps(None).tolist(), losses)
+    accepted = along_steps(np.ones(len(order))).astype(np.int64).tolist()
+    return Breakdown(by, titles, totals, accepted, [_short(row) for row in along_steps(loss[order])])
 
 
 def _partitions(read: Predictions) -> list[tuple[np.ndarray, list[str], str]]:
@@ -366,10 +375,8 @@ def _partitions(read: Predictions) -> list[tuple[np.ndarray, list[str], str]]:
     if labels is not None and labels.ndim > 1:
         labels = labels.argmax(axis=1)  # one-hot rows
     found = []
-    for values, by in (
-        (read.groups, "group"),
-        (labels if labels is not None else read.label_words, "true class"),
-    ):
+    classes = labels if labels is not None else read.label_words
+    for values, by in ((read.groups, "group"), (classes, "true class")):
         if values is None:
             continue
         used, codes = np.unique(values.codes if isinstance(values, Words) else values, return_inverse=True)
@@ -444,32 +451,7 @@ def _forest(content: Content) -> list[dict[str, Any]]:
             entry = found[score, found.losses[0], "aurc"]
             if entry.estimate is None:
                 continue
-            rows.append(
-                {
-                    "model": name, "score": score, "colour": k, "first": score == model.score,
-                    "label": score if len(content.models) == 1 else f"{clipped} · {score}",
-                    "estimate": entry.estimate, "low": entry.low, "high": entry.high,
-                }
-            )  # fmt: skip
+            label = score if len(content.models) == 1 else f"{clipped} · {score}"
+            row = {"model": name, "score": score, "label": label, "colour": k, "first": score == model.score}
+            rows.append(row | {end: getattr(entry, end) for end in ("estimate", "low", "high")})
     return rows
-
-
-def safe_json(data: Any) -> str:
-    """JSON that cannot end the script element it stands in, whatever strings it holds.
-
-    >>> safe_json({"name": "</script><script>"})
-    '{"name": "\\\\u003c/script\\\\u003e\\\\u003cscript\\\\u003e"}'
-    """
-    text = json.dumps(_finite(data), allow_nan=False)
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def _finite(data: Any) -> Any:
-    """What has overflowed is not there: JSON knows no infinity."""
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data

@@ -1,4 +1,4 @@
-"""One self-contained HTML page, from `assets/page.html`. Works offline, by keyboard, in print, light and dark.
+"""Self-contained HTML pages, framed by `assets/frame.html`: offline, by keyboard, in print, light and dark; the report.
 
 Every string of the user's is escaped.
 """
@@ -6,22 +6,22 @@ Every string of the user's is escaped.
 from __future__ import annotations
 
 import html
+import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Any
 
-import numpy as np
-
+from abstain import __version__
 from abstain.errors import InputError
 from abstain.evaluation import Comparison
 from abstain.formats import replacing
 from abstain.losses import by_name as by_loss
 from abstain.metrics.registry import by_name
-from abstain.report.content import Content, ModelContent, embedded, safe_json, versions
+from abstain.report.content import ESTIMATORS, Content, ModelContent, embedded, risk_where, versions
 
 # nothing may be fetched from anywhere; scripts and styles are the page's own
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -30,6 +30,7 @@ _LINKS = {
     "curves": "Curves",
     "line": "Threshold",
     "parts": "Groups",
+    "clinical": "Clinical",
     "scores": "Scores",
     "ranking": "Ranking",
     "ties": "Ties",
@@ -54,12 +55,6 @@ _METRICS = {
     "risk_at_coverage": "the risk of the surest answers, at that share answered",
     "coverage_at_risk": "the largest share that can be answered with that risk",
 }
-_ESTIMATORS = {
-    "harmonic": "the classical empirical AURC: the mean of all selective risks",
-    "log": "weights -ln(1 - rank/(n + 1))",
-    "loo": "leave-one-out: the least biased; intervals are centred here",
-    "sele": "rank/n: this is the empirical AUGRC, a different area, shown for comparison",
-}
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -78,24 +73,30 @@ def summary(content: Content) -> list[str]:
     if len(content.models) == 1:
         model = content.models[0]
         first = model.evaluation[model.score, model.evaluation.losses[0], "aurc"]
-        bar = (
-            "" if first.low is None else f", {content.level:.0%} interval {first.low:.3g} to {first.high:.3g}"
-        )
+        bar = "" if first.low is None else f", {_interval(first, content.level)}"
         told = f"{model.read.name} has AURC {first.estimate:.3g}{bar} (lower is better)."
         return [told, _gain(model)]
     comparison = content.comparison
     assert comparison is not None
+    best = comparison.names[0]
+    rivals = [name for name in comparison.winners if name != best]
+    told = "It is better than every other model here, as far as the tests can tell."
+    if rivals:
+        listed = " and ".join(filter(None, (", ".join(rivals[:-1]), rivals[-1])))
+        told = f"With these data it cannot be told apart from {listed}."
+    gain = _gain(next(m for m in content.models if m.read.name == best))
+    return [f"{first_place(comparison)}; lower is better.", told, gain]
+
+
+def first_place(comparison: Comparison) -> str:
+    """Who leads, and by which number."""
     best = comparison.contestants[0]
-    bar = "" if best.low is None else f" ({content.level:.0%} interval {best.low:.3g} to {best.high:.3g})"
-    rivals = [name for name in comparison.winners if name != best.name]
-    listed = " and ".join(filter(None, (", ".join(rivals[:-1]), *rivals[-1:])))
-    return [
-        f"{best.name} ranks first with {comparison.label} {best.estimate:.3g}{bar}; lower is better.",
-        f"With these data it cannot be told apart from {listed}."
-        if rivals
-        else "It is better than every other model here, as far as the tests can tell.",
-        _gain(next(m for m in content.models if m.read.name == best.name)),
-    ]
+    bar = "" if best.low is None else f" ({_interval(best, comparison.level)})"
+    return f"{best.name} ranks first with {comparison.label} {best.estimate:.3g}{bar}"
+
+
+def _interval(found: Any, level: float) -> str:
+    return f"{level:.0%} interval {found.low:.3g} to {found.high:.3g}"
 
 
 def verdicts(content: Content) -> str:
@@ -115,18 +116,13 @@ def verdicts(content: Content) -> str:
             about = int(float(f"{p.samples_needed or 0:.2g}"))  # more digits than such a guess holds
             need = f"; about {about:,} samples would be needed" if about else ""
             meaning = f"cannot be told apart{need}"
-        rows.append(
-            [
-                short_name(p.a),
-                f"{p.difference:+.{places}f}",
-                f"{p.low:+.{places}f} to {p.high:+.{places}f}",
-                "< 0.001" if p.p_adjusted < 0.001 else f"{p.p_adjusted:.3f}",
-                f'<span class="said">{text(meaning)}</span>',
-            ]
-        )
+        difference, low, high = (f"{x:+.{places}f}" for x in (p.difference, p.low, p.high))
+        chance = "< 0.001" if p.p_adjusted < 0.001 else f"{p.p_adjusted:.3f}"
+        said = f'<span class="said">{text(meaning)}</span>'
+        rows.append([short_name(p.a), difference, f"{low} to {high}", chance, said])
     caption = f"{text(found.label)} minus that of {short_name(first)}; p corrected after Holm"
     head = ["model", "difference", f"{found.level:.0%} interval", "p", "in words"]
-    return f'<div class="card">{table(head, rows, caption, numbers=(1, 2, 3))}</div>'
+    return f'<div class="card">{table(head, rows, caption, (1, 2, 3))}</div>'
 
 
 def decimals(values: Sequence[float]) -> int:
@@ -165,31 +161,29 @@ def short_name(name: str) -> str:
 def _gain(model: ModelContent) -> str:
     curve = model.curve
     at = int(min(range(len(curve.coverage)), key=lambda i: abs(curve.coverage[i] - 0.8 * curve.coverage[-1])))
-    whole, less = float(curve.risk[-1]), float(curve.risk[at])
     name = "error rate" if model.zero_one else "mean loss"
-    show = percent if model.zero_one else (lambda x: f"{x:.4g}")
-    return (
-        f"Answering everything, its {name} is {show(whole)}; "
-        f"answering the surest {percent(float(curve.coverage[at]), 0)}, {show(less)}."
-    )
+    whole, less = (_risk(model, curve.risk[k]) for k in (-1, at))
+    surest = percent(float(curve.coverage[at]), 0)
+    return f"Answering everything, its {name} is {whole}; answering the surest {surest}, {less}."
+
+
+def _risk(model: ModelContent, risk: float) -> str:
+    return percent(float(risk)) if model.zero_one else f"{risk:.4g}"
 
 
 def about_ties(model: ModelContent) -> list[str]:
     """What equal confidences mean for this model."""
-    n, steps = model.curve.n, model.steps
-    top = int(model.curve.count[0])
-    told = []
-    if model.distinct == n:
-        told.append(f"All {n:,} samples have different confidences ({model.score}): nothing ties.")
-    else:
-        told.append(f"{n:,} samples share {model.distinct:,} different confidences ({model.score}).")
+    curve, distinct = model.curve, len(model.curve.threshold)
+    n, top = curve.n, int(curve.count[0])
+    told = [f"{n:,} samples share {distinct:,} different confidences ({model.score})."]
+    if distinct == n:
+        told = [f"All {n:,} samples have different confidences ({model.score}): nothing ties."]
     if top > 1:
         told.append(
-            f"{top:,} of them ({percent(top / n)}) tie at the very top, {steps.shown[0]}. No threshold can separate "
-            f"them, so coverage starts at {percent(float(model.curve.coverage[0]))}, and the risk there, "
-            f"{percent(float(model.curve.risk[0])) if model.zero_one else f'{model.curve.risk[0]:.4g}'}, "
-            f"is that of the smallest set that can be accepted. A program that sorts and cumulates would give a number "
-            f"that depends on the order of the rows."
+            f"{top:,} of them ({percent(top / n)}) tie at the very top, {model.steps.shown[0]}. No threshold can "
+            f"separate them, so coverage starts at {percent(float(curve.coverage[0]))}, and the risk there, "
+            f"{_risk(model, curve.risk[0])}, is that of the smallest set that can be accepted. A program that sorts "
+            f"and cumulates would give a number that depends on the order of the rows."
         )
     told += [note for note in model.evaluation.notes if "tie at the top of" not in note]
     return told
@@ -209,31 +203,25 @@ def items(lines: Sequence[str]) -> str:
     return "".join(f"<li>{text(line)}</li>" for line in lines)
 
 
-def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "", numbers: Sequence[int] = ()
-) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str, numbers: Sequence[int]) -> str:
     """Cells are HTML already; `numbers` are columns set to the right."""
     side = [' class="num"' if k in numbers else "" for k in range(len(head))]
-    top = "".join(f'<th scope="col"{side[k]}>{cell}</th>' for k, cell in enumerate(head))
-    body = "".join(
-        "<tr>" + "".join(f"<td{side[k]}>{cell}</td>" for k, cell in enumerate(row)) + "</tr>" for row in rows
-    )
-    title = f"<caption><span>{caption}</span></caption>" if caption else ""
-    return (
-        f'<div class="scroll"><table>{title}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    top = "".join(f'<th scope="col"{kind}>{cell}</th>' for kind, cell in zip(side, head))
+    lines = ["".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(side, row)) for row in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    title = f"<caption><span>{caption}</span></caption><thead><tr>{top}</tr></thead>"
+    return f'<div class="scroll"><table>{title}<tbody>{body}</tbody></table></div>'
 
 
 def number(found: Any, places: int, best: bool = False) -> str:
     """An estimate with its interval below."""
     if found is None or found.estimate is None:
         return "–"
-    absent = found.low is None or found.high is None
-    below = (
-        "" if absent else f'<br><span class="span">{found.low:.{places}f} to {found.high:.{places}f}</span>'
-    )
     mark = ' class="best"' if best else ""
-    return f"<span{mark}>{found.estimate:.{places}f}</span>{below}"
+    told = f"<span{mark}>{found.estimate:.{places}f}</span>"
+    if found.low is None or found.high is None:
+        return told
+    return f'{told}<br><span class="span">{found.low:.{places}f} to {found.high:.{places}f}</span>'
 
 
 def _places(found: Sequence[Any]) -> int:
@@ -250,7 +238,7 @@ def scores_table(model: ModelContent, loss: str) -> str:
         places = _places(entries)
         rows.append([title, *(number(e, places, e.score == told) for e in entries)])
     caption = f"{text(model.read.name)}: {text(loss_words(loss))}"
-    return table(["metric", *map(text, found.scores)], rows, caption, numbers=range(1, 1 + len(found.scores)))
+    return table(["metric", *map(text, found.scores)], rows, caption, range(1, 1 + len(found.scores)))
 
 
 def words(content: Content) -> str:
@@ -264,13 +252,9 @@ def curves_table(content: Content) -> str:
     """Selective risk at every tenth of coverage: the text alternative of the curves."""
     rows = []
     for m in content.models:
-        cells = []
-        for wanted in _GRID:
-            at = int(np.searchsorted(m.curve.coverage, wanted - 1e-12))
-            reached = at < len(m.curve.coverage)
-            risk = float(m.curve.risk[at]) if reached else 0.0
-            cells.append("–" if not reached else percent(risk, 2) if m.zero_one else f"{risk:.3g}")
-        rows.append([short_name(m.read.name), *cells])
+        show = (lambda risk: percent(risk, 2)) if m.zero_one else "{:.3g}".format
+        risks = [risk_where(m.curve, wanted) for wanted in _GRID]
+        rows.append([short_name(m.read.name), *("–" if risk is None else show(risk) for risk in risks)])
     head = ["model", *(f"{c:.0%}" for c in _GRID)]
     return table(head, rows, "Selective risk when at least so much is answered", range(1, 11))
 
@@ -280,38 +264,37 @@ def parts(content: Content) -> str:
     most = max(len(m.steps.parts) for m in content.models)
     if not most:
         return ""
-    risk = "error rate" if all(m.zero_one for m in content.models) else "mean loss"
-    head = (
-        "name",
-        "share answered",
-        "share",
-        "answered",
-        "left",
-        "wrong" if risk == "error rate" else "loss",
-        risk,
-    )
-    side = ["", ' class="wide"', *[' class="num"'] * 5]
-    top = "".join(f'<th scope="col"{side[k]}>{cell}</th>' for k, cell in enumerate(head))
-    cards = "".join(
-        f'<div class="card part"><div class="scroll"><table class="classes">'
-        f"<caption><span>Who is answered</span></caption><thead>"
-        f'<tr>{top}</tr></thead><tbody id="part-{k}"></tbody></table></div></div>'
-        for k in range(most)
-    )
+    zero_one = all(m.zero_one for m in content.models)
+    risk, wrong = ("error rate", "wrong") if zero_one else ("mean loss", "loss")
+    cards = "".join(fill("part.html", k=k, risk=risk, wrong=wrong) for k in range(most))
     return f"""<section id="parts"><h2>Who is answered, and how often wrongly</h2>
 <p>At the threshold chosen above. A promise for all samples is no promise for each group: look at the first rows.</p>
 {cards}</section>"""
 
 
+def clinical(content: Content) -> str:
+    """What a clinic reads, for models of two classes."""
+    cards = ""
+    for m in content.models:
+        if m.clinical is not None:
+            grid, positive = m.clinical.grid(), text(m.clinical.positive)
+            caption = f"{short_name(m.read.name)}, positive: {positive}, {content.level:.0%} intervals"
+            made = table(list(grid), list(zip(*grid.values())), caption, (0, 1))
+            cards += f'<div class="card">{made}</div>'
+    told = "Of the accepted only, each interval on its own. What is left to somebody else is neither found nor missed."
+    head = f"<h2>Sensitivity and predictive values</h2><p>{told}</p>"
+    return f'<section id="clinical">{head}{cards}</section>' if cards else ""
+
+
 def estimators_table(content: Content) -> str:
     """Estimators of AURC across, models down."""
-    names = list(dict.fromkeys(name for m in content.models for name, _ in m.estimators))
+    names = [name for name in ESTIMATORS if any(name in dict(m.estimators) for m in content.models)]
     places = _places([found for m in content.models for _, found in m.estimators])
     rows = [
         [short_name(m.read.name), *(number(dict(m.estimators).get(name), places) for name in names)]
         for m in content.models
     ]
-    told = "".join(f"<li><code>{n}</code>: {text(_ESTIMATORS[n])}</li>" for n in names)
+    told = "".join(f"<li><code>{n}</code>: {text(ESTIMATORS[n])}</li>" for n in names)
     made = table(["model", *names], rows, "AURC by estimator", range(1, 1 + len(names)))
     return f"{made}<ul class='soft'>{told}</ul>"
 
@@ -322,7 +305,7 @@ def ranking_table(found: Comparison) -> str:
     for c in found.contestants:
         rank = str(c.rank_low) if c.rank_low == c.rank_high else f"{c.rank_low} to {c.rank_high}"
         rows.append([rank, short_name(c.name), number(c, places), text(c.group)])
-    return table(["rank", "name", text(found.label), "letters"], rows, "Ranking, best first", numbers=(2,))
+    return table(["rank", "name", text(found.label), "letters"], rows, "Ranking, best first", (2,))
 
 
 def files_table(content: Content) -> str:
@@ -332,9 +315,8 @@ def files_table(content: Content) -> str:
         used = "<br>".join(f"{text(role)}: <code>{text(name)}</code>" for role, name in read.used.items())
         kind = f"{text(read.kind)} ({text(read.format)})"
         rows.append([short_name(read.name), f"<code>{text(read.path)}</code>", f"{read.n:,}", kind, used])
-    return table(
-        ["model", "file", "samples", "read as", "columns"], rows, "Where the numbers come from", (2,)
-    )
+    head = ["model", "file", "samples", "read as", "columns"]
+    return table(head, rows, "Where the numbers come from", (2,))
 
 
 def ranking(content: Content) -> str:
@@ -391,40 +373,38 @@ def page(
     """
     several = len(content.models) > 1
     dots = [f'<span class="dot" data-k="{k}"></span>' for k in range(len(content.models))]
-    named = [(dot, short_name(m.read.name), m) for dot, m in zip(dots, content.models)]
-    options = "".join(
-        f'<option value="{k}">{text(m.read.name[:_SHOWN])}</option>' for k, m in enumerate(content.models)
-    )
-    choice = f'<label>{{}} <select data-choose id="{{}}">{options}</select></label>' if several else ""
+    names = [short_name(m.read.name) for m in content.models]
+    shown = [text(m.read.name[:_SHOWN]) for m in content.models]
+    options = "".join(f'<option value="{k}">{name}</option>' for k, name in enumerate(shown))
+
+    def choice(label: str, place: str) -> str:
+        inner = f'{label} <select data-choose id="{place}">{options}</select>'
+        return f"<label>{inner}</label>" if several else ""
+
     tables = ["".join(scores_table(m, loss) for loss in m.evaluation.losses) for m in content.models]
     ties = ["".join(f"<p>{with_code(line)}</p>" for line in about_ties(m)) for m in content.models]
     if several:
-        tables = [
-            f"<details{'' if k else ' open'}><summary>{dot} {name}</summary>{inner}</details>"
-            for k, ((dot, name, _), inner) in enumerate(zip(named, tables))
-        ]
-        ties = [f"<h3>{dot} {name}</h3>{told}" for (dot, name, _), told in zip(named, ties)]
-    sections = {"ranking": ranking(content), "parts": parts(content)}
+        heads = [f"{dot} {name}" for dot, name in zip(dots, names)]
+        tables = [f"<details><summary>{h}</summary>{inner}</details>" for h, inner in zip(heads, tables)]
+        tables[0] = tables[0].replace("<details>", "<details open>", 1)
+        ties = [f"<h3>{head}</h3>{told}" for head, told in zip(heads, ties)]
+    sections = {"ranking": ranking(content), "parts": parts(content), "clinical": clinical(content)}
+    links = {place: name for place, name in _LINKS.items() if sections.get(place, True)}
     filled = {
         **sections,
-        "parts": sections["parts"] + more,
-        "policy": POLICY,
-        "version": text(versions()["abstain"]),
-        "title": text(title),
-        "subtitle": text(_subtitle(content, made)),
-        "links": "".join(f'<a href="#{k}">{v}</a>' for k, v in _LINKS.items() if sections.get(k, True)),
+        "clinical": sections["clinical"] + more,
         "summary": "".join(f'<p class="lead">{text(s)}</p>' for s in summary(content)),
         "verdicts": verdicts(content),
         "crowd": " (of the model picked out, where there are many)" if len(content.models) > 3 else "",
         "points": curves_table(content),
         "words": words(content),
-        "picked": choice.format("Pick out", "picked"),
+        "picked": choice("Pick out", "picked"),
         "level": f"{content.level:.0%}",
         "chips": "".join(
             f'<button type="button" class="chip" data-model="{k}" aria-pressed="true">{dot}{name}</button>'
-            for k, (dot, name, _) in enumerate(named)
+            for k, (dot, name) in enumerate(zip(dots, names))
         ),
-        "choice": choice.format("Model", "model"),
+        "choice": choice("Model", "model"),
         "jumps": "".join(f'<button type="button" data-jump="{c}">{c:.0%}</button>' for c in _JUMPS),
         "scores": "".join(tables),
         "estimators": estimators_table(content),
@@ -434,11 +414,55 @@ def page(
         "rng": content.rng,
         "again": f"<h3>Make this page again</h3><pre>{text(command)}</pre>" if command else "",
         "versions": ", ".join(f"{text(k)} {text(v)}" for k, v in versions(*_USED).items()),
-        "style": asset("page.css"),
-        "data": safe_json(embedded(content)),
-        "script": asset("figures.js") + "\n" + asset("report.js"),
     }
-    return Template(asset("page.html")).substitute(filled)
+    return framed("page", title, _subtitle(content), made, links, embedded(content), **filled)
+
+
+def framed(
+    name: str, title: str, told: str, made: str, links: Mapping[str, str], data: Any, **fields: Any
+) -> str:
+    """`assets/NAME.html` filled with HTML, in the frame that all pages have, with NAME.js and the data it draws."""
+    first = next(iter(links))
+    return fill(
+        "frame.html",
+        policy=POLICY,
+        version=__version__,
+        title=text(title),
+        subtitle=text(f"{told}, made {made}" if made else told),
+        first=first,
+        where=links[first].lower(),
+        links="".join(f'<a href="#{place}">{link}</a>' for place, link in links.items()),
+        body=fill(f"{name}.html", **fields),
+        style=asset("page.css"),
+        data=safe_json(data),
+        script=asset("figures.js") + "\n" + asset(f"{name}.js"),
+    )
+
+
+def safe_json(data: Any) -> str:
+    """JSON that cannot end the script element it stands in, whatever strings it holds.
+
+    >>> safe_json({"name": "</script><script>"})
+    '{"name": "\\\\u003c/script\\\\u003e\\\\u003cscript\\\\u003e"}'
+    """
+    text = json.dumps(_finite(data), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _finite(data: Any) -> Any:
+    """What has overflowed is not there: JSON knows no infinity."""
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def fill(name: str, /, **fields: Any) -> str:
+    """An asset with its fields filled in."""
+    return Template(asset(name)).substitute(fields)
 
 
 def asset(name: str) -> str:
@@ -473,11 +497,10 @@ def save_page(content: Content, path: str | Path, **options: str) -> None:
         stream.write(written)
 
 
-def _subtitle(content: Content, made: str) -> str:
+def _subtitle(content: Content) -> str:
     count = len(content.models)
     sizes = sorted({m.read.n for m in content.models})
     samples = " to ".join(f"{n:,}" for n in dict.fromkeys([sizes[0], sizes[-1]]))
     one = content.models[0]
     what = f"{count} model{'s' if count > 1 else ''}, {samples} samples"
-    told = f"{what}, confidence by {one.score}, {loss_words(one.loss)}"
-    return told + (f", made {made}" if made else "")
+    return f"{what}, confidence by {one.score}, {loss_words(one.loss)}"

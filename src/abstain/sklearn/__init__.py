@@ -7,8 +7,7 @@ try:
 except ImportError as _error:  # pragma: no cover
     raise MissingDependencyError("abstain.sklearn", "scikit-learn", "sklearn") from _error
 
-from abstain.sklearn.cascade import CascadeClassifier
-from abstain.sklearn.estimators import SelectiveClassifier, SelectiveRegressor
+from abstain.sklearn.estimators import CascadeClassifier, SelectiveClassifier, SelectiveRegressor
 from abstain.sklearn.scorers import EstimatorDisplay as RiskCoverageDisplay
 from abstain.sklearn.scorers import (
     augrc_scorer,

@@ -1,29 +1,33 @@
-"""A classifier and a regressor that say when not to trust them.
+"""A classifier and a regressor that say when not to trust them, and a classifier made of several.
 
-Both train an estimator, read a confidence off it and choose a threshold on data it was not trained on (`Selective`).
+The first two train an estimator, read a confidence off it and choose a threshold on data it was not trained on
+(`Selective`). In a cascade a cheap classifier answers when it is sure, a dear one when it is not, a person the rest.
 """
 
 from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import cross_val_predict, train_test_split
-from sklearn.utils import get_tags
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, has_fit_parameter
 
 from abstain import scores
 from abstain._arrays import Array
+from abstain.cascades import cascade
+from abstain.cascades.select import PERSON, Promise
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.thresholds import Threshold, select_threshold
 from abstain.thresholds.calibration import Method
@@ -97,6 +101,24 @@ def classifier_confidence(estimator: Any, X: Array, score: Score) -> np.ndarray:
     return reduce_scores(method, by_class(getattr(estimator, method)(X)), score)
 
 
+def _indexable(X: Array) -> Any:
+    return np.asarray(X) if hasattr(X, "__array__") and not hasattr(X, "shape") else X
+
+
+def _checked(name: str, X: Array, y: Array) -> tuple[Any, Any]:
+    """Samples that can be indexed, and one target for each."""
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    return _indexable(X), column_or_1d(y, warn=True)
+
+
+def _take_over(own: Any, fitted: Any) -> None:
+    """What scikit-learn wants to know of the features, from an estimator that has seen them."""
+    for fact in ("n_features_in_", "feature_names_in_"):
+        if hasattr(fitted, fact):
+            setattr(own, fact, getattr(fitted, fact))
+
+
 class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator, a confidence, and a threshold chosen on data the estimator was not trained on.
 
@@ -118,11 +140,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         name = type(self).__name__
         if (self.risk is None) == (self.coverage is None):
             raise InputError(f"{name}: give exactly one of `risk` and `coverage`.")
-        if y is None:
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True)
-        if hasattr(X, "__array__") and not hasattr(X, "shape"):
-            X = np.asarray(X)  # something array-like that cannot be indexed
+        X, y = _checked(name, X, y)
         routed = self._routed(params)
         if self._kind() == "prefit":
             self._use_fitted()
@@ -131,9 +149,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             loss, confidence = self._out_of_fold(X, y, routed)
         else:
             loss, confidence = self._held_out(X, y, routed)
-        for fact in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, fact):
-                setattr(self, fact, getattr(self.estimator_, fact))
+        _take_over(self, self.estimator_)
         self.threshold_ = self._choose(loss, confidence)
         if not self.threshold_.feasible:
             told = f"{name}: no threshold could be certified, so nothing will be accepted. {self.threshold_.note or ''}"
@@ -176,9 +192,8 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def get_metadata_routing(self) -> Any:
         """`fit` hands its metadata to the estimator's `fit`."""
-        return MetadataRouter(owner=type(self).__name__).add(
-            estimator=self._base(), method_mapping=MethodMapping().add(caller="fit", callee="fit")
-        )
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=type(self).__name__).add(estimator=self._base(), method_mapping=to_fit)
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self._base())
@@ -203,9 +218,8 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             return "folds"
         if isinstance(cv, numbers.Real) and 0 < float(cv) < 1:
             return "share"
-        raise InputError(
-            f"{type(self).__name__}: `cv` must be 'prefit', a share in (0, 1) or at least 2 folds, got {cv!r}."
-        )
+        rule = "`cv` must be 'prefit', a share in (0, 1) or at least 2 folds"
+        raise InputError(f"{type(self).__name__}: {rule}, got {cv!r}.")
 
     def _choose(self, loss: np.ndarray, confidence: np.ndarray, **options: Any) -> Threshold:
         asked = {"risk": self.risk, "coverage": self.coverage, "delta": self.delta, "method": self.method}
@@ -352,10 +366,9 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         A threshold that accepts little makes this high: choose models by `aurc_scorer`, not by this.
         """
         prediction, accepted = self.predict_selective(X)
-        weight = np.ones(len(accepted)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        mass = float(weight[accepted].sum())
-        right = prediction[accepted] == np.asarray(y)[accepted]
-        return float((weight[accepted] * right).sum() / mass) if mass > 0 else 0.0
+        weight = accepted * (1.0 if sample_weight is None else np.asarray(sample_weight, np.float64))
+        right = prediction == np.asarray(y)
+        return float(np.average(right, weights=weight)) if weight.sum() > 0 else 0.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -446,9 +459,8 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
             )
         known = self.uncertainty is None or self.uncertainty == "std" or hasattr(self.uncertainty, "predict")
         if not known:
-            raise InputError(
-                f'SelectiveRegressor: `uncertainty` must be None, "std" or a regressor, got {self.uncertainty!r}.'
-            )
+            rule = '`uncertainty` must be None, "std" or a regressor'
+            raise InputError(f"SelectiveRegressor: {rule}, got {self.uncertainty!r}.")
         if y is not None:
             y = np.asarray(y)
             y = y.astype(np.float64) if y.dtype.kind == "O" else y
@@ -483,12 +495,11 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     def _use_fitted(self) -> None:
         super()._use_fitted()
         if self.uncertainty is None:
-            raise InputError(
-                'SelectiveRegressor: cv="prefit" needs `uncertainty`: "std", or a fitted regressor of the error.'
-            )
-        if not isinstance(self.uncertainty, str):
-            check_is_fitted(self.uncertainty)
+            what = '`uncertainty`: "std", or a fitted regressor of the error'
+            raise InputError(f'SelectiveRegressor: cv="prefit" needs {what}.')
         self.error_model_ = None if isinstance(self.uncertainty, str) else self.uncertainty
+        if self.error_model_ is not None:
+            check_is_fitted(self.error_model_)
 
     def _out_of_fold(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         self._train(X, y, routed)
@@ -508,3 +519,134 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         top = max(float(loss.max()), np.finfo(float).tiny)
         # this bound is read off the data, so the limit on the risk that it gives is none
         return replace(super()._choose(loss, confidence, bounded=(0.0, top)), risk_upper=None)
+
+
+class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classifiers in order; each answers when it is sure enough, with a promise on the risk of the answers.
+
+    Parameters
+    ----------
+    estimators : list of (str, classifier)
+        In the order in which they are asked, the cheapest first; with `predict_proba` or `decision_function`. When left
+        out, the most frequent class and a logistic regression.
+    costs : list of float
+        What asking each of them costs; 1, 10, 100, ... when left out.
+    risk, delta, promise, person
+        As for `abstain.cascade`.
+    scores : str or callable
+        A confidence of `abstain.scores` by name, or a function of the probabilities (else decision values).
+    cv : float or "prefit"
+        The share held out of training for calibration; "prefit": the classifiers are fitted, (X, y) calibrate.
+    deferred_label : label, optional
+        What `predict` says for a sample that is left to the person; without it, what the last classifier says.
+    random_state : int or None
+        Of the held-out split, and of the split inside `cascade`.
+
+    Attributes
+    ----------
+    cascade_ : Cascade
+        Thresholds, cost, shares, and the promise.
+    estimators_ : list of classifier
+        Fitted.
+    classes_ : array
+        All classes.
+    guarantee_ : str or None
+        What is promised, in words.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = make_classification(4000, class_sep=0.8, random_state=0)
+    >>> stages = [("small", GaussianNB()), ("large", LogisticRegression())]
+    >>> clf = CascadeClassifier(stages, costs=[1, 10], risk=0.15, cv=0.5, random_state=0).fit(X, y)
+    >>> prediction, answered = clf.predict_selective(X[:500])
+    >>> clf.cascade_.feasible, bool(answered.any()), sorted(set(clf.decide(X[:500])) - {"small", "large", "person"})
+    (True, True, [])
+    """
+
+    def __init__(
+        self,
+        estimators: Sequence[tuple[str, Any]] | None = None,
+        costs: Sequence[float] | None = None,
+        *,
+        risk: float = 0.1,
+        delta: float = 0.05,
+        promise: Promise = "answered",
+        person: tuple[float, float] = (1000.0, 0.0),
+        scores: Score = "max_softmax",
+        cv: Any = 0.25,
+        deferred_label: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.estimators, self.costs, self.risk, self.delta = estimators, costs, risk, delta
+        self.promise, self.person, self.scores, self.cv = promise, person, scores, cv
+        self.deferred_label, self.random_state = deferred_label, random_state
+
+    def fit(self, X: Array, y: Array) -> CascadeClassifier:
+        """Train the classifiers and choose the thresholds on data they were not trained on."""
+        X_held, y_held = X, y = _checked("CascadeClassifier", X, y)
+        check_classification_targets(y)
+        stages = self._stages()
+        costs = [10.0**j for j in range(len(stages))] if self.costs is None else list(self.costs)
+        if len(costs) != len(stages):
+            told = f"needs {len(stages)} costs, one per stage, got {len(costs)}"
+            raise InputError(f"CascadeClassifier: {told}.")
+        self.estimators_ = [model for _, model in stages]
+        if self.cv != "prefit":
+            parts = train_test_split(X, y, test_size=self.cv, random_state=self.random_state)
+            X_train, X_held, y_train, y_held = parts
+            self.estimators_ = [clone(model).fit(X_train, y_train) for model in self.estimators_]
+        self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
+        _take_over(self, self.estimators_[0])
+        measured = {
+            name: (model.predict(X_held) != y_held, classifier_confidence(model, X_held, self.scores), cost)
+            for (name, _), model, cost in zip(stages, self.estimators_, costs)
+        }
+        asked: Any = {name: getattr(self, name) for name in ("risk", "delta", "promise", "person")}
+        scores = dict.fromkeys(measured, str(getattr(self.scores, "__name__", self.scores)))
+        self.cascade_ = cascade(measured, **asked, scores=scores, rng=self.random_state or 0)
+        self.guarantee_ = self.cascade_.guarantee
+        return self
+
+    def decide(self, X: Array) -> np.ndarray:
+        """Who answers each sample: the name of a classifier, or "person"."""
+        who = self._ask(X)[1]
+        return np.asarray([*self.cascade_.names, PERSON])[who]
+
+    def predict_selective(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+        """The answer for every sample, and which of them some classifier gives; the others are the person's.
+
+        A classifier sees only the samples that reach it. For the person's, the answer is that of the last one asked.
+        """
+        answer, who = self._ask(X)
+        return answer, who < len(self.estimators_)
+
+    def predict(self, X: Array) -> np.ndarray:
+        """The answer; for the person's samples `deferred_label`, if there is one."""
+        answer, answered = self.predict_selective(X)
+        return answer if self.deferred_label is None else with_label(answer, answered, self.deferred_label)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self._stages()[-1][1]).input_tags
+        tags.classifier_tags.multi_label = False
+        return tags
+
+    def _ask(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+        """What the last classifier asked says of each sample, and the place of the one that answers."""
+        check_is_fitted(self, "cascade_")
+        X = _indexable(X)
+        rows, thresholds = np.arange(_num_samples(X)), self.cascade_.thresholds or {}
+        who, answer = np.full(len(rows), len(self.estimators_)), np.empty(len(rows), self.classes_.dtype)
+        for j, (name, model) in enumerate(zip(self.cascade_.names, self.estimators_)):
+            if name in self.cascade_.asked and len(rows):
+                some = X if len(rows) == len(who) else _safe_indexing(X, rows)
+                answer[rows] = model.predict(some)
+                taken = classifier_confidence(model, some, self.scores) >= thresholds[name]
+                who[rows[taken]], rows = j, rows[~taken]
+        return answer if self.cascade_.asked else np.asarray(self.estimators_[-1].predict(X)), who
+
+    def _stages(self) -> list[tuple[str, Any]]:
+        default = [("small", DummyClassifier()), ("large", LogisticRegression())]
+        return default if self.estimators is None else list(self.estimators)

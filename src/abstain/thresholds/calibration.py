@@ -302,10 +302,8 @@ def conformal(cal: Calibration, risk: float) -> Selection:
     """
     ends = cal.ranked.block_ends()
     if cal.clusters is not None:  # (S_t - r n) / largest, which lies between -r and 1 - r for each cluster
-        most = cal.clusters.largest
-        return _curve(
-            cal, cal.ranked.cum_loss[ends] + (1 - risk) * most <= risk * cal.ranked.cum_weight[-1], ends
-        )
+        above = cal.ranked.cum_loss[ends] + (1 - risk) * cal.clusters.largest
+        return _curve(cal, above <= risk * cal.ranked.cum_weight[-1], ends)
     return _curve(cal, (cal.ranked.cum_loss[ends] + 1) / (cal.n + 1) <= risk, ends)
 
 

@@ -29,11 +29,10 @@ class Rate:
     high: Shares
     of: Counts  # how many samples the proportion is taken of
 
-    def text(self, row: int) -> str:
-        """For one row of a table."""
-        if not self.of[row]:
-            return "-"
-        return f"{self.value[row]:.3f} [{self.low[row]:.3f}, {self.high[row]:.3f}]"
+    def texts(self) -> list[str]:
+        """For a table."""
+        rows = zip(self.value, self.low, self.high, self.of)
+        return [f"{x:.3f} [{low:.3f}, {high:.3f}]" if of else "-" for x, low, high, of in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,13 +96,9 @@ class ClinicalTable(Stored):
 
     def grid(self) -> dict[str, list[str]]:
         """The table as text."""
-        columns = {
-            "threshold": [f"{t:.4g}" for t in self.threshold],
-            "coverage": [f"{c:.3f}" for c in self.coverage],
-        }
-        return columns | {
-            name: [getattr(self, name).text(i) for i in range(len(self.threshold))] for name in _RATES
-        }
+        rates = {name: getattr(self, name).texts() for name in _RATES}
+        threshold, coverage = [f"{t:.4g}" for t in self.threshold], [f"{c:.3f}" for c in self.coverage]
+        return {"threshold": threshold, "coverage": coverage, **rates}
 
     def _head(self) -> str:
         return f"Among the accepted, positive = {self.positive!r}, n = {self.n}, level {self.level:g}"
@@ -158,19 +153,24 @@ def clinical_table(
     """
     y, p, g = (np.asarray(to_host(x)) for x in (labels, predictions, confidence))
     if y.ndim != 1 or y.shape != p.shape or y.shape != g.shape or not len(y):
-        raise ShapeError(
-            f"{_NAME}: needs one label, prediction and confidence each, got {y.shape}, {p.shape}, {g.shape}."
-        )
-    if not np.isfinite(g.astype(np.float64)).all():
+        shapes = f"{y.shape}, {p.shape}, {g.shape}"
+        raise ShapeError(f"{_NAME}: needs one label, prediction and confidence each, got {shapes}.")
+    g = g.astype(np.float64)
+    if not np.isfinite(g).all():
         raise InputError(f"{_NAME}: `confidence` must be finite.")
     classes = np.unique(y)
     if not np.isin(positive, np.concatenate([classes, np.unique(p)])):
         known = f"the classes {classes.tolist()}"
         raise InputError(f"{_NAME}: `positive` must be one of {known}, got {positive!r}.")
     level = check_fraction(_NAME, "level", level, open_high=True)
-    at = _thresholds(g, thresholds)
-    order = np.argsort(g.astype(np.float64), kind="stable")[::-1]
-    accepted = len(g) - np.searchsorted(g[order][::-1].astype(np.float64), at, side="left")
+    order = np.argsort(g, kind="stable")[::-1]
+    falling = g[order]
+    if thresholds is None:
+        tenths = np.arange(1, 11)
+        at = np.unique(falling[-(-len(g) * tenths // 10) - 1])
+    else:
+        at = np.atleast_1d(np.asarray(to_host(thresholds), dtype=np.float64))
+    accepted = len(g) - np.searchsorted(falling[::-1], at, side="left")
 
     def count(mask: np.ndarray) -> np.ndarray:
         return np.append(0, np.cumsum(mask[order]))[accepted]
@@ -178,21 +178,19 @@ def clinical_table(
     is_pos, says_pos = y == positive, p == positive
     tp, fp = count(is_pos & says_pos), count(~is_pos & says_pos)
     fn, tn = count(is_pos & ~says_pos), count(~is_pos & ~says_pos)
+    every = np.full(len(at), int(is_pos.sum()))
+    shares = [
+        (tp, tp + fn),
+        (tn, tn + fp),
+        (tp, tp + fp),
+        (tn, tn + fn),
+        (tp + fn, accepted),
+        (tp + fn, every),
+    ]
+    rates: Any = [_rate(hits, of, level) for hits, of in shares]
     mix = {c: count(y == c) / np.maximum(accepted, 1) for c in classes.tolist()}
-    return ClinicalTable(
-        at, accepted, accepted / len(g),
-        _rate(tp, tp + fn, level), _rate(tn, tn + fp, level), _rate(tp, tp + fp, level), _rate(tn, tn + fn, level),
-        _rate(tp + fn, accepted, level), _rate(tp + fn, np.full(len(at), int(is_pos.sum())), level),
-        mix, positive, level, len(g),
-    )  # fmt: skip
-
-
-def _thresholds(g: np.ndarray, given: Array | None) -> np.ndarray:
-    if given is not None:
-        return np.atleast_1d(np.asarray(to_host(given), dtype=np.float64))
-    falling = np.sort(g.astype(np.float64))[::-1]
-    ranks = [-(-len(g) * tenth // 10) - 1 for tenth in range(10, 0, -1)]
-    return np.unique(falling[ranks])
+    told: Any = {"class_mix": mix, "positive": positive, "level": level, "n": len(g)}
+    return ClinicalTable(at, accepted, accepted / len(g), *rates, **told)
 
 
 def _rate(hits: np.ndarray, of: np.ndarray, level: float) -> Rate:

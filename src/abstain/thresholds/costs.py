@@ -164,8 +164,8 @@ def _per_sample(argument: str, x: float | Array, sample: Sample, kept: np.ndarra
     if kept is not None and values.shape == kept.shape:
         values = values[kept]
     if values.shape != sample.loss.shape:
-        told = f"must be a number or one per sample, got shape {values.shape}"
-        raise ShapeError(f"{_NAME}: `{argument}` {told}.")
+        rule = f"`{argument}` must be a number or one per sample"
+        raise ShapeError(f"{_NAME}: {rule}, got shape {values.shape}.")
     return _costs(_NAME, argument, values)
 
 
@@ -214,9 +214,7 @@ def class_costs(
     _costs("class_costs", "errors", matrix)
     by_class = np.asarray(0.0 if rejections is None else to_host(rejections), dtype=np.float64)
     if by_class.shape not in ((), (len(matrix),)):
-        raise ShapeError(
-            f"class_costs: `rejections` must be a number or one for each of {len(matrix)} classes, got shape "
-            f"{by_class.shape}."
-        )
+        rule = f"`rejections` must be a number or one for each of {len(matrix)} classes"
+        raise ShapeError(f"class_costs: {rule}, got shape {by_class.shape}.")
     by_class = np.broadcast_to(_costs("class_costs", "rejections", by_class), len(matrix))
     return matrix[y, p], by_class[y].copy()

@@ -38,15 +38,14 @@ def decision_record(rule: Threshold | GroupThresholds, *, saved_as: str | None =
             plain = f" (as a plain {origin.score}: at least {t.origin.plain:.6g})"
         lines.append(f"- Accept{of}: {t.rule}{plain}. All other cases go to a person.")
         if t.feasible:
-            lines.append(
-                f"  On the calibration data: coverage {t.coverage:.4f}, risk {t.risk:.4g}, n = {t.n:,}."
-            )
+            seen = f"coverage {t.coverage:.4f}, risk {t.risk:.4g}, n = {t.n:,}"
+            lines.append(f"  On the calibration data: {seen}.")
     lines += ["", "## The promise", "", rule.guarantee or "None: this rule promises nothing."]
     if isinstance(rule, GroupThresholds):
         lines += [f"- {group}: {t.guarantee or 'none'}" for group, t in rules.items()]
     lines += [f"- Note: {t.note}" for t in rules.values() if t.note]
     lines += ["", "## The data", "", *_data(first, origin, sum(t.n for t in rules.values()))]
-    lines += ["", "## What is assumed", "", *_assumed(first, origin)]
+    lines += ["", "## What is assumed", "", *_assumed(first)]
     lines += ["", "## What voids it", "", *_voids(first, origin), "", "## How to check it later", ""]
     file = saved_as or "rule.json"
     lines += [
@@ -60,25 +59,23 @@ def decision_record(rule: Threshold | GroupThresholds, *, saved_as: str | None =
 
 
 def _data(rule: Threshold, origin: Origin, n: int) -> list[str]:
-    loss = origin.loss or "the user's own"
+    (low, high), loss = rule.bounded, origin.loss or "the user's own"
     known = {
         "file": origin.data,
         "SHA-256": origin.sha256,
         "samples": f"{n:,}",
-        "clusters": None
-        if rule.clusters is None
-        else f"{rule.clusters:,}, the largest of {rule.largest:g} samples",
+        "clusters": rule.clusters and f"{rule.clusters:,}, the largest of {rule.largest:g} samples",
         "input": origin.kind,
         "score": origin.score or "confidences of the user's own",
-        "loss": f"{loss}, between {rule.bounded[0]:g} and {rule.bounded[1]:g}",
+        "loss": f"{loss}, between {low:g} and {high:g}",
         "asked for": f"{rule.form} {rule.target:g}, method {rule.method}, delta {rule.delta:g}",
-        "command": None if origin.command is None else f"`{origin.command}`",
+        "command": origin.command and f"`{origin.command}`",
         "abstain": origin.version,
     }
-    return [f"- {name}: {text}" for name, text in known.items() if text is not None]
+    return [f"- {name}: {text}" for name, text in known.items() if text]
 
 
-def _assumed(rule: Threshold, origin: Origin) -> list[str]:
+def _assumed(rule: Threshold) -> list[str]:
     unit = "samples" if rule.clusters is None else "clusters (whole patients, documents, sites)"
     lines = [
         f"- Calibration {unit} and later ones are independent draws from one population.",
@@ -86,24 +83,20 @@ def _assumed(rule: Threshold, origin: Origin) -> list[str]:
         "- The model, its preprocessing and its score stay as they were.",
     ]
     if rule.clusters is not None:
-        lines.append(
-            f"- No later cluster holds more than {rule.largest:g} samples. Within one, anything may depend."
-        )
+        most = f"- No later cluster holds more than {rule.largest:g} samples."
+        lines.append(f"{most} Within one, anything may depend.")
     if rule.method == "sgr":
         lines.append("- The risk never falls as more is accepted.")
     return lines
 
 
 def _voids(rule: Threshold, origin: Origin) -> list[str]:
-    score = origin.score or "confidence"
-    return [
-        f"- Another model, another version of it, or another score than {score}.",
+    lines = [
+        f"- Another model, another version of it, or another score than {origin.score or 'confidence'}.",
         "- Another population: another scanner, hospital, language or season than in the calibration data.",
         "- Choosing among several such rules by what they did on these data, or looking again until one passes.",
         "- An alarm of the check below.",
-        *(
-            ["- Samples of one patient (document, site) counted as independent."]
-            if rule.clusters is None
-            else []
-        ),
     ]
+    if rule.clusters is None:
+        lines.append("- Samples of one patient (document, site) counted as independent.")
+    return lines

@@ -64,9 +64,8 @@ def guarantee(cal: Calibration, goal: Goal) -> str | None:
     promise = f"{chance} the {noun} of the accepted is at most {target:.4g}, {draws}"
     if method == "sgr":
         return f"{promise}, and the risk never falling as coverage grows (the search skips what it does not test)."
-    return (
-        f"{promise}. Nothing is assumed about the shape of the risk; ties are accepted or rejected together."
-    )
+    ties = "ties are accepted or rejected together"
+    return f"{promise}. Nothing is assumed about the shape of the risk; {ties}."
 
 
 _NOTES = {  # by what decided, for a threshold that was found and for none
@@ -203,9 +202,8 @@ def select_threshold(
     units = None if clusters is None else group_codes(_NAME, clusters, np.shape(loss))[1]
     if groups is None:
         return _select(calibrate(_NAME, loss, confidence, sample_weight, bounded, units), goal)
-    columns = [
-        None if x is None else np.asarray(to_host(x)) for x in (loss, confidence, sample_weight, units)
-    ]
+    given = (loss, confidence, sample_weight, units)
+    columns = [None if x is None else np.asarray(to_host(x)) for x in given]
     labels, codes = group_codes(_NAME, groups, np.shape(loss))
     each, found = goal._replace(delta=level / len(labels)), {}
     for code, label in enumerate(labels):

@@ -65,9 +65,8 @@ def betting(ranked: Ordering, count: np.ndarray, risk: float, top_weight: float 
         return np.zeros(0)
     stakes = ladder(ranked.n, risk, top_weight)
     picked = _picked(count, risk, stakes, top_weight)
-    last = np.zeros(
-        len(stakes), dtype=np.int64
-    )  # to which count a stake is looked at: not far for large ones
+    # to which count a stake is looked at: not far for large ones
+    last = np.zeros(len(stakes), dtype=np.int64)
     np.maximum.at(last, picked, np.asarray(count)[:, None])
     return wealth_p(log_wealth(ranked, count, risk, stakes, last), count, risk, stakes, top_weight)
 

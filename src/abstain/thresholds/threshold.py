@@ -139,18 +139,16 @@ class Check(Stored, _tables.Notebook):
     def _readable(self) -> dict[str, Any]:
         return {"holds": self.holds}
 
-    def _objection(self) -> str | None:
+    def _rules(self) -> dict[str, Any]:
         bets = len(_ALTERNATIVES)
-        if len(self.log_wealth) != bets:
-            return f"`log_wealth` must hold {bets} numbers."
         alarmed = self.delta > 0 and self.log_peak >= -np.log(self.delta)
-        checks = {
+        wealth = np.logaddexp.reduce(self.log_wealth) - np.log(bets)
+        return {
+            f"`log_wealth` must hold {bets} numbers.": len(self.log_wealth) == bets,
             "`accepted` must be at most `n`.": self.accepted <= self.n,
-            "`log_wealth` must not lie above `log_peak`.": np.logaddexp.reduce(self.log_wealth)
-            <= np.log(bets) + self.log_peak + 1e-6,
+            "`log_wealth` must not lie above `log_peak`.": wealth <= self.log_peak + 1e-6,
             "`risk_alarm` must say whether `log_peak` is beyond 1/delta.": self.risk_alarm == alarmed,
         }
-        return next((rule for rule, kept in checks.items() if not kept), None)
 
     @property
     def holds(self) -> bool:
@@ -170,8 +168,45 @@ class Check(Stored, _tables.Notebook):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Threshold(Stored):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Promised(Stored):
+    """A rule with a promise, and how it tells of both; the fields are explained where they are used."""
+
+    _none: ClassVar[str]  # what to say where there is no rule
+
+    target: Finite
+    delta: Chance
+    n: Annotated[int, Within(1)]
+    coverage: Share
+    risk: Finite | None
+    risk_upper: Finite | None
+    guarantee: str | None
+    note: str | None
+    bounded: tuple[Finite, Finite]
+    advice: Advice | None = None
+    clusters: Annotated[int, Within(1)] | None = None
+    largest: Annotated[float, Within(0, ends=False)] | None = None
+
+    def facts(self: Any) -> list[tuple[str, str]]:
+        """What the repr, the HTML view and the command show."""
+        told = {"rule": self.rule, **self._facts(), "calibration": f"n = {self.n}, delta = {self.delta:g}"}
+        told |= {"guarantee": self.guarantee or "none", "note": self.note or None, "feasible": self.advice}
+        return [(name, str(text)) for name, text in told.items() if text is not None]
+
+    def _readable(self: Any) -> dict[str, Any]:
+        return {"rule": self.rule}
+
+    def __repr__(self: Any) -> str:
+        head = type(self).__name__ if self.feasible else f"{type(self).__name__}: {self._none}"
+        return "\n".join([head, *(f"  {name + ':':<13}{text}" for name, text in self.facts())])
+
+    def _repr_html_(self) -> str:
+        names, texts = zip(*self.facts())
+        return html_table({"": names, repr(self).partition("\n")[0]: texts})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Threshold(Promised):
     """Accept when `confidence >= value`: what `select_threshold` gives.
 
     Attributes
@@ -216,25 +251,14 @@ class Threshold(Stored):
 
     _noun: ClassVar[str] = "a stored threshold"
     _number: ClassVar[int] = 2
+    _none: ClassVar[str] = "no feasible threshold"
 
     value: Annotated[float, Within(infinite=True)] | None
     form: Form
-    target: Finite
     method: Method
-    delta: Chance
-    n: Annotated[int, Within(1)]
-    coverage: Share
     coverage_interval: tuple[Share, Share]
-    risk: Finite | None
-    risk_upper: Finite | None
-    guarantee: str | None
-    note: str | None
-    bounded: tuple[Finite, Finite]
     table: Candidates
     reference: Reference
-    advice: Advice | None = None
-    clusters: Annotated[int, Within(1)] | None = None
-    largest: Annotated[float, Within(0, ends=False)] | None = None
     origin: Origin | None = None
 
     @property
@@ -252,10 +276,13 @@ class Threshold(Stored):
     def made_from(self, kind: Literal["logits", "probs", "confidence"], **facts: Any) -> Threshold:
         """The same rule, which now knows its score, its loss and its data (see `Origin`)."""
         origin = Origin(kind, **facts)
-        plain = self.value
-        if self.value is not None and origin.score is not None:
-            plain = float(scores.display(origin.score, self.value))
-        return replace(self, origin=replace(origin, plain=plain))
+        return replace(self, origin=replace(origin, plain=self._plain(origin.score)))
+
+    def _plain(self, score: str | None) -> float | None:
+        """The threshold as the number people know."""
+        if self.value is None or score is None:
+            return self.value
+        return float(scores.display(score, self.value))
 
     def accepts(
         self,
@@ -277,17 +304,12 @@ class Threshold(Stored):
         >>> t.accepts([0.95, 0.8, 0.3]).tolist()
         [True, True, False]
         """
-        g, scale = self._comparable("Threshold.accepts", confidence, logits, probs, score, units)
+        classes = {"logits": logits, "probs": probs}
+        g, scale = self._comparable("Threshold.accepts", score, units, confidence, **classes)
         return np.zeros(g.shape, dtype=bool) if self.value is None else np.asarray(g >= scale(self.value))
 
     def _comparable(
-        self,
-        name: str,
-        confidence: Array,
-        logits: Array,
-        probs: Array,
-        score: str | None,
-        units: Units | None,
+        self, name: str, score: str | None, units: Units | None, confidence: Array, **classes: Array
     ) -> tuple[np.ndarray, Callable[[Any], Any]]:
         """Confidences, and what turns the rule's own numbers into their units."""
         own = None if self.origin is None else self.origin.score
@@ -297,12 +319,12 @@ class Threshold(Stored):
             raise InputError(f"{name}: this rule is for {mine}, got {score}. {remedy}")
         if units is not None:
             check_choice(name, "units", units, ("plain", "key"))
-        if (confidence is None) == (logits is None and probs is None):
+        if (confidence is None) == all(x is None for x in classes.values()):
             raise InputError(f"{name}: takes confidences, or `logits=` or `probs=`, one of them.")
         if confidence is None:
             if own is None:
                 raise InputError(f"{name}: this rule is for {mine}, got logits or probabilities.")
-            return np.asarray(to_host(scores.by_name(own)(logits, probs=probs)), np.float64), lambda x: x
+            confidence, units = scores.by_name(own)(classes["logits"], probs=classes["probs"]), "key"
         given = np.asarray(to_host(confidence))
         g = given.astype(np.float64)
         if own is None or units == "key" or not scores.by_name(own).saturates:
@@ -336,23 +358,22 @@ class Threshold(Stored):
         """
         if self.value is None:
             raise InfeasibleError("Threshold.check: there is no threshold to check; nothing is accepted.")
-        given, scale = self._comparable("Threshold.check", confidence, None, None, score, units)
+        given, scale = self._comparable("Threshold.check", score, units, confidence)
         sample = prepare("Threshold.check", to_host(loss), given)
         low, width = self.bounded[0], self.bounded[1] - self.bounded[0]
         l, g = (sample.loss.astype(np.float64) - low) / width, sample.confidence
         if l.min() < 0 or l.max() > 1:
-            told = f"`loss` must lie within bounded={self.bounded}, as in calibration"
-            raise InputError(f"Threshold.check: {told}.")
+            rule = f"`loss` must lie within bounded={self.bounded}, as in calibration"
+            raise InputError(f"Threshold.check: {rule}.")
         # what is promised of the risk: the target, or the limit that was stated where there was no target
         stated = self.bounded[1] if self.risk_upper is None else self.risk_upper
         limit = self.target if self.form == "risk" else stated
         before = previous or Check()
-        if previous and (before.value, before.limit, before.delta) != (self.value, limit, self.delta):
-            raise InputError(
-                f"Threshold.check: `previous` must be a check of this threshold (value {self.value:g}, risk {limit:g}, "
-                f"delta {self.delta:g}), got one of value {before.value:g}, risk {before.limit:g}, delta "
-                f"{before.delta:g}. Begin a new series without `previous=`."
-            )
+        both = (self.value, limit, self.delta), (before.value, before.limit, before.delta)
+        if previous and both[0] != both[1]:
+            mine, its = (f"value {value:g}, risk {risk:g}, delta {delta:g}" for value, risk, delta in both)
+            rule = f"`previous` must be a check of this threshold ({mine}), got one of {its}"
+            raise InputError(f"Threshold.check: {rule}. Begin a new series without `previous=`.")
         accepted = g >= scale(self.value)
         watched = np.arange(len(l)) if self.method == "crc" else np.flatnonzero(accepted)
         r = (limit - low) / width
@@ -366,13 +387,13 @@ class Threshold(Stored):
             alarm_after = before.n + int(watched[crossed[0]]) + 1
         n, taken, looks = before.n + len(l), before.accepted + int(accepted.sum()), before.looks + 1
         lost = before.loss_sum + float(l[accepted].sum())
-        interval = clopper_pearson(taken, n, 1 - self.delta)
+        low_share, high_share = clopper_pearson(taken, n, 1 - self.delta)
         drift_p = self.reference.p_value(g, scale)
         return Check(
             n=n,
             accepted=taken,
             coverage=taken / n,
-            coverage_interval=(float(interval[0]), float(interval[1])),
+            coverage_interval=(float(low_share), float(high_share)),
             risk=None if taken == 0 else low + width * lost / taken,
             limit=limit,
             risk_p=min(1.0, float(np.exp(-peak))),
@@ -407,44 +428,39 @@ class Threshold(Stored):
         sums = np.bincount(codes[watched], l - r, len(labels))
         return r + sums[order] / most, ends[order]
 
-    def _readable(self) -> dict[str, Any]:
-        return {"rule": self.rule}
-
-    def _objection(self) -> str | None:
+    def _rules(self) -> dict[str, Any]:
         """What would make a stored rule accept or promise something that was never tested."""
         (low, high), table, known, origin = self.bounded, self.table, self.reference, self.origin
         lengths = {len(column) for column in vars(table).values()}
         if len(lengths) > 1 or len(known.value) != len(known.at_least) or not len(known.value):
-            return "columns of one table must have one length."
+            return {"columns of one table must have one length.": False}
         span = {"risk": (low, high), "coverage": (0.0, 1.0), "cost": (0.0, np.inf)}[self.form]
         risks = [x for x in (self.risk, self.risk_upper) if x is not None]
+        rising = self.coverage_interval[0] <= self.coverage_interval[1]
         falling = bool((np.diff(known.value) < 0).all() and (np.diff(known.at_least) > 0).all())
         chosen = [k for k, v in enumerate(table.value) if v == self.value and table.passed[k]]
         found = [(table.coverage[k], table.risk[k]) for k in chosen]
         told = f"{self.target:.4g}"
         nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
         score, plain = (None, self.value) if origin is None else (origin.score, origin.plain)
-        expected = self.value
-        if score in _SCORES and self.value is not None:
-            expected = float(scores.display(str(score), self.value))
+        expected = self._plain(score if score in _SCORES else None)
         agree = plain == expected or bool(plain and expected and abs(plain / expected - 1) < 1e-9)
-        checks = {
+        return {
             "`bounded` must rise.": low < high,
-            "`coverage_interval` must rise.": self.coverage_interval[0] <= self.coverage_interval[1],
+            "`coverage_interval` must rise.": rising,
             f"`target` must lie between {span[0]:g} and {span[1]:g}.": span[0] <= self.target <= span[1],
             "risks must lie within `bounded`.": all(low - 1e-9 <= x <= high + 1e-9 for x in risks),
             "`table` must not accept more than `n`.": not len(table) or int(table.accepted.max()) <= self.n,
             "`reference` must fall and count up to `n`.": falling and known.at_least[-1] <= known.n == self.n,
             "without a threshold nothing is accepted or promised.": self.value is not None or nothing,
             "`value` must be one that passed in `table`.": self.value in (None, -np.inf) or bool(chosen),
-            "`coverage` and `risk` must be those in `table`.": not found
-            or (self.coverage, self.risk) in found,
+            "`coverage` and `risk` must be those in `table`.": (self.coverage, self.risk) in found
+            or not found,
             "`guarantee` must speak of `target`.": told in (self.guarantee or told),
             "`clusters` and `largest` must come together.": (self.clusters is None) == (self.largest is None),
             "`origin.score` must be the name of a score.": score is None or score in _SCORES,
             "`origin.plain` must be `value` in plain numbers.": agree,
         }
-        return next((rule for rule, kept in checks.items() if not kept), None)
 
     def frame(self, library: str | None = None) -> Any:
         """The table of candidates as a data frame."""
@@ -467,29 +483,17 @@ class Threshold(Stored):
         drawn.legend(fontsize="small")
         return drawn
 
-    def facts(self) -> list[tuple[str, str]]:
-        """What the repr and the HTML view show."""
+    def _facts(self) -> dict[str, str]:
+        asked = {"asked for": f"{self.form} = {self.target:g}, method {self.method}"}
+        if self.value is None:
+            return asked
         low, high = self.coverage_interval
-        rows = [("rule", self.rule), ("asked for", f"{self.form} = {self.target:g}, method {self.method}")]
-        if self.value is not None:
-            rows.append(("coverage", f"{self.coverage:.4f}  [{low:.4f}, {high:.4f}]"))
-            bound = "" if self.risk_upper is None else f"  (at most {self.risk_upper:.4g})"
-            rows.append(("risk", f"{self.risk:.4g}{bound}"))
-        rows.append(("calibration", f"n = {self.n}, delta = {self.delta:g}"))
-        rows.append(("guarantee", self.guarantee or "none"))
-        if self.note:
-            rows.append(("note", self.note))
-        if self.advice is not None:
-            rows.append(("feasible", str(self.advice)))
-        return rows
-
-    def __repr__(self) -> str:
-        head = "Threshold" if self.feasible else "Threshold: no feasible threshold"
-        return "\n".join([head, *(f"  {name + ':':<13}{text}" for name, text in self.facts())])
-
-    def _repr_html_(self) -> str:
-        names, texts = zip(*self.facts())
-        return html_table({"": names, repr(self).partition("\n")[0]: texts})
+        bound = "" if self.risk_upper is None else f"  (at most {self.risk_upper:.4g})"
+        found = {
+            "coverage": f"{self.coverage:.4f}  [{low:.4f}, {high:.4f}]",
+            "risk": f"{self.risk:.4g}{bound}",
+        }
+        return asked | found
 
 
 def _plain_numbers(name: str, score: str, given: np.ndarray, value: float | None) -> np.ndarray:
@@ -497,17 +501,15 @@ def _plain_numbers(name: str, score: str, given: np.ndarray, value: float | None
     g = given.astype(np.float64)
     top = float(scores.display(score, np.finfo(np.float64).max)) + 0.0
     if bool((g > top).any()) or (top == 1 and bool((g < 0).any())):
-        rule = f"a plain {score} is {'at most 0' if top == 0 else 'from 0 to 1'}"
+        rule = f"a plain {score} is {'at most 0' if top == 0 else 'from 0 to 1'}, got {g.max():g}"
         remedy = (
             'Say units="key" for rank keys, as `abstain.scores` gives them, or give `logits=` or `probs=`.'
         )
-        raise InputError(f"{name}: {rule}, got {g.max():g}. {remedy}")
+        raise InputError(f"{name}: {rule}. {remedy}")
     kind = given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
     if value is not None and np.isfinite(value) and kind.type(scores.display(score, value)) == top:
-        remedy = 'Give `logits=`, or rank keys with units="key".'
-        raise InputError(
-            f"{name}: the threshold lies too near {top:g} to be told from it in {kind}. {remedy}"
-        )
+        near = f"the threshold lies too near {top:g} to be told from it in {kind}"
+        raise InputError(f'{name}: {near}. Give `logits=`, or rank keys with units="key".')
     return g
 
 
@@ -624,15 +626,13 @@ class GroupThresholds(Stored, _tables.Notebook):
 
         Confidences, logits or probabilities as in `Threshold.accepts`.
         """
-        columns = {"logits": logits, "probs": probs}
+        columns = {"confidence": confidence, "logits": logits, "probs": probs}
         given: dict[str, Any] = {k: np.asarray(to_host(x)) for k, x in columns.items() if x is not None}
-        g: Any = None if confidence is None else np.asarray(to_host(confidence))
-        shape = next(x.shape[:-1] for x in given.values()) if g is None and given else np.shape(g)
-        result = np.zeros(shape, dtype=bool)
-        for label, mine in self._parts("accepts", groups, shape):
+        shapes = [x.shape if k == "confidence" else x.shape[:-1] for k, x in given.items()]
+        result = np.zeros(shapes[0] if shapes else (), dtype=bool)
+        for label, mine in self._parts("accepts", groups, result.shape):
             own = {k: x[mine] for k, x in given.items()}
-            some = () if g is None else (g[mine],)
-            result[mine] = self.thresholds[label].accepts(*some, **own, score=score, units=units)
+            result[mine] = self.thresholds[label].accepts(**own, score=score, units=units)
         return result
 
     def check(
@@ -671,15 +671,14 @@ class GroupThresholds(Stored, _tables.Notebook):
                 raise InputError(f"{name}: `groups` must be among {known}, got {label!r}.")
         return [(label, (codes == code).reshape(shape)) for code, label in enumerate(labels)]
 
-    def _objection(self) -> str | None:
-        return None if self.thresholds else "there must be a group."
+    def _rules(self) -> dict[str, Any]:
+        return {"there must be a group.": self.thresholds}
 
     def __repr__(self) -> str:
-        lines = [
-            f"  {label!s:<16} {t.rule:<32} coverage {t.coverage:.4f}  (n = {t.n})"
-            for label, t in self.thresholds.items()
-        ]
-        return "\n".join(["GroupThresholds", *lines, f"  guarantee: {self.guarantee or 'none'}"])
+        lines = ["GroupThresholds"]
+        for label, t in self.thresholds.items():
+            lines.append(f"  {label!s:<16} {t.rule:<32} coverage {t.coverage:.4f}  (n = {t.n})")
+        return "\n".join([*lines, f"  guarantee: {self.guarantee or 'none'}"])
 
 
 def load_rule(path: Any) -> Threshold | GroupThresholds:
