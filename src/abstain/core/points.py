@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from abstain._arrays import Array, Namespace
-from abstain.core.rows import Rows
+from abstain.core.rows import Rows, over
 
 # relative; more than a running sum of ten million weights is off, less than one sample of as many
 _SLACK = 1e-11
@@ -89,9 +89,8 @@ def average_precision(rows: Rows, of_errors: bool) -> Array:
     Errors are looked for from the least confident up, successes from the most confident down.
     """
     hits, found, seen = found_by(rows, _errors(rows), of_errors)
-    xp, some = rows.xp, seen > 0
-    precision = xp.where(some, found, 0.0) / xp.where(some, seen, 1.0)
-    return xp.sum(hits * precision, axis=-1) / xp.sum(hits, axis=-1)
+    xp = rows.xp
+    return xp.sum(hits * over(xp, found, seen), axis=-1) / xp.sum(hits, axis=-1)
 
 
 def found_by(rows: Rows, errors: Array | float, of_errors: bool) -> tuple[Array, Array, Array]:

@@ -8,8 +8,9 @@ from typing import Any, Unpack
 
 from abstain._check import check_fraction
 from abstain.core.estimators import Estimator, Ties
+from abstain.core.influence import BY_LOSS
 from abstain.display import CurveLine
-from abstain.engines.finish import BY_LOSS, NO_SPREAD, NUMBERS, Answer, Ask, PairQuestion, ask_for
+from abstain.engines.finish import NO_SPREAD, NUMBERS, Answer, Ask, PairQuestion, ask_for
 from abstain.engines.read import ColumnOptions, Fields, question, questions
 from abstain.errors import InputError
 from abstain.evaluation.results import Comparison, Entry, Evaluation

@@ -21,7 +21,7 @@ import numpy as np
 from abstain._progress import bars
 from abstain._size import bytes_of, free_of
 from abstain.core.stretch import Totals, totals_of_samples
-from abstain.core.tally import Tally, bytes_between
+from abstain.core.tally import bytes_between
 from abstain.engines import finish, ranges, read
 from abstain.engines.engine import Engine
 from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
@@ -29,7 +29,7 @@ from abstain.engines.histogram import nothing
 from abstain.engines.paired import Pairing, Standing, joint_sums, standings, turned
 from abstain.engines.ranges import Columns, Groups, RangeSums, Survey
 from abstain.engines.read import Fields, Loader
-from abstain.engines.spill import Range, Shelf, Spill, cuts_that_fit
+from abstain.engines.spill import Range, Shelf, Spill, Window, cuts_that_fit
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, register_engine
 from abstain.formats.arrow import Contents, find_files
@@ -47,7 +47,7 @@ _SAMPLE_FROM = 1 << 24  # samples from which on a survey of some of them is enou
 _SAMPLED = 16  # parts of a million in that survey
 _PAIRED = 1 << 18  # samples of two models at a time
 
-Cut = tuple[np.ndarray, tuple[int, Tally] | None]  # where ranges start, and which one is counted
+Cut = tuple[np.ndarray, Window | None]  # where ranges start, and which one is counted
 
 
 def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool, weighted: bool) -> int:
@@ -107,7 +107,7 @@ class Run:
             counted = None
             if ends is not None:
                 cuts, number = ranges.cut_out(cuts, ends)
-                counted = number, Tally(*ends)
+                counted = number, ends
             found[group] = cuts, counted
         return found
 
@@ -306,10 +306,8 @@ def _fits(rows: int, memory: int, ask: Ask, types: tuple[bool, bool, bool]) -> b
 
 def _in_memory(run: Run) -> Answer:
     """Little data: read it all, finish it as one range."""
-    columns, ask = (
-        ranges.gathered((b[None] for file in run.files for b in run.read(file)), run.rows or 0),
-        run.ask,
-    )
+    ask, read = run.ask, (groups[None] for file in run.files for groups in run.read(file))
+    columns = ranges.gathered(read, run.rows or 0)
     if not columns.rows:
         raise InputError(f"{run.name}: needs at least one sample, the files hold none.")
     loss, _, weight = columns.samples

@@ -14,7 +14,7 @@ import numpy as np
 
 from abstain.core.influence import member_influences
 from abstain.core.rows import rows_of_blocks
-from abstain.core.stretch import Stretch, _from_outside, stacked
+from abstain.core.stretch import offsets, stacked
 from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
 from abstain.engines.ranges import Columns
 from abstain.evaluation.comparison import pair_of
@@ -32,18 +32,11 @@ class Standing(NamedTuple):
     slope: float
 
 
-def offsets(every: Stretch) -> tuple[np.ndarray, np.ndarray]:
-    """What each stretch's members add to their own const and slope; the mean influence is taken off."""
-    a, b = (_from_outside(every, i) for i in (0, 1))
-    return a - (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / every.mass.sum(), b
-
-
 def standings(parts: Sequence[Finished], places: Sequence[Place]) -> list[Standing]:
     """Of all ranges, most confident first."""
     const, slope = offsets(stacked([piece.stretches["area"] for part in parts for piece in part.parts[0]]))
-    last = (
-        np.cumsum([len(part.parts[0]) for part in parts]) - 1
-    )  # what lies below a range lies below its last piece
+    # what lies below a range lies below its last piece
+    last = np.cumsum([len(part.parts[0]) for part in parts]) - 1
     return [Standing(place, float(a), float(b)) for place, a, b in zip(places, const[last], slope[last])]
 
 
