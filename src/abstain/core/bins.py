@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -294,11 +294,7 @@ def risk_at_coverage(bins: Bins, least: float, most: float | None = 1.0) -> Brac
     rows = rows_of_bins(bins)
     xp = rows.xp
     reached = points.reaches(rows.N / rows.W, least) & (rows.m > 0)
-    place = xp.argmax(xp.astype(reached, xp.int32), axis=-1, keepdims=True)
-
-    def at(values: Array) -> Array:
-        return xp.take_along_axis(values, place, axis=-1)[..., 0]
-
+    at = partial(points.at_row, rows, index=points.first_row(rows, reached))
     c, L, N, S = at(rows.m), at(rows.L), at(rows.N - rows.m), at(rows.S - rows.L)
     tie = at(xp.flip(bins.tie, axis=-1))
     position = points.least_mass(xp, rows.W[..., 0], least, bins.whole)

@@ -183,14 +183,6 @@ def _precision(rows: Rows, errors: float, of_errors: bool) -> Line:
     return Line(value, precision + later - cost, -precision - later, up=up)
 
 
-def member_influences(
-    rows: Rows, row: np.ndarray, loss: np.ndarray, const: float, slope: float, estimator: str, ties: str
-) -> np.ndarray:
-    """The influence of each member of a stretch: `row` says where it stands, the offsets what lies below."""
-    line = raw_line("area", rows, estimator, ties)
-    return np.asarray(line.const[row] + const + (line.slope[row] + slope) * loss)
-
-
 # metrics ----------------------------------------------------------------------------------------------------
 
 

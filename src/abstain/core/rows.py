@@ -280,7 +280,7 @@ def pieces_of(samples: Sorted, size: int) -> Iterator[tuple[int, int, np.ndarray
     while a < samples.n:
         start, stop = a, min(a + size, samples.n)
         while not len(places := samples.ends(start, stop)):  # a row longer than a piece
-            start, stop = stop, min(stop + size, samples.n)
+            start, stop = stop, min(a + 8 * (stop - a), samples.n)
         places += start - a
         b = a + int(places[-1]) + 1
         yield a, b, places

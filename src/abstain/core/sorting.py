@@ -328,10 +328,8 @@ def is_zero_one(loss: np.ndarray) -> bool:
     if loss.dtype == bool:
         return True
     flat = loss.reshape(-1)
-    return all(
-        bool(np.all(flat[a : a + CHUNK] * flat[a : a + CHUNK] == flat[a : a + CHUNK]))
-        for a in range(0, len(flat), CHUNK)
-    )
+    pieces = (flat[a : a + CHUNK] for a in range(0, len(flat), CHUNK))
+    return all(bool(np.all(x * x == x)) for x in pieces)
 
 
 def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> tuple[np.ndarray, int, Unpack] | None:

@@ -327,13 +327,8 @@ def _key(files: list[str], fields: Fields, ask: Ask, memory: int) -> str:
     return hashlib.sha256(repr((stamps, fields, ask, memory, ranges.SUMS)).encode()).hexdigest()
 
 
-_ENGINE = Engine(
-    "files",
-    _run,
-    _compared,
-    ("memory", "spill", "resume", "progress"),
-    ("other", "memory", "spill", "progress"),
-)
+_MEANS = ("memory", "spill", "progress")
+_ENGINE = Engine("files", _run, _compared, (*_MEANS, "resume"), (*_MEANS, "other"))
 evaluate, compare, risk_coverage_curve = _ENGINE.evaluate, _ENGINE.compare, _ENGINE.risk_coverage_curve
 aurc, augrc, e_aurc, naurc, risk = _ENGINE.aurc, _ENGINE.augrc, _ENGINE.e_aurc, _ENGINE.naurc, _ENGINE.risk
 risk_at_coverage, coverage_at_risk = _ENGINE.risk_at_coverage, _ENGINE.coverage_at_risk

@@ -152,8 +152,8 @@ def finish(columns: Columns, place: Place, ask: Ask) -> Finished:
     size = columns.rows if ask.thresholds else max(_SMALLEST, -(-columns.rows // _PIECES))
     if ask.area_only:  # a sum over pieces that stay in cache
         reads_loss = estimators.reads_block_loss(ask.kinds[0].estimator, ask.kinds[0].ties)
-        rows = row_pieces(sort_once(loss, confidence, weight), reads_loss)
-        return _finish(map(plain_table, rows), place, ask)
+        pieces = row_pieces(sort_once(loss, confidence, weight), reads_loss)
+        return _finish((Table(rows, (), ()) for rows in pieces), place, ask)
     if zero_one and weight is None and not ask.thresholds:
         return _finish(tables(sort_once(loss, confidence, None), True, size), place, ask)
     order, stops = ranking = ranking_of(confidence)
@@ -301,6 +301,8 @@ class Answer:
         if metric.name not in ("aurc", "risk", *BY_LOSS):
             return self.interval(metric).estimate
         area, best = self._area(k, self.parts), None
+        if metric.name == "aurc":
+            return area
         if metric.name == "prediction_rejection_ratio":
             area, least = (math.fsum(p.half for p in side) for side in (self.parts, self.best))
             best = Best(least)

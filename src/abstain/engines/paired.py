@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain.core.influence import member_influences
+from abstain.core.influence import raw_line
 from abstain.core.rows import rows_of_blocks
 from abstain.core.stretch import offsets, stacked
 from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
@@ -50,8 +50,8 @@ def influences(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray |
     else:
         values, at, sums = tie[:1], np.zeros(len(loss), dtype=np.int64), [tie[:1], tie[1:2]]
     rows = standing.place.of(rows_of_blocks(*sums))
-    own, outside = len(values) - 1 - at, (standing.const, standing.slope)
-    return member_influences(rows, own, loss, *outside, ask.kinds[0].estimator, ask.kinds[0].ties)
+    line, own = raw_line("area", rows, ask.kinds[0].estimator, ask.kinds[0].ties), len(values) - 1 - at
+    return np.asarray(line.const[own] + standing.const + (line.slope[own] + standing.slope) * loss)
 
 
 def turned(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray | None = None) -> Columns:

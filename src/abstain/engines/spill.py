@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -59,12 +58,9 @@ class Spill:
             self.folder = Path(tempfile.mkdtemp(prefix="abstain-", dir=self._parent))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
-        interrupted = kind is not None and not (error is not None and isinstance(error, AbstainError))
-        if self._keep_at is None or not interrupted:
+        if self._keep_at is None or error is None or isinstance(error, AbstainError):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def path(self, number: int) -> Path:
@@ -176,7 +172,8 @@ class Shelf:
         self, spill: Spill, cuts: np.ndarray, counted: Window | None = None, keep: bool = False
     ) -> None:
         self.spill, self.cuts, self._keep = spill, cuts, keep
-        self._counted, self._tally = (None, None) if counted is None else (counted[0], Tally(*counted[1]))
+        self._counted = None if counted is None else counted[0]
+        self._tally = None if counted is None else Tally(*counted[1])
         self.numbers = [next(spill.numbers) for _ in range(len(cuts) + 1)]
         self.sums = no_sums(len(cuts) + 1)
 
