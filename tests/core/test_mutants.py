@@ -71,7 +71,7 @@ CORE = {
     "sele weight": ("core/estimators.py", "np.asarray(rank / n * (2", "np.asarray((rank - 1) / n * (2"),
     "sele area": ("core/estimators.py", "return r.m * r.S / r.W", "return r.m * (r.S - r.L) / r.W"),
     "2sele area": ("core/estimators.py", "return 2 * _TERMS", "return 1 * _TERMS"),
-    "expected harmonic area": ("core/estimators.py", "r.m - above * gain)", "r.m - r.N * gain)"),
+    "expected harmonic area": ("core/estimators.py", "r.m - above * gain, gain)", "r.m - r.N * gain, gain)"),
     "expected sele area": ("core/estimators.py", "(r.m + 1) / 2", "r.m / 2"),
     "weights of samples": (
         "core/estimators.py",

@@ -195,4 +195,7 @@ def _wrapped(value: int) -> int:
 def _error_minus_twice(xp: Namespace, loss: Array, bits: Array) -> Array:
     if is_torch(bits):
         return sys.modules["torch"].add(loss, bits, alpha=-2)  # one pass
+    if is_cupy(bits):
+        kernel = sys.modules["cupy"].ElementwiseKernel("bool e, T b", "T k", "k = e - 2 * b", "error_key")
+        return kernel(loss, bits)
     return loss - 2 * bits

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
-from abstain._check import check_fraction
+from abstain._check import check_fraction, check_risk
 from abstain.core.estimators import Estimator, Ties
 from abstain.core.influence import BY_LOSS
 from abstain.display import CurveLine
@@ -71,6 +71,8 @@ class Engine:
         ask = ask_for(name, [metric], alone=metric.name not in NUMBERS)
         fields = question(name, columns)
         found = self.answers(name, data, fields, ask, **means)
+        if metric.name == "coverage_at_risk" and all(answer.total.zero_one for answer in found.values()):
+            check_risk(name, dict(metric.options)["risk"])
         if not fields.group:
             return found[None].value(metric)
         values = {group: found[group].value(metric) for group in in_order(found)}
