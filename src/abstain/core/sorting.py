@@ -189,8 +189,6 @@ def _sort_by_ranges(keys: np.ndarray, parts: int) -> np.ndarray:
     bounds = [None, *cuts.tolist(), None]
 
     def members(low: int | None, high: int | None) -> np.ndarray:
-        if low is None and high is None:
-            return np.ones(len(keys), dtype=bool)
         if low is None:
             return np.asarray(keys < high)
         return np.asarray(keys >= low) if high is None else (keys >= low) & (keys < high)

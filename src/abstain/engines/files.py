@@ -161,22 +161,23 @@ class Run:
         two = Shelf(spill, second, keep=True)
         held, parts = one.finished(fit, self.ask, partial(self.tick, "first"))
         answer = Answer(held[0].place.total, self.ask, parts)
-        for columns, at, tie in self._members(one, held, parts, "move"):
-            two.add(turned(columns, at, self.ask, tie))
+        for columns, at in self._members(one, held, parts, "move"):
+            two.add(turned(columns, at, self.ask))
         held, parts = two.finished(fit, self.ask, partial(self.tick, "second"))
         pairing = Pairing(asked, answer, Answer(held[0].place.total, self.ask, parts))
         joint = np.zeros(3)
-        for columns, at, tie in self._members(two, held, parts, "joint"):
-            joint += joint_sums(columns, at, self.ask, pairing.rates, tie)
+        for columns, at in self._members(two, held, parts, "joint"):
+            joint += joint_sums(columns, at, self.ask, pairing.rates)
         return pairing.compared(joint)
 
     def _members(
         self, shelf: Shelf, held: list[Range], parts: list[Finished], stage: str
-    ) -> Iterator[tuple[Columns, Standing, np.ndarray | None]]:
-        """The samples of all ranges, where they stand, and the mass and loss of a tie."""
+    ) -> Iterator[tuple[Columns, Standing]]:
+        """The samples of all ranges, and where they stand."""
         for part, at in zip(held, standings(parts, [part.place for part in held])):
+            at = at._replace(tie=part.sums[:2] if part.tied else None)
             for columns in shelf.read(part):
-                yield columns, at, part.sums[:2] if part.tied else None
+                yield columns, at
                 self.tick(stage, columns.rows)
             shelf.spill.drop(part.number)
 
@@ -184,12 +185,8 @@ class Run:
 def _note(spill: Spill, key: str, done: int, shelves: dict[Any, Shelf]) -> None:
     """Remember how far the second pass has come."""
     kept = [(s.cuts, s.sums.sums, s.sums.low, s.sums.high) for s in shelves.values()]
-    state = {
-        "key": key,
-        "done": done,
-        "sizes": spill.flush(),
-        "shelves": [[x.tolist() for x in own] for own in kept],
-    }
+    arrays = [[x.tolist() for x in own] for own in kept]
+    state = {"key": key, "done": done, "sizes": spill.flush(), "shelves": arrays}
     target = spill.folder / "progress.json"
     fresh = target.with_suffix(".new")
     fresh.write_text(json.dumps(state))

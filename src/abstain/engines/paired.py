@@ -25,11 +25,15 @@ from abstain.inference.limits import Joint, Scale, scale_of
 
 
 class Standing(NamedTuple):
-    """A range's place in the whole, and what the ranges below it add to its members' influences."""
+    """A range's place in the whole, and what the ranges below it add to its members' influences.
+
+    `tie`: mass and loss of a range of one confidence, which may be read a few samples at a time.
+    """
 
     place: Place
     const: float
     slope: float
+    tie: np.ndarray | None = None
 
 
 def standings(parts: Sequence[Finished], places: Sequence[Place]) -> list[Standing]:
@@ -40,9 +44,9 @@ def standings(parts: Sequence[Finished], places: Sequence[Place]) -> list[Standi
     return [Standing(place, float(a), float(b)) for place, a, b in zip(places, const[last], slope[last])]
 
 
-def influences(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray | None = None) -> np.ndarray:
-    """Of each sample of a range on the area of the whole; of a `tie` (mass, loss sum) some samples are enough."""
-    loss = columns.loss.astype(np.float64)
+def influences(columns: Columns, standing: Standing, ask: Ask) -> np.ndarray:
+    """Of each sample of a range on the area of the whole."""
+    loss, tie = columns.loss.astype(np.float64), standing.tie
     if tie is None:
         values, at = np.unique(columns.confidence, return_inverse=True)
         weight = np.ones_like(loss) if columns.weight is None else columns.weight.astype(np.float64)
@@ -54,21 +58,19 @@ def influences(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray |
     return np.asarray(line.const[own] + standing.const + (line.slope[own] + standing.slope) * loss)
 
 
-def turned(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray | None = None) -> Columns:
+def turned(columns: Columns, standing: Standing, ask: Ask) -> Columns:
     """The samples of a range of the first model as samples of the second, their first influence in hand."""
-    return columns.behind()._replace(extra=influences(columns, standing, ask, tie)[None, :])
+    return columns.behind()._replace(extra=influences(columns, standing, ask)[None, :])
 
 
-def joint_sums(
-    columns: Columns, standing: Standing, ask: Ask, rates: tuple[float, float], tie: np.ndarray | None = None
-) -> np.ndarray:
+def joint_sums(columns: Columns, standing: Standing, ask: Ask, rates: tuple[float, float]) -> np.ndarray:
     """Sums over a range of the second model of (a - b)^2, e^2 and e^4.
 
     a and b are what a sample does to either area, e = rate_a a - rate_b b the same on the scale of the test.
     """
     assert columns.extra is not None  # the first influences travel along
     weight = (1.0 if columns.weight is None else columns.weight) / standing.place.total.W
-    a, b = weight * columns.extra[0], weight * influences(columns, standing, ask, tie)
+    a, b = weight * columns.extra[0], weight * influences(columns, standing, ask)
     e = rates[0] * a - rates[1] * b
     return np.asarray([np.sum(x) for x in ((a - b) ** 2, e**2, e**4)])
 
