@@ -217,11 +217,6 @@ class Ranking(NamedTuple):
     order: np.ndarray
     stops: np.ndarray  # after each run of equals: how many samples it and those above it hold
 
-    @property
-    def n(self) -> int:
-        """Samples."""
-        return len(self.order)
-
 
 def ranking_of(confidence: np.ndarray, order: np.ndarray | None = None) -> Ranking:
     """Sort once; or take the order, where it is known."""

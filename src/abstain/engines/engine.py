@@ -19,6 +19,8 @@ from abstain.metrics.groups import Grouped
 from abstain.metrics.points import RiskCoverageCurve
 from abstain.metrics.registry import METRICS, Metric, by_name
 
+FUNCTIONS = ["augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc"]
+FUNCTIONS += ["risk", "risk_at_coverage", "risk_coverage_curve"]
 _POINTS = 400  # of the curve that an evaluation shows
 
 

@@ -23,7 +23,7 @@ from abstain._size import bytes_of, free_of
 from abstain.core.stretch import Totals, totals_of_samples
 from abstain.core.tally import bytes_between
 from abstain.engines import finish, ranges, read
-from abstain.engines.engine import Engine
+from abstain.engines.engine import FUNCTIONS, Engine
 from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
 from abstain.engines.histogram import nothing
 from abstain.engines.paired import Pairing, Standing, joint_sums, standings, turned
@@ -34,10 +34,7 @@ from abstain.errors import InputError
 from abstain.evaluation import Comparison, register_engine
 from abstain.formats.arrow import Contents, find_files
 
-__all__ = [
-    *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "risk"),
-    *("risk_at_coverage", "risk_coverage_curve"),
-]
+__all__ = [*FUNCTIONS]
 
 _HANDY = 1 << 24  # samples in a range beyond which fresh memory costs more than another range
 _COUNT_FROM = 1 << 22  # samples below which a table of counters does not pay
