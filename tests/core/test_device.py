@@ -52,6 +52,32 @@ def test_block_ends_of_sorted_keys(xp, monkeypatch):
     assert errors.tolist() == [int(sum(k % 2 for k in keys[: i + 1])) for i in expected]
 
 
+def test_block_ends_by_kernels_that_count_and_write_tile_by_tile(xp, monkeypatch):
+    """The host's side of the Triton and CUDA kernels, with stand-ins in Python."""
+    monkeypatch.setattr(device, "_TILE", 16)
+    keys = torch.from_numpy(np.sort(np.random.default_rng(1).integers(-40, 40, 100).astype(np.int32)))
+    expected = device.block_ends(xp, keys)
+
+    def start(kernel, tiles, ranked, n, *arrays):
+        assert (tiles, n) == (7, 100)
+        heads = ranked >> 1
+        for tile in range(tiles):
+            members = range(16 * tile, min(16 * tile + 16, n))
+            ends = [i for i in members if i == n - 1 or heads[i] != heads[i + 1]]
+            if kernel == "count":
+                arrays[0][tile], arrays[1][tile] = len(ends), sum(int(ranked[i] & 1) for i in members)
+                continue
+            ends_before, errors_before, places, counted = arrays
+            for slot, i in enumerate(ends, int(ends_before[tile])):
+                places[slot] = i
+                own = sum(int(ranked[j] & 1) for j in members if j <= i)
+                counted[slot] = int(errors_before[tile]) + own
+
+    place, errors = device._by_kernels(xp, keys, start)
+    assert place.tolist() == expected[0].tolist()
+    assert errors.tolist() == expected[1].tolist()
+
+
 def test_half_precision_and_all_wrong(xp):
     confidence = torch.rand(50).half()
     loss = torch.ones(50, dtype=torch.bool)

@@ -152,6 +152,8 @@ def test_bad_questions_are_told(sample, tmp_path):
         files.aurc(str(tmp_path / "nothing-*.parquet"))
     with pytest.raises(InputError, match="whole-number weights"):
         files.aurc(path, estimator="loo", sample_weight="w")
+    with pytest.raises(InputError, match=r"files.coverage_at_risk: .* got 5. Write 0.05 for 5%."):
+        files.coverage_at_risk(path, risk=5)
     with pytest.raises(InputError, match='size such as "1GB"'):
         files.aurc(path, memory="plenty")
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):

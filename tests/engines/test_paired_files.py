@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import abstain
 from abstain.cli import cli
 from abstain.engines import files, spill
-from abstain.engines.ranges import Columns
+from abstain.engines.ranges import Columns, gathered
 from abstain.engines.spill import Spill
 from abstain.errors import DataError, InputError
 from abstain.evaluation import Comparison
@@ -87,12 +87,12 @@ def test_joint_influences_by_the_definition(cut, weighted, models, stored, reque
 @pytest.mark.parametrize("ties", ["threshold", "expected"])
 def test_every_estimator_agrees_with_memory(estimator, ties, tmp_path, tiny):
     """The standard errors in memory come from other code: all samples in one ranking, no ranges."""
-    from abstain.core.influence import Options, values
+    from abstain.core.influence import AreaOptions, values
 
     g1, l1, g2, l2, _ = models = two_models("tied")
     path = write_parts(tmp_path / "data", dict(zip(("g1", "l1", "g2", "l2", "w"), models)))
     found = files.compare(path, **BOTH, estimator=estimator, ties=ties)
-    options = Options(estimator, ties)
+    options = AreaOptions(estimator, ties)
     found_in_memory = [values("aurc", l, g, None, options) for l, g in ((l1, g1), (l2, g2))]
     (T1, i1), (T2, i2) = ((v.estimate, v.influence) for v in found_in_memory)
     assert found["first"].estimate == pytest.approx(T1, rel=1e-11)
@@ -252,7 +252,7 @@ def test_what_travels_along_comes_back_from_disk(tmp_path):
                 if a is not None:
                     np.testing.assert_array_equal(a, b)
                     assert a.dtype == b.dtype
-        whole = store.read(3, 12)._replace(weight=None)
+        whole = gathered(store.pieces(3), 12)._replace(weight=None)
         np.testing.assert_array_equal(whole.extra, np.concatenate([first.extra, second.extra], axis=1))
         assert whole.rows == 10
 

@@ -8,7 +8,7 @@ from scipy.special import digamma, gammaln
 
 import abstain
 from abstain.core import influence as core_influence
-from abstain.core.influence import Options
+from abstain.core.influence import AreaOptions
 from abstain.core.rows import Blocks
 from abstain.core.stretch import table_of_blocks, tables_of, totals_of
 from abstain.inference import influence, standard_error
@@ -124,7 +124,7 @@ def draw(seed, n=24, zero_one=True, levels=6, weights=True):
 @pytest.mark.parametrize("zero_one", [True, False])
 def test_area_influence_is_the_derivative(estimator, ties, zero_one, weights, seed):
     w, l, g = draw(seed, zero_one=zero_one, weights=weights)
-    estimate, values = both_of("aurc", l, g, w if weights else None, Options(estimator, ties))
+    estimate, values = both_of("aurc", l, g, w if weights else None, AreaOptions(estimator, ties))
     assert estimate == pytest.approx(value("aurc", w, l, g, estimator, ties), rel=1e-12)
     expected = derivative(lambda v: value("aurc", v, l, g, estimator, ties), w)
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
@@ -149,7 +149,7 @@ def test_every_metric_influence_is_the_derivative(metric, zero_one, weights, see
 @pytest.mark.parametrize("oracle", ["empirical", "asymptotic"])
 def test_oracle_metrics_by_estimator_and_oracle(metric, estimator, oracle):
     w, l, g = draw(5)
-    estimate, values = both_of(metric, l, g, w, Options(estimator, "threshold", oracle))
+    estimate, values = both_of(metric, l, g, w, AreaOptions(estimator, "threshold", oracle))
     expected = derivative(lambda v: value(metric, v, l, g, estimator, "threshold", oracle), w)
     assert estimate == pytest.approx(value(metric, w, l, g, estimator, "threshold", oracle), rel=1e-12)
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)

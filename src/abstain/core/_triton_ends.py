@@ -1,4 +1,4 @@
-"""Triton kernels of `compaction`: per tile, count block ends and errors; then write the ends from their offsets."""
+"""Triton kernels of `device`: per tile, count block ends and errors; then write the ends from their offsets."""
 
 # mypy: ignore-errors
 # (a kernel is compiled by Triton, not run by Python)

@@ -7,7 +7,7 @@ from typing import Any
 from abstain._arrays import Array, Namespace
 from abstain._check import check_choice, check_fraction
 from abstain.core import simplex
-from abstain.core.estimators import ESTIMATORS, finite_key
+from abstain.core.estimators import ESTIMATORS
 from abstain.errors import InputError, ShapeError
 
 NAME = "aurc_loss"
@@ -61,6 +61,12 @@ def check_returned(argument: str, rule: str, values: Array, shape: Any, remedy: 
 
 
 def softmax_key(xp: Namespace, rows: Array, score: str) -> Array:
-    """A softmax score of wide logits, without the checks of `abstain.scores`: these would make a GPU wait."""
-    value = simplex.NUMBERS[score].value
-    return finite_key(xp, rows, lambda z: value(simplex.odds_of(xp, z)))
+    """A softmax score of wide logits, without the checks of `abstain.scores`: these would make a GPU wait.
+
+    A row in which one class alone is possible (the others -inf) is infinitely sure, and the difference of two
+    infinities has neither a value nor a gradient; a huge constant ranks the same.
+    """
+    alone = xp.sum(xp.astype(rows > -float("inf"), xp.int32), axis=-1) == 1
+    odds = simplex.odds_of(xp, xp.where(alone[..., None], xp.zeros_like(rows), rows))
+    key = simplex.NUMBERS[score].value(odds)
+    return xp.where(alone, xp.full_like(key, xp.finfo(key.dtype).max / 4), key)

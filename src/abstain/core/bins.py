@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array, Namespace, float64_bits, is_torch
+from abstain._arrays import Array, Namespace, float64_bits
 from abstain.core import points
 from abstain.core.estimators import area_terms, harmonic_difference
-from abstain.core.rows import Rows, rows_of_blocks
+from abstain.core.rows import Rows, beside, over, rows_of_blocks
 
 # A fixed, monotone map from confidences to bin numbers, the same everywhere, so that bins merge by addition
 #
@@ -82,9 +82,8 @@ class BinMap:
             return self._offset, self._cells
         where = str(getattr(x, "device", ""))
         if where not in self._beside:
-            offset, cells = xp.asarray(self._offset), xp.asarray(self._cells)
-            moved = (offset.to(x.device), cells.to(x.device)) if is_torch(x) else (offset, cells)
-            self._beside[where] = moved
+            offset, cells = (xp.asarray(table, **beside(x)) for table in (self._offset, self._cells))
+            self._beside[where] = offset, cells
         return self._beside[where]
 
 
@@ -220,27 +219,16 @@ def _estimate_terms(bins: Bins, estimator: str) -> Array:
 
 def harmonic_spread(r: Rows) -> Array:
     """The even spread with masses of any size: sums over positions become integrals."""
-    xp = r.xp
-    above, S = r.N - r.m, r.S - r.L
-    inside = above > 0
-    gain = xp.where(inside, xp.log1p(r.m / xp.where(inside, above, 1.0)), 0.0)
-    share = r.L * (r.m - above * gain) / xp.where(r.m > 0, r.m, 1.0)
-    return xp.where(inside, S * gain, 0.0) + share
+    above = r.N - r.m
+    gain = r.xp.log1p(over(r.xp, r.m, above))  # 0 at the very top, where nothing lies above
+    return (r.S - r.L) * gain + over(r.xp, r.L * (r.m - above * gain), r.m)
 
 
 def _gain(bins: Bins, low: Array, high: Array) -> Array:
     """Sum over positions in (low, high] of one over the position; an integral for masses of any size."""
     xp = bins.xp
     high = xp.maximum(low, high)
-    if bins.whole:
-        return harmonic_difference(xp, low, high)
-    some = low > 0
-    return xp.where(some, xp.log1p((high - low) / xp.where(some, low, 1.0)), 0.0)
-
-
-def _over(xp: Namespace, value: Array, by: Array) -> Array:
-    some = by > 0
-    return xp.where(some, value, 0.0) / xp.where(some, by, 1.0)
+    return harmonic_difference(xp, low, high) if bins.whole else xp.log1p(over(xp, high - low, low))
 
 
 def _risk_sums(bins: Bins, most: float) -> tuple[Array, Array]:
@@ -252,19 +240,19 @@ def _risk_sums(bins: Bins, most: float) -> tuple[Array, Array]:
     start = xp.floor(first) if bins.whole else first
     end = N + c
     loose = (
-        (start - N) * _over(xp, S, first)
+        (start - N) * over(xp, S, first)
         + most * (end - start)
         + (S + L - most * end) * _gain(bins, start, end)
     )
-    low = xp.where(bins.tie, c * _over(xp, S + L, end), loose)
+    low = xp.where(bins.tie, c * over(xp, S + L, end), loose)
 
     N, S = bins.N_high, bins.S_high
     last = N + x  # from here on all of the bin's loss may be accepted
     stop = xp.floor(last) if bins.whole else last
     # at the very top, with no mass above, the risk starts at its largest and falls
-    peak = _over(xp, S + L, last)
+    peak = over(xp, S + L, last)
     loose = (stop - N) * peak + (S + L) * _gain(bins, stop, N + c)
-    high = xp.where(bins.tie, c * _over(xp, S + L, N + c), loose)
+    high = xp.where(bins.tie, c * over(xp, S + L, N + c), loose)
     some = c > 0
     return xp.where(some, low, 0.0), xp.where(some, high, 0.0)
 
@@ -275,8 +263,8 @@ def risk_between(
     """Bounds of the selective risk when a threshold inside the bin accepts a mass of at least `position`."""
     end, x = N + c, L / most
     first, last = xp.maximum(position, N + c - x), xp.maximum(position, N + x)
-    low = _over(xp, S + xp.maximum(0 * L, L - most * (end - first)), first)
-    high = _over(xp, S + xp.minimum(L, most * (last - N)), last)
+    low = over(xp, S + xp.maximum(0 * L, L - most * (end - first)), first)
+    high = over(xp, S + xp.minimum(L, most * (last - N)), last)
     return low, high
 
 
@@ -306,11 +294,7 @@ def risk_at_coverage(bins: Bins, least: float, most: float | None = 1.0) -> Brac
     rows = rows_of_bins(bins)
     xp = rows.xp
     reached = points.reaches(rows.N / rows.W, least) & (rows.m > 0)
-    place = xp.argmax(xp.astype(reached, xp.int32), axis=-1, keepdims=True)
-
-    def at(values: Array) -> Array:
-        return xp.take_along_axis(values, place, axis=-1)[..., 0]
-
+    at = partial(points.at_row, rows, index=points.first_row(rows, reached))
     c, L, N, S = at(rows.m), at(rows.L), at(rows.N - rows.m), at(rows.S - rows.L)
     tie = at(xp.flip(bins.tie, axis=-1))
     position = points.least_mass(xp, rows.W[..., 0], least, bins.whole)

@@ -102,16 +102,12 @@ class Resampler:
         if self.repeats is not None:
             return rng.multinomial(self.n, self.repeats / self.n, size=size)
         if self.clusters is None:
-            if self.strata is not None:
-                return _in_strata(rng, self.strata, size)
-            return _uniform_counts(rng, self.n, size)
-        if self.strata is None:
-            drawn = _uniform_counts(rng, int(self.clusters.max()) + 1, size)
-        else:
-            stratum = np.zeros(int(self.clusters.max()) + 1, dtype=np.int64)
-            stratum[self.clusters] = self.strata
-            drawn = _in_strata(rng, stratum, size)
-        return drawn[:, self.clusters]
+            return _counts(rng, self.n, size, self.strata)
+        units, strata = int(self.clusters.max()) + 1, None
+        if self.strata is not None:
+            strata = np.zeros(units, dtype=np.int64)
+            strata[self.clusters] = self.strata
+        return _counts(rng, units, size, strata)[:, self.clusters]
 
     def _by_loss(self, mass: np.ndarray) -> Rows:
         if self._loss_order is None:
@@ -138,19 +134,18 @@ def _rows(mass: np.ndarray, loss: np.ndarray, starts: np.ndarray) -> Rows:
     return Rows(mass, own, N, S, W, np, False)
 
 
-def _uniform_counts(rng: np.random.Generator, n: int, size: int) -> np.ndarray:
+def _counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray | None = None) -> np.ndarray:
+    """How often each of n units is drawn, n in all; with strata as many from each as it holds."""
+    if strata is not None:
+        counts = np.zeros((size, n), dtype=np.int64)
+        for stratum in range(int(strata.max()) + 1):
+            members = np.flatnonzero(strata == stratum)
+            counts[:, members] = _counts(rng, len(members), size)
+        return counts
     if n > 2048:
         return np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(size)])
     places = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
     return np.bincount(places.reshape(-1), minlength=size * n).reshape(size, n)
-
-
-def _in_strata(rng: np.random.Generator, strata: np.ndarray, size: int) -> np.ndarray:
-    counts = np.zeros((size, len(strata)), dtype=np.int64)
-    for stratum in range(int(strata.max()) + 1):
-        members = np.flatnonzero(strata == stratum)
-        counts[:, members] = _uniform_counts(rng, len(members), size)
-    return counts
 
 
 # jackknife ----------------------------------------------------------------------------------------

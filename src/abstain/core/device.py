@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from abstain._arrays import Array, Namespace, extremes, is_cupy, is_torch
 from abstain.core.estimators import area_terms
 from abstain.core.rows import Rows
@@ -15,7 +17,7 @@ from abstain.core.rows import Rows
 #
 # `block_ends(xp, ranked)` gives the places (0-based) where runs of equal heads (`key >> 1`) end, ascending, and the
 # errors (`key & 1`) counted up to each. The plain version works on any library, in chunks; torch on CUDA takes a Triton
-# kernel and cupy a CUDA kernel with the same two steps: count per tile, then write each tile's ends from its offset.
+# kernel and cupy a CUDA kernel with the same two steps (`_by_kernels`).
 
 CHUNK = 1 << 26  # rows handled at a time by the plain version: bounds its scratch memory
 _TILE = 4096
@@ -24,9 +26,9 @@ _TILE = 4096
 def block_ends(xp: Namespace, ranked: Array) -> tuple[Array, Array]:
     """Places of the block ends and errors up to each, both int64."""
     if is_cupy(ranked) and ranked.dtype == xp.int32:
-        return _by_cuda(xp, ranked)
+        return _by_kernels(xp, ranked, _start_cuda)
     if is_torch(ranked) and ranked.is_cuda and _triton_kernels() is not None:
-        return _by_triton(xp, ranked)
+        return _by_kernels(xp, ranked, _start_triton)
     return _plain(xp, ranked)
 
 
@@ -48,10 +50,17 @@ def _plain(xp: Namespace, ranked: Array) -> tuple[Array, Array]:
     return xp.concat(places), xp.concat(errors)
 
 
-def _offsets(xp: Namespace, counts: Array) -> tuple[Array, Array]:
-    """Exclusive running totals, and the grand total, of counts per tile."""
-    total = xp.cumulative_sum(counts, axis=0, dtype=xp.int64)
-    return total - counts, total[-1]
+def _by_kernels(xp: Namespace, ranked: Array, start: Callable[..., None]) -> tuple[Array, Array]:
+    """Count per tile, then write each tile's ends from its offset; `start(kernel, tiles, *arguments)`."""
+    n = ranked.shape[0]
+    tiles = -(-n // _TILE)
+    ends, errors = (xp.empty((tiles,), dtype=xp.int32, device=ranked.device) for _ in range(2))
+    start("count", tiles, ranked, n, ends, errors)
+    up_to = [xp.cumulative_sum(counts, axis=0, dtype=xp.int64) for counts in (ends, errors)]
+    total = (int(up_to[0][-1]),)
+    place, counted = (xp.empty(total, dtype=xp.int64, device=ranked.device) for _ in range(2))
+    start("write", tiles, ranked, n, up_to[0] - ends, up_to[1] - errors, place, counted)
+    return place, counted
 
 
 @functools.lru_cache(maxsize=1)
@@ -63,19 +72,8 @@ def _triton_kernels() -> Any:
     return _triton_ends
 
 
-def _by_triton(xp: Namespace, ranked: Array) -> tuple[Array, Array]:
-    kernels = _triton_kernels()
-    n = ranked.shape[0]
-    tiles = -(-n // _TILE)
-    ends = xp.empty((tiles,), dtype=xp.int32, device=ranked.device)
-    errors = xp.empty((tiles,), dtype=xp.int32, device=ranked.device)
-    kernels.count[(tiles,)](ranked, n, ends, errors, TILE=_TILE)
-    ends_before, total = _offsets(xp, ends)
-    errors_before, _ = _offsets(xp, errors)
-    place = xp.empty((int(total),), dtype=xp.int64, device=ranked.device)
-    counted = xp.empty((int(total),), dtype=xp.int64, device=ranked.device)
-    kernels.write[(tiles,)](ranked, n, ends_before, errors_before, place, counted, TILE=_TILE)
-    return place, counted
+def _start_triton(kernel: str, tiles: int, *arguments: Any) -> None:
+    getattr(_triton_kernels(), kernel)[(tiles,)](*arguments, TILE=_TILE)
 
 
 _CUDA = r"""
@@ -129,19 +127,8 @@ def _cuda_module() -> Any:
     return sys.modules["cupy"].RawModule(code=_CUDA)
 
 
-def _by_cuda(xp: Namespace, ranked: Array) -> tuple[Array, Array]:
-    module = _cuda_module()
-    n = ranked.shape[0]
-    tiles, block = -(-n // _TILE), (256,)
-    ends, errors = xp.empty((tiles,), dtype=xp.int32), xp.empty((tiles,), dtype=xp.int32)
-    module.get_function("count")((tiles,), block, (ranked, xp.int64(n), ends, errors))
-    ends_before, total = _offsets(xp, ends)
-    errors_before, _ = _offsets(xp, errors)
-    place, counted = xp.empty((int(total),), dtype=xp.int64), xp.empty((int(total),), dtype=xp.int64)
-    module.get_function("write")(
-        (tiles,), block, (ranked, xp.int64(n), ends_before, errors_before, place, counted)
-    )
-    return place, counted
+def _start_cuda(kernel: str, tiles: int, keys: Array, n: int, *arrays: Array) -> None:
+    _cuda_module().get_function(kernel)((tiles,), (256,), (keys, np.int64(n), *arrays))
 
 
 # The fast way on a GPU (torch, cupy): for 0/1 losses sort packed integers, then finish block by block
@@ -168,9 +155,7 @@ def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: st
     del ranked
     W = xp.full((1,), float(n), dtype=xp.float64, device=loss.device)
     total = xp.zeros((), dtype=xp.float64, device=loss.device)
-    for start in range(
-        0, place.shape[0], CHUNK
-    ):  # float64 columns of all distinct confidences would be large
+    for start in range(0, place.shape[0], CHUNK):  # float64 columns of all confidences would be large
         rows = _rows(xp, place, errors, start, W)
         total = total + xp.sum(area_terms(rows, estimator, ties))
     return total / n
@@ -211,7 +196,6 @@ def _error_minus_twice(xp: Namespace, loss: Array, bits: Array) -> Array:
     if is_torch(bits):
         return sys.modules["torch"].add(loss, bits, alpha=-2)  # one pass
     if is_cupy(bits):
-        return sys.modules["cupy"].ElementwiseKernel("bool e, T b", "T k", "k = e - 2 * b", "error_key")(
-            loss, bits
-        )
+        kernel = sys.modules["cupy"].ElementwiseKernel("bool e, T b", "T k", "k = e - 2 * b", "error_key")
+        return kernel(loss, bits)
     return loss - 2 * bits

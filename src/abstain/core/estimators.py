@@ -14,8 +14,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from abstain._arrays import Array, Namespace, float_dtype, running_max
-from abstain.core.rows import Rows, beside, row_pieces, rows_of, rows_of_sorted, sort_once
-from abstain.core.sorting import in_threads, pack_loss
+from abstain.core.rows import Rows, beside, over, row_pieces, rows_of, rows_of_sorted, sort_once
+from abstain.core.sorting import in_threads, pack_loss, sort_lines
 
 # Differences of harmonic numbers and log-factorials that keep their last digits --------------------
 #
@@ -73,7 +73,7 @@ def block_gain(rows: Rows) -> Array:
     """`H_N - H_(N - m)` of each row: what its block adds to a harmonic sum, 1/N for a lone sample."""
     if rows.xp is not np:
         return harmonic_difference(rows.xp, rows.N - rows.m, rows.N)
-    gain = rows.m / np.where(rows.N > 0, rows.N, 1.0)
+    gain = over(np, rows.m, rows.N) if rows.padded else rows.m / rows.N
     tied = rows.m > 1
     if tied.any():
         N = rows.N[tied]
@@ -117,18 +117,15 @@ def _sele(r: Rows) -> Array:
 def _loo(r: Rows) -> Array:
     """A threshold at each sample: the selective risk of the *other* samples, 0 where there is none."""
     own, others = r.m * r.S - r.L, r.N - 1
-    some = others > 0
-    if r.xp is np and some.all():
+    if r.xp is np and (others > 0).all():
         return own / others
-    return r.xp.where(some, own, 0.0) / r.xp.where(some, others, 1.0)
+    return over(r.xp, own, others)
 
 
 def _log(r: Rows) -> Array:
     """Mean of -ln(1 - rank/(n+1)) over the ranks of the block, times its loss."""
-    some = r.m > 0
     log_n1 = r.xp.log(r.W + 1)
-    mean_log = log_factorial_difference(r.xp, r.N - r.m, r.N) / r.xp.where(some, r.m, 1.0)
-    return r.xp.where(some, r.L * (log_n1 - mean_log), 0.0)
+    return r.L * (log_n1 - over(r.xp, log_factorial_difference(r.xp, r.N - r.m, r.N), r.m))
 
 
 def _harmonic_expected(r: Rows) -> Array:
@@ -136,8 +133,7 @@ def _harmonic_expected(r: Rows) -> Array:
     if all_lone(r):
         return _harmonic(r)
     above, gain = r.N - r.m, block_gain(r)
-    lone = r.m <= 1
-    share = r.xp.where(lone, r.m / r.xp.where(r.N > 0, r.N, 1.0), r.m - above * gain)
+    share = r.xp.where(r.m > 1, r.m - above * gain, gain)
     return (r.S - r.L) * gain + r.L * share / r.xp.where(r.m > 0, r.m, 1.0)
 
 
@@ -189,21 +185,16 @@ def area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Ar
 
 def rank_weights(n: int, estimator: str = "harmonic") -> np.ndarray:
     """Weights of ranks 1 ... n without ties, ascending."""
-    if n > 1 << 16:
-        return _rank_weights(n, estimator)
-    return _cached_rank_weights(n, estimator)
+    kept = n <= 1 << 16
+    return _rank_weights(n, estimator) if kept else _rank_weights.__wrapped__(n, estimator)
 
 
 @functools.lru_cache(maxsize=64)
-def _cached_rank_weights(n: int, estimator: str) -> np.ndarray:
-    weights = _rank_weights(n, estimator)
-    weights.flags.writeable = False
-    return weights
-
-
 def _rank_weights(n: int, estimator: str) -> np.ndarray:
     rank = np.arange(1.0, n + 1)
-    return weight_of_rank(rank, np.asarray(float(n)), estimator)
+    weights = weight_of_rank(rank, np.asarray(float(n)), estimator)
+    weights.flags.writeable = False
+    return weights
 
 
 def weight_of_rank(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
@@ -227,10 +218,9 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
         return (rows.W - rows.N + (rows.m if ties == "threshold" else (rows.m + 1) / 2)) / rows.W
     if ties == "threshold" and estimator != "log":
         return _threshold_weights(rows, estimator)
-    above, mass = rows.N - rows.m, xp.where(rows.m > 0, rows.m, 1.0)
+    above = rows.N - rows.m
     if estimator == "log":
-        mean_log = log_factorial_difference(xp, above, rows.N) / mass
-        return xp.log(rows.W + 1) - mean_log
+        return xp.log(rows.W + 1) - over(xp, log_factorial_difference(xp, above, rows.N), rows.m)
     # the rows may be a stretch of a longer table
     outside = harmonic_difference(xp, rows.N[..., -1:], rows.W + 0 * rows.N[..., -1:])
     outside = outside - (1 / rows.W if estimator == "loo" else 0.0)
@@ -238,7 +228,7 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
         return _threshold_weights(rows, "harmonic") + outside
     gain = block_gain(rows)
     from_below = xp.flip(xp.cumulative_sum(xp.flip(gain, axis=-1), axis=-1), axis=-1)
-    own = xp.where(rows.m > 1, 1 - above * gain / mass, 1 / xp.where(rows.N > 0, rows.N, 1.0))
+    own = xp.where(rows.m > 1, 1 - over(xp, above * gain, rows.m), gain)
     return from_below - gain + own + outside
 
 
@@ -246,15 +236,10 @@ def _threshold_weights(rows: Rows, estimator: str) -> Array:
     """Sum over the blocks at or below one's own of mass / accepted mass (self left out for `loo`)."""
     xp = rows.xp
     accepted = rows.N - (1.0 if estimator == "loo" else 0.0)
-    if rows.padded or estimator == "loo":
-        share = xp.where(accepted > 0, rows.m, 0.0) / xp.where(accepted > 0, accepted, 1.0)
-    else:
-        share = rows.m / accepted
+    some = rows.padded or estimator == "loo"
+    share = over(xp, rows.m, accepted) if some else rows.m / accepted
     from_below = xp.flip(xp.cumulative_sum(xp.flip(share, axis=-1), axis=-1), axis=-1)
-    if estimator == "loo":
-        some = accepted > 0
-        from_below = from_below - xp.astype(some, accepted.dtype) / xp.where(some, accepted, 1.0)
-    return from_below
+    return from_below - over(xp, xp.ones_like(accepted), accepted) if estimator == "loo" else from_below
 
 
 def sample_weights(
@@ -281,8 +266,7 @@ def sample_weights(
 
 # Areas of numpy samples by the fastest way that is exact --------------------------------------------
 #
-# Whatever the way, the rows are those of
-# `rows.rows_of_samples`; the tests hold every one against every other.
+# Whatever the way, the rows are those of `rows.rows_of_samples`; the tests hold every one against every other.
 
 
 def area_of_samples(
@@ -309,12 +293,13 @@ def _batch_area(
     by_rank = np.ascontiguousarray(rank_weights(n, estimator)[::-1])
 
     def some(a: int, b: int) -> np.ndarray:
-        flat[a:b].sort(axis=-1)
-        heads, own = flat[a:b], unpack(flat[a:b])
+        sort_lines(flat[a:b])
+        heads, own = flat[a:b].reshape(-1), unpack(flat[a:b])
         heads >>= heads.dtype.type(below)  # the keys are ours, and read only once
         totals = own @ by_rank
-        goes_on = np.zeros(own.shape, dtype=bool)  # is the next sample's confidence the same?
-        np.equal(heads[:, 1:], heads[:, :-1], out=goes_on[:, :-1])
+        goes_on = np.empty(own.shape, dtype=bool)  # is the next sample's confidence the same?
+        np.equal(heads[1:], heads[:-1], out=goes_on.reshape(-1)[:-1])  # line by line would take much longer
+        goes_on[:, -1] = False
         if goes_on.any():
             totals += _tie_correction(own, goes_on, estimator, ties)
         return totals / n
@@ -397,17 +382,6 @@ def asymptotic_oracle(xp: Namespace, risk: Array) -> Array:
 def accepts(confidence: Array) -> Array:
     """`A[..., i, j]`: is sample i at least as confident as sample j?"""
     return confidence[..., :, None] >= confidence[..., None, :]
-
-
-def finite_key(xp: Namespace, rows: Array, key_of: Callable[[Array], Array]) -> Array:
-    """`key_of(rows)` of logits, finite also where one class alone is possible (the others -inf).
-
-    Such a row is infinitely sure, and the difference of two infinities has neither a value nor a gradient; a huge
-    constant ranks the same.
-    """
-    alone = xp.sum(xp.astype(rows > -float("inf"), xp.int32), axis=-1) == 1
-    key = key_of(xp.where(alone[..., None], xp.zeros_like(rows), rows))
-    return xp.where(alone, xp.full_like(key, xp.finfo(key.dtype).max / 4), key)
 
 
 def softly_accepts(xp: Namespace, confidence: Array, temperature: float) -> Array:

@@ -35,7 +35,7 @@ from abstain.core.estimators import (
     zero_one_oracle_rows,
 )
 from abstain.core.points import found_by
-from abstain.core.rows import CHUNK, Ranking, Rows, adder, ranking_of, steps
+from abstain.core.rows import CHUNK, Ranking, Rows, adder, over, ranking_of, steps
 from abstain.core.sorting import is_zero_one
 
 PIECE = 1 << 13  # samples at a time: in cache, and BLAS takes dot products of so many in one thread
@@ -57,16 +57,10 @@ class Line(NamedTuple):
 # areas ------------------------------------------------------------------------------------------------------
 
 # the area behind each metric
-AREA_OF = (
-    {"aurc": "area", "augrc": "sele"}
-    | dict.fromkeys(("risk", "oracle_aurc", "e_aurc", "naurc"), "area")
-    | {
-        "auroc": "half",
-        "prediction_rejection_ratio": "half",
-        "aupr_error": "aupr_error",
-        "aupr_success": "aupr_success",
-    }
-)
+AREA_OF = {"aurc": "area", "augrc": "sele"}
+AREA_OF |= dict.fromkeys(("risk", "oracle_aurc", "e_aurc", "naurc"), "area")
+AREA_OF |= dict.fromkeys(("auroc", "prediction_rejection_ratio"), "half")
+AREA_OF |= {"aupr_error": "aupr_error", "aupr_success": "aupr_success"}
 METRICS = tuple(AREA_OF)
 BY_RANK = ("area", "sele")  # areas that weigh a loss by its rank
 
@@ -84,9 +78,8 @@ def raw_line(
     elif estimator == "harmonic" and ties == "threshold" and not rows.padded:
         share, risk = rows.m / rows.N, rows.risk
         slope, passed = running(share, share * risk, from_below=True)
-        return Line(
-            float(np.sum(rows.m * risk)), risk - passed, slope, up=(-float(passed[0]), float(slope[0]))
-        )
+        up = -float(passed[0]), float(slope[0])
+        return Line(float(np.sum(rows.m * risk)), risk - passed, slope, up)
     slope = row_weights(rows, estimator, ties)
     below, const = _mass_terms(rows, estimator, ties)
     up_const = up_slope = 0.0
@@ -122,11 +115,8 @@ def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Ar
 def _threshold_terms(rows: Rows, estimator: str) -> tuple[Array, Array]:
     """Of m S / N (harmonic) and (m S - L) / (N - 1) (loo)."""
     loo = estimator == "loo"
-    accepted = rows.N - (1.0 if loo else 0.0)
-    some = accepted > 0
-    per = np.where(some, 1.0, 0.0) / np.where(some, accepted, 1.0)
-    own = rows.S * per
-    return -(rows.m * rows.S - (rows.L if loo else 0.0)) * per * per, own
+    per = over(np, 1.0, rows.N - (1.0 if loo else 0.0))
+    return -(rows.m * rows.S - (rows.L if loo else 0.0)) * per * per, rows.S * per
 
 
 def _log_terms(rows: Rows) -> tuple[Array, Array]:
@@ -193,18 +183,10 @@ def _precision(rows: Rows, errors: float, of_errors: bool) -> Line:
     return Line(value, precision + later - cost, -precision - later, up=up)
 
 
-def member_influences(
-    rows: Rows, row: np.ndarray, loss: np.ndarray, const: float, slope: float, estimator: str, ties: str
-) -> np.ndarray:
-    """The influence of each member of a stretch: `row` says where it stands, the offsets what lies below."""
-    line = raw_line("area", rows, estimator, ties)
-    return np.asarray(line.const[row] + const + (line.slope[row] + slope) * loss)
-
-
 # metrics ----------------------------------------------------------------------------------------------------
 
 
-class Options(NamedTuple):
+class AreaOptions(NamedTuple):
     """What an area is: which rank weights, what equals mean, which oracle."""
 
     estimator: str = "harmonic"
@@ -212,7 +194,7 @@ class Options(NamedTuple):
     oracle: str = "empirical"
 
 
-DEFAULT = Options()
+DEFAULT = AreaOptions()
 
 
 class Best(NamedTuple):
@@ -285,20 +267,15 @@ def zero_one_oracle(
     risk = S / W
     if kind == "asymptotic" or known is not None:
         rate = -math.log(1 - risk) if risk < 1 else 0.0
-        area = (
-            known
-            if known is not None and kind != "asymptotic"
-            else float(asymptotic_oracle(np, np.asarray(risk)))
-        )
-        return Best(area, -rate * risk, rate)
+        if kind == "asymptotic" or known is None:
+            known = float(asymptotic_oracle(np, np.asarray(risk)))
+        return Best(known, -rate * risk, rate)
     rows = zero_one_oracle_rows(S, W)
     line = raw_line("area", rows, estimator, "expected")
     mean = float(rows.m @ line.const + rows.L @ line.slope) / W
-    right, wrong = line.const[0] - mean, line.const[1] - mean + line.slope[1]
-    right, wrong = (
-        0.0 if S == W else float(right),
-        float(wrong) if S else 0.0,
-    )  # no sample of a kind: no influence
+    # no sample of a kind: no influence
+    right = float(line.const[0] - mean) if S < W else 0.0
+    wrong = float(line.const[1] - mean + line.slope[1]) if S else 0.0
     return Best(line.terms / W, right, wrong - right)
 
 
@@ -338,7 +315,7 @@ def values(
     loss: np.ndarray,
     confidence: np.ndarray,
     weight: np.ndarray | None = None,
-    options: Options = DEFAULT,
+    options: AreaOptions = DEFAULT,
     ranked: Ranked | None = None,
     by_loss: Ranked | None = None,
 ) -> Values:

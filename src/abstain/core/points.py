@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from abstain._arrays import Array, Namespace
-from abstain.core.rows import Rows
+from abstain.core.rows import Rows, over
 
 # relative; more than a running sum of ten million weights is off, less than one sample of as many
 _SLACK = 1e-11
@@ -34,12 +34,13 @@ def cheapest(costs: np.ndarray) -> int:
     return int(np.flatnonzero(costs <= costs.min() + _SLACK * np.abs(costs).max())[-1])
 
 
-def _first(rows: Rows, good: Array) -> Array:
+def first_row(rows: Rows, good: Array) -> Array:
     """Index, kept as an axis, of the first row (from the top) where `good` holds."""
     return rows.xp.argmax(rows.xp.astype(good, rows.xp.int32), axis=-1, keepdims=True)
 
 
-def _at(rows: Rows, values: Array, index: Array) -> Array:
+def at_row(rows: Rows, values: Array, index: Array) -> Array:
+    """The values of each line's row at `index`."""
     return rows.xp.take_along_axis(values, index, axis=-1)[..., 0]
 
 
@@ -51,7 +52,7 @@ def coverage(rows: Rows, total: Array) -> Array:
 def risk_at_coverage(rows: Rows, total: Array, least: float) -> tuple[Array, Array]:
     """Selective risk at the least attainable coverage of at least `least`; and whether there is one."""
     good = reaches(coverage(rows, total), least) & (rows.m > 0)
-    return _at(rows, rows.risk, _first(rows, good)), rows.xp.any(good, axis=-1)
+    return at_row(rows, rows.risk, first_row(rows, good)), rows.xp.any(good, axis=-1)
 
 
 def coverage_at_risk(rows: Rows, total: Array, most: float) -> Array:
@@ -89,9 +90,8 @@ def average_precision(rows: Rows, of_errors: bool) -> Array:
     Errors are looked for from the least confident up, successes from the most confident down.
     """
     hits, found, seen = found_by(rows, _errors(rows), of_errors)
-    xp, some = rows.xp, seen > 0
-    precision = xp.where(some, found, 0.0) / xp.where(some, seen, 1.0)
-    return xp.sum(hits * precision, axis=-1) / xp.sum(hits, axis=-1)
+    xp = rows.xp
+    return xp.sum(hits * over(xp, found, seen), axis=-1) / xp.sum(hits, axis=-1)
 
 
 def found_by(rows: Rows, errors: Array | float, of_errors: bool) -> tuple[Array, Array, Array]:

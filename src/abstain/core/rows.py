@@ -9,7 +9,7 @@ is how arrays of fixed shape (batches, compiled code) carry tables of different 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +33,7 @@ class Rows(NamedTuple):
     @property
     def risk(self) -> Array:
         """Selective risk at each row; 0 where nothing is accepted."""
-        if not self.padded:
-            return self.S / self.N
-        some = self.N > 0
-        return self.xp.where(some, self.S, 0.0) / self.xp.where(some, self.N, 1.0)
+        return over(self.xp, self.S, self.N) if self.padded else self.S / self.N
 
     def part(self, a: int, b: int) -> Rows:
         """Some rows of a vector; what is accepted is still counted from the top."""
@@ -87,6 +84,12 @@ def rows_of_sorted(xp: Namespace, loss: Array, ends: Array, weight: Array | None
     return Rows(xp.where(ends, m, nothing), xp.where(ends, L, nothing), N, S, N[..., -1:], xp)
 
 
+def over(xp: Namespace, value: Array, by: Array) -> Array:
+    """`value / by`, 0 where `by` is not positive; nothing is divided by 0, so that gradients are finite too."""
+    some = by > 0
+    return xp.where(some, value, 0.0) / xp.where(some, by, 1.0)
+
+
 def beside(x: Array) -> dict[str, Any]:
     """Keyword that makes a new array where `x` lives."""
     return {"device": x.device} if hasattr(x, "device") else {}
@@ -119,8 +122,6 @@ def _take(xp: Namespace, x: Array, order: Array) -> Array:
 # add can make one, wherever the samples are, and tables merge by adding rows of equal confidence. Everything that an
 # estimate and its error bar read is in it. The engines of this package cut the confidence axis into ranges instead,
 # and hand over the sums of each range (`stretch`), so that no table of all distinct confidences is ever held.
-
-COLUMNS = ("mass", "loss_sum", "w2", "w2l", "w2ll", "count", "graded")
 
 
 @dataclass(frozen=True)
@@ -178,17 +179,11 @@ class Blocks:
 
     def merge(self, *others: Blocks) -> Blocks:
         """The table of all samples together; any order of merging gives the same rows (sums up to rounding)."""
-        tables = (self, *others)
-        confidence = np.concatenate([t.confidence for t in tables])
-        distinct, place = np.unique(confidence, return_inverse=True)
-        columns = {
-            name: np.bincount(place, np.concatenate([getattr(t, name) for t in tables]), len(distinct))
-            for name in COLUMNS
-        }
-        columns |= {name: columns[name].astype(np.int64) for name in ("count", "graded")}
-        fourths = np.concatenate([t.fourths for t in tables], axis=1)
-        columns["fourths"] = np.stack([np.bincount(place, x, len(distinct)) for x in fourths])
-        return Blocks(distinct, **columns)
+        every = [[getattr(table, column.name) for table in (self, *others)] for column in fields(self)]
+        confidence, *columns = (np.concatenate(parts, axis=-1) for parts in every)
+        order = np.argsort(confidence, kind="stable")
+        distinct, starts = np.unique(confidence[order], return_index=True)
+        return Blocks(distinct, *(np.add.reduceat(x[..., order], starts, axis=-1) for x in columns))
 
     @property
     def zero_one(self) -> bool:
@@ -222,11 +217,6 @@ class Ranking(NamedTuple):
     order: np.ndarray
     stops: np.ndarray  # after each run of equals: how many samples it and those above it hold
 
-    @property
-    def n(self) -> int:
-        """Samples."""
-        return len(self.order)
-
 
 def ranking_of(confidence: np.ndarray, order: np.ndarray | None = None) -> Ranking:
     """Sort once; or take the order, where it is known."""
@@ -249,11 +239,10 @@ def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | Non
             None,
             float(n),
         )
-    order, stops = ranking_of(confidence)
-    found = read_along(Ranking(order, stops), loss, weight)
-    if (
-        weight is None and loss.dtype == np.float32 and len(stops) < n
-    ):  # let no order of entry show within ties
+    order, stops = ranking = ranking_of(confidence)
+    found = read_along(ranking, loss, weight)
+    if weight is None and loss.dtype == np.float32 and len(stops) < n:
+        # let no order of entry show within ties
         run = np.repeat(np.arange(len(stops), dtype=np.uint64), steps(stops, 0))
         within = sorting.sort_in_place((run << np.uint64(32)) | loss[order].view(np.uint32))
         found = found._replace(loss=lambda a, b: sorting.low_float(within[a:b]))
@@ -284,9 +273,10 @@ def pieces_of(samples: Sorted, size: int) -> Iterator[tuple[int, int, np.ndarray
     """Pieces of whole rows, [start, stop), of about `size` samples, with the places from start on where rows end."""
     a = 0
     while a < samples.n:
-        b = min(a + size, samples.n)
-        while not len(places := samples.ends(a, b)):
-            b = min(a + 8 * (b - a), samples.n)
+        start, stop = a, min(a + size, samples.n)
+        while not len(places := samples.ends(start, stop)):  # a row longer than a piece
+            start, stop = stop, min(a + 8 * (stop - a), samples.n)
+        places += start - a
         b = a + int(places[-1]) + 1
         yield a, b, places
         a = b
@@ -301,7 +291,7 @@ def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> It
             N = places + (a + 1.0)
         else:
             own, N = own * mass, np.cumsum(mass).take(places) + N_done
-        S = np.cumsum(own).take(places) + S_done
+        S = (np.cumsum(own).take(places) if len(places) > 1 else own.sum(keepdims=True)) + S_done
         m, L = steps(N, N_done), None
         if own.dtype == np.uint8:  # whole numbers: differences of sums are exact
             L = steps(S, S_done) if with_loss else None

@@ -45,9 +45,8 @@ from abstain.core.sorting import is_zero_one
 _ROUNDING = 1e-12  # a sum of powers this small beside its terms is none: nothing varies
 _TRIPLES = {p: [(i, j, p - i - j) for i in range(p + 1) for j in range(p + 1 - i)] for p in (2, 4)}
 _PAIRS = {p: [(i, j) for i, j, _ in triples] for p, triples in _TRIPLES.items()}
-_LOWER = [
-    _PAIRS[4].index(ij) for ij in _PAIRS[2]
-]  # sums of weights of 1: the lower powers are among the fourth
+# sums of weights of 1: the lower powers are among the fourth
+_LOWER = [_PAIRS[4].index(ij) for ij in _PAIRS[2]]
 _HALVES = [((a := min(i, 2), b := min(j, 2 - a)), (i - a, j - b)) for i, j in _PAIRS[4]]
 _EXPONENTS = {p: np.asarray(triples).T for p, triples in _TRIPLES.items()}
 _WAYS = {
@@ -320,11 +319,9 @@ def stacked(stretches: Sequence[Stretch]) -> Stretch:
 def combined(every: Stretch, line: MetricLine) -> Sums:
     """The sums of a metric over stacked stretches."""
     k, W = line.times, float(every.mass.sum())
-    a, b = (_from_outside(every, i) for i in (0, 1))
-    own = b
-    mean = (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / W
-    a = k * (a + every.pivot[:, 0] - mean) + line.const
-    b = k * (b + every.pivot[:, 1]) + line.slope
+    a, own = offsets(every)
+    a = k * (a + every.pivot[:, 0]) + line.const
+    b = k * (own + every.pivot[:, 1]) + line.slope
 
     def power(p: int, sums: np.ndarray) -> float:
         i, j, r = _EXPONENTS[p]
@@ -339,7 +336,9 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
     return Sums(power(2, every.second), power(4, every.fourth), reach / W, reach2 / W**2)
 
 
-def _from_outside(every: Stretch, i: int) -> np.ndarray:
-    """For each stretch what those below it hand up and those above it hand down."""
-    up, down = every.up[:, i], every.down[:, i]
-    return np.asarray(np.cumsum(up[::-1])[::-1] - up + np.cumsum(down) - down)
+def offsets(every: Stretch) -> tuple[np.ndarray, np.ndarray]:
+    """What the others add to const and slope of each stretch's members; the mean influence is taken off."""
+    up, down = every.up, every.down  # handed up by those below, handed down by those above
+    a, b = (np.cumsum(up[::-1], axis=0)[::-1] - up + np.cumsum(down, axis=0) - down).T
+    mean = (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / every.mass.sum()
+    return a - mean, b

@@ -19,6 +19,7 @@ from typing import Any
 from abstain._progress import Bars, bars
 from abstain.engines import cluster
 from abstain.engines.cluster import Bundle, Numbering, Work
+from abstain.engines.engine import FUNCTIONS
 from abstain.engines.finish import Ask
 from abstain.engines.ranges import RangeSums
 from abstain.engines.read import Fields, Loader, file_parts
@@ -26,12 +27,7 @@ from abstain.errors import needed
 from abstain.evaluation import Evaluation, register_engine
 from abstain.formats.arrow import find_files
 
-__all__ = [
-    *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "on", "risk"),
-    *("risk_at_coverage", "risk_coverage_curve"),
-]
-
-
+__all__ = [*FUNCTIONS, "on"]
 _FAN_IN = 16  # results merged at a time, on the workers
 
 

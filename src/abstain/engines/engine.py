@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
-from abstain._check import check_fraction
+from abstain._check import check_fraction, check_risk
 from abstain.core.estimators import Estimator, Ties
+from abstain.core.influence import BY_LOSS
 from abstain.display import CurveLine
-from abstain.engines.finish import BY_LOSS, NO_SPREAD, NUMBERS, Answer, Ask, PairQuestion, ask_for
+from abstain.engines.finish import NO_SPREAD, NUMBERS, Answer, Ask, PairQuestion, ask_for
 from abstain.engines.read import ColumnOptions, Fields, question, questions
 from abstain.errors import InputError
 from abstain.evaluation.results import Comparison, Entry, Evaluation
@@ -18,6 +19,8 @@ from abstain.metrics._sample import Grouped
 from abstain.metrics.points import RiskCoverageCurve
 from abstain.metrics.registry import METRICS, Metric, by_name
 
+FUNCTIONS = ["augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc"]
+FUNCTIONS += ["risk", "risk_at_coverage", "risk_coverage_curve"]
 _POINTS = 400  # of the curve that an evaluation shows
 
 
@@ -70,6 +73,8 @@ class Engine:
         ask = ask_for(name, [metric], alone=metric.name not in NUMBERS)
         fields = question(name, columns)
         found = self.answers(name, data, fields, ask, **means)
+        if metric.name == "coverage_at_risk" and all(answer.total.zero_one for answer in found.values()):
+            check_risk(name, dict(metric.options)["risk"])
         if not fields.group:
             return found[None].value(metric)
         values = {group: found[group].value(metric) for group in in_order(found)}

@@ -21,23 +21,20 @@ import numpy as np
 from abstain._progress import bars
 from abstain._size import bytes_of, free_of
 from abstain.core.stretch import Totals, totals_of_samples
-from abstain.core.tally import Tally, bytes_between
+from abstain.core.tally import bytes_between
 from abstain.engines import finish, ranges, read
-from abstain.engines.engine import Engine
+from abstain.engines.engine import FUNCTIONS, Engine
 from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
 from abstain.engines.histogram import nothing
 from abstain.engines.paired import Pairing, Standing, joint_sums, standings, turned
 from abstain.engines.ranges import Columns, Groups, RangeSums, Survey
 from abstain.engines.read import Fields, Loader
-from abstain.engines.spill import Range, Shelf, Spill, cuts_that_fit
+from abstain.engines.spill import Range, Shelf, Spill, Window, cuts_that_fit
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, register_engine
 from abstain.formats.arrow import Contents, find_files
 
-__all__ = [
-    *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "risk"),
-    *("risk_at_coverage", "risk_coverage_curve"),
-]
+__all__ = [*FUNCTIONS]
 
 _HANDY = 1 << 24  # samples in a range beyond which fresh memory costs more than another range
 _COUNT_FROM = 1 << 22  # samples below which a table of counters does not pay
@@ -47,7 +44,7 @@ _SAMPLE_FROM = 1 << 24  # samples from which on a survey of some of them is enou
 _SAMPLED = 16  # parts of a million in that survey
 _PAIRED = 1 << 18  # samples of two models at a time
 
-Cut = tuple[np.ndarray, tuple[int, Tally] | None]  # where ranges start, and which one is counted
+Cut = tuple[np.ndarray, Window | None]  # where ranges start, and which one is counted
 
 
 def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool, weighted: bool) -> int:
@@ -107,7 +104,7 @@ class Run:
             counted = None
             if ends is not None:
                 cuts, number = ranges.cut_out(cuts, ends)
-                counted = number, Tally(*ends)
+                counted = number, ends
             found[group] = cuts, counted
         return found
 
@@ -161,22 +158,23 @@ class Run:
         two = Shelf(spill, second, keep=True)
         held, parts = one.finished(fit, self.ask, partial(self.tick, "first"))
         answer = Answer(held[0].place.total, self.ask, parts)
-        for columns, at, tie in self._members(one, held, parts, "move"):
-            two.add(turned(columns, at, self.ask, tie))
+        for columns, at in self._members(one, held, parts, "move"):
+            two.add(turned(columns, at, self.ask))
         held, parts = two.finished(fit, self.ask, partial(self.tick, "second"))
         pairing = Pairing(asked, answer, Answer(held[0].place.total, self.ask, parts))
         joint = np.zeros(3)
-        for columns, at, tie in self._members(two, held, parts, "joint"):
-            joint += joint_sums(columns, at, self.ask, pairing.rates, tie)
+        for columns, at in self._members(two, held, parts, "joint"):
+            joint += joint_sums(columns, at, self.ask, pairing.rates)
         return pairing.compared(joint)
 
     def _members(
         self, shelf: Shelf, held: list[Range], parts: list[Finished], stage: str
-    ) -> Iterator[tuple[Columns, Standing, np.ndarray | None]]:
-        """The samples of all ranges, where they stand, and the mass and loss of a tie."""
+    ) -> Iterator[tuple[Columns, Standing]]:
+        """The samples of all ranges, and where they stand."""
         for part, at in zip(held, standings(parts, [part.place for part in held])):
+            at = at._replace(tie=part.sums[:2] if part.tied else None)
             for columns in shelf.read(part):
-                yield columns, at, part.sums[:2] if part.tied else None
+                yield columns, at
                 self.tick(stage, columns.rows)
             shelf.spill.drop(part.number)
 
@@ -184,12 +182,8 @@ class Run:
 def _note(spill: Spill, key: str, done: int, shelves: dict[Any, Shelf]) -> None:
     """Remember how far the second pass has come."""
     kept = [(s.cuts, s.sums.sums, s.sums.low, s.sums.high) for s in shelves.values()]
-    state = {
-        "key": key,
-        "done": done,
-        "sizes": spill.flush(),
-        "shelves": [[x.tolist() for x in own] for own in kept],
-    }
+    arrays = [[x.tolist() for x in own] for own in kept]
+    state = {"key": key, "done": done, "sizes": spill.flush(), "shelves": arrays}
     target = spill.folder / "progress.json"
     fresh = target.with_suffix(".new")
     fresh.write_text(json.dumps(state))
@@ -306,10 +300,8 @@ def _fits(rows: int, memory: int, ask: Ask, types: tuple[bool, bool, bool]) -> b
 
 def _in_memory(run: Run) -> Answer:
     """Little data: read it all, finish it as one range."""
-    columns, ask = (
-        ranges.gathered((b[None] for file in run.files for b in run.read(file)), run.rows or 0),
-        run.ask,
-    )
+    ask, read = run.ask, (groups[None] for file in run.files for groups in run.read(file))
+    columns = ranges.gathered(read, run.rows or 0)
     if not columns.rows:
         raise InputError(f"{run.name}: needs at least one sample, the files hold none.")
     loss, _, weight = columns.samples
@@ -329,13 +321,8 @@ def _key(files: list[str], fields: Fields, ask: Ask, memory: int) -> str:
     return hashlib.sha256(repr((stamps, fields, ask, memory, ranges.SUMS)).encode()).hexdigest()
 
 
-_ENGINE = Engine(
-    "files",
-    _run,
-    _compared,
-    ("memory", "spill", "resume", "progress"),
-    ("other", "memory", "spill", "progress"),
-)
+_MEANS = ("memory", "spill", "progress")
+_ENGINE = Engine("files", _run, _compared, (*_MEANS, "resume"), (*_MEANS, "other"))
 evaluate, compare, risk_coverage_curve = _ENGINE.evaluate, _ENGINE.compare, _ENGINE.risk_coverage_curve
 aurc, augrc, e_aurc, naurc, risk = _ENGINE.aurc, _ENGINE.augrc, _ENGINE.e_aurc, _ENGINE.naurc, _ENGINE.risk
 risk_at_coverage, coverage_at_risk = _ENGINE.risk_at_coverage, _ENGINE.coverage_at_risk

@@ -18,9 +18,9 @@ import numpy as np
 from abstain._check import check_choice, check_fraction, check_nonnegative
 from abstain.core import estimators, points, sorting
 from abstain.core.estimators import area_terms
-from abstain.core.influence import zero_one_oracle
+from abstain.core.influence import BY_LOSS, Best, metric_line, zero_one_oracle
 from abstain.core.rows import Rows, ranking_of, row_pieces, sort_once
-from abstain.core.stretch import Table, Totals, tables_by
+from abstain.core.stretch import Table, Totals, plain_table, tables, tables_by
 from abstain.core.tally import Tally
 from abstain.display import CurveLine, thinned
 from abstain.engines.ranges import COUNT, Columns
@@ -36,7 +36,6 @@ from abstain.metrics.registry import Metric
 _PIECES = 16  # parts that one range is told in
 _SMALLEST = 1 << 16  # samples of such a part: their columns stay in cache
 _FEW = 1 << 16  # terms that are added up; the closed form of so few would lose digits
-BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")  # read the best order too
 NUMBERS = {"risk_at_coverage": "coverage", "coverage_at_risk": "risk", "fpr_at_tpr": "tpr"}
 NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
 
@@ -64,10 +63,8 @@ class Ask:
         if self.paired:
             return 400
         stored = (8 if wide else 4) + (1 if zero_one else 8) + (8 if weighted else 0)
-        if (
-            self.area_only and zero_one and not weighted
-        ):  # the keys, and once more while they are sorted in threads
-            return stored + (20 if wide else 11)
+        if self.area_only and zero_one and not weighted:
+            return stored + (20 if wide else 11)  # the keys, and once more while they are sorted in threads
         return stored + (240 if self.thresholds else 130 if self.by_loss else 72)
 
     def of_oracle(self, zero_one: bool, whole: bool) -> Ask | None:
@@ -76,15 +73,20 @@ class Ask:
 
     def kind(self, metric: Metric) -> int:
         """Which of the kinds tells of a metric."""
-        options = dict(metric.options)
-        asked = (options.get("estimator", "harmonic"), options.get("ties", "threshold"))
+        asked = _kind_of(metric)
         return next((k for k, kind in enumerate(self.kinds) if (kind.estimator, kind.ties) == asked), 0)
+
+
+def _kind_of(metric: Metric) -> tuple[str, str]:
+    """Estimator and ties of a metric."""
+    options = dict(metric.options)
+    return options.get("estimator", "harmonic"), options.get("ties", "threshold")
 
 
 def ask_for(name: str, metrics: Sequence[Metric], level: float = 0.95, alone: bool = False) -> Ask:
     """Everything that metrics with their options need; of an area `alone` the number and nothing else."""
-    for options in (dict(metric.options) for metric in metrics):
-        estimator, ties = options.get("estimator", "harmonic"), options.get("ties", "threshold")
+    for metric in metrics:
+        options, (estimator, ties) = dict(metric.options), _kind_of(metric)
         check_choice(name, "estimator", estimator, estimators.ESTIMATORS)
         check_choice(name, "ties", ties, estimators.TIES)
         check_fraction(name, "coverage", options.get("coverage", 1.0))
@@ -135,9 +137,8 @@ class Finished:
     half: float = 0.0  # of the area behind the rejection ratio
     curve: np.ndarray | None = None  # columns N, S (threshold, count)
     count: int = 0
-    told: dict[tuple[str, float], Interval] = field(
-        default_factory=dict
-    )  # points, of a range that is all there is
+    # points, of a range that is all there is
+    told: dict[tuple[str, float], Interval] = field(default_factory=dict)
 
 
 def finish(columns: Columns, place: Place, ask: Ask) -> Finished:
@@ -147,13 +148,14 @@ def finish(columns: Columns, place: Place, ask: Ask) -> Finished:
     if ask.by_loss:
         import array_api_compat.numpy as xp
 
-        return _finish([_plain(estimators.oracle_rows(xp, loss, weight))], place, ask)
+        return _finish([plain_table(estimators.oracle_rows(xp, loss, weight))], place, ask)
     size = columns.rows if ask.thresholds else max(_SMALLEST, -(-columns.rows // _PIECES))
     if ask.area_only:  # a sum over pieces that stay in cache
         reads_loss = estimators.reads_block_loss(ask.kinds[0].estimator, ask.kinds[0].ties)
-        return _finish(map(_plain, row_pieces(sort_once(loss, confidence, weight), reads_loss)), place, ask)
+        pieces = row_pieces(sort_once(loss, confidence, weight), reads_loss)
+        return _finish((Table(rows, (), ()) for rows in pieces), place, ask)
     if zero_one and weight is None and not ask.thresholds:
-        return _finish(map(_plain, row_pieces(sort_once(loss, confidence, None), size=size)), place, ask)
+        return _finish(tables(sort_once(loss, confidence, None), True, size), place, ask)
     order, stops = ranking = ranking_of(confidence)
     labels = (confidence[order[stops - 1]], np.diff(stops, prepend=0))
     return _finish(tables_by(ranking, loss, weight, zero_one, size), place, ask, labels)
@@ -182,15 +184,10 @@ def finish_counted(counted: Tally, place: Place, ask: Ask) -> list[Finished]:
         m, L = blocks.mass, blocks.wrong
         rows = Rows(m, L, np.cumsum(m), np.cumsum(L), m, np, False)
         here = Place(float(N[number]), float(S[number]), place.total)
-        return _finish([_plain(rows)], here, ask, (blocks.confidence.astype(np.float64), m))
+        return _finish([plain_table(rows)], here, ask, (blocks.confidence.astype(np.float64), m))
 
     with ThreadPoolExecutor(sorting.threads()) as pool:
         return list(pool.map(part, np.flatnonzero(mass).tolist()))
-
-
-def _plain(rows: Rows) -> Table:
-    """Of 0/1 losses without weights."""
-    return Table(rows, (rows.m, rows.L, rows.L), (rows.m, rows.L, rows.L, rows.L, rows.L))
 
 
 def _in_turn(rows: Rows, count: float, estimator: str) -> float:
@@ -281,45 +278,40 @@ class Answer:
     @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
         """For each kind that was asked."""
-        some = enumerate(self.ask.kinds) if self.parts[0].parts else ()
-        return tuple(
-            evidence.together(
-                [x for p in self.parts for x in p.parts[k]], self.total, kind, self._area(k, self.best)
-            )
-            for k, kind in some
-        )
+        found = []
+        for k, kind in enumerate(self.ask.kinds if self.parts[0].parts else ()):
+            parts = [x for p in self.parts for x in p.parts[k]]
+            best = self._area(k, self.best) if self.best else None
+            found.append(evidence.together(parts, self.total, kind, best))
+        return tuple(found)
 
     @cached_property
     def told(self) -> dict[tuple[str, float], Interval]:
         """Points that a range has told."""
         return {key: value for p in self.parts for key, value in p.told.items()}
 
-    def _area(self, k: int, parts: Sequence[Finished]) -> float | None:
-        return math.fsum(p.areas[k] for p in parts) / self.total.W if parts else None
+    def _area(self, k: int, parts: Sequence[Finished]) -> float:
+        return math.fsum(p.areas[k] for p in parts) / self.total.W
 
     def value(self, metric: Metric) -> float:
         """The number alone."""
-        k = self.ask.kind(metric)
-        area, best = (self._area(k, side) for side in (self.parts, self.best))
-        assert area is not None
+        total, k = self.total, self.ask.kind(metric)
+        if total.n < 2 and metric.name in NUMBERS:  # one sample has no interval
+            return total.risk if metric.name == "risk_at_coverage" else float(total.risk <= _number(metric))
+        if metric.name not in ("aurc", "risk", *BY_LOSS):
+            return self.interval(metric).estimate
+        area, best = self._area(k, self.parts), None
         if metric.name == "aurc":
             return area
-        risk = self.total.risk
-        if metric.name == "risk":
-            return risk
-        if self.total.n < 2 and metric.name in NUMBERS:  # one sample has no interval
-            return risk if metric.name == "risk_at_coverage" else float(risk <= _number(metric))
-        if metric.name not in BY_LOSS:
-            return self.interval(metric).estimate
         if metric.name == "prediction_rejection_ratio":
-            gain, most = (risk / 2 - math.fsum(p.half for p in side) for side in (self.parts, self.best))
-            return gain / most if most > 1e-15 * abs(risk) / 2 else 0.0
-        if best is None or self.total.zero_one:
-            own = None if self.total.whole else best
-            best = zero_one_oracle(self.total.W, self.total.S, self.ask.kinds[k].estimator, known=own).area
-        excess, room = area - best, risk - best
-        ratio = excess / room if room > 1e-14 * abs(risk) else 0.0
-        return {"oracle_aurc": best, "e_aurc": excess, "naurc": ratio}[metric.name]
+            area, least = (math.fsum(p.half for p in side) for side in (self.parts, self.best))
+            best = Best(least)
+        elif metric.name in BY_LOSS:
+            best = Best(self._area(k, self.best))
+            if total.zero_one:
+                known = None if total.whole else best.area
+                best = zero_one_oracle(total.W, total.S, self.ask.kinds[k].estimator, known=known)
+        return metric_line(metric.name, area, total.risk, best).estimate
 
     def interval(self, metric: Metric) -> Interval:
         """The number with its error bar."""

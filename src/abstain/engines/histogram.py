@@ -98,11 +98,8 @@ def _added(table: Histogram, starts: np.ndarray) -> Histogram:
     """Neighbours from one start to the next become one."""
     if len(starts) == len(table):
         return table
-    return Histogram(
-        table.low[starts],
-        np.maximum.reduceat(table.high, starts),
-        np.add.reduceat(table.sums, starts, axis=1),
-    )
+    sums = np.add.reduceat(table.sums, starts, axis=1)
+    return Histogram(table.low[starts], np.maximum.reduceat(table.high, starts), sums)
 
 
 def _coarser(table: Histogram, excess: int) -> Histogram:

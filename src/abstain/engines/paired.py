@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain.core.influence import member_influences
+from abstain.core.influence import raw_line
 from abstain.core.rows import rows_of_blocks
-from abstain.core.stretch import Stretch, _from_outside, stacked
+from abstain.core.stretch import offsets, stacked
 from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
 from abstain.engines.ranges import Columns
 from abstain.evaluation.comparison import pair_of
@@ -25,31 +25,28 @@ from abstain.inference.limits import Joint, Scale, scale_of
 
 
 class Standing(NamedTuple):
-    """A range's place in the whole, and what the ranges below it add to its members' influences."""
+    """A range's place in the whole, and what the ranges below it add to its members' influences.
+
+    `tie`: mass and loss of a range of one confidence, which may be read a few samples at a time.
+    """
 
     place: Place
     const: float
     slope: float
-
-
-def offsets(every: Stretch) -> tuple[np.ndarray, np.ndarray]:
-    """What each stretch's members add to their own const and slope; the mean influence is taken off."""
-    a, b = (_from_outside(every, i) for i in (0, 1))
-    return a - (every.centre.sum() + np.sum(a * every.mass + b * every.loss)) / every.mass.sum(), b
+    tie: np.ndarray | None = None
 
 
 def standings(parts: Sequence[Finished], places: Sequence[Place]) -> list[Standing]:
     """Of all ranges, most confident first."""
     const, slope = offsets(stacked([piece.stretches["area"] for part in parts for piece in part.parts[0]]))
-    last = (
-        np.cumsum([len(part.parts[0]) for part in parts]) - 1
-    )  # what lies below a range lies below its last piece
+    # what lies below a range lies below its last piece
+    last = np.cumsum([len(part.parts[0]) for part in parts]) - 1
     return [Standing(place, float(a), float(b)) for place, a, b in zip(places, const[last], slope[last])]
 
 
-def influences(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray | None = None) -> np.ndarray:
-    """Of each sample of a range on the area of the whole; of a `tie` (mass, loss sum) some samples are enough."""
-    loss = columns.loss.astype(np.float64)
+def influences(columns: Columns, standing: Standing, ask: Ask) -> np.ndarray:
+    """Of each sample of a range on the area of the whole."""
+    loss, tie = columns.loss.astype(np.float64), standing.tie
     if tie is None:
         values, at = np.unique(columns.confidence, return_inverse=True)
         weight = np.ones_like(loss) if columns.weight is None else columns.weight.astype(np.float64)
@@ -57,25 +54,23 @@ def influences(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray |
     else:
         values, at, sums = tie[:1], np.zeros(len(loss), dtype=np.int64), [tie[:1], tie[1:2]]
     rows = standing.place.of(rows_of_blocks(*sums))
-    own, outside = len(values) - 1 - at, (standing.const, standing.slope)
-    return member_influences(rows, own, loss, *outside, ask.kinds[0].estimator, ask.kinds[0].ties)
+    line, own = raw_line("area", rows, ask.kinds[0].estimator, ask.kinds[0].ties), len(values) - 1 - at
+    return np.asarray(line.const[own] + standing.const + (line.slope[own] + standing.slope) * loss)
 
 
-def turned(columns: Columns, standing: Standing, ask: Ask, tie: np.ndarray | None = None) -> Columns:
+def turned(columns: Columns, standing: Standing, ask: Ask) -> Columns:
     """The samples of a range of the first model as samples of the second, their first influence in hand."""
-    return columns.behind()._replace(extra=influences(columns, standing, ask, tie)[None, :])
+    return columns.behind()._replace(extra=influences(columns, standing, ask)[None, :])
 
 
-def joint_sums(
-    columns: Columns, standing: Standing, ask: Ask, rates: tuple[float, float], tie: np.ndarray | None = None
-) -> np.ndarray:
+def joint_sums(columns: Columns, standing: Standing, ask: Ask, rates: tuple[float, float]) -> np.ndarray:
     """Sums over a range of the second model of (a - b)^2, e^2 and e^4.
 
     a and b are what a sample does to either area, e = rate_a a - rate_b b the same on the scale of the test.
     """
     assert columns.extra is not None  # the first influences travel along
     weight = (1.0 if columns.weight is None else columns.weight) / standing.place.total.W
-    a, b = weight * columns.extra[0], weight * influences(columns, standing, ask, tie)
+    a, b = weight * columns.extra[0], weight * influences(columns, standing, ask)
     e = rates[0] * a - rates[1] * b
     return np.asarray([np.sum(x) for x in ((a - b) ** 2, e**2, e**4)])
 

@@ -21,6 +21,7 @@ from abstain import errors
 from abstain._progress import Bars, bars
 from abstain.engines import cluster
 from abstain.engines.cluster import Bundle, Numbering, Work
+from abstain.engines.engine import FUNCTIONS
 from abstain.engines.finish import Ask
 from abstain.engines.ranges import Groups, RangeSums, merged, no_sums
 from abstain.engines.read import Fields, Loader
@@ -28,12 +29,7 @@ from abstain.errors import DataError, InputError, needed
 from abstain.evaluation import Evaluation, register_engine
 from abstain.formats.arrow import find_files, holds_data, kind_of, told_by_path
 
-__all__ = [
-    *("augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc", "on", "risk"),
-    *("risk_at_coverage", "risk_coverage_curve"),
-]
-
-
+__all__ = [*FUNCTIONS, "on"]
 _SECONDS = 0.2  # between two looks
 _JOB = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from abstain.engines.ranges import COUNT, Columns, Survey, no_sums
 from abstain.errors import AbstainError, SpillError
 
 MOST_RANGES = 512
+Window = tuple[int, tuple[float, float]]  # the number of the range that is counted, and its ends
 
 
 def cuts_that_fit(histogram: Histogram, rows: int, fit: int, least: int = 1) -> np.ndarray:
@@ -58,12 +58,9 @@ class Spill:
             self.folder = Path(tempfile.mkdtemp(prefix="abstain-", dir=self._parent))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
-        interrupted = kind is not None and not (error is not None and isinstance(error, AbstainError))
-        if self._keep_at is None or not interrupted:
+        if self._keep_at is None or error is None or isinstance(error, AbstainError):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def path(self, number: int) -> Path:
@@ -120,10 +117,6 @@ class Spill:
                 file.close()
         self._files = {}
 
-    def read(self, number: int, rows: int) -> Columns:
-        """All samples of a range."""
-        return ranges.gathered(self.pieces(number), rows)
-
     def pieces(self, number: int) -> Iterator[Columns]:
         """The samples of a range as they were written."""
         with open(self.path(number), "rb") as file:
@@ -161,7 +154,7 @@ class Range(NamedTuple):
     low: float
     tied: bool
     place: Place
-    counted: Tally | None = None
+    counted: bool = False
 
     @property
     def rows(self) -> int:
@@ -172,20 +165,22 @@ class Range(NamedTuple):
 class Shelf:
     """Samples of one ranking on disk, by range; ranges that turn out too full are cut again.
 
-    `counted` is a tally of the samples of one range, by number, which are not written at all.
+    The samples of the range that is `counted` (its number and its ends) are not written at all.
     """
 
     def __init__(
-        self, spill: Spill, cuts: np.ndarray, counted: tuple[int, Tally] | None = None, keep: bool = False
+        self, spill: Spill, cuts: np.ndarray, counted: Window | None = None, keep: bool = False
     ) -> None:
-        self.spill, self.cuts, self._counted, self._keep = spill, cuts, counted, keep
+        self.spill, self.cuts, self._keep = spill, cuts, keep
+        self._counted = None if counted is None else counted[0]
+        self._tally = None if counted is None else Tally(*counted[1])
         self.numbers = [next(spill.numbers) for _ in range(len(cuts) + 1)]
         self.sums = no_sums(len(cuts) + 1)
 
     def add(self, columns: Columns) -> None:
         """Put samples where they belong."""
-        if self._counted is not None:
-            columns = columns.take(self._counted[1].add(columns.loss, columns.confidence))
+        if self._tally is not None:
+            columns = columns.take(self._tally.add(columns.loss, columns.confidence))
         parts, sums = ranges.split(columns, self.cuts, keep=self._keep)
         self.sums = self.sums.plus(sums)
         for number, part in zip(self.numbers, parts):
@@ -198,17 +193,15 @@ class Shelf:
         """
         self.spill.flush()
         self.spill.close()
-        counted, tally = self._counted or (-1, None)
-        if tally is not None:
-            ranges.put_counts(self.sums, counted, tally)
+        if self._counted is not None and self._tally is not None:
+            ranges.put_counts(self.sums, self._counted, self._tally)
         top = top or Place(0.0, 0.0, self.sums.total())
         above = self.sums.above()
         for at in np.flatnonzero(self.sums.count)[::-1].tolist():
             place = Place(top.N + float(above[0, at]), top.S + float(above[1, at]), top.total)
-            own = tally if at == counted else None
             known = (self.sums.sums[:, at], float(self.sums.low[at]), bool(self.sums.tied[at]))
-            found = Range(self.numbers[at], *known, place, own)
-            if own is not None or found.tied or found.rows <= fit:
+            found = Range(self.numbers[at], *known, place, at == self._counted)
+            if found.counted or found.tied or found.rows <= fit:
                 yield found
             else:
                 yield from self._refined(found, fit)
@@ -229,7 +222,7 @@ class Shelf:
         if part.tied:
             yield from self.spill.pieces(part.number)
         else:
-            yield self.spill.read(part.number, part.rows)
+            yield ranges.gathered(self.spill.pieces(part.number), part.rows)
 
     def finished(self, fit: int, ask: Ask, tick: Callable[[int], None]) -> tuple[list[Range], list[Finished]]:
         """All ranges that hold samples, most confident first, and what they come to."""
@@ -241,8 +234,9 @@ class Shelf:
         return ranges, parts
 
     def _finished(self, part: Range, ask: Ask) -> list[Finished]:
-        if part.counted is not None:
-            return finish_counted(part.counted, part.place, ask)
+        if part.counted and self._tally is not None:
+            tally, self._tally = self._tally, None  # its memory is wanted for the ranges below
+            return finish_counted(tally, part.place, ask)
         if part.tied:
             return [finish_tie(part.sums, part.low, part.place, ask)]
         return [finish(next(self.read(part)), part.place, ask)]

@@ -13,7 +13,7 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.core import influence as core_influence
 from abstain.core.estimators import ESTIMATORS, TIES, area_of_samples, needs_whole_weights, oracle_area
-from abstain.core.influence import BY_LOSS, METRICS, PIECE, Options
+from abstain.core.influence import BY_LOSS, METRICS, PIECE, AreaOptions
 from abstain.core.rows import ranking_of, sort_once
 from abstain.core.sorting import is_zero_one
 from abstain.core.stretch import Sums, Totals, tables, tables_by, totals_of_samples
@@ -56,9 +56,9 @@ class Units(NamedTuple):
     by_loss: core_influence.Ranked | None = None  # along the loss, the smallest first
 
     @property
-    def area(self) -> Options:
+    def area(self) -> AreaOptions:
         """The options that areas read."""
-        return Options(**{k: v for k, v in self.options.items() if k in Options._fields})
+        return AreaOptions(**{k: v for k, v in self.options.items() if k in AreaOptions._fields})
 
     @property
     def mass(self) -> float:
