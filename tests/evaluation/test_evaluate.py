@@ -422,7 +422,8 @@ def test_few_errors_are_told_of_with_the_number_they_are_worth():
     entry = table["confidence", "loss", "aurc"]
     assert entry.note == f"rests on about {worth:.1f} effective errors (2 in all)"
     assert table["confidence", "loss", "risk"].note is None  # told once a score
-    assert f"AURC of confidence {entry.note}" in repr(table)
+    assert table.notes == (f"AURC of confidence (loss) {entry.note}.",)
+    assert table.notes[0] in repr(table)
     assert abstain.inference.interval("aurc", wrong, confidence).note == entry.note
     assert table.frame("dict")["note"] == [entry.note, None]
     many = evaluate(loss=np.tile([True, False], 40), confidence=np.arange(80), metrics=["aurc"])

@@ -122,8 +122,7 @@ def draw_evaluation(on: Console, table: Evaluation, read: Predictions | None) ->
     if table.groups:
         on.print()
         on.print(_by_group(on, table))
-    reasons = [f"{e.label} ({e.loss}): {e.reason}" for e in table.entries if e.reason and e.group is None]
-    screen.show_notes(on, dict.fromkeys([*map(str, table.notes), *reasons]))
+    screen.show_notes(on, dict.fromkeys(table.remarks()))
 
 
 def _that_fit(on: Console, table: Evaluation, loss: str) -> list[tuple[str, ...]]:

@@ -253,13 +253,12 @@ class Evaluation(Stored):
         return f"Evaluation of {self.n} samples{away}; {told}"
 
     def remarks(self) -> list[str]:
-        """Why numbers are absent, on how few errors areas rest, and the notes."""
+        """Why numbers are absent, and the notes."""
         absent: dict[str, str] = {}
         for e in self.entries:
             if e.reason and e.group is None:
                 absent.setdefault(f"{e.label}, {e.loss}", e.reason)
-        few = [f"{e.label} of {e.score} {e.note}" for e in self.entries if e.note and e.group is None]
-        return [*(f"{what}: {why}" for what, why in absent.items()), *few, *self.notes]
+        return [*(f"{what}: {why}" for what, why in absent.items()), *self.notes]
 
     def to_markdown(self) -> str:
         """One Markdown table per loss, and the notes below."""

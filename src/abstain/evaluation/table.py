@@ -257,7 +257,8 @@ def _in_one_table(rows: Mapping[Key, Sequence[Entry]], level: float, **shown: An
     entries = tuple(entry for columns in tables for across in zip(*columns) for entry in across)
     n = max((e.n for e in entries if e.group is None), default=0)
     tuples: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in shown.items()}
-    return Evaluation(entries, n, level, **tuples)
+    few = (f"{e.label} of {e.score} ({e.loss}) {e.note}." for e in entries if e.note and e.group is None)
+    return Evaluation(entries, n, level, **tuples | {"notes": (*tuples.get("notes", ()), *few)})
 
 
 def _entry(
@@ -415,7 +416,7 @@ def evaluate(
       AURC    0.2472 [0.00696, 1]
       risk    0.5 [0.109, 0.891]
     notes
-      - AURC of confidence rests on about 2.1 effective errors (3 in all)
+      - AURC of confidence (loss) rests on about 2.1 effective errors (3 in all).
     >>> table.best("aurc").score
     'confidence'
     """
