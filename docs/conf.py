@@ -39,6 +39,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["page.css"]
+html_js_files = ["access.js"]
 templates_path: list[str] = []
 
 
