@@ -291,7 +291,8 @@ def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> It
             N = places + (a + 1.0)
         else:
             own, N = own * mass, np.cumsum(mass).take(places) + N_done
-        S = (np.cumsum(own).take(places) if len(places) > 1 else own.sum(keepdims=True)) + S_done
+        one_row = len(places) == 1 and own.dtype == np.uint8  # other sums must round as those of the mass do
+        S = (own.sum(keepdims=True) if one_row else np.cumsum(own).take(places)) + S_done
         m, L = steps(N, N_done), None
         if own.dtype == np.uint8:  # whole numbers: differences of sums are exact
             L = steps(S, S_done) if with_loss else None
