@@ -173,7 +173,7 @@ THRESHOLDS = {
         "tests/thresholds/test_monitor.py::test_drift_false_alarms_over_series_of_looks",
     ),
     "rejections cost where samples are accepted": (
-        "thresholds/costs.py",
+        "thresholds/outcomes.py",
         "reject_cost=handed[-1] - handed",
         "reject_cost=handed",
         "tests/thresholds/test_costs_and_clinic.py::test_cost_curve_is_the_sum_over_samples",

@@ -85,7 +85,8 @@ def test_two_classes_have_a_clinical_table(tmp_path):
     assert found.positive == "ill"
     assert np.array_equal(found.sensitivity.value, own.sensitivity.value)
     assert np.array_equal(found.threshold, abstain.scores.display("max_softmax", own.threshold))
-    assert f"<td>{own.grid()['npv'][0]}</td>" in page(content)
+    npv = own.npv.value[0], own.npv.low[0], own.npv.high[0]
+    assert '>{:.3f}<br><span class="span">{:.3f} to {:.3f}</span></td>'.format(*npv) in page(content)
     assert '<a href="#clinical">' in page(content)
 
 

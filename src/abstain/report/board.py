@@ -73,10 +73,10 @@ def board(
             raise InputError(f"board: `{what}` has {name!r}, which is not in the comparison.")
     models = []
     for c in comparison.contestants:
+        more, by_group = ([values.get(c.name) for values in x.values()] for x in (columns, groups))
         own = {name: getattr(c, name) for name in ("name", "estimate", "low", "high")}
         own |= {"letters": c.group, "rank": [c.rank_low, c.rank_high], "curve": _line(curves.get(c.name))}
-        own |= {"more": [values.get(c.name) for values in columns.values()]}
-        models.append(own | {"groups": [values.get(c.name) for values in groups.values()]})
+        models.append(own | {"more": more, "groups": by_group})
     level, lower = f"{comparison.level:.0%}", comparison.lower_is_better
     data = {"label": comparison.label, "level": level, "lower": lower, "models": models}
     data |= {"columns": list(columns), "groups": list(groups), "equal": _equals(comparison)}

@@ -36,6 +36,7 @@ _LINKS = {
     "ties": "Ties",
     "method": "Method",
 }
+_BRACKETS, _BELOW = re.compile(r" \[(\S+), (\S+)\]<"), r'<br><span class="span">\1 to \2</span><'
 _USED = ("numpy", "scipy", "pyarrow", "torch")
 _SHOWN = 40  # letters of a name; the whole of it stands in its tooltip
 _GRID = tuple(k / 10 for k in range(1, 11))  # coverages of the curves' table
@@ -279,8 +280,8 @@ def clinical(content: Content) -> str:
         if m.clinical is not None:
             grid, positive = m.clinical.grid(), text(m.clinical.positive)
             caption = f"{short_name(m.read.name)}, positive: {positive}, {content.level:.0%} intervals"
-            made = table(list(grid), list(zip(*grid.values())), caption, (0, 1))
-            cards += f'<div class="card">{made}</div>'
+            made = table(list(grid), list(zip(*grid.values())), caption, range(7))
+            cards += f'<div class="card">{_BRACKETS.sub(_BELOW, made)}</div>'
     told = "Of the accepted only, each interval on its own. What is left to somebody else is neither found nor missed."
     head = f"<h2>Sensitivity and predictive values</h2><p>{told}</p>"
     return f'<section id="clinical">{head}{cards}</section>' if cards else ""

@@ -1,8 +1,7 @@
 """Which threshold to ship, what it promises, and whether the promise still holds."""
 
 from abstain.thresholds.calibration import Candidates
-from abstain.thresholds.clinic import ClinicalTable, clinical_table
-from abstain.thresholds.costs import CostCurve, class_costs, cost_curve
+from abstain.thresholds.outcomes import ClinicalTable, CostCurve, class_costs, clinical_table, cost_curve
 from abstain.thresholds.record import decision_record
 from abstain.thresholds.select import select_threshold
 from abstain.thresholds.testing import clopper_pearson
