@@ -45,9 +45,10 @@ KINDS = ["uniform", "up to the top", "one value", "zeros", "few values", "small"
 @pytest.mark.parametrize("n", [1, 2, 255, 4096, 20_011])
 def test_keys_come_out_in_order(n, kind, dtype, monkeypatch):
     monkeypatch.setattr(sorting, "_CHUNK", 1000)
+    monkeypatch.setattr(sorting, "_each", one_by_one)
     keys = keys_of(kind, n, dtype, np.random.default_rng(n))
     expected = sorted(keys.tolist())
-    found = sorting.sort_by_digits(keys.copy(), one_by_one)
+    found = sorting.sort_by_digits(keys.copy())
     assert found.dtype == dtype
     assert found.tolist() == expected
 
@@ -55,9 +56,10 @@ def test_keys_come_out_in_order(n, kind, dtype, monkeypatch):
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
 def test_groups_too_large_for_digits(dtype, monkeypatch):
     monkeypatch.setattr(sorting, "_CHUNK", 1000)
+    monkeypatch.setattr(sorting, "_each", one_by_one)
     monkeypatch.setattr(sorting, "_MOST", 300)
     keys = keys_of("a heavy value", 9_999, dtype, np.random.default_rng(0))
-    assert sorting.sort_by_digits(keys.copy(), one_by_one).tolist() == sorted(keys.tolist())
+    assert sorting.sort_by_digits(keys.copy()).tolist() == sorted(keys.tolist())
 
 
 def test_keys_that_differ_only_below_the_digits_looked_at():
@@ -75,7 +77,7 @@ def test_keys_that_differ_only_below_the_digits_looked_at():
 def test_threads_share_the_work(workers, monkeypatch):
     monkeypatch.setattr(sorting, "threads", lambda: workers)
     keys = np.random.default_rng(2).integers(0, 1 << 62, 300_000, dtype=np.uint64)
-    assert np.array_equal(sorting.sort_by_digits(keys.copy(), sorting._each), np.sort(keys))
+    assert np.array_equal(sorting.sort_by_digits(keys.copy()), np.sort(keys))
 
 
 @pytest.mark.parametrize("slow", [False, True])
@@ -90,6 +92,18 @@ def test_the_area_is_the_same_number_by_either_sort(slow, dtype, monkeypatch):
     monkeypatch.setattr(sorting, "numpy_sorts_slowly", lambda: asked.append(1) or slow)
     assert abstain.aurc(loss, confidence) == expected
     assert asked
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_long_lines_of_a_batch_give_the_same_numbers_by_either_sort(slow, dtype, monkeypatch):
+    monkeypatch.setattr(sorting, "_LONG_LINE", 1000)
+    monkeypatch.setattr(sorting, "numpy_sorts_slowly", lambda: slow)
+    rng = np.random.default_rng(4)
+    confidence, loss = rng.normal(size=(7, 3000)).astype(dtype), rng.random((7, 3000)) < 0.3
+    confidence[3:] = np.round(confidence[3:], 2)
+    expected = [abstain.aurc(l, g) for l, g in zip(loss, confidence, strict=True)]
+    assert abstain.aurc(loss, confidence) == pytest.approx(expected, rel=1e-13)
 
 
 def test_the_processor_is_timed_once(monkeypatch):

@@ -185,7 +185,7 @@ def area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Ar
 
 def rank_weights(n: int, estimator: str = "harmonic") -> np.ndarray:
     """Weights of ranks 1 ... n without ties, ascending."""
-    kept = n <= 1 << 16
+    kept = n <= 1 << 16  # longer ones would fill the memory
     return _rank_weights(n, estimator) if kept else _rank_weights.__wrapped__(n, estimator)
 
 

@@ -27,9 +27,6 @@ _DIGIT = 16
 _MOST = 1 << 21  # keys in a group that are still put in order by digits
 _SLOW = 11.0  # nanoseconds per key from which on digits beat numpy's sort
 
-# run(work, count): work(0) ... work(count - 1), in any order
-Run = Callable[[Callable[[int], None], int], None]
-
 
 @cache
 def numpy_sorts_slowly() -> bool:
@@ -44,7 +41,7 @@ def numpy_sorts_slowly() -> bool:
     return bool(best / len(keys) > _SLOW)
 
 
-def sort_by_digits(keys: np.ndarray, run: Run) -> np.ndarray:
+def sort_by_digits(keys: np.ndarray) -> np.ndarray:
     """Sorted keys in a new array; `keys` is used as scratch space."""
     shift, table = _dealing(keys)
     chunks = [keys[a : a + _CHUNK] for a in range(0, len(keys), _CHUNK)]
@@ -57,7 +54,7 @@ def sort_by_digits(keys: np.ndarray, run: Run) -> np.ndarray:
         ends[number, 1:] = np.searchsorted(group, numbers, "right", sorter=order)
         own[...] = own.take(order)
 
-    run(deal, len(chunks))
+    _each(deal, len(chunks))
     result = np.empty_like(keys)
     starts = np.concatenate([[0], np.cumsum(np.diff(ends, axis=1).sum(axis=0))])
 
@@ -65,7 +62,7 @@ def sort_by_digits(keys: np.ndarray, run: Run) -> np.ndarray:
         parts = [c[a:b] for c, a, b in zip(chunks, ends[:, group].tolist(), ends[:, group + 1].tolist())]
         _order(parts, result[starts[group] : starts[group + 1]])
 
-    run(finish, _GROUPS)
+    _each(finish, _GROUPS)
     return result
 
 
@@ -156,7 +153,7 @@ def sort_in_place(keys: np.ndarray) -> np.ndarray:
         in_threads(lambda a, b: sort_lines(rows[a:b]), len(rows), max(1, step), rows.shape[-1])
         return keys
     if len(keys) >= _DIGITS_FROM and numpy_sorts_slowly():
-        return sort_by_digits(keys, _each)
+        return sort_by_digits(keys)
     if len(keys) < PARALLEL_FROM or parts == 1:
         keys.sort()
         return keys

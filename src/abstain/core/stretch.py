@@ -35,7 +35,6 @@ from abstain.core.rows import (
     pieces_of,
     read_along,
     row_pieces,
-    rows_of_blocks,
     sort_once,
     steps,
     sums_of_rows,
@@ -149,11 +148,16 @@ def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: boo
 
 def table_of_blocks(blocks: Blocks) -> Table:
     """Of a mergeable table (which ascends)."""
-    squares = [x[::-1] for x in (blocks.w2, blocks.w2l, blocks.w2ll)]
-    fourths = [x[::-1] for x in blocks.fourths]
-    if blocks.zero_one:  # l^j = l, bit by bit
-        squares, fourths = [squares[0], *2 * squares[1:2]], [fourths[0], *4 * fourths[1:2]]
-    return Table(rows_of_blocks(blocks.mass, blocks.loss_sum), squares, fourths)
+    powers = [x[::-1] for x in (blocks.w2, blocks.w2l, blocks.w2ll, *blocks.fourths)]
+    return table_of_sums(blocks.rows(), powers, blocks.zero_one)
+
+
+def table_of_sums(rows: Rows, powers: Sequence[np.ndarray], zero_one: bool) -> Table:
+    """Of rows with their sums of w^2 l^j (3) and w^4 l^j (5)."""
+    if zero_one:  # l^j = l, bit by bit
+        w2, w2l, _, w4, w4l = powers[:5]
+        return Table(rows, (w2, w2l, w2l), (w4, w4l, w4l, w4l, w4l))
+    return Table(rows, powers[:3], powers[3:])
 
 
 def totals_of(tables: Sequence[Table], n: int, zero_one: bool, negative: bool, whole: bool) -> Totals:

@@ -20,7 +20,7 @@ from abstain.core import estimators, points, sorting
 from abstain.core.estimators import area_terms
 from abstain.core.influence import BY_LOSS, Best, metric_line, zero_one_oracle
 from abstain.core.rows import Rows, ranking_of, row_pieces, sort_once
-from abstain.core.stretch import Table, Totals, plain_table, tables, tables_by
+from abstain.core.stretch import Table, Totals, plain_table, table_of_sums, tables, tables_by
 from abstain.core.tally import Tally
 from abstain.display import CurveLine, thinned
 from abstain.engines.ranges import COUNT, Columns
@@ -164,9 +164,7 @@ def finish(columns: Columns, place: Place, ask: Ask) -> Finished:
 def finish_tie(sums: np.ndarray, confidence: float, place: Place, ask: Ask) -> Finished:
     """The part of a range that is one tie, from its sums alone (in the order of `ranges.SUMS`)."""
     m, L, *powers = (sums[i : i + 1] for i in range(COUNT))
-    if place.total.zero_one:  # l^j = l, bit by bit
-        powers = [powers[0], *2 * powers[1:2], powers[3], *4 * powers[4:5]]
-    table = Table(Rows(m, L, m, L, m, np, False), powers[:3], powers[3:])
+    table = table_of_sums(Rows(m, L, m, L, m, np, False), powers, place.total.zero_one)
     found = _finish([table], place, ask, (np.asarray([confidence]), sums[COUNT : COUNT + 1]))
     if not ask.by_loss or place.total.whole:
         return found

@@ -269,9 +269,9 @@ class Loader(NamedTuple):
 
     def __call__(self, part: Any) -> Groups:
         """The samples of a part of a file, a pandas frame, an Arrow table or a batch of it, by group."""
-        return (
-            merged(self.batches(part)) if isinstance(part, FilePart) else self.samples(Spot(self.name), part)
-        )
+        if isinstance(part, FilePart):
+            return merged(self.batches(part))
+        return self.samples(Spot(self.name), part)
 
     def samples(self, spot: Spot, table: Any) -> Groups:
         """Of a table or frame, checked; without groups all of them, under None."""

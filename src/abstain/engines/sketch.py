@@ -20,7 +20,7 @@ from abstain.core.rows import rows_of_blocks
 from abstain.core.stretch import Table, combined, stacked, stretch_of
 from abstain.engines import histogram
 from abstain.engines.histogram import Histogram, joined, nothing
-from abstain.engines.ranges import Columns
+from abstain.engines.ranges import Columns, joined_columns
 from abstain.errors import DataError, InputError
 from abstain.metrics._sample import prepare
 
@@ -148,7 +148,7 @@ class Sketch:
             raise InputError(f"Sketch: `size` must be at least 4096 bytes, got {size}.")
         self.size = int(size)
         self._histogram = nothing()
-        self._waiting: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+        self._waiting: list[Columns] = []
         self._waits = 0
         self.n = 0
         self._whole = True
@@ -166,20 +166,20 @@ class Sketch:
             return
         sample = prepare("Sketch.update", loss, confidence, sample_weight)
         self._note(sample.loss, sample.weight, sample.backend.xp)
-        columns = (sample.loss, sample.confidence, sample.weight)
+        columns = Columns(sample.loss, sample.confidence, sample.weight)
         if not sample.backend.host:
             if not is_torch(sample.loss):
                 raise InputError(
                     "Sketch.update: takes numpy arrays and torch tensors (and what lives on the host), got another."
                 )
-            self._take(histogram.histogram_of_tensor(*columns, self._limit(False)))
+            self._take(histogram.histogram_of_tensor(*columns.samples, self._limit(False)))
         elif len(sample.loss) + self._waits < _BUFFER:
-            self._waiting.append(tuple(None if c is None else c.copy() for c in columns))  # type: ignore[arg-type]
+            self._waiting.append(joined_columns([columns]))  # a copy: the caller may use its memory again
             self._waits += len(sample.loss)
         else:
             self._flush()
             for a in range(0, len(sample.loss), _CHUNK):
-                part = Columns(*columns).take(slice(a, a + _CHUNK))
+                part = columns.take(slice(a, a + _CHUNK))
                 self._take(histogram.histogram_of(*part.samples, self._limit(False)))
 
     def merge(self, *others: Sketch) -> Sketch:
@@ -213,12 +213,10 @@ class Sketch:
         if not self._waiting:
             return
         waiting, self._waiting, self._waits = self._waiting, [], 0
-        loss = np.concatenate([w[0].astype(np.float64) for w in waiting])
-        confidence = np.concatenate([w[1].astype(np.float64) for w in waiting])
-        weight = None
-        if any(w[2] is not None for w in waiting):
-            weight = np.concatenate([np.ones(len(w[0])) if w[2] is None else w[2] for w in waiting])
-        self._take(histogram.histogram_of(loss, confidence, weight, self._limit(False)))
+        if any(part.weight is not None for part in waiting):
+            ones = [np.ones(part.rows) if part.weight is None else part.weight for part in waiting]
+            waiting = [part._replace(weight=weight) for part, weight in zip(waiting, ones)]
+        self._take(histogram.histogram_of(*joined_columns(waiting).samples, self._limit(False)))
 
     # asking -------------------------------------------------------------------------------------------------
 
