@@ -44,6 +44,10 @@ import numpy as np
 import abstain
 
 EXPECTED: dict[str, str] = {
+    "evaluate/*/notes": "few errors are told of",
+    "[dfs]*/table/errors-3/notes": "as above, by dask, files and spark",
+    "cli/evaluate/*/notes": "as above",
+    "cli/evaluate/strong.npz --csv/output/*": "as above, in a column",
     "report/*/steps/by": "shares by class and by group are tables of their own (steps/parts), with errors",
     "report/*/steps/by_class": "as above",
     "report/*/steps/class_totals": "as above",

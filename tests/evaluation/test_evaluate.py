@@ -426,6 +426,8 @@ def test_few_errors_are_told_of_with_the_number_they_are_worth():
     assert table.notes[0] in repr(table)
     assert abstain.inference.interval("aurc", wrong, confidence).note == entry.note
     assert table.frame("dict")["note"] == [entry.note, None]
+    both = evaluate(loss=wrong, confidence={"up": confidence, "down": -confidence}, metrics=["aurc"])
+    assert both.notes == (f"AURC of up (loss) {entry.note}, 1 more area on fewer than 11.",)
     many = evaluate(loss=np.tile([True, False], 40), confidence=np.arange(80), metrics=["aurc"])
     assert many.entries[0].note is None
     assert "effective errors" not in repr(many)

@@ -32,7 +32,7 @@ from abstain.evaluation.results import Entry, Evaluation, TopTies
 from abstain.inference.evidence import POINTS, Asked, Evidence, Part, asked_for, estimate, part_of, together
 from abstain.inference.influence import Units, check_options, facts, gather, spread_by_sample, totals
 from abstain.inference.intervals import evidence_of_blocks, interval_of_units
-from abstain.inference.limits import interval_of
+from abstain.inference.limits import ENOUGH, interval_of
 from abstain.inference.results import Interval
 from abstain.metrics._sample import group_codes, prepare
 from abstain.metrics.registry import METRICS, Metric, by_name
@@ -257,8 +257,22 @@ def _in_one_table(rows: Mapping[Key, Sequence[Entry]], level: float, **shown: An
     entries = tuple(entry for columns in tables for across in zip(*columns) for entry in across)
     n = max((e.n for e in entries if e.group is None), default=0)
     tuples: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in shown.items()}
-    few = (f"{e.label} of {e.score} ({e.loss}) {e.note}." for e in entries if e.note and e.group is None)
-    return Evaluation(entries, n, level, **tuples | {"notes": (*tuples.get("notes", ()), *few)})
+    return Evaluation(entries, n, level, **tuples | {"notes": (*tuples.get("notes", ()), *_few(entries))})
+
+
+def _few(entries: Sequence[Entry]) -> Iterator[str]:
+    """A sentence for each loss whose areas rest on few errors."""
+    found: dict[str, list[Entry]] = {}
+    for e in entries:
+        if e.note and e.group is None:
+            found.setdefault(e.loss, []).append(e)
+    for loss, (first, *rest) in found.items():
+        more = (
+            f", {len(rest)} more {'area' if len(rest) == 1 else 'areas'} on fewer than {ENOUGH:g}"
+            if rest
+            else ""
+        )
+        yield f"{first.label} of {first.score} ({loss}) {first.note}{more}."
 
 
 def _entry(
