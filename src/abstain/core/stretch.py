@@ -135,15 +135,17 @@ def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: boo
     for a in range(0, n, PIECE):
         l = loss[a : a + PIECE].astype(np.float64, copy=False)
         least = min(least, float(l.min()))
-        w = x = np.ones(len(l))
-        y, z = l, l * l
-        if weight is not None:
-            w = weight[a : a + PIECE].astype(np.float64, copy=False)
-            whole = whole and bool(np.all(w == np.floor(w)))
-            x, y, z = w * w, w * w * y, w * w * z
+        square = l * l
+        if weight is None:
+            powers = [len(l), l.sum(), square.sum(), l @ square, square @ square]  # of the loss, from 0 to 4
+            sums.append([*powers[:2], *powers[:3], *powers])
+            continue
+        w = weight[a : a + PIECE].astype(np.float64, copy=False)
+        whole = whole and bool(np.all(w == np.floor(w)))
+        x, y, z = w * w, w * w * l, w * w * square
         sums.append([w.sum(), (w * l).sum(), x.sum(), y.sum(), z.sum(), x @ x, x @ y, y @ y, y @ z, z @ z])
-    W, S, *powers = (math.fsum(column) for column in zip(*sums))
-    return Totals(n, W, S, tuple(powers[:3]), tuple(powers[3:]), zero_one, least < 0, whole)
+    W, S, *rest = (math.fsum(column) for column in zip(*sums))
+    return Totals(n, W, S, tuple(rest[:3]), tuple(rest[3:]), zero_one, least < 0, whole)
 
 
 def table_of_blocks(blocks: Blocks) -> Table:
