@@ -3,7 +3,8 @@
     python tools/count_code.py --max-files 115 --max-lines 14500
 
 Also shown: the longest files, `fmt: skip`, class names used more than once, imports of abstain inside functions.
-The exit status is 1 when a limit is passed.
+The exit status is 1 when a limit is passed. `--brought-by A..B` tells, by git blame, how many of the lines the commits
+of a range brought: what a capability costs, say.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import subprocess
 import tokenize
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -29,11 +31,15 @@ _LAYOUT = {
 
 class Counted(NamedTuple):
     path: Path
-    lines: int  # of code
+    code: set[int]  # numbers of the lines of code
     all_lines: int
     skips: int
     classes: list[str]
     late_imports: list[int]
+
+    @property
+    def lines(self) -> int:
+        return len(self.code)
 
 
 def docstring_lines(tree: ast.AST) -> set[int]:
@@ -46,13 +52,13 @@ def docstring_lines(tree: ast.AST) -> set[int]:
     return found
 
 
-def code_lines(text: str, tree: ast.AST) -> int:
+def code_lines(text: str, tree: ast.AST) -> set[int]:
     """Lines that some token of the program stands on; a string or a bracket over several lines counts them all."""
     found: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in _LAYOUT:
             found.update(range(token.start[0], token.end[0] + 1))
-    return len(found - docstring_lines(tree))
+    return found - docstring_lines(tree)
 
 
 def imports_in_functions(tree: ast.AST) -> list[int]:
@@ -107,6 +113,30 @@ def show(files: list[Counted], longest: int) -> None:
         print(f"  {place}")
 
 
+def show_origin(files: list[Counted], span: str) -> None:
+    """Lines of code by who wrote them last: commits of the range, those before it, those after it."""
+    first, _, last = span.partition("..")
+    before, until = (set(_git("rev-list", commit).split()) for commit in (first, last))
+    found, own = Counter[str](), 0
+    for file in files:
+        blamed = _git("blame", "-s", "-l", "-w", "-M", "-C", str(SOURCE / file.path)).splitlines()
+        writers = [
+            line.split()[0].lstrip("^") for number, line in enumerate(blamed, 1) if number in file.code
+        ]
+        kinds = Counter("before" if w in before else "range" if w in until else "after" for w in writers)
+        found += kinds
+        own += bool(kinds["range"]) and not kinds["before"]
+    print(
+        f"\nlines of code from before {first}: {found['before']:,}; of {span}: {found['range']:,}; ", end=""
+    )
+    print(f"after {last}: {found['after']:,}. Files without a line from before: {own}")
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=SOURCE, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--max-files", type=int)
@@ -114,9 +144,12 @@ def main() -> int:
     parser.add_argument("--max-file-lines", type=int, help="all lines of one file, docstrings included")
     parser.add_argument("--max-skips", type=int, help="of `fmt: skip`")
     parser.add_argument("--longest", type=int, default=10, metavar="N", help="how many long files to name")
+    parser.add_argument("--brought-by", metavar="A..B", help="a range of commits")
     limits = parser.parse_args()
     files = [count(path) for path in sorted(SOURCE.rglob("*.py"))]
     show(files, limits.longest)
+    if limits.brought_by:
+        show_origin(files, limits.brought_by)
     measured = [
         ("files", len(files), limits.max_files),
         ("lines of code", sum(f.lines for f in files), limits.max_lines),
