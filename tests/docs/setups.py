@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def shipping() -> dict[str, Any]:
     return {
         "new_logits": 9 * human, "probabilities": human,
         "new_confidence": np.linspace(0, 5, 11), "more_loss": np.zeros(5), "more_confidence": np.linspace(0, 5, 5),
-        "human": human, "n": len(human), "RandomForestClassifier": RandomForestClassifier,
+        "human": human, "n": len(human), "RandomForestClassifier": partial(RandomForestClassifier, random_state=0),
         "X_new": load_breast_cancer().data[:9],
     }  # fmt: skip
 

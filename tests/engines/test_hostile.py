@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -195,9 +197,11 @@ def test_a_damaged_page_on_workers_of_our_own_is_one_line(table, tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="no groups of processes here")
 @pytest.mark.parametrize("later", [0.0, 1.5])
-def test_ctrl_c_on_dask_is_one_word(later, endless):
-    """As a terminal sends it: to the command and to the workers it has just started."""
+def test_ctrl_c_on_dask_is_one_word(later, endless, request):
+    """As a terminal sends it: to the command and to the workers it has just started; another cluster has the port."""
     psutil = pytest.importorskip("psutil")
+    with contextlib.suppress(OSError):  # taken already, then
+        request.addfinalizer(socket.create_server(("", 8787)).close)
     process = command("evaluate", endless, "--engine", "dask", start_new_session=True)
     try:
         until = time.monotonic() + 60

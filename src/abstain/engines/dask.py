@@ -42,11 +42,12 @@ def connected(client: Any) -> Iterator[Any]:
         except ValueError:  # no current client
             pass
     if client is None or isinstance(client, str):
-        # errors come back as such: what workers of our own log of them would be a second account
-        own = {} if client else {"processes": True, "silence_logs": logging.CRITICAL}
+        # errors come back as such: what workers of our own log of them would be a second account; any free port
+        # will do for their page, while the usual one may be another cluster's
+        own = {"processes": True, "silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
         with ExitStack() as stack:
             with _undisturbed():
-                made = stack.enter_context(distributed.Client(client, **own))
+                made = stack.enter_context(distributed.Client(client, **({} if client else own)))
             yield made
     else:
         yield client
