@@ -204,3 +204,10 @@ def test_labels_name_every_sample(values, names):
         rows = Columns(np.zeros(4), np.arange(4.0))
         parts = {label: part.confidence.tolist() for label, part in by_label(rows, labels)}
         assert parts == {k: [i for i, n in enumerate(names) if n == k] for k in names}
+
+
+def test_ids_are_refused_before_anything_is_made_for_each_of_them(monkeypatch):
+    monkeypatch.setattr(cluster.Survey, "add", lambda *arguments: pytest.fail("surveyed them all the same"))
+    one = Columns(np.zeros(2), np.asarray([0.1, 0.2]), None)
+    with pytest.raises(InputError, match="at most 2,000 groups, got more"):
+        cluster.survey_groups(dict.fromkeys(range(cluster.MOST_GROUPS + 1), one), "dask.aurc")

@@ -53,6 +53,7 @@ Work = Callable[..., Any]
 
 def survey_groups(groups: Groups, name: str) -> Survey:
     """Histograms of some of the samples, scaled to all of them."""
+    _check_groups(name, len(groups))
     total = sum(columns.rows for columns in groups.values())
     survey, rng = Survey(), np.random.default_rng(total)
     survey.add(groups, max(1, total // _PER_TASK), rng)
@@ -60,21 +61,27 @@ def survey_groups(groups: Groups, name: str) -> Survey:
         # one in so many: a partition counts by its samples, however many of them were looked at
         scale = groups[group].rows / max(histogram.mass.sum(), 1.0)
         survey.histogram[group] = replace(histogram, sums=histogram.sums * scale)
-    return _thinned(survey, name)
+    return _thinned(survey)
 
 
 def merge_surveys(surveys: Sequence[Survey], name: str) -> Survey:
     """One survey of several."""
-    return _thinned(Survey().include(*surveys), name)
+    survey = Survey().include(*surveys)
+    _check_groups(name, len(survey.rows))
+    return _thinned(survey)
 
 
-def _thinned(survey: Survey, name: str) -> Survey:
-    """However many groups there are, their histograms together stay about as large as that of one."""
-    if len(survey.rows) > MOST_GROUPS:
+def _check_groups(name: str, number: int) -> None:
+    """A column of ids is refused before a histogram is made for each of them."""
+    if number > MOST_GROUPS:
         raise InputError(
             f"{name}: `groups` must name a column of at most {MOST_GROUPS:,} groups, got more. The answers of all "
             f"groups come to the driver. Take coarser groups, or `abstain.engines.files`, which has no such limit."
         )
+
+
+def _thinned(survey: Survey) -> Survey:
+    """However many groups there are, their histograms together stay about as large as that of one."""
     if len(survey.rows) > 1:
         for group, histogram in list(survey.histogram.items()):
             most = _STRETCHES * survey.rows[group] // survey.total
