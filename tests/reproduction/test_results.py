@@ -92,6 +92,13 @@ def test_every_run_kept_is_whole_and_of_one_data_set():
         assert tuned["cifar100", model] == {(o, s) for o in papers for s in range(seeds)}
 
 
+def test_every_run_names_where_it_came_from():
+    runs = load_runs()
+    assert len(runs) >= 155
+    for run in runs:
+        assert all(run[fact] for fact in ("commit", "device", "data", "command")), run["name"]
+
+
 def test_runs_of_the_second_set_name_their_command():
     for run in (r for r in load_runs() if r["dataset"] == "cifar100"):
         assert run["command"].startswith("python -m reproduction plan ")
