@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from abstain._arrays import Array
+from abstain.core import _triton_kernels as kernels
 from abstain.core.bins import BinMap, Bins, disjoint_bins
-from abstain.torch import _triton_kernels as kernels
 
 _AT_ONCE = 1 << 24  # samples binned at a time without a kernel: their scratch is what memory is spent on
 

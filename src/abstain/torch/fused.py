@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from abstain._arrays import Array
-from abstain.torch import _triton_kernels as kernels
+from abstain.core import _triton_kernels as kernels
 
 SAMPLES_AT_MOST = 4096
 CLASSES_AT_MOST = 8192
