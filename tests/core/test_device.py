@@ -64,7 +64,7 @@ def test_block_ends_by_kernels_that_count_and_write_tile_by_tile(xp, monkeypatch
         for tile in range(tiles):
             members = range(16 * tile, min(16 * tile + 16, n))
             ends = [i for i in members if i == n - 1 or heads[i] != heads[i + 1]]
-            if kernel == "count":
+            if kernel == "count_ends":
                 arrays[0][tile], arrays[1][tile] = len(ends), sum(int(ranked[i] & 1) for i in members)
                 continue
             ends_before, errors_before, places, counted = arrays

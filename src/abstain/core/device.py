@@ -27,7 +27,7 @@ def block_ends(xp: Namespace, ranked: Array) -> tuple[Array, Array]:
     """Places of the block ends and errors up to each, both int64."""
     if is_cupy(ranked) and ranked.dtype == xp.int32:
         return _by_kernels(xp, ranked, _start_cuda)
-    if is_torch(ranked) and ranked.is_cuda and _triton_kernels() is not None:
+    if is_torch(ranked) and ranked.is_cuda and _triton_kernels().AVAILABLE:
         return _by_kernels(xp, ranked, _start_triton)
     return _plain(xp, ranked)
 
@@ -55,21 +55,18 @@ def _by_kernels(xp: Namespace, ranked: Array, start: Callable[..., None]) -> tup
     n = ranked.shape[0]
     tiles = -(-n // _TILE)
     ends, errors = (xp.empty((tiles,), dtype=xp.int32, device=ranked.device) for _ in range(2))
-    start("count", tiles, ranked, n, ends, errors)
+    start("count_ends", tiles, ranked, n, ends, errors)
     up_to = [xp.cumulative_sum(counts, axis=0, dtype=xp.int64) for counts in (ends, errors)]
     total = (int(up_to[0][-1]),)
     place, counted = (xp.empty(total, dtype=xp.int64, device=ranked.device) for _ in range(2))
-    start("write", tiles, ranked, n, up_to[0] - ends, up_to[1] - errors, place, counted)
+    start("write_ends", tiles, ranked, n, up_to[0] - ends, up_to[1] - errors, place, counted)
     return place, counted
 
 
-@functools.lru_cache(maxsize=1)
 def _triton_kernels() -> Any:
-    try:
-        from abstain.core import _triton_ends
-    except ImportError:  # no Triton on this machine: the plain version does it
-        return None
-    return _triton_ends
+    from abstain.core import _triton_kernels  # not before it is needed: Triton takes a while to load
+
+    return _triton_kernels
 
 
 def _start_triton(kernel: str, tiles: int, *arguments: Any) -> None:
@@ -83,7 +80,7 @@ extern "C" {
 __device__ __forceinline__ int ends_here(const int* key, long long i, long long n) {
     return i == n - 1 || (key[i] >> 1) != (key[i + 1] >> 1);
 }
-__global__ void count(const int* key, long long n, int* ends, int* errors) {
+__global__ void count_ends(const int* key, long long n, int* ends, int* errors) {
     __shared__ int tile_ends, tile_errors;
     if (threadIdx.x == 0) { tile_ends = 0; tile_errors = 0; }
     __syncthreads();
@@ -96,7 +93,7 @@ __global__ void count(const int* key, long long n, int* ends, int* errors) {
     __syncthreads();
     if (threadIdx.x == 0) { ends[blockIdx.x] = tile_ends; errors[blockIdx.x] = tile_errors; }
 }
-__global__ void write(const int* key, long long n, const long long* ends_before, const long long* errors_before,
+__global__ void write_ends(const int* key, long long n, const long long* ends_before, const long long* errors_before,
                       long long* place, long long* counted) {
     __shared__ int warp_ends[THREADS / 32], warp_errors[THREADS / 32];
     long long slot = ends_before[blockIdx.x], seen = errors_before[blockIdx.x];
