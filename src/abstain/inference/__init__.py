@@ -9,17 +9,5 @@ from abstain.inference.intervals import interval, interval_from_blocks
 from abstain.inference.resampling import curve_band
 from abstain.inference.results import CurveBand, Difference, GroupedIntervals, Influences, Interval
 
-__all__ = [
-    "CurveBand",
-    "Difference",
-    "GroupedIntervals",
-    "Influences",
-    "Interval",
-    "curve_band",
-    "influence",
-    "interval",
-    "interval_from_blocks",
-    "paired_difference",
-    "standard_error",
-    "unpaired_difference",
-]
+__all__ = ["CurveBand", "Difference", "GroupedIntervals", "Influences", "Interval", "curve_band", "influence"]
+__all__ += ["interval", "interval_from_blocks", "paired_difference", "standard_error", "unpaired_difference"]

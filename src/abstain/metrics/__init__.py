@@ -11,12 +11,16 @@ from abstain.metrics.areas import (
     rank_weights,
     weights,
 )
-from abstain.metrics.detection import aupr_error, aupr_success, auroc, fpr_at_tpr, prediction_rejection_ratio
 from abstain.metrics.points import (
     RejectionPoint,
     RiskCoverageCurve,
+    aupr_error,
+    aupr_success,
+    auroc,
     best_rejection,
     coverage_at_risk,
+    fpr_at_tpr,
+    prediction_rejection_ratio,
     rejection_cost,
     risk,
     risk_at_coverage,

@@ -12,8 +12,7 @@ from typing import Any
 from abstain._check import check_choice
 from abstain.core.estimators import ESTIMATORS, TIES
 from abstain.errors import InputError
-from abstain.metrics import areas, detection
-from abstain.metrics.points import coverage_at_risk, risk, risk_at_coverage
+from abstain.metrics import areas, points
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Metric:
 
     needs_zero_one: defined for losses 0 (right) and 1 (wrong) only. needs_both: undefined when all are right
     or all are wrong. smooth: has an influence function, so that intervals need no resampling. options: its one
-    number, if it takes one, and the estimator, if one was asked for. bounded: the largest value a 0/1 loss can give.
+    number, if it takes one, and the estimator, if one was asked for.
     """
 
     name: str
@@ -33,39 +32,32 @@ class Metric:
     needs_zero_one: bool = False
     needs_both: bool = False
     smooth: bool = True
-    bounded: float = 1.0
 
     @property
     def key(self) -> str:
         """The name with its options, as `by_name` reads it back."""
         return self.name + "".join(f":{v}" if isinstance(v, str) else f"@{v:g}" for _, v in self.options)
 
-    @property
-    def arrow(self) -> str:
-        """Which way is better."""
-        return "lower is better" if self.lower_is_better else "higher is better"
-
     def __call__(self, loss: Any, confidence: Any, /, **more: Any) -> Any:
         """The value, with this metric's own options."""
         return self.function(loss, confidence, **{**dict(self.options), **more})
 
 
+_AT_COVERAGE, _AT_RISK, _AT_TPR = (("coverage", 0.8),), (("risk", 0.05),), (("tpr", 0.95),)
 _ALL = (
     Metric("aurc", "AURC", areas.aurc, True),
-    Metric("augrc", "AUGRC", areas.augrc, True, bounded=0.5),
+    Metric("augrc", "AUGRC", areas.augrc, True),
     Metric("e_aurc", "E-AURC", areas.e_aurc, True),
-    Metric("naurc", "NAURC", areas.naurc, True, bounded=float("inf")),
-    Metric("risk", "risk", risk, True),
+    Metric("naurc", "NAURC", areas.naurc, True),
+    Metric("risk", "risk", points.risk, True),
     Metric("oracle_aurc", "oracle AURC", areas.oracle_aurc, True),
-    Metric("auroc", "AUROC of failures", detection.auroc, False, (), True, True),
-    Metric("prediction_rejection_ratio", "PRR", detection.prediction_rejection_ratio, False),
-    Metric("aupr_error", "AUPR of errors", detection.aupr_error, False, (), True, True),
-    Metric("aupr_success", "AUPR of successes", detection.aupr_success, False, (), True, True),
-    Metric("fpr_at_tpr", "FPR at TPR", detection.fpr_at_tpr, True, (("tpr", 0.95),), True, True, False),
-    Metric(
-        "risk_at_coverage", "risk at coverage", risk_at_coverage, True, (("coverage", 0.8),), smooth=False
-    ),
-    Metric("coverage_at_risk", "coverage at risk", coverage_at_risk, False, (("risk", 0.05),), smooth=False),
+    Metric("auroc", "AUROC of failures", points.auroc, False, (), True, True),
+    Metric("prediction_rejection_ratio", "PRR", points.prediction_rejection_ratio, False),
+    Metric("aupr_error", "AUPR of errors", points.aupr_error, False, (), True, True),
+    Metric("aupr_success", "AUPR of successes", points.aupr_success, False, (), True, True),
+    Metric("fpr_at_tpr", "FPR at TPR", points.fpr_at_tpr, True, _AT_TPR, True, True, False),
+    Metric("risk_at_coverage", "risk at coverage", points.risk_at_coverage, True, _AT_COVERAGE, smooth=False),
+    Metric("coverage_at_risk", "coverage at risk", points.coverage_at_risk, False, _AT_RISK, smooth=False),
 )
 METRICS = {metric.name: metric for metric in _ALL}
 ESTIMATED = ("aurc", "e_aurc", "naurc", "oracle_aurc")  # those that take `estimator=` and `ties=`
@@ -76,8 +68,8 @@ def by_name(metric: str | Metric) -> Metric:
 
     >>> by_name("risk_at_coverage@0.9").options
     (('coverage', 0.9),)
-    >>> by_name("aurc:loo").key, by_name("auroc").arrow
-    ('aurc:loo', 'higher is better')
+    >>> by_name("aurc:loo").key
+    'aurc:loo'
     >>> by_name("aurc:loo:expected").options
     (('estimator', 'loo'), ('ties', 'expected'))
     """
