@@ -18,9 +18,8 @@ import numpy as np
 
 from abstain.engines import finish
 from abstain.engines.engine import Engine
-from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
+from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place, Standing
 from abstain.engines.histogram import joined, nothing
-from abstain.engines.paired import Pairing, Standing, joint_sums, standings, turned
 from abstain.engines.ranges import (
     Columns,
     Groups,
@@ -229,7 +228,7 @@ def turn_bundle(
     pieces: Sequence[Bundle], standing: Mapping[int, Standing], ask: Ask, numbering: Numbering
 ) -> tuple[list[Bundle], RangeSums]:
     """The samples of a bundle with their first influence in hand, by bundles of the second model."""
-    moved = [turned(columns, standing[number], ask) for number, columns in by_range(pieces)]
+    moved = [finish.turned(columns, standing[number], ask) for number, columns in by_range(pieces)]
     return bundled({None: joined_columns(moved)} if moved else {}, numbering, keep=True)
 
 
@@ -237,7 +236,7 @@ def joint_bundle(
     pieces: Sequence[Bundle], standing: Mapping[int, Standing], ask: Ask, rates: tuple[float, float]
 ) -> np.ndarray:
     """The joint sums of a bundle of the second model."""
-    found = [joint_sums(columns, standing[number], ask, rates) for number, columns in by_range(pieces)]
+    found = [finish.joint_sums(columns, standing[number], ask, rates) for number, columns in by_range(pieces)]
     return np.sum([np.zeros(3), *found], axis=0)
 
 
@@ -268,7 +267,7 @@ class Found:
     def standings(self) -> dict[int, dict[int, Standing]]:
         """Of all ranges of a plan without groups, by bundle."""
         places = self.numbering.places(self.sums)
-        found = standings(self.of(None), list(places.values()))
+        found = finish.standings(self.of(None), list(places.values()))
         return self.numbering.by_bundle(dict(zip(places, found)))
 
 
@@ -336,7 +335,7 @@ def engine(name: str, connected: Callable[..., AbstractContextManager[ClusterRun
         with connected(asked.name, data, asked.first, **means) as run:
             one = run.execute(Loader(asked.name, asked.first, other=asked.second), asked.ask, "first: ")
             two = run.execute(Loader(asked.name, asked.second), asked.ask, "second: ")
-            pairing = Pairing(asked, one.answer(None), two.answer(None))
+            pairing = finish.Pairing(asked, one.answer(None), two.answer(None))
             return pairing.compared(run.joint(one, two, pairing.rates))
 
     return Engine(name, answers, compared, (mean, "progress"), (mean, "progress"))

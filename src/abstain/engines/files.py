@@ -24,9 +24,8 @@ from abstain.core.stretch import Totals, totals_of_samples
 from abstain.core.tally import bytes_between
 from abstain.engines import finish, ranges, read
 from abstain.engines.engine import FUNCTIONS, Engine
-from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place
+from abstain.engines.finish import Answer, Ask, Finished, PairQuestion, Place, Standing
 from abstain.engines.histogram import nothing
-from abstain.engines.paired import Pairing, Standing, joint_sums, standings, turned
 from abstain.engines.ranges import Columns, Groups, RangeSums, Survey
 from abstain.engines.read import Fields, Loader
 from abstain.engines.spill import Range, Shelf, Spill, Window, cuts_that_fit
@@ -159,19 +158,19 @@ class Run:
         held, parts = one.finished(fit, self.ask, partial(self.tick, "first"))
         answer = Answer(held[0].place.total, self.ask, parts)
         for columns, at in self._members(one, held, parts, "move"):
-            two.add(turned(columns, at, self.ask))
+            two.add(finish.turned(columns, at, self.ask))
         held, parts = two.finished(fit, self.ask, partial(self.tick, "second"))
-        pairing = Pairing(asked, answer, Answer(held[0].place.total, self.ask, parts))
+        pairing = finish.Pairing(asked, answer, Answer(held[0].place.total, self.ask, parts))
         joint = np.zeros(3)
         for columns, at in self._members(two, held, parts, "joint"):
-            joint += joint_sums(columns, at, self.ask, pairing.rates)
+            joint += finish.joint_sums(columns, at, self.ask, pairing.rates)
         return pairing.compared(joint)
 
     def _members(
         self, shelf: Shelf, held: list[Range], parts: list[Finished], stage: str
     ) -> Iterator[tuple[Columns, Standing]]:
         """The samples of all ranges, and where they stand."""
-        for part, at in zip(held, standings(parts, [part.place for part in held])):
+        for part, at in zip(held, finish.standings(parts, [part.place for part in held])):
             at = at._replace(tie=part.sums[:2] if part.tied else None)
             for columns in shelf.read(part):
                 yield columns, at
