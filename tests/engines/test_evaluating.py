@@ -55,6 +55,18 @@ def test_files_give_the_table_of_memory(sample):
     assert "AURC" in repr(default)
 
 
+def test_a_risk_in_percent_is_refused_by_a_table_of_0_1_losses(sample, tmp_path):
+    """Taken as it is, a risk of 5 would accept everything."""
+    l, g, _, path = sample
+    message = r"evaluate: `risk` must lie in \[0, 1\], the bounds of the loss, got 5. Write 0.05 for 5%."
+    for data in ({"loss": l, "confidence": g}, {"logits": path}):
+        with pytest.raises(InputError, match=message):
+            abstain.evaluate(**data, metrics="coverage_at_risk@5")
+    costs = write_parts(tmp_path / "costs", {"confidence": g, "loss": 9.0 * l})  # which a risk of 5 may bound
+    found = abstain.evaluate(costs, metrics="coverage_at_risk@5").entries[0]
+    assert found.estimate == abstain.coverage_at_risk(9.0 * l, g, risk=5)
+
+
 def test_a_cluster_gives_the_table_of_memory(sample, dask_client, spark_session):
     l, g, _, path = sample
     from abstain.engines import dask, spark

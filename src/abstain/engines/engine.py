@@ -124,8 +124,7 @@ class Engine:
         name, columns, means = self._asked("evaluate", options)
         level = check_fraction(name, "level", level, open_high=True)
         wanted = None if metrics is None else [by_name(m) for m in listed(metrics, (), tuple(METRICS))]
-        known = {m.key: m for zero_one in (True, False) for m in metrics_for(wanted, zero_one)}
-        ask = ask_for(name, list(known.values()), level)
+        ask = ask_for(name, metrics_for(None, True) if wanted is None else wanted, level)
         found: dict[Key, Answer] = {}
         curves: list[tuple[str, str, CurveLine]] = []
         for fields in questions(name, columns):

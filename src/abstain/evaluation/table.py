@@ -20,7 +20,7 @@ import numpy as np
 from abstain import losses as loss_module
 from abstain import scores as score_module
 from abstain._arrays import Array, to_host
-from abstain._check import check_fraction
+from abstain._check import check_fraction, check_risk
 from abstain._progress import bars
 from abstain.core.estimators import area, needs_whole_weights, oracle_area
 from abstain.core.influence import Ranked, Reordered, best_ranked
@@ -75,9 +75,14 @@ def listed(wanted: Any, default: Sequence[Any], everything: Sequence[Any]) -> li
 
 def metrics_for(wanted: Sequence[Metric] | None, zero_one: bool) -> list[Metric]:
     """The metrics asked for, or those shown by default for this kind of loss."""
-    if wanted is not None:
-        return list(wanted)
-    return [by_name(m) for m in (DEFAULT_METRICS if zero_one else _ANY_LOSS)]
+    if wanted is None:
+        return [by_name(m) for m in (DEFAULT_METRICS if zero_one else _ANY_LOSS)]
+    for metric in wanted:
+        if (
+            zero_one and metric.name == "coverage_at_risk"
+        ):  # a risk of 5 means 5%, and would accept everything
+            check_risk("evaluate", dict(metric.options)["risk"])
+    return list(wanted)
 
 
 def flat(values: Array) -> np.ndarray:
@@ -580,12 +585,7 @@ def _with_ties(entry: Entry, N: np.ndarray, S: np.ndarray) -> Entry:
 def gap_of_ties(N: np.ndarray, S: np.ndarray) -> float:
     """How much larger the area of rows is when samples of equal confidence are accepted one by one, in random order."""
     pieces = [slice(a, a + CHUNK + 1) for a in range(0, len(N), CHUNK)]
-    tied = (
-        np.concatenate([[-1], *(np.flatnonzero(np.diff(N[p]) > 1) + p.start for p in pieces)]).astype(
-            np.int64
-        )
-        + 1
-    )
+    tied = np.concatenate([[0], *(np.flatnonzero(np.diff(N[p]) > 1) + (p.start + 1) for p in pieces)])
     before = np.where(tied > 0, (N[tied - 1], S[tied - 1]), 0.0)  # the top row, and those that hold several
     rows = Rows(N[tied] - before[0], S[tied] - before[1], N[tied], S[tied], N[-1:], np, False)
     return float(area(rows, ties="expected") - area(rows))
