@@ -332,11 +332,11 @@ def adder(stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def sums_of_rows(
-    l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, zero_one: bool = False
+    l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, zero_one: bool = False, fourths: bool = True
 ) -> list[np.ndarray]:
     """Of ranked samples, for each row: w, w l, w^2 l^j (j <= 2), w^4 l^j (j <= 4). `stops`: where rows end.
 
-    One array stands for all powers of a 0/1 loss, and for those of a weight of 1.
+    One array stands for all powers of a 0/1 loss, and for those of a weight of 1. `fourths=False` leaves w^4 out.
     """
     total = adder(stops)
 
@@ -349,10 +349,10 @@ def sums_of_rows(
         return [total(y) for y in found]
 
     if w is None:
-        fourths = [steps(stops, 0).astype(np.float64), *powers(l, 3)]
-        return [*fourths[:2], *fourths[:3], *fourths]
+        every = [steps(stops, 0).astype(np.float64), *powers(l, 3 if fourths else 1)]
+        return [*every[:2], *every[:3], *(every if fourths else ())]
     square = w * w
-    return [*powers(w, 1), *powers(square, 2), *powers(square * square, 4)]
+    return [*powers(w, 1), *powers(square, 2), *(powers(square * square, 4) if fourths else ())]
 
 
 def rows_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:

@@ -58,13 +58,18 @@ _WAYS = {
 class Table:
     """Rows with their sums of w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4); 0/1 losses: one array for all j > 0.
 
-    `members`: losses, weights and the row of each (None: one to a row), where rows and members are about as many.
+    `members`: losses, weights and where rows end, where rows and members are about as many.
     """
 
     rows: Rows
     squares: Sequence[np.ndarray]
-    fourths: Sequence[np.ndarray]
-    members: tuple[np.ndarray, np.ndarray | None, np.ndarray | None] | None = None
+    told: Sequence[np.ndarray] = ()  # sums of w^4 l^j; of members they are added up when they are asked for
+    members: tuple[np.ndarray, np.ndarray | None, np.ndarray] | None = None
+
+    @cached_property
+    def fourths(self) -> Sequence[np.ndarray]:
+        """Sums of w^4 l^j."""
+        return self.told if self.members is None else sums_of_rows(*self.members)[5:]
 
     @cached_property
     def columns(self) -> list[np.ndarray]:
@@ -73,19 +78,24 @@ class Table:
 
     @cached_property
     def sums(self) -> np.ndarray:
-        """Of the columns over all rows."""
-        totals = {id(x): x.sum() for x in {id(x): x for x in self.columns}.values()}
-        return np.asarray([totals[id(x)] for x in self.columns])
+        """Of mass, loss and w^2 l^j, over all rows."""
+        return added_up([self.rows.m, self.rows.L, *self.squares])
 
     @property
     def unit(self) -> bool:
         """Is every weight known to be 1, so that the sums of all powers are one array?"""
-        return self.rows.m is self.squares[0] is self.fourths[0]
+        return self.rows.m is self.squares[0]
 
     @property
     def zero_one(self) -> bool:
         """Are all losses known to be 0 or 1?"""
         return self.squares[1] is self.squares[2]
+
+
+def added_up(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """The sum of each column, of one that stands there several times once."""
+    totals = {id(x): x.sum() for x in {id(x): x for x in columns}.values()}
+    return np.asarray([totals[id(x)] for x in columns])
 
 
 def plain_table(rows: Rows) -> Table:
@@ -114,14 +124,11 @@ def tables(samples: Sorted, zero_one: bool, size: int = PIECE) -> Iterator[Table
     for a, b, places in pieces_of(samples, size):
         stops = places + 1
         l, w = samples.loss(a, b), samples.weight and samples.weight(a, b)
-        m, L, *powers = sums_of_rows(l, w, stops, zero_one)
+        apart = not zero_one and 2 * len(stops) > b - a
+        m, L, *powers = sums_of_rows(l, w, stops, zero_one, fourths=not apart)
         accepted = a + stops.astype(np.float64) if w is None else N + np.cumsum(m)
         rows = Rows(m, L, accepted, S + np.cumsum(L), W, np, False)
-        members = None
-        if not zero_one and 2 * len(stops) > b - a:
-            place = None if len(stops) == b - a else np.repeat(np.arange(len(stops)), steps(stops, 0))
-            members = l, w, place
-        yield Table(rows, powers[:3], powers[3:], members)
+        yield Table(rows, powers[:3], powers[3:], (l, w, stops) if apart else None)
         N, S = float(rows.N[-1]), float(rows.S[-1])
 
 
@@ -164,7 +171,7 @@ def table_of_sums(rows: Rows, powers: Sequence[np.ndarray], zero_one: bool) -> T
 
 def totals_of(tables: Sequence[Table], n: int, zero_one: bool, negative: bool, whole: bool) -> Totals:
     """Of the stretches of one data set; what sums cannot tell is given."""
-    last, sums = tables[-1].rows, [math.fsum(x) for x in zip(*(t.sums for t in tables))]
+    last, sums = tables[-1].rows, [math.fsum(x) for x in zip(*(added_up(t.columns) for t in tables))]
     W, S = float(last.N[-1]), float(last.S[-1])
     return Totals(n, W, S, tuple(sums[2:5]), tuple(sums[5:]), zero_one, negative, whole)
 
@@ -258,10 +265,11 @@ def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope
 
 
 def _powers_of_members(
-    l: np.ndarray, w: np.ndarray | None, place: np.ndarray | None, const: np.ndarray, slope: np.ndarray
+    l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, const: np.ndarray, slope: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """From the members themselves: fourth powers are dot products of squares."""
-    if place is not None:
+    if len(stops) < len(l):
+        place = np.repeat(np.arange(len(stops)), steps(stops, 0))
         const, slope = const[place], slope[place]
     u = const + slope * l
     one = np.ones(len(l)) if w is None else w * w

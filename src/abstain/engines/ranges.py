@@ -295,9 +295,8 @@ class Survey:
 # With 1e8 samples a float32 between 1/2 and 1 is taken six times over: a counter for each value is smaller than
 # the samples and needs neither a sort nor a disk.
 
-_PRICE = (
-    0.5  # a counter, to set up and to read, costs as much as half a sample to write out, read back and sort
-)
+# a counter, to set up and to read, costs as much as half a sample to write out, read back and sort
+_PRICE = 0.5
 _WORTH = 0.25  # share of the samples that must be counted for the table to pay
 
 

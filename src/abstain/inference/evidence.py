@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.core.influence import AREA_OF, BY_RANK, metric_line, zero_one_oracle
-from abstain.core.stretch import Stretch, Table, Totals, combined, stacked, stretches_of
+from abstain.core.stretch import Stretch, Table, Totals, added_up, combined, stacked, stretches_of
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference import limits, points
 from abstain.inference.points import Readings
@@ -66,10 +66,11 @@ class Part(NamedTuple):
     """What one stretch of the ranking says; see `part_of`."""
 
     stretches: dict[str, Stretch]
-    sums: np.ndarray  # over the stretch: mass, loss, w^2 l^j (3), w^4 l^j (5)
-    readings: tuple[
-        tuple[np.ndarray, np.ndarray], ...
-    ]  # places among the positions, and the columns read there
+    sums: (
+        np.ndarray | None
+    )  # over the stretch: mass, loss, w^2 l^j (3), w^4 l^j (5); None: no point is asked for
+    # places among the positions, and the columns read there
+    readings: tuple[tuple[np.ndarray, np.ndarray], ...]
     reached: dict[float, float]  # risk: the largest mass accepted within it
 
 
@@ -98,9 +99,9 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
     both = total.zero_one and 0 < total.S < total.W
     areas = [name for name in asked.areas if both or name in BY_RANK]
     made = stretches_of(table, areas, asked.estimator, asked.ties, total.S)
-    found = []
+    found, sums = [], None
     if asked.coverages or asked.risks or asked.tprs:
-        start = (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))
+        sums, start = added_up(table.columns), (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))
         running = {id(rows.m): rows.N - start[0], id(rows.L): rows.S - start[1]}
         for x in table.columns:  # powers of a 0/1 loss are one array
             running[id(x)] = running[id(x)] if id(x) in running else np.cumsum(x)
@@ -115,7 +116,7 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
     for r in asked.risks:
         good = np.flatnonzero(r * (1 + _SLACK) * rows.N >= rows.S)
         within[r] = float(rows.N[good[-1]]) if len(good) else 0.0
-    return Part(made, table.sums, tuple(found), within)
+    return Part(made, sums, tuple(found), within)
 
 
 @dataclass(frozen=True)
@@ -133,12 +134,13 @@ class Evidence:
 def together(parts: Sequence[Part], total: Totals, asked: Asked, oracle: float | None = None) -> Evidence:
     """From the parts of all stretches, most confident first."""
     stretches = {name: stacked([p.stretches[name] for p in parts]) for name in parts[0].stretches}
-    above = np.cumsum([p.sums for p in parts], axis=0) - [p.sums for p in parts]
     readings = []
     if parts[0].readings:
+        sums = np.asarray([p.sums for p in parts])
+        above = np.cumsum(sums, axis=0) - sums
         for k, asked_at in enumerate(positions(total, asked)):
             columns = np.empty((11, asked_at.size))
-            columns[0], columns[1:] = parts[-1].sums[0], (above[-1] + parts[-1].sums)[:, None]
+            columns[0], columns[1:] = sums[-1, 0], (above[-1] + sums[-1])[:, None]
             for part, offset in zip(reversed(parts), above[::-1]):  # the first that reaches a position wins
                 here, values = part.readings[k]
                 columns[0, here], columns[1:, here] = values[0], values[1:] + offset[:, None]

@@ -25,9 +25,8 @@ from abstain.core.stretch import Sums
 from abstain.inference.results import Interval
 
 FEW = 8.0  # effective errors up to which upper limits allow in full for errors that were not drawn
-ENOUGH = (
-    11.0  # for a verdict on a difference; with ten, models of 20 confidence levels are told apart too often
-)
+# for a verdict on a difference; with ten, models of 20 confidence levels are told apart too often
+ENOUGH = 11.0
 
 _LOG = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc")  # never negative when the losses are not
 _WEIGHED = ("aurc", "augrc", "e_aurc", "naurc")  # an error counts by its rank: many may be worth few
@@ -138,9 +137,8 @@ def mean_spread(parts: Sequence[Spread]) -> Spread:
 def freedom(second: Any, excess: Any, units: Any, least: float = 1.0) -> Any:
     """Degrees of freedom of a sum of squares (Satterthwaite)."""
     most, squares = np.maximum(1.0, np.asarray(units) - 1.0), 2 * np.square(second)
-    found = squares / np.maximum(
-        np.maximum(excess, squares / most), 1e-300
-    )  # `most` where the excess is none
+    # `most` where the excess is none
+    found = squares / np.maximum(np.maximum(excess, squares / most), 1e-300)
     return np.maximum(found, np.minimum(least, most))
 
 

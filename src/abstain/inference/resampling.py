@@ -125,9 +125,8 @@ def replicate(
     found = []
     with bars(progress) as shown:
         for size in source.batches(replicates):
-            with np.errstate(
-                invalid="ignore", divide="ignore"
-            ):  # a replicate without errors is dropped later
+            # a replicate without errors is dropped later
+            with np.errstate(invalid="ignore", divide="ignore"):
                 found.append(value(source.draw(rng, size)))
             shown.advance("resampling", size, replicates)
     return np.concatenate(found)

@@ -387,15 +387,9 @@ def clinical_table(
     tp, fp = count(is_pos & says_pos), count(~is_pos & says_pos)
     fn, tn = count(is_pos & ~says_pos), count(~is_pos & ~says_pos)
     every = np.full(len(at), int(is_pos.sum()))
-    shares = [
-        (tp, tp + fn),
-        (tn, tn + fp),
-        (tp, tp + fp),
-        (tn, tn + fn),
-        (tp + fn, accepted),
-        (tp + fn, every),
-    ]
-    rates: Any = [_rate(hits, of, level) for hits, of in shares]
+    hits = (tp, tn, tp, tn, tp + fn, tp + fn)
+    among = (tp + fn, tn + fp, tp + fp, tn + fn, accepted, every)
+    rates: Any = [_rate(x, of, level) for x, of in zip(hits, among)]
     mix = {c: count(y == c) / np.maximum(accepted, 1) for c in classes.tolist()}
     told: Any = {"class_mix": mix, "positive": positive, "level": level, "n": len(g)}
     return ClinicalTable(at, accepted, accepted / len(g), *rates, **told)
