@@ -4,7 +4,7 @@
 
 Also shown: the longest files, `fmt: skip`, class names used more than once, imports of abstain inside functions.
 The exit status is 1 when a limit is passed. `--brought-by A..B` tells, by git blame, how many of the lines the commits
-of a range brought: what a capability costs, say.
+of a range brought, and how many are left without them: what a capability costs, say.
 """
 
 from __future__ import annotations
@@ -114,22 +114,25 @@ def show(files: list[Counted], longest: int) -> None:
 
 
 def show_origin(files: list[Counted], span: str) -> None:
-    """Lines of code by who wrote them last: commits of the range, those before it, those after it."""
+    """Lines of code by who wrote them last: commits of the range, or others.
+
+    A file with less than a tenth of its lines from before the range was made by it, whoever edited it since.
+    """
     first, _, last = span.partition("..")
     before, until = (set(_git("rev-list", commit).split()) for commit in (first, last))
-    found, own = Counter[str](), 0
+    house, brought, own = 0, 0, 0
     for file in files:
         blamed = _git("blame", "-s", "-l", "-w", "-M", "-C", str(SOURCE / file.path)).splitlines()
         writers = [
             line.split()[0].lstrip("^") for number, line in enumerate(blamed, 1) if number in file.code
         ]
         kinds = Counter("before" if w in before else "range" if w in until else "after" for w in writers)
-        found += kinds
-        own += bool(kinds["range"]) and not kinds["before"]
-    print(
-        f"\nlines of code from before {first}: {found['before']:,}; of {span}: {found['range']:,}; ", end=""
-    )
-    print(f"after {last}: {found['after']:,}. Files without a line from before: {own}")
+        made = kinds["range"] > 0 and 10 * kinds["before"] < len(writers)
+        own += made
+        mine = len(writers) if made else kinds["range"]
+        brought, house = brought + mine, house + len(writers) - mine
+    print(f"\nbrought by {span}: {brought:,} lines of code, and {own} files that it made")
+    print(f"the rest: {house:,} lines of code in {len(files) - own} files")
 
 
 def _git(*words: str) -> str:
