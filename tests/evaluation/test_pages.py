@@ -28,3 +28,11 @@ def test_choose_your_number_is_up_to_date():
 def test_cifar10_comparison_is_up_to_date(data_dir):
     page = script("compare_cifar10").page(data_dir / "logits")
     assert page == (ROOT / "docs" / "cifar10-comparison.md").read_text()
+
+
+@pytest.mark.data
+def test_what_68_language_models_showed_is_up_to_date(data_dir):
+    made = script("language_models")
+    page = (ROOT / "docs" / "language-models.md").read_text()
+    shown = page.partition(made.START)[2].partition(made.END)[0]
+    assert shown.strip() == made.page(data_dir / "llm" / "mmlu_pro").strip()
