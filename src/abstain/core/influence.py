@@ -34,7 +34,7 @@ from abstain.core.estimators import (
     row_weights,
     zero_one_oracle_rows,
 )
-from abstain.core.points import found_by
+from abstain.core.points import found_by, has_room
 from abstain.core.rows import CHUNK, Ranking, Rows, adder, over, ranking_of, steps
 from abstain.core.sorting import is_zero_one
 
@@ -241,10 +241,10 @@ def metric_line(metric: str, area: float, risk: float, best: Best | None = None)
     elif metric == "e_aurc":
         found = MetricLine(area - best.area, name, best=-1.0)
     else:  # share of the room below the risk, or below half of it, that is left or gained; by the delta method
-        per, sign, least = (1.0, 1, 1e-14) if metric == "naurc" else (0.5, -1, 1e-15)
+        per, sign = (1.0, 1) if metric == "naurc" else (0.5, -1)
         top = per * risk
         room = top - best.area
-        if room <= least * abs(top):  # all right or all wrong: no order is better than another
+        if not has_room(top, best.area):  # all losses are equal: no order is better than another
             return MetricLine(0.0, name, 0.0)
         left = (area - best.area) / room
         k = 0.5 if metric == "auroc" else 1.0
