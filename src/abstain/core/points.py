@@ -12,6 +12,7 @@ import numpy as np
 
 from abstain._arrays import Array, Namespace
 from abstain.core.rows import Rows, over
+from abstain.errors import InfeasibleError
 
 # relative; more than a running sum of ten million weights is off, less than one sample of as many
 _SLACK = 1e-11
@@ -27,6 +28,14 @@ def has_room(value: Array, best: Array) -> Array:
     """Does `value` exceed `best`, but for rounding? (A running sum of ten million equal losses is off by 1e-10.)"""
     slack = 1e-10 if "64" in str(getattr(value, "dtype", "64")) else 1e-6
     return value - best > slack * abs(value)
+
+
+def no_scale(estimator: str) -> InfeasibleError:
+    """Why an order that is worse than the best has no NAURC."""
+    return InfeasibleError(
+        f"naurc: by {estimator} the best order of these losses is no better than their mean, so there is nothing to "
+        f'divide the excess by. Use estimator="harmonic", or `abstain.e_aurc`.'
+    )
 
 
 def least_mass(xp: Namespace, total: Array, least: float, whole: bool) -> Array:

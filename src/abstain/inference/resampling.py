@@ -25,7 +25,7 @@ def left_out(units: Units) -> tuple[float, np.ndarray] | None:
         return None
     if units.metric == "risk":
         total = float(np.sum(units.loss, dtype=np.float64))
-        return total / units.n, (total - units.loss) / (units.n - 1)
+        return total / units.n, (total - units.loss.astype(np.float64)) / (units.n - 1)
     kind = ("sele" if units.metric == "augrc" else units.area.estimator, units.area.ties)
     whole = float(area_of_samples(units.loss, units.confidence, None, *kind))
     return whole, leave_one_out_areas(units.loss, units.confidence, *kind)
