@@ -347,7 +347,8 @@ def facts(units: Units, total: Totals | None = None) -> Facts:
 
 def leave_one_out(units: Units) -> float | None:
     """The leave-one-out estimate, around which intervals of AURC are built; of unit weights only."""
-    if units.metric != "aurc" or units.weight is not None or units.area.estimator in ("sele", "2sele"):
+    unit = units.weight is None or bool((units.weight == 1).all())
+    if units.metric != "aurc" or not unit or units.area.estimator in ("sele", "2sele"):
         return None
     if units.ranked is not None:
         return units.ranked.plain_area("loo", units.area.ties)
