@@ -10,6 +10,7 @@ import pytest
 import abstain
 from abstain.core import sorting
 from abstain.core.estimators import ESTIMATORS, harmonic_difference, log_factorial_difference
+from abstain.inference import interval
 
 
 @pytest.mark.parametrize(
@@ -196,3 +197,24 @@ def test_naurc_does_not_call_an_order_perfect_where_its_scale_is_empty():
     with pytest.raises(abstain.errors.InfeasibleError, match='naurc: by estimator="sele"'):
         abstain.naurc([-1, -2], [2, 1], estimator="sele")
     assert abstain.naurc([1, 1], [1, 2], estimator="2sele") == 0
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("n", [60, 1000, 30_000])
+@pytest.mark.parametrize("metric", ["naurc", "prediction_rejection_ratio"])
+def test_equal_losses_leave_nothing_to_gain_however_their_sums_round(metric, n, tied):
+    confidence = np.arange(n) % 5.0 if tied else np.arange(n)
+    for value in (0.3, 0.7, 1e-5, 1.7):
+        loss = np.full(n, value)
+        assert getattr(abstain, metric)(loss, confidence) == 0
+        assert interval(metric, loss, confidence).estimate == 0
+
+
+@pytest.mark.parametrize("metric", ["aurc", "augrc", "e_aurc", "naurc"])
+def test_single_precision_weights_are_added_up_in_double(metric):
+    rng = np.random.default_rng(0)
+    loss, confidence, weight = rng.random(1000) < 0.2, rng.random(1000), rng.random(1000).astype(np.float32)
+    found, wide = (
+        getattr(abstain, metric)(loss, confidence, sample_weight=w) for w in (weight, weight.astype(float))
+    )
+    assert found == wide

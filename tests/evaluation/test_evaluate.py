@@ -431,3 +431,18 @@ def test_few_errors_are_told_of_with_the_number_they_are_worth():
     many = evaluate(loss=np.tile([True, False], 40), confidence=np.arange(80), metrics=["aurc"])
     assert many.entries[0].note is None
     assert "effective errors" not in repr(many)
+
+
+@pytest.mark.parametrize("metric", ["aurc", "augrc", "naurc"])
+def test_weights_of_one_change_nothing(metric):
+    rng = np.random.default_rng(0)
+    for loss in (rng.random(30), rng.random(30) < 0.4):
+        confidence, clusters = rng.random(30), np.arange(30) // 2
+        for along in ({}, {"clusters": clusters}):
+            plain, weighted = (
+                abstain.evaluate(
+                    loss=loss, confidence=confidence, metrics=metric, sample_weight=weight, **along
+                ).entries[0]
+                for weight in (None, np.ones(30))
+            )
+            assert (weighted.low, weighted.high) == pytest.approx((plain.low, plain.high), rel=1e-12)

@@ -207,3 +207,16 @@ def test_band_with_ties_losses_weights_and_clusters():
         curve_band(l - 5, g)
     with pytest.raises(InputError, match="coverage"):
         curve_band(l, g, coverage=[0.5, 1.5])
+
+
+@pytest.mark.parametrize("metric", ["e_aurc", "naurc"])
+@pytest.mark.filterwarnings("error")
+def test_rounding_alone_is_no_difference(metric):
+    rng = np.random.default_rng(0)
+    for n in (40, 60, 150):
+        perfect = [(l, rng.random(n) - 2 * l) for l in (rng.random((2, n)) < 0.3)]
+        equal = [(np.full(n, 0.3), rng.integers(0, 9, n)) for _ in range(2)]
+        for (la, ga), (lb, gb) in (perfect, equal):
+            found = paired_difference(la, ga, lb, gb, metric=metric)
+            assert found.difference == pytest.approx(0, abs=1e-14)
+            assert found.p_value > 0.99

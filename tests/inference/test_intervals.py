@@ -288,3 +288,99 @@ def test_results_are_frozen_and_readable():
 def test_refusals(call, error, words):
     with pytest.raises(error, match=words):
         call(*sample(30, 11))
+
+
+def _numbers(found):
+    return found.estimate, found.low, found.high, found.standard_error
+
+
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("metric", ["aurc", "augrc", "risk", "e_aurc", "naurc", "prediction_rejection_ratio"])
+def test_a_sample_without_weight_is_no_draw(metric, graded):
+    rng = np.random.default_rng(3)
+    loss = rng.choice([0, 0.5, 1, 2], 20) if graded else (rng.random(20) < 0.4).astype(float)
+    confidence, weight = rng.random(20), rng.integers(0, 3, 20)
+    some = weight > 0
+    found = interval(metric, loss, confidence, sample_weight=weight)
+    alone = interval(metric, loss[some], confidence[some], sample_weight=weight[some])
+    assert _numbers(found) == pytest.approx(_numbers(alone), rel=1e-9)
+    assert found.n == alone.n == some.sum()
+    table = abstain.evaluate(loss=loss, confidence=confidence, sample_weight=weight, metrics=metric)
+    assert _numbers(table["confidence", "loss", metric]) == pytest.approx(_numbers(alone), rel=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["oracle_aurc", "e_aurc", "naurc"])
+def test_the_error_of_an_oracle_does_not_depend_on_the_order_of_samples_that_are_alike(metric):
+    rng = np.random.default_rng(4)
+    loss, confidence, weight = rng.choice([0, 0.5, 1], 20), rng.random(20), rng.choice([0.3, 0.7], 20)
+    found = interval(metric, loss, confidence, sample_weight=weight)
+    for _ in range(5):
+        p = rng.permutation(20)
+        other = interval(metric, loss[p], confidence[p], sample_weight=weight[p])
+        assert _numbers(other) == pytest.approx(_numbers(found), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("metric", "point"),
+    [
+        ("risk_at_coverage", {"coverage": 0.5}),
+        ("coverage_at_risk", {"risk": 0.3}),
+        ("fpr_at_tpr", {"tpr": 0.5}),
+    ],
+)
+def test_points_of_clusters_do_not_depend_on_the_order_of_equals(metric, point):
+    rng = np.random.default_rng(5)
+    loss, confidence = (rng.random(60) < 0.4).astype(float), rng.integers(0, 4, 60)
+    clusters, weight = rng.integers(0, 20, 60), rng.random(60) + 0.1
+    found = interval(metric, loss, confidence, clusters=clusters, sample_weight=weight, **point)
+    for _ in range(5):
+        p = rng.permutation(60)
+        other = interval(
+            metric, loss[p], confidence[p], clusters=clusters[p], sample_weight=weight[p], **point
+        )
+        assert _numbers(other) == pytest.approx(_numbers(found), rel=1e-9)
+
+
+def test_fpr_at_tpr_does_not_depend_on_the_scale_of_the_weights():
+    """Where a window holds errors alone, the right ones in it are a difference of sums that round."""
+    loss, confidence = [0, 1, 1, 0, 1, 0], [0.5, 0.5, 0.1, 0.7, 0.2, 0.4]
+    weight = np.array([0.8294289095, 0.2573181434, 0.4220632899, 3.4904101214, 0.4657872676, 0.5221839123])
+    ones = [interval("fpr_at_tpr", loss, confidence, sample_weight=k * weight) for k in (1, 1e-6, 7.3, 0.1)]
+    for other in ones[1:]:
+        assert _numbers(other) == pytest.approx(_numbers(ones[0]), rel=1e-9)
+
+
+def test_limits_stay_in_order_where_an_estimator_exceeds_one():
+    found = interval("aurc", [1, 1, 0, 1, 1, 1], [3, 3, 3, 3, 2, 1], estimator="2sele")
+    assert found.estimate > 1
+    assert found.low <= found.estimate <= found.high
+
+
+def test_an_area_that_cannot_be_negative_has_no_negative_limit():
+    """The leave-one-out area of one error at the bottom is 0, which has no logarithm."""
+    for scale in (1.0, 0.5):
+        found = interval("aurc", np.array([0, scale, 0, 0]), [0.6, 0.2, 0.5, 0.7], estimator="loo")
+        assert (found.estimate, found.low) == (0, 0)
+        assert found.high > 0
+
+
+def test_the_rejection_ratio_of_any_loss_lies_between_minus_one_and_one():
+    found = interval("prediction_rejection_ratio", [0.1, 1.2, 0.3, 0.2, 5.0], [5, 2, 4, 3, 1])
+    assert -1 <= found.low <= found.estimate <= found.high <= 1
+
+
+def test_naurc_has_no_interval_where_its_scale_is_empty():
+    loss, confidence = [1, 1, 1, 0], [4, 3, 2, 1]
+    with pytest.raises(InfeasibleError, match="nothing to divide the excess by"):
+        interval("naurc", loss, confidence, estimator="2sele")
+    cell = abstain.evaluate(loss=loss, confidence=confidence, metrics="naurc:2sele").entries[0]
+    assert cell.estimate is None
+    assert "nothing to divide" in cell.reason
+
+
+def test_the_jackknife_of_single_precision_losses_is_worked_out_in_double():
+    loss, confidence = np.linspace(0.1, 2, 20).astype(np.float32), np.arange(20.0)
+    found, wide = (
+        interval("risk", l, confidence, method="jackknife") for l in (loss, loss.astype(np.float64))
+    )
+    assert _numbers(found) == pytest.approx(_numbers(wide), rel=1e-12)

@@ -34,7 +34,7 @@ from abstain.core.estimators import (
     row_weights,
     zero_one_oracle_rows,
 )
-from abstain.core.points import found_by
+from abstain.core.points import found_by, has_room, no_scale
 from abstain.core.rows import CHUNK, Ranking, Rows, adder, over, ranking_of, steps
 from abstain.core.sorting import is_zero_one
 
@@ -241,11 +241,13 @@ def metric_line(metric: str, area: float, risk: float, best: Best | None = None)
     elif metric == "e_aurc":
         found = MetricLine(area - best.area, name, best=-1.0)
     else:  # share of the room below the risk, or below half of it, that is left or gained; by the delta method
-        per, sign, least = (1.0, 1, 1e-14) if metric == "naurc" else (0.5, -1, 1e-15)
+        per, sign = (1.0, 1) if metric == "naurc" else (0.5, -1)
         top = per * risk
         room = top - best.area
-        if room <= least * abs(top):  # all right or all wrong: no order is better than another
-            return MetricLine(0.0, name, 0.0)
+        if not has_room(top, best.area):
+            if metric == "naurc" and has_room(area, best.area):
+                raise no_scale("this estimator")
+            return MetricLine(0.0, name, 0.0)  # all losses are equal: no order is better than another
         left = (area - best.area) / room
         k = 0.5 if metric == "auroc" else 1.0
         value = left if metric == "naurc" else 1 - k * left
@@ -453,4 +455,16 @@ def best_ranked(loss: np.ndarray, weight: np.ndarray | None, whole: bool) -> Ran
     if whole or weight is None:
         return Ranked(ranking_of(-loss.astype(np.float64)), loss, weight)
     order = np.lexsort((weight, loss))
-    return Ranked(Ranking(order, np.arange(1, len(order) + 1)), loss, weight)
+    return _OneByOne(Ranking(order, np.arange(1, len(order) + 1)), loss, weight)
+
+
+class _OneByOne(Ranked):
+    """Every sample a row of its own. Which of several alike comes first is chance: each has their mean influence."""
+
+    def _area(self, name: str, estimator: str, ties: str) -> tuple[float, np.ndarray, tuple[float, float]]:
+        estimate, influence, reach = super()._area(name, estimator, ties)
+        assert self.weight is not None
+        new = (np.diff(self.loss) != 0) | (np.diff(self.weight) != 0)
+        alike = np.cumsum(np.concatenate([[False], new]))
+        mean = np.bincount(alike, influence[self.ranking.order]) / np.bincount(alike)
+        return estimate, self.given(mean[alike]), reach

@@ -12,6 +12,7 @@ import numpy as np
 
 from abstain._arrays import Array, Namespace
 from abstain.core.rows import Rows, over
+from abstain.errors import InfeasibleError
 
 # relative; more than a running sum of ten million weights is off, less than one sample of as many
 _SLACK = 1e-11
@@ -21,6 +22,20 @@ def reaches(share: Array, least: Array | float) -> Array:
     """Is `share`, a quotient of sums, at least `least`, but for rounding?"""
     slack = _SLACK if "64" in str(getattr(share, "dtype", "64")) else 1e-6
     return share >= least - slack * abs(least)
+
+
+def has_room(value: Array, best: Array) -> Array:
+    """Does `value` exceed `best`, but for rounding? (A running sum of ten million equal losses is off by 1e-10.)"""
+    slack = 1e-10 if "64" in str(getattr(value, "dtype", "64")) else 1e-6
+    return value - best > slack * abs(value)
+
+
+def no_scale(estimator: str) -> InfeasibleError:
+    """Why an order that is worse than the best has no NAURC."""
+    return InfeasibleError(
+        f"naurc: by {estimator} the best order of these losses is no better than their mean, so there is nothing to "
+        f'divide the excess by. Use estimator="harmonic", or `abstain.e_aurc`.'
+    )
 
 
 def least_mass(xp: Namespace, total: Array, least: float, whole: bool) -> Array:
@@ -122,6 +137,6 @@ def rejection_ratio(rows: Rows, oracle: Rows) -> Array:
     """
     xp = rows.xp
     random = (rows.S[..., -1:] / rows.W)[..., 0] / 2
-    gain, best = random - half_mass_area(rows), random - half_mass_area(oracle)
-    some = best > 1e-15 * xp.abs(random)
-    return xp.where(some, gain, 0.0) / xp.where(some, best, 1.0)
+    best = half_mass_area(oracle)
+    some = has_room(random, best)
+    return xp.where(some, random - half_mass_area(rows), 0.0) / xp.where(some, random - best, 1.0)

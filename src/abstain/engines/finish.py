@@ -459,5 +459,6 @@ class Pairing:
 def _side(answer: Answer) -> Side:
     found = evidence.evidence_spread("aurc", answer.evidence[0])
     centre = found.estimate if found.centre is None else found.centre
-    errors = evidence.facts_of(answer.total).errors
-    return Side(found.estimate, centre, found.error, found.effective_errors, errors, np.empty(0))
+    known = evidence.facts_of(answer.total)
+    counted = found.effective_errors, known.errors, known.risk
+    return Side(found.estimate, centre, found.error, *counted, np.empty(0))

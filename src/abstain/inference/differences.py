@@ -150,6 +150,7 @@ class Side(NamedTuple):
     error: float
     effective_errors: float
     errors: float
+    risk: float
     pulls: np.ndarray  # empty where the joint sums are known
 
 
@@ -163,7 +164,8 @@ def side_of(units: Units) -> Side:
     square, loo = float(reach @ reach), leave_one_out(units)
     effective = float(np.sum(reach)) ** 2 / square if square > 0 else 0.0
     centre, error = values.estimate if loo is None else loo, math.sqrt(float(pulls @ pulls))
-    return Side(values.estimate, centre, error, effective, facts(units).errors, pulls)
+    known = facts(units)
+    return Side(values.estimate, centre, error, effective, known.errors, known.risk, pulls)
 
 
 def compared(
@@ -179,8 +181,10 @@ def compared(
 
     `known`: joint sums and number of units of the one pair, from wherever its samples are.
     """
-    value, T, s = np.asarray([(x.estimate, x.centre, x.error) for x in sides]).T
-    gap, size = value[a] - value[b], np.abs(value[a]) + np.abs(value[b])
+    value, T, s, risk = np.asarray([(x.estimate, x.centre, x.error, x.risk) for x in sides]).T
+    own = np.maximum(np.abs(value), np.abs(risk))  # an excess over the oracle may be rounding alone
+    T = np.where(np.abs(T) <= _ROUNDING * own, 0.0, T)
+    gap, size = value[a] - value[b], own[a] + own[b]
     held = np.asarray(scale.holds(T[a]) & scale.holds(T[b]) & (scale.name != "normal"))
     found = np.empty((4, len(a)))
     for chosen, which in ((scale, held), (Scale("normal"), ~held)):
@@ -191,8 +195,8 @@ def compared(
             limits = contrast(chosen, (T[i], T[j]), (s[i], s[j]), joint.second, df, level)
             found[:, which] = joint.error, *limits
     error, low, high, p = found
-    flat = error <= 1e-13 * size  # no spread at all: equal, or different in every sample alike
-    gap = np.where(flat & (np.abs(gap) <= 1e-13 * size), 0.0, gap)
+    flat = error <= _ROUNDING * size  # no spread at all: equal, or different in every sample alike
+    gap = np.where(flat & (np.abs(gap) <= _ROUNDING * size), 0.0, gap)
     low, high = np.where(flat, gap, np.minimum(low, gap)), np.where(flat, gap, np.maximum(high, gap))
     p = np.where(flat, np.where(gap == 0, 1.0, 0.0), p)
     weaker = [min(sides[i], sides[j], key=lambda side: side.effective_errors) for i, j in zip(a, b)]
@@ -227,6 +231,7 @@ def _joint(
     return Joint(second, fourth - second**2 / n, np.sqrt(error2)), n
 
 
+_ROUNDING = 1e-13
 _RELATIVE = 1e-6  # below this share of its terms a difference of sums is worked out sample by sample
 
 

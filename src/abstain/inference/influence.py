@@ -81,8 +81,10 @@ class Units(NamedTuple):
 
     @property
     def sampled(self) -> int:
-        """How many independent units were drawn: clusters if there are any, samples otherwise."""
-        return self.n if self.clusters is None else int(self.clusters.max()) + 1
+        """How many independent units were drawn: clusters if there are any, samples (with a weight) otherwise."""
+        if self.clusters is not None:
+            return int(self.clusters.max()) + 1
+        return self.n if self.whole_weight is None else int(np.count_nonzero(self.whole_weight))
 
 
 def metric_name(function: str, metric: Any) -> str:
@@ -282,7 +284,7 @@ def spread_by_sample(function: str, units: Units) -> Spread:
         units = units._replace(ranked=core_influence.Ranked(ranking, units.loss, units.weight))
     values = values_of(function, units)
     if units.independent:
-        count, powers = units.n, power_sums(values.at, units.n, units.whole_weight, units.total)
+        count, powers = units.sampled, power_sums(values.at, units.n, units.whole_weight, units.total)
         reach = values.reach[0] / units.total, values.reach[1] / units.total**2
     else:
         pulls = pulls_of(values.influence, units)
@@ -334,7 +336,7 @@ def totals(units: Units) -> Totals:
 
 def facts(units: Units, total: Totals | None = None) -> Facts:
     """What limits must know of the sample: of clusters as many as there are, the largest beside the mean one."""
-    found = facts_of(total or totals(units))._replace(n=units.n, units=units.sampled)
+    found = facts_of(total or totals(units))._replace(units=units.sampled)
     if units.clusters is None:
         return found
     sizes = np.bincount(units.clusters, units.whole_weight)
@@ -345,7 +347,8 @@ def facts(units: Units, total: Totals | None = None) -> Facts:
 
 def leave_one_out(units: Units) -> float | None:
     """The leave-one-out estimate, around which intervals of AURC are built; of unit weights only."""
-    if units.metric != "aurc" or units.weight is not None or units.area.estimator in ("sele", "2sele"):
+    unit = units.weight is None or bool((units.weight == 1).all())
+    if units.metric != "aurc" or not unit or units.area.estimator in ("sele", "2sele"):
         return None
     if units.ranked is not None:
         return units.ranked.plain_area("loo", units.area.ties)

@@ -203,8 +203,9 @@ def _point(units: Units, level: float) -> Interval:
         values = _at_cut(units, estimate(units.metric, found, level=level, **units.options).estimate)
         pulls, alone = pulls_of(values, units), pulls_of(values, units._replace(clusters=None, strata=None))
         grown = len(pulls) / (len(pulls) - 1) if units.clusters is not None else 1.0
-        more = max(grown * float(pulls @ pulls) / float(alone @ alone), 1e-3) if alone.any() else 1.0
-    return replace(estimate(units.metric, found, level=level, more=more, **units.options), n=units.n)
+        if np.abs(alone).max() > 1e-12 * np.abs(units.loss).max():  # not rounding alone
+            more = max(grown * float(pulls @ pulls) / float(alone @ alone), 1e-3)
+    return estimate(units.metric, found, level=level, more=more, **units.options)
 
 
 def _at_cut(units: Units, value: float) -> np.ndarray:
@@ -223,9 +224,11 @@ def _at_cut(units: Units, value: float) -> np.ndarray:
     whole = along[-1] if fpr else units.total
     asked = units.options.get("tpr", 0.95) if fpr else units.options.get("coverage", value)
     k = min(int(np.searchsorted(along, asked * whole * (1 - 1e-11))), len(l) - 1)
-    taken = (units.confidence >= units.confidence[order[k]]).astype(np.float64)
+    g = units.confidence
+    taken = (g >= g[order[k]]).astype(np.float64)
     h = max(5, int(np.sqrt(len(l) * taken.mean() * (1 - taken.mean()))))
-    near = order[max(0, k - h) : k + h + 1]
+    k = int(taken.sum()) - 1  # equals stand together, here and at the ends of the window
+    near = (g <= g[order[max(0, k - h)]]) & (g >= g[order[min(k + h, len(l) - 1)]])
     over = l if fpr else taken
     B, share = float(w @ over), float(w @ (taken * c)) / whole
     point = float(w @ (taken * l)) / B

@@ -29,6 +29,7 @@ FEW = 8.0  # effective errors up to which upper limits allow in full for errors 
 ENOUGH = 11.0
 
 _LOG = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc")  # never negative when the losses are not
+_ROUNDING = 1e-9
 _WEIGHED = ("aurc", "augrc", "e_aurc", "naurc")  # an error counts by its rank: many may be worth few
 _LOGIT = dict.fromkeys(("auroc", "risk", "aupr_error", "aupr_success"), (0.0, 1.0))
 _LOGIT["prediction_rejection_ratio"] = (-1.0, 1.0)
@@ -172,7 +173,7 @@ def interval_of(
         if limits is not None:
             low, high = min(limits[0], found.estimate), max(limits[1], found.estimate + missed)
             if loss_bound is None:
-                low, high = within(metric, facts, low, high)
+                low, high = within(metric, facts, low, high, found.estimate)
             ends = low, high, level, name, facts.n, "bound", note
             return Interval(metric, found.estimate, found.error, *ends)
     centre, told = found.estimate, "estimate"
@@ -186,17 +187,23 @@ def interval_of(
     low, high = (float(scale.shifted(centre, t)) for t in (-step, step))
     if scale.name == "log":
         high = found.estimate + math.hypot(max(high - found.estimate, 0.0), missed)
-    if name != "normal":
+    if method != "normal":
         low, high = min(low, found.estimate), max(high, found.estimate)
-        low, high = within(metric, facts, low, high)
+        low, high = within(metric, facts, low, high, found.estimate)
     return Interval(metric, found.estimate, found.error, low, high, level, name, facts.n, told, note)
 
 
-def within(metric: str, facts: Facts, low: float, high: float) -> tuple[float, float]:
-    """The part of an interval that a metric of 0/1 losses can reach; rounding may have led beyond."""
-    if not facts.zero_one:
+def within(metric: str, facts: Facts, low: float, high: float, estimate: float) -> tuple[float, float]:
+    """The part of an interval that a metric can reach; the plain scale, or rounding, may have led beyond."""
+    least, most = -math.inf, math.inf
+    if facts.zero_one or metric == "prediction_rejection_ratio":
+        least, most = _LOGIT.get(metric, (0.0, math.inf if metric == "naurc" else 1.0))
+    elif metric in _LOG and not facts.negative:
+        least = 0.0
+    if (
+        not least - _ROUNDING <= estimate <= most + _ROUNDING
+    ):  # an estimator such as "2sele" knows no such end
         return low, high
-    least, most = _LOGIT.get(metric, (0.0, math.inf if metric == "naurc" else 1.0))
     return max(least, low), min(most, high)
 
 

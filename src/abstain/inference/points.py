@@ -186,7 +186,8 @@ def fpr_limits(
 
     def rho(near: Readings) -> np.ndarray:
         right = (cut.N - cut.S) - (near.N - near.S)
-        return np.where(right == 0, 0.0, (cut.S - near.S) / E * H / np.where(right == 0, 1.0, right))
+        none = np.abs(right) <= 1e-12 * H  # sums of weights round
+        return np.where(none, 0.0, (cut.S - near.S) / E * H / np.where(none, 1.0, right))
 
     def power(p: int, at: Readings) -> Any:
         """Sum of v^p; a threshold that is a block's does not move, and the rest do nothing."""

@@ -25,7 +25,7 @@ def left_out(units: Units) -> tuple[float, np.ndarray] | None:
         return None
     if units.metric == "risk":
         total = float(np.sum(units.loss, dtype=np.float64))
-        return total / units.n, (total - units.loss) / (units.n - 1)
+        return total / units.n, (total - units.loss.astype(np.float64)) / (units.n - 1)
     kind = ("sele" if units.metric == "augrc" else units.area.estimator, units.area.ties)
     whole = float(area_of_samples(units.loss, units.confidence, None, *kind))
     return whole, leave_one_out_areas(units.loss, units.confidence, *kind)
@@ -154,7 +154,7 @@ def statistic(units: Units) -> Statistic:
         "risk": risk,
         "oracle_aurc": best,
         "e_aurc": lambda d: actual(d) - best(d),
-        "naurc": lambda d: _quotient(actual(d) - best(d), risk(d) - best(d), risk(d)),
+        "naurc": lambda d: _share_left(actual(d), best(d), risk(d)),
         "auroc": lambda d: points.auroc(d.rows),
         "prediction_rejection_ratio": lambda d: points.rejection_ratio(d.rows, d.by_loss()),
         "risk_at_coverage": lambda d: points.risk_at_coverage(d.rows, d.total, options["coverage"])[0],
@@ -166,9 +166,9 @@ def statistic(units: Units) -> Statistic:
     return table[units.metric]
 
 
-def _quotient(top: np.ndarray, room: np.ndarray, risk: np.ndarray) -> np.ndarray:
-    some = room > 1e-14 * np.abs(risk)
-    return np.where(some, top, 0.0) / np.where(some, room, 1.0)
+def _share_left(value: np.ndarray, best: np.ndarray, risk: np.ndarray) -> np.ndarray:
+    some = points.has_room(risk, best)
+    return np.where(some, value - best, 0.0) / np.where(some, risk - best, 1.0)
 
 
 # bands --------------------------------------------------------------------------------------------

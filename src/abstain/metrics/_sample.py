@@ -78,6 +78,8 @@ def prepare(
     if backend.host and confidence.dtype not in (np.float32, np.float64):
         confidence = confidence.astype(np.float64)
     weight = None if sample_weight is None else check_weight(name, backend, sample_weight, loss, whole)
+    if backend.host and weight is not None:
+        weight = weight.astype(np.float64, copy=False)  # sums of float32 weights would be float32
     total = _mass(backend, loss, weight)
     answered = None
     if abstained is not None:

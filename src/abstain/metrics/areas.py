@@ -12,7 +12,8 @@ from abstain._check import check_choice, check_count, check_pair, check_weight
 from abstain.core import device
 from abstain.core import estimators as core
 from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
-from abstain.errors import InfeasibleError, InputError, ShapeError
+from abstain.core.points import has_room, no_scale
+from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, Vector, by_group, prepare
 
 Cdf = Callable[[Array], Array] | Array | None
@@ -353,12 +354,9 @@ def naurc(
     value, best, risk = _excess_parts(sample, estimator, ties, oracle)
     xp = sample.backend.xp
     room = risk - best
-    some = room > 1e-14 * xp.abs(risk)
-    if is_concrete(sample.loss) and bool(xp.any(~some & (value - best > 1e-12 * xp.abs(best)))):
-        raise InfeasibleError(
-            f'naurc: by estimator="{estimator}" the best order of these losses is no better than their mean, so there '
-            f'is nothing to divide the excess by. Use estimator="harmonic", or `abstain.e_aurc`.'
-        )
+    some = has_room(risk, best)
+    if is_concrete(sample.loss) and bool(xp.any(~some & has_room(value, best))):
+        raise no_scale(f'estimator="{estimator}"')
     return sample.deliver(xp.where(some, value - best, 0.0) / xp.where(some, room, 1.0))
 
 
