@@ -293,6 +293,7 @@ def _risk_upper(cal: Calibration, accepted: int | None, delta: float) -> float |
 
 def _reference(cal: Calibration) -> Reference:
     """Some hundred confidences with the number of samples at or above each (ties included)."""
-    ends = cal.ranked.block_ends()
+    ends, weight = cal.ranked.block_ends(), cal.ranked.weight
     shown = np.unique(np.linspace(0, len(ends) - 1, _REFERENCE_POINTS).astype(np.int64))
-    return Reference(cal.ranked.values_at(ends[shown]), ends[shown].astype(np.int64), cal.n)
+    at_least = cal.ranked.cum_weight[ends[shown]] / (1.0 if weight is None else weight.max())
+    return Reference(cal.ranked.values_at(ends[shown]), at_least, float(at_least[-1]))
