@@ -213,6 +213,8 @@ class Cascade(Promised):
             "`scores` must be by stage.": set(self.scores) <= set(self.names),
             "`target` must lie inside `bounded`.": low < self.target < high,
             "risk and guarantee must come with thresholds.": {some} == {x is not None for x in beside},
+            "`guarantee` must speak of `target` and `delta`.": self._speaks_of(self.target, 1 - self.delta),
+            "`risk_upper` must be the `target`.": self.risk_upper in (None, self.target),
         }
 
     def _facts(self) -> dict[str, str]:

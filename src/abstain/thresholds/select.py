@@ -241,7 +241,8 @@ def _choose(cal: Calibration, goal: Goal) -> calibration.Selection:
     if goal.form == "cost":
         return calibration.cheapest(cal, scaled)
     if goal.method in ("ltt", "sgr"):
-        choose = calibration.sgr if goal.method == "sgr" else calibration.learn_then_test
+        searched = goal.method == "sgr" and scaled < 1  # a search may miss that everything passes at 1
+        choose = calibration.sgr if searched else calibration.learn_then_test
         return choose(cal, scaled, goal.delta)
     return calibration.conformal(cal, scaled) if goal.method == "crc" else calibration.empirical(cal, scaled)
 

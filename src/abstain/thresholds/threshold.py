@@ -204,6 +204,9 @@ class Promised(Stored):
     def _readable(self: Any) -> dict[str, Any]:
         return {"rule": self.rule}
 
+    def _speaks_of(self, *numbers: float) -> bool:
+        return self.guarantee is None or all(f"{x:.4g}" in self.guarantee for x in numbers)
+
     def __repr__(self: Any) -> str:
         head = type(self).__name__ if self.feasible else f"{type(self).__name__}: {self._none}"
         return "\n".join([head, *(f"  {name + ':':<13}{text}" for name, text in self.facts())])
@@ -449,7 +452,9 @@ class Threshold(Promised):
         falling = bool((np.diff(known.value) < 0).all() and (np.diff(known.at_least) >= 0).all())
         chosen = [k for k, v in enumerate(table.value) if v == self.value and table.passed[k]]
         found = [(table.coverage[k], table.risk[k]) for k in chosen]
-        told = f"{self.target:.4g}"
+        told = [self.target, *([] if self.method == "crc" else [1 - self.delta])]
+        tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.value is not None
+        untested = self.form == "coverage" and self.value == -np.inf  # whatever comes, none of it rejected
         nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
         score, plain = (None, self.value) if origin is None else (origin.score, origin.plain)
         expected = self._plain(score if score in _SCORES else None)
@@ -460,12 +465,15 @@ class Threshold(Promised):
             f"`target` must lie between {span[0]:g} and {span[1]:g}.": span[0] <= self.target <= span[1],
             "risks must lie within `bounded`.": all(low - 1e-9 <= x <= high + 1e-9 for x in risks),
             "`table` must not accept more than `n`.": not len(table) or int(table.accepted.max()) <= self.n,
-            "`reference` must fall and count up to `n`.": falling and known.at_least[-1] == known.n <= self.n,
+            "`reference` must fall and count up to `n`.": falling
+            and known.at_least[-1] == known.n < self.n + 1,
             "without a threshold nothing is accepted or promised.": self.value is not None or nothing,
-            "`value` must be one that passed in `table`.": self.value in (None, -np.inf) or bool(chosen),
+            "`value` must be one that passed in `table`.": self.value is None or bool(chosen) or untested,
             "`coverage` and `risk` must be those in `table`.": (self.coverage, self.risk) in found
             or not found,
-            "`guarantee` must speak of `target`.": told in (self.guarantee or told),
+            "`guarantee` must speak of `target` and `delta`.": self._speaks_of(*told),
+            "`risk_upper` must be the `target` that was tested.": not tested
+            or self.risk_upper == self.target,
             "`clusters` and `largest` must come together.": (self.clusters is None) == (self.largest is None),
             "`origin.score` must be the name of a score.": score is None or score in _SCORES,
             "`origin.plain` must be `value` in plain numbers.": agree,
@@ -681,7 +689,11 @@ class GroupThresholds(Stored, _tables.Notebook):
         return [(label, (codes == code).reshape(shape)) for code, label in enumerate(labels)]
 
     def _rules(self) -> dict[str, Any]:
-        return {"there must be a group.": self.thresholds}
+        shared = sum(t.delta for t in self.thresholds.values())
+        return {
+            "there must be a group.": self.thresholds,
+            "groups must share `delta`.": shared <= self.delta * (1 + 1e-9),
+        }
 
     def __repr__(self) -> str:
         lines = ["GroupThresholds"]
