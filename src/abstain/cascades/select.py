@@ -387,7 +387,7 @@ def setting_of(
     zero_one = all(map(is_zero_one, losses if system else losses[:-1]))
     setting = Setting(tuple(stages), losses, confidences, costs, calibrations, system, zero_one)
     if labels.get("clusters") is not None:
-        codes = group_codes(name, labels["clusters"], like.shape)[1]
+        codes = group_codes(name, labels["clusters"], like.shape, "clusters")[1]
         setting = replace(setting, clusters=codes, largest=int(np.bincount(codes).max()))
     if labels.get("groups") is not None:
         known, codes = group_codes(name, labels["groups"], like.shape)

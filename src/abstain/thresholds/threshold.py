@@ -429,7 +429,7 @@ class Threshold(Promised):
             return l, watched
         if clusters is None:
             raise InputError("Threshold.check: this rule promises for whole clusters: give `clusters=`.")
-        labels, codes = group_codes("Threshold.check", clusters, (n,))
+        labels, codes = group_codes("Threshold.check", clusters, (n,), "clusters")
         heaviest, most = float(np.bincount(codes).max()), self.largest or 1.0
         if heaviest > most:
             rule = f"a cluster must hold at most {most:g} samples, as in calibration, got {heaviest:g}"
