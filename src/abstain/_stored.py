@@ -177,6 +177,8 @@ def _restored(kind: Any, value: Any, at: str, rule: Within) -> Any:
         pairs = value if isinstance(value, list) else [None]
         if not all(isinstance(x, list) and len(x) == 2 and not isinstance(x[0], (list, dict)) for x in pairs):
             raise _wrong(at, "a list of pairs", value)
+        if len({key for key, _ in pairs}) < len(pairs):
+            raise DataError(f"{at}: a name stands there twice. {_REMEDY}")
         return {key: _restored(parts[1], x, f"{at}[{i}]", rule) for i, (key, x) in enumerate(pairs)}
     if origin is tuple:
         many = parts[-1] is Ellipsis

@@ -87,7 +87,7 @@ def aurc_loss(
     >>> round(float(aurc_loss(logits, jnp.asarray([0, 0, 1]), estimator="sele")), 4)
     0.0792
     """
-    batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion)
+    batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion, mix)
     logits, labels = jnp.asarray(logits), jnp.asarray(labels)
     _check_arrays(logits, labels, ignore_index)
     # half precision is computed in float32; float64 stays, where JAX has it

@@ -8,7 +8,7 @@ from scipy.stats import beta
 
 import abstain
 from abstain.errors import InputError, ShapeError
-from abstain.thresholds import clopper_pearson
+from abstain.thresholds import ClinicalTable, clinical_table, clopper_pearson
 
 
 @pytest.fixture
@@ -176,3 +176,20 @@ def test_costs_that_make_no_sense_are_refused():
             abstain.class_costs([0, 1], [1, 1], errors=[[0, 1], [1, 0]], rejections=rejections)
     with pytest.raises(ShapeError, match="`rejections` must be a number or one for each of 2 classes"):
         abstain.class_costs([0, 1], [1, 1], errors=[[0, 1], [1, 0]], rejections=[1, 2, 3])
+
+
+def test_a_missing_label_is_not_a_negative_case():
+    for labels, answers in (([1, 0, np.nan], [1, 0, 0]), (["a", None, "b"], ["a", "b", "b"])):
+        for y, p in ((labels, answers), (answers, labels)):
+            with pytest.raises(InputError, match="must all be known"):
+                clinical_table(y, p, [0.9, 0.8, 0.7], positive=labels[0])
+
+
+def test_thresholds_of_a_clinical_table():
+    """To accept everything is a threshold that `select_threshold` gives; what is no number is none."""
+    table = clinical_table([1, 0], [1, 0], [0.9, 0.8], thresholds=[-np.inf, np.inf])
+    assert table.accepted.tolist() == [2, 0]
+    assert ClinicalTable.from_json(table.to_json()).to_json() == table.to_json()
+    for wrong in ([np.nan], [[0.5]]):
+        with pytest.raises(InputError, match="thresholds"):
+            clinical_table([1, 0], [1, 0], [0.9, 0.8], thresholds=wrong)

@@ -142,3 +142,44 @@ def test_an_alarm_is_not_taken_back(shipped):
     assert later.risk_p == first.risk_p
     assert max(later.log_wealth) < -np.log(0.05)
     assert later.alarm_after == first.alarm_after < 30
+
+
+def test_confidences_of_whole_clusters_rarely_alarm_wrongly():
+    """Twenty images of a patient are nearly as sure as one another: what counts is the number of patients."""
+    rng = np.random.default_rng(10)
+
+    def patients(count):
+        sure = np.repeat(rng.random(count), 20)
+        return rng.random(20 * count) < 0.05 * (1 - sure), sure, np.repeat(np.arange(count), 20)
+
+    alarms = missed = 0
+    for _ in range(150):
+        loss, g, who = patients(150)
+        t = abstain.select_threshold(loss, g, coverage=0.6, clusters=who)
+        seen = None
+        for _ in range(3):
+            loss, g, who = patients(60)
+            seen = t.check(loss, g, clusters=who, previous=seen)
+        low, high = seen.coverage_interval
+        alarms += seen.drift_alarm
+        missed += not low <= min(1, 1 - t.value) <= high
+    assert alarms / 150 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 150)
+    assert missed / 150 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 150)
+    loss, g, who = patients(400)
+    assert t.check(loss, g**3, clusters=who).drift_alarm
+
+
+def test_confidences_are_held_against_those_of_the_later_population():
+    """Importance weights say that later data differ from the calibration data: that alone is no drift."""
+    rng = np.random.default_rng(11)
+    alarms = found = 0
+    for _ in range(200):
+        g = rng.random(1500)
+        t = abstain.select_threshold(np.zeros(1500), g, risk=0.1, sample_weight=0.2 + 1.6 * g)
+        u = rng.random((2, 800))
+        later = np.where(u[0] < 0.2, u[1], np.sqrt(u[1]))  # of density 0.2 + 1.6 g
+        alarms += t.check(np.zeros(800), later).drift_alarm
+        found += t.check(np.zeros(800), u[1]).drift_alarm
+        assert abstain.Threshold.from_json(t.to_json()).to_json() == t.to_json()
+    assert alarms / 200 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+    assert found == 200

@@ -546,3 +546,33 @@ def test_the_band_of_coverage_is_that_of_massart():
     low, high = testing.coverage_band(0.5, 500.0, 0.05)
     assert 2 * np.exp(-2 * 500 * ((high - low) / 2) ** 2) == pytest.approx(0.05)
     assert testing.coverage_band(0.01, 500.0, 0.05)[0] == 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", ["ltt", "sgr"])
+@pytest.mark.parametrize("loss", [[0, 1, 1], [0.2, 0.7, 0.4]])
+def test_targets_at_the_ends_of_the_loss(loss, method):
+    """Nothing proves that there is no loss at all; that it is within its bound needs no proof, ties or not."""
+    assert not abstain.select_threshold(loss, [0.5] * 3, risk=0, method=method).feasible
+    assert abstain.select_threshold(loss, [0.5] * 3, risk=1, method=method).rule == "accept everything"
+    if method == "ltt":
+        assert abstain.select_threshold(loss, [1, 2, 3], risk=1, clusters=[1, 1, 2]).coverage == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"risk": [0.1]}, "`risk` must be a number"),
+        ({"risk": "much"}, "`risk` must be a number"),
+        ({"cost": 0.1, "bounded": 3}, "`bounded` must be a pair"),
+        ({"risk": 0.1, "clusters": [1, 2]}, "`clusters` must be a vector"),
+    ],
+)
+def test_the_argument_that_is_wrong_is_named(options, words):
+    with pytest.raises(InputError, match=words):
+        abstain.select_threshold([0, 1, 0], [0.9, 0.8, 0.7], **options)
+
+
+def test_equal_weights_that_add_up_with_rounding_are_stored():
+    t = abstain.select_threshold(np.zeros(60), np.arange(60.0), risk=0.2, sample_weight=np.full(60, 0.1))
+    assert abstain.Threshold.from_json(t.to_json()).to_json() == t.to_json()

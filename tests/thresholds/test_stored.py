@@ -231,3 +231,28 @@ def test_a_check_in_plain_numbers_is_that_of_the_keys(rule):
     assert plain == keys
     with pytest.raises(InputError, match="this rule is for max_softmax"):
         rule.check(wrong, p, score="max_logit")
+
+
+def test_a_stored_rule_cannot_promise_more_than_was_tested(rule):
+    """Fields that agree with one another on their own, but not with what the rule says that it promises."""
+    stored = json.loads(rule.to_json())
+    everything = {"value": "-inf", "rule": "accept everything"}
+    everything["origin"] = {**stored["origin"], "plain": "-inf"}
+    for changed in (everything, {"delta": 0.001}, {"risk_upper": 0.01}):
+        with pytest.raises(DataError, match="must"):
+            Threshold.from_json(json.dumps({**stored, **changed}))
+    wrong, p = data()
+    everything = abstain.select_threshold(wrong, p, coverage=1.0)
+    assert Threshold.from_json(everything.to_json()).rule == "accept everything"
+
+
+def test_stored_groups_share_the_delta_they_state_and_stand_there_once():
+    wrong, p = data()
+    both = abstain.select_threshold(wrong, p, risk=0.2, groups=np.where(np.arange(len(p)) % 2, "a", "b"))
+    stored = json.loads(both.to_json())
+    with pytest.raises(DataError, match="delta"):
+        GroupThresholds.from_json(json.dumps({**stored, "delta": 0.001}))
+    for labels in ("aa", (1, True), (1, 1.0)):
+        stored["thresholds"] = list(zip(labels, (x for _, x in stored["thresholds"])))
+        with pytest.raises(DataError, match="twice"):
+            GroupThresholds.from_json(json.dumps(stored))

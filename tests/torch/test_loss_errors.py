@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from abstain.errors import DtypeError, InputError, ShapeError
+from abstain.errors import AbstainError, DtypeError, InputError, ShapeError
 from abstain.torch import AURCLoss, LinearWarmup, aurc_loss
 
 Z, Y = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])
@@ -126,3 +126,18 @@ def test_module_can_be_pickled_and_moved(batch):
     again = pickle.loads(pickle.dumps(criterion)).to(torch.float64)
     assert again.weight.dtype is torch.float64
     assert again(logits, target).item() == pytest.approx(criterion(logits, target).item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"mix": 5.0}, "`mix`"),
+        ({"weight": [1, 2, 3, 4]}, "`weight` must be a torch tensor"),
+        ({"weight": torch.tensor([1.0, -1.0, 1.0, 1.0])}, "negative"),
+        ({"weight": torch.tensor([1.0, torch.nan, 1.0, 1.0])}, "NaN"),
+        ({"score": lambda rows: rows[:, 0] * torch.nan}, "`score` must give every sample a number"),
+    ],
+)
+def test_what_would_train_on_nonsense_is_refused(batch, options, words):
+    with pytest.raises(AbstainError, match=words):
+        aurc_loss(*batch(20), **options)

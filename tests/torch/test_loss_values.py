@@ -172,6 +172,7 @@ def test_class_probabilities_as_targets(batch):
     losses = F.cross_entropy(logits, soft, reduction="none").numpy()
     expected = abstain.aurc(losses, abstain.scores.max_softmax(logits.numpy()))
     assert aurc_loss(logits, soft).item() == pytest.approx(expected, rel=1e-12)
+    assert aurc_loss(logits, soft, ignore_index=255).item() == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("mix", [0.0, 0.3, 1.0])
@@ -181,3 +182,13 @@ def test_mix_is_between_aurc_and_the_plain_mean(batch, mix):
     expected = (1 - mix) * aurc_loss(logits, target) + mix * F.cross_entropy(logits, target)
     assert aurc_loss(logits, target, mix=mix).item() == pytest.approx(expected.item(), rel=1e-12)
     assert aurc_loss(logits, target, mix=torch.tensor(mix)).item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_labels_of_any_integer_dtype(batch, dtype):
+    """Bytes must not be read as a mask where class weights are looked up."""
+    logits, target = batch(4)
+    target[0] = 7
+    for weight in (None, torch.tensor([1.0, 2.0, 3.0, 4.0])):
+        options = {"weight": weight, "ignore_index": 7}
+        assert aurc_loss(logits, target.to(dtype), **options) == aurc_loss(logits, target, **options)

@@ -239,3 +239,15 @@ def test_bad_options():
         FailureAUROC(loss="brier")
     with pytest.raises(InputError, match="label"):
         AURC().update(torch.randn(2, 3), torch.tensor([0, 3]))
+
+
+@pytest.mark.parametrize("thresholds", [None, 100])
+def test_a_confidence_that_is_no_number_is_refused(thresholds):
+    """Where it counts: that of an ignored target is never looked at."""
+    for wrong in (torch.nan, torch.inf):
+        metric = AURC(thresholds=thresholds, ignore_index=-1)
+        confidence = torch.tensor([0.5, wrong])
+        with pytest.raises(InputError, match="`confidence` must be finite"):
+            metric.update(torch.tensor([0, 1]), torch.tensor([0, 1]), confidence=confidence)
+        metric.update(torch.tensor([0, 1]), torch.tensor([0, -1]), confidence=confidence)
+        assert metric.compute() == 0

@@ -213,6 +213,8 @@ class Cascade(Promised):
             "`scores` must be by stage.": set(self.scores) <= set(self.names),
             "`target` must lie inside `bounded`.": low < self.target < high,
             "risk and guarantee must come with thresholds.": {some} == {x is not None for x in beside},
+            "`guarantee` must speak of `target` and `delta`.": self._speaks_of(self.target, 1 - self.delta),
+            "`risk_upper` must be the `target`.": self.risk_upper in (None, self.target),
         }
 
     def _facts(self) -> dict[str, str]:
@@ -385,7 +387,7 @@ def setting_of(
     zero_one = all(map(is_zero_one, losses if system else losses[:-1]))
     setting = Setting(tuple(stages), losses, confidences, costs, calibrations, system, zero_one)
     if labels.get("clusters") is not None:
-        codes = group_codes(name, labels["clusters"], like.shape)[1]
+        codes = group_codes(name, labels["clusters"], like.shape, "clusters")[1]
         setting = replace(setting, clusters=codes, largest=int(np.bincount(codes).max()))
     if labels.get("groups") is not None:
         known, codes = group_codes(name, labels["groups"], like.shape)

@@ -15,7 +15,13 @@ SOFTMAX_SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "negative
 
 
 def check_options(
-    estimator: str, reduction: str, rank: str, temperature: float, label_smoothing: float, criterion: Any
+    estimator: str,
+    reduction: str,
+    rank: str,
+    temperature: float,
+    label_smoothing: float,
+    criterion: Any,
+    mix: Any = 0.0,
 ) -> None:
     """Words and numbers, before any array is looked at."""
     check_choice(NAME, "estimator", estimator, ESTIMATORS)
@@ -24,6 +30,8 @@ def check_options(
     if not temperature > 0:
         raise InputError(f"{NAME}: `temperature` must be positive, got {temperature!r}.")
     check_fraction(NAME, "label_smoothing", label_smoothing, open_low=False)
+    if isinstance(mix, (int, float)):  # not a tensor, which a look at would wait for
+        check_fraction(NAME, "mix", mix, open_low=False)
     if criterion is not None and label_smoothing:
         raise InputError(
             f"{NAME}: `label_smoothing` belongs to the cross-entropy; put it into your `criterion`."

@@ -173,7 +173,7 @@ def per_group(
 
 
 def group_codes(
-    name: str, groups: Array, shape: tuple[int, ...] | None = None
+    name: str, groups: Array, shape: tuple[int, ...] | None = None, argument: str = "groups"
 ) -> tuple[list[Any], np.ndarray]:
     """The distinct labels in order, and the place of each sample's label among them; `shape`: that of the samples.
 
@@ -187,7 +187,7 @@ def group_codes(
     wanted = None if shape is None else tuple(shape)
     if given.ndim != 1 or wanted not in (None, given.shape):
         got = f"{given.shape} for {wanted}" if given.ndim == 1 else f"shape {given.shape}"
-        raise ShapeError(f"{name}: `groups` must be a vector with one label per sample, got {got}.")
+        raise ShapeError(f"{name}: `{argument}` must be a vector with one label per sample, got {got}.")
     if shape is not None and not len(given):
         raise InputError(f"{name}: needs at least one sample, got none.")
     if given.dtype != object:
@@ -199,7 +199,7 @@ def group_codes(
             (place.setdefault(None if _is_missing(v) else v, len(place)) for v in given), np.intp, len(given)
         )
     except (TypeError, ValueError):  # a label that is itself a list or an array
-        raise InputError(f"{name}: `groups` must hold plain labels such as numbers or strings.") from None
+        raise InputError(f"{name}: `{argument}` must hold plain labels such as numbers or strings.") from None
     named = [label for label in place if label is not None]
     try:
         named.sort()

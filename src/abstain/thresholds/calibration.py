@@ -64,8 +64,8 @@ class Calibration(NamedTuple):
 
     def p_values(self, count: np.ndarray, risk: float) -> np.ndarray:
         """For "the mean loss of the first `count` is above `risk`" (scaled); counts rise."""
-        if risk >= 1:
-            return np.where(count > 0, 0.0, 1.0)  # no loss can be above its bound
+        if not 0 < risk < 1:  # no loss can be above its bound, and nothing proves that there is none at all
+            return np.where((count > 0) & (risk >= 1), 0.0, 1.0)
         if self.ranked.weight is not None:
             return testing.betting(self.ranked, count, risk, float(self.ranked.weight.max()))
         if self.ranked.zero_one:
@@ -210,7 +210,7 @@ def _largest(
 
 def learn_then_test(cal: Calibration, risk: float, delta: float) -> Selection:
     """Sequential tests from several starts (see `testing`); `risk` is scaled to [0, 1]."""
-    if cal.clusters is not None:
+    if cal.clusters is not None and risk < 1:  # at 1 nothing has to be proved
         return _by_clusters(cal, cal.clusters, risk, delta)
     ranks, weights = plan(cal.n, risk, delta)
     count, value = cal.ranked.cut(ranks)

@@ -16,7 +16,7 @@ from abstain.core.points import cheapest
 from abstain.core.sorting import rank
 from abstain.display import axes
 from abstain.errors import InputError, ShapeError
-from abstain.metrics._sample import Sample, prepare
+from abstain.metrics._sample import Sample, group_codes, prepare
 from abstain.thresholds.testing import clopper_pearson
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ class ClinicalTable(Stored):
 
     _noun: ClassVar[str] = "a clinical table"
 
-    threshold: Annotated[np.ndarray, Within()]
+    threshold: Annotated[np.ndarray, Within(infinite=True)]
     accepted: Counts
     coverage: Shares
     sensitivity: Rate
@@ -366,6 +366,11 @@ def clinical_table(
     g = g.astype(np.float64)
     if not np.isfinite(g).all():
         raise InputError("clinical_table: `confidence` must be finite.")
+    for what, given in (("labels", y), ("predictions", p)):
+        if None in group_codes("clinical_table", given, argument=what)[0]:
+            raise InputError(
+                f"clinical_table: `{what}` must all be known. Leave out the samples without one."
+            )
     classes = np.unique(y)
     if not np.isin(positive, np.concatenate([classes, np.unique(p)])):
         known = f"the classes {classes.tolist()}"
@@ -378,6 +383,8 @@ def clinical_table(
         at = np.unique(falling[-(-len(g) * tenths // 10) - 1])
     else:
         at = np.atleast_1d(np.asarray(to_host(thresholds), dtype=np.float64))
+        if at.ndim != 1 or np.isnan(at).any():
+            raise InputError("clinical_table: `thresholds` must be numbers, one or a vector of them.")
     accepted = len(g) - np.searchsorted(falling[::-1], at, side="left")
 
     def count(mask: np.ndarray) -> np.ndarray:

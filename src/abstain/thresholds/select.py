@@ -197,9 +197,9 @@ def select_threshold(
     if clusters is not None and method == "sgr":
         raise InputError(f'{_NAME}: method "sgr" needs independent samples, not `clusters`. Use "ltt".')
     goal = Goal(form, target, level, method)
-    if form == "cost" and tuple(bounded) == (0, 1):
+    if form == "cost" and np.array_equal(bounded, (0, 1)):
         bounded = _seen_bounds(loss)
-    units = None if clusters is None else group_codes(_NAME, clusters, np.shape(loss))[1]
+    units = None if clusters is None else group_codes(_NAME, clusters, np.shape(loss), "clusters")[1]
     if groups is None:
         return _select(calibrate(_NAME, loss, confidence, sample_weight, bounded, units), goal)
     given = (loss, confidence, sample_weight, units)
@@ -223,7 +223,7 @@ def _form(risk: float | None, coverage: float | None, cost: float | None) -> tup
         return name, check_fraction(_NAME, name, value)
     if name == "cost":
         return name, check_nonnegative(_NAME, name, value)
-    return name, float(value)  # held against the bounds of the loss where these are known
+    return name, value  # held against the bounds of the loss where these are known
 
 
 def _seen_bounds(loss: Array) -> tuple[float, float]:
@@ -241,14 +241,15 @@ def _choose(cal: Calibration, goal: Goal) -> calibration.Selection:
     if goal.form == "cost":
         return calibration.cheapest(cal, scaled)
     if goal.method in ("ltt", "sgr"):
-        choose = calibration.sgr if goal.method == "sgr" else calibration.learn_then_test
+        searched = goal.method == "sgr" and scaled < 1  # a search may miss that everything passes at 1
+        choose = calibration.sgr if searched else calibration.learn_then_test
         return choose(cal, scaled, goal.delta)
     return calibration.conformal(cal, scaled) if goal.method == "crc" else calibration.empirical(cal, scaled)
 
 
 def _select(cal: Calibration, goal: Goal) -> Threshold:
     if goal.form == "risk":
-        check_risk(_NAME, goal.target, cal.low, cal.high)
+        goal = goal._replace(target=check_risk(_NAME, goal.target, cal.low, cal.high))
     choice = _choose(cal, goal)
     count = np.asarray([choice.accepted or 0])
     share = float(cal.coverage(count)[0])
@@ -293,6 +294,7 @@ def _risk_upper(cal: Calibration, accepted: int | None, delta: float) -> float |
 
 def _reference(cal: Calibration) -> Reference:
     """Some hundred confidences with the number of samples at or above each (ties included)."""
-    ends = cal.ranked.block_ends()
+    ends, weight = cal.ranked.block_ends(), cal.ranked.weight
     shown = np.unique(np.linspace(0, len(ends) - 1, _REFERENCE_POINTS).astype(np.int64))
-    return Reference(cal.ranked.values_at(ends[shown]), ends[shown].astype(np.int64), cal.n)
+    at_least = cal.ranked.cum_weight[ends[shown]] / (1.0 if weight is None else weight.max())
+    return Reference(cal.ranked.values_at(ends[shown]), at_least, float(at_least[-1]))

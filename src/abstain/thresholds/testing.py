@@ -272,7 +272,7 @@ def coverage_p_value(accepted: np.ndarray, n: int, coverage: float) -> np.ndarra
     return np.asarray(betainc(accepted, np.maximum(n - accepted + 1, 1), coverage))
 
 
-def drift_p_value(gap: float, n: int, m: int) -> float:
+def drift_p_value(gap: float, n: float, m: float) -> float:
     """Kolmogorov-Smirnov (asymptotic law) of "n and m samples come from one law", by the largest gap of shares."""
     from scipy.special import kolmogorov
 

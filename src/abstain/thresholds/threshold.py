@@ -33,17 +33,24 @@ _ALTERNATIVES = np.asarray([1.25, 1.5, 2.0, 3.0, 5.0])  # times the promised ris
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The confidences of the calibration data, as counts at or above some of them: what later data are held against."""
+    """The confidences of the calibration data, as counts at or above some of them: what later data are held against.
+
+    With importance weights a sample counts as its share of the heaviest weight. That keeps the comparison valid
+    whatever weights and confidences have in common: no sample moves a share by more than 1/n.
+    """
 
     value: Annotated[np.ndarray, Within()]
-    at_least: Annotated[np.ndarray, Within(1, dtype=int)]
-    n: Annotated[int, Within(1)]
+    at_least: Annotated[np.ndarray, Within(0)]
+    n: Annotated[float, Within(1)]
 
-    def p_value(self, confidence: np.ndarray, scale: Callable[[Any], Any]) -> float:
-        """Of "these are distributed alike", over the confidences kept, which `scale` turns into later units."""
+    def p_value(self, confidence: np.ndarray, scale: Callable[[Any], Any], most: float) -> float:
+        """Of "these are distributed alike", over the confidences kept, which `scale` turns into later units.
+
+        Up to `most` samples of one cluster may be one and the same.
+        """
         m = len(confidence)
         later = m - np.searchsorted(np.sort(confidence), scale(self.value), side="left")
-        return drift_p_value(np.abs(self.at_least / self.n - later / m).max(), self.n, m)
+        return drift_p_value(np.abs(self.at_least / self.n - later / m).max(), self.n / most, m / most)
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,8 @@ class Check(Stored, _tables.Notebook):
     n, accepted : int
         Samples of the whole series, and how many of them the threshold accepts.
     coverage, coverage_interval
-        Share accepted, and its exact interval at level 1 - delta.
+        Share accepted, and its exact interval at level 1 - delta; where there are clusters, a wider one that counts
+        as many samples as the largest held for one.
     risk : float or None
         Mean loss of the accepted; None when there is none.
     limit : float
@@ -195,6 +203,9 @@ class Promised(Stored):
 
     def _readable(self: Any) -> dict[str, Any]:
         return {"rule": self.rule}
+
+    def _speaks_of(self, *numbers: float) -> bool:
+        return self.guarantee is None or all(f"{x:.4g}" in self.guarantee for x in numbers)
 
     def __repr__(self: Any) -> str:
         head = type(self).__name__ if self.feasible else f"{type(self).__name__}: {self._none}"
@@ -351,8 +362,8 @@ class Threshold(Promised):
 
         While the promise holds, the wealth E has mean at most 1 at every time, so it ever reaches 1/delta with
         probability at most delta (Ville): one may look after every sample, for ever, and stop at will. The confidences
-        are compared with those of the calibration by Kolmogorov-Smirnov; look j of a series is held against
-        delta / (j (j + 1)), which sums to delta. With `previous`, this is the next stretch of the same series.
+        are compared with those of the calibration, weighted as it was, by Kolmogorov-Smirnov; look j of a series is
+        held against delta / (j (j + 1)), which sums to delta. With `previous`, this is the next stretch of its series.
         A rule made from clusters bets on whole clusters, in the order in which they are complete; one that goes on in
         a later look counts as another. `score` and `units` as in `accepts`.
         """
@@ -387,8 +398,9 @@ class Threshold(Promised):
             alarm_after = before.n + int(watched[crossed[0]]) + 1
         n, taken, looks = before.n + len(l), before.accepted + int(accepted.sum()), before.looks + 1
         lost = before.loss_sum + float(l[accepted].sum())
-        low_share, high_share = clopper_pearson(taken, n, 1 - self.delta)
-        drift_p = self.reference.p_value(g, scale)
+        most = self.largest or 1.0
+        low_share, high_share = clopper_pearson(taken / most, n / most, 1 - self.delta)
+        drift_p = self.reference.p_value(g, scale, most)
         return Check(
             n=n,
             accepted=taken,
@@ -417,7 +429,7 @@ class Threshold(Promised):
             return l, watched
         if clusters is None:
             raise InputError("Threshold.check: this rule promises for whole clusters: give `clusters=`.")
-        labels, codes = group_codes("Threshold.check", clusters, (n,))
+        labels, codes = group_codes("Threshold.check", clusters, (n,), "clusters")
         heaviest, most = float(np.bincount(codes).max()), self.largest or 1.0
         if heaviest > most:
             rule = f"a cluster must hold at most {most:g} samples, as in calibration, got {heaviest:g}"
@@ -437,10 +449,12 @@ class Threshold(Promised):
         span = {"risk": (low, high), "coverage": (0.0, 1.0), "cost": (0.0, np.inf)}[self.form]
         risks = [x for x in (self.risk, self.risk_upper) if x is not None]
         rising = self.coverage_interval[0] <= self.coverage_interval[1]
-        falling = bool((np.diff(known.value) < 0).all() and (np.diff(known.at_least) > 0).all())
+        falling = bool((np.diff(known.value) < 0).all() and (np.diff(known.at_least) >= 0).all())
         chosen = [k for k, v in enumerate(table.value) if v == self.value and table.passed[k]]
         found = [(table.coverage[k], table.risk[k]) for k in chosen]
-        told = f"{self.target:.4g}"
+        told = [self.target, *([] if self.method == "crc" else [1 - self.delta])]
+        tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.value is not None
+        untested = self.form == "coverage" and self.value == -np.inf  # whatever comes, none of it rejected
         nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
         score, plain = (None, self.value) if origin is None else (origin.score, origin.plain)
         expected = self._plain(score if score in _SCORES else None)
@@ -451,12 +465,15 @@ class Threshold(Promised):
             f"`target` must lie between {span[0]:g} and {span[1]:g}.": span[0] <= self.target <= span[1],
             "risks must lie within `bounded`.": all(low - 1e-9 <= x <= high + 1e-9 for x in risks),
             "`table` must not accept more than `n`.": not len(table) or int(table.accepted.max()) <= self.n,
-            "`reference` must fall and count up to `n`.": falling and known.at_least[-1] <= known.n == self.n,
+            "`reference` must fall and count up to `n`.": falling
+            and known.at_least[-1] == known.n < self.n + 1,
             "without a threshold nothing is accepted or promised.": self.value is not None or nothing,
-            "`value` must be one that passed in `table`.": self.value in (None, -np.inf) or bool(chosen),
+            "`value` must be one that passed in `table`.": self.value is None or bool(chosen) or untested,
             "`coverage` and `risk` must be those in `table`.": (self.coverage, self.risk) in found
             or not found,
-            "`guarantee` must speak of `target`.": told in (self.guarantee or told),
+            "`guarantee` must speak of `target` and `delta`.": self._speaks_of(*told),
+            "`risk_upper` must be the `target` that was tested.": not tested
+            or self.risk_upper == self.target,
             "`clusters` and `largest` must come together.": (self.clusters is None) == (self.largest is None),
             "`origin.score` must be the name of a score.": score is None or score in _SCORES,
             "`origin.plain` must be `value` in plain numbers.": agree,
@@ -672,7 +689,11 @@ class GroupThresholds(Stored, _tables.Notebook):
         return [(label, (codes == code).reshape(shape)) for code, label in enumerate(labels)]
 
     def _rules(self) -> dict[str, Any]:
-        return {"there must be a group.": self.thresholds}
+        shared = sum(t.delta for t in self.thresholds.values())
+        return {
+            "there must be a group.": self.thresholds,
+            "groups must share `delta`.": shared <= self.delta * (1 + 1e-9),
+        }
 
     def __repr__(self) -> str:
         lines = ["GroupThresholds"]

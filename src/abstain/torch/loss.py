@@ -116,10 +116,11 @@ def aurc_loss(
     if usual and fused.takes(logits, labels, estimator, reduction, label_smoothing):
         return fused.loss(logits, labels, estimator, reduction, ignore_index, label_smoothing)
 
-    batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion)
+    batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion, mix)
     _check_together(estimator, weight, rank, gather)
     probabilities = _check_tensors(logits, labels, weight, empty_allowed=gather)
-    _check_values(logits, None if probabilities else labels, ignore_index, check_finite)
+    labels = labels if probabilities else labels.long()  # bytes would index as a mask
+    looking = _check_values(logits, None if probabilities else labels, weight, ignore_index, check_finite)
 
     valid = torch.ones_like(labels[:, 0], dtype=torch.bool) if probabilities else labels != ignore_index
     losses = _losses(logits, labels, valid, criterion, ignore_index, label_smoothing).reshape(-1)
@@ -129,7 +130,10 @@ def aurc_loss(
         mass = torch.where(valid, mass, 0).reshape(-1)
     shape, valid = valid.shape, valid.reshape(-1)
     with torch.set_grad_enabled(rank == "soft" and torch.is_grad_enabled()):
-        key = torch.where(valid, _confidence(logits, score, rank == "soft"), torch.nan)
+        key = _confidence(logits, score, rank == "soft")
+        if looking and bool((torch.isnan(key) & valid).any()):
+            raise InputError(f"{_NAME}: `score` must give every sample a number, got NaN.")
+        key = torch.where(valid, key, torch.nan)
         if gather:
             weights, total, replicas = gathered_weights(key, mass, estimator, group)
         else:
@@ -328,8 +332,8 @@ def _check_together(estimator: str, weight: Array | None, rank: str, gather: boo
 
 def _check_tensors(logits: Array, labels: Array, weight: Array | None, empty_allowed: bool) -> bool:
     """Shapes and dtypes of logits (N, C, ...) and labels (N, ...); are the labels class probabilities?"""
-    for argument, value in (("logits", logits), ("labels", labels)):
-        if not isinstance(value, torch.Tensor):
+    for argument, value in (("logits", logits), ("labels", labels), ("weight", weight)):
+        if not isinstance(value, torch.Tensor) and not (value is None and argument == "weight"):
             raise DtypeError(f"{_NAME}: `{argument}` must be a torch tensor, got {type(value).__name__}.")
     if not logits.is_floating_point():
         raise DtypeError(
@@ -370,17 +374,25 @@ def _check_tensors(logits: Array, labels: Array, weight: Array | None, empty_all
     return probabilities
 
 
-def _check_values(logits: Array, labels: Array | None, ignore_index: int, check_finite: bool | None) -> None:
-    """Values: by default on the CPU, where looking is free; on a GPU only `check_finite=True` looks at the logits."""
+def _check_values(
+    logits: Array, labels: Array | None, weight: Array | None, ignore_index: int, check_finite: bool | None
+) -> bool:
+    """Values: by default on the CPU, where looking is free; on a GPU only `check_finite=True` looks at the logits.
+
+    Were they looked at?
+    """
     if torch.compiler.is_compiling():  # a look at values would break the graph
-        return
+        return False
     on_host = logits.device.type == "cpu"
     if on_host and labels is not None:
         batch.check_labels(labels, logits.shape[1], ignore_index)
-    if on_host if check_finite is None else check_finite:
-        batch.check_finite(
-            xp, logits, "clip gradients, or let a GradScaler skip the step (check_finite=False)"
-        )
+    if on_host and weight is not None and not bool((weight >= 0).all()):
+        raise InputError(f"{_NAME}: `weight` must hold no negative number and no NaN, got {weight.tolist()}.")
+    looking = on_host if check_finite is None else check_finite
+    if looking:
+        remedy = "clip gradients, or let a GradScaler skip the step (check_finite=False)"
+        batch.check_finite(xp, logits, remedy)
+    return looking
 
 
 def _in_full_precision(logits: Array) -> Array:
@@ -397,10 +409,11 @@ def _losses(
     label_smoothing: float,
 ) -> Array:
     """Of each sample; ignored positions are shown to the user's criterion as class 0 and count for nothing."""
-    if criterion is None:
-        options: dict[str, Any] = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
-        return F.cross_entropy(_in_full_precision(logits), labels, reduction="none", **options)
     by_class = labels.shape == valid.shape  # not class probabilities, none of which is ignored
+    if criterion is None:
+        options: dict[str, Any] = {"ignore_index": ignore_index} if by_class else {}
+        options |= {"reduction": "none", "label_smoothing": label_smoothing}
+        return F.cross_entropy(_in_full_precision(logits), labels, **options)
     losses = criterion(logits, torch.where(valid, labels, 0) if by_class else labels)
     remedy = ' Build it with reduction="none" (the criterion itself is never changed).'
     batch.check_returned("criterion", "one loss per sample", losses, valid.shape, remedy)

@@ -80,6 +80,8 @@ class Reader:
         if target.shape[0] == 0:
             dtype = torch.uint8 if self.zero_one else torch.float64
             return target.new_zeros(0, dtype=dtype), target.new_zeros(0, dtype=torch.float64)
+        if confidence is not None and confidence.device.type == "cpu" and not confidence.isfinite().all():
+            raise InputError(f"{self.name}: `confidence` must be finite, got NaN or an infinity.")
         if not preds.is_floating_point():
             return (preds != target).to(torch.uint8), _rankable(confidence)
         loss = self.loss(labels=target, **{self.input: preds})
@@ -261,6 +263,10 @@ class SelectiveMetric(Metric):  # type: ignore[misc]
     def _table(self) -> Bins:
         state = self._bin_state()
         self._check_some(bool(state.count.any()))
+        if bool(
+            (state.low.isnan() | state.high.isnan()).any()
+        ):  # seen late, so that no update waits for a GPU
+            raise InputError(f"{type(self).__name__}: `confidence` must be finite, got NaN.")
         return bins.certified(state)
 
     def _check_some(self, seen: bool) -> None:
