@@ -39,6 +39,12 @@ def test_names_with_underscores_are_no_numbers(tmp_path):
     assert read_predictions(path).group_labels().tolist() == ["1_0", "10", "1_0"]
 
 
+def test_labels_are_class_names_of_many_digits(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("prob_1234567,prob_1234568,label\n0.9,0.1,1234567\n0.6,0.4,1234568\n")
+    assert read_predictions(path).labels.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("extra", ["logit_scale", "logit_bias"])
 def test_a_column_named_like_the_logits_is_no_class(tmp_path, extra):
     path = tmp_path / "t.csv"
@@ -81,6 +87,23 @@ def test_rows_the_labels_cannot_judge_are_no_contradiction(tmp_path):
         "label,prediction,correct,confidence,abstained\n1,0,1,0.4,1\n1,1,,0.8,0\n0,0,1,0.9,0\n"
     )
     read_predictions(refused)
+
+
+@pytest.mark.parametrize("answers", [("ill", "well"), ("1", "0")])
+def test_a_sample_without_a_label_is_no_error(tmp_path, answers):
+    """Nobody knows whether its prediction is right: it is left out, and that is told."""
+    yes, no = answers
+    path = tmp_path / "t.csv"
+    rows = [(yes, yes, 0.9), ("", yes, 0.8), (no, yes, 0.7), ("", no, 0.6), (no, no, 0.5), ("", "", 0.4)]
+    path.write_text("label,prediction,confidence\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+    read = read_predictions(path)
+    assert "2 of 6 answers have no score and are left out." in read.log.notes
+    assert read.loss[~read.abstained].tolist() == [0, 1, 0]
+    assert read.confidence[~read.abstained].tolist() == [0.9, 0.7, 0.5]
+    told = CliRunner().invoke(cli, ["clinical", str(path), "--positive", yes, "--json"]).stdout
+    assert json.loads(told)["specificity"]["of"][0] == 2
+    path.write_text(f"label,prediction,correct,confidence\n{yes},{yes},1,0.9\n,{yes},0,0.8\n{no},{yes},0,0.7\n")
+    assert risk_of(path) == pytest.approx(2 / 3)  # where somebody judged the answer, a label need not be there
 
 
 def two_tables(folder, header="id,correct,confidence", rows=("1,1,0.9", "2,0,0.4", "3,1,0.7", "4,0,0.2")):

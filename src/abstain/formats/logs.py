@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 
 from abstain._check import check_choice
-from abstain.formats.columns import TRUTH, Column, Loaded, RoleColumns, Source, UncertainError, Values, Words
+from abstain.formats.columns import (
+    TRUTH,
+    Column,
+    Loaded,
+    RoleColumns,
+    Source,
+    UncertainError,
+    Values,
+    Words,
+    there,
+)
 from abstain.formats.harness import agreement, text_of
 from abstain.formats.limits import file_error, shown
 
@@ -296,13 +306,6 @@ def as_texts(values: Values) -> np.ndarray:
     return np.array([text_of(v) for v in values.reshape(-1).tolist()], dtype=str)
 
 
-def _there(values: Values) -> np.ndarray:
-    """True where a row holds anything."""
-    if isinstance(values, Words):
-        return np.array([bool(v.strip()) for v in values.values], bool)[values.codes]
-    return ~np.isnan(np.asarray(values, np.float64).reshape(-1))
-
-
 def _yes(values: Values) -> np.ndarray:
     """True where a row says yes; of a column of other things than yes and no, where it holds anything."""
     if isinstance(values, Words):
@@ -311,7 +314,7 @@ def _yes(values: Values) -> np.ndarray:
             return np.array(said)[values.codes] == 1
     elif np.isin(values, (0, 1)).all():
         return np.asarray(values).reshape(-1) == 1
-    return _there(values)
+    return there(values)
 
 
 @dataclass(frozen=True)
@@ -379,7 +382,7 @@ class _Answers(Loaded):
     def given(self, answered: np.ndarray) -> np.ndarray:
         """Of these answers, those that the columns do not call refused or leave empty."""
         if "prediction" in self.values:
-            answered &= _there(self.values["prediction"])
+            answered &= there(self.values["prediction"])
         for role in ("answered", "abstained"):
             if role in self.values:
                 answered &= _yes(self.values[role]) == (role == "answered")

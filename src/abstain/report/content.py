@@ -383,12 +383,17 @@ def _partitions(read: Predictions) -> list[tuple[np.ndarray, list[str], str]]:
         if isinstance(values, Words):
             names = [values.values[int(k)] for k in used]
         elif by == "group":
-            names = [f"{v:g}" if used.dtype.kind == "f" else str(v) for v in used.tolist()]
+            names = list(map(_title, used.tolist()))
         else:
             inside = bool(read.classes) and used[0] >= 0 and used[-1] < len(read.classes)
-            names = [read.classes[int(k)] if inside else str(int(k)) for k in used]
+            names = [read.classes[int(k)] if inside else _title(k) for k in used.tolist()]
         found.append((codes.reshape(-1), names, by))
     return found
+
+
+def _title(value: Any) -> str:
+    """A number as people write it: every digit, since 1234567 and 1234568 are two sites."""
+    return "none" if value != value else str(value).removesuffix(".0")
 
 
 # the numbers behind the charts, as JSON
