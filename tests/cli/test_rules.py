@@ -138,6 +138,21 @@ def test_a_rule_per_group_is_checked_and_applied(run, files, tmp_path):
     assert "west" in run("decide", "sites.json", "west.csv").stderr
 
 
+def test_decide_writes_whole_numbers_and_gaps_as_they_were(run, tmp_path):
+    """A patient's number with zeros in front, or too long for a float, must find its row again."""
+    rows = [
+        f"{k:06d},{9007199254740993 + k},{'' if k == 1 else 60 + k},{k / 400},{k > 40:d}" for k in range(400)
+    ]
+    (tmp_path / "cal.csv").write_text("patient,scan,age,confidence,correct\n" + "\n".join(rows))
+    assert run("threshold", "cal.csv", "--risk", "0.2", "--save", "rule.json").exit_code == 0
+    lines = run("decide", "rule.json", "cal.csv").stdout.splitlines()
+    assert [line.rsplit(",", 3)[0] for line in lines[1:]] == [row.rsplit(",", 2)[0] for row in rows]
+    records = [{"scan": 9007199254740993 + k, "confidence": k / 400} for k in range(400)]
+    (tmp_path / "new.jsonl").write_text("\n".join(map(json.dumps, records)))
+    lines = run("decide", "rule.json", "new.jsonl").stdout.splitlines()
+    assert [line.split(",")[0] for line in lines[1:]] == [str(r["scan"]) for r in records]
+
+
 def test_decide_needs_no_labels_and_keeps_the_columns(run, files, tmp_path):
     run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json")
     z, _, _ = write(tmp_path / "new.csv", 60, 40, labels=False)

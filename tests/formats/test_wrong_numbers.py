@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import abstain
 from abstain.cli import cli
 from abstain.errors import AbstainWarning, DataError, InputError
-from abstain.formats import read_predictions
+from abstain.formats import open_source, read_predictions
 from abstain.formats.predictions import aligned
 
 
@@ -43,6 +43,20 @@ def test_labels_are_class_names_of_many_digits(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("prob_1234567,prob_1234568,label\n0.9,0.1,1234567\n0.6,0.4,1234568\n")
     assert read_predictions(path).labels.tolist() == [0, 1]
+
+
+def test_whole_numbers_are_read_as_such(tmp_path, monkeypatch):
+    monkeypatch.setattr("abstain.formats.readers._CHUNK", 100)  # a few rows at a time
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "id,group,code,confidence,correct\n" + "".join(f"{2**53 + k},{k},{k:02d},{k},1\n" for k in range(30))
+    )
+    columns = open_source(path).columns
+    assert columns["id"].load().tolist() == [2**53 + k for k in range(30)]
+    assert columns["code"].load().tolist() == list(range(30))
+    assert columns["code"].texts.texts().tolist() == [f"{k:02d}" for k in range(30)]
+    assert columns["group"].texts is None
+    assert read_predictions(path).group_labels().tolist() == list(range(30))
 
 
 @pytest.mark.parametrize("extra", ["logit_scale", "logit_bias"])
@@ -102,8 +116,12 @@ def test_a_sample_without_a_label_is_no_error(tmp_path, answers):
     assert read.confidence[~read.abstained].tolist() == [0.9, 0.7, 0.5]
     told = CliRunner().invoke(cli, ["clinical", str(path), "--positive", yes, "--json"]).stdout
     assert json.loads(told)["specificity"]["of"][0] == 2
-    path.write_text(f"label,prediction,correct,confidence\n{yes},{yes},1,0.9\n,{yes},0,0.8\n{no},{yes},0,0.7\n")
-    assert risk_of(path) == pytest.approx(2 / 3)  # where somebody judged the answer, a label need not be there
+    path.write_text(
+        f"label,prediction,correct,confidence\n{yes},{yes},1,0.9\n,{yes},0,0.8\n{no},{yes},0,0.7\n"
+    )
+    assert risk_of(path) == pytest.approx(
+        2 / 3
+    )  # where somebody judged the answer, a label need not be there
 
 
 def two_tables(folder, header="id,correct,confidence", rows=("1,1,0.9", "2,0,0.4", "3,1,0.7", "4,0,0.2")):

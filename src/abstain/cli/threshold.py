@@ -266,7 +266,8 @@ def decide(rule: str, file: str, how: opt.ReadOptions, score: str | None, path: 
         accepted &= ~read.abstained
     kept = {name: x for name, x in rest.items() if x.shape in ((len(accepted),), (len(accepted), 1))}
     columns = kept | {k: v for k, v in told.items() if k not in kept} | {"accepted": accepted.astype(int)}
-    text = _tables.as_csv({name: np.asarray(x).reshape(-1).tolist() for name, x in columns.items()})
+    cells = {name: np.asarray(x).reshape(-1).tolist() for name, x in columns.items()}
+    text = _tables.as_csv({name: ["" if v != v else v for v in some] for name, some in cells.items()})
     put(path, text)
     click.echo(f"accepted {int(accepted.sum()):,} of {len(accepted):,} ({accepted.mean():.1%})", err=True)
 

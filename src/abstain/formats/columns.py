@@ -91,6 +91,8 @@ class Column:
         What it holds, for people: a dtype, "numbers" or "text".
     load : callable
         Reads the values.
+    texts : Words, optional
+        The cells of a table as they are written, where numbers would not keep them: 0012.
 
     Examples
     --------
@@ -101,6 +103,7 @@ class Column:
     shape: tuple[int, ...]
     kind: str
     load: Callable[[], Values] = field(repr=False)
+    texts: Words | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, values: Values) -> Column:

@@ -398,7 +398,8 @@ def read_unlabelled(
     n = len(next(iter(found.values())))
     found |= {"groups": values.get("groups"), "abstained": held.refused()}
     used = {name for role in wanted[:2] if role in roles for name in roles[role].names}
-    rest = {name: _plain(column.load()) for name, column in source.columns.items() if name not in used}
+    others = {name: column for name, column in source.columns.items() if name not in used}
+    rest = {name: _plain(column.texts or column.load()) for name, column in others.items()}
     return Predictions(model_name(path), str(path), source.format, n, **found), rest
 
 
