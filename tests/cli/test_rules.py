@@ -153,6 +153,17 @@ def test_decide_writes_whole_numbers_and_gaps_as_they_were(run, tmp_path):
     assert [line.split(",")[0] for line in lines[1:]] == [str(r["scan"]) for r in records]
 
 
+def test_decide_calls_classes_by_their_names(run, tmp_path):
+    rows = [f"{0.5 + k / 800:.4f},{0.5 - k / 800:.4f}" for k in range(400)]
+    (tmp_path / "cal.csv").write_text("prob_ill,prob_well,label\n" + "".join(f"{r},ill\n" for r in rows))
+    (tmp_path / "new.csv").write_text("prob_ill,prob_well\n0.9,0.1\n0.2,0.8\n")
+    np.savez(tmp_path / "new.npz", probs=[[0.9, 0.1], [0.2, 0.8]], classes=["ill", "well"])
+    assert run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    for name in ("new.csv", "new.npz"):
+        decided = csv.DictReader(io.StringIO(run("decide", "rule.json", name).stdout))
+        assert [row["prediction"] for row in decided] == ["ill", "well"]
+
+
 def test_decide_needs_no_labels_and_keeps_the_columns(run, files, tmp_path):
     run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json")
     z, _, _ = write(tmp_path / "new.csv", 60, 40, labels=False)

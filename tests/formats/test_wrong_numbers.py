@@ -132,8 +132,13 @@ def two_tables(folder, header="id,correct,confidence", rows=("1,1,0.9", "2,0,0.4
     return a, b
 
 
-def test_tables_in_another_order_are_put_in_one_by_their_ids(tmp_path):
-    a, b = (read_predictions(path) for path in two_tables(tmp_path))
+@pytest.mark.parametrize("more", ["", ",prediction"])
+def test_tables_in_another_order_are_put_in_one_by_their_ids(tmp_path, more):
+    rows = [
+        f"{k + 1},{right}{',' + 'ab'[k % 2] if more else ''}"
+        for k, right in enumerate(("1,0.9", "0,0.4", "1,0.7", "0,0.2"))
+    ]
+    a, b = (read_predictions(path) for path in two_tables(tmp_path, f"id,correct,confidence{more}", rows))
     with pytest.warns(AbstainWarning, match="put in the order of a by its ids"):
         one, other = aligned([a, b])
     assert other.confidence.tolist() == one.confidence.tolist()

@@ -260,7 +260,7 @@ def decide(rule: str, file: str, how: opt.ReadOptions, score: str | None, path: 
         confidence = read.ranked_by(name)
         if name is not None and read.kind != "confidence":
             given["units"] = "key"
-            told = {"prediction": read.class_scores().argmax(axis=1), name: scores.display(name, confidence)}
+            told = {"prediction": read.likeliest(), name: scores.display(name, confidence)}
         accepted = saved.accepts(confidence, **given)
     if read.abstained is not None:
         accepted &= ~read.abstained

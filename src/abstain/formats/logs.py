@@ -101,6 +101,8 @@ class Log:
         "zero_one" where every answer is right or wrong.
     labels, prediction : array or Words, shape (n,), optional
         The right answers and the given ones.
+    ids : Column, shape (n,), optional
+        What tells the rows apart, where no column names the questions; loaded when files are put in one order.
     used : dict
         Role -> what was taken for it.
     notes : tuple of str
@@ -131,6 +133,7 @@ class Log:
     loss_name: str = "zero_one"
     labels: Values | None = None
     prediction: Values | None = None
+    ids: Column | None = None
     used: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -204,6 +207,8 @@ class Log:
             found["abstained"] = ~self.answered[rows]
         if (asked := self.question) is not None:
             found["ids"] = Column((int(rows.sum()),), "question", lambda: asked[rows])
+        elif (ids := self.ids) is not None:
+            found["ids"] = Column((int(rows.sum()),), ids.kind, lambda: ids.load()[rows])
         return found
 
     def __repr__(self) -> str:
@@ -243,6 +248,7 @@ def answers_of(
     if column := source.facts.answered.get(scorer):
         roles.setdefault("answered", RoleColumns((column,)))
     rows, told = rows_of(source, rules)
+    held = source.columns[roles["ids"].names[0]] if "ids" in roles else None
     roles = {role: choice for role, choice in roles.items() if role not in ("ids", "classes")}
     values = {r: source.load(r, choice) for r, choice in roles.items() if r != "confidence"}
     others = source.facts.not_with.get(scorer, ())
@@ -256,7 +262,8 @@ def answers_of(
         values, signals = ({k: v[rows] for k, v in part.items()} for part in (values, signals))
     answers = _Answers(source, roles, values, stated=stated, rules=rules)
     log = answers.log({name: signals.get(name) for name in names})
-    return replace(log, used=log.used | told)
+    ids = held if held is None or rows is None else replace(held, load=lambda: held.load()[rows])
+    return replace(log, used=log.used | told, ids=ids)
 
 
 def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:

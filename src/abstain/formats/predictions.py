@@ -108,7 +108,7 @@ class Predictions:
 
     def group_labels(self) -> np.ndarray | None:
         """Group names (or numbers) one per sample, as an array."""
-        return None if self.groups is None else _plain(self.groups)
+        return None if self.groups is None else plain_values(self.groups)
 
     def class_scores(self) -> np.ndarray:
         """Logits or probabilities."""
@@ -138,10 +138,15 @@ class Predictions:
                 self.path, "needs labels beside class scores, or columns of labels and predictions."
             )
         if said is not None:
-            return _plain(labels), _plain(said)
-        values = self.class_scores()
-        names = np.array(self.classes or range(values.shape[1]))
-        return names[np.asarray(labels).astype(int)], names[values.argmax(axis=1)]
+            return plain_values(labels), plain_values(said)
+        return self._class_names()[np.asarray(labels).astype(int)], self.likeliest()
+
+    def likeliest(self) -> np.ndarray:
+        """The class of the largest score of every sample, by name where the classes have names."""
+        return self._class_names()[self.class_scores().argmax(axis=1)]
+
+    def _class_names(self) -> np.ndarray:
+        return np.array(self.classes or range(self.class_scores().shape[1]))
 
     def answered(self) -> Predictions:
         """Without the samples that the model abstained on."""
@@ -191,7 +196,7 @@ def aligned(models: Sequence[Predictions]) -> list[Predictions]:
         return found
     sure = not others
     for what in ("labels", "label_words", "groups", "clusters"):
-        held = [(m, _plain(getattr(m, what))) for m in models if getattr(m, what) is not None]
+        held = [(m, plain_values(getattr(m, what))) for m in models if getattr(m, what) is not None]
         sure |= len(held) == len(models)
         for other, values in held[1:]:
             if not np.array_equal(values, held[0][1]):
@@ -211,11 +216,12 @@ def _not_the_same(one: Predictions, other: Predictions, why: str) -> Exception:
 
 
 def _ids_of(model: Predictions) -> list[Any]:
-    values = None if model.ids is None else _plain(model.ids.load())
+    values = None if model.ids is None else plain_values(model.ids.load())
     return [] if values is None or values.shape != (model.n,) else values.tolist()
 
 
-def _plain(values: Values) -> np.ndarray:
+def plain_values(values: Values) -> np.ndarray:
+    """One value per sample, as an array."""
     return values.texts() if isinstance(values, Words) else values
 
 
@@ -385,7 +391,8 @@ def read_unlabelled(
     """Class scores or a confidence, with groups and refusals, where no truth is known yet; and all other columns."""
     source = open_source(path, format=format, limits=limits)
     wanted = ("logits", "probs", "confidence", "groups", "abstained")
-    roles = {role: choice for role, choice in source.roles(columns, kind).items() if role in wanted}
+    chosen = source.roles(columns, kind)
+    roles = {role: choice for role, choice in chosen.items() if role in wanted}
     values = {role: source.load(role, choice) for role, choice in roles.items()}
     held = Loaded(source, roles, values, (), tolerance=tolerance)
     found: dict[str, Any] = {role: held.numbers(role) for role in roles if role in wanted[:3]}
@@ -397,9 +404,12 @@ def read_unlabelled(
         found.pop("probs", None)
     n = len(next(iter(found.values())))
     found |= {"groups": values.get("groups"), "abstained": held.refused()}
+    told = source.load("classes", chosen["classes"]) if "classes" in chosen else None
+    by = next((role for role in wanted[:2] if role in found), "confidence")
+    found["classes"] = _class_names(told) or source.classes or roles[by].suffixes
     used = {name for role in wanted[:2] if role in roles for name in roles[role].names}
     others = {name: column for name, column in source.columns.items() if name not in used}
-    rest = {name: _plain(column.texts or column.load()) for name, column in others.items()}
+    rest = {name: plain_values(column.texts or column.load()) for name, column in others.items()}
     return Predictions(model_name(path), str(path), source.format, n, **found), rest
 
 
@@ -412,7 +422,7 @@ def _labels_of(path: str | Path, limits: Limits) -> Values:
 
 
 def _class_names(inside: Values | None) -> tuple[str, ...]:
-    return () if inside is None else tuple(map(str, _plain(inside).reshape(-1).tolist()))
+    return () if inside is None else tuple(map(str, plain_values(inside).reshape(-1).tolist()))
 
 
 # a path given to `evaluate`
