@@ -153,6 +153,25 @@ def test_decide_writes_whole_numbers_and_gaps_as_they_were(run, tmp_path):
     assert [line.split(",")[0] for line in lines[1:]] == [str(r["scan"]) for r in records]
 
 
+def test_decide_takes_answers_as_the_rule_did(run, tmp_path):
+    """Stated percentages, refusals and answers without a confidence."""
+    rows = [("A", "" if k % 10 == 0 else "AB"[k % 2 and k < 200], k / 4) for k in range(400)]
+    lines = [f"{a},{b},{c}" for a, b, c in rows]
+    (tmp_path / "cal.csv").write_text("truth,answer,stated\n" + "\n".join(lines))
+    own = ("-c", "prediction=answer", "-c", "confidence=stated", "--scale", "percent")
+    assert (
+        run("threshold", "cal.csv", "-c", "labels=truth", *own, "--risk", "0.1", "--save", "r.json").exit_code
+        == 0
+    )
+    (tmp_path / "new.csv").write_text("answer,stated\nA,99\n,99\nA,\nA,1\n")
+    decided = csv.DictReader(io.StringIO(run("decide", "r.json", "new.csv", *own).stdout))
+    assert [row["accepted"] for row in decided] == ["1", "0", "0", "0"]
+    unscaled = run("decide", "r.json", "new.csv", *own[:4])
+    assert "50% of the confidences lie above all calibration data (0.9975)" in unscaled.stderr
+    assert "one confidence" in run("decide", "r.json", "new.csv", "-c", "confidence=stated,answer").stderr
+    assert "--only" in run("decide", "r.json", "new.csv", *own, "--only", "answer=A").stderr
+
+
 def test_decide_calls_classes_by_their_names(run, tmp_path):
     rows = [f"{0.5 + k / 800:.4f},{0.5 - k / 800:.4f}" for k in range(400)]
     (tmp_path / "cal.csv").write_text("prob_ill,prob_well,label\n" + "".join(f"{r},ill\n" for r in rows))

@@ -261,7 +261,7 @@ class ReadOptions(NamedTuple):
 
     def read_unlabelled(self, path: str) -> tuple[abstain.formats.Predictions, dict[str, Any]]:
         """Class scores or confidences whose truth is not known yet, and all other columns."""
-        own = self._some("columns", "kind", "format", "limits", "tolerance")
+        own = self._some("columns", "kind", "classes", "format", "limits", "tolerance", "rules")
         return abstain.formats.predictions.read_unlabelled(path, **own)
 
 

@@ -27,6 +27,9 @@ from abstain.thresholds.calibration import Method
 
 _FACTS = ("value", "form", "target", "method", "delta", "n", "coverage", "risk", "risk_upper", "guarantee")
 _BOUNDED = "Losses lie between these, known beforehand."
+_ABOVE = (
+    0.1  # share of new confidences above all calibrated ones that is no chance: percentages for fractions
+)
 _GROUPS = "One threshold for each group, all promises at once."
 
 
@@ -166,21 +169,19 @@ def origin_of(rule: Threshold | GroupThresholds) -> Any:
     return next(iter(by_group(rule, "").values())).origin
 
 
-def fitting(rule: str, saved: Threshold | GroupThresholds, kind: str, score: str | None) -> str | None:
+def fitting(rule: str, own: str | None, kind: str, score: str | None, *, plain: bool = True) -> str | None:
     """The score by which a file of this kind is held against a rule: the rule's own. Anything else is refused.
 
-    A column of confidences has the plain numbers of a score if `--score` says so.
+    A column of confidences has the plain numbers of a score if `--score` says so, where these will do.
     """
-    origin = origin_of(saved)
-    own = None if origin is None else origin.score
     told = ""
     if score is not None and score != own:
         told = f"{own or 'a column of confidences'}, not for {score}"
     elif own is None and kind != "confidence":
         told = f"a column of confidences, and the file holds {kind}"
-    elif own is not None and kind == "confidence" and score is None:
-        told = f"{own} of class scores, and the file holds a column of confidences. If these are plain {own} numbers, "
-        told += f"say --score {own}"
+    elif own is not None and kind == "confidence" and not (plain and score):
+        told = f"{own} of class scores, and the file holds a column of confidences"
+        told += f". If these are plain {own} numbers, say --score {own}" if plain else ""
     elif own is not None and kind not in (*scores.by_name(own).takes, "confidence"):
         told = f"{own}, which needs logits; the file holds {kind}"
     if told:
@@ -191,8 +192,8 @@ def fitting(rule: str, saved: Threshold | GroupThresholds, kind: str, score: str
 def hold_against(rule: str, read: Predictions, out: opt.Output, notes: list[str], state: str | None) -> None:
     """Hold later data against a saved rule."""
     saved = load_rule(rule)
-    own = fitting(rule, saved, read.kind, opt.stated("score"))
     origin = origin_of(saved)
+    own = fitting(rule, origin and origin.score, read.kind, opt.stated("score"))
     loss = (origin and origin.loss) or "zero_one"
     if opt.stated("loss") not in (None, loss):
         raise DataError(f"{shown(rule)}: this rule is for the loss {loss}, not for {opt.stated('loss')}.")
@@ -249,7 +250,8 @@ def decide(rule: str, file: str, how: opt.ReadOptions, score: str | None, path: 
     saved = load_rule(rule)
     with working(f"reading {shown(file)}"):
         read, rest = how.read_unlabelled(file)
-    name = fitting(rule, saved, read.kind, score)
+    origin = origin_of(saved)
+    name = fitting(rule, origin and origin.score, read.kind, score)
     given: dict[str, Any] = {}
     if isinstance(saved, GroupThresholds):
         if read.groups is None:
@@ -262,6 +264,11 @@ def decide(rule: str, file: str, how: opt.ReadOptions, score: str | None, path: 
             given["units"] = "key"
             told = {"prediction": read.likeliest(), name: scores.display(name, confidence)}
         accepted = saved.accepts(confidence, **given)
+    top = max(float(rule.reference.value.max()) for rule in by_group(saved, "").values())
+    if (above := float((confidence > top).mean())) > _ABOVE:
+        opt.say(
+            f"note: {above:.0%} of the confidences lie above all calibration data ({top:g}). Is it one scale?"
+        )
     if read.abstained is not None:
         accepted &= ~read.abstained
     kept = {name: x for name, x in rest.items() if x.shape in ((len(accepted),), (len(accepted), 1))}

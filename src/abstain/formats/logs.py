@@ -266,6 +266,24 @@ def answers_of(
     return replace(log, used=log.used | told, ids=ids)
 
 
+def unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> dict[str, Any]:
+    """Confidences of new answers on the scale that the rules state, and where there is nothing to accept."""
+    if rules.only:
+        raise file_error(source.path, "every row is decided: --only is for data that are measured.")
+    name, *others = roles["confidence"].names
+    if others:
+        raise file_error(source.path, "a rule is for one confidence: name it with -c confidence=NAME.")
+    some = {
+        r: choice for r, choice in roles.items() if r in ("prediction", "answered", "abstained", "question")
+    }
+    values = {role: source.load(role, choice) for role, choice in some.items()}
+    answers = _Answers(source, some, values, rules=rules)
+    confidence = answers.signal(name, source.columns[name].load() if name in source.columns else None)
+    answers.check_lengths(len(confidence), values)
+    answered = answers.given(np.isfinite(confidence))
+    return {"confidence": np.where(answered, confidence, 0.0), "abstained": ~answered}
+
+
 def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:
     """Which rows to read, and what to tell of it; of the filters of a log the first one, unless stated."""
     only, told = dict(rules.only), {}

@@ -18,7 +18,7 @@ from abstain.evaluation import Evaluation, evaluate, register_engine
 from abstain.formats.arrow import find_files, kind_of
 from abstain.formats.columns import ROLES, Column, Loaded, RoleColumns, UncertainError, Values, Words, role_of
 from abstain.formats.limits import Limits, file_error, shown, values_of
-from abstain.formats.logs import Log, Rules, answers_of, is_log
+from abstain.formats.logs import Log, Rules, answers_of, is_log, unjudged
 from abstain.formats.readers import ENDINGS, column_names, is_run, open_source
 
 
@@ -211,7 +211,7 @@ def aligned(models: Sequence[Predictions]) -> list[Predictions]:
 def _not_the_same(one: Predictions, other: Predictions, why: str) -> Exception:
     return DataError(
         f"{shown(one.name)} and {shown(other.name)} are not the same samples in the same order: {why}. "
-        f"For different test sets use --unpaired."
+        f"Different test sets can be compared with `abstain compare --unpaired`."
     )
 
 
@@ -386,31 +386,34 @@ def read_unlabelled(
     kind: str | None,
     format: str | None,  # noqa: A002
     limits: Limits,
+    classes: tuple[str, ...] = (),
     tolerance: float | None = None,
+    rules: Rules | None = None,
 ) -> tuple[Predictions, dict[str, np.ndarray]]:
     """Class scores or a confidence, with groups and refusals, where no truth is known yet; and all other columns."""
     source = open_source(path, format=format, limits=limits)
-    wanted = ("logits", "probs", "confidence", "groups", "abstained")
     chosen = source.roles(columns, kind)
-    roles = {role: choice for role, choice in chosen.items() if role in wanted}
-    values = {role: source.load(role, choice) for role, choice in roles.items()}
-    held = Loaded(source, roles, values, (), tolerance=tolerance)
-    found: dict[str, Any] = {role: held.numbers(role) for role in roles if role in wanted[:3]}
-    if not found:
+    by = next((role for role in ("logits", "probs", "confidence") if role in chosen), None)
+    if by is None:
         raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
-    if "probs" in found and found["probs"].ndim == 2:
+    rules = rules or Rules()
+    if by == "confidence" and is_log(source, chosen, rules):  # as they were taken when the rule was made
+        found: dict[str, Any] = unjudged(source, chosen, rules)
+    else:
+        roles = {role: chosen[role] for role in (by, "abstained") if role in chosen}
+        values = {role: source.load(role, choice) for role, choice in roles.items()}
+        held = Loaded(source, roles, values, (), tolerance=tolerance)
+        found = {by: held.numbers(by), "abstained": held.refused()}
+    if by == "probs" and found["probs"].ndim == 2:
         found["probs"] = held.summing_to_one(found["probs"])
-    if "logits" in found:
-        found.pop("probs", None)
-    n = len(next(iter(found.values())))
-    found |= {"groups": values.get("groups"), "abstained": held.refused()}
+    found["groups"] = source.load("groups", chosen["groups"]) if "groups" in chosen else None
     told = source.load("classes", chosen["classes"]) if "classes" in chosen else None
-    by = next((role for role in wanted[:2] if role in found), "confidence")
-    found["classes"] = _class_names(told) or source.classes or roles[by].suffixes
-    used = {name for role in wanted[:2] if role in roles for name in roles[role].names}
+    found["classes"] = classes or _class_names(told) or source.classes or chosen[by].suffixes
+    found["ids"] = source.columns[chosen["ids"].names[0]] if "ids" in chosen else None
+    used = {name for role in ("logits", "probs") if role in chosen for name in chosen[role].names}
     others = {name: column for name, column in source.columns.items() if name not in used}
     rest = {name: plain_values(column.texts or column.load()) for name, column in others.items()}
-    return Predictions(model_name(path), str(path), source.format, n, **found), rest
+    return Predictions(model_name(path), str(path), source.format, len(found[by]), **found), rest
 
 
 def _labels_of(path: str | Path, limits: Limits) -> Values:
