@@ -72,6 +72,22 @@ def test_a_class_that_is_not_there_and_a_file_without_answers(file, tmp_path):
     assert "columns of labels and predictions" in run("clinical", bare, "--positive", "1").stderr
 
 
+def test_a_refused_case_is_not_accepted_and_stays_in_the_shares(tmp_path):
+    """Half of the ill are refused: whoever reads 100% answered would take them for seen."""
+    away, path = ILL & (np.arange(400) % 2 == 0), tmp_path / "t.csv"
+    rows = zip(ILL.astype(int), SAID.astype(int), SURE, away.astype(int), np.arange(400) // 2)
+    head = "label,prediction,confidence,abstained,cluster"
+    path.write_text("\n".join([head, *(",".join(map(str, row)) for row in rows)]))
+    done = run("clinical", path, "--positive", 1, "--csv")
+    assert "clusters is not read here: samples are independent" in done.stderr
+    for row in csv.DictReader(io.StringIO(done.stdout)):
+        taken = (float(row["threshold"]) <= SURE) & ~away
+        assert int(row["accepted"]) == taken.sum()
+        assert float(row["coverage"]) == taken.mean()
+        assert float(row["sensitivity"]) == (SAID & ILL & taken).sum() / (ILL & taken).sum()
+        assert float(row["positives_accepted"]) == (ILL & taken).sum() / ILL.sum()
+
+
 def test_in_a_notebook():
     table = abstain.clinical_table(ILL, SAID, SURE, positive=True)
     assert table._repr_html_().count("<tr>") == 11

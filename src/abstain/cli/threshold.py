@@ -15,13 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abstain import GroupThresholds, Threshold, _tables, clinical_table, scores, select_threshold
+from abstain import GroupThresholds, Threshold, _tables, scores, select_threshold
 from abstain.cli import options as opt
 from abstain.cli.main import ALARM, INFEASIBLE
 from abstain.cli.screen import dash, deliver, plain_table, put, show_notes, working, write
 from abstain.errors import DataError
 from abstain.formats import Predictions
 from abstain.formats.limits import shown, values_of
+from abstain.report.content import clinical_of
 from abstain.thresholds import Check, GroupChecks, decision_record, load_rule
 from abstain.thresholds.calibration import Method
 
@@ -290,23 +291,25 @@ def clinical(
 ) -> None:
     """Sensitivity, specificity and predictive values among the accepted, threshold by threshold.
 
-    FILE holds class scores with labels, or columns of labels, predictions and confidences. One row for each coverage
-    of 100%, 90% ... 10%; every interval is exact on its own.
+    FILE holds class scores with labels, or columns of labels, predictions and confidences. One row for each share
+    of 100%, 90% ... 10% of the answered; every interval is exact on its own. A refused case counts in the coverage.
 
     Examples:
       abstain clinical scans.npz --positive 1
       abstain clinical scans.csv --positive ill --latex
     """
-    read = how.read(file).answered()
-    labels, said = read.answers()
-    confidence = read.samples(score, "zero_one")[1]
+    read = how.read(file)
+    labels = read.answered().answers()[0]
     wanted: Any = float(positive) if labels.dtype.kind in "biuf" and _tables.is_number(positive) else positive
     with values_of(file):
-        table = clinical_table(labels, said, confidence, positive=wanted, level=level)
-    if read.kind != "confidence":  # people know another number than the rank key
-        known = np.asarray(scores.display(score, table.threshold))
-        table = replace(table, threshold=known, positive=positive)
+        table = replace(clinical_of(read, score, wanted, level), positive=positive)
     grid = table.grid()
+    for name, taken in (
+        ("sample_weight", "every sample counts once"),
+        ("clusters", "samples are independent"),
+    ):
+        if getattr(read, name) is not None:
+            opt.say(f"note: the column of {name} is not read here: {taken}.")
 
     def draw(on: Any) -> None:
         told = f"Among the accepted, positive: {positive}, {table.n:,} samples, {level:.0%} intervals below"

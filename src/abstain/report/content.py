@@ -237,17 +237,29 @@ def _model(
 def _clinical(read: Predictions, score: str, level: float) -> ClinicalTable | None:
     """None for more than two classes, where answers are not known, and where samples have weights."""
     try:
-        answered = read.answered()
-        labels, said = answered.answers()
+        labels = read.answered().answers()[0]
     except DataError:
         return None
     classes = read.classes or np.unique(labels).tolist()
     if len(classes) != 2 or labels.ndim > 1 or read.sample_weight is not None:
         return None
-    confidence = answered.samples(score, "zero_one")[1]
-    found = clinical_table(labels, said, confidence, positive=classes[1], level=level)
-    shown = found.threshold if score == "confidence" else scores.display(score, found.threshold)
-    return replace(found, threshold=np.asarray(shown))
+    return clinical_of(read, score, classes[1], level)
+
+
+def clinical_of(read: Predictions, score: str, positive: Any, level: float) -> ClinicalTable:
+    """Among the accepted, at coverages of the answered; a refused case is never accepted and kept in every share."""
+    labels, said = read.answers()
+    confidence = read.samples(score, "zero_one")[1].astype(np.float64)
+    at = None
+    if read.abstained is not None and read.abstained.any():
+        some = ~read.abstained
+        given = (x[some] for x in (labels, said, confidence))
+        at = clinical_table(*given, positive=positive, level=level).threshold
+        confidence = np.where(some, confidence, np.nextafter(confidence[some].min(), -np.inf))
+    found = clinical_table(labels, said, confidence, positive=positive, thresholds=at, level=level)
+    if read.kind == "confidence":
+        return found
+    return replace(found, threshold=np.asarray(scores.display(score, found.threshold)))  # which people know
 
 
 def _told_apart(read: Predictions, found: Evaluation, level: float) -> dict[tuple[str, str], str]:
