@@ -139,7 +139,10 @@ class Predictions:
             )
         if said is not None:
             return plain_values(labels), plain_values(said)
-        return self._class_names()[np.asarray(labels).astype(int)], self.likeliest()
+        self.samples("max_softmax", "zero_one")  # which objects to labels that are no classes
+        classes = np.asarray(labels)
+        classes = classes.astype(int) if classes.ndim == 1 else classes.argmax(axis=1)  # one-hot rows
+        return self._class_names()[classes], self.likeliest()
 
     def likeliest(self) -> np.ndarray:
         """The class of the largest score of every sample, by name where the classes have names."""
