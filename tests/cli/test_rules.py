@@ -138,6 +138,17 @@ def test_a_rule_per_group_is_checked_and_applied(run, files, tmp_path):
     assert "west" in run("decide", "sites.json", "west.csv").stderr
 
 
+def test_a_check_tells_that_it_does_not_weigh(run, tmp_path):
+    rows = [f"{k % 9 > 0:d},{k / 400},{1 + k % 3}" for k in range(400)]
+    (tmp_path / "t.csv").write_text("correct,confidence,weight\n" + "\n".join(rows))
+    made = run("threshold", "t.csv", "--risk", "0.2", "--save", "rule.json")
+    assert "not read" not in made.stderr
+    told = "note: the column of sample_weight is not read here: every sample counts once."
+    assert told in run("threshold", "t.csv", "--check", "rule.json").stderr
+    asked = ("--cost", "1,2", "--person-cost", "9", "--person-error", "0", "--risk", "0.2")
+    assert told in run("cascade", "t.csv", "t.csv", "--names", "a,b", *asked).stderr
+
+
 def test_decide_writes_whole_numbers_and_gaps_as_they_were(run, tmp_path):
     """A patient's number with zeros in front, or too long for a float, must find its row again."""
     rows = [

@@ -26,6 +26,7 @@ from abstain.cli.options import (
     reading,
     shared,
     stated,
+    tell_unread,
 )
 from abstain.cli.screen import deliver, working, write
 from abstain.cli.threshold import draw_facts, fitting, seen_before, show_check
@@ -85,6 +86,7 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
             (name, how.read_unlabelled(f)[0] if applied else how.read(f, name)) for name, f in named.items()
         )
         models = {model.name: model for model in aligned([replace(read, name=name) for name, read in each])}
+    tell_unread(next(iter(models.values())), "sample_weight")
     used = dict.fromkeys(models, given["score"])
     if rule:
         asked: dict[str, Any] = {"score": stated("score"), "plain": False}

@@ -203,6 +203,7 @@ def hold_against(rule: str, read: Predictions, out: opt.Output, notes: list[str]
         raise DataError(f"{shown(rule)}: this rule is per group, and the file has no column of groups.")
     given: dict[str, Any] = {"units": None if read.kind == "confidence" else "key", "clusters": read.clusters}
     given |= {"previous": seen_before(GroupChecks if grouped else Check, state)}
+    opt.tell_unread(read, "sample_weight")
     with values_of(read.path):
         samples = read.samples(own or "max_softmax", loss)
         result: Any = saved.check(*samples, *((read.group_labels(),) if grouped else ()), **given)
@@ -304,12 +305,7 @@ def clinical(
     with values_of(file):
         table = replace(clinical_of(read, score, wanted, level), positive=positive)
     grid = table.grid()
-    for name, taken in (
-        ("sample_weight", "every sample counts once"),
-        ("clusters", "samples are independent"),
-    ):
-        if getattr(read, name) is not None:
-            opt.say(f"note: the column of {name} is not read here: {taken}.")
+    opt.tell_unread(read, "sample_weight", "clusters")
 
     def draw(on: Any) -> None:
         told = f"Among the accepted, positive: {positive}, {table.n:,} samples, {level:.0%} intervals below"
