@@ -138,7 +138,7 @@ def test_the_command_chooses_applies_and_checks(files):
     assert saved.scores == {"small": "max_softmax", "large": "max_softmax"}
     applied = run(*both(files, "bare_new"), "--apply", rule, "--json")
     assert applied.exit_code == 0, applied.output
-    who = json.loads(applied.output)
+    who = json.loads(applied.stdout)
     from abstain.scores import max_softmax
 
     g = {name: max_softmax(np.load(path)["logits"]) for name, path in zip(saved.names, both(files, "new"))}
@@ -149,6 +149,40 @@ def test_the_command_chooses_applies_and_checks(files):
     again = run(*both(files, "new"), "--check", rule, "--state", files / "state.json")
     assert "n = 3000, look 2" in again.output
     assert run(*both(files, "cal"), *ASKED, "-q").output.strip() == repr(saved.cost)
+
+
+def test_a_rule_is_applied_by_ids_and_to_what_it_was_made_from(files):
+    """In another order, or in other units, the same numbers would send other samples to the person."""
+    rng, folder = np.random.default_rng(1), files
+    for part, n in (("cal", 4000), ("new", 1500)):
+        for name in ("small", "large"):
+            z, y = (np.load(folder / f"{part}_{name}.npz")[k] for k in ("logits", "labels"))
+            p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+            rows = [f"x{i},{p[i].max()},{p[i].argmax() == y[i]:d}" for i in range(n)]
+            if (part, name) == ("new", "large"):
+                rows = [rows[i] for i in rng.permutation(n)]
+            (folder / f"{part}_{name}.csv").write_text("id,confidence,correct\n" + "\n".join(rows))
+    tables = [folder / f"new_{name}.csv" for name in ("small", "large")]
+    for ending, of in (("npz", "max_softmax of class scores"), ("csv", "a column of confidences")):
+        made = run(
+            *(path.with_suffix(f".{ending}") for path in both(folder, "cal")),
+            *ASKED,
+            "--save",
+            folder / ending,
+        )
+        assert made.exit_code == 0, made.output
+        others = tables if ending == "npz" else both(folder, "new")
+        for how in ("--apply", "--check"):
+            refused = run(*others, how, folder / ending)
+            assert refused.exit_code == 3
+            assert f"this rule is for {of}, and the file holds" in refused.stderr
+    applied = run(*tables, "--apply", folder / "csv", "--json")
+    assert "put in the order of small by its ids" in applied.stderr
+    assert json.loads(applied.stdout) == json.loads(
+        run(*both(folder, "new"), "--apply", folder / "npz", "--json").stdout
+    )
+    energy = run(*both(folder, "new"), "--check", folder / "npz", "--score", "energy")
+    assert "is for max_softmax, not for energy" in energy.stderr
 
 
 def test_what_the_command_says_when_nothing_can_be_certified(files):

@@ -72,6 +72,39 @@ def test_a_class_that_is_not_there_and_a_file_without_answers(file, tmp_path):
     assert "columns of labels and predictions" in run("clinical", bare, "--positive", "1").stderr
 
 
+def test_a_refused_case_is_not_accepted_and_stays_in_the_shares(tmp_path):
+    """Half of the ill are refused: whoever reads 100% answered would take them for seen."""
+    away, path = ILL & (np.arange(400) % 2 == 0), tmp_path / "t.csv"
+    rows = zip(ILL.astype(int), SAID.astype(int), SURE, away.astype(int), np.arange(400) // 2)
+    head = "label,prediction,confidence,abstained,cluster"
+    path.write_text("\n".join([head, *(",".join(map(str, row)) for row in rows)]))
+    done = run("clinical", path, "--positive", 1, "--csv")
+    assert "clusters is not read here: samples are taken as independent" in done.stderr
+    for row in csv.DictReader(io.StringIO(done.stdout)):
+        taken = (float(row["threshold"]) <= SURE) & ~away
+        assert int(row["accepted"]) == taken.sum()
+        assert float(row["coverage"]) == taken.mean()
+        assert float(row["sensitivity"]) == (SAID & ILL & taken).sum() / (ILL & taken).sum()
+        assert float(row["positives_accepted"]) == (ILL & taken).sum() / ILL.sum()
+
+
+def test_labels_that_are_no_classes_and_labels_in_one_hot_rows(tmp_path):
+    probs = np.column_stack([1 - P_ILL, P_ILL])
+    np.savez(tmp_path / "hot.npz", probs=probs, labels=np.eye(2)[ILL.astype(int)])
+    np.savez(tmp_path / "plain.npz", probs=probs, labels=ILL.astype(int))
+    hot, plain = (
+        run("clinical", tmp_path / f"{name}.npz", "--positive", 1, "--json") for name in ("hot", "plain")
+    )
+    assert hot.stdout == plain.stdout
+    for bad in (2, -1, np.nan, 0.5):
+        labels = ILL.astype(float)
+        labels[7] = bad
+        np.savez(tmp_path / "bad.npz", probs=probs, labels=labels)
+        refused = run("clinical", tmp_path / "bad.npz", "--positive", 1)
+        assert refused.exit_code == 3
+        assert "`labels` must be whole numbers from 0 to 1" in refused.stderr
+
+
 def test_in_a_notebook():
     table = abstain.clinical_table(ILL, SAID, SURE, positive=True)
     assert table._repr_html_().count("<tr>") == 11

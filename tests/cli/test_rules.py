@@ -138,6 +138,62 @@ def test_a_rule_per_group_is_checked_and_applied(run, files, tmp_path):
     assert "west" in run("decide", "sites.json", "west.csv").stderr
 
 
+def test_a_check_tells_that_it_does_not_weigh(run, tmp_path):
+    rows = [f"{k % 9 > 0:d},{k / 400},{1 + k % 3}" for k in range(400)]
+    (tmp_path / "t.csv").write_text("correct,confidence,weight\n" + "\n".join(rows))
+    made = run("threshold", "t.csv", "--risk", "0.2", "--save", "rule.json")
+    assert "not read" not in made.stderr
+    told = "note: the column of sample_weight is not read here: every sample counts once."
+    assert told in run("threshold", "t.csv", "--check", "rule.json").stderr
+    asked = ("--cost", "1,2", "--person-cost", "9", "--person-error", "0", "--risk", "0.2")
+    assert told in run("cascade", "t.csv", "t.csv", "--names", "a,b", *asked).stderr
+
+
+def test_decide_writes_whole_numbers_and_gaps_as_they_were(run, tmp_path):
+    """A patient's number with zeros in front, or too long for a float, must find its row again."""
+    rows = [
+        f"{k:06d},{9007199254740993 + k},{'' if k == 1 else 60 + k},{k / 400},{k > 40:d}" for k in range(400)
+    ]
+    (tmp_path / "cal.csv").write_text("patient,scan,age,confidence,correct\n" + "\n".join(rows))
+    assert run("threshold", "cal.csv", "--risk", "0.2", "--save", "rule.json").exit_code == 0
+    lines = run("decide", "rule.json", "cal.csv").stdout.splitlines()
+    assert [line.rsplit(",", 3)[0] for line in lines[1:]] == [row.rsplit(",", 2)[0] for row in rows]
+    records = [{"scan": 9007199254740993 + k, "confidence": k / 400} for k in range(400)]
+    (tmp_path / "new.jsonl").write_text("\n".join(map(json.dumps, records)))
+    lines = run("decide", "rule.json", "new.jsonl").stdout.splitlines()
+    assert [line.split(",")[0] for line in lines[1:]] == [str(r["scan"]) for r in records]
+
+
+def test_decide_takes_answers_as_the_rule_did(run, tmp_path):
+    """Stated percentages, refusals and answers without a confidence."""
+    rows = [("A", "" if k % 10 == 0 else "AB"[k % 2 and k < 200], k / 4) for k in range(400)]
+    lines = [f"{a},{b},{c}" for a, b, c in rows]
+    (tmp_path / "cal.csv").write_text("truth,answer,stated\n" + "\n".join(lines))
+    own = ("-c", "prediction=answer", "-c", "confidence=stated", "--scale", "percent")
+    assert (
+        run("threshold", "cal.csv", "-c", "labels=truth", *own, "--risk", "0.1", "--save", "r.json").exit_code
+        == 0
+    )
+    (tmp_path / "new.csv").write_text("answer,stated\nA,99\n,99\nA,\nA,1\n")
+    decided = csv.DictReader(io.StringIO(run("decide", "r.json", "new.csv", *own).stdout))
+    assert [row["accepted"] for row in decided] == ["1", "0", "0", "0"]
+    unscaled = run("decide", "r.json", "new.csv", *own[:4])
+    assert "50% of the confidences lie above all calibration data (0.9975)" in unscaled.stderr
+    assert "one confidence" in run("decide", "r.json", "new.csv", "-c", "confidence=stated,answer").stderr
+    assert "--only" in run("decide", "r.json", "new.csv", *own, "--only", "answer=A").stderr
+
+
+def test_decide_calls_classes_by_their_names(run, tmp_path):
+    rows = [f"{0.5 + k / 800:.4f},{0.5 - k / 800:.4f}" for k in range(400)]
+    (tmp_path / "cal.csv").write_text("prob_ill,prob_well,label\n" + "".join(f"{r},ill\n" for r in rows))
+    (tmp_path / "new.csv").write_text("prob_ill,prob_well\n0.9,0.1\n0.2,0.8\n")
+    np.savez(tmp_path / "new.npz", probs=[[0.9, 0.1], [0.2, 0.8]], classes=["ill", "well"])
+    assert run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    for name in ("new.csv", "new.npz"):
+        decided = csv.DictReader(io.StringIO(run("decide", "rule.json", name).stdout))
+        assert [row["prediction"] for row in decided] == ["ill", "well"]
+
+
 def test_decide_needs_no_labels_and_keeps_the_columns(run, files, tmp_path):
     run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json")
     z, _, _ = write(tmp_path / "new.csv", 60, 40, labels=False)

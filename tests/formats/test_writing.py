@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from abstain.formats import WRITABLE, read_predictions, replacing, write_predictions
+from abstain.formats.predictions import aligned
 
 
 @pytest.mark.parametrize("ending", WRITABLE)
@@ -32,6 +33,32 @@ def test_round_trip_of_a_plain_table(tmp_path, ending):
     assert read.confidence[:2].tolist() == [0.5, 0.25]
     assert read.abstained.tolist() == [False, False, True]
     assert [read.groups.row(i) for i in range(3)] == ["x", "y z", "x"]
+
+
+@pytest.mark.parametrize("ending", WRITABLE)
+def test_answers_and_ids_come_along(tmp_path, ending):
+    """Without them `clinical` could not be asked any more, and `compare` could not pair by id."""
+    rows = [("x1", "1", "1", 0.9), ("x2", "0", "1", 0.6), ("x3", "0", "0", 0.7), ("x4", "1", "", 0.2)]
+    text = "".join(f"{i},{a},{b},{c}\n" for i, a, b, c in rows)
+    (tmp_path / "in.csv").write_text("question_id,label,prediction,confidence\n" + text)
+    first = read_predictions(tmp_path / "in.csv")
+    write_predictions(first, tmp_path / f"out{ending}")
+    read = read_predictions(tmp_path / f"out{ending}")
+    assert read.loss[:3].tolist() == first.loss[:3].tolist() == [0, 1, 0]
+    assert read.abstained.tolist() == first.abstained.tolist() == [False, False, False, True]
+    labels, said = read.answered().answers()
+    assert (labels.tolist(), said.tolist()) == ([1, 0, 0], [1, 1, 0])
+    if ending != ".safetensors":  # which holds numbers only
+        assert aligned([first, read])[1].confidence.tolist() == read.confidence.tolist()
+        assert read.ids.load().texts().tolist() == ["x1", "x2", "x3", "x4"]
+
+
+def test_a_judge_who_contradicts_the_labels_is_kept(tmp_path):
+    (tmp_path / "in.csv").write_text("label,prediction,correct,confidence\nUSA,U.S.,1,0.9\nUK,France,0,0.4\n")
+    write_predictions(
+        read_predictions(tmp_path / "in.csv", columns={"correct": "correct"}), tmp_path / "out.csv"
+    )
+    assert read_predictions(tmp_path / "out.csv").loss.tolist() == [0, 1]
 
 
 def test_our_safetensors_are_read_by_the_library(tmp_path):

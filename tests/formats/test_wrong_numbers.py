@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import abstain
 from abstain.cli import cli
 from abstain.errors import AbstainWarning, DataError, InputError
-from abstain.formats import read_predictions
+from abstain.formats import open_source, read_predictions
 from abstain.formats.predictions import aligned
 
 
@@ -37,6 +37,26 @@ def test_names_with_underscores_are_no_numbers(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("correct,confidence,group\n1,0.9,1_0\n0,0.6,10\n1,0.8,1_0\n")
     assert read_predictions(path).group_labels().tolist() == ["1_0", "10", "1_0"]
+
+
+def test_labels_are_class_names_of_many_digits(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("prob_1234567,prob_1234568,label\n0.9,0.1,1234567\n0.6,0.4,1234568\n")
+    assert read_predictions(path).labels.tolist() == [0, 1]
+
+
+def test_whole_numbers_are_read_as_such(tmp_path, monkeypatch):
+    monkeypatch.setattr("abstain.formats.readers._CHUNK", 100)  # a few rows at a time
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "id,group,code,confidence,correct\n" + "".join(f"{2**53 + k},{k},{k:02d},{k},1\n" for k in range(30))
+    )
+    columns = open_source(path).columns
+    assert columns["id"].load().tolist() == [2**53 + k for k in range(30)]
+    assert columns["code"].load().tolist() == list(range(30))
+    assert columns["code"].texts.texts().tolist() == [f"{k:02d}" for k in range(30)]
+    assert columns["group"].texts is None
+    assert read_predictions(path).group_labels().tolist() == list(range(30))
 
 
 @pytest.mark.parametrize("extra", ["logit_scale", "logit_bias"])
@@ -83,6 +103,27 @@ def test_rows_the_labels_cannot_judge_are_no_contradiction(tmp_path):
     read_predictions(refused)
 
 
+@pytest.mark.parametrize("answers", [("ill", "well"), ("1", "0")])
+def test_a_sample_without_a_label_is_no_error(tmp_path, answers):
+    """Nobody knows whether its prediction is right: it is left out, and that is told."""
+    yes, no = answers
+    path = tmp_path / "t.csv"
+    rows = [(yes, yes, 0.9), ("", yes, 0.8), (no, yes, 0.7), ("", no, 0.6), (no, no, 0.5), ("", "", 0.4)]
+    path.write_text("label,prediction,confidence\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+    read = read_predictions(path)
+    assert "2 of 6 answers have no score and are left out." in read.log.notes
+    assert read.loss[~read.abstained].tolist() == [0, 1, 0]
+    assert read.confidence[~read.abstained].tolist() == [0.9, 0.7, 0.5]
+    told = CliRunner().invoke(cli, ["clinical", str(path), "--positive", yes, "--json"]).stdout
+    assert json.loads(told)["specificity"]["of"][0] == 2
+    path.write_text(
+        f"label,prediction,correct,confidence\n{yes},{yes},1,0.9\n,{yes},0,0.8\n{no},{yes},0,0.7\n"
+    )
+    assert risk_of(path) == pytest.approx(
+        2 / 3
+    )  # where somebody judged the answer, a label need not be there
+
+
 def two_tables(folder, header="id,correct,confidence", rows=("1,1,0.9", "2,0,0.4", "3,1,0.7", "4,0,0.2")):
     """One model; another that is sure of the same samples, its file in another order."""
     a, b = folder / "a.csv", folder / "b.csv"
@@ -91,8 +132,13 @@ def two_tables(folder, header="id,correct,confidence", rows=("1,1,0.9", "2,0,0.4
     return a, b
 
 
-def test_tables_in_another_order_are_put_in_one_by_their_ids(tmp_path):
-    a, b = (read_predictions(path) for path in two_tables(tmp_path))
+@pytest.mark.parametrize("more", ["", ",prediction"])
+def test_tables_in_another_order_are_put_in_one_by_their_ids(tmp_path, more):
+    rows = [
+        f"{k + 1},{right}{',' + 'ab'[k % 2] if more else ''}"
+        for k, right in enumerate(("1,0.9", "0,0.4", "1,0.7", "0,0.2"))
+    ]
+    a, b = (read_predictions(path) for path in two_tables(tmp_path, f"id,correct,confidence{more}", rows))
     with pytest.warns(AbstainWarning, match="put in the order of a by its ids"):
         one, other = aligned([a, b])
     assert other.confidence.tolist() == one.confidence.tolist()

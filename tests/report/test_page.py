@@ -202,3 +202,11 @@ def test_the_losses_and_metrics_have_words(read):
     html = page(gather([read(plain_table())]))
     assert "errors (0/1 loss)" in html
     assert "NAURC: AURC between the best possible ranking (0) and a random one (1)" in html
+
+
+def test_groups_and_labels_that_are_numbers_keep_every_digit_and_gaps_are_named(read):
+    rows = [f"{k % 3 > 0:d},{k / 40},{1234567 + k % 2},{'' if k % 5 == 0 else k % 2}" for k in range(40)]
+    data = embedded(gather([read("correct,confidence,group,label\n" + "\n".join(rows))]))
+    parts = data["models"][0]["steps"]["parts"]
+    assert sorted(parts[0]["names"]) == ["1234567", "1234568"]
+    assert sorted(parts[1]["names"]) == ["0", "1", "none"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,9 +16,20 @@ from abstain import Check
 from abstain.cascades import Cascade
 from abstain.cli.compare import named_files
 from abstain.cli.main import INFEASIBLE
-from abstain.cli.options import Documented, InputFile, Output, ReadOptions, file, output, reading, shared
+from abstain.cli.options import (
+    Documented,
+    InputFile,
+    Output,
+    ReadOptions,
+    file,
+    output,
+    reading,
+    shared,
+    stated,
+    tell_unread,
+)
 from abstain.cli.screen import deliver, working, write
-from abstain.cli.threshold import draw_facts, seen_before, show_check
+from abstain.cli.threshold import draw_facts, fitting, seen_before, show_check
 from abstain.formats import Predictions
 from abstain.formats.limits import values_of
 from abstain.formats.predictions import aligned
@@ -68,13 +80,20 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     rule = Cascade.load(saved) if saved else None
     names = given["names"] or (rule.names if rule and len(rule.names) == len(files) else ())
     named = named_files(files, names)
-    used = {name: (rule.scores if rule else {}).get(name, given["score"]) for name in named}
-    if rule and given["applied"]:
-        return _apply(rule, {name: _unlabelled(file, how, used[name]) for name, file in named.items()}, out)
+    applied = bool(given["applied"])
     with working(f"reading {len(files)} files"):
-        read = aligned([how.read(file, name) for name, file in named.items()])
-    models = {model.name: model for model in read}
-    entries = {name: m.samples(used[name], given["loss"]) for name, m in models.items()}
+        each = (
+            (name, how.read_unlabelled(f)[0] if applied else how.read(f, name)) for name, f in named.items()
+        )
+        models = {model.name: model for model in aligned([replace(read, name=name) for name, read in each])}
+    tell_unread(next(iter(models.values())), "sample_weight")
+    used = dict.fromkeys(models, given["score"])
+    if rule:
+        asked: dict[str, Any] = {"score": stated("score"), "plain": False}
+        used = {n: fitting(saved, rule.scores.get(n), m.kind, **asked) for n, m in models.items()}
+    if rule and applied:
+        return _apply(rule, {name: _confidence(m, used[name]) for name, m in models.items()}, out)
+    entries = {name: m.samples(used[name] or "", given["loss"]) for name, m in models.items()}
     away = {name: m.abstained for name, m in models.items() if m.abstained is not None}
     clusters = next((m.clusters for m in models.values() if m.clusters is not None), None)
     if rule:
@@ -117,10 +136,9 @@ def _choose(
         click.get_current_context().exit(INFEASIBLE)
 
 
-def _unlabelled(file: str, how: ReadOptions, score: str) -> np.ndarray:
-    """Confidences, NaN where the model gave no answer."""
-    read, _ = how.read_unlabelled(file)
-    with values_of(file):
+def _confidence(read: Predictions, score: str | None) -> np.ndarray:
+    """NaN where the model gave no answer."""
+    with values_of(read.path):
         confidence = read.ranked_by(score)
     return confidence if read.abstained is None else np.where(read.abstained, np.nan, confidence)
 

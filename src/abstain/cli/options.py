@@ -108,6 +108,14 @@ def typed(*without: str) -> str:
     return shlex.join(["abstain", *(a for a in arguments if a not in without)])
 
 
+def tell_unread(read: abstain.formats.Predictions, *names: str) -> None:
+    """Columns that would change the numbers if this command could read them."""
+    taken = {"sample_weight": "every sample counts once", "clusters": "samples are taken as independent"}
+    for name in names:
+        if getattr(read, name) is not None:
+            say(f"note: the column of {name} is not read here: {taken[name]}.")
+
+
 def stated(name: str) -> Any:
     """An option's value if it was given, None where it is the default."""
     context = click.get_current_context()
@@ -261,7 +269,7 @@ class ReadOptions(NamedTuple):
 
     def read_unlabelled(self, path: str) -> tuple[abstain.formats.Predictions, dict[str, Any]]:
         """Class scores or confidences whose truth is not known yet, and all other columns."""
-        own = self._some("columns", "kind", "format", "limits", "tolerance")
+        own = self._some("columns", "kind", "classes", "format", "limits", "tolerance", "rules")
         return abstain.formats.predictions.read_unlabelled(path, **own)
 
 

@@ -15,18 +15,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abstain import GroupThresholds, Threshold, _tables, clinical_table, scores, select_threshold
+from abstain import GroupThresholds, Threshold, _tables, scores, select_threshold
 from abstain.cli import options as opt
 from abstain.cli.main import ALARM, INFEASIBLE
 from abstain.cli.screen import dash, deliver, plain_table, put, show_notes, working, write
 from abstain.errors import DataError
 from abstain.formats import Predictions
 from abstain.formats.limits import shown, values_of
+from abstain.report.content import clinical_of
 from abstain.thresholds import Check, GroupChecks, decision_record, load_rule
 from abstain.thresholds.calibration import Method
 
 _FACTS = ("value", "form", "target", "method", "delta", "n", "coverage", "risk", "risk_upper", "guarantee")
 _BOUNDED = "Losses lie between these, known beforehand."
+_ABOVE = (
+    0.1  # share of new confidences above all calibrated ones that is no chance: percentages for fractions
+)
 _GROUPS = "One threshold for each group, all promises at once."
 
 
@@ -166,21 +170,19 @@ def origin_of(rule: Threshold | GroupThresholds) -> Any:
     return next(iter(by_group(rule, "").values())).origin
 
 
-def fitting(rule: str, saved: Threshold | GroupThresholds, kind: str, score: str | None) -> str | None:
+def fitting(rule: str, own: str | None, kind: str, score: str | None, *, plain: bool = True) -> str | None:
     """The score by which a file of this kind is held against a rule: the rule's own. Anything else is refused.
 
-    A column of confidences has the plain numbers of a score if `--score` says so.
+    A column of confidences has the plain numbers of a score if `--score` says so, where these will do.
     """
-    origin = origin_of(saved)
-    own = None if origin is None else origin.score
     told = ""
     if score is not None and score != own:
         told = f"{own or 'a column of confidences'}, not for {score}"
     elif own is None and kind != "confidence":
         told = f"a column of confidences, and the file holds {kind}"
-    elif own is not None and kind == "confidence" and score is None:
-        told = f"{own} of class scores, and the file holds a column of confidences. If these are plain {own} numbers, "
-        told += f"say --score {own}"
+    elif own is not None and kind == "confidence" and not (plain and score):
+        told = f"{own} of class scores, and the file holds a column of confidences"
+        told += f". If these are plain {own} numbers, say --score {own}" if plain else ""
     elif own is not None and kind not in (*scores.by_name(own).takes, "confidence"):
         told = f"{own}, which needs logits; the file holds {kind}"
     if told:
@@ -191,8 +193,8 @@ def fitting(rule: str, saved: Threshold | GroupThresholds, kind: str, score: str
 def hold_against(rule: str, read: Predictions, out: opt.Output, notes: list[str], state: str | None) -> None:
     """Hold later data against a saved rule."""
     saved = load_rule(rule)
-    own = fitting(rule, saved, read.kind, opt.stated("score"))
     origin = origin_of(saved)
+    own = fitting(rule, origin and origin.score, read.kind, opt.stated("score"))
     loss = (origin and origin.loss) or "zero_one"
     if opt.stated("loss") not in (None, loss):
         raise DataError(f"{shown(rule)}: this rule is for the loss {loss}, not for {opt.stated('loss')}.")
@@ -201,6 +203,7 @@ def hold_against(rule: str, read: Predictions, out: opt.Output, notes: list[str]
         raise DataError(f"{shown(rule)}: this rule is per group, and the file has no column of groups.")
     given: dict[str, Any] = {"units": None if read.kind == "confidence" else "key", "clusters": read.clusters}
     given |= {"previous": seen_before(GroupChecks if grouped else Check, state)}
+    opt.tell_unread(read, "sample_weight")
     with values_of(read.path):
         samples = read.samples(own or "max_softmax", loss)
         result: Any = saved.check(*samples, *((read.group_labels(),) if grouped else ()), **given)
@@ -249,7 +252,8 @@ def decide(rule: str, file: str, how: opt.ReadOptions, score: str | None, path: 
     saved = load_rule(rule)
     with working(f"reading {shown(file)}"):
         read, rest = how.read_unlabelled(file)
-    name = fitting(rule, saved, read.kind, score)
+    origin = origin_of(saved)
+    name = fitting(rule, origin and origin.score, read.kind, score)
     given: dict[str, Any] = {}
     if isinstance(saved, GroupThresholds):
         if read.groups is None:
@@ -260,13 +264,19 @@ def decide(rule: str, file: str, how: opt.ReadOptions, score: str | None, path: 
         confidence = read.ranked_by(name)
         if name is not None and read.kind != "confidence":
             given["units"] = "key"
-            told = {"prediction": read.class_scores().argmax(axis=1), name: scores.display(name, confidence)}
+            told = {"prediction": read.likeliest(), name: scores.display(name, confidence)}
         accepted = saved.accepts(confidence, **given)
+    top = max(float(rule.reference.value.max()) for rule in by_group(saved, "").values())
+    if (above := float((confidence > top).mean())) > _ABOVE:
+        opt.say(
+            f"note: {above:.0%} of the confidences lie above all calibration data ({top:g}). Is it one scale?"
+        )
     if read.abstained is not None:
         accepted &= ~read.abstained
     kept = {name: x for name, x in rest.items() if x.shape in ((len(accepted),), (len(accepted), 1))}
     columns = kept | {k: v for k, v in told.items() if k not in kept} | {"accepted": accepted.astype(int)}
-    text = _tables.as_csv({name: np.asarray(x).reshape(-1).tolist() for name, x in columns.items()})
+    cells = {name: np.asarray(x).reshape(-1).tolist() for name, x in columns.items()}
+    text = _tables.as_csv({name: ["" if v != v else v for v in some] for name, some in cells.items()})
     put(path, text)
     click.echo(f"accepted {int(accepted.sum()):,} of {len(accepted):,} ({accepted.mean():.1%})", err=True)
 
@@ -282,23 +292,20 @@ def clinical(
 ) -> None:
     """Sensitivity, specificity and predictive values among the accepted, threshold by threshold.
 
-    FILE holds class scores with labels, or columns of labels, predictions and confidences. One row for each coverage
-    of 100%, 90% ... 10%; every interval is exact on its own.
+    FILE holds class scores with labels, or columns of labels, predictions and confidences. One row for each share
+    of 100%, 90% ... 10% of the answered; every interval is exact on its own. A refused case counts in the coverage.
 
     Examples:
       abstain clinical scans.npz --positive 1
       abstain clinical scans.csv --positive ill --latex
     """
-    read = how.read(file).answered()
-    labels, said = read.answers()
-    confidence = read.samples(score, "zero_one")[1]
+    read = how.read(file)
+    labels = read.answered().answers()[0]
     wanted: Any = float(positive) if labels.dtype.kind in "biuf" and _tables.is_number(positive) else positive
     with values_of(file):
-        table = clinical_table(labels, said, confidence, positive=wanted, level=level)
-    if read.kind != "confidence":  # people know another number than the rank key
-        known = np.asarray(scores.display(score, table.threshold))
-        table = replace(table, threshold=known, positive=positive)
+        table = replace(clinical_of(read, score, wanted, level), positive=positive)
     grid = table.grid()
+    opt.tell_unread(read, "sample_weight", "clusters")
 
     def draw(on: Any) -> None:
         told = f"Among the accepted, positive: {positive}, {table.n:,} samples, {level:.0%} intervals below"

@@ -91,6 +91,8 @@ class Column:
         What it holds, for people: a dtype, "numbers" or "text".
     load : callable
         Reads the values.
+    texts : Words, optional
+        The cells of a table as they are written, where numbers would not keep them: 0012.
 
     Examples
     --------
@@ -101,6 +103,7 @@ class Column:
     shape: tuple[int, ...]
     kind: str
     load: Callable[[], Values] = field(repr=False)
+    texts: Words | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, values: Values) -> Column:
@@ -457,7 +460,8 @@ class Loaded:
         held = self.values
         labels, prediction = held.get("labels"), held.get("prediction")
         if labels is not None and prediction is not None and _comparable(labels, prediction):
-            self.check_verdict(self.disagreement(labels, prediction) == 1)
+            against = self.disagreement(labels, prediction)
+            self.check_verdict(against == 1, ~np.isnan(against))
         if "correct" in held:
             return 1 - self.truth("correct"), "zero_one"
         if "error" in held:
@@ -470,12 +474,14 @@ class Loaded:
         raise UncertainError(self.missing(), self.source)
 
     def disagreement(self, labels: Values, prediction: Values) -> np.ndarray:
-        """1 where the prediction is not the label."""
+        """1 where the prediction is not the label; NaN where there is no label, so that nobody knows."""
         if not _comparable(labels, prediction):
             raise self.error("labels and predictions must be of one kind and length to be compared.")
         if isinstance(labels, Words) and isinstance(prediction, Words):
-            return (labels.codes != prediction.numbered(labels.values)).astype(np.float64)
-        return np.asarray(labels != prediction).astype(np.float64)
+            wrong = labels.codes != prediction.numbered(labels.values)
+        else:
+            wrong = np.asarray(labels != prediction)
+        return np.where(there(labels), wrong, np.nan)
 
     def along(self, n: int, **found: Any) -> dict[str, Any]:
         """What goes along the samples, each of the right length."""
@@ -508,7 +514,7 @@ class Loaded:
         if isinstance(labels, np.ndarray):
             if labels.ndim != 1 or not self.classes or not all(c.isdigit() for c in self.classes):
                 return labels
-            labels = Words.of(f"{v:g}" for v in labels.tolist())
+            labels = Words.of(f"{v:.17g}" for v in labels.tolist())
         if not self.classes:
             raise self.error(
                 "the labels are words, so the order of the classes must be known. "
@@ -560,6 +566,13 @@ class Loaded:
     def error(self, text: str) -> Exception:
         """An objection that names the file."""
         return file_error(self.source.path, text)
+
+
+def there(values: Values) -> np.ndarray:
+    """True where a row holds anything."""
+    if isinstance(values, Words):
+        return np.array([bool(v.strip()) for v in values.values], bool)[values.codes]
+    return ~np.isnan(np.asarray(values, np.float64).reshape(-1))
 
 
 def _comparable(labels: Values, prediction: Values) -> bool:

@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 
 from abstain._check import check_choice
-from abstain.formats.columns import TRUTH, Column, Loaded, RoleColumns, Source, UncertainError, Values, Words
+from abstain.formats.columns import (
+    TRUTH,
+    Column,
+    Loaded,
+    RoleColumns,
+    Source,
+    UncertainError,
+    Values,
+    Words,
+    there,
+)
 from abstain.formats.harness import agreement, text_of
 from abstain.formats.limits import file_error, shown
 
@@ -91,6 +101,8 @@ class Log:
         "zero_one" where every answer is right or wrong.
     labels, prediction : array or Words, shape (n,), optional
         The right answers and the given ones.
+    ids : Column, shape (n,), optional
+        What tells the rows apart, where no column names the questions; loaded when files are put in one order.
     used : dict
         Role -> what was taken for it.
     notes : tuple of str
@@ -121,6 +133,7 @@ class Log:
     loss_name: str = "zero_one"
     labels: Values | None = None
     prediction: Values | None = None
+    ids: Column | None = None
     used: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -194,6 +207,8 @@ class Log:
             found["abstained"] = ~self.answered[rows]
         if (asked := self.question) is not None:
             found["ids"] = Column((int(rows.sum()),), "question", lambda: asked[rows])
+        elif (ids := self.ids) is not None:
+            found["ids"] = Column((int(rows.sum()),), ids.kind, lambda: ids.load()[rows])
         return found
 
     def __repr__(self) -> str:
@@ -233,6 +248,7 @@ def answers_of(
     if column := source.facts.answered.get(scorer):
         roles.setdefault("answered", RoleColumns((column,)))
     rows, told = rows_of(source, rules)
+    held = source.columns[roles["ids"].names[0]] if "ids" in roles else None
     roles = {role: choice for role, choice in roles.items() if role not in ("ids", "classes")}
     values = {r: source.load(r, choice) for r, choice in roles.items() if r != "confidence"}
     others = source.facts.not_with.get(scorer, ())
@@ -246,7 +262,26 @@ def answers_of(
         values, signals = ({k: v[rows] for k, v in part.items()} for part in (values, signals))
     answers = _Answers(source, roles, values, stated=stated, rules=rules)
     log = answers.log({name: signals.get(name) for name in names})
-    return replace(log, used=log.used | told)
+    ids = held if held is None or rows is None else replace(held, load=lambda: held.load()[rows])
+    return replace(log, used=log.used | told, ids=ids)
+
+
+def unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> dict[str, Any]:
+    """Confidences of new answers on the scale that the rules state, and where there is nothing to accept."""
+    if rules.only:
+        raise file_error(source.path, "every row is decided: --only is for data that are measured.")
+    name, *others = roles["confidence"].names
+    if others:
+        raise file_error(source.path, "a rule is for one confidence: name it with -c confidence=NAME.")
+    some = {
+        r: choice for r, choice in roles.items() if r in ("prediction", "answered", "abstained", "question")
+    }
+    values = {role: source.load(role, choice) for role, choice in some.items()}
+    answers = _Answers(source, some, values, rules=rules)
+    confidence = answers.signal(name, source.columns[name].load() if name in source.columns else None)
+    answers.check_lengths(len(confidence), values)
+    answered = answers.given(np.isfinite(confidence))
+    return {"confidence": np.where(answered, confidence, 0.0), "abstained": ~answered}
 
 
 def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:
@@ -296,13 +331,6 @@ def as_texts(values: Values) -> np.ndarray:
     return np.array([text_of(v) for v in values.reshape(-1).tolist()], dtype=str)
 
 
-def _there(values: Values) -> np.ndarray:
-    """True where a row holds anything."""
-    if isinstance(values, Words):
-        return np.array([bool(v.strip()) for v in values.values], bool)[values.codes]
-    return ~np.isnan(np.asarray(values, np.float64).reshape(-1))
-
-
 def _yes(values: Values) -> np.ndarray:
     """True where a row says yes; of a column of other things than yes and no, where it holds anything."""
     if isinstance(values, Words):
@@ -311,7 +339,7 @@ def _yes(values: Values) -> np.ndarray:
             return np.array(said)[values.codes] == 1
     elif np.isin(values, (0, 1)).all():
         return np.asarray(values).reshape(-1) == 1
-    return _there(values)
+    return there(values)
 
 
 @dataclass(frozen=True)
@@ -379,7 +407,7 @@ class _Answers(Loaded):
     def given(self, answered: np.ndarray) -> np.ndarray:
         """Of these answers, those that the columns do not call refused or leave empty."""
         if "prediction" in self.values:
-            answered &= _there(self.values["prediction"])
+            answered &= there(self.values["prediction"])
         for role in ("answered", "abstained"):
             if role in self.values:
                 answered &= _yes(self.values[role]) == (role == "answered")

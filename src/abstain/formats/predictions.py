@@ -18,7 +18,7 @@ from abstain.evaluation import Evaluation, evaluate, register_engine
 from abstain.formats.arrow import find_files, kind_of
 from abstain.formats.columns import ROLES, Column, Loaded, RoleColumns, UncertainError, Values, Words, role_of
 from abstain.formats.limits import Limits, file_error, shown, values_of
-from abstain.formats.logs import Log, Rules, answers_of, is_log
+from abstain.formats.logs import Log, Rules, answers_of, is_log, unjudged
 from abstain.formats.readers import ENDINGS, column_names, is_run, open_source
 
 
@@ -108,7 +108,7 @@ class Predictions:
 
     def group_labels(self) -> np.ndarray | None:
         """Group names (or numbers) one per sample, as an array."""
-        return None if self.groups is None else _plain(self.groups)
+        return None if self.groups is None else plain_values(self.groups)
 
     def class_scores(self) -> np.ndarray:
         """Logits or probabilities."""
@@ -138,10 +138,18 @@ class Predictions:
                 self.path, "needs labels beside class scores, or columns of labels and predictions."
             )
         if said is not None:
-            return _plain(labels), _plain(said)
-        values = self.class_scores()
-        names = np.array(self.classes or range(values.shape[1]))
-        return names[np.asarray(labels).astype(int)], names[values.argmax(axis=1)]
+            return plain_values(labels), plain_values(said)
+        self.samples("max_softmax", "zero_one")  # which objects to labels that are no classes
+        classes = np.asarray(labels)
+        classes = classes.astype(int) if classes.ndim == 1 else classes.argmax(axis=1)  # one-hot rows
+        return self._class_names()[classes], self.likeliest()
+
+    def likeliest(self) -> np.ndarray:
+        """The class of the largest score of every sample, by name where the classes have names."""
+        return self._class_names()[self.class_scores().argmax(axis=1)]
+
+    def _class_names(self) -> np.ndarray:
+        return np.array(self.classes or range(self.class_scores().shape[1]))
 
     def answered(self) -> Predictions:
         """Without the samples that the model abstained on."""
@@ -191,7 +199,7 @@ def aligned(models: Sequence[Predictions]) -> list[Predictions]:
         return found
     sure = not others
     for what in ("labels", "label_words", "groups", "clusters"):
-        held = [(m, _plain(getattr(m, what))) for m in models if getattr(m, what) is not None]
+        held = [(m, plain_values(getattr(m, what))) for m in models if getattr(m, what) is not None]
         sure |= len(held) == len(models)
         for other, values in held[1:]:
             if not np.array_equal(values, held[0][1]):
@@ -206,16 +214,17 @@ def aligned(models: Sequence[Predictions]) -> list[Predictions]:
 def _not_the_same(one: Predictions, other: Predictions, why: str) -> Exception:
     return DataError(
         f"{shown(one.name)} and {shown(other.name)} are not the same samples in the same order: {why}. "
-        f"For different test sets use --unpaired."
+        f"Different test sets can be compared with `abstain compare --unpaired`."
     )
 
 
 def _ids_of(model: Predictions) -> list[Any]:
-    values = None if model.ids is None else _plain(model.ids.load())
+    values = None if model.ids is None else plain_values(model.ids.load())
     return [] if values is None or values.shape != (model.n,) else values.tolist()
 
 
-def _plain(values: Values) -> np.ndarray:
+def plain_values(values: Values) -> np.ndarray:
+    """One value per sample, as an array."""
     return values.texts() if isinstance(values, Words) else values
 
 
@@ -380,26 +389,34 @@ def read_unlabelled(
     kind: str | None,
     format: str | None,  # noqa: A002
     limits: Limits,
+    classes: tuple[str, ...] = (),
     tolerance: float | None = None,
+    rules: Rules | None = None,
 ) -> tuple[Predictions, dict[str, np.ndarray]]:
     """Class scores or a confidence, with groups and refusals, where no truth is known yet; and all other columns."""
     source = open_source(path, format=format, limits=limits)
-    wanted = ("logits", "probs", "confidence", "groups", "abstained")
-    roles = {role: choice for role, choice in source.roles(columns, kind).items() if role in wanted}
-    values = {role: source.load(role, choice) for role, choice in roles.items()}
-    held = Loaded(source, roles, values, (), tolerance=tolerance)
-    found: dict[str, Any] = {role: held.numbers(role) for role in roles if role in wanted[:3]}
-    if not found:
+    chosen = source.roles(columns, kind)
+    by = next((role for role in ("logits", "probs", "confidence") if role in chosen), None)
+    if by is None:
         raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
-    if "probs" in found and found["probs"].ndim == 2:
+    rules = rules or Rules()
+    if by == "confidence" and is_log(source, chosen, rules):  # as they were taken when the rule was made
+        found: dict[str, Any] = unjudged(source, chosen, rules)
+    else:
+        roles = {role: chosen[role] for role in (by, "abstained") if role in chosen}
+        values = {role: source.load(role, choice) for role, choice in roles.items()}
+        held = Loaded(source, roles, values, (), tolerance=tolerance)
+        found = {by: held.numbers(by), "abstained": held.refused()}
+    if by == "probs" and found["probs"].ndim == 2:
         found["probs"] = held.summing_to_one(found["probs"])
-    if "logits" in found:
-        found.pop("probs", None)
-    n = len(next(iter(found.values())))
-    found |= {"groups": values.get("groups"), "abstained": held.refused()}
-    used = {name for role in wanted[:2] if role in roles for name in roles[role].names}
-    rest = {name: _plain(column.load()) for name, column in source.columns.items() if name not in used}
-    return Predictions(model_name(path), str(path), source.format, n, **found), rest
+    found["groups"] = source.load("groups", chosen["groups"]) if "groups" in chosen else None
+    told = source.load("classes", chosen["classes"]) if "classes" in chosen else None
+    found["classes"] = classes or _class_names(told) or source.classes or chosen[by].suffixes
+    found["ids"] = source.columns[chosen["ids"].names[0]] if "ids" in chosen else None
+    used = {name for role in ("logits", "probs") if role in chosen for name in chosen[role].names}
+    others = {name: column for name, column in source.columns.items() if name not in used}
+    rest = {name: plain_values(column.texts or column.load()) for name, column in others.items()}
+    return Predictions(model_name(path), str(path), source.format, len(found[by]), **found), rest
 
 
 def _labels_of(path: str | Path, limits: Limits) -> Values:
@@ -411,7 +428,7 @@ def _labels_of(path: str | Path, limits: Limits) -> Values:
 
 
 def _class_names(inside: Values | None) -> tuple[str, ...]:
-    return () if inside is None else tuple(map(str, _plain(inside).reshape(-1).tolist()))
+    return () if inside is None else tuple(map(str, plain_values(inside).reshape(-1).tolist()))
 
 
 # a path given to `evaluate`

@@ -16,6 +16,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
@@ -28,7 +29,7 @@ from abstain._tables import is_number
 from abstain.errors import DataError, needed
 from abstain.formats.arrow import contents, open_arrow, open_parquet
 from abstain.formats.columns import Column, Source, Values, Words
-from abstain.formats.harness import HELM, is_archive, open_eval, read_json_log
+from abstain.formats.harness import HELM, is_archive, open_eval, read_json_log, text_of
 from abstain.formats.limits import PACKED, Limits, decoded, encoding_of, file_error, opened, reading, shown
 
 # numpy: headers are read here, so that sizes are known and pickles refused before anything is loaded
@@ -201,16 +202,17 @@ def _table(
     if not names:
         raise file_error(path, "is empty. A table needs a line of column names first.")
     _check_names(path, names, limits)
-    parts: list[list[Values]] = []
+    parts: list[list[_Cells]] = []
     done = texts = 0
     for some in _chunks(path, rows, len(names)):
         done += len(some)
         limits.check(path, len(names) * (done * _CELL + (len(parts) + 1) * _PIECE) + texts)
         parts.append([_from_cells(list(cells), decimal_comma) for cells in zip(*some)])
-        texts += sum(sys.getsizeof(v) for part in parts[-1] if isinstance(part, Words) for v in part.values)
+        words = (kept for part in parts[-1] for kept in part if isinstance(kept, Words))
+        texts += sum(sys.getsizeof(v) for kept in words for v in kept.values)
     if not parts:
         raise file_error(path, "has column names and no rows.")
-    return {name: Column.of(_join(list(pieces))) for name, *pieces in zip(names, *parts)}
+    return {name: _column(list(pieces)) for name, *pieces in zip(names, *parts)}
 
 
 def _chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
@@ -258,29 +260,55 @@ def _check_names(path: Path, names: list[str], limits: Limits) -> None:
         )
 
 
-def _from_cells(cells: list[str], decimal_comma: bool) -> Values:
+class _Cells(NamedTuple):
+    """Cells of a column: their values, and their texts where they are whole numbers that the values do not keep."""
+
+    values: Values
+    texts: Words | None = None
+
+
+def _from_cells(cells: list[str], decimal_comma: bool) -> _Cells:
     """Numbers if every cell is one or empty (an empty one is NaN, to be objected to when it matters)."""
-    if "_" in "".join(cells):  # Python takes 1_0 for ten, people do not
-        return Words.of(map(str.strip, cells))
+    bare = list(map(str.strip, cells))
+    if "_" in "".join(bare):  # Python takes 1_0 for ten, people do not
+        return _Cells(Words.of(bare))
+    with suppress(ValueError, OverflowError):
+        whole = np.fromiter(map(int, bare), np.int64, len(bare))
+        padded = any(cell[0] in "0+" and len(cell) > 1 for cell in bare)
+        return _Cells(whole, Words.of(bare) if padded else None)
     with suppress(ValueError):
-        return np.fromiter(map(float, cells), np.float64, len(cells))
-    with suppress(ValueError):
-        return np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
-    if decimal_comma and not any("." in cell for cell in cells):
+        found = np.fromiter((float(cell or "nan") for cell in bare), np.float64, len(bare))
+        return _Cells(found, Words.of(bare) if all(c.isdecimal() or not c for c in bare) else None)
+    if decimal_comma and not any("." in cell for cell in bare):
         with suppress(ValueError):
-            points = [float(cell.replace(",", ".", 1) or "nan") for cell in cells]
-            if not all(_THOUSANDS.fullmatch(cell) for cell in cells if "," in cell):
-                return np.array(points)
-    return Words.of(map(str.strip, cells))
+            points = [float(cell.replace(",", ".", 1) or "nan") for cell in bare]
+            if not all(_THOUSANDS.fullmatch(cell) for cell in bare if "," in cell):
+                return _Cells(np.array(points))
+    return _Cells(Words.of(bare))
 
 
-def _join(parts: list[Values]) -> Values:
-    if not any(isinstance(part, Words) for part in parts):
-        return np.concatenate(parts)  # type: ignore[arg-type]
+def _column(parts: list[_Cells]) -> Column:
+    """A column from the cells of each chunk."""
+    values = [part.values for part in parts]
+    if any(isinstance(some, Words) for some in values):
+        return Column.of(_joined(values))
+    column = Column.of(np.concatenate(values))  # type: ignore[arg-type]
+    whole = all(part.texts or part.values.dtype.kind == "i" for part in parts)  # type: ignore[union-attr]
+    if whole and any(part.texts for part in parts):
+        return replace(column, texts=_joined([part.texts or part.values for part in parts]))
+    return column
+
+
+def _joined(parts: list[Values]) -> Words:
+    """Texts of chunks, some of which may have been taken for numbers."""
     seen: dict[str, int] = {}
     codes = []
     for part in parts:
-        words = part if isinstance(part, Words) else Words.of(f"{v:.17g}" for v in part.tolist())
+        words = (
+            part
+            if isinstance(part, Words)
+            else Words.of("" if v != v else str(text_of(v)) for v in part.tolist())
+        )
         place = np.array([seen.setdefault(value, len(seen)) for value in words.values], dtype=np.int64)
         codes.append(place[words.codes])
     return Words(np.concatenate(codes), tuple(seen))
@@ -376,6 +404,9 @@ def _from_list(path: Path, name: str, values: list[Any]) -> Values:
     if odd := kinds - {bool, int, float, type(None)}:
         what = "an object" if dict in odd else "a list"
         raise file_error(path, f"column {name} must hold one number per row, got {what}.")
+    if kinds == {int}:
+        with suppress(OverflowError):
+            return np.array(values, dtype=np.int64)
     return np.array([np.nan if v is None else float(v) for v in values])
 
 

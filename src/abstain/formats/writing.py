@@ -16,7 +16,7 @@ import numpy as np
 from abstain._tables import as_csv
 from abstain.errors import DataError, needed
 from abstain.formats.limits import file_error, shown
-from abstain.formats.predictions import Predictions
+from abstain.formats.predictions import Predictions, plain_values
 from abstain.formats.readers import SAFETENSORS
 
 WRITABLE = (".npz", ".csv", ".tsv", ".parquet", ".arrow", ".feather", ".json", ".jsonl", ".safetensors")
@@ -126,7 +126,7 @@ def write_predictions(predictions: Predictions, path: str | Path) -> None:
 def _named(p: Predictions) -> dict[str, np.ndarray]:
     labels = p.label_words.texts() if p.labels is None and p.label_words is not None else p.labels
     values: dict[str, Any] = {"logits": p.logits, "probs": p.probs, "labels": labels}
-    values["confidence"] = p.confidence
+    values |= {"id": _ids(p), "prediction": _prediction(p), "confidence": p.confidence}
     if p.loss is not None and p.loss_name == "zero_one":
         values["correct"] = (1 - p.loss).astype(np.int8)
     else:
@@ -134,6 +134,23 @@ def _named(p: Predictions) -> dict[str, np.ndarray]:
     values |= {"abstained": p.abstained, "group": p.group_labels(), "weight": p.sample_weight}
     values |= {"cluster": p.clusters, "classes": np.array(p.classes) if p.classes else None}
     return {name: np.asarray(value) for name, value in values.items() if value is not None}
+
+
+def _ids(p: Predictions) -> np.ndarray | None:
+    """What tells the samples apart, by which `compare` puts files in one order."""
+    with suppress(DataError):  # text and numbers mixed: of no use as ids
+        found = None if p.ids is None else plain_values(p.ids.texts or p.ids.load())
+        return found if found is not None and found.shape == (p.n,) else None
+    return None
+
+
+def _prediction(p: Predictions) -> np.ndarray | None:
+    """The answers, unless somebody judged them otherwise than word for word: `correct` says more then."""
+    if p.prediction is None or (p.labels is None and p.label_words is None) or p.loss is None:
+        return None
+    labels, said = p.answers()
+    judged = (labels != said) == (p.loss > 0)
+    return said if (judged if p.abstained is None else judged | p.abstained).all() else None
 
 
 def _columns(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -175,7 +192,7 @@ def _safetensors(stream: IO[bytes], arrays: dict[str, np.ndarray], classes: tupl
     header: dict[str, Any] = {"__metadata__": {"classes": json.dumps(classes)}} if classes else {}
     place, parts = 0, []
     for name, values in arrays.items():
-        if name == "classes":
+        if name == "classes" or (name in ("id", "prediction") and values.dtype.kind in "OUS"):
             continue
         little = values.dtype.newbyteorder("<")
         if little.str not in _SAFE:

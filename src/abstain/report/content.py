@@ -237,17 +237,29 @@ def _model(
 def _clinical(read: Predictions, score: str, level: float) -> ClinicalTable | None:
     """None for more than two classes, where answers are not known, and where samples have weights."""
     try:
-        answered = read.answered()
-        labels, said = answered.answers()
+        labels = read.answered().answers()[0]
     except DataError:
         return None
     classes = read.classes or np.unique(labels).tolist()
     if len(classes) != 2 or labels.ndim > 1 or read.sample_weight is not None:
         return None
-    confidence = answered.samples(score, "zero_one")[1]
-    found = clinical_table(labels, said, confidence, positive=classes[1], level=level)
-    shown = found.threshold if score == "confidence" else scores.display(score, found.threshold)
-    return replace(found, threshold=np.asarray(shown))
+    return clinical_of(read, score, classes[1], level)
+
+
+def clinical_of(read: Predictions, score: str, positive: Any, level: float) -> ClinicalTable:
+    """Among the accepted, at coverages of the answered; a refused case is never accepted and kept in every share."""
+    labels, said = read.answers()
+    confidence = read.samples(score, "zero_one")[1].astype(np.float64)
+    at = None
+    if read.abstained is not None and read.abstained.any():
+        some = ~read.abstained
+        given = (x[some] for x in (labels, said, confidence))
+        at = clinical_table(*given, positive=positive, level=level).threshold
+        confidence = np.where(some, confidence, np.nextafter(confidence[some].min(), -np.inf))
+    found = clinical_table(labels, said, confidence, positive=positive, thresholds=at, level=level)
+    if read.kind == "confidence":
+        return found
+    return replace(found, threshold=np.asarray(scores.display(score, found.threshold)))  # which people know
 
 
 def _told_apart(read: Predictions, found: Evaluation, level: float) -> dict[tuple[str, str], str]:
@@ -383,12 +395,17 @@ def _partitions(read: Predictions) -> list[tuple[np.ndarray, list[str], str]]:
         if isinstance(values, Words):
             names = [values.values[int(k)] for k in used]
         elif by == "group":
-            names = [f"{v:g}" if used.dtype.kind == "f" else str(v) for v in used.tolist()]
+            names = list(map(_title, used.tolist()))
         else:
             inside = bool(read.classes) and used[0] >= 0 and used[-1] < len(read.classes)
-            names = [read.classes[int(k)] if inside else str(int(k)) for k in used]
+            names = [read.classes[int(k)] if inside else _title(k) for k in used.tolist()]
         found.append((codes.reshape(-1), names, by))
     return found
+
+
+def _title(value: Any) -> str:
+    """A number as people write it: every digit, since 1234567 and 1234568 are two sites."""
+    return "none" if value != value else str(value).removesuffix(".0")
 
 
 # the numbers behind the charts, as JSON
