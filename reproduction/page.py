@@ -234,11 +234,13 @@ def _beside_start(rows: Sequence[table.Row]) -> str:
         by = {r.objective: r.mean for r in rows if (r.dataset, r.model) == network}
         for quantity, name in (("aurc_01", "0/1 AURC"), ("aurc_ce", "CE AURC")):
             before, ce, own = (m[quantity] for m in (start.mean, by["ce"], by["harmonic"]))
-            lost = 100 * (ce - before) / (ce - own)
+            share = ""
+            if ce > max(before, own):  # else there is no gain over CE, or CE tuning loses nothing
+                lost = 100 * (ce - before) / (ce - own)
+                share = f"; {lost:.0f}% of the gain over CE is what CE tuning loses"
             lines.append(
                 f"{table.network_name(network)}, {name} beside the pre-trained network: CE tuning "
-                f"{100 * (ce / before - 1):+.1f}%, harmonic {100 * (own / before - 1):+.1f}%"
-                + (f"; {lost:.0f}% of the gain over CE is what CE tuning loses." if lost > 0 else ".")
+                f"{100 * (ce / before - 1):+.1f}%, harmonic {100 * (own / before - 1):+.1f}%{share}."
             )
     return "\n\n".join(lines) + "\n"
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from reproduction.__main__ import main
-from reproduction.page import page
+from reproduction.page import _beside_start, page
 from reproduction.recipe import OBJECTIVES
 from reproduction.runs import (
     RESULTS,
@@ -241,6 +241,25 @@ def test_the_start_counts_once_for_every_seed_that_began_there():
     assert before.seeds == (0, 5)
     assert before.mean["accuracy"] == pytest.approx((3 * 0.5 + 0.8) / 4)
     assert before.std["aurc_01"] == pytest.approx(np.std([0.5, 0.2], ddof=1))
+
+
+@pytest.mark.parametrize(
+    ("start", "ce", "harmonic", "share"),
+    [
+        (5.0, 6.0, 4.0, "; 50% of the gain over CE is what CE tuning loses."),
+        (6.5, 6.3, 6.4, "harmonic -1.5%."),  # CE ends lowest: no gain over it to take a share of
+        (6.5, 6.3, 6.0, "harmonic -7.7%."),
+    ],
+)
+def test_a_share_of_the_gain_over_ce_is_told_only_where_ce_tuning_loses(start, ce, harmonic, share):
+    def run(name, objective, value):
+        last = {"accuracy": 0.9, "aurc_01": value, "aurc_ce": value}
+        kind = "pretrain" if name == "p" else "finetune"
+        return {"name": name, "kind": kind, "dataset": "cifar10", "model": "resnet18", "objective": objective,
+                "seed": 0, "start": "p", "log": [last]}  # fmt: skip
+
+    runs = [run("p", "ce", start), run("c", "ce", ce), run("h", "harmonic", harmonic)]
+    assert all(line.endswith(share) for line in _beside_start(table_rows(runs)).strip().split("\n\n"))
 
 
 def test_the_gap_to_the_start_is_taken_seed_by_seed():
