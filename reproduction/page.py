@@ -10,7 +10,7 @@ import numpy as np
 from reproduction import claims, manifest, table
 from reproduction.claims.ledger import Evidence
 from reproduction.recipe import PAPERS
-from reproduction.runs import PAPERS_NETWORKS, load_paired
+from reproduction.runs import EARLIER, PAPERS_NETWORKS, load_paired, load_runs
 from reproduction.study import SCORES
 from reproduction.tuned import load_tuned, percent, seeds_apart
 
@@ -112,6 +112,7 @@ def _table_one(runs: Sequence[dict[str, Any]]) -> str:
         "paired by seed.",
         "",
         table.beside_the_paper(table.table_rows(runs)),
+        table.tuned_before(table.table_rows(load_runs(EARLIER))),
         _missing(runs),
         "",
     ])  # fmt: skip

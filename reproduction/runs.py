@@ -27,6 +27,7 @@ from reproduction.study import shortened
 
 RESULTS = Path(__file__).parent / "results"
 RUNS, TUNING, STUDY = RESULTS / "runs", RESULTS / "tuning", RESULTS / "study.json.gz"
+EARLIER = RESULTS / "earlier"  # finished runs of networks that were trained and tuned anew since
 
 # -------------------------------- the store: a killed process leaves the old file or the new, never a part of one
 

@@ -225,6 +225,18 @@ def beside_the_paper(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def tuned_before(rows: Sequence[Row]) -> str:
+    """What networks gave that were trained and tuned anew since, so that nobody need trust the later ones alone."""
+    told = []
+    for key in dict.fromkeys((r.dataset, r.model) for r in rows):
+        own = {r.objective: r for r in rows if (r.dataset, r.model) == key}
+        told.append(f"{network_name(key)} {_share(own)} ({counted(len(own['ce'].seeds), 'seed')})")
+    return (
+        f"{len(told)} of these networks were trained and tuned once before, from other starts "
+        f"(`reproduction/results/earlier`); harmonic beside CE was then: {'; '.join(told)}.\n"
+    )
+
+
 def _share(own: dict[str, Row]) -> str:
     """Harmonic minus CE in percent of CE."""
     if "harmonic" not in own:
