@@ -7,7 +7,14 @@ import pytest
 
 import abstain
 from abstain.errors import DataError, InputError
-from abstain.thresholds import Check, GroupChecks, GroupThresholds, Threshold, load_rule
+from abstain.thresholds import (
+    Check,
+    GroupChecks,
+    GroupThresholds,
+    Threshold,
+    decision_record,
+    load_rule,
+)
 
 
 def data(n=2000, seed=0):
@@ -256,3 +263,19 @@ def test_stored_groups_share_the_delta_they_state_and_stand_there_once():
         stored["thresholds"] = list(zip(labels, (x for _, x in stored["thresholds"])))
         with pytest.raises(DataError, match="twice"):
             GroupThresholds.from_json(json.dumps(stored))
+
+
+def test_a_record_of_groups_tells_the_facts_of_each(rule):
+    wrong, p = data(6000)
+    place = np.arange(6000)
+    groups = np.where(place < 2000, "a", "b")
+    patients = np.where(place < 2000, place // 5, 10**4 + place // 10)
+    told = decision_record(abstain.select_threshold(wrong, p, risk=0.3, groups=groups, clusters=patients))
+    assert "- clusters of group a: 400, the largest of 5 samples" in told
+    assert "- clusters of group b: 400, the largest of 10 samples" in told
+    assert "- No later cluster of group b holds more than 10 samples." in told
+    assert "method ltt, delta 0.05" in told
+    assert "with probability at most 0.05, and so do" in told  # that any group alarms
+    assert "from one population" in decision_record(rule)
+    weighted = decision_record(abstain.select_threshold(wrong, p, risk=0.3, sample_weight=p))
+    assert "later ones from the population that the sample weights stand for" in weighted
