@@ -279,3 +279,31 @@ def test_a_record_of_groups_tells_the_facts_of_each(rule):
     assert "from one population" in decision_record(rule)
     weighted = decision_record(abstain.select_threshold(wrong, p, risk=0.3, sample_weight=p))
     assert "later ones from the population that the sample weights stand for" in weighted
+
+
+@pytest.mark.parametrize("asked", [{"risk": 0.1}, {"coverage": 0.5}, {"risk": 0.2, "method": "empirical"}])
+@pytest.mark.parametrize("score", ["max_softmax", "softmax_margin", "negative_entropy", "negative_gini"])
+def test_plain_numbers_accept_the_blocks_that_rank_keys_accept(score, asked):
+    """A forest's probabilities take few values: rounding must not let in a block that was tested to stay out."""
+    rng = np.random.default_rng(0)
+    cut = 0
+    for _ in range(30):
+        levels = rng.choice(np.arange(52, 100), 6, replace=False) / 100
+        p = rng.choice(levels, 2000)
+        probs = np.stack([p, 1 - p], axis=1)
+        wrong = rng.random(2000) < rng.random() * 1.3 * (1 - p)
+        key = abstain.scores.by_name(score)(probs=probs)
+        t = abstain.select_threshold(wrong, key, **asked).made_from("probs", score=score)
+        plain = {
+            "max_softmax": probs.max(1),
+            "softmax_margin": probs.max(1) - probs.min(1),
+            "negative_entropy": (probs * np.log(probs)).sum(1),
+            "negative_gini": (probs**2).sum(1) - 1,
+        }[score]
+        expected = t.accepts(probs=probs)
+        cut += 0 < expected.mean() < 1
+        for given in (plain, plain.astype(np.float32), abstain.scores.display(score, key)):
+            assert (t.accepts(given) == expected).all()
+            if t.feasible:
+                assert t.check(wrong, given) == t.check(wrong, key, units="key")
+    assert cut > 5

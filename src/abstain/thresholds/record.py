@@ -37,7 +37,8 @@ def decision_record(rule: Threshold | GroupThresholds, *, saved_as: str | None =
         of = f" for group {group}" if group != "" else ""
         plain = ""
         if origin.score and t.origin and t.origin.plain is not None:
-            plain = f" (as a plain {origin.score}: at least {t.origin.plain:.6g})"
+            from_where = "above" if t.lies_above else "at least"
+            plain = f" (as a plain {origin.score}: {from_where} {t.origin.plain:.6g})"
         lines.append(f"- Accept{of}: {t.rule}{plain}. All other cases go to a person.")
         if t.feasible:
             seen = f"coverage {t.coverage:.4f}, risk {t.risk:.4g}, n = {t.n:,}"
