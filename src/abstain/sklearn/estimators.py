@@ -602,7 +602,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.cv == "prefit":
             for model in self.estimators_:
                 check_is_fitted(model)
-        elif not (isinstance(self.cv, numbers.Real) and 0 < self.cv < 1):
+        elif not (isinstance(self.cv, numbers.Real) and 0 < float(self.cv) < 1):
             raise InputError(
                 f"CascadeClassifier: `cv` must be 'prefit' or a share in (0, 1), got {self.cv!r}."
             )

@@ -342,10 +342,12 @@ class Threshold(Promised):
         if own is None or units == "key" or not scores.by_name(own).saturates:
             return g, self.value, lambda x: x
         kind = given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
-        shown = functools.partial(_shown, own, slack=-4 * float(np.finfo(kind).eps))
-        cut = self.value if self.value in (None, -np.inf) else float(shown(self.value))
-        if cut is not None and self.lies_above:
-            cut = float(_shown(own, np.nextafter(self.value, -np.inf), slack=4 * float(np.finfo(kind).eps)))
+        slack = 4 * float(np.finfo(kind).eps)
+        shown = functools.partial(_shown, own, slack=-slack)
+        cut = self.value
+        if cut is not None and cut > -np.inf:
+            rejected = np.nextafter(cut, -np.inf)
+            cut = float(_shown(own, rejected, slack) if self.lies_above else shown(cut))
         return _plain_numbers(name, own, g, kind, self.value, cut), cut, shown
 
     @property
