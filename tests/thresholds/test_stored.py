@@ -307,3 +307,21 @@ def test_plain_numbers_accept_the_blocks_that_rank_keys_accept(score, asked):
             if t.feasible:
                 assert t.check(wrong, given) == t.check(wrong, key, units="key")
     assert cut > 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("loss_sum", 1e9), ("loss_sum", -1.0), ("coverage", 0.01), ("alarm_after", 5)]
+)
+def test_a_stored_series_must_add_up(rule, name, value):
+    seen = json.loads(rule.check(*data(seed=1)).to_json())
+    assert Check.from_json(json.dumps(seen)).n == 2000
+    with pytest.raises(DataError, match=name):
+        Check.from_json(json.dumps({**seen, name: value}))
+
+
+def test_samples_without_a_group_are_found_however_they_are_given():
+    both = abstain.select_threshold(
+        [0] * 4, [0.9, 0.8, 0.7, 0.6], coverage=0.5, groups=["a", None, "a", None]
+    )
+    for groups in (["a", np.nan], ("a", None), np.asarray(["a", None], dtype=object)):
+        assert both.accepts([0.9, 0.9], groups).all()

@@ -155,6 +155,10 @@ class Check(Stored, _tables.Notebook):
         return {
             f"`log_wealth` must hold {bets} numbers.": len(self.log_wealth) == bets,
             "`accepted` must be at most `n`.": self.accepted <= self.n,
+            "`coverage` must be `accepted` of `n`.": self.coverage
+            == (self.accepted / self.n if self.n else 0.0),
+            "`loss_sum` must lie between 0 and `accepted`.": 0 <= self.loss_sum <= self.accepted,
+            "`alarm_after` must come with `risk_alarm`.": (self.alarm_after is None) != self.risk_alarm,
             "`log_wealth` must not lie above `log_peak`.": wealth <= self.log_peak + 1e-6,
             "`risk_alarm` must say whether `log_peak` is beyond 1/delta.": self.risk_alarm == alarmed,
         }
@@ -699,7 +703,10 @@ class GroupThresholds(Stored, _tables.Notebook):
 
     def _parts(self, name: str, groups: Array, shape: tuple[int, ...]) -> list[tuple[Any, np.ndarray]]:
         """Each known group that is there, and where."""
-        given = np.asarray(to_host(groups), dtype=object)
+        listed = isinstance(
+            groups, (list, tuple)
+        )  # numpy would turn the NaN in ["a", nan] into the word "nan"
+        given = np.asarray(groups if listed else to_host(groups), dtype=object)
         if shape != given.shape:
             raise ShapeError(f"{name}: needs one group per confidence, got {shape} and {given.shape}.")
         labels, codes = group_codes(name, given.reshape(-1))
