@@ -313,7 +313,8 @@ class Threshold(Promised):
 
         Confidences are the numbers the rule was made from. A rule that knows its score (`origin`) takes `logits=` or
         `probs=` as well, and reads confidences as the plain numbers of that score unless `units="key"` is said;
-        another `score=` is refused.
+        another `score=` is refused. Plain numbers are compared up to rounding, four times the precision of their type:
+        so a block of equal confidences that was rejected when it was tested stays out.
 
         >>> from abstain import select_threshold
         >>> t = select_threshold([0, 0, 1], [0.9, 0.8, 0.1], risk=0.2, method="empirical")
