@@ -45,6 +45,7 @@ import abstain
 
 EXPECTED: dict[str, str] = {
     "evaluate/*/notes": "few errors are told of",
+    "thresholds/refused/percent/error": "a risk that is no number is refused by name",
     "[dfs]*/table/errors-3/notes": "as above, by dask, files and spark",
     "cli/evaluate/*/notes": "as above",
     "cli/evaluate/strong.npz --csv/output/*": "as above, in a column",

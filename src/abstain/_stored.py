@@ -174,7 +174,7 @@ def _restored(kind: Any, value: Any, at: str, rule: Within) -> Any:
     if kind is np.ndarray:
         return _array(value, at, rule)
     if origin is dict:
-        pairs = value if isinstance(value, list) else [None]
+        pairs: list[Any] = value if isinstance(value, list) else [None]
         if not all(isinstance(x, list) and len(x) == 2 and not isinstance(x[0], (list, dict)) for x in pairs):
             raise _wrong(at, "a list of pairs", value)
         if len({key for key, _ in pairs}) < len(pairs):

@@ -7,19 +7,21 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from abstain.cascades import Cascade
 from abstain.cli.main import cli
-from abstain.errors import InputError
+from abstain.errors import AbstainWarning, InputError
 from abstain.sklearn import CascadeClassifier
 
 X, Y = make_classification(6000, n_features=8, n_informative=4, class_sep=0.9, random_state=0)
 STAGES = [("small", LogisticRegression()), ("large", GaussianNB())]
 
 
+@pytest.mark.filterwarnings("ignore:.*left to the person:abstain.errors.AbstainWarning")
 @parametrize_with_checks([CascadeClassifier(risk=0.3, delta=0.2, random_state=0)])
 def test_estimator_contract(estimator, check):
     try:
@@ -75,14 +77,41 @@ def test_a_dear_stage_sees_only_what_reaches_it():
 
 
 def test_the_deferred_label():
-    clf = CascadeClassifier(STAGES, costs=[1, 5], risk=0.03, cv=0.5, person=(50, 0), random_state=0).fit(X, Y)
+    clf = CascadeClassifier(STAGES, costs=[1, 5], risk=0.08, cv=0.5, person=(50, 0), random_state=0).fit(X, Y)
     who = clf.decide(X)
     assert (who == "person").any()
+    assert (who != "person").any()
     for label in (-1, "ask a person"):
         clf.deferred_label = label
         said = clf.predict(X)
         assert (said[who == "person"] == label).all()
         assert (said[who != "person"] == clf.predict_selective(X)[0][who != "person"]).all()
+
+
+def test_the_deferred_label_is_no_class():
+    with pytest.raises(InputError, match="`deferred_label` must not be one of the classes"):
+        CascadeClassifier(STAGES, risk=0.2, deferred_label=1).fit(X, Y)
+
+
+@pytest.mark.parametrize("cv", [5, 1.0, "fit", None])
+def test_a_cascade_is_calibrated_on_a_share_or_on_everything(cv):
+    """A number of folds would be read as a number of samples to hold out."""
+    with pytest.raises(InputError, match="`cv` must be 'prefit' or a share"):
+        CascadeClassifier(STAGES, risk=0.2, cv=cv).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        CascadeClassifier(STAGES, risk=0.2, cv="prefit").fit(X, Y)
+
+
+@pytest.mark.parametrize("stages", [[], [("a", GaussianNB()), ("a", LogisticRegression())]])
+def test_stages_have_names_of_their_own(stages):
+    with pytest.raises(InputError, match="each name once"):
+        CascadeClassifier(stages, risk=0.2).fit(X, Y)
+
+
+def test_a_cascade_that_promises_nothing_says_so():
+    with pytest.warns(AbstainWarning, match="left to the person"):
+        clf = CascadeClassifier(STAGES, risk=1e-4, random_state=0).fit(X, Y)
+    assert set(clf.decide(X[:50])) == {"person"}
 
 
 def test_costs_and_stages_must_agree():

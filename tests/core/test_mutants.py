@@ -186,9 +186,21 @@ THRESHOLDS = {
     ),
     "clusters are taken for samples": (
         "thresholds/calibration.py",
-        "    if cal.clusters is not None:\n        return _by_clusters",
-        "    if False:\n        return _by_clusters",
+        "    if cal.clusters is not None and risk < 1:",
+        "    if False:",
         "tests/thresholds/test_clusters.py::test_sixty_patients_of_twenty_images_promise_nothing_false",
+    ),
+    "confidences of one cluster are taken for independent": (
+        "thresholds/threshold.py",
+        "self.n / most, m / most",
+        "self.n, m",
+        "tests/thresholds/test_monitor.py::test_confidences_of_whole_clusters_rarely_alarm_wrongly",
+    ),
+    "rounding lets in a block that is rejected": (
+        "thresholds/threshold.py",
+        "_shown(own, rejected, slack)",
+        "shown(cut)",
+        "tests/thresholds/test_stored.py::test_plain_numbers_accept_the_blocks_that_rank_keys_accept",
     ),
     "a rule takes any score": (
         "thresholds/threshold.py",

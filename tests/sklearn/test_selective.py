@@ -373,3 +373,16 @@ def test_a_pipeline_can_say_that_it_abstained(data):
     assert 0.4 < accepted.mean() < 0.8
     assert (said[~accepted] == -1).all()
     np.testing.assert_array_equal(said[accepted], pipe.predict(X)[accepted])
+
+
+def test_scorers_do_not_take_an_abstention_for_an_error():
+    """Inside a Pipeline `predict` says "?" of what is rejected; the answer behind it is what is scored."""
+    X, y = make_classification(400, n_classes=3, n_informative=5, random_state=0)
+    names = np.asarray(["a", "b", "c"])[y]
+    inner = SelectiveClassifier(coverage=0.5, cv=0.5, random_state=0, abstain_label="?")
+    scaled = StandardScaler().fit_transform(X)
+    for given, steps in ((scaled, [StandardScaler(), inner]), (X, [inner])):
+        expected = aurc_scorer()(clone(inner).fit(given, names), given, names)
+        pipeline = make_pipeline(*steps).fit(X, names)
+        assert (pipeline.predict(X) == "?").any()
+        assert aurc_scorer()(pipeline, X, names) == pytest.approx(expected)

@@ -7,7 +7,14 @@ import pytest
 
 import abstain
 from abstain.errors import DataError, InputError
-from abstain.thresholds import Check, GroupChecks, GroupThresholds, Threshold, load_rule
+from abstain.thresholds import (
+    Check,
+    GroupChecks,
+    GroupThresholds,
+    Threshold,
+    decision_record,
+    load_rule,
+)
 
 
 def data(n=2000, seed=0):
@@ -256,3 +263,65 @@ def test_stored_groups_share_the_delta_they_state_and_stand_there_once():
         stored["thresholds"] = list(zip(labels, (x for _, x in stored["thresholds"])))
         with pytest.raises(DataError, match="twice"):
             GroupThresholds.from_json(json.dumps(stored))
+
+
+def test_a_record_of_groups_tells_the_facts_of_each(rule):
+    wrong, p = data(6000)
+    place = np.arange(6000)
+    groups = np.where(place < 2000, "a", "b")
+    patients = np.where(place < 2000, place // 5, 10**4 + place // 10)
+    told = decision_record(abstain.select_threshold(wrong, p, risk=0.3, groups=groups, clusters=patients))
+    assert "- clusters of group a: 400, the largest of 5 samples" in told
+    assert "- clusters of group b: 400, the largest of 10 samples" in told
+    assert "- No later cluster of group b holds more than 10 samples." in told
+    assert "method ltt, delta 0.05" in told
+    assert "with probability at most 0.05, and so do" in told  # that any group alarms
+    assert "from one population" in decision_record(rule)
+    weighted = decision_record(abstain.select_threshold(wrong, p, risk=0.3, sample_weight=p))
+    assert "later ones from the population that the sample weights stand for" in weighted
+
+
+@pytest.mark.parametrize("asked", [{"risk": 0.1}, {"coverage": 0.5}, {"risk": 0.2, "method": "empirical"}])
+@pytest.mark.parametrize("score", ["max_softmax", "softmax_margin", "negative_entropy", "negative_gini"])
+def test_plain_numbers_accept_the_blocks_that_rank_keys_accept(score, asked):
+    """A forest's probabilities take few values: rounding must not let in a block that was tested to stay out."""
+    rng = np.random.default_rng(0)
+    cut = 0
+    for _ in range(30):
+        levels = rng.choice(np.arange(52, 100), 6, replace=False) / 100
+        p = rng.choice(levels, 2000)
+        probs = np.stack([p, 1 - p], axis=1)
+        wrong = rng.random(2000) < rng.random() * 1.3 * (1 - p)
+        key = abstain.scores.by_name(score)(probs=probs)
+        t = abstain.select_threshold(wrong, key, **asked).made_from("probs", score=score)
+        plain = {
+            "max_softmax": probs.max(1),
+            "softmax_margin": probs.max(1) - probs.min(1),
+            "negative_entropy": (probs * np.log(probs)).sum(1),
+            "negative_gini": (probs**2).sum(1) - 1,
+        }[score]
+        expected = t.accepts(probs=probs)
+        cut += 0 < expected.mean() < 1
+        for given in (plain, plain.astype(np.float32), abstain.scores.display(score, key)):
+            assert (t.accepts(given) == expected).all()
+            if t.feasible:
+                assert t.check(wrong, given) == t.check(wrong, key, units="key")
+    assert cut > 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("loss_sum", 1e9), ("loss_sum", -1.0), ("coverage", 0.01), ("alarm_after", 5)]
+)
+def test_a_stored_series_must_add_up(rule, name, value):
+    seen = json.loads(rule.check(*data(seed=1)).to_json())
+    assert Check.from_json(json.dumps(seen)).n == 2000
+    with pytest.raises(DataError, match=name):
+        Check.from_json(json.dumps({**seen, name: value}))
+
+
+def test_samples_without_a_group_are_found_however_they_are_given():
+    both = abstain.select_threshold(
+        [0] * 4, [0.9, 0.8, 0.7, 0.6], coverage=0.5, groups=["a", None, "a", None]
+    )
+    for groups in (["a", np.nan], ("a", None), np.asarray(["a", None], dtype=object)):
+        assert both.accepts([0.9, 0.9], groups).all()

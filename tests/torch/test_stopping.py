@@ -16,7 +16,7 @@ from transformers import EvalPrediction
 
 import abstain
 from abstain.errors import InputError, ShapeError
-from abstain.torch import AURC, aurc_loss
+from abstain.torch import AURC, LinearWarmup, aurc_loss
 from abstain.torch.huggingface import AURCStopping, TrainerMetrics, trainer_loss
 from abstain.torch.lightning import AURCMonitor
 from abstain.torch.tuning import PairedPatience
@@ -220,6 +220,15 @@ def test_trainer_loss_is_the_mean_over_items(batch):
     assert sum(parts).item() == pytest.approx(sum(sums).item() / 23, rel=1e-12)
     with pytest.raises(InputError, match="reduction"):
         trainer_loss(reduction="sum")
+    with pytest.raises(
+        InputError, match="no schedule"
+    ):  # it would stay at its start, cross-entropy, for ever
+        trainer_loss(mix=LinearWarmup(5))
+    weight = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    expected = aurc_loss(logits, target, weight=weight).item()
+    assert trainer_loss(weight=weight)(outputs, target).item() == pytest.approx(expected)
+    half = trainer_loss(weight=weight)(outputs, target, num_items_in_batch=2 * (target != -100).sum())
+    assert half.item() == pytest.approx(expected / 2)
 
 
 def test_trainer_loss_takes_tokens():

@@ -125,10 +125,11 @@ def by_group(result: Any, alone: str) -> dict[Any, Any]:
 
 def in_words(result: Any, score: str) -> str:
     """The rule is in the score's rank key, which does not saturate; people know another number."""
-    values = [t.value for t in by_group(result, "").values() if t.value is not None]
-    if not scores.by_name(score).saturates or not values or min(values) == float("-inf"):
+    rules = [t for t in by_group(result, "").values() if t.value is not None]
+    if not scores.by_name(score).saturates or not rules or min(t.value for t in rules) == float("-inf"):
         return ""
-    known = ", ".join(f"{float(scores.display(score, v)):.4g}" for v in values)
+    plain = [(t.lies_above, float(scores.display(score, t.value))) for t in rules]
+    known = ", ".join(f"{'above ' if above else ''}{x:.4g}" for above, x in plain)
     return f"The rule is in the rank key of {score}, which does not saturate; as a plain {score}: {known}."
 
 

@@ -95,6 +95,12 @@ def with_label(prediction: np.ndarray, accepted: np.ndarray, instead: Any) -> np
     return np.where(accepted, prediction if alike else prediction.astype(object), instead)
 
 
+def _check_label(classifier: Any, argument: str, label: Any) -> None:
+    if label in list(classifier.classes_):
+        rule = f"`{argument}` must not be one of the classes, got {label!r}"
+        raise InputError(f"{type(classifier).__name__}: {rule}. Choose a label that no answer can have.")
+
+
 def classifier_confidence(estimator: Any, X: Array, score: Score) -> np.ndarray:
     """One confidence per sample from a fitted classifier, higher = surer."""
     method = response_method(estimator, score)
@@ -343,9 +349,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
 
     def _check_instead(self, instead: Any) -> None:
         super()._check_instead(instead)
-        if instead in list(self.classes_):
-            rule = f"`abstain_label` must not be one of the classes, got {instead!r}"
-            raise InputError(f"{type(self).__name__}: {rule}. Choose a label that no answer can have.")
+        _check_label(self, self._instead, instead)
 
     @_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Array) -> np.ndarray:
@@ -588,16 +592,27 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X_held, y_held = X, y = _checked("CascadeClassifier", X, y)
         check_classification_targets(y)
         stages = self._stages()
+        if not stages or len(dict(stages)) < len(stages):
+            raise InputError("CascadeClassifier: `estimators` must be (name, classifier), each name once.")
         costs = [10.0**j for j in range(len(stages))] if self.costs is None else list(self.costs)
         if len(costs) != len(stages):
             told = f"needs {len(stages)} costs, one per stage, got {len(costs)}"
             raise InputError(f"CascadeClassifier: {told}.")
         self.estimators_ = [model for _, model in stages]
-        if self.cv != "prefit":
+        if self.cv == "prefit":
+            for model in self.estimators_:
+                check_is_fitted(model)
+        elif not (isinstance(self.cv, numbers.Real) and 0 < float(self.cv) < 1):
+            raise InputError(
+                f"CascadeClassifier: `cv` must be 'prefit' or a share in (0, 1), got {self.cv!r}."
+            )
+        else:
             parts = train_test_split(X, y, test_size=self.cv, random_state=self.random_state)
             X_train, X_held, y_train, y_held = parts
             self.estimators_ = [clone(model).fit(X_train, y_train) for model in self.estimators_]
         self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
+        if self.deferred_label is not None:
+            _check_label(self, "deferred_label", self.deferred_label)
         _take_over(self, self.estimators_[0])
         measured = {
             name: (model.predict(X_held) != y_held, classifier_confidence(model, X_held, self.scores), cost)
@@ -607,6 +622,9 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = dict.fromkeys(measured, str(getattr(self.scores, "__name__", self.scores)))
         self.cascade_ = cascade(measured, **asked, scores=scores, rng=self.random_state or 0)
         self.guarantee_ = self.cascade_.guarantee
+        if not self.cascade_.feasible:
+            told = "CascadeClassifier: every sample is left to the person, whatever `predict` says of it."
+            warnings.warn(f"{told} {self.cascade_.note} {self.cascade_.advice}", AbstainWarning, stacklevel=2)
         return self
 
     def decide(self, X: Array) -> np.ndarray:

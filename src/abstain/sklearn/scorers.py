@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics._scorer import _BaseScorer
+from sklearn.pipeline import Pipeline
 
 from abstain import display, metrics
 from abstain._arrays import Array
@@ -17,8 +18,11 @@ from abstain.sklearn.estimators import Score, classifier_confidence
 
 
 def predictions(estimator: Any, X: Array, score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions without abstaining, and confidences; a selective estimator is asked for its own."""
-    if hasattr(estimator, "predict_selective"):
+    """Predictions without abstaining, and confidences; a selective estimator is asked for its own, piped or not."""
+    if isinstance(estimator, Pipeline) and hasattr(estimator[-1], "confidence"):
+        X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+        estimator = estimator[-1]
+    if hasattr(estimator, "confidence"):
         return estimator.predict_selective(X)[0], estimator.confidence(X)
     return np.asarray(estimator.predict(X)), classifier_confidence(estimator, X, score)
 

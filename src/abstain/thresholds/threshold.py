@@ -5,6 +5,7 @@ Needs numpy only, so that a server can load and use it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -154,6 +155,10 @@ class Check(Stored, _tables.Notebook):
         return {
             f"`log_wealth` must hold {bets} numbers.": len(self.log_wealth) == bets,
             "`accepted` must be at most `n`.": self.accepted <= self.n,
+            "`coverage` must be `accepted` of `n`.": self.coverage
+            == (self.accepted / self.n if self.n else 0.0),
+            "`loss_sum` must lie between 0 and `accepted`.": 0 <= self.loss_sum <= self.accepted,
+            "`alarm_after` must come with `risk_alarm`.": (self.alarm_after is None) != self.risk_alarm,
             "`log_wealth` must not lie above `log_peak`.": wealth <= self.log_peak + 1e-6,
             "`risk_alarm` must say whether `log_peak` is beyond 1/delta.": self.risk_alarm == alarmed,
         }
@@ -308,7 +313,8 @@ class Threshold(Promised):
 
         Confidences are the numbers the rule was made from. A rule that knows its score (`origin`) takes `logits=` or
         `probs=` as well, and reads confidences as the plain numbers of that score unless `units="key"` is said;
-        another `score=` is refused.
+        another `score=` is refused. Plain numbers are compared up to rounding, four times the precision of their type:
+        so a block of equal confidences that was rejected when it was tested stays out.
 
         >>> from abstain import select_threshold
         >>> t = select_threshold([0, 0, 1], [0.9, 0.8, 0.1], risk=0.2, method="empirical")
@@ -316,13 +322,13 @@ class Threshold(Promised):
         [True, True, False]
         """
         classes = {"logits": logits, "probs": probs}
-        g, scale = self._comparable("Threshold.accepts", score, units, confidence, **classes)
-        return np.zeros(g.shape, dtype=bool) if self.value is None else np.asarray(g >= scale(self.value))
+        g, cut, _ = self._comparable("Threshold.accepts", score, units, confidence, **classes)
+        return np.zeros(g.shape, dtype=bool) if cut is None else np.asarray(g >= cut)
 
     def _comparable(
         self, name: str, score: str | None, units: Units | None, confidence: Array, **classes: Array
-    ) -> tuple[np.ndarray, Callable[[Any], Any]]:
-        """Confidences, and what turns the rule's own numbers into their units."""
+    ) -> tuple[np.ndarray, float | None, Callable[[Any], Any]]:
+        """Confidences, from where on they are accepted, and what turns those of the calibration into their units."""
         own = None if self.origin is None else self.origin.score
         mine = own or "confidences of your own"
         if score is not None and score != own:
@@ -339,9 +345,21 @@ class Threshold(Promised):
         given = np.asarray(to_host(confidence))
         g = given.astype(np.float64)
         if own is None or units == "key" or not scores.by_name(own).saturates:
-            return g, lambda x: x
-        plain = _plain_numbers(name, own, given, self.value)
-        return plain, lambda key: scores.display(own, np.asarray(key, np.float64))
+            return g, self.value, lambda x: x
+        kind = given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
+        slack = 4 * float(np.finfo(kind).eps)
+        shown = functools.partial(_shown, own, slack=-slack)
+        cut = self.value
+        if cut is not None and cut > -np.inf:
+            rejected = np.nextafter(cut, -np.inf)
+            cut = float(_shown(own, rejected, slack) if self.lies_above else shown(cut))
+        return _plain_numbers(name, own, g, kind, self.value, cut), cut, shown
+
+    @property
+    def lies_above(self) -> bool:
+        """Is the threshold just above confidences that it rejects, rather than at one that it accepts?"""
+        tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.clusters is None
+        return tested and self.value not in (None, -np.inf)
 
     def check(
         self,
@@ -369,7 +387,7 @@ class Threshold(Promised):
         """
         if self.value is None:
             raise InfeasibleError("Threshold.check: there is no threshold to check; nothing is accepted.")
-        given, scale = self._comparable("Threshold.check", score, units, confidence)
+        given, cut, scale = self._comparable("Threshold.check", score, units, confidence)
         sample = prepare("Threshold.check", to_host(loss), given)
         low, width = self.bounded[0], self.bounded[1] - self.bounded[0]
         l, g = (sample.loss.astype(np.float64) - low) / width, sample.confidence
@@ -385,7 +403,7 @@ class Threshold(Promised):
             mine, its = (f"value {value:g}, risk {risk:g}, delta {delta:g}" for value, risk, delta in both)
             rule = f"`previous` must be a check of this threshold ({mine}), got one of {its}"
             raise InputError(f"Threshold.check: {rule}. Begin a new series without `previous=`.")
-        accepted = g >= scale(self.value)
+        accepted = g >= cut
         watched = np.arange(len(l)) if self.method == "crc" else np.flatnonzero(accepted)
         r = (limit - low) / width
         terms, watched = self._by_cluster((l * accepted)[watched], watched, clusters, len(l), r)
@@ -513,9 +531,16 @@ class Threshold(Promised):
         return asked | found
 
 
-def _plain_numbers(name: str, score: str, given: np.ndarray, value: float | None) -> np.ndarray:
+def _shown(score: str, key: Any, slack: float) -> Any:
+    """Rank keys as plain numbers, moved by what rounding may have done to the same numbers elsewhere."""
+    plain = np.asarray(scores.display(score, np.asarray(key, np.float64)))
+    return plain + slack * np.maximum(1.0, np.abs(plain))
+
+
+def _plain_numbers(
+    name: str, score: str, g: np.ndarray, kind: np.dtype[Any], value: float | None, cut: float | None
+) -> np.ndarray:
     """Confidences that are plain numbers of this score; rank keys, which go further, are refused."""
-    g = given.astype(np.float64)
     top = float(scores.display(score, np.finfo(np.float64).max)) + 0.0
     if bool((g > top).any()) or (top == 1 and bool((g < 0).any())):
         rule = f"a plain {score} is {'at most 0' if top == 0 else 'from 0 to 1'}, got {g.max():g}"
@@ -523,8 +548,9 @@ def _plain_numbers(name: str, score: str, given: np.ndarray, value: float | None
             'Say units="key" for rank keys, as `abstain.scores` gives them, or give `logits=` or `probs=`.'
         )
         raise InputError(f"{name}: {rule}. {remedy}")
-    kind = given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
-    if value is not None and np.isfinite(value) and kind.type(scores.display(score, value)) == top:
+    if cut is None or value is None or not np.isfinite(value):
+        return g
+    if cut > top or kind.type(scores.display(score, value)) == top:
         near = f"the threshold lies too near {top:g} to be told from it in {kind}"
         raise InputError(f'{name}: {near}. Give `logits=`, or rank keys with units="key".')
     return g
@@ -678,7 +704,10 @@ class GroupThresholds(Stored, _tables.Notebook):
 
     def _parts(self, name: str, groups: Array, shape: tuple[int, ...]) -> list[tuple[Any, np.ndarray]]:
         """Each known group that is there, and where."""
-        given = np.asarray(to_host(groups), dtype=object)
+        listed = isinstance(
+            groups, (list, tuple)
+        )  # numpy would turn the NaN in ["a", nan] into the word "nan"
+        given = np.asarray(groups if listed else to_host(groups), dtype=object)
         if shape != given.shape:
             raise ShapeError(f"{name}: needs one group per confidence, got {shape} and {given.shape}.")
         labels, codes = group_codes(name, given.reshape(-1))

@@ -34,7 +34,7 @@ def trainer_loss(**options: Any) -> Callable[..., Array]:
     Parameters
     ----------
     **options
-        As in `AURCLoss`, except `reduction`.
+        As in `AURCLoss`, except `reduction` and schedules of `mix`, which nothing here would move on.
 
     Returns
     -------
@@ -51,14 +51,17 @@ def trainer_loss(**options: Any) -> Callable[..., Array]:
     if options.get("reduction", "mean") != "mean":
         raise InputError(f'trainer_loss: `reduction` must be "mean", got {options["reduction"]!r}.')
     criterion = AURCLoss(**{**options, "reduction": "none"})
+    if criterion.schedule is not None:
+        raise InputError("trainer_loss: `mix` must be a number, since the Trainer moves no schedule on.")
 
     def compute(outputs: Any, labels: Array, num_items_in_batch: Any = None) -> Array:
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs.logits
         each = criterion(logits.movedim(-1, 1), labels)
-        count = num_items_in_batch
-        if count is None:
-            count = (labels != criterion.options["ignore_index"]).sum().clamp(min=1)
-        return each.sum() / count
+        counted = labels != criterion.options["ignore_index"]
+        items = counted.sum().clamp(min=1)
+        mass = items if criterion.weight is None else criterion.weight[labels[counted]].sum().clamp(min=1e-30)
+        mean = each.sum() / mass
+        return mean if num_items_in_batch is None else mean * items / num_items_in_batch
 
     return compute
 
