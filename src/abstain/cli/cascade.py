@@ -83,7 +83,8 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     applied = bool(given["applied"])
     with working(f"reading {len(files)} files"):
         each = (
-            (name, how.read_unlabelled(f)[0] if applied else how.read(f, name)) for name, f in named.items()
+            (name, how.read_unlabelled(f)[0] if applied else _labelled(f, name, how))
+            for name, f in named.items()
         )
         models = {model.name: model for model in aligned([replace(read, name=name) for name, read in each])}
     tell_unread(next(iter(models.values())), "sample_weight")
@@ -134,6 +135,14 @@ def _choose(
     deliver(out, result, quiet, draw, columns=facts, latex=repr(result))
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
+
+
+def _labelled(path: str, name: str, how: ReadOptions) -> Predictions:
+    """A stage's answers; one without a confidence ranks last, so that all files keep the same samples."""
+    read = how.read(path, name, tell=False)
+    if read.log is not None and stated("missing") is None:
+        how = how._replace(missing="last")
+    return read if read.log is None else how.read(path, name)
 
 
 def _confidence(read: Predictions, score: str | None) -> np.ndarray:

@@ -282,8 +282,10 @@ def unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> 
     answers = _Answers(source, some, values, rules=rules)
     confidence = answers.signal(name, source.columns[name].load() if name in source.columns else None)
     answers.check_lengths(len(confidence), values)
-    answered = answers.given(np.isfinite(confidence))
-    return {"confidence": np.where(answered, confidence, 0.0), "abstained": ~answered}
+    known = np.isfinite(confidence)
+    answered = answers.given(known | (rules.missing == "last"))
+    last = np.finfo(np.float64).min  # only a rule that accepts everything accepts it
+    return {"confidence": np.where(answered & known, confidence, last), "abstained": ~answered}
 
 
 def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:

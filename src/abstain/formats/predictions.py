@@ -412,7 +412,8 @@ def read_unlabelled(
     found["groups"] = source.load("groups", chosen["groups"]) if "groups" in chosen else None
     told = source.load("classes", chosen["classes"]) if "classes" in chosen else None
     found["classes"] = classes or _class_names(told) or source.classes or chosen[by].suffixes
-    found["ids"] = source.columns[chosen["ids"].names[0]] if "ids" in chosen else None
+    by_name = next((chosen[role] for role in ("question", "ids") if role in chosen), None)
+    found["ids"] = None if by_name is None else source.columns[by_name.names[0]]
     used = {name for role in ("logits", "probs") if role in chosen for name in chosen[role].names}
     others = {name: column for name, column in source.columns.items() if name not in used}
     rest = {name: plain_values(column.texts or column.load()) for name, column in others.items()}
