@@ -220,6 +220,9 @@ def test_what_the_command_says_when_nothing_can_be_certified(files):
         ((*ASKED, "--cost", "1"), "--cost must give 2 numbers"),
         ((*ASKED, "--cost", "a,b"), "must be numbers between commas"),
         ((*ASKED, "--groups"), "--groups needs a column"),
+        ((*ASKED, "--state", "s.json"), "--state goes with --check"),
+        (("--apply", "r.json", "--check", "r.json"), "give one of --save, --apply, --check"),
+        (("--apply", "r.json", "--save", "s.json"), "--save goes with a new rule"),
     ],
 )
 def test_what_the_command_refuses(files, arguments, message):

@@ -77,6 +77,10 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     When nothing can be certified, that is the answer: exit code 4. An alarm of --check is exit code 5.
     """
     saved = given["applied"] or given["check"]
+    if sum(bool(given[name]) for name in ("applied", "check", "save")) > 1:
+        raise click.UsageError("--save goes with a new rule; give one of --save, --apply, --check.")
+    if given["state"] and not given["check"]:
+        raise click.UsageError("--state goes with --check.")
     rule = Cascade.load(saved) if saved else None
     names = given["names"] or (rule.names if rule and len(rule.names) == len(files) else ())
     named = named_files(files, names)
