@@ -317,6 +317,19 @@ def test_memory_takes_no_folder(run, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["files", "sketch"])
+def test_an_engine_tells_that_it_takes_every_row_for_an_answer(run, tmp_path, engine):
+    """In memory a row without a prediction is a refusal."""
+    (tmp_path / "t.csv").write_text("prediction,correct,confidence\na,1,0.9\n,0,0.8\nb,1,0.7\nb,0,0.6\n")
+    asked = ("evaluate", "t.csv", "--metric", "risk", "-q")
+    assert float(run(*asked).stdout) == pytest.approx(1 / 3)
+    done = run(*asked, "--engine", engine)
+    assert "note: Engines do not read `prediction`: a row without a prediction counts" in done.stderr
+    refused = run(*asked, "--engine", engine, "--only", "prediction=b")
+    assert refused.exit_code == 2
+    assert "--only is for files that are read in memory" in refused.stderr
+
+
+@pytest.mark.parametrize("engine", ["files", "sketch"])
 def test_an_engine_says_which_files_it_reads(run, tmp_path, engine):
     np.savez(tmp_path / "a.npz", loss=np.zeros(5), confidence=np.arange(5.0))
     refused = run("evaluate", "a.npz", "--engine", engine)

@@ -238,9 +238,12 @@ class ReadOptions(NamedTuple):
     grades: Annotated[dict[str, str], _option(multiple=True, callback=_pairs, metavar="TEXT=GRADE")]
 
     def engine_columns(self, path: str) -> dict[str, Any]:
-        """The columns of a table that an engine is to read, by argument."""
-        stated = (self.columns, self.kind, self.format)
-        return abstain.formats.predictions.engine_columns(path, *stated, click.UsageError)
+        """The columns of a table that an engine is to read, by argument; it reads them as they are."""
+        asked = ("labels", "classes", "tolerance", *abstain.formats.Rules.__dataclass_fields__)
+        for name in filter(stated, asked):
+            raise click.UsageError(f"--{name} is for files that are read in memory, not for --engine.")
+        own = (self.columns, self.kind, self.format)
+        return abstain.formats.predictions.engine_columns(path, *own, click.UsageError)
 
     @property
     def limits(self) -> abstain.formats.Limits:

@@ -470,6 +470,9 @@ def engine_columns(
         raise refusal(
             "an engine reads columns of losses (or correct) and confidences, or of logits and labels."
         )
+    if "prediction" in one:
+        told = f"Engines do not read `{shown(one['prediction'])}`: a row without a prediction counts as an answer."
+        warnings.warn(told, AbstainWarning, stacklevel=2)
     return found | {"correct" if loss == "correct" else "loss": one[loss], "confidence": one["confidence"]}
 
 
