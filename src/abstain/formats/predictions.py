@@ -117,7 +117,7 @@ class Predictions:
     def ranked_by(self, score: str | None) -> np.ndarray:
         """A confidence for every sample: by a score where the file has class scores, its own column otherwise."""
         if self.kind == "confidence" or score is None:
-            return np.asarray(self.confidence)
+            return np.asarray(self.signals.get(score or "", self.confidence))
         return np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
 
     def samples(self, score: str, loss: str) -> tuple[np.ndarray, np.ndarray]:
