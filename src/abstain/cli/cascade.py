@@ -26,6 +26,7 @@ from abstain.cli.options import (
     reading,
     shared,
     stated,
+    tell_first,
     tell_unread,
 )
 from abstain.cli.screen import deliver, working, write
@@ -146,6 +147,7 @@ def _labelled(path: str, name: str, how: ReadOptions) -> Predictions:
     read = how.read(path, name, tell=False)
     if read.log is not None and stated("missing") is None:
         how = how._replace(missing="last")
+    tell_first(read)
     return read if read.log is None else how.read(path, name)
 
 

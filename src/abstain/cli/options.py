@@ -116,6 +116,15 @@ def tell_unread(read: abstain.formats.Predictions, *names: str) -> None:
             say(f"note: the column of {name} is not read here: {taken[name]}.")
 
 
+def tell_first(read: abstain.formats.Predictions) -> None:
+    """Which of several confidences is the one that counts here."""
+    if len(read.signals) > 1:
+        first, *others = map(abstain.formats.limits.shown, read.signals)
+        say(
+            f"note: the confidence here is `{first}`, the first; name another with -c confidence={others[0]}."
+        )
+
+
 def stated(name: str) -> Any:
     """An option's value if it was given, None where it is the default."""
     context = click.get_current_context()
