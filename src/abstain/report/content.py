@@ -250,6 +250,9 @@ def _clinical(read: Predictions, score: str, level: float) -> ClinicalTable | No
 
 def clinical_of(read: Predictions, score: str, positive: Any, level: float) -> ClinicalTable:
     """Among the accepted, at coverages of the answered; a refused case is never accepted and kept in every share."""
+    labels = read.answers()[0]
+    known = labels == labels if labels.dtype.kind == "f" else labels != ""  # a refused case may have no label
+    read = read if known.all() else read.rows(np.flatnonzero(known))
     labels, said = read.answers()
     confidence = read.samples(score, "zero_one")[1].astype(np.float64)
     at = None
