@@ -316,6 +316,21 @@ def test_memory_takes_no_folder(run, tmp_path):
     assert "found no files" in empty.output
 
 
+def test_a_report_of_several_models_keeps_the_same_questions(run, tmp_path):
+    """Each model lacks the confidence of another answer; left out, they would be different test sets."""
+    for place, name in enumerate(("a", "b")):
+        rows = [
+            f"q{k},A,{'AB'[k % 5 == 0]},{'' if k == 7 + place else (k * (3 + place)) % 60}" for k in range(60)
+        ]
+        (tmp_path / f"{name}.csv").write_text("question_id,label,prediction,confidence\n" + "\n".join(rows))
+    done = run("report", "a.csv", "b.csv", "-o", "page.html")
+    assert done.exit_code == 0, done.output
+    assert "1 answers have no `confidence` and are ranked last" in done.stderr
+    text = (tmp_path / "page.html").read_text()
+    assert "on the same 60 samples" in text
+    assert "different test sets" not in text
+
+
 @pytest.mark.parametrize("engine", ["files", "sketch"])
 def test_an_engine_tells_that_it_takes_every_row_for_an_answer(run, tmp_path, engine):
     """In memory a row without a prediction is a refusal."""

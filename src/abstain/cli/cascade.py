@@ -26,7 +26,6 @@ from abstain.cli.options import (
     reading,
     shared,
     stated,
-    tell_first,
     tell_unread,
 )
 from abstain.cli.screen import deliver, working, write
@@ -88,7 +87,7 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     applied = bool(given["applied"])
     with working(f"reading {len(files)} files"):
         each = (
-            (name, how.read_unlabelled(f)[0] if applied else _labelled(f, name, how))
+            (name, how.read_unlabelled(f)[0] if applied else how.read_beside_others(f, name))
             for name, f in named.items()
         )
         models = {model.name: model for model in aligned([replace(read, name=name) for name, read in each])}
@@ -140,15 +139,6 @@ def _choose(
     deliver(out, result, quiet, draw, columns=facts, latex=repr(result))
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
-
-
-def _labelled(path: str, name: str, how: ReadOptions) -> Predictions:
-    """A stage's answers; one without a confidence ranks last, so that all files keep the same samples."""
-    read = how.read(path, name, tell=False)
-    if read.log is not None and stated("missing") is None:
-        how = how._replace(missing="last")
-    tell_first(read)
-    return read if read.log is None else how.read(path, name)
 
 
 def _confidence(read: Predictions, score: str | None) -> np.ndarray:

@@ -275,6 +275,15 @@ class ReadOptions(NamedTuple):
             say(f"{read.name}: {note}")
         return read
 
+    def read_beside_others(self, path: str, name: str) -> abstain.formats.Predictions:
+        """One of several files; an answer without a confidence ranks last, so that all keep the same samples."""
+        read = self.read(path, name, tell=False)
+        if read.log is None:
+            return read
+        tell_first(read)
+        own = self if stated("missing") else self._replace(missing="last")
+        return own.read(path, name)
+
     def read_log(self, path: str) -> abstain.formats.Log:
         """One file of answers, with a confidence or without."""
         return abstain.formats.read_log(path, **self._some("columns", "labels", "format", "limits", "rules"))
