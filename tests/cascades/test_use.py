@@ -214,6 +214,28 @@ def test_a_rule_is_applied_by_ids_and_to_what_it_was_made_from(files):
     assert "is for max_softmax, not for energy" in energy.stderr
 
 
+def test_answers_without_a_confidence_keep_their_place(tmp_path):
+    """Left out, as `evaluate` does, they would leave the files with different questions."""
+    rng, n = np.random.default_rng(2), 800
+    hard = rng.random(n)
+    for name, strength in (("small", 0.4), ("large", 0.2)):
+        right, sure = rng.random(n) > strength * hard, 1 - hard + rng.normal(0, 0.1, n)
+        rows = [
+            f"q{i},{'ab'[int(right[i])]},b,{'' if rng.random() < 0.02 else sure[i]}"
+            for i in rng.permutation(n)
+        ]
+        (tmp_path / f"{name}.csv").write_text("question_id,prediction,label,confidence\n" + "\n".join(rows))
+    files = [tmp_path / f"{name}.csv" for name in ("small", "large")]
+    made = run(*files, *ASKED, "--save", tmp_path / "rule.json", "--json")
+    assert made.exit_code == 0, made.stderr
+    assert "have no `confidence` and are ranked last" in made.stderr
+    found = json.loads(made.stdout)
+    assert found["n"] == n
+    applied = run(*files, "--apply", tmp_path / "rule.json", "--json")
+    assert "put in the order of small by its ids" in applied.stderr
+    assert json.loads(applied.stdout).count("small") == pytest.approx(dict(found["shares"])["small"] * n)
+
+
 def test_what_the_command_says_when_nothing_can_be_certified(files):
     answer = run(*both(files, "cal"), *ASKED[:-1], "0.0005")
     assert answer.exit_code == 4
@@ -227,6 +249,9 @@ def test_what_the_command_says_when_nothing_can_be_certified(files):
         ((*ASKED, "--cost", "1"), "--cost must give 2 numbers"),
         ((*ASKED, "--cost", "a,b"), "must be numbers between commas"),
         ((*ASKED, "--groups"), "--groups needs a column"),
+        ((*ASKED, "--state", "s.json"), "--state goes with --check"),
+        (("--apply", "r.json", "--check", "r.json"), "give one of --save, --apply, --check"),
+        (("--apply", "r.json", "--save", "s.json"), "--save goes with a new rule"),
     ],
 )
 def test_what_the_command_refuses(files, arguments, message):

@@ -316,6 +316,34 @@ def test_memory_takes_no_folder(run, tmp_path):
     assert "found no files" in empty.output
 
 
+def test_a_report_of_several_models_keeps_the_same_questions(run, tmp_path):
+    """Each model lacks the confidence of another answer; left out, they would be different test sets."""
+    for place, name in enumerate(("a", "b")):
+        rows = [
+            f"q{k},A,{'AB'[k % 5 == 0]},{'' if k == 7 + place else (k * (3 + place)) % 60}" for k in range(60)
+        ]
+        (tmp_path / f"{name}.csv").write_text("question_id,label,prediction,confidence\n" + "\n".join(rows))
+    done = run("report", "a.csv", "b.csv", "-o", "page.html")
+    assert done.exit_code == 0, done.output
+    assert "1 answers have no `confidence` and are ranked last" in done.stderr
+    text = (tmp_path / "page.html").read_text()
+    assert "on the same 60 samples" in text
+    assert "different test sets" not in text
+
+
+@pytest.mark.parametrize("engine", ["files", "sketch"])
+def test_an_engine_tells_that_it_takes_every_row_for_an_answer(run, tmp_path, engine):
+    """In memory a row without a prediction is a refusal."""
+    (tmp_path / "t.csv").write_text("prediction,correct,confidence\na,1,0.9\n,0,0.8\nb,1,0.7\nb,0,0.6\n")
+    asked = ("evaluate", "t.csv", "--metric", "risk", "-q")
+    assert float(run(*asked).stdout) == pytest.approx(1 / 3)
+    done = run(*asked, "--engine", engine)
+    assert "note: Engines do not read `prediction`: a row without a prediction counts" in done.stderr
+    refused = run(*asked, "--engine", engine, "--only", "prediction=b")
+    assert refused.exit_code == 2
+    assert "--only is for files that are read in memory" in refused.stderr
+
+
 @pytest.mark.parametrize("engine", ["files", "sketch"])
 def test_an_engine_says_which_files_it_reads(run, tmp_path, engine):
     np.savez(tmp_path / "a.npz", loss=np.zeros(5), confidence=np.arange(5.0))

@@ -149,6 +149,22 @@ def test_a_check_tells_that_it_does_not_weigh(run, tmp_path):
     assert told in run("cascade", "t.csv", "t.csv", "--names", "a,b", *asked).stderr
 
 
+def test_of_several_confidences_it_is_told_which_one_counts(run, tmp_path):
+    rows = [f"A,{'AB'[k % 9 == 0]},{k / 400},{k % 7}" for k in range(400)]
+    (tmp_path / "t.csv").write_text("truth,answer,one,two\n" + "\n".join(rows))
+    own = ("t.csv", "-c", "labels=truth", "-c", "prediction=answer", "-c", "confidence=one,two")
+    told = "note: the confidence here is `one`, the first; name another with -c confidence=two."
+    for command in (
+        ("threshold", *own, "--risk", "0.3"),
+        ("clinical", *own, "--positive", "A"),
+        ("convert", *own, "t.npz"),
+    ):
+        done = run(*command)
+        assert done.exit_code == 0, done.output
+        assert told in done.stderr
+    assert told not in run("evaluate", *own).stderr
+
+
 def test_decide_writes_whole_numbers_and_gaps_as_they_were(run, tmp_path):
     """A patient's number with zeros in front, or too long for a float, must find its row again."""
     rows = [

@@ -201,6 +201,7 @@ def test_the_command_line_ranks_two_tables(tmp_path, monkeypatch):
         assert (a.different, a.samples_needed) == (b.different, b.samples_needed)
     same = CliRunner().invoke(cli, ["compare", "one.parquet", "one.parquet", "--engine", "files"])
     assert "cannot be told apart" in same.output
+    assert "note: --engine files pairs the rows in the order of the files" in same.stderr
     refused = CliRunner().invoke(
         cli, ["compare", "one.parquet", "two.parquet", "--engine", "files", "--metric", "augrc"]
     )

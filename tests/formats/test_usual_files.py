@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import abstain
 from abstain.cli import cli
 from abstain.errors import AbstainWarning, DataError
-from abstain.formats import read_predictions
+from abstain.formats import Rules, read_predictions
 
 ROWS = [(1, 0.95), (0, 0.25), (1, 0.5)]
 
@@ -183,3 +183,11 @@ def test_evaluate_of_a_folder_finds_the_columns_by_their_names(tmp_path):
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text(lines())
     assert abstain.evaluate(tmp_path, metrics="risk").best("risk").estimate == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("missing", ["left_out", "last"])
+def test_the_cell_that_is_no_number_is_named(tmp_path, missing):
+    path = tmp_path / "t.csv"
+    path.write_text("correct,confidence\n1,0.9\n0,n/a\n1,0.7\n")
+    with pytest.raises(DataError, match=r"must be numbers, got .*'n/a'\. Write plain numbers, .* empty"):
+        read_predictions(path, rules=Rules(missing=missing))

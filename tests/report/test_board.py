@@ -131,6 +131,21 @@ def test_it_fits_a_phone(browser, made):  # noqa: F811
     context.close()
 
 
+def test_all_columns_of_answers_are_in_sight(browser, made, tmp_path):  # noqa: F811
+    """The letters stand last, and the text above the table speaks of them."""
+    names = ("risk %", "risk of the surest 80%", "unanswered %", "AURC, answered only")
+    long = {f"{k}-with-a-name-of-thirty-letters": made[2][f"model-{k}"] for k in ("00", "30", "67")}
+    found = abstain.compare(long)
+    save_board(found, tmp_path / "wide.html", columns={n: dict.fromkeys(found.names, 0.1234) for n in names})
+    watched = Board(browser, tmp_path / "wide.html")
+    watched.page.set_viewport_size({"width": 1280, "height": 900})
+    wide, there = watched.page.evaluate(
+        "(e => [e.scrollWidth, e.clientWidth])(document.querySelector('.board').closest('.scroll'))"
+    )
+    watched.context.close()
+    assert wide <= there
+
+
 def test_strangers_are_refused(made):
     with pytest.raises(InputError, match="not in the comparison"):
         board(made[1], columns={"accuracy": {"nobody": 1.0}})

@@ -68,6 +68,7 @@ def test_two_test_sets_are_compared_unpaired(read):
     assert "different test sets" in ranking(content)
 
 
+@pytest.mark.filterwarnings("ignore:Nothing in the files says")
 def test_names_may_have_braces(read):
     html = page(gather([read(plain_table(seed=k), f"{name}.csv") for k, name in enumerate(("{a}", "{}"))]))
     assert html.count('<option value="0">{a}</option>') == 2
@@ -210,3 +211,40 @@ def test_groups_and_labels_that_are_numbers_keep_every_digit_and_gaps_are_named(
     parts = data["models"][0]["steps"]["parts"]
     assert sorted(parts[0]["names"]) == ["1234567", "1234568"]
     assert sorted(parts[1]["names"]) == ["0", "1", "none"]
+
+
+@pytest.mark.parametrize("signals", ["stated", "stated,judged"])
+def test_answers_by_confidences_of_any_name(read, signals):
+    rows = [f"A,{'AB'[k % 4 == 0]},{k / 60},{(7 * k) % 60 / 60}" for k in range(60)]
+    columns = {"labels": "truth", "prediction": "answer", "confidence": signals}
+    model = read("truth,answer,stated,judged\n" + "\n".join(rows), columns=columns)
+    content = gather([model])
+    loss = np.arange(60) % 4 == 0
+    found = content.models[0].evaluation
+    for name, sure in {"stated": np.arange(60) / 60, "judged": (7 * np.arange(60)) % 60 / 60}.items():
+        if name in signals:
+            area = abstain.aurc(loss.astype(float), sure)
+            assert found[name, "zero_one", "aurc"].estimate == pytest.approx(area)
+            if content.comparison is not None:
+                told = {c.name: c.estimate for c in content.comparison.contestants}
+                assert told[name] == pytest.approx(area)
+    assert (content.comparison is None) == (signals == "stated")
+    html = page(content)
+    assert "confidence by stated" in html
+
+
+def test_files_are_put_in_one_order_by_their_ids(read):
+    rng = np.random.default_rng(0)
+    sure, right = rng.random(90), rng.random(90) < 0.7
+    rows = [f"x{k},{right[k]:d},{sure[k]:.6f}" for k in range(90)]
+    near = [f"x{k},{right[k]:d},{sure[k] + 0.02 * (k % 2):.6f}" for k in range(90)]
+    head = "id,correct,confidence\n"
+    one = read(head + "\n".join(rows), "a.csv")
+    same = gather([one, read(head + "\n".join(near), "b.csv")]).comparison
+    with pytest.warns(abstain.errors.AbstainWarning, match="by its ids"):
+        moved = gather([one, read(head + "\n".join(near[::-1]), "c.csv")]).comparison
+    assert same.paired
+    assert moved.paired
+    assert moved.pairs[0].standard_error == pytest.approx(same.pairs[0].standard_error)
+    others = gather([one, read(head + "\n".join(near).replace("x", "y"), "d.csv")]).comparison
+    assert not others.paired

@@ -77,13 +77,18 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     When nothing can be certified, that is the answer: exit code 4. An alarm of --check is exit code 5.
     """
     saved = given["applied"] or given["check"]
+    if sum(bool(given[name]) for name in ("applied", "check", "save")) > 1:
+        raise click.UsageError("--save goes with a new rule; give one of --save, --apply, --check.")
+    if given["state"] and not given["check"]:
+        raise click.UsageError("--state goes with --check.")
     rule = Cascade.load(saved) if saved else None
     names = given["names"] or (rule.names if rule and len(rule.names) == len(files) else ())
     named = named_files(files, names)
     applied = bool(given["applied"])
     with working(f"reading {len(files)} files"):
         each = (
-            (name, how.read_unlabelled(f)[0] if applied else how.read(f, name)) for name, f in named.items()
+            (name, how.read_unlabelled(f)[0] if applied else how.read_beside_others(f, name))
+            for name, f in named.items()
         )
         models = {model.name: model for model in aligned([replace(read, name=name) for name, read in each])}
     tell_unread(next(iter(models.values())), "sample_weight")

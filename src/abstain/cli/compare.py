@@ -170,6 +170,7 @@ def compared_by_files(
     first, second = ((own["confidence"], own["loss"]) for own in columns)
     weight = {key: columns[0][key] for key in ("sample_weight",) if key in columns[0]}
     (one, path), (two, other) = files.items()
+    opt.say("note: --engine files pairs the rows in the order of the files; ids are not read.")
     sides: dict[str, Any] = {"first": first, "second": second, "other": other, "names": (one, two)}
     means: dict[str, Any] = {"memory": how.memory, "level": level}
     return abstain.engines.files.compare(path, **sides, **means, **weight, **dict(asked.options)), []

@@ -15,7 +15,7 @@ import click
 
 import abstain
 from abstain._tables import visible
-from abstain.cli.options import Documented, InputFile, ReadOptions, reading, say
+from abstain.cli.options import Documented, InputFile, ReadOptions, reading, say, tell_first
 from abstain.errors import AbstainError, AbstainWarning, InfeasibleError, MissingDependencyError
 
 OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE, ALARM = 0, 1, 2, 3, 4, 5
@@ -152,6 +152,7 @@ def convert(source: str, target: str, how: ReadOptions) -> None:
     if Path(target).suffix.lower() not in abstain.formats.WRITABLE:
         raise click.UsageError(f"OUT must end in one of {', '.join(abstain.formats.WRITABLE)}.")
     read = how.read(source)
+    tell_first(read)
     abstain.formats.write_predictions(read, target)
     say(f"wrote {target}: {read.n:,} samples, {read.kind}")
 

@@ -116,6 +116,15 @@ def tell_unread(read: abstain.formats.Predictions, *names: str) -> None:
             say(f"note: the column of {name} is not read here: {taken[name]}.")
 
 
+def tell_first(read: abstain.formats.Predictions) -> None:
+    """Which of several confidences is the one that counts here."""
+    if len(read.signals) > 1:
+        first, *others = map(abstain.formats.limits.shown, read.signals)
+        say(
+            f"note: the confidence here is `{first}`, the first; name another with -c confidence={others[0]}."
+        )
+
+
 def stated(name: str) -> Any:
     """An option's value if it was given, None where it is the default."""
     context = click.get_current_context()
@@ -238,9 +247,12 @@ class ReadOptions(NamedTuple):
     grades: Annotated[dict[str, str], _option(multiple=True, callback=_pairs, metavar="TEXT=GRADE")]
 
     def engine_columns(self, path: str) -> dict[str, Any]:
-        """The columns of a table that an engine is to read, by argument."""
-        stated = (self.columns, self.kind, self.format)
-        return abstain.formats.predictions.engine_columns(path, *stated, click.UsageError)
+        """The columns of a table that an engine is to read, by argument; it reads them as they are."""
+        asked = ("labels", "classes", "tolerance", *abstain.formats.Rules.__dataclass_fields__)
+        for name in filter(stated, asked):
+            raise click.UsageError(f"--{name} is for files that are read in memory, not for --engine.")
+        own = (self.columns, self.kind, self.format)
+        return abstain.formats.predictions.engine_columns(path, *own, click.UsageError)
 
     @property
     def limits(self) -> abstain.formats.Limits:
@@ -262,6 +274,15 @@ class ReadOptions(NamedTuple):
         for note in read.log.told() if tell and read.log else ():
             say(f"{read.name}: {note}")
         return read
+
+    def read_beside_others(self, path: str, name: str) -> abstain.formats.Predictions:
+        """One of several files; an answer without a confidence ranks last, so that all keep the same samples."""
+        read = self.read(path, name, tell=False)
+        if read.log is None:
+            return read
+        tell_first(read)
+        own = self if stated("missing") else self._replace(missing="last")
+        return own.read(path, name)
 
     def read_log(self, path: str) -> abstain.formats.Log:
         """One file of answers, with a confidence or without."""

@@ -48,7 +48,8 @@ def report(
       abstain report a.npz b.npz c.npz -o models.html --title "Three models"
       abstain report answers.csv --open
     """
-    models = [how.read(file, name) for name, file in named_files(files, names).items()]
+    read = how.read if len(files) == 1 else how.read_beside_others
+    models = [read(file, name) for name, file in named_files(files, names).items()]
     write_report(models, command=opt.typed("--open", "-q", "--quiet"), **page)
     if not quiet:
         opt.say(f"wrote {page['target']}")

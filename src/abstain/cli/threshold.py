@@ -88,6 +88,7 @@ def threshold(
         raise click.UsageError(f"--risk must lie between {low:g} and {high:g}, the bounds of the loss.{hint}")
     with working(f"reading {shown(file)}"):
         whole = how.read(file)
+    opt.tell_first(whole)
     read = whole.answered()
     away = whole.n - read.n
     notes = [f"{away:,} abstained samples left out: coverage is a share of the answered."] if away else []
@@ -301,6 +302,7 @@ def clinical(
       abstain clinical scans.csv --positive ill --latex
     """
     read = how.read(file)
+    opt.tell_first(read)
     labels = read.answered().answers()[0]
     wanted: Any = float(positive) if labels.dtype.kind in "biuf" and _tables.is_number(positive) else positive
     with values_of(file):

@@ -280,6 +280,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 TRUTH = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
 TRUTH[""] = np.nan
+PLAIN = "Write plain numbers, without % signs or units, and leave a cell without one empty."
 AGREEMENT = "agreement"  # a confidence made from the answers to repeated questions
 ROLES = tuple(NAMES)
 """What a column can be: the arguments of `evaluate`, and what they can be made from."""
@@ -533,7 +534,7 @@ class Loaded:
             bad = next((v for v in values.values if not is_number(v)), None)
             if bad is None:
                 raise self.error(f"the {role} must be numbers, got numbers in quotes. Write them without.")
-            raise self.error(f"the {role} must be numbers, got text such as {shown(bad)!r}.")
+            raise self.error(f"the {role} must be numbers, got text such as {shown(bad)!r}. {PLAIN}")
         return values
 
     def truth(self, role: str) -> np.ndarray:

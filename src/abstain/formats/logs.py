@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from abstain._check import check_choice
+from abstain._tables import is_number
 from abstain.formats.columns import (
+    PLAIN,
     TRUTH,
     Column,
     Loaded,
@@ -280,8 +282,10 @@ def unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> 
     answers = _Answers(source, some, values, rules=rules)
     confidence = answers.signal(name, source.columns[name].load() if name in source.columns else None)
     answers.check_lengths(len(confidence), values)
-    answered = answers.given(np.isfinite(confidence))
-    return {"confidence": np.where(answered, confidence, 0.0), "abstained": ~answered}
+    known = np.isfinite(confidence)
+    answered = answers.given(known | (rules.missing == "last"))
+    last = np.finfo(np.float64).min  # only a rule that accepts everything accepts it
+    return {"confidence": np.where(answered & known, confidence, last), "abstained": ~answered}
 
 
 def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:
@@ -421,9 +425,10 @@ class _Answers(Loaded):
             asked, said = (as_texts(self.values[role]).tolist() for role in ("question", "prediction"))
             return np.array(agreement(asked, [answer or None for answer in said]), dtype=np.float64)
         if isinstance(held, Words):
-            if not (bad := next((held.row(k) for k in range(len(held)) if held.row(k)), "")):
+            if not (texts := [v for v in held.values if v]):
                 return np.full(len(held), np.nan)
-            raise self.error(f"the confidence `{shown(name)}` must be numbers, got {shown(bad)!r}.")
+            bad = next((v for v in texts if not is_number(v)), texts[0])
+            raise self.error(f"the confidence `{shown(name)}` must be numbers, got {shown(bad)!r}. {PLAIN}")
         found = np.asarray(held, np.float64).reshape(-1)
         scale = self.rules.scale.get(name, self.rules.scale.get(""))
         if scale is None:

@@ -117,7 +117,7 @@ class Predictions:
     def ranked_by(self, score: str | None) -> np.ndarray:
         """A confidence for every sample: by a score where the file has class scores, its own column otherwise."""
         if self.kind == "confidence" or score is None:
-            return np.asarray(self.confidence)
+            return np.asarray(self.signals.get(score or "", self.confidence))
         return np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
 
     def samples(self, score: str, loss: str) -> tuple[np.ndarray, np.ndarray]:
@@ -412,7 +412,8 @@ def read_unlabelled(
     found["groups"] = source.load("groups", chosen["groups"]) if "groups" in chosen else None
     told = source.load("classes", chosen["classes"]) if "classes" in chosen else None
     found["classes"] = classes or _class_names(told) or source.classes or chosen[by].suffixes
-    found["ids"] = source.columns[chosen["ids"].names[0]] if "ids" in chosen else None
+    by_name = next((chosen[role] for role in ("question", "ids") if role in chosen), None)
+    found["ids"] = None if by_name is None else source.columns[by_name.names[0]]
     used = {name for role in ("logits", "probs") if role in chosen for name in chosen[role].names}
     others = {name: column for name, column in source.columns.items() if name not in used}
     rest = {name: plain_values(column.texts or column.load()) for name, column in others.items()}
@@ -469,6 +470,9 @@ def engine_columns(
         raise refusal(
             "an engine reads columns of losses (or correct) and confidences, or of logits and labels."
         )
+    if "prediction" in one:
+        told = f"Engines do not read `{shown(one['prediction'])}`: a row without a prediction counts as an answer."
+        warnings.warn(told, AbstainWarning, stacklevel=2)
     return found | {"correct" if loss == "correct" else "loss": one[loss], "confidence": one["confidence"]}
 
 

@@ -119,7 +119,7 @@ def board_content(
     ...          for name, sure in (("a", np.array([4.0, 1, 3, 2])), ("b", np.array([1.0, 4, 3, 2])))}
     >>> found = abstain.compare({name: (read.loss, read.confidence) for name, read in files.items()})
     >>> board_content(found, {name: (read, "confidence") for name, read in files.items()})["columns"]
-    {'risk %': {'a': 0.25, 'b': 0.25}, 'risk of the surest 80% %': {'a': 0.25, 'b': 0.25}}
+    {'risk %': {'a': 0.25, 'b': 0.25}, 'risk of the surest 80%': {'a': 0.25, 'b': 0.25}}
     """
     metric = by_name(comparison.metric)
     curves: dict[str, CurveLine] = {}
@@ -130,7 +130,7 @@ def board_content(
         own: Any = {"sample_weight": read.sample_weight, "abstained": read.abstained}
         curve = risk_coverage_curve(losses, confidence, **own)
         curves[name] = thinned(name, curve.coverage, curve.risk, _POINTS)
-        told = {"risk %": float(curve.risk[-1]), "risk of the surest 80% %": risk_where(curve, 0.8)}
+        told = {"risk %": float(curve.risk[-1]), "risk of the surest 80%": risk_where(curve, 0.8)}
         if read.log is not None:
             told["unanswered %"] = read.log.unanswered
             told[f"{comparison.label}, answered only"] = _other_view(read, metric)

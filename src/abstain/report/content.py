@@ -19,7 +19,7 @@ from abstain.errors import DataError, InputError
 from abstain.evaluation import Comparison, Evaluation
 from abstain.formats import Predictions, Words
 from abstain.formats.limits import values_of
-from abstain.formats.predictions import along
+from abstain.formats.predictions import aligned, along
 from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
 from abstain.metrics.registry import by_name
@@ -184,6 +184,7 @@ def gather(
     if not models:
         raise InputError("report: needs at least one model.")
     replicates = int(np.clip(_WORK / max(m.n for m in models), 100, 1000))
+    models, paired = in_one_order(models)
     found = []
     for read in models:
         progress(read.name)
@@ -191,7 +192,8 @@ def gather(
             steps = min(_STEPS, 4 * _STEPS // len(models))
             found.append(_model(read, score, loss, level, rng, replicates, steps))
     progress("comparing")
-    return Content(tuple(found), _compared(models, found, score, loss, level), level, rng, replicates)
+    ranked = _compared(models, found, score, loss, level, paired=paired)
+    return Content(tuple(found), ranked, level, rng, replicates)
 
 
 def _model(
@@ -207,7 +209,7 @@ def _model(
         band = curve_band(losses, confidence, **how, **own)
     given = {name: value for name, value in read.arguments().items() if name != "groups"}
     if read.kind == "confidence":
-        score, loss = "confidence", read.loss_name
+        score, loss = next(iter(read.signals), "confidence"), read.loss_name
     else:
         usual = _SCORES if read.kind == "logits" else _SCORES[:-1]
         given["scores"] = list(dict.fromkeys([score, *usual]))
@@ -248,6 +250,9 @@ def _clinical(read: Predictions, score: str, level: float) -> ClinicalTable | No
 
 def clinical_of(read: Predictions, score: str, positive: Any, level: float) -> ClinicalTable:
     """Among the accepted, at coverages of the answered; a refused case is never accepted and kept in every share."""
+    labels = read.answers()[0]
+    known = labels == labels if labels.dtype.kind == "f" else labels != ""  # a refused case may have no label
+    read = read if known.all() else read.rows(np.flatnonzero(known))
     labels, said = read.answers()
     confidence = read.samples(score, "zero_one")[1].astype(np.float64)
     at = None
@@ -282,25 +287,33 @@ def _told_apart(read: Predictions, found: Evaluation, level: float) -> dict[tupl
 
 
 def _compared(
-    models: Sequence[Predictions], found: list[ModelContent], score: str, loss: str, level: float
+    models: Sequence[Predictions],
+    found: list[ModelContent],
+    score: str,
+    loss: str,
+    level: float,
+    *,
+    paired: bool,
 ) -> Comparison | None:
     """Models with each other where there are several, the scores of one model otherwise."""
     by = [(model, score) for model in models]
     if len(models) == 1:
-        names = [name for name in found[0].evaluation.scores if name != "confidence"]
-        by = [(replace(models[0], name=name), name) for name in names]
-    if not by:
+        by = [(replace(models[0], name=name), name) for name in found[0].evaluation.scores]
+    if len(by) < 2:
         return None
     entries = {model.name: model.samples(score, loss) for model, score in by}
     rivals = [model for model, _ in by]
-    return abstain.compare(entries, level=level, paired=same_samples(rivals), **along(rivals))
+    return abstain.compare(entries, level=level, paired=paired, **along(rivals))
 
 
-def same_samples(models: Sequence[Predictions]) -> bool:
-    """One length and, where labels are known, the same labels in the same order."""
-    labels = [m.labels for m in models if m.labels is not None]
-    alike = all(np.array_equal(labels[0], other) for other in labels[1:])
-    return alike and len({m.n for m in models}) == 1
+def in_one_order(models: Sequence[Predictions]) -> tuple[Sequence[Predictions], bool]:
+    """The models, in one order where their files say that they hold the same samples; and do they?"""
+    if len({m.n for m in models}) > 1:
+        return models, False
+    try:
+        return aligned(models), True
+    except DataError:
+        return models, False
 
 
 # the slider
@@ -331,14 +344,14 @@ def _slider(
     limits = _limits(read, (loss[order], confidence[order]), count, lost, level)
     columns = {"threshold": threshold, "coverage": curve.coverage[places], "risk": curve.risk[places]}
     columns |= {"low": limits[0], "high": limits[1], "accepted": count, "loss": lost}
-    shown = [_shown(score, t) for t in threshold]
+    shown = [f"{t:.6g}" if read.kind == "confidence" else _shown(score, t) for t in threshold]
     parts = [_breakdown(*partition, order, loss, count) for partition in _partitions(read)]
     return Slider(**{name: x.tolist() for name, x in columns.items()}, shown=shown, parts=parts)
 
 
 def _shown(score: str, key: float) -> str:
     """The number people know; where that would round to the end of its scale, its distance to it."""
-    if score == "confidence" or not scores.by_name(score).saturates:
+    if not scores.by_name(score).saturates:
         return f"{key:.6g}"
     value = float(scores.display(score, key))
     if value < 0.9995 or score != "max_softmax":
