@@ -216,3 +216,13 @@ def test_bad_requests_say_what_to_do():
         interval("aurc", l, g, method="bootstrap", clusters=np.arange(20) // 4, strata=np.arange(20) // 5)
     with pytest.raises(abstain.errors.InputError, match="smooth"):
         interval("risk_at_coverage", l, g, coverage=0.5, method="bca")
+
+
+@pytest.mark.parametrize("metric", ["oracle_aurc", "e_aurc", "naurc"])
+@pytest.mark.parametrize("method", ["bootstrap", "bca"])
+def test_a_bootstrap_of_fractional_weights_is_of_the_metric_itself(metric, method):
+    rng = np.random.default_rng(0)
+    loss, confidence, weight = rng.choice([0, 0.5, 1], 30), rng.random(30), rng.random(30) + 0.1
+    found = interval(metric, loss, confidence, sample_weight=weight, method=method, replicates=100)
+    exact = getattr(abstain, metric)(loss, confidence, sample_weight=weight)
+    assert found.estimate == pytest.approx(exact, rel=1e-12)
