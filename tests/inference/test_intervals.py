@@ -384,3 +384,18 @@ def test_the_jackknife_of_single_precision_losses_is_worked_out_in_double():
         interval("risk", l, confidence, method="jackknife") for l in (loss, loss.astype(np.float64))
     )
     assert _numbers(found) == pytest.approx(_numbers(wide), rel=1e-12)
+
+
+@pytest.mark.parametrize("argument", ["clusters", "strata"])
+def test_missing_labels_are_one_label_however_they_are_written(argument):
+    pandas = pytest.importorskip("pandas")
+    loss, confidence = sample(40)
+    words = ["x", "a", "b", "a"] * 10
+    missing = [None, "a", "b", "a"] * 10
+    found = _numbers(interval("aurc", loss, confidence, **{argument: words}))
+    column = pandas.Series(missing)
+    for labels in (missing, column, column.astype("category"), column.astype("string")):
+        assert _numbers(interval("aurc", loss, confidence, **{argument: labels})) == pytest.approx(found)
+    if argument == "clusters":
+        table = abstain.evaluate(loss=loss, confidence=confidence, clusters=missing, metrics="aurc")
+        assert _numbers(table.entries[0]) == pytest.approx(found)
