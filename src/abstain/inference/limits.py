@@ -206,7 +206,7 @@ def within(metric: str, facts: Facts, low: float, high: float, estimate: float) 
         not least - _ROUNDING <= estimate <= most + _ROUNDING
     ):  # an estimator such as "2sele" knows no such end
         return low, high
-    return max(least, low), min(most, high)
+    return min(max(least, low), most), max(min(most, high), least)
 
 
 # without spread -------------------------------------------------------------------------------------------
