@@ -184,3 +184,8 @@ def test_a_risk_in_percent_is_refused_for_right_and_wrong(loss):
         with pytest.raises(InputError, match=r"`risk` must lie in \[0, 1\], .* got 5. Write 0.05 for 5%."):
             call(loss, sure, risk=5)
     assert abstain.coverage_at_risk([0.0, 7.0, 0.0], sure, risk=5) == 1.0
+
+
+def test_a_threshold_that_is_no_number_is_refused():
+    with pytest.raises(InputError, match="rejection_cost: `threshold` must be a number"):
+        abstain.rejection_cost([0, 1], [0.9, 0.1], cost=0.3, threshold=float("nan"))

@@ -453,3 +453,17 @@ def test_whole_confidences_that_floats_cannot_tell_apart_are_refused(tmp_path):
     )
     with pytest.raises(DataError, match=r"`confidence` must not exceed 2\^53 .*p.parquet, row 2"):
         files.aurc(tmp_path / "p.parquet")
+
+
+def test_equal_losses_of_fractional_weights_have_the_oracle_of_memory_by_sele(
+    tmp_path, tiny_ranges, monkeypatch
+):
+    monkeypatch.setattr(files, "samples_that_fit", lambda *a: 300)  # fewer than have any one loss
+    rng = np.random.default_rng(2)
+    loss, confidence, weight = rng.choice([0.0, 0.5, 2.0], 2000), rng.random(2000), rng.lognormal(0, 1, 2000)
+    path = write_parts(tmp_path / "data", {"loss": loss, "confidence": confidence, "w": weight})
+    found = files.evaluate(path, sample_weight="w", metrics=["oracle_aurc:sele", "oracle_aurc"])
+    exact = abstain.oracle_aurc(loss, sample_weight=weight, estimator="sele")
+    assert found.select(metric="oracle_aurc:sele")[0].estimate == pytest.approx(exact, rel=1e-12)
+    near = abstain.oracle_aurc(loss, sample_weight=weight)
+    assert found.select(metric="oracle_aurc")[0].estimate == pytest.approx(near, rel=1e-3)

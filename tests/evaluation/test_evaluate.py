@@ -446,3 +446,14 @@ def test_weights_of_one_change_nothing(metric):
                 for weight in (None, np.ones(30))
             )
             assert (weighted.low, weighted.high) == pytest.approx((plain.low, plain.high), rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equal_losses_show_no_spread_however_their_sums_round(weighted):
+    rng = np.random.default_rng(1)
+    for n in (4, 10, 50):
+        weight = rng.random(n) + 0.1 if weighted else None
+        table = abstain.evaluate(
+            loss=np.full(n, 0.3), confidence=rng.random(n), metrics=["aurc", "risk"], sample_weight=weight
+        )
+        assert {e.reason for e in table.entries} == {"no interval: the samples show no spread"}

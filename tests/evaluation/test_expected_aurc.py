@@ -156,3 +156,17 @@ def test_real_seeds(data_dir):
     found = expected_aurc(logits=np.stack([z["logits"] for z in stored]), labels=stored[0]["labels"])
     assert found.members == pytest.approx([0.22867, 0.23122, 0.23569, 0.22587, 0.2329], abs=1e-5)
     assert found.gain.low > 0
+
+
+def test_members_and_the_averaged_predictor_have_the_intervals_of_one_model():
+    rng = np.random.default_rng(5)
+    for errors in (0, 1, 20):
+        loss, confidence = np.zeros(80), rng.random(80)
+        loss[:errors] = 1
+        both = np.stack([loss, loss]), np.stack([confidence, confidence])
+        found = abstain.expected_aurc(loss=both[0], confidence=both[1], averaged=(loss, confidence))
+        truth = abstain.inference.interval("aurc", loss, confidence)
+        for own in (found.mean, found.averaged):
+            assert (own.estimate, own.low, own.high) == pytest.approx((truth.estimate, truth.low, truth.high))
+        assert found.mean.low >= 0
+        assert found.mean.high > found.mean.estimate  # no error among 80 is no proof that there are none

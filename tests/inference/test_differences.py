@@ -220,3 +220,19 @@ def test_rounding_alone_is_no_difference(metric):
             found = paired_difference(la, ga, lb, gb, metric=metric)
             assert found.difference == pytest.approx(0, abs=1e-14)
             assert found.p_value > 0.99
+
+
+def test_a_sample_without_weight_is_no_draw_of_a_difference():
+    rng = np.random.default_rng(3)
+    la, lb = (rng.random((2, 30)) < 0.6).astype(float)
+    ga, gb = rng.random((2, 30))
+    weight = rng.integers(0, 3, 30)
+    some = weight > 0
+    columns = (la, ga, lb, gb)
+    for difference in (
+        lambda x, w: paired_difference(*x, sample_weight=w),
+        lambda x, w: unpaired_difference(*x, sample_weight_a=w, sample_weight_b=w),
+    ):
+        found = difference(columns, weight)
+        alone = difference([x[some] for x in columns], weight[some])
+        assert (found.low, found.high, found.p_value) == pytest.approx((alone.low, alone.high, alone.p_value))

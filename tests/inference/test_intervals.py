@@ -348,6 +348,14 @@ def test_fpr_at_tpr_does_not_depend_on_the_scale_of_the_weights():
     ones = [interval("fpr_at_tpr", loss, confidence, sample_weight=k * weight) for k in (1, 1e-6, 7.3, 0.1)]
     for other in ones[1:]:
         assert _numbers(other) == pytest.approx(_numbers(ones[0]), rel=1e-9)
+    given = {"strata": [0, 1] * 30, "tpr": 1.0}  # all are accepted: strata have nothing to explain
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        loss, confidence, weight = rng.random(60) < 0.3, rng.integers(0, 2, 60), rng.choice([0.3, 0.7], 60)
+        one, other = (
+            interval("fpr_at_tpr", loss, confidence, sample_weight=k * weight, **given) for k in (1, 1e-6)
+        )
+        assert _numbers(other) == pytest.approx(_numbers(one), rel=1e-9)
 
 
 def test_limits_stay_in_order_where_an_estimator_exceeds_one():
@@ -367,6 +375,8 @@ def test_an_area_that_cannot_be_negative_has_no_negative_limit():
 def test_the_rejection_ratio_of_any_loss_lies_between_minus_one_and_one():
     found = interval("prediction_rejection_ratio", [0.1, 1.2, 0.3, 0.2, 5.0], [5, 2, 4, 3, 1])
     assert -1 <= found.low <= found.estimate <= found.high <= 1
+    worst = interval("prediction_rejection_ratio", [1.0, 2.0, 0.0], [0.3, 0.5, 0.2])  # -1, but for rounding
+    assert -1 <= worst.low <= worst.high <= 1
 
 
 def test_naurc_has_no_interval_where_its_scale_is_empty():
@@ -384,3 +394,18 @@ def test_the_jackknife_of_single_precision_losses_is_worked_out_in_double():
         interval("risk", l, confidence, method="jackknife") for l in (loss, loss.astype(np.float64))
     )
     assert _numbers(found) == pytest.approx(_numbers(wide), rel=1e-12)
+
+
+@pytest.mark.parametrize("argument", ["clusters", "strata"])
+def test_missing_labels_are_one_label_however_they_are_written(argument):
+    pandas = pytest.importorskip("pandas")
+    loss, confidence = sample(40)
+    words = ["x", "a", "b", "a"] * 10
+    missing = [None, "a", "b", "a"] * 10
+    found = _numbers(interval("aurc", loss, confidence, **{argument: words}))
+    column = pandas.Series(missing)
+    for labels in (missing, column, column.astype("category"), column.astype("string")):
+        assert _numbers(interval("aurc", loss, confidence, **{argument: labels})) == pytest.approx(found)
+    if argument == "clusters":
+        table = abstain.evaluate(loss=loss, confidence=confidence, clusters=missing, metrics="aurc")
+        assert _numbers(table.entries[0]) == pytest.approx(found)

@@ -7,7 +7,8 @@ import pytest
 
 import abstain
 from abstain.core.bootstrap import Resampler, leave_one_out_areas
-from abstain.inference import interval
+from abstain.errors import InputError
+from abstain.inference import curve_band, interval
 from abstain.inference.influence import gather
 from abstain.inference.resampling import replicate, resampler, statistic
 
@@ -216,3 +217,26 @@ def test_bad_requests_say_what_to_do():
         interval("aurc", l, g, method="bootstrap", clusters=np.arange(20) // 4, strata=np.arange(20) // 5)
     with pytest.raises(abstain.errors.InputError, match="smooth"):
         interval("risk_at_coverage", l, g, coverage=0.5, method="bca")
+
+
+@pytest.mark.parametrize("metric", ["oracle_aurc", "e_aurc", "naurc"])
+@pytest.mark.parametrize("method", ["bootstrap", "bca"])
+def test_a_bootstrap_of_fractional_weights_is_of_the_metric_itself(metric, method):
+    rng = np.random.default_rng(0)
+    loss, confidence, weight = rng.choice([0, 0.5, 1], 30), rng.random(30), rng.random(30) + 0.1
+    found = interval(metric, loss, confidence, sample_weight=weight, method=method, replicates=100)
+    exact = getattr(abstain, metric)(loss, confidence, sample_weight=weight)
+    assert found.estimate == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"replicates": 0}, "`replicates` must be a whole number"),
+        ({"replicates": 50}, "`replicates` must be at least 100"),
+        ({"coverage": [0.5, np.nan]}, "`coverage` must lie in"),
+    ],
+)
+def test_a_band_says_what_it_cannot_take(options, problem):
+    with pytest.raises(InputError, match=f"curve_band: {problem}"):
+        curve_band([0, 1, 0, 1], [4, 3, 2, 1], **options)

@@ -224,3 +224,33 @@ def test_from_a_log_to_a_table_in_two_commands(tmp_path):
     drawn = CliRunner().invoke(cli, ["describe", str(path)]).output
     assert "read as confidence, 6 samples" in drawn
     assert "softmax" in drawn
+
+
+def test_shares_of_partly_right_answers_are_at_most_one():
+    found = abstain.three_way([0.3, 0.1, 0.9], price=1)
+    for share in (found.right, found.wrong, found.not_attempted):
+        assert 0 <= share.low <= share.estimate <= share.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("answered", "low", "high"),
+    [([True] * 20, -2, -1.49), ([False] * 20, -0.34, 0.17)],
+    ids=["wrong", "none"],
+)
+def test_a_score_without_spread_is_no_certainty(answered, low, high):
+    """Of 20 all wrong, or none attempted, up to a sixth may be otherwise."""
+    found = abstain.three_way([0] * 20, answered=answered, price=2).score
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"correct": [1, 0], "answered": ["yes", "no"]}, "`answered` must hold true or false"),
+        ({"correct": [1, 0], "answered": [1.0, np.nan]}, "`answered` must hold true or false"),
+        ({"correct": ["a", "b"]}, "`correct` must hold numbers"),
+    ],
+)
+def test_three_way_refuses_what_it_would_misread(given, words):
+    with pytest.raises(abstain.errors.InputError, match=words):
+        abstain.three_way(**given)

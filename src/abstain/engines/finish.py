@@ -48,7 +48,6 @@ from abstain.metrics.registry import Metric
 
 _PIECES = 16  # parts that one range is told in
 _SMALLEST = 1 << 16  # samples of such a part: their columns stay in cache
-_FEW = 1 << 16  # terms that are added up; the closed form of so few would lose digits
 NUMBERS = {"risk_at_coverage": "coverage", "coverage_at_risk": "risk", "fpr_at_tpr": "tpr"}
 NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
 
@@ -181,8 +180,8 @@ def finish_tie(sums: np.ndarray, confidence: float, place: Place, ask: Ask) -> F
     found = _finish([table], place, ask, (np.asarray([confidence]), sums[COUNT : COUNT + 1]))
     if not ask.by_loss or place.total.whole:
         return found
-    rows, count = place.of(table.rows), float(sums[COUNT])
-    return replace(found, areas=tuple(_in_turn(rows, count, kind.estimator) for kind in ask.kinds))
+    rows, w = place.of(table.rows), float(powers[0][0] / m[0])
+    return replace(found, areas=tuple(_in_turn(rows, w, kind.estimator) for kind in ask.kinds))
 
 
 def finish_counted(counted: Tally, place: Place, ask: Ask) -> list[Finished]:
@@ -201,17 +200,17 @@ def finish_counted(counted: Tally, place: Place, ask: Ask) -> list[Finished]:
         return list(pool.map(part, np.flatnonzero(mass).tolist()))
 
 
-def _in_turn(rows: Rows, count: float, estimator: str) -> float:
-    """Samples of equal loss l and weight w that come in one by one: the sum of w (S + j w l) / (N + j w)."""
+def _in_turn(rows: Rows, w: float, estimator: str) -> float:
+    """Samples of equal loss l that come in one by one: the sum of w (S + j w l) / (N + j w), as if of equal weight.
+
+    w, the sum of all w^2 over that of all w, makes it exact for "sele" whatever the weights, and nearly so otherwise.
+    """
     from scipy.special import digamma
 
     m, L = float(rows.m[0]), float(rows.L[0])
-    N, S, w = float(rows.N[0]) - m, float(rows.S[0]) - L, m / count
+    N, S = float(rows.N[0]) - m, float(rows.S[0]) - L
     if estimator != "harmonic":
-        return (m * S + w * L * (count + 1) / 2) / float(rows.W[0]) * (2 if estimator == "2sele" else 1)
-    if count <= _FEW:
-        turn = np.arange(1, count + 1)
-        return float(np.sum(w * (S + turn * (L / count)) / (N + turn * w)))
+        return (m * S + L * (m + w) / 2) / float(rows.W[0]) * (2 if estimator == "2sele" else 1)
     return L + (S - N * L / m) * float(digamma((N + m) / w + 1) - digamma(N / w + 1))
 
 
@@ -460,5 +459,5 @@ def _side(answer: Answer) -> Side:
     found = evidence.evidence_spread("aurc", answer.evidence[0])
     centre = found.estimate if found.centre is None else found.centre
     known = evidence.facts_of(answer.total)
-    counted = found.effective_errors, known.errors, known.risk
+    counted = found.effective_errors, known.errors, known.risk, known.units
     return Side(found.estimate, centre, found.error, *counted, np.empty(0))

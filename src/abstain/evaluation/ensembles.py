@@ -13,8 +13,8 @@ from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
 from abstain.evaluation.table import read_model
 from abstain.inference import influence
-from abstain.inference.influence import power_sums
-from abstain.inference.limits import freedom, student
+from abstain.inference.influence import gather, measure, power_sums
+from abstain.inference.limits import Facts, Spread, freedom, interval_of, student
 from abstain.inference.results import Interval
 from abstain.metrics.points import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
@@ -114,6 +114,10 @@ def _measure(
     pairs: list[Vectors], pooled: Vectors | None, metric: Metric, loss: str, level: float
 ) -> ExpectedAURC:
     options = dict(metric.options)
+
+    def measured(l: np.ndarray, g: np.ndarray) -> tuple[Spread, Facts]:
+        return measure("expected_aurc", gather("expected_aurc", metric.name, l, g, options=options))
+
     found = [influence(metric.name, l, g, **options) for l, g in pairs]
     values = np.array([f.estimate for f in found])
     pull = np.mean([f.values for f in found], axis=0)
@@ -121,13 +125,20 @@ def _measure(
     over_data, freedom = _spread(pull)
     over_members = float(np.std(values, ddof=1) / np.sqrt(count)) if count > 1 else 0.0
 
-    def around(value: float, error: float, freedom: float) -> Interval:
-        reach = student(freedom, level) * error
-        return Interval(metric.name, value, error, value - reach, value + reach, level, "normal", n)
-
-    both = over_members**4 / max(count - 1, 1) + over_data**4 / freedom
-    error = float(np.hypot(over_members, over_data))
-    mean = around(float(values.mean()), error, error**4 / both if both > 0 else 1.0)  # Welch
+    both = over_members**4 / max(count - 1, 1) + over_data**4 / freedom  # by Welch, as the excess is
+    spreads, facts = zip(*(measured(l, g) for l, g in pairs))
+    error2 = over_members**2 + over_data**2
+    # the members' errors are on the same samples: together they rest on as many as one of them
+    reach, reach2 = (float(np.mean([getattr(s, name) for s in spreads])) for name in ("reach", "reach2"))
+    centre = None if spreads[0].centre is None else float(np.mean([s.centre for s in spreads]))
+    known = facts[0]._replace(
+        zero_one=all(f.zero_one for f in facts),
+        negative=any(f.negative for f in facts),
+        risk=float(np.mean([f.risk for f in facts])),
+        errors=float(np.mean([f.errors for f in facts])),
+    )
+    spread = Spread(float(values.mean()), error2, 2 * both, reach, reach2, centre)
+    mean = interval_of(metric.name, spread, known, level)
     averaged = gain = None
     curves = [_mean_curve(pairs)]
     if pooled is not None:
@@ -136,9 +147,10 @@ def _measure(
                 f"expected_aurc: `averaged` must have the members' {n} samples, got {len(pooled[0])}."
             )
         own = influence(metric.name, *pooled, **options)
-        averaged = around(own.estimate, *_spread(own.values))
-        error = _spread(pull - own.values)[0]
-        gain = around(mean.estimate - own.estimate, error, max(1.0, n - 1.0))
+        averaged = interval_of(metric.name, *measured(*pooled), level)
+        error, gap = _spread(pull - own.values)[0], mean.estimate - own.estimate
+        step = float(student(max(1.0, n - 1.0), level)) * error
+        gain = Interval(metric.name, gap, error, gap - step, gap + step, level, "normal", n)
         curve = risk_coverage_curve(*pooled)
         curves.append(thinned("averaged prediction", curve.coverage, curve.risk))
     return ExpectedAURC(

@@ -408,7 +408,7 @@ def evaluate(
         As in `abstain.metrics.registry`: "aurc", "aurc:loo", "risk_at_coverage@0.9". By default areas, AUROC
         and two operating points for 0/1 losses, areas and risk for others.
     level : float
-        Of the intervals; each is the one that `abstain.interval` gives for that number.
+        Of the intervals; each is the one that `abstain.inference.interval` gives for that number.
     groups : array, optional
         One label per sample: every number is also given within each group.
     sample_weight, abstained, clusters : arrays, optional

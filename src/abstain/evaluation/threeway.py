@@ -98,10 +98,16 @@ def three_way(
     score 0.3 [0.121, 0.479], a wrong answer costing 1
     """
     price = check_nonnegative("three_way", "price", price)
-    c = np.asarray(to_host(correct), np.float64).reshape(-1)
-    a = np.ones(len(c), bool) if answered is None else np.asarray(to_host(answered), bool).reshape(-1)
+    try:
+        c = np.asarray(to_host(correct), np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise InputError("three_way: `correct` must hold numbers from 0 to 1, got other values.") from None
+    a = np.ones(len(c), bool) if answered is None else np.asarray(to_host(answered)).reshape(-1)
     if len(a) != len(c):
         raise InputError(f"three_way: `answered` must have {len(c)} values as `correct`, got {len(a)}.")
+    if not np.isin(a, (False, True)).all():  # the word "no" would count as true
+        raise InputError("three_way: `answered` must hold true or false for each question, got other values.")
+    a = a.astype(bool)
     c = np.where(a, c, 0.0)
     if not ((c >= 0) & (c <= 1)).all():
         raise InputError("three_way: `correct` must lie between 0 and 1.")
@@ -109,15 +115,15 @@ def three_way(
     def mean(name: str, values: np.ndarray, metric: str = "risk_at_coverage", **options: Any) -> Interval:
         own = {"coverage": 1.0} if metric == "risk_at_coverage" else options
         found = interval(metric, values, np.zeros(len(c)), level=level, clusters=clusters, **own)
-        return replace(found, metric=name)
+        return replace(found, metric=name, high=min(found.high, 1.0) if metric != "risk" else found.high)
 
     # how far it falls short of all right, which is a loss
     short = mean(
         "score", np.where(a, (1 + price) * (1 - c), 1.0), "risk", loss_bound=1 + price, method="normal"
     )
     low, high = max(-price, 1 - short.high), min(1.0, 1 - short.low)
+    right, wrong = mean("right", c), mean("wrong", np.where(a, 1 - c, 0.0))
+    if short.standard_error == 0 and short.estimate > 0:  # all wrong, or nothing attempted, so far
+        low, high = max(-price, right.low - price * wrong.high), right.high - price * wrong.low
     score = replace(short, estimate=1 - short.estimate, low=low, high=high)
-    wrong = np.where(a, 1 - c, 0.0)
-    return ThreeWay(
-        mean("right", c), mean("wrong", wrong), mean("not attempted", (~a).astype(np.float64)), score, price
-    )
+    return ThreeWay(right, wrong, mean("not attempted", (~a).astype(np.float64)), score, price)

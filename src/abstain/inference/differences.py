@@ -151,6 +151,7 @@ class Side(NamedTuple):
     effective_errors: float
     errors: float
     risk: float
+    units: int
     pulls: np.ndarray  # empty where the joint sums are known
 
 
@@ -165,7 +166,7 @@ def side_of(units: Units) -> Side:
     effective = float(np.sum(reach)) ** 2 / square if square > 0 else 0.0
     centre, error = values.estimate if loo is None else loo, math.sqrt(float(pulls @ pulls))
     known = facts(units)
-    return Side(values.estimate, centre, error, effective, known.errors, known.risk, pulls)
+    return Side(values.estimate, centre, error, effective, known.errors, known.risk, known.units, pulls)
 
 
 def compared(
@@ -212,10 +213,10 @@ def _joint(
     """Sums over units of all pairs: of those on the same units by products of matrices, of others side by side."""
     used, place = np.unique(np.concatenate([a, b]), return_inverse=True)
     i, j = place[: len(a)], place[len(a) :]
-    every = [sides[k].pulls for k in used]
+    every, drawn = [sides[k].pulls for k in used], np.asarray([sides[k].units for k in used])
     scaled = [v * rate for v, rate in zip(every, scale.rate(T[used]))]
     if not paired:
-        own = np.asarray([(*moments(x), v @ v, len(v)) for x, v in zip(scaled, every)])
+        own = np.asarray([(*moments(x, n), v @ v, n) for x, v, n in zip(scaled, every, drawn)])
         second, excess, error2, units = (own[i] + own[j]).T
         return Joint(second, excess, np.sqrt(error2)), units
     v, x = np.stack(every), np.stack(scaled)
@@ -227,7 +228,7 @@ def _joint(
     for k in np.flatnonzero(fourth < _RELATIVE * sizes):  # near twins: few digits are left
         gap, own = x[i[k]] - x[j[k]], v[i[k]] - v[j[k]]
         second[k], fourth[k], error2[k] = gap @ gap, np.sum(gap**4), own @ own
-    n = v.shape[1]
+    n = np.maximum(drawn[i], drawn[j])
     return Joint(second, fourth - second**2 / n, np.sqrt(error2)), n
 
 

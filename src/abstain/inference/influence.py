@@ -21,7 +21,7 @@ from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.inference.evidence import POINTS, Evidence, asked_for, evidence_of, evidence_spread, facts_of
 from abstain.inference.limits import Facts, Spread, spread_of
 from abstain.inference.results import Influences
-from abstain.metrics._sample import prepare
+from abstain.metrics._sample import group_codes, prepare
 
 NAMES = (*METRICS, *POINTS)
 _AREAS = ("aurc", "oracle_aurc", "e_aurc", "naurc")
@@ -165,15 +165,15 @@ def _check_kind(
 
 
 def codes(function: str, argument: str, labels: Array | None, n: int) -> np.ndarray | None:
-    """Labels of any kind as whole numbers 0, 1, ..."""
+    """Labels of any kind as whole numbers 0, 1, ...; missing ones (None, NaN) are one label."""
     if labels is None:
         return None
-    values = np.asarray(to_host(labels))
-    if values.shape != (n,):
+    shape = np.shape(to_host(labels))
+    if shape != (n,):
         raise ShapeError(
-            f"{function}: `{argument}` must have one label per sample, got shape {values.shape} for {n}."
+            f"{function}: `{argument}` must have one label per sample, got shape {shape} for {n}."
         )
-    return np.unique(values, return_inverse=True)[1]
+    return group_codes(function, labels)[1]
 
 
 # influence ----------------------------------------------------------------------------------------

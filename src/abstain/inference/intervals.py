@@ -203,7 +203,7 @@ def _point(units: Units, level: float) -> Interval:
         values = _at_cut(units, estimate(units.metric, found, level=level, **units.options).estimate)
         pulls, alone = pulls_of(values, units), pulls_of(values, units._replace(clusters=None, strata=None))
         grown = len(pulls) / (len(pulls) - 1) if units.clusters is not None else 1.0
-        if np.abs(alone).max() > 1e-12 * np.abs(units.loss).max():  # not rounding alone
+        if units.total * np.abs(alone).max() > 1e-12 * np.abs(units.loss).max():  # not rounding alone
             more = max(grown * float(pulls @ pulls) / float(alone @ alone), 1e-3)
     return estimate(units.metric, found, level=level, more=more, **units.options)
 

@@ -120,11 +120,11 @@ def spread_of(estimate: float, sums: Sums, units: int, centre: float | None = No
     )
 
 
-def moments(v: np.ndarray) -> tuple[float, float]:
-    """Sum of v^2 over units, and its `excess`."""
+def moments(v: np.ndarray, units: int | None = None) -> tuple[float, float]:
+    """Sum of v^2 over units, and its `excess`; `units`: how many, where some of v are none."""
     squares = np.square(v)
     second = float(np.sum(squares))
-    return second, float(squares @ squares) - second**2 / len(v)
+    return second, float(squares @ squares) - second**2 / (units or len(v))
 
 
 def mean_spread(parts: Sequence[Spread]) -> Spread:
@@ -164,6 +164,8 @@ def interval_of(
     scale = scale_of(metric, facts.zero_one, facts.negative) if own else Scale(str(method))
     name = method or scale.name
     tiny = 1e-12 * max(abs(found.estimate), abs(facts.risk))
+    if found.error <= tiny:
+        found = found._replace(second=0.0)  # rounding alone is no spread
     perfect = metric in ("e_aurc", "naurc") and abs(found.estimate) <= tiny  # the ranking is ideal
     missed = _missed(metric, found, facts, level)
     few = facts.zero_one and found.reach > 0 and metric in _WEIGHED
@@ -204,7 +206,7 @@ def within(metric: str, facts: Facts, low: float, high: float, estimate: float) 
         not least - _ROUNDING <= estimate <= most + _ROUNDING
     ):  # an estimator such as "2sele" knows no such end
         return low, high
-    return max(least, low), min(most, high)
+    return min(max(least, low), most), max(min(most, high), least)
 
 
 # without spread -------------------------------------------------------------------------------------------

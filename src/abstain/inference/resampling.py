@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from abstain._arrays import Array
-from abstain._check import check_fraction
+from abstain._check import check_count, check_fraction
 from abstain._progress import bars
 from abstain.core import points
 from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
@@ -59,8 +59,7 @@ def interval(
     units: Units, level: float, method: str, replicates: int, rng: np.random.Generator, progress: bool | None
 ) -> Interval:
     """Percentiles of the replicates; BCa corrects them for bias and skewness."""
-    if replicates < 100:
-        raise InputError(f"interval: `replicates` must be at least 100 for a percentile, got {replicates}.")
+    _check_replicates("interval", replicates)
     estimate = float(statistic(units)(observed(units))[0])
     values = replicate(units, statistic(units), replicates, rng, progress)
     values = values[np.isfinite(values)]
@@ -74,6 +73,11 @@ def interval(
     low, high = (float(x) for x in np.quantile(values, tails))
     error = float(np.std(values, ddof=1))
     return Interval(units.metric, estimate, error, low, high, level, method, units.n, "replicates")
+
+
+def _check_replicates(name: str, replicates: int) -> None:
+    if check_count(name, "replicates", replicates) < 100:
+        raise InputError(f"{name}: `replicates` must be at least 100 for a percentile, got {replicates}.")
 
 
 def _bca(values: np.ndarray, estimate: float, units: Units, tails: np.ndarray) -> np.ndarray:
@@ -227,6 +231,7 @@ def curve_band(
     True
     """
     level = check_fraction("curve_band", "level", level, open_high=True)
+    _check_replicates("curve_band", replicates)
     units = gather("curve_band", "risk", loss, confidence, sample_weight, abstained, clusters, strata)
     if bool((units.loss < 0).any()):
         raise InputError("curve_band: needs losses of at least 0, got negative ones.")
@@ -250,7 +255,7 @@ def _grid(coverage: Array | None, n: int, share: float) -> np.ndarray:
     if coverage is None:
         return np.linspace(min(1.0, max(0.05, 20 / n)), 1.0, 100) * share
     grid = np.sort(np.asarray(coverage, dtype=np.float64).reshape(-1))
-    if not len(grid) or grid[0] <= 0 or grid[-1] > share + 1e-12:
+    if not len(grid) or not (grid[0] > 0 and grid[-1] <= share + 1e-12):  # NaN stands last
         raise InputError(f"curve_band: `coverage` must lie in (0, {share:g}], got {grid[:1]} to {grid[-1:]}.")
     return grid
 

@@ -314,6 +314,8 @@ def rejection_cost(
     sample = prepare("rejection_cost", loss, confidence, sample_weight, abstained)
     xp = sample.backend.xp
     if threshold is not None:
+        if np.isnan(threshold):
+            raise InputError("rejection_cost: `threshold` must be a number, got NaN.")
         wide = float_dtype(xp)  # a float32 just below 0.7 is not 0.7, here as in `Threshold.accepts`
         kept = xp.astype(xp.astype(sample.confidence, wide) >= float(threshold), wide)
         mass = kept if sample.weight is None else kept * sample.weight
