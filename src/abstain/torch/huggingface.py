@@ -11,15 +11,12 @@ import numpy as np
 from abstain import losses, scores
 from abstain._arrays import Array
 from abstain._check import check_fraction
-from abstain.errors import InputError, MissingDependencyError
+from abstain.errors import InputError, needed
 from abstain.inference import interval
 from abstain.torch.loss import AURCLoss
 from abstain.torch.tuning import Averaging, PairedPatience, Samples, Tuned, error_bar
 
-try:
-    from transformers import TrainerCallback
-except ImportError as problem:  # pragma: no cover - transformers is present wherever the tests run
-    raise MissingDependencyError("abstain.torch.huggingface", "transformers", "huggingface") from problem
+TrainerCallback = needed("transformers", "abstain.torch.huggingface", "huggingface").TrainerCallback
 
 __all__ = ["AURCStopping", "TrainerMetrics", "TrainerTuning", "trainer_loss"]
 
@@ -103,7 +100,7 @@ class TrainerMetrics:
         return {"accuracy": 1 - float(np.mean(self.samples[0])), **error_bar("aurc", found)}
 
 
-class AURCStopping(TrainerCallback):  # type: ignore[misc]
+class AURCStopping(TrainerCallback):  # type: ignore[misc, valid-type]
     """Stops when validation AURC has not fallen by more than the noise for `patience` evaluations.
 
     Progress is a fall below the best so far by more than `sigmas` standard errors of their difference (paired: the
@@ -144,7 +141,7 @@ class AURCStopping(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
 
-class TrainerTuning(TrainerCallback):  # type: ignore[misc]
+class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
     """The recipe of `abstain.torch.tune` in the Trainer: averaged weights, a paired verdict.
 
     The Trainer brings what trains: `compute_loss_func=trainer_loss(mix=0.5)` and a constant rate. The callback takes

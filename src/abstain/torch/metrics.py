@@ -21,21 +21,11 @@ from abstain._check import check_choice, check_fraction, check_nonnegative, chec
 from abstain.core import bins as core_bins
 from abstain.core.bins import BinMap, Bins, Bracket
 from abstain.core.estimators import ESTIMATORS, TIES, area, zero_one_oracle_rows
-from abstain.errors import (
-    AbstainWarning,
-    DtypeError,
-    InfeasibleError,
-    InputError,
-    MissingDependencyError,
-    ShapeError,
-)
+from abstain.errors import AbstainWarning, DtypeError, InfeasibleError, InputError, ShapeError, needed
 from abstain.inference import Interval, interval
 from abstain.torch import bins
 
-try:
-    from torchmetrics import Metric
-except ImportError as problem:  # pragma: no cover - torchmetrics is present wherever the tests run
-    raise MissingDependencyError("abstain.torch metrics", "torchmetrics", "torch") from problem
+Metric = needed("torchmetrics", "abstain.torch metrics", "torch").Metric
 
 _AT_ONCE = 1 << 25  # class scores worked on at a time: bounds the scratch memory of large images
 _UNIT_SCORES = ("max_softmax", "softmax_margin", "probability_norm", "vote_share")
@@ -128,7 +118,7 @@ def bin_map(thresholds: int, domain: str) -> BinMap:
     return BinMap(thresholds, domain)
 
 
-class SelectiveMetric(Metric):  # type: ignore[misc]
+class SelectiveMetric(Metric):  # type: ignore[misc, valid-type]
     """Shared by all metrics: reading predictions, holding state, syncing, intervals and certified bounds.
 
     `update(preds, target)` keeps the names of torchmetrics, by which a `MetricCollection` hands arguments on.
