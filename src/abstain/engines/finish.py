@@ -48,6 +48,7 @@ from abstain.metrics.registry import Metric
 
 _PIECES = 16  # parts that one range is told in
 _SMALLEST = 1 << 16  # samples of such a part: their columns stay in cache
+_FEW = 1 << 16  # terms that are added up; the closed form of so few would lose digits
 NUMBERS = {"risk_at_coverage": "coverage", "coverage_at_risk": "risk", "fpr_at_tpr": "tpr"}
 NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
 
@@ -211,6 +212,10 @@ def _in_turn(rows: Rows, w: float, estimator: str) -> float:
     N, S = float(rows.N[0]) - m, float(rows.S[0]) - L
     if estimator != "harmonic":
         return (m * S + L * (m + w) / 2) / float(rows.W[0]) * (2 if estimator == "2sele" else 1)
+    count = m / w
+    if count <= _FEW and math.isclose(count, round(count), rel_tol=1e-9):  # of equal weight: exact
+        turn = np.arange(1, round(count) + 1)
+        return float(np.sum(w * (S + turn * (L / count)) / (N + turn * w)))
     return L + (S - N * L / m) * float(digamma((N + m) / w + 1) - digamma(N / w + 1))
 
 
