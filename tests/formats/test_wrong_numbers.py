@@ -211,3 +211,10 @@ def test_tensors_that_overlap(tmp_path):
     path.write_bytes(struct.pack("<Q", len(header)) + header + np.array([1, 0, 1], "<f4").tobytes())
     with pytest.raises(DataError, match="overlap"):
         read_predictions(path)
+
+
+def test_labels_of_another_shape_than_the_predictions_are_refused(tmp_path):
+    labels, confidence = np.array([0, 2, 1, 1]), np.array([0.9, 0.8, 0.7, 0.6])
+    np.savez(tmp_path / "t.npz", labels=np.eye(3)[labels], prediction=labels, confidence=confidence)
+    with pytest.raises(DataError, match="labels and predictions must be of one kind and length"):
+        read_predictions(tmp_path / "t.npz")

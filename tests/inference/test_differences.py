@@ -236,3 +236,19 @@ def test_a_sample_without_weight_is_no_draw_of_a_difference():
         found = difference(columns, weight)
         alone = difference([x[some] for x in columns], weight[some])
         assert (found.low, found.high, found.p_value) == pytest.approx((alone.low, alone.high, alone.p_value))
+
+
+def test_every_answer_counts_the_samples_that_have_a_weight():
+    rng = np.random.default_rng(3)
+    g, w = rng.random(80), rng.integers(0, 3, 80).astype(float)
+    l = (rng.random(80) < 0.5 * (1 - g)).astype(float)
+    some = int(np.count_nonzero(w))
+    assert 40 < some < 80
+    for method in (None, "bootstrap"):
+        assert abstain.inference.interval("aurc", l, g, sample_weight=w, method=method).n == some
+    assert abstain.inference.curve_band(l, g, sample_weight=w, replicates=100).n == some
+    assert paired_difference(l, g, l, -g, sample_weight=w).n == some
+    apart = unpaired_difference(l, g, l, -g, sample_weight_a=w, sample_weight_b=w)
+    assert apart.n == 2 * some
+    compared = abstain.compare({"a": (l, g), "b": (l, -g)}, sample_weight=w)
+    assert (compared.n, compared["a"].n) == (some, some)

@@ -28,9 +28,8 @@ from abstain.thresholds.calibration import Method
 
 _FACTS = ("value", "form", "target", "method", "delta", "n", "coverage", "risk", "risk_upper", "guarantee")
 _BOUNDED = "Losses lie between these, known beforehand."
-_ABOVE = (
-    0.1  # share of new confidences above all calibrated ones that is no chance: percentages for fractions
-)
+# share of new confidences above all calibrated ones that is no chance: percentages for fractions
+_ABOVE = 0.1
 _GROUPS = "One threshold for each group, all promises at once."
 
 

@@ -111,10 +111,9 @@ class Resampler:
 
     def _by_loss(self, mass: np.ndarray) -> Rows:
         if self._loss_order is None:
-            weight = (
-                np.ones(1) if self.weight is None else self.weight
-            )  # equal losses by weight, as the oracle does
-            self._loss_order = np.lexsort((np.broadcast_to(weight, self.loss.shape), self.loss))
+            # equal losses by weight, as the oracle does
+            keys = (self.loss,) if self.weight is None else (self.weight, self.loss)
+            self._loss_order = np.lexsort(keys)
         loss = self.loss[self._loss_order]
         whole = self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
         # as the oracle groups: copies, never neighbours

@@ -30,6 +30,12 @@ def has_room(value: Array, best: Array) -> Array:
     return value - best > slack * abs(value)
 
 
+def share_of_room(xp: Namespace, part: Array, value: Array, best: Array) -> Array:
+    """`part` over what `value` exceeds `best` by; 0 where it does not."""
+    some = has_room(value, best)
+    return xp.where(some, part, 0.0) / xp.where(some, value - best, 1.0)
+
+
 def no_scale(estimator: str) -> InfeasibleError:
     """Why an order that is worse than the best has no NAURC."""
     return InfeasibleError(
@@ -137,6 +143,4 @@ def rejection_ratio(rows: Rows, oracle: Rows) -> Array:
     """
     xp = rows.xp
     random = (rows.S[..., -1:] / rows.W)[..., 0] / 2
-    best = half_mass_area(oracle)
-    some = has_room(random, best)
-    return xp.where(some, random - half_mass_area(rows), 0.0) / xp.where(some, random - best, 1.0)
+    return share_of_room(xp, random - half_mass_area(rows), random, half_mass_area(oracle))

@@ -63,13 +63,13 @@ class Table:
 
     rows: Rows
     squares: Sequence[np.ndarray]
-    told: Sequence[np.ndarray] = ()  # sums of w^4 l^j; of members they are added up when they are asked for
+    known_fourths: Sequence[np.ndarray] = ()  # those of members are added up when they are asked for
     members: tuple[np.ndarray, np.ndarray | None, np.ndarray] | None = None
 
     @cached_property
     def fourths(self) -> Sequence[np.ndarray]:
         """Sums of w^4 l^j."""
-        return self.told if self.members is None else sums_of_rows(*self.members)[5:]
+        return self.known_fourths if self.members is None else sums_of_rows(*self.members)[5:]
 
     @cached_property
     def columns(self) -> list[np.ndarray]:

@@ -198,7 +198,7 @@ def _compare(units: dict[str, Units], metric: Metric, loss: str, level: float, p
     scale = scale_of(metric.name, all(u.zero_one for u in units.values()), negative)
     tests = compared([found[k] for k in names], a, b, scale, level, paired)
     adjusted = holm(tests[4])
-    sizes = [units[k].n for k in names]
+    sizes = [units[k].counted for k in names]
     pairs = tuple(
         pair_of(names[i], names[j], [x[k] for x in tests], adjusted, k, level, max(sizes[i], sizes[j]))
         for k, (i, j) in enumerate(zip(a, b))

@@ -482,7 +482,7 @@ class Loaded:
             wrong = labels.codes != prediction.numbered(labels.values)
         else:
             wrong = np.asarray(labels != prediction)
-        return np.where(there(labels), wrong, np.nan)
+        return np.where(filled(labels), wrong, np.nan)
 
     def along(self, n: int, **found: Any) -> dict[str, Any]:
         """What goes along the samples, each of the right length."""
@@ -569,7 +569,7 @@ class Loaded:
         return file_error(self.source.path, text)
 
 
-def there(values: Values) -> np.ndarray:
+def filled(values: Values) -> np.ndarray:
     """True where a row holds anything."""
     if isinstance(values, Words):
         return np.array([bool(v.strip()) for v in values.values], bool)[values.codes]
@@ -577,4 +577,6 @@ def there(values: Values) -> np.ndarray:
 
 
 def _comparable(labels: Values, prediction: Values) -> bool:
-    return isinstance(labels, Words) == isinstance(prediction, Words) and len(labels) == len(prediction)
+    if isinstance(labels, Words) or isinstance(prediction, Words):
+        return isinstance(labels, Words) and isinstance(prediction, Words) and len(labels) == len(prediction)
+    return labels.ndim == 1 and labels.shape == prediction.shape

@@ -23,7 +23,7 @@ from abstain.formats.columns import (
     UncertainError,
     Values,
     Words,
-    there,
+    filled,
 )
 from abstain.formats.harness import agreement, text_of
 from abstain.formats.limits import file_error, shown
@@ -343,7 +343,7 @@ def _yes(values: Values) -> np.ndarray:
             return np.array(said)[values.codes] == 1
     elif np.isin(values, (0, 1)).all():
         return np.asarray(values).reshape(-1) == 1
-    return there(values)
+    return filled(values)
 
 
 @dataclass(frozen=True)
@@ -411,7 +411,7 @@ class _Answers(Loaded):
     def given(self, answered: np.ndarray) -> np.ndarray:
         """Of these answers, those that the columns do not call refused or leave empty."""
         if "prediction" in self.values:
-            answered &= there(self.values["prediction"])
+            answered &= filled(self.values["prediction"])
         for role in ("answered", "abstained"):
             if role in self.values:
                 answered &= _yes(self.values[role]) == (role == "answered")

@@ -138,7 +138,8 @@ def _difference(
     scale = scale_of(one.metric, one.zero_one and other.zero_one, negative)
     *numbers, note = (x[0] for x in compared(sides, np.asarray([0]), np.asarray([1]), scale, level, paired))
     gap, error, low, high, p = map(float, numbers)
-    n, values = one.n if paired else one.n + other.n, (sides[0].estimate, sides[1].estimate)
+    n = one.counted if paired else one.counted + other.counted
+    values = sides[0].estimate, sides[1].estimate
     return Difference(one.metric, gap, error, low, high, p, level, n, *values, paired, note)
 
 

@@ -80,11 +80,14 @@ class Units(NamedTuple):
         return values if self.weight is None else self.weight * values
 
     @property
-    def sampled(self) -> int:
-        """How many independent units were drawn: clusters if there are any, samples (with a weight) otherwise."""
-        if self.clusters is not None:
-            return int(self.clusters.max()) + 1
+    def counted(self) -> int:
+        """Samples, without those of no weight."""
         return self.n if self.whole_weight is None else int(np.count_nonzero(self.whole_weight))
+
+    @property
+    def sampled(self) -> int:
+        """How many independent units were drawn: clusters if there are any, samples otherwise."""
+        return self.counted if self.clusters is None else int(self.clusters.max()) + 1
 
 
 def metric_name(function: str, metric: Any) -> str:

@@ -202,9 +202,8 @@ def within(metric: str, facts: Facts, low: float, high: float, estimate: float) 
         least, most = _LOGIT.get(metric, (0.0, math.inf if metric == "naurc" else 1.0))
     elif metric in _LOG and not facts.negative:
         least = 0.0
-    if (
-        not least - _ROUNDING <= estimate <= most + _ROUNDING
-    ):  # an estimator such as "2sele" knows no such end
+    # an estimator such as "2sele" knows no such end
+    if not least - _ROUNDING <= estimate <= most + _ROUNDING:
         return low, high
     return min(max(least, low), most), max(min(most, high), least)
 

@@ -72,7 +72,7 @@ def interval(
         tails = _bca(values, estimate, units, tails)
     low, high = (float(x) for x in np.quantile(values, tails))
     error = float(np.std(values, ddof=1))
-    return Interval(units.metric, estimate, error, low, high, level, method, units.n, "replicates")
+    return Interval(units.metric, estimate, error, low, high, level, method, units.counted, "replicates")
 
 
 def _check_replicates(name: str, replicates: int) -> None:
@@ -158,7 +158,7 @@ def statistic(units: Units) -> Statistic:
         "risk": risk,
         "oracle_aurc": best,
         "e_aurc": lambda d: actual(d) - best(d),
-        "naurc": lambda d: _share_left(actual(d), best(d), risk(d)),
+        "naurc": lambda d: points.share_of_room(np, actual(d) - best(d), risk(d), best(d)),
         "auroc": lambda d: points.auroc(d.rows),
         "prediction_rejection_ratio": lambda d: points.rejection_ratio(d.rows, d.by_loss()),
         "risk_at_coverage": lambda d: points.risk_at_coverage(d.rows, d.total, options["coverage"])[0],
@@ -168,11 +168,6 @@ def statistic(units: Units) -> Statistic:
         "fpr_at_tpr": lambda d: points.fpr_at_tpr(d.rows, options.get("tpr", 0.95)),
     }
     return table[units.metric]
-
-
-def _share_left(value: np.ndarray, best: np.ndarray, risk: np.ndarray) -> np.ndarray:
-    some = points.has_room(risk, best)
-    return np.where(some, value - best, 0.0) / np.where(some, risk - best, 1.0)
 
 
 # bands --------------------------------------------------------------------------------------------
@@ -248,7 +243,9 @@ def curve_band(
     drawn = replicate(units, deviation, replicates, np.random.default_rng(rng), progress)
     reach = np.quantile(drawn, level) * width
     low, high = (np.sin(np.clip(phi + x, 0, np.pi / 2)) ** 2 * most for x in (-reach, reach))
-    return CurveBand(grid, risk, np.minimum(low, risk), np.maximum(high, risk), level, "bootstrap", units.n)
+    return CurveBand(
+        grid, risk, np.minimum(low, risk), np.maximum(high, risk), level, "bootstrap", units.counted
+    )
 
 
 def _grid(coverage: Array | None, n: int, share: float) -> np.ndarray:

@@ -180,10 +180,7 @@ def group_codes(
     Labels may be of any kind: numbers, strings, a pandas column or categorical. Missing ones, however written
     (None, NaN, NaT, pandas.NA), are one group, named None and listed last.
     """
-    if isinstance(groups, (list, tuple)):
-        given = np.asarray(groups, dtype=object)  # numpy would turn the NaN in ["a", nan] into the word "nan"
-    else:
-        given = np.asarray(to_host(groups))
+    given = label_array(groups)
     wanted = None if shape is None else tuple(shape)
     if given.ndim != 1 or wanted not in (None, given.shape):
         got = f"{given.shape} for {wanted}" if given.ndim == 1 else f"shape {given.shape}"
@@ -209,6 +206,12 @@ def group_codes(
     rank = np.empty(len(labels), np.intp)
     rank[[place[label] for label in labels]] = np.arange(len(labels))
     return labels, rank[codes]
+
+
+def label_array(labels: Array) -> np.ndarray:
+    """On the host; a list as objects, since numpy would turn the NaN in ["a", nan] into the word "nan"."""
+    listed = isinstance(labels, (list, tuple))
+    return np.asarray(labels, dtype=object) if listed else np.asarray(to_host(labels))
 
 
 def _is_missing(label: Any) -> bool:

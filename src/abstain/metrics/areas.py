@@ -12,7 +12,7 @@ from abstain._check import check_choice, check_count, check_pair, check_weight
 from abstain.core import device
 from abstain.core import estimators as core
 from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
-from abstain.core.points import has_room, no_scale
+from abstain.core.points import has_room, no_scale, share_of_room
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, Vector, by_group, prepare
 
@@ -353,11 +353,9 @@ def naurc(
     sample = prepare("naurc", loss, confidence, sample_weight, abstained, _checked("naurc", estimator, ties))
     value, best, risk = _excess_parts(sample, estimator, ties, oracle)
     xp = sample.backend.xp
-    room = risk - best
-    some = has_room(risk, best)
-    if is_concrete(sample.loss) and bool(xp.any(~some & has_room(value, best))):
+    if is_concrete(sample.loss) and bool(xp.any(~has_room(risk, best) & has_room(value, best))):
         raise no_scale(f'estimator="{estimator}"')
-    return sample.deliver(xp.where(some, value - best, 0.0) / xp.where(some, room, 1.0))
+    return sample.deliver(share_of_room(xp, value - best, risk, best))
 
 
 # The weights themselves: what makes AURC a weighted mean of losses --------------------------------

@@ -19,7 +19,7 @@ from abstain._stored import Chance, Finite, Share, Stored, Within, parsed, text_
 from abstain._tables import html_table
 from abstain.display import axes
 from abstain.errors import InfeasibleError, InputError, ShapeError
-from abstain.metrics._sample import group_codes, prepare
+from abstain.metrics._sample import group_codes, label_array, prepare
 from abstain.thresholds.calibration import Advice, Candidates, Form, Method
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
@@ -704,10 +704,7 @@ class GroupThresholds(Stored, _tables.Notebook):
 
     def _parts(self, name: str, groups: Array, shape: tuple[int, ...]) -> list[tuple[Any, np.ndarray]]:
         """Each known group that is there, and where."""
-        listed = isinstance(
-            groups, (list, tuple)
-        )  # numpy would turn the NaN in ["a", nan] into the word "nan"
-        given = np.asarray(groups if listed else to_host(groups), dtype=object)
+        given = label_array(groups).astype(object)
         if shape != given.shape:
             raise ShapeError(f"{name}: needs one group per confidence, got {shape} and {given.shape}.")
         labels, codes = group_codes(name, given.reshape(-1))

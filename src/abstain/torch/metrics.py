@@ -21,6 +21,7 @@ from abstain._check import check_choice, check_fraction, check_nonnegative, chec
 from abstain.core import bins as core_bins
 from abstain.core.bins import BinMap, Bins, Bracket
 from abstain.core.estimators import ESTIMATORS, TIES, area, zero_one_oracle_rows
+from abstain.core.points import has_room
 from abstain.errors import AbstainWarning, DtypeError, InfeasibleError, InputError, ShapeError, needed
 from abstain.inference import Interval, interval
 from abstain.torch import bins
@@ -387,7 +388,7 @@ class NAURC(EAURC):
     def _binned(self, table: Bins) -> Bracket:
         best, risk = self._best_and_risk(table)
         room = risk - best
-        some = room > 1e-14 * risk  # else all right or all wrong: no ordering is better than another
+        some = has_room(risk, best)  # else all right or all wrong: no ordering is better than another
         return _each(super()._binned(table), lambda x: x / room if some else 0 * x)
 
 
