@@ -47,6 +47,7 @@ EXPECTED: dict[str, str] = {
     "evaluate/*/notes": "few errors are told of",
     "thresholds/refused/percent/error": "a risk that is no number is refused by name",
     "intervals/*/n": "a sample without weight is no draw",
+    "bands/*/n": "as above",
     "formats/*/dtype": "whole numbers of tables stay whole",
     "cli/convert/*/dtype": "as above",
     "formats/written/table/.[cjt]s*": "as above, and are written so",
