@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy.stats import multinomial
 
 import abstain
 from abstain.cli import cli
@@ -181,10 +182,43 @@ def test_three_way_intervals_hold_the_truth():
     assert all(0.92 <= count / 300 <= 0.985 for count in held.values()), held
 
 
+def _three_way_of(right, wrong, n, price):
+    correct = np.arange(n) < right
+    return abstain.three_way(correct, answered=np.arange(n) < right + wrong, price=price).score
+
+
+@pytest.mark.parametrize("price", [10.0, 20.0])
+def test_the_score_is_covered_however_few_wrong_answers_are_expected(price):
+    """Exact coverage of the 95% interval at n = 24: the sum of the multinomial chances of all outcomes that hold it."""
+    n = 24
+    outcomes = [(right, wrong) for right in range(n + 1) for wrong in range(n + 1 - right)]
+    scores = [_three_way_of(right, wrong, n, price) for right, wrong in outcomes]
+    for right, wrong in [(0.7, 0.02), (0.6, 0.1), (0.95, 0.05), (0.3, 0.005), (0.05, 0.9)]:
+        counts = [(a, b, n - a - b) for a, b in outcomes]
+        chances = multinomial.pmf(counts, n, [right, wrong, 1 - right - wrong])
+        covered = sum(chance for chance, score in zip(chances, scores) if right - price * wrong in score)
+        assert covered >= 0.92, (right, wrong, covered)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("price", [1.0, 5.0, 10.0, 20.0])
+@pytest.mark.parametrize("n", [100, 300, 1000])
+def test_the_score_is_covered_in_two_thousand_samples(n, price):
+    rng = np.random.default_rng(n)
+    for right, wrong in [(0.68, 0.02), (0.7, 0.005), (0.98, 0.02), (0.3, 0.01), (0.6, 0.1), (0.9, 0.03)]:
+        draws = rng.multinomial(n, [right, wrong, max(0.0, 1 - right - wrong)], size=2000)
+        known = {(a, b): _three_way_of(a, b, n, price) for a, b in {(a, b) for a, b, _ in draws.tolist()}}
+        held = sum(right - price * wrong in known[a, b] for a, b, _ in draws.tolist())
+        print(f"n {n} price {price:g} right {right} wrong {wrong}: {held / 2000:.1%}")
+        assert held / 2000 >= 0.92, (right, wrong, held / 2000)
+
+
 def test_three_way_of_nothing_wrong_is_not_certain():
     found = abstain.three_way([1, 1, 1])
     assert found.score.low < 0.5
     assert found.score.high == 1
+    # 70 right, none wrong, 30 declined: 3.6% may be wrong, which at price 10 costs more than the right share varies
+    assert _three_way_of(70, 0, 100, 10.0).low < 0.7 - 10 * 0.03
 
 
 def test_the_command_line(table):

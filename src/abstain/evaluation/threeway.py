@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,7 +13,8 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_nonnegative
 from abstain._stored import Stored
 from abstain.errors import InputError
-from abstain.inference import Interval, interval
+from abstain.inference import Interval, influence, interval, standard_error
+from abstain.metrics._sample import group_codes
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,14 +90,15 @@ def three_way(
     Returns
     -------
     ThreeWay
-        Each number with the interval that `abstain.inference.interval` gives for a mean.
+        The shares with the limits of proportions, the score with limits that combine those of the right and of
+        the wrong share. With no wrong answer seen the score may still be as low as the wrong answers that a sample
+        of this size can miss would make it.
 
     Examples
     --------
-    >>> found = three_way([1] * 60 + [0] * 30 + [0] * 10, answered=[True] * 90 + [False] * 10, price=1)
-    >>> found
+    >>> three_way([1] * 60 + [0] * 30 + [0] * 10, answered=[True] * 90 + [False] * 10, price=1)
     right 60.0% [50.2%, 69.2%], wrong 30.0% [21.7%, 39.5%], not attempted 10.0% [5.3%, 17.0%];
-    score 0.3 [0.121, 0.479], a wrong answer costing 1
+    score 0.3 [0.117, 0.466], a wrong answer costing 1
     """
     price = check_nonnegative("three_way", "price", price)
     try:
@@ -112,18 +115,68 @@ def three_way(
     if not ((c >= 0) & (c <= 1)).all():
         raise InputError("three_way: `correct` must lie between 0 and 1.")
 
-    def mean(name: str, values: np.ndarray, metric: str = "risk_at_coverage", **options: Any) -> Interval:
-        own = {"coverage": 1.0} if metric == "risk_at_coverage" else options
-        found = interval(metric, values, np.zeros(len(c)), level=level, clusters=clusters, **own)
-        return replace(found, metric=name, high=min(found.high, 1.0) if metric != "risk" else found.high)
+    def share(name: str, values: np.ndarray) -> Interval:
+        limits = interval(
+            "risk_at_coverage", values, np.zeros(len(values)), coverage=1.0, level=level, clusters=clusters
+        )
+        return replace(limits, metric=name, high=min(limits.high, 1.0))
 
-    # how far it falls short of all right, which is a loss
-    short = mean(
-        "score", np.where(a, (1 + price) * (1 - c), 1.0), "risk", loss_bound=1 + price, method="normal"
+    wrongness = np.where(a, 1 - c, 0.0)
+    right = share("right", c)
+    wrong = share("wrong", wrongness)
+    return ThreeWay(
+        right=right,
+        wrong=wrong,
+        not_attempted=share("not attempted", (~a).astype(np.float64)),
+        score=_score(right, wrong, c, wrongness, price, clusters),
+        price=price,
     )
-    low, high = max(-price, 1 - short.high), min(1.0, 1 - short.low)
-    right, wrong = mean("right", c), mean("wrong", np.where(a, 1 - c, 0.0))
-    if short.standard_error == 0 and short.estimate > 0:  # all wrong, or nothing attempted, so far
-        low, high = max(-price, right.low - price * wrong.high), right.high - price * wrong.low
-    score = replace(short, estimate=1 - short.estimate, low=low, high=high)
-    return ThreeWay(right, wrong, mean("not attempted", (~a).astype(np.float64)), score, price)
+
+
+def _score(
+    right: Interval,
+    wrong: Interval,
+    rightness: np.ndarray,
+    wrongness: np.ndarray,
+    price: float,
+    clusters: Array | None,
+) -> Interval:
+    r"""Interval of `right - price * wrong` from the limits of the two shares.
+
+    .. math:: \mathrm{low} = s - \sqrt{x^2 + y^2 - 2\rho\,x y}
+
+    with x the distance of the right share to its lower limit, y the price times the distance of the wrong share to
+    its upper limit, and rho the correlation of the two; the upper limit takes the opposite distances. A share of
+    which nothing was seen still has an upper limit, so a high price shows in the interval before the first wrong
+    answer does. (A symmetric interval has no width for what was not seen.)
+    """
+    influence_right = influence("risk", rightness, rightness).values
+    influence_wrong = influence("risk", wrongness, wrongness).values
+    if clusters is not None:
+        _, cluster = group_codes("three_way", clusters, rightness.shape, "clusters")
+        influence_right = np.bincount(cluster, influence_right)
+        influence_wrong = np.bincount(cluster, influence_wrong)
+    spread = math.sqrt(float(influence_right @ influence_right) * float(influence_wrong @ influence_wrong))
+    if spread > 0:
+        rho = float(influence_right @ influence_wrong) / spread
+    else:  # one share shows no spread; if every question was answered, the shares still sum to one
+        rho = -1.0 if np.all(rightness + wrongness == 1) else 0.0
+
+    def distance(of_right: float, of_wrong: float) -> float:
+        priced = price * of_wrong
+        return math.sqrt(max(of_right**2 + priced**2 - 2 * rho * of_right * priced, 0.0))
+
+    estimate = right.estimate - price * wrong.estimate
+    low = estimate - distance(right.estimate - right.low, wrong.high - wrong.estimate)
+    high = estimate + distance(right.high - right.estimate, wrong.estimate - wrong.low)
+    shortfall = 1 - rightness + price * wrongness
+    return Interval(
+        metric="score",
+        estimate=estimate,
+        standard_error=standard_error("risk", shortfall, shortfall, clusters=clusters),
+        low=max(low, -price),
+        high=min(high, 1.0),
+        level=right.level,
+        method="limits of both shares",
+        n=right.n,
+    )
