@@ -25,7 +25,7 @@ which of the differences would survive another test set? This page is written by
 
 which calls `abstain.compare` for each table below. AURC is by the maximum softmax probability, ranked from the
 logits (so that nothing saturates), with 0/1 loss; lower is better. Intervals are on the log scale; differences
-are tested on the same images, sample by sample, and the p-values are corrected after Holm for the number of
+are tested on the same images, sample by sample, and their intervals and p-values are corrected (Holm) for the number of
 pairs.
 
 How to read the tables: `rank` is the range in which a model's true rank lies as far as the tests can tell;

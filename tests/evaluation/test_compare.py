@@ -24,6 +24,19 @@ def contestants(n=400, seed=0, noise=(0.1, 0.3, 1.0, 3.0)):
     return {f"noise {s}": (loss, beta + s * rng.normal(size=n)) for s in noise}
 
 
+def level_after_holm(p_values: list[float], k: int, level: float = 0.95) -> float:
+    """The level of the k-th interval: Bonferroni's, or that of Holm's step where only Holm rejects."""
+    alpha, m = 1 - level, len(p_values)
+    if m * p_values[k] < alpha:
+        return 1 - alpha / m
+    for step, i in enumerate(np.argsort(p_values, kind="stable")):
+        if p_values[i] * (m - step) >= alpha:
+            break
+        if i == k:
+            return 1 - alpha / (m - step)
+    return 1 - alpha / m
+
+
 @pytest.mark.parametrize("metric", ["aurc", "aurc:loo", "augrc", "e_aurc", "naurc", "auroc", "risk"])
 @pytest.mark.parametrize("extra", ["plain", "weights", "clusters"])
 def test_all_pairs_equal_the_paired_test(metric, extra):
@@ -40,9 +53,10 @@ def test_all_pairs_equal_the_paired_test(metric, extra):
     name, _, estimator = metric.partition(":")
     options = {"estimator": estimator} if estimator else {}
     assert len(found.pairs) == 6
-    for a, b in combinations(models, 2):
-        truth = paired_difference(*models[a], *models[b], metric=name, **columns, **options)
-        pair = found.pair(a, b)
+    for k, pair in enumerate(found.pairs):
+        own_level = level_after_holm([p.p_value for p in found.pairs], k)
+        sides = (*models[pair.a], *models[pair.b])
+        truth = paired_difference(*sides, metric=name, level=own_level, **columns, **options)
         assert pair.difference == pytest.approx(truth.difference, rel=1e-9, abs=1e-14)
         assert pair.standard_error == pytest.approx(truth.standard_error, rel=1e-8)
         assert (pair.low, pair.high) == pytest.approx((truth.low, truth.high), rel=1e-7)
@@ -72,9 +86,9 @@ def test_unpaired_pairs_equal_welch():
     }
     found = compare(models, paired=False)
     assert not found.paired
-    for a, b in combinations(models, 2):
-        truth = unpaired_difference(*models[a], *models[b])
-        pair = found.pair(a, b)
+    for k, pair in enumerate(found.pairs):
+        own_level = level_after_holm([p.p_value for p in found.pairs], k)
+        truth = unpaired_difference(*models[pair.a], *models[pair.b], level=own_level)
         assert pair.standard_error == pytest.approx(truth.standard_error, rel=1e-9)
         assert pair.p_value == pytest.approx(truth.p_value, rel=1e-7)
         assert (pair.low, pair.high) == pytest.approx((truth.low, truth.high), rel=1e-7)
@@ -120,7 +134,7 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
         differences.Side(1.0, 1.0, float(np.linalg.norm(row)), 99.0, 99.0, 0.5, 1000, row) for row in rows
     ]
     a, b = np.triu_indices(3, 1)
-    errors = differences.compared(sides, a, b, Scale("log"), 0.95, True)[1]
+    errors = differences.compared(sides, a, b, Scale("log"), 0.95, True).standard_error
     for i, j, error in zip(a, b, errors):
         assert error == pytest.approx(np.linalg.norm(rows[i] - rows[j]), rel=1e-9)
 
@@ -132,7 +146,7 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
 def test_holm_against_its_definition(seed):
     p = np.random.default_rng(seed).random(7) ** 3
     p[3] = p[1]
-    corrected = comparison.holm(p)
+    corrected = differences.holm(p)
     for level in np.linspace(0.001, 0.999, 400):
         rejected = set()
         for k, i in enumerate(np.argsort(p, kind="stable")):  # step down until the first failure
@@ -142,6 +156,34 @@ def test_holm_against_its_definition(seed):
         sure = {i for i in range(7) if corrected[i] < level - 1e-9}
         maybe = {i for i in range(7) if corrected[i] <= level + 1e-9}
         assert sure <= rejected <= maybe
+
+
+def test_interval_and_corrected_p_say_the_same():
+    """Seven models, 21 pairs: 0 lies outside an interval exactly where the corrected p-value is below 5%."""
+    uncorrected_only = 0
+    by_holm_alone = 0
+    for seed in range(8):
+        models = contestants(n=2000, seed=seed, noise=(0.1, 0.15, 0.2, 0.3, 0.32, 0.4, 1.0))
+        for pair in compare(models).pairs:
+            assert pair.different == (pair.p_adjusted < 0.05) == (not pair.low <= 0 <= pair.high)
+            uncorrected_only += pair.p_value < 0.05 <= pair.p_adjusted
+            by_holm_alone += pair.p_adjusted < 0.05 <= 21 * pair.p_value
+    assert uncorrected_only  # here an interval of the pair alone would contradict the verdict
+    assert by_holm_alone  # and here Bonferroni's
+
+
+@pytest.mark.slow
+def test_intervals_of_all_pairs_cover_together():
+    """Four models of known areas: all six differences lie inside their intervals in about 95% of runs."""
+    noise = (0.1, 0.25, 0.4, 0.8)
+    large = compare(contestants(n=1_000_000, seed=99, noise=noise))
+    inside = 0
+    runs = 2000
+    for seed in range(runs):
+        pairs = compare(contestants(n=400, seed=seed, noise=noise)).pairs
+        truths = [large.pair(p.a, p.b).difference for p in pairs]
+        inside += all(p.low <= truth <= p.high for p, truth in zip(pairs, truths))
+    assert inside / runs > 0.94
 
 
 def test_family_of_equals_is_rarely_split():

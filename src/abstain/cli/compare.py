@@ -45,7 +45,8 @@ def compare(
 ) -> None:
     """Rank models by AURC (or another metric) on the same samples, with ties where the data leave them.
 
-    P-values are two-sided and corrected after Holm. Models that share a letter cannot be told apart.
+    P-values are two-sided. They and the intervals of differences are corrected for the number of pairs (Holm).
+    Models that share a letter cannot be told apart.
 
     Answers of language models are paired by question. Unless said otherwise a question without an answer is wrong and
     ranked last, so that every question counts for every model and refusing the hard ones is no gain; several
@@ -176,13 +177,20 @@ def compared_by_files(
     return abstain.engines.files.compare(path, **sides, **means, **weight, **dict(asked.options)), []
 
 
+def _caption(result: Comparison) -> str:
+    """What the columns hold; with two models there is nothing to correct for."""
+    pairs = len(result.pairs)
+    corrected = f" (with p, corrected for {pairs} pairs)" if pairs > 1 else ""
+    columns = f"{result.level:.0%} intervals below, differences from the best{corrected};"
+    return f"{columns}\nmodels that share a letter cannot be told apart"
+
+
 def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) -> None:
     """The ranking, and what can be said of neighbours."""
     way = "lower" if result.lower_is_better else "higher"
     kind = f"the same {result.n:,} samples" if result.paired else "different test sets"
     on.print(Text(f"{result.label} on {kind}, {way} is better", style="bold"))
-    told = f"{result.level:.0%} intervals below, differences from the best;"
-    on.print(Text(f"{told}\nmodels that share a letter cannot be told apart", style="dim"))
+    on.print(Text(_caption(result), style="dim"))
     on.print()
     rows, pairs = result.contestants, result.from_best()
     columns: dict[str, list[Any]] = {

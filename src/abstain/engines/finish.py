@@ -449,7 +449,7 @@ class Pairing:
         sums = Joint(joint[1:2], joint[2:] - joint[1:2] ** 2 / n, np.sqrt(joint[:1]))
         zero, one = np.asarray([0]), np.asarray([1])
         test = compared([self.sides[i] for i in order], zero, one, self.scale, level, True, (sums, n))
-        pair = pair_of(best, other, [x[0] for x in test], test[4], 0, level, n)
+        pair = pair_of(best, other, test, 0, level, n)
         contestants = []
         for place, i in enumerate(order):
             own = self.answers[i].interval(asked.metric)

@@ -14,26 +14,12 @@ from abstain.core.rows import ranking_of
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import flat, gap_of_ties, read_model
-from abstain.inference.differences import compared, side_of
+from abstain.inference.differences import Tests, compared, side_of
 from abstain.inference.influence import Units, facts, gather, spread_by_sample
 from abstain.inference.limits import interval_of, scale_of
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.registry import Metric, by_name
 from abstain.theory import samples_to_tell_apart
-
-
-def holm(p_values: np.ndarray) -> np.ndarray:
-    """P-values corrected for their number, step down (Holm): the k-th smallest times (m - k + 1), never falling.
-
-    >>> holm(np.array([0.01, 0.04, 0.03])).round(3).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    steps = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
-    corrected = np.empty_like(p)
-    corrected[order] = np.minimum(steps, 1.0)
-    return corrected
 
 
 def groups_of_equals(different: np.ndarray) -> list[list[int]]:
@@ -76,7 +62,9 @@ def compare(
 
     Each contestant is sorted once for its influence function; all pairs then follow from a few products of
     matrices. :math:`\phi` is the metric's scale. P-values are two-sided, Student's t, corrected after Holm for the
-    number of pairs. A pair with fewer than eleven effective errors on either side gets no verdict, and says so.
+    number of pairs. Intervals of differences are corrected too: they cover together with probability `level`, and
+    leave 0 out exactly where the corrected p-value is below 1 - level. A pair with fewer than eleven effective
+    errors on either side gets no verdict, and says so.
 
     Parameters
     ----------
@@ -197,14 +185,13 @@ def _compare(units: dict[str, Units], metric: Metric, loss: str, level: float, p
     negative = any(bool((u.loss < 0).any()) for u in units.values())
     scale = scale_of(metric.name, all(u.zero_one for u in units.values()), negative)
     tests = compared([found[k] for k in names], a, b, scale, level, paired)
-    adjusted = holm(tests[4])
     sizes = [units[k].counted for k in names]
     pairs = tuple(
-        pair_of(names[i], names[j], [x[k] for x in tests], adjusted, k, level, max(sizes[i], sizes[j]))
+        pair_of(names[i], names[j], tests, k, level, max(sizes[i], sizes[j]))
         for k, (i, j) in enumerate(zip(a, b))
     )
     different = np.zeros((len(names), len(names)), dtype=bool)
-    different[a, b] = different[b, a] = adjusted < 1 - level
+    different[a, b] = different[b, a] = tests.p_adjusted < 1 - level
     letters = [""] * len(names)
     for k, members in enumerate(groups_of_equals(different)):
         for i in members:
@@ -232,11 +219,11 @@ def _ties_matter(units: Units, error: float) -> bool:
     return abs(gap_of_ties(rows.N, rows.S)) > error
 
 
-def _depending_on_ties(pairs: Sequence[Pair], tests: Sequence[Any], level: float) -> tuple[str, ...]:
+def _depending_on_ties(pairs: Sequence[Pair], tests: Tests, level: float) -> tuple[str, ...]:
     """Pairs of which something else would be said if equal confidences came in random order."""
-    different = holm(tests[4]) < 1 - level
+    different = tests.p_adjusted < 1 - level
     changed = []
-    for pair, other, gap in zip(pairs, different, tests[0]):
+    for pair, other, gap in zip(pairs, different, tests.difference):
         said, now = np.sign(pair.difference) * pair.different, np.sign(gap) * other
         if said != now:
             verdict = "not told apart" if not now else f"{pair.a if now < 0 else pair.b} is lower"
@@ -252,12 +239,25 @@ def _depending_on_ties(pairs: Sequence[Pair], tests: Sequence[Any], level: float
     return (told + "; ".join(changed[:5]) + more + ".",)
 
 
-def pair_of(a: str, b: str, test: Sequence[Any], adjusted: np.ndarray, k: int, level: float, n: int) -> Pair:
-    """The k-th of the pairs whose corrected p-values are `adjusted`; `test` as `compared` gives it."""
-    gap, error, low, high, p = (float(x) for x in test[:5])
-    equal = adjusted >= 1 - level
-    needed = None
-    if equal[k] and gap != 0 and error > 0 and not test[5]:
+def pair_of(a: str, b: str, tests: Tests, k: int, level: float, n: int) -> Pair:
+    """The k-th of the pairs that were tested together."""
+    equal = tests.p_adjusted >= 1 - level
+    gap = float(tests.difference[k])
+    error = float(tests.standard_error[k])
+    samples_needed = None
+    if equal[k] and gap != 0 and error > 0 and not tests.note[k]:
         left = 1 - (1 - level) / int(equal.sum())  # the level that the correction leaves the open pairs
-        needed = samples_to_tell_apart(gap, error, n, level=left)
-    return Pair(a, b, gap, error, low, high, p, float(adjusted[k]), not equal[k], needed, test[5])
+        samples_needed = samples_to_tell_apart(gap, error, n, level=left)
+    return Pair(
+        a=a,
+        b=b,
+        difference=gap,
+        standard_error=error,
+        low=float(tests.low[k]),
+        high=float(tests.high[k]),
+        p_value=float(tests.p_value[k]),
+        p_adjusted=float(tests.p_adjusted[k]),
+        different=not equal[k],
+        samples_needed=samples_needed,
+        note=tests.note[k],
+    )

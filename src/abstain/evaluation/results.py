@@ -324,7 +324,10 @@ def _in_pieces(grid: dict[str, list[str]], across: int = 4) -> list[str]:
 # what `compare` answers with ------------------------------------------------------------------------------
 
 _SENTENCES = 8  # more than these the repr only counts
-_MARKS = "Differences are from the first, p is two-sided; those that share a letter cannot be told apart."
+_MARKS = (
+    "Differences are from the first; their intervals and two-sided p-values are corrected for the number of pairs. "
+    "Those that share a letter cannot be told apart."
+)
 
 
 @dataclass(frozen=True)
@@ -379,7 +382,8 @@ class Pair:
     difference, standard_error : float
         The metric of `a` minus that of `b`, and its error.
     low, high : float
-        The interval of the difference.
+        The interval of the difference, corrected for the number of pairs: it leaves 0 out where `p_adjusted` is below
+        1 - level.
     p_value, p_adjusted : float
         Two-sided; alone, and corrected after Holm for the number of pairs.
     different : bool
@@ -431,7 +435,7 @@ class Comparison(Stored):
     contestants : tuple of Contestant
         Best first.
     pairs : tuple of Pair
-        All of them; p-values are two-sided and corrected after Holm.
+        All of them; p-values are two-sided. They and the intervals are corrected for the number of pairs.
     metric, label, loss : str
         What they are ranked by.
     lower_is_better : bool

@@ -136,11 +136,21 @@ def _difference(
     sides = [side_of(units) for units in (one, other)]
     negative = bool((one.loss < 0).any() or (other.loss < 0).any())
     scale = scale_of(one.metric, one.zero_one and other.zero_one, negative)
-    *numbers, note = (x[0] for x in compared(sides, np.asarray([0]), np.asarray([1]), scale, level, paired))
-    gap, error, low, high, p = map(float, numbers)
-    n = one.counted if paired else one.counted + other.counted
-    values = sides[0].estimate, sides[1].estimate
-    return Difference(one.metric, gap, error, low, high, p, level, n, *values, paired, note)
+    test = compared(sides, np.asarray([0]), np.asarray([1]), scale, level, paired)
+    return Difference(
+        metric=one.metric,
+        difference=float(test.difference[0]),
+        standard_error=float(test.standard_error[0]),
+        low=float(test.low[0]),
+        high=float(test.high[0]),
+        p_value=float(test.p_value[0]),
+        level=level,
+        n=one.counted if paired else one.counted + other.counted,
+        estimate_a=sides[0].estimate,
+        estimate_b=sides[1].estimate,
+        paired=paired,
+        note=test.note[0],
+    )
 
 
 class Side(NamedTuple):
@@ -170,6 +180,18 @@ def side_of(units: Units) -> Side:
     return Side(values.estimate, centre, error, effective, known.errors, known.risk, known.units, pulls)
 
 
+class Tests(NamedTuple):
+    """Differences of several pairs, tested as one family: one entry per pair in every array."""
+
+    difference: np.ndarray
+    standard_error: np.ndarray
+    low: np.ndarray  # limits, corrected for the number of pairs as `p_adjusted` is
+    high: np.ndarray
+    p_value: np.ndarray  # two-sided, of the pair alone
+    p_adjusted: np.ndarray  # after Holm
+    note: np.ndarray  # why there is no verdict, or ""
+
+
 def compared(
     sides: Sequence[Side],
     a: np.ndarray,
@@ -178,34 +200,79 @@ def compared(
     level: float,
     paired: bool,
     known: tuple[Joint, Any] | None = None,
-) -> tuple[np.ndarray, ...]:
-    """Of the pairs (a, b): difference, standard error, limits, p-value, and why there is no verdict (or "").
+) -> Tests:
+    """Test the pairs (a, b) as one family.
 
     `known`: joint sums and number of units of the one pair, from wherever its samples are.
     """
     value, T, s, risk = np.asarray([(x.estimate, x.centre, x.error, x.risk) for x in sides]).T
-    own = np.maximum(np.abs(value), np.abs(risk))  # an excess over the oracle may be rounding alone
-    T = np.where(np.abs(T) <= _ROUNDING * own, 0.0, T)
-    gap, size = value[a] - value[b], own[a] + own[b]
-    held = np.asarray(scale.holds(T[a]) & scale.holds(T[b]) & (scale.name != "normal"))
-    found = np.empty((4, len(a)))
-    for chosen, which in ((scale, held), (Scale("normal"), ~held)):
+    magnitude = np.maximum(np.abs(value), np.abs(risk))  # an excess over the oracle may be rounding alone
+    T = np.where(np.abs(T) <= _ROUNDING * magnitude, 0.0, T)
+    gap = value[a] - value[b]
+    size = magnitude[a] + magnitude[b]
+    on_scale = np.asarray(scale.holds(T[a]) & scale.holds(T[b]) & (scale.name != "normal"))
+    error, low, high, p = np.empty((4, len(a)))
+    contrasts = []
+    for chosen, which in ((scale, on_scale), (Scale("normal"), ~on_scale)):
         if which.any():
-            i, j = a[which], b[which]
+            i = a[which]
+            j = b[which]
             joint, units = known or _joint(sides, i, j, chosen, T, paired)
             df = freedom(joint.second, joint.excess, units, 2.0)
-            limits = contrast(chosen, (T[i], T[j]), (s[i], s[j]), joint.second, df, level)
-            found[:, which] = joint.error, *limits
-    error, low, high, p = found
+            arguments = (chosen, (T[i], T[j]), (s[i], s[j]), joint.second, df)
+            error[which] = joint.error
+            low[which], high[which], p[which] = contrast(*arguments, level)
+            contrasts.append((which, arguments))
     flat = error <= _ROUNDING * size  # no spread at all: equal, or different in every sample alike
     gap = np.where(flat & (np.abs(gap) <= _ROUNDING * size), 0.0, gap)
-    low, high = np.where(flat, gap, np.minimum(low, gap)), np.where(flat, gap, np.maximum(high, gap))
     p = np.where(flat, np.where(gap == 0, 1.0, 0.0), p)
     weaker = [min(sides[i], sides[j], key=lambda side: side.effective_errors) for i, j in zip(a, b)]
     few = [rests_on(x.effective_errors, x.errors) for x in weaker]
-    told = [f"{note}: too few to compare" if note and g != 0 else "" for note, g in zip(few, gap)]
-    notes = np.asarray(told, dtype=object)
-    return gap, error, low, high, np.where(notes == "", p, 1.0), notes
+    messages = [f"{note}: too few to compare" if note and g != 0 else "" for note, g in zip(few, gap)]
+    notes = np.asarray(messages, dtype=object)
+    p = np.where(notes == "", p, 1.0)
+    adjusted = holm(p)
+    if len(p) > 1:
+        levels = corrected_levels(p, adjusted, level)
+        for which, arguments in contrasts:
+            low[which], high[which], _ = contrast(*arguments, levels[which])
+    low = np.where(flat, gap, np.minimum(low, gap))
+    high = np.where(flat, gap, np.maximum(high, gap))
+    return Tests(gap, error, low, high, p, adjusted, notes)
+
+
+def holm(p_values: np.ndarray) -> np.ndarray:
+    """P-values corrected for their number, step down (Holm): the k-th smallest times (m - k + 1), never falling.
+
+    >>> holm(np.array([0.01, 0.04, 0.03])).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    steps = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(steps, 1.0)
+    return corrected
+
+
+def corrected_levels(p_values: np.ndarray, adjusted: np.ndarray, level: float) -> np.ndarray:
+    """The level of each pair's interval: it leaves 0 out exactly where the corrected p-value is below 1 - `level`.
+
+    All pairs get Bonferroni's level, at which their intervals cover together with probability `level`. Holm rejects
+    a few pairs that Bonferroni would not: these get the level of Holm's step.
+
+    >>> p = np.array([0.001, 0.03, 0.5])
+    >>> corrected_levels(p, holm(p), 0.94).round(3).tolist()
+    [0.98, 0.98, 0.98]
+    >>> p = np.array([0.001, 0.022, 0.5])  # 3 * 0.022 is above 0.06, 2 * 0.022 below
+    >>> corrected_levels(p, holm(p), 0.94).round(3).tolist()
+    [0.98, 0.97, 0.98]
+    """
+    alpha = 1 - level
+    tests = np.full(len(p_values), float(len(p_values)))
+    by_holm_alone = (adjusted < alpha) & (tests * p_values >= alpha)
+    tests[by_holm_alone] = adjusted[by_holm_alone] / p_values[by_holm_alone]
+    return np.asarray(1 - alpha / tests)
 
 
 def _joint(

@@ -143,8 +143,8 @@ def freedom(second: Any, excess: Any, units: Any, least: float = 1.0) -> Any:
     return np.maximum(found, np.minimum(least, most))
 
 
-def student(df: Any, level: float) -> Any:
-    """Two-sided Student quantile."""
+def student(df: Any, level: Any) -> Any:
+    """Two-sided Student quantile; `level` may differ by pair."""
     from scipy.special import stdtrit
 
     return stdtrit(df, (1 + level) / 2)
@@ -309,7 +309,7 @@ class Joint(NamedTuple):
 
 
 def contrast(
-    scale: Scale, T: tuple[Any, Any], s: tuple[Any, Any], second: Any, df: Any, level: float
+    scale: Scale, T: tuple[Any, Any], s: tuple[Any, Any], second: Any, df: Any, level: Any
 ) -> tuple[Any, Any, Any]:
     r"""Limits of `T_A - T_B` and the p-value of no difference, over pairs; distances are taken on the metric's scale.
 

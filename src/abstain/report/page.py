@@ -105,10 +105,11 @@ def verdicts(content: Content) -> str:
     found = content.comparison
     if found is None or len(content.models) < 2:
         return ""
-    first, rows = found.names[0], []
-    pairs = [found.pair(name, first) for name in found.names[1:]]
-    places = decimals([x for p in pairs for x in (p.difference, p.low, p.high)])
-    for p in pairs:
+    first = found.names[0]
+    rows = []
+    from_first = [found.pair(name, first) for name in found.names[1:]]
+    places = decimals([x for p in from_first for x in (p.difference, p.low, p.high)])
+    for p in from_first:
         if p.note:
             meaning = f"no verdict: it {p.note}"
         elif p.different:
@@ -121,7 +122,9 @@ def verdicts(content: Content) -> str:
         chance = "< 0.001" if p.p_adjusted < 0.001 else f"{p.p_adjusted:.3f}"
         said = f'<span class="said">{text(meaning)}</span>'
         rows.append([short_name(p.a), difference, f"{low} to {high}", chance, said])
-    caption = f"{text(found.label)} minus that of {short_name(first)}; p corrected after Holm"
+    pairs = len(found.pairs)
+    corrected = f"; interval and p corrected for all {pairs} pairs" if pairs > 1 else ""
+    caption = f"{text(found.label)} minus that of {short_name(first)}{corrected}"
     head = ["model", "difference", f"{found.level:.0%} interval", "p", "in words"]
     return f'<div class="card">{table(head, rows, caption, (1, 2, 3))}</div>'
 
