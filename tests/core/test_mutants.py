@@ -161,15 +161,15 @@ THRESHOLDS = {
         "tests/thresholds/test_select.py::test_the_band_of_coverage_is_that_of_massart",
     ),
     "an alarm is forgotten": (
-        "thresholds/threshold.py",
+        "thresholds/monitoring.py",
         "peak = max(before.log_peak, ",
         "peak = max(0.0, ",
         "tests/thresholds/test_monitor.py::test_an_alarm_is_not_taken_back",
     ),
     "looks do not share delta": (
-        "thresholds/threshold.py",
-        "self.delta / (looks * (looks + 1))",
-        "self.delta",
+        "thresholds/monitoring.py",
+        "rule.delta / (looks * (looks + 1))",
+        "rule.delta",
         "tests/thresholds/test_monitor.py::test_drift_false_alarms_over_series_of_looks",
     ),
     "rejections cost where samples are accepted": (
@@ -191,7 +191,7 @@ THRESHOLDS = {
         "tests/thresholds/test_clusters.py::test_sixty_patients_of_twenty_images_promise_nothing_false",
     ),
     "confidences of one cluster are taken for independent": (
-        "thresholds/threshold.py",
+        "thresholds/monitoring.py",
         "self.n / most, m / most",
         "self.n, m",
         "tests/thresholds/test_monitor.py::test_confidences_of_whole_clusters_rarely_alarm_wrongly",

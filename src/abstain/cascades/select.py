@@ -20,7 +20,8 @@ from abstain.inference import interval
 from abstain.metrics._sample import group_codes
 from abstain.scores import display
 from abstain.thresholds.calibration import Advice, Candidates, bisect, calibrate
-from abstain.thresholds.threshold import Check, Promised, Reference, Threshold, Units
+from abstain.thresholds.monitoring import Check, Reference
+from abstain.thresholds.threshold import Promised, Threshold, Units
 
 PERSON = "person"
 _NAME = "cascade"

@@ -1,11 +1,12 @@
 """Which threshold to ship, what it promises, and whether the promise still holds."""
 
 from abstain.thresholds.calibration import Candidates
+from abstain.thresholds.monitoring import Check, GroupChecks
 from abstain.thresholds.outcomes import ClinicalTable, CostCurve, class_costs, clinical_table, cost_curve
 from abstain.thresholds.record import decision_record
 from abstain.thresholds.select import select_threshold
 from abstain.thresholds.testing import clopper_pearson
-from abstain.thresholds.threshold import Check, GroupChecks, GroupThresholds, Origin, Threshold, load_rule
+from abstain.thresholds.threshold import GroupThresholds, Origin, Threshold, load_rule
 
 __all__ = ["Candidates", "Check", "ClinicalTable", "CostCurve", "GroupThresholds", "Threshold", "class_costs"]
 __all__ += ["GroupChecks", "Origin", "decision_record", "load_rule"]

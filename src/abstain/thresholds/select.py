@@ -12,8 +12,9 @@ from abstain.errors import InputError
 from abstain.metrics._sample import group_codes
 from abstain.thresholds import calibration
 from abstain.thresholds.calibration import Calibration, Form, Method, advise, bisect, calibrate
+from abstain.thresholds.monitoring import Reference
 from abstain.thresholds.testing import coverage_band, upper_limit
-from abstain.thresholds.threshold import GroupThresholds, Reference, Threshold
+from abstain.thresholds.threshold import GroupThresholds, Threshold
 
 _DRAWS = "calibration and later data being independent draws from one population"
 _CLUSTERS = (
