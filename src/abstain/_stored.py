@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
 
 import numpy as np
 
+from abstain._outputs import check_ending, replacing
 from abstain.errors import DataError
 
 _MOST = 64_000_000  # characters; a record of a thousand groups takes about so many
@@ -74,8 +75,10 @@ class Stored:
         return restored
 
     def save(self, path: Any) -> None:
-        """Write JSON to a file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        """Write JSON to a file, whole or not at all; its name ends in .json or has no ending."""
+        check_ending(path, "json")
+        with replacing(path) as stream:
+            stream.write(self.to_json().encode())
 
     @classmethod
     def load(cls, path: Any) -> Self:

@@ -40,6 +40,16 @@ def visible(text: object, keep: str = "") -> str:
     return _DOUBTFUL.sub(spelt, str(text))
 
 
+def shown(text: object, most: int = 120) -> str:
+    """A user's string on one line of a message: characters that steer a terminal spelt out, and of bounded length.
+
+    >>> shown("a\\x1b[31m\\nb")
+    'a\\\\x1b[31m\\\\nb'
+    """
+    line = visible(text)
+    return line if len(line) <= most else line[: most - 40] + "..." + line[-37:]
+
+
 def as_csv(columns: Columns, *, delimiter: str = ",") -> str:
     """Columns as lines of cells, every digit. Text that a spreadsheet would run as a formula gets a ' in front."""
     lines, defused = io.StringIO(), []

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
+import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from abstain.cli import cli
+from abstain.cli.options import OutputFile
 from abstain.cli.screen import console
 from abstain.errors import DataError
-from abstain.formats import read_predictions, replacing, write_predictions
+from abstain.formats import open_source, read_predictions, replacing, write_predictions
 
 posix = pytest.mark.skipif(os.name == "nt", reason="no pipes, devices or such names there")
 TABLE = "correct,confidence,group\n" + "\n".join(
@@ -53,6 +59,178 @@ def test_an_output_is_never_an_input(run, tmp_path, command, way):
     assert done.exit_code == 3
     assert "must not be written over" in done.output
     assert (tmp_path / "t.csv").read_text() == TABLE
+
+
+# every command and every pair of its outputs, found in the commands themselves: a new option cannot be forgotten
+
+ALL = {name: cli.get_command(click.Context(cli), name) for name in cli.list_commands(click.Context(cli))}
+
+
+def outputs_of(command):
+    """The flags of a command's outputs, each by its longest spelling."""
+    return [
+        max(p.opts, key=len) for p in command.params if isinstance(p.type, OutputFile) and p.opts[0] != p.name
+    ]
+
+
+def smallest_call(command):
+    """Arguments that a command cannot do without."""
+    words = []
+    for param in command.params:
+        if param.required and not isinstance(param.type, OutputFile):
+            words += [param.opts[-1]] * isinstance(param, click.Option) + ["t.csv"]
+    return words
+
+
+PAIRS = [
+    (name, *pair) for name, command in ALL.items() for pair in itertools.combinations(outputs_of(command), 2)
+]
+ONE_FILE = {
+    "itself": ("x", "x"),
+    "a dot": ("x", "./x"),
+    "a longer way": ("x", "folder/../x"),
+    "a linked folder": ("folder/x", "same/x"),
+    "a link to nothing yet": ("folder/x", "later"),
+    "another case": ("x", "X"),
+    "other accents": ("caf\u00e9", "cafe\u0301"),
+    "one that is there": ("old", "./old"),
+}
+
+
+def test_the_pairs_of_outputs_are_found():
+    assert ("compare", "--html", "--output") in PAIRS
+    assert {pair for name, *pair in PAIRS if name == "threshold" for pair in [frozenset(pair)]} == {
+        frozenset(pair) for pair in itertools.combinations(["--save", "--record", "--state", "--output"], 2)
+    }
+
+
+def test_every_file_that_a_command_writes_is_known_as_an_output():
+    """A path that need not exist is an output, and whatever is shown as FILE has the type of a path."""
+    for name, command in ALL.items():
+        for param in command.params:
+            place = (name, param.name)
+            if isinstance(param.type, click.Path) and not param.type.exists:
+                assert isinstance(param.type, OutputFile), place
+            if param.metavar in ("FILE", "RULE", "OUT"):
+                assert isinstance(param.type, click.Path), place
+
+
+@pytest.mark.parametrize("way", ONE_FILE)
+@pytest.mark.parametrize(("name", "one", "other"), PAIRS, ids="-".join)
+def test_two_outputs_are_never_one_file(run, tmp_path, name, one, other, way):
+    os.mkdir("folder")
+    os.symlink("folder", "same")
+    os.symlink("folder/x", "later")
+    Path("old").write_text("old")
+    before = sorted(tmp_path.rglob("*"))
+    first, second = ONE_FILE[way]
+    done = run(name, *smallest_call(ALL[name]), one, first, other, second)
+    assert done.exit_code == 2, done.output
+    assert "name the same file" in done.stderr.splitlines()[-1]
+    assert sorted(tmp_path.rglob("*")) == before
+    assert Path("old").read_text() == "old"
+
+
+def test_a_device_may_take_two_outputs(run):
+    done = run("threshold", "t.csv", "--coverage", "0.5", "--save", os.devnull, "--record", os.devnull)
+    assert done.exit_code == 0, done.output
+
+
+def test_an_output_is_never_where_standard_output_goes(run):
+    """The shell has opened the file already: what is printed would be lost, or what is saved."""
+    command = [sys.executable, "-m", "abstain", "threshold", "t.csv", "--coverage", "0.5", "--save", "x.json"]
+    with open("x.json", "w") as target:
+        done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert "--save and standard output are the same file" in done.stderr
+
+
+# the name of a file says its format
+
+WRONG_NAMES = {
+    "--save": "x.csv",
+    "--record": "x.html",
+    "--state": "x.npz",
+    "--html": "x.md",
+    "--output": "x.xlsx",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [(name, flag) for name, command in ALL.items() for flag in outputs_of(command)],
+    ids="-".join,
+)
+def test_a_name_that_promises_another_format_is_refused_before_any_work(run, name, flag):
+    done = run(name, *smallest_call(ALL[name]), flag, WRONG_NAMES[flag])
+    assert done.exit_code == 2, done.output
+    assert f"{WRONG_NAMES[flag]}: its name must end in" in done.stderr
+    assert not os.path.exists(WRONG_NAMES[flag])
+
+
+@pytest.mark.parametrize("call", [["t.csv", "--json", "-o", "x.csv"], ["t.csv", "-q", "-o", "x.tex"]])
+def test_a_form_and_a_name_that_disagree_are_refused(run, call):
+    done = run("evaluate", *call)
+    assert done.exit_code == 2
+    assert "its name must end in" in done.stderr
+
+
+def test_the_form_is_the_one_that_the_name_says(run):
+    for name in ("x.json", "x.csv", "x.tex", "x.txt", "x"):
+        assert run("evaluate", "t.csv", "--metric", "aurc", "-o", name).exit_code == 0
+    assert json.loads(Path("x.json").read_text())["entries"]
+    assert Path("x.csv").read_text().startswith("score,loss,metric")
+    assert Path("x.tex").read_text().startswith("\\begin{table}")
+    assert Path("x.txt").read_text() == Path("x").read_text()
+
+
+@pytest.mark.parametrize("ending", ["", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow", ".feather"])
+def test_decisions_are_written_in_the_format_that_the_name_says(run, ending):
+    Path("new.csv").write_text("id,confidence\na,0.9\nb,0.1\n")
+    assert run("threshold", "t.csv", "--coverage", "0.5", "--save", "rule.json").exit_code == 0
+    done = run("decide", "rule.json", "new.csv", "-o", f"d{ending}")
+    assert done.exit_code == 0, done.output
+    columns = open_source(f"d{ending}", format=None if ending else "csv").columns
+    assert list(columns) == ["id", "confidence", "accepted"]
+    assert [int(x) for x in columns["accepted"].load()] == [1, 0]
+
+
+def test_no_column_of_the_user_is_replaced_by_a_decision(run):
+    Path("new.csv").write_text("accepted,confidence\nno,0.9\nno,0.1\n")
+    assert run("threshold", "t.csv", "--coverage", "0.5", "--save", "rule.json").exit_code == 0
+    done = run("decide", "rule.json", "new.csv", "-o", "d.csv")
+    assert done.exit_code == 3
+    assert "new.csv: has a column `accepted` already" in done.stderr
+    assert not os.path.exists("d.csv")
+    assert run("decide", "rule.json", "new.csv", "--name", "accepted_now", "-o", "d.csv").exit_code == 0
+    assert Path("d.csv").read_text() == "accepted,confidence,accepted_now\nno,0.9,1\nno,0.1,0\n"
+
+
+def test_computed_columns_leave_those_of_the_user_alone(run):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(200, 3))
+    np.savez("cal.npz", logits=logits, labels=(logits.argmax(1) + (rng.random(200) < 0.1)) % 3)
+    theirs = np.arange(200.0)
+    np.savez("new.npz", logits=logits, prediction=theirs, max_softmax=theirs)
+    assert run("threshold", "cal.npz", "--coverage", "0.5", "--save", "rule.json").exit_code == 0
+    done = run("decide", "rule.json", "new.npz", "-o", "d.parquet")
+    assert done.exit_code == 0, done.output
+    columns = {name: column.load() for name, column in open_source("d.parquet").columns.items()}
+    np.testing.assert_array_equal(columns["max_softmax"], theirs)
+    assert 0 < columns["max_softmax_computed"].min() < columns["max_softmax_computed"].max() <= 1
+    assert "the computed one is `max_softmax_computed`" in done.stderr
+
+
+def test_a_read_only_file_is_not_replaced(run, monkeypatch):
+    """Replacing would succeed in any folder that may be written to, whatever the mode of the file."""
+    Path("x.json").write_text("old")
+    monkeypatch.setattr(
+        "abstain._outputs.os.access", lambda path, mode: mode != os.W_OK
+    )  # for the superuser, too
+    done = run("threshold", "t.csv", "--coverage", "0.5", "--save", "x.json")
+    assert done.exit_code == 3
+    assert "x.json: is read-only" in done.stderr
+    assert Path("x.json").read_text() == "old"
 
 
 def test_an_output_is_no_part_of_a_folder_that_is_read(run, tmp_path):

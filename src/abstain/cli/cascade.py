@@ -21,8 +21,9 @@ from abstain.cli.options import (
     InputFile,
     Output,
     ReadOptions,
-    file,
+    input_file,
     output,
+    output_file,
     reading,
     shared,
     stated,
@@ -55,10 +56,12 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 @click.option("--unit", default="", help="Of the costs.")
 @click.option("--groups", is_flag=True, help="The promise is to hold in every group.")
 @click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the split.")
-@file("--save", help="Keep the rule as JSON.")
-@click.option("--apply", "applied", metavar="RULE", help="Say who answers each sample by a saved rule.")
-@click.option("--check", metavar="RULE", help="Hold this data against a saved rule.")
-@click.option("--state", metavar="FILE", help="Where --check goes on from, and keeps what it saw.")
+@output_file("--save", kind="json", help="Keep the rule as JSON.")
+@input_file("--apply", "applied", help="Say who answers each sample by a saved rule.")
+@input_file("--check", help="Hold this data against a saved rule.")
+@output_file(
+    "--state", kind="json", verdict_first=True, help="Where --check goes on from, and keeps what it saw."
+)
 @reading
 @output
 def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any) -> None:

@@ -36,7 +36,7 @@ _TOLD = 4  # of more files than these it is not told, file by file, what was tak
 @opt.shared("loss", "names", "level")
 @click.option("--engine", type=click.Choice(["memory", "files"]), default="memory", help=_ENGINE)
 @click.option("--unpaired", is_flag=True, help="The files are different test sets.")
-@opt.file("--html", "board", help=_BOARD)
+@opt.output_file("--html", "board", kind="page", help=_BOARD)
 @click.option("--title", default="Leaderboard", help="Of that page.")
 @opt.reading
 @opt.output

@@ -15,7 +15,7 @@ import click
 
 import abstain
 from abstain._tables import visible
-from abstain.cli.options import Documented, InputFile, ReadOptions, reading, say, tell_first
+from abstain.cli.options import Documented, InputFile, OutputFile, ReadOptions, reading, say, tell_first
 from abstain.errors import AbstainError, AbstainWarning, InfeasibleError, MissingDependencyError
 
 OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE, ALARM = 0, 1, 2, 3, 4, 5
@@ -137,7 +137,7 @@ def main(arguments: list[str] | None = None) -> Any:
 
 @cli.command()
 @click.argument("source", metavar="IN", type=InputFile())
-@click.argument("target", metavar="OUT", type=click.Path(dir_okay=False))
+@click.argument("target", metavar="OUT", type=OutputFile("predictions"))
 @reading
 def convert(source: str, target: str, how: ReadOptions) -> None:
     """Write a file of predictions in another format, under the standard names.
@@ -149,8 +149,6 @@ def convert(source: str, target: str, how: ReadOptions) -> None:
       abstain convert model.pt preds.npz
       abstain convert table.csv table.npz -c confidence=p_max -c correct=is_right
     """
-    if Path(target).suffix.lower() not in abstain.formats.WRITABLE:
-        raise click.UsageError(f"OUT must end in one of {', '.join(abstain.formats.WRITABLE)}.")
     read = how.read(source)
     tell_first(read)
     abstain.formats.write_predictions(read, target)

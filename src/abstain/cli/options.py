@@ -9,14 +9,18 @@ import importlib
 import inspect
 import os
 import shlex
+import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import wraps
+from itertools import combinations
 from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import click
 from click.core import ParameterSource
 
 import abstain  # whose modules are loaded when they are used: `--help` is quick
+from abstain import _outputs
 from abstain._size import bytes_of
 from abstain._tables import visible
 from abstain.errors import AbstainError
@@ -43,7 +47,7 @@ _HELP = {
     "scale": "The confidence is a number that the model stated: percent, fraction, or mixed.",
     "outside": "What becomes of stated numbers outside their scale.",
     "grades": "What words in the column of correctness mean: right, wrong or unanswered.",
-    "path": "Write it there instead of to the screen.",
+    "path": "Write it there instead of to the screen; .json, .csv and .tex say the form.",
 }
 _FORMS = {
     "json": "Print JSON, every digit.",
@@ -64,15 +68,68 @@ class Documented(click.Command):
         super().__init__(*args, **settings)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it, unless it would write over what it reads."""
-        paths: dict[bool, list[str]] = {True: [], False: []}
+        """Run it, unless one of its outputs would destroy an input or another output."""
+        inputs: list[str] = []
+        outputs: dict[str, str] = {}
+        types: dict[str, OutputFile] = {}
         for param in self.params:
-            if isinstance(param.type, click.Path) and (value := ctx.params.get(param.name or "")):
-                paths[param.type.exists] += value if isinstance(value, tuple) else (value,)
-        if all(paths.values()):
-            for target in paths[False]:
-                abstain.formats.writing.check_target(target, paths[True])
+            value = ctx.params.get(param.name or "")
+            if value and isinstance(param.type, OutputFile):
+                flag = param.opts[-1] if isinstance(param, click.Option) else str(param.metavar)
+                outputs[flag] = value
+                types[flag] = param.type
+            elif value and isinstance(param.type, click.Path):
+                inputs += value if isinstance(value, tuple) else (value,)
+        _check_targets(outputs, inputs)
+        for flag, path in outputs.items():
+            if not types[flag].verdict_first:
+                _outputs.check_place(path)
+            fitting_name(path, *types[flag].kinds)
         return super().invoke(ctx)
+
+
+def _check_targets(outputs: dict[str, str], inputs: list[str]) -> None:
+    """Refuse outputs that would be one file, or that are read as well; before any work."""
+    for (flag, path), (second_flag, second_path) in combinations(outputs.items(), 2):
+        if _outputs.same_target(path, second_path):
+            raise click.UsageError(
+                f"{flag} and {second_flag} name the same file, {path}: the second would replace the first. "
+                "Name two files."
+            )
+    for flag, path in outputs.items():
+        _outputs.check_target(path, inputs)
+        if _is_screen(path):
+            raise click.UsageError(
+                f"{flag} and standard output are the same file, {path}: one would replace the other. Name two files."
+            )
+
+
+def fitting_name(path: str, *kinds: str) -> None:
+    """Refuse a file whose name promises a format that is not written there."""
+    try:
+        _outputs.check_ending(path, *kinds)
+    except AbstainError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _is_screen(path: str) -> bool:
+    """Is this the regular file that standard output was sent to?"""
+    with suppress(OSError, ValueError, AttributeError):
+        return os.path.isfile(path) and os.path.samestat(os.stat(path), os.fstat(sys.stdout.fileno()))
+    return False
+
+
+class OutputFile(click.Path):
+    """A file that is written, of kinds that `abstain._outputs.ENDINGS` lists; `Documented` checks it before any work.
+
+    With `verdict_first` a place that cannot be written to is reported only when it is written: what the command has to
+    say (an alarm) must not depend on it.
+    """
+
+    def __init__(self, *kinds: str, verdict_first: bool = False) -> None:
+        super().__init__(dir_okay=verdict_first)
+        self.kinds = kinds
+        self.verdict_first = verdict_first
 
 
 class InputFile(click.Path):
@@ -132,9 +189,17 @@ def stated(name: str) -> Any:
     return context.params[name] if given else None
 
 
-def file(*flags: str, exists: bool = False, **settings: Any) -> Callable[[Command], Command]:
-    """An option that takes a file: one that is written, or that exists."""
-    return click.option(*flags, metavar="FILE", type=click.Path(exists=exists, dir_okay=False), **settings)
+def input_file(*flags: str, **settings: Any) -> Callable[[Command], Command]:
+    """An option that takes a file that exists."""
+    return click.option(*flags, metavar="FILE", type=click.Path(exists=True, dir_okay=False), **settings)
+
+
+def output_file(
+    *flags: str, kind: str, verdict_first: bool = False, **settings: Any
+) -> Callable[[Command], Command]:
+    """An option that takes a file to write; see `OutputFile`."""
+    file_type = OutputFile(kind, verdict_first=verdict_first)
+    return click.option(*flags, metavar="FILE", type=file_type, **settings)
 
 
 def fraction(name: str, help: str, default: float | None = None) -> Callable[[Command], Command]:  # noqa: A002
@@ -297,11 +362,30 @@ class ReadOptions(NamedTuple):
 class Output(NamedTuple):
     """What to print and where."""
 
-    form: str | None  # "json", "csv", "latex" or "quiet"; by default what a screen shows
+    form: (
+        str | None
+    )  # "json", "csv", "latex" or "quiet"; by default what the name says, or what a screen shows
     path: Annotated[
         str | None,
-        _option("-o", "--output", type=click.Path(dir_okay=False), callback=_screen, metavar="FILE"),
+        _option(
+            "-o",
+            "--output",
+            type=OutputFile("text", "json", "csv", "latex"),
+            callback=_screen,
+            metavar="FILE",
+        ),
     ]
+
+    def resolved(self) -> Output:
+        """The same with the form that the name of the file says, where no option says it."""
+        if self.path is None:
+            return self
+        if self.form is not None:
+            fitting_name(self.path, self.form)
+            return self
+        ending = _outputs.ending_of(self.path)
+        forms = (form for form in ("json", "csv", "latex") if ending in _outputs.ENDINGS[form])
+        return self._replace(form=next(forms, None))
 
 
 _SHARED: dict[str, Callable[[Any], Any]] = {
@@ -332,8 +416,11 @@ def _gathered(kind: type[ReadOptions] | type[Output], argument: str, command: Co
 
     @wraps(command)
     def call(**options: Any) -> Any:
-        own: Any = {name: options.pop(name) for name in kind._fields}
-        return command(**options, **{argument: kind(**own)})
+        values: Any = {name: options.pop(name) for name in kind._fields}
+        gathered = kind(**values)
+        return command(
+            **options, **{argument: gathered.resolved() if isinstance(gathered, Output) else gathered}
+        )
 
     found: Any = call
     for name, hint in reversed(get_type_hints(kind, include_extras=True).items()):

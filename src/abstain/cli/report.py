@@ -25,7 +25,9 @@ from abstain.report import gather, save_page
 
 @click.command("report", cls=opt.Documented)
 @click.argument("files", nargs=-1, required=True, type=opt.InputFile())
-@opt.file("-o", "--output", "target", default="abstain-report.html", help="Where the page goes.")
+@opt.output_file(
+    "-o", "--output", "target", kind="page", default="abstain-report.html", help="Where the page goes."
+)
 @click.option("--title", default="Selective prediction report")
 @opt.shared("names", "score", "loss", "level", "rng", "open")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
@@ -104,9 +106,11 @@ _DATA = "Two networks on CIFAR-10, or five classifiers of digits."
 _SCORE = {"score": "max_softmax", "loss": "zero_one"}
 
 
-@click.command("demo")
+@click.command("demo", cls=opt.Documented)
 @click.option("--data", type=click.Choice(list(DEMOS)), default="cifar10", help=_DATA)
-@opt.file("-o", "--output", "target", default="abstain-demo.html", help="Where the page goes.")
+@opt.output_file(
+    "-o", "--output", "target", kind="page", default="abstain-demo.html", help="Where the page goes."
+)
 @click.option("--no-report", is_flag=True, help="Only the tables.")
 @opt.shared("open")
 def demo(data: str, target: str, no_report: bool, open_it: bool) -> None:

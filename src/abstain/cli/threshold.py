@@ -21,7 +21,8 @@ from abstain.cli.main import ALARM, INFEASIBLE
 from abstain.cli.screen import dash, deliver, plain_table, put, show_notes, working, write
 from abstain.errors import DataError
 from abstain.formats import Predictions
-from abstain.formats.limits import shown, values_of
+from abstain.formats.limits import file_error, shown, values_of
+from abstain.formats.writing import table_text, write_table
 from abstain.report.content import clinical_of
 from abstain.thresholds import Check, GroupChecks, decision_record, load_rule
 from abstain.thresholds.calibration import Method
@@ -43,12 +44,19 @@ _GROUPS = "One threshold for each group, all promises at once."
 @opt.shared("score", "loss")
 @click.option("--bounded", type=(float, float), default=(0.0, 1.0), metavar="LOW HIGH", help=_BOUNDED)
 @click.option("--groups", "--per-group", "groups", is_flag=True, help=_GROUPS)
-@opt.file("--save", help="Keep the rule and its promise as JSON.")
-@opt.file(
-    "--record", help="Write a page to be filed beside the rule: data, promise, assumptions, what voids it."
+@opt.output_file("--save", kind="json", help="Keep the rule and its promise as JSON.")
+@opt.output_file(
+    "--record",
+    kind="markdown",
+    help="Write a page to be filed beside the rule: data, promise, assumptions, what voids it.",
 )
-@opt.file("--check", exists=True, help="Hold this data against a saved rule.")
-@opt.file("--state", help="With --check: go on where this file says, and keep where it stops.")
+@opt.input_file("--check", help="Hold this data against a saved rule.")
+@opt.output_file(
+    "--state",
+    kind="json",
+    verdict_first=True,
+    help="With --check: go on where this file says, and keep where it stops.",
+)
 @opt.reading
 @opt.output
 def threshold(
@@ -238,16 +246,24 @@ def show_check(result: Check | GroupChecks, out: opt.Output, notes: list[str], s
 @click.argument("file", type=opt.InputFile())
 @opt.named("scores", "Says that a column of confidences holds plain numbers of this score.")
 @opt.reading
-@opt.file("-o", "--output", "path", help="Write the table there instead of to the screen.")
-def decide(rule: str, file: str, how: opt.ReadOptions, score: str | None, path: str | None) -> None:
+@click.option("--name", "added", default="accepted", help="Name of the column that is added.")
+@opt.output_file(
+    "-o", "--output", "path", kind="table", help="Write the table there instead of to the screen."
+)
+def decide(
+    rule: str, file: str, how: opt.ReadOptions, score: str | None, added: str, path: str | None
+) -> None:
     """Apply a saved rule to new data, which needs no labels: one more column, `accepted`, 1 or 0.
 
     RULE is what `abstain threshold --save` wrote. It knows its score: class scores are reduced by it, anything
-    else is refused. The table that is written (CSV) holds the columns of FILE, class scores aside.
+    else is refused. The table that is written holds the columns of FILE, class scores aside: CSV on the screen,
+    in a file what its name says (.csv, .tsv, .json, .jsonl, .parquet, .arrow, .feather). No column of FILE is
+    replaced.
 
     Examples:
       abstain decide rule.json new.csv -o decided.csv
       abstain decide rule.json new.npz > decided.csv
+      abstain decide rule.json new.parquet -o decided.parquet
       abstain decide rule.json table.csv --column confidence=p_max --score max_softmax
     """
     saved = load_rule(rule)
@@ -275,11 +291,38 @@ def decide(rule: str, file: str, how: opt.ReadOptions, score: str | None, path: 
     if read.abstained is not None:
         accepted &= ~read.abstained
     kept = {name: x for name, x in rest.items() if x.shape in ((len(accepted),), (len(accepted), 1))}
-    columns = kept | {k: v for k, v in told.items() if k not in kept} | {"accepted": accepted.astype(int)}
-    cells = {name: np.asarray(x).reshape(-1).tolist() for name, x in columns.items()}
-    text = _tables.as_csv({name: ["" if v != v else v for v in some] for name, some in cells.items()})
-    put(path, text)
+    columns = with_added(file, kept, told, {added: accepted.astype(int)})
+    if path is None:
+        put(None, table_text(columns))
+    else:
+        write_table(columns, path)
+        opt.say(f"wrote {path}")
     click.echo(f"accepted {int(accepted.sum()):,} of {len(accepted):,} ({accepted.mean():.1%})", err=True)
+
+
+def with_added(
+    file: str, kept: dict[str, Any], computed: dict[str, Any], decision: dict[str, Any]
+) -> dict[str, np.ndarray]:
+    """The user's columns and ours; none of the user's is replaced.
+
+    A computed column whose name is taken gets another name, which is said. The decision is read by programs under the
+    name that was asked for, so there a taken name is refused.
+    """
+    for name in decision:
+        if name in kept:
+            raise file_error(
+                file,
+                f"has a column `{shown(name)}` already, which is not replaced. Name the new one with --name.",
+            )
+    columns = dict(kept)
+    for name, values in computed.items():
+        free = name
+        while free in columns or free in decision:
+            free += "_computed"
+        if free != name:
+            opt.say(f"note: {shown(file)} has a column `{name}`, which stays; the computed one is `{free}`.")
+        columns[free] = values
+    return {name: np.asarray(values).reshape(-1) for name, values in (columns | decision).items()}
 
 
 @click.command("clinical", cls=opt.Documented)

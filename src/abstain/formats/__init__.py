@@ -1,11 +1,12 @@
 """Prediction files of any common kind, read safely: no pickle, bounded memory, one clear line when bad."""
 
+from abstain._outputs import replacing
 from abstain.formats.columns import ROLES, Column, Source, UncertainError, Words
 from abstain.formats.limits import Limits
 from abstain.formats.logs import Log, Rules
 from abstain.formats.predictions import Predictions, read_log, read_predictions
 from abstain.formats.readers import FORMATS, open_source
-from abstain.formats.writing import WRITABLE, replacing, write_predictions
+from abstain.formats.writing import WRITABLE, write_predictions
 
 __all__ = ["FORMATS", "ROLES", "WRITABLE", "Column", "Limits", "Log", "Predictions", "Rules", "Source"]
 __all__ += ["UncertainError", "Words", "open_source", "read_log", "read_predictions"]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
+from abstain._outputs import file_error as file_error
 from abstain._size import shown_size
-from abstain._tables import visible
+from abstain._tables import shown as shown
 from abstain.errors import AbstainError, DataError, InputError
 
 _TRUST = "If you trust the file, raise the limit with --memory."
@@ -20,11 +21,6 @@ PACKED = tuple(_PACKERS)
 # what Python's parser makes of one character of each kind, in bytes (a list, a dict, a value and its place)
 _COST = {b"[": 96, b"{": 280, b",": 40, b'"': 40}
 _MAGIC = (b"\x1f\x8b", b"BZ", b"\xfd7")  # how packed data begin
-
-
-def file_error(path: object, text: str) -> DataError:
-    """An objection that names the file."""
-    return DataError(f"{shown(path)}: {text}")
 
 
 @dataclass(frozen=True)
@@ -61,16 +57,6 @@ class Limits:
         """Refuse more columns than are allowed."""
         if count > self.columns:
             raise file_error(path, f"has {count} columns, which is too many.")
-
-
-def shown(text: object, most: int = 120) -> str:
-    """A user's string fit for one line of a terminal: no control characters, not endless.
-
-    >>> shown("a\\x1b[31m\\nb")
-    'a\\\\x1b[31m\\\\nb'
-    """
-    line = visible(text)
-    return line if len(line) <= most else line[: most - 40] + "..." + line[-37:]
 
 
 def one_line(error: BaseException) -> str:

@@ -1,85 +1,24 @@
-"""Writing files whole or not at all, and predictions in another format."""
+"""Predictions and tables written in the format that the name says."""
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import stat
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from abstain._outputs import ENDINGS, check_ending, check_target, ending_of, replacing
 from abstain._tables import as_csv
 from abstain.errors import DataError, needed
-from abstain.formats.limits import file_error, shown
 from abstain.formats.predictions import Predictions, plain_values
 from abstain.formats.readers import SAFETENSORS
 
-WRITABLE = (".npz", ".csv", ".tsv", ".parquet", ".arrow", ".feather", ".json", ".jsonl", ".safetensors")
+WRITABLE = ENDINGS["predictions"]
 """Endings that `write_predictions` knows."""
 _SAFE = {code: name for name, code in SAFETENSORS.items() if name != "BF16"}
-
-
-@contextmanager
-def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """Write a file whole or not at all: a temporary neighbour takes its place at the end.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file to write. On any error (Ctrl-C included) it is as it was, and nothing is left beside it. Its mode is
-        kept; a link stays one; a device or a pipe is written to.
-
-    Yields
-    ------
-    binary stream
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(f"{folder}/out.txt") as stream:
-    ...         _ = stream.write(b"all of it")
-    ...     Path(f"{folder}/out.txt").read_text()
-    'all of it'
-    """
-    part = None
-    try:
-        there = os.stat(path) if os.path.exists(path) else None
-        if there is not None and not stat.S_ISREG(there.st_mode):
-            with open(path, "wb") as stream:  # a device or a pipe is written to, never replaced
-                yield stream
-            return
-        target = Path(os.path.realpath(path))  # a link stays, what it points at is written
-        if not target.parent.is_dir():
-            raise file_error(target, f"there is no folder {shown(target.parent)} to write it to.")
-        part = target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}.part")
-        with part.open("xb") as stream:
-            if there is not None:
-                os.chmod(part, stat.S_IMODE(there.st_mode))
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(target)
-    except OSError as error:
-        raise file_error(path, f"cannot be written ({error.strerror or error}).") from error
-    finally:  # Ctrl-C included
-        if part is not None:
-            with suppress(OSError):
-                part.unlink()
-
-
-def check_target(path: str | Path, sources: Iterable[str | Path]) -> None:
-    """Refuse to write over a file that is read, by whatever name, alone or in a folder."""
-    if os.path.isfile(path):
-        for source in filter(os.path.exists, sources):
-            inside = Path(os.path.realpath(source)) in Path(os.path.realpath(path)).parents
-            if inside or os.path.samefile(path, source):
-                raise file_error(path, "is read here, so it must not be written over. Name another file.")
 
 
 def write_predictions(predictions: Predictions, path: str | Path) -> None:
@@ -105,9 +44,8 @@ def write_predictions(predictions: Predictions, path: str | Path) -> None:
     0.5,2.0
     """
     check_target(path, [predictions.path])
-    ending = Path(path).suffix.lower()
-    if ending not in WRITABLE:
-        raise file_error(path, f"must end in one of {', '.join(WRITABLE)} to be written.")
+    check_ending(path, "predictions")
+    ending = ending_of(path)
     arrays = _named(predictions)
     with replacing(path) as stream:
         if ending == ".npz":
@@ -117,10 +55,51 @@ def write_predictions(predictions: Predictions, path: str | Path) -> None:
             _safetensors(stream, arrays, predictions.classes)
         elif ending == ".json":
             stream.write(json.dumps({k: v.tolist() for k, v in arrays.items()}).encode())
-        elif ending in (".parquet", ".arrow", ".feather"):
-            _arrow(stream, ending, _columns(arrays))
         else:
-            _text(stream, ending, _columns(arrays))
+            _write_columns(stream, ending, _columns(arrays))
+
+
+def write_table(columns: Mapping[str, np.ndarray], path: str | Path) -> None:
+    """Write columns of one length as the table that the ending of the name says; without an ending as CSV.
+
+    Parameters
+    ----------
+    columns : dict of arrays
+        Vectors of numbers or texts by their names.
+    path : str or Path
+        The file, written whole or not at all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_table({"accepted": np.array([1, 0])}, f"{folder}/decided.jsonl")
+    ...     print(Path(f"{folder}/decided.jsonl").read_text(), end="")
+    {"accepted": 1}
+    {"accepted": 0}
+    """
+    check_ending(path, "table")
+    with replacing(path) as stream:
+        _write_columns(stream, ending_of(path), columns)
+
+
+def _write_columns(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndarray]) -> None:
+    if ending in (".parquet", ".arrow", ".feather"):
+        _arrow(stream, ending, columns)
+    elif ending == ".json":
+        stream.write(json.dumps(_cells(columns)).encode())
+    else:
+        stream.write(_text(ending, columns).encode())
+
+
+def table_text(columns: Mapping[str, np.ndarray]) -> str:
+    """The CSV that `write_table` writes, for standard output."""
+    return _text(".csv", columns)
+
+
+def _cells(columns: Mapping[str, np.ndarray]) -> dict[str, list[Any]]:
+    """Columns as lists; a missing number is None, since JSON has no NaN and a table shows an empty cell."""
+    return {name: [None if x != x else x for x in values.tolist()] for name, values in columns.items()}
 
 
 def _named(p: Predictions) -> dict[str, np.ndarray]:
@@ -168,16 +147,14 @@ def _columns(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return found
 
 
-def _text(stream: IO[bytes], ending: str, columns: dict[str, np.ndarray]) -> None:
-    lists = {name: values.tolist() for name, values in columns.items()}
+def _text(ending: str, columns: Mapping[str, np.ndarray]) -> str:
+    lists = _cells(columns)
     if ending == ".jsonl":
-        rows = (dict(zip(lists, row)) for row in zip(*lists.values()))
-        stream.writelines(f"{json.dumps(row)}\n".encode() for row in rows)
-    else:
-        stream.write(as_csv(lists, delimiter="\t" if ending == ".tsv" else ",").encode())
+        return "".join(f"{json.dumps(dict(zip(lists, row)))}\n" for row in zip(*lists.values()))
+    return as_csv(lists, delimiter="\t" if ending == ".tsv" else ",")
 
 
-def _arrow(stream: IO[bytes], ending: str, columns: dict[str, np.ndarray]) -> None:
+def _arrow(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndarray]) -> None:
     pa = needed("pyarrow", f"Writing a {ending} file", "files")
     plain = {name: v.tolist() if v.dtype.kind in "USO" else v for name, v in columns.items()}
     table = pa.table({name: pa.array(values) for name, values in plain.items()})
