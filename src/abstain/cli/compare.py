@@ -18,7 +18,7 @@ from abstain.errors import AbstainError, DataError
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
 from abstain.formats.limits import shown
-from abstain.formats.predictions import aligned, along, model_name
+from abstain.formats.predictions import aligned, along, check_same_ids, confirming_columns, model_name
 from abstain.metrics import registry
 from abstain.scores import NAMES, by_name
 
@@ -123,6 +123,10 @@ def compared(
         for m in models
         if m.abstained is not None and m.abstained.any()
     ]
+    if not unpaired and len(models) > 1 and all(model.ids is None for model in models):
+        confirmed = confirming_columns(models)
+        reason = f"their {confirmed} agree" if confirmed else "nothing in them confirms it"
+        notes.append(f"No file has ids: rows are paired by position, and {reason}.")
     return result, named, [*views, *notes]
 
 
@@ -171,7 +175,8 @@ def compared_by_files(
     first, second = ((own["confidence"], own["loss"]) for own in columns)
     weight = {key: columns[0][key] for key in ("sample_weight",) if key in columns[0]}
     (one, path), (two, other) = files.items()
-    opt.say("note: --engine files pairs the rows in the order of the files; ids are not read.")
+    if not check_same_ids(path, other, how.columns):
+        opt.say("note: no file has ids, so rows are paired by position.")
     sides: dict[str, Any] = {"first": first, "second": second, "other": other, "names": (one, two)}
     means: dict[str, Any] = {"memory": how.memory, "level": level}
     return abstain.engines.files.compare(path, **sides, **means, **weight, **dict(asked.options)), []

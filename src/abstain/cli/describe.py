@@ -19,9 +19,8 @@ from abstain.cli import screen
 from abstain.cli.options import Documented, InputFile, Output, ReadOptions, output, reading
 from abstain.errors import AbstainError
 from abstain.formats import Log, Predictions, Rules, Source, Words, open_source
-from abstain.formats.columns import UncertainError
+from abstain.formats.columns import UncertainError, as_texts
 from abstain.formats.limits import one_line, shown
-from abstain.formats.logs import as_texts
 
 _MOST = 60  # columns that are shown
 

@@ -63,6 +63,8 @@ def write_report(models: Sequence[Predictions], target: str, *, title: str, comm
     """The page, with a bar while its numbers are gathered."""
     with bars(None) as shown:
         content = gather(models, progress=lambda _: shown.advance("models", 1, len(models) + 1), **how)
+    if len(models) > 1 and content.comparison is not None and not content.comparison.paired:
+        opt.say("note: the files hold different samples, so they are compared as different test sets.")
     made = datetime.now(UTC).strftime("%d %B %Y")
     save_page(content, target, title=title, command=command, made=made)
 

@@ -110,8 +110,32 @@ class Column:
         """One value per row, read already."""
         return cls((len(values),), "text" if isinstance(values, Words) else "numbers", lambda: values)
 
+    def rows(self, places: np.ndarray) -> Column:
+        """The column with only these rows, in this order; a mask of rows does too."""
+        texts = None if self.texts is None else self.texts[places]
+        count = int(np.count_nonzero(places)) if places.dtype == bool else len(places)
+        return Column((count, *self.shape[1:]), self.kind, lambda: self.load()[places], texts)
+
+    def as_texts(self) -> np.ndarray:
+        """One text for each row, as it is written in the file; whole numbers without decimals."""
+        return as_texts(self.texts or self.load())
+
     def __str__(self) -> str:
         return f"{' x '.join(map(str, self.shape)) or 'one'} {self.kind}"
+
+
+def as_texts(values: Values) -> np.ndarray:
+    """One text for each row."""
+    if isinstance(values, Words):
+        return values.texts()
+    return np.array([text_of(v) for v in values.reshape(-1).tolist()], dtype=str)
+
+
+def text_of(value: Any) -> str | None:
+    """A name or number as text; None for everything else."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, (str, int, float)) else None
 
 
 @dataclass(frozen=True)

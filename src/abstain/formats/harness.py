@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from abstain.errors import DataError, needed
-from abstain.formats.columns import AGREEMENT, Column, LogFacts, Source, Words
+from abstain.formats.columns import AGREEMENT, Column, LogFacts, Source, Words, text_of
 from abstain.formats.limits import Limits, decoded, file_error, reading, shown
 
 Row = dict[str, Any]
@@ -45,13 +45,6 @@ def at(content: Any, *places: Any) -> Any:
 def number(value: Any) -> float | None:
     """A number or a truth value as a number; None for everything else."""
     return float(value) if isinstance(value, (bool, int, float)) else None
-
-
-def text_of(value: Any) -> str | None:
-    """A name or number as text; None for everything else."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value) if isinstance(value, (str, int, float)) else None
 
 
 def token_signals(logprobs: Any) -> Row:

@@ -23,9 +23,10 @@ from abstain.formats.columns import (
     UncertainError,
     Values,
     Words,
+    as_texts,
     filled,
 )
-from abstain.formats.harness import agreement, text_of
+from abstain.formats.harness import agreement
 from abstain.formats.limits import file_error, shown
 
 # largest value, largest fraction
@@ -178,6 +179,21 @@ class Log:
             codes = _codes(self.task) * (codes.max() + 1) + codes
         return codes if len(np.unique(codes)) < self.n else self.clusters
 
+    def row_ids(self) -> Column | None:
+        """What tells the rows apart: the question, with its task and epoch where questions repeat.
+
+        Where that does not tell them apart either, a column of ids, if there is one.
+        """
+        if self.question is None:
+            return self.ids
+        keys = as_texts(self.question).tolist()
+        for title, column in (("task", self.task), ("epoch", self.epoch)):
+            if column is not None and len(set(keys)) < self.n:
+                keys = [f"{key}, {title} {part}" for key, part in zip(keys, as_texts(column).tolist())]
+        if len(set(keys)) < self.n and self.ids is not None:
+            return self.ids
+        return Column.of(Words.of(keys))
+
     @property
     def questions(self) -> int:
         """How many different ones there are."""
@@ -207,10 +223,8 @@ class Log:
         found |= {k: v[rows] for k, v in along.items() if v is not None}
         if rules.unanswered == "abstained" and not self.answered[rows].all():
             found["abstained"] = ~self.answered[rows]
-        if (asked := self.question) is not None:
-            found["ids"] = Column((int(rows.sum()),), "question", lambda: asked[rows])
-        elif (ids := self.ids) is not None:
-            found["ids"] = Column((int(rows.sum()),), ids.kind, lambda: ids.load()[rows])
+        if (ids := self.row_ids()) is not None:
+            found["ids"] = ids.rows(rows)
         return found
 
     def __repr__(self) -> str:
@@ -264,7 +278,7 @@ def answers_of(
         values, signals = ({k: v[rows] for k, v in part.items()} for part in (values, signals))
     answers = _Answers(source, roles, values, stated=stated, rules=rules)
     log = answers.log({name: signals.get(name) for name in names})
-    ids = held if held is None or rows is None else replace(held, load=lambda: held.load()[rows])
+    ids = held if held is None or rows is None else held.rows(rows)
     return replace(log, used=log.used | told, ids=ids)
 
 
@@ -326,13 +340,6 @@ def _right_answers(right: Source, along: Mapping[str, Values]) -> Values:
             right.path, f"has no answer to {len(unknown):,} questions, such as {shown(unknown[0])!r}."
         )
     return Words.of(answers[q] for q in asked)
-
-
-def as_texts(values: Values) -> np.ndarray:
-    """One text for each row."""
-    if isinstance(values, Words):
-        return values.texts()
-    return np.array([text_of(v) for v in values.reshape(-1).tolist()], dtype=str)
 
 
 def _yes(values: Values) -> np.ndarray:

@@ -28,8 +28,8 @@ from abstain._stored import once
 from abstain._tables import is_number
 from abstain.errors import DataError, needed
 from abstain.formats.arrow import contents, open_arrow, open_parquet
-from abstain.formats.columns import Column, Source, Values, Words
-from abstain.formats.harness import HELM, is_archive, open_eval, read_json_log, text_of
+from abstain.formats.columns import Column, Source, Values, Words, text_of
+from abstain.formats.harness import HELM, is_archive, open_eval, read_json_log
 from abstain.formats.limits import PACKED, Limits, decoded, encoding_of, file_error, opened, reading, shown
 
 # numpy: headers are read here, so that sizes are known and pickles refused before anything is loaded

@@ -19,7 +19,7 @@ from abstain.errors import DataError, InputError
 from abstain.evaluation import Comparison, Evaluation
 from abstain.formats import Predictions, Words
 from abstain.formats.limits import values_of
-from abstain.formats.predictions import aligned, along
+from abstain.formats.predictions import OtherSamplesError, aligned, along
 from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
 from abstain.metrics.registry import by_name
@@ -307,12 +307,13 @@ def _compared(
 
 
 def in_one_order(models: Sequence[Predictions]) -> tuple[Sequence[Predictions], bool]:
-    """The models, in one order where their files say that they hold the same samples; and do they?"""
-    if len({m.n for m in models}) > 1:
-        return models, False
+    """The models in one order, and True; as they are, and False, where their files hold different samples.
+
+    Files that share only some of their ids are neither: that is an error.
+    """
     try:
         return aligned(models), True
-    except DataError:
+    except OtherSamplesError:
         return models, False
 
 
