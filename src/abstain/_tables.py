@@ -198,8 +198,22 @@ def html_page(head: str, tables: Mapping[str, Mapping[str, Sequence[str]]], note
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number for a table; a dash for one that is absent."""
-    return "-" if value is None else f"{value:.{digits}g}"
+    """A number for a table; a dash for one that is absent. Adding 0.0 turns -0.0 into 0.0.
+
+    >>> number(0.12345), number(-0.0), number(None)
+    ('0.1235', '0', '-')
+    """
+    return "-" if value is None else f"{value + 0.0:.{digits}g}"
+
+
+def fixed(value: float, places: int, sign: bool = False) -> str:
+    """A number with so many decimals; what rounds to zero has no sign.
+
+    >>> fixed(-0.00001, 3), fixed(0.5, 2, sign=True), fixed(-0.00001, 3, sign=True)
+    ('0.000', '+0.50', '0.000')
+    """
+    rounded = round(value, places) + 0.0
+    return f"{rounded:+.{places}f}" if sign and rounded else f"{rounded:.{places}f}"
 
 
 def _aligned(columns: Mapping[str, Sequence[str]]) -> list[list[str]]:

@@ -119,6 +119,7 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
     pair = found.pair("a", "twin")
     assert pair.p_value == 1
     assert pair.samples_needed is None
+    assert "-0" not in repr(found)  # 0 has no sign, whichever of the two comes first
     assert found.winners == ("a", "twin")
     assert found["a"].group == found["twin"].group == "a"
     nudged = confidence.copy()

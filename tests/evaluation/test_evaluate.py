@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
@@ -158,12 +159,64 @@ def test_groups_are_the_subsets():
         assert (twin.estimate, twin.low, twin.high) == pytest.approx((e.estimate, e.low, e.high), rel=1e-12)
         assert twin.n == e.n
     worst = table.worst_group("aurc")
-    assert worst.estimate == max(
-        table.select(metric="aurc", loss="zero_one", group=g)[0].estimate for g in table.groups
+    assert worst.low == max(
+        table.select(metric="aurc", loss="zero_one", group=g)[0].low for g in table.groups
     )
     assert "group" in table.frame("dict")
     with pytest.raises(abstain.errors.InputError, match="groups"):
         alone.worst_group()
+
+
+def hospitals(small_errors: int = 28, seed: int = 0) -> tuple[list[int], list[float], list[str]]:
+    """Sixty hospitals of 200 samples with 5% errors, one of 46 samples with 61%, and one single wrong sample."""
+    rng = np.random.default_rng(seed)
+    loss = (rng.random(60 * 200) < 0.05).astype(int).tolist()
+    names = [f"hospital {k:02d}" for k in range(60) for _ in range(200)]
+    loss += [1] * small_errors + [0] * (46 - small_errors) + [1]
+    names += ["small"] * 46 + ["single"]
+    return loss, rng.random(len(loss)).tolist(), names
+
+
+def test_the_group_that_is_surely_bad_comes_first_in_every_view():
+    loss, confidence, names = hospitals()
+    table = evaluate(loss=loss, confidence=confidence, groups=names, metrics=["risk", "aurc", "auroc"])
+    order = table.by_group()
+    assert order[0].group == table.worst_group("risk").group == "small"
+    limits = [e.low for e in order if e.low is not None]
+    assert limits == sorted(limits, reverse=True)
+    assert len(order) == 62
+    by_auroc = table.by_group("auroc")  # higher is better: the smallest upper limit first, the undefined last
+    highs = [e.high for e in by_auroc if e.high is not None]
+    assert highs == sorted(highs)
+    assert by_auroc[-1].group == "single"
+    unlisted = sum(e.n for e in order[24:])
+    for view in (repr(table), table._repr_html_(), table.to_latex(), table.to_markdown()):
+        assert view.index("small") < min(view.index(e.group) for e in order[1:24])
+        assert f"38 more groups with {unlisted:,} samples are not listed" in view
+        assert not any(e.group in view for e in order[24:])
+        assert order[0].shown_estimate in view
+    few = evaluate(loss=loss, confidence=confidence, groups=[n[:8] for n in names], metrics=["risk"])
+    assert "groups, the worst first by lower limit of risk (confidence, loss)" in repr(few)
+    with pytest.raises(abstain.errors.InputError, match="groups"):
+        evaluate(loss=loss, confidence=confidence).by_group()
+
+
+def test_values_that_look_equal_are_all_starred_or_none():
+    loss = [0, 1] * 50
+    noise = np.random.default_rng(0).random(100)
+    better = np.where(loss, 0, 1) + noise
+    scores = {"a": better, "b": 2 * better, "c": noise}
+    grid = evaluate(loss=loss, confidence=scores, metrics=["aurc", "risk"]).grid("loss")
+    assert [grid[k][0].endswith(" *") for k in "abc"] == [True, True, False]
+    assert not any(grid[k][1].endswith("*") for k in "abc")  # the same risk for all
+    entries = evaluate(loss=loss, confidence=scores, metrics=["aurc"]).entries
+    nudged = [
+        replace(entries[0], estimate=0.25),
+        replace(entries[1], estimate=0.25 * (1 + 1e-12)),
+        entries[2],
+    ]
+    table = Evaluation(entries=tuple(nudged), n=100, level=0.95)
+    assert [table.grid("loss")[k][0].endswith(" *") for k in "abc"] == [True, True, False]
 
 
 def test_weights_repeat_and_abstentions_stay_in_the_coverage():
@@ -269,8 +322,8 @@ def test_unknown_places_are_refused_with_the_known_ones(table):
 
 
 def test_markdown_latex_and_html(table):
-    assert table.to_markdown().count("| AURC") == 2
-    assert table.to_latex().count(r"\begin{tabular}") == 2
+    assert table.to_markdown().count("| AURC") == 3  # one per loss, and the table of groups
+    assert table.to_latex().count(r"\begin{tabular}") == 3
     assert r"max\_softmax" in table.to_latex()
     nasty = evaluate(loss={"<b>|": [0, 1, 0]}, confidence={"<script>": [1, 2, 3]}, metrics=["aurc"])
     assert "<script>" not in nasty._repr_html_()

@@ -16,6 +16,7 @@ from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.cli.describe import answer_notes, described, draw_description
 from abstain.evaluation import Entry, Evaluation
+from abstain.evaluation.results import GROUPS_SHOWN, best_scores
 from abstain.formats import Predictions
 from abstain.formats.arrow import find_files
 from abstain.formats.limits import shown, values_of
@@ -121,6 +122,7 @@ def draw_evaluation(on: Console, table: Evaluation, read: Predictions | None) ->
             on.print(_some_scores(on, table, loss, scores))
     if table.groups:
         on.print()
+        on.print(Text(table.group_title(), style="dim"))
         on.print(_by_group(on, table))
     screen.show_notes(on, dict.fromkeys(table.remarks()))
 
@@ -138,8 +140,9 @@ def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, .
     columns: dict[str, list[Any]] = {loss if loss == "loss" else f"{loss} loss": []}
     for score in scores:
         columns[score if len(score) <= 14 else score.replace("_", "_\n", 1)] = []
-    for entries, best in table.rows(loss):
-        marks = {e.score: e.mark + (" *" if best is not None and e.estimate == best else "") for e in entries}
+    for entries in table.rows(loss):
+        best = best_scores(entries, lambda e: screen.estimate(e.estimate, e.standard_error))
+        marks = {e.score: e.mark + (" *" if e.score in best else "") for e in entries}
         shown_here = (e for e in entries if e.score in scores)
         cells = [entries[0].label, *(screen.stacked(on, e.estimate, e, marks[e.score]) for e in shown_here)]
         for column, cell in zip(columns.values(), cells):
@@ -148,15 +151,14 @@ def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, .
 
 
 def _by_group(on: Console, table: Evaluation) -> Table:
-    """The first metric and score within each group."""
-    first = {"metric": table.metrics[0], "loss": table.losses[0], "score": table.scores[0]}
-    found = [table.select(group=g, **first)[0] for g in table.groups]
+    """The first metric and score within each group, the worst group first."""
+    entries = table.by_group()[:GROUPS_SHOWN]
     return screen.plain_table(
         {
-            "group": [shown(g) for g in table.groups],
-            "samples": [f"{e.n:,}" for e in found],
-            found[0].label: [screen.estimate(e.estimate, e.standard_error) for e in found],
-            f"{table.level:.0%} interval": [screen.span(on, e) or (e.reason or "") for e in found],
+            "group": [shown(e.group) for e in entries],
+            "samples": [f"{e.n:,}" for e in entries],
+            entries[0].label: [screen.estimate(e.estimate, e.standard_error) for e in entries],
+            f"{table.level:.0%} interval": [screen.span(on, e) or (e.reason or "") for e in entries],
         },
         right=("samples",),
     )

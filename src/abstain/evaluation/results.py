@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
 
 from abstain import _tables
 from abstain._stored import Stored
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Kind = Literal["curves", "intervals"]
+GROUPS_SHOWN = 24  # rows of a table of groups; the rest is counted below it
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,14 @@ class Entry:
     def cell(self) -> str:
         """The number as a table shows it."""
         if self.estimate is None or self.low is None:
-            return _tables.number(self.estimate)
-        return f"{self.estimate:.4g} [{self.low:.3g}, {self.high:.3g}]{self.mark}"
+            return self.shown_estimate
+        limits = f"[{_tables.number(self.low, 3)}, {_tables.number(self.high, 3)}]"
+        return f"{self.shown_estimate} {limits}{self.mark}"
+
+    @property
+    def shown_estimate(self) -> str:
+        """The estimate alone, with the digits that a table shows."""
+        return _tables.number(self.estimate)
 
     @property
     def mark(self) -> str:
@@ -197,17 +206,40 @@ class Evaluation(Stored):
             raise InfeasibleError(f"Evaluation.best: {metric} is undefined here: {found[0].reason}")
         return ranked[0]
 
+    def by_group(
+        self, metric: str | None = None, *, score: str | None = None, loss: str | None = None
+    ) -> tuple[Entry, ...]:
+        """One entry per group, the worst first.
+
+        The worst is the group that is surely bad: with a metric where lower is better, that of the largest lower
+        limit. A few samples that happen to be wrong do not lead, and a small group that is surely bad does. Groups
+        without an interval come after those that have one, groups without an estimate last.
+
+        Parameters
+        ----------
+        metric, score, loss : str, optional
+            Of the entries; the first of this table unless named.
+        """
+        if not self.groups:
+            raise InputError("Evaluation.by_group: no `groups=` were given to evaluate.")
+        place = (score or self.scores[0], loss or self.losses[0], metric or self.metrics[0])
+        self.select(score=place[0], loss=place[1], metric=place[2])  # names that are not there are refused
+        entries = [e for e in self.entries if e.group is not None and (e.score, e.loss, e.metric) == place]
+        columns = _tables.columns_of(entries, ("estimate", "low", "high"))
+        numbers = [np.asarray(column, dtype=np.float64) for column in columns.values()]  # None becomes nan
+        order = worst_first(*numbers, lower_is_better=entries[0].lower_is_better)
+        return tuple(entries[i] for i in order)
+
     def worst_group(
         self, metric: str = "aurc", *, score: str | None = None, loss: str | None = None
     ) -> Entry:
-        """The group where a score does worst."""
+        """The group where a score does worst: the first of `by_group`."""
         if not self.groups:
             raise InputError("Evaluation.worst_group: no `groups=` were given to evaluate.")
-        place = {"score": score or self.scores[0], "loss": loss or self.losses[0], "metric": metric}
-        ranked = _best_first(self.select(**place, group=g)[0] for g in reversed(self.groups))
-        if not ranked:
+        worst = self.by_group(metric, score=score, loss=loss)[0]
+        if worst.estimate is None:
             raise InfeasibleError(f"Evaluation.worst_group: {metric} is undefined in every group.")
-        return ranked[-1]
+        return worst
 
     # ways to show it --------------------------------------------------------------------------------------
 
@@ -218,32 +250,49 @@ class Evaluation(Stored):
         names = [name for name in Entry.__dataclass_fields__ if used.get(name, True)]
         return _tables.frame(_tables.columns_of(self.entries, names), library)
 
-    def rows(self, loss: str, group: Any = None) -> list[tuple[tuple[Entry, ...], float | None]]:
-        """The entries of each metric, score by score, and the best estimate among them where there is a choice.
-
-        A metric that no score has a value of is left out.
-        """
-        found = []
-        for metric in self.metrics:
-            entries = self.select(loss=loss, metric=metric, group=group)
-            if ranked := _best_first(entries):
-                choice = ranked[0].estimate != ranked[-1].estimate
-                found.append((entries, ranked[0].estimate if choice else None))
-        return found
+    def rows(self, loss: str, group: Any = None) -> list[tuple[Entry, ...]]:
+        """The entries of each metric, score by score; a metric that no score has a value of is left out."""
+        rows = [self.select(loss=loss, metric=metric, group=group) for metric in self.metrics]
+        return [entries for entries in rows if _best_first(entries)]
 
     def grid(self, loss: str, group: Any = None) -> dict[str, list[str]]:
         """Metrics down, scores across, as text; the best of each row carries a star when there is a choice."""
         columns: dict[str, list[str]] = {name: [] for name in ("metric", *self.scores)}
-        for entries, best in self.rows(loss, group):
+        for entries in self.rows(loss, group):
+            best = best_scores(entries, lambda e: e.shown_estimate)
             columns["metric"].append(entries[0].label)
             for e in entries:
-                columns[e.score].append(e.cell + (" *" if best is not None and e.estimate == best else ""))
+                columns[e.score].append(e.cell + (" *" if e.score in best else ""))
         return columns
+
+    def group_grid(self) -> dict[str, list[str]]:
+        """The groups as text, the worst first: the first metric by the first score, and the risk beside it."""
+        entries = self.by_group()[:GROUPS_SHOWN]
+        columns = {"group": [str(e.group) for e in entries], "samples": [f"{e.n:,}" for e in entries]}
+        columns[entries[0].label] = [e.cell for e in entries]
+        if "risk" in self.metrics[1:]:
+            risks = {e.group: e for e in self.by_group("risk")}
+            columns["risk"] = [risks[e.group].cell for e in entries]
+        return columns
+
+    def group_title(self) -> str:
+        """What the table of groups shows, and which groups it leaves out."""
+        entries = self.by_group()
+        first = entries[0]
+        limit = "lower" if first.lower_is_better else "upper"
+        order = f"by {limit} limit of {first.label} ({first.score}, {first.loss})"
+        rest = entries[GROUPS_SHOWN:]
+        if not rest:
+            return f"groups, the worst first {order}"
+        left_out = f"{len(rest):,} more groups with {sum(e.n for e in rest):,} samples are not listed"
+        return f"the {GROUPS_SHOWN} worst of {len(entries):,} groups {order}; {left_out}"
 
     def __repr__(self) -> str:
         parts = [self._head()]
         for loss in self.losses:
             parts += [f"loss: {loss}", *_in_pieces(self.grid(loss))]
+        if self.groups:
+            parts += [self.group_title(), _tables.text(self.group_grid())]
         notes = [f"  - {note}" for note in self.remarks()]
         return "\n".join([*parts, *(["notes", *notes] if notes else [])])
 
@@ -261,21 +310,26 @@ class Evaluation(Stored):
         return [*(f"{what}: {why}" for what, why in absent.items()), *self.notes]
 
     def to_markdown(self) -> str:
-        """One Markdown table per loss, and the notes below."""
+        """One Markdown table per loss, one of the groups, and the notes below."""
         parts = [f"**{loss}** (n = {self.n})\n\n{_tables.markdown(self.grid(loss))}" for loss in self.losses]
+        if self.groups:
+            parts.append(f"**{self.group_title()}**\n\n{_tables.markdown(self.group_grid())}")
         return "\n".join(parts) + "".join(f"\n- {note}" for note in self.remarks()) + "\n"
 
     def to_latex(self) -> str:
-        """One LaTeX table (booktabs) per loss."""
-        told = f"n = {self.n}, {self.level:.0%} intervals"
-        marks = "* best of its row" + (
-            "; t depends on how ties are counted" if any(e.mark for e in self.entries) else ""
-        )
-        titles = {loss: f"{loss} loss, {told}" for loss in self.losses}
-        return "\n".join(_tables.latex(self.grid(loss), t, marks) for loss, t in titles.items())
+        """One LaTeX table (booktabs) per loss, and one of the groups."""
+        about = f"n = {self.n}, {self.level:.0%} intervals"
+        ties = "t depends on how ties are counted" if any(e.mark for e in self.entries) else ""
+        marks = "; ".join(filter(None, ("* best of its row", ties)))
+        tables = [_tables.latex(self.grid(loss), f"{loss} loss, {about}", marks) for loss in self.losses]
+        if self.groups:
+            tables.append(_tables.latex(self.group_grid(), f"{self.group_title()}; {about}", ties))
+        return "\n".join(tables)
 
     def _repr_html_(self) -> str:
         tables = {f"{loss} loss": self.grid(loss) for loss in self.losses}
+        if self.groups:
+            tables[self.group_title()] = self.group_grid()
         return _tables.html_page(self._head(), tables, self.remarks())
 
     def display(
@@ -296,6 +350,33 @@ class Evaluation(Stored):
     ) -> Axes:
         """Draw the risk-coverage curves (or kind="intervals": one metric with error bars); returns the axes."""
         return self.display(kind, metric=metric, loss=loss).plot(ax)
+
+
+def worst_first(
+    estimate: np.ndarray, low: np.ndarray, high: np.ndarray, *, lower_is_better: bool
+) -> np.ndarray:
+    """Places of groups along the last axis, the worst first by the limit that is nearer to good; nan comes last.
+
+    Equal limits are ordered by the estimate.
+
+    >>> estimate, low = np.array([0.5, 0.2, 0.3]), np.array([0.01, 0.1, 0.2])
+    >>> worst_first(estimate, low, estimate, lower_is_better=True).tolist()
+    [2, 1, 0]
+    """
+    if lower_is_better:
+        return np.lexsort((-estimate, -low), axis=-1)
+    return np.lexsort((estimate, high), axis=-1)
+
+
+def best_scores(entries: Sequence[Entry], show: Callable[[Entry], str]) -> set[str]:
+    """The scores with the best value of a row as far as its digits show; none where all values look the same.
+
+    `show` writes the estimate as the table does: of two values that look equal, a star on one alone would mislead.
+    """
+    ranked = _best_first(entries)
+    if not ranked or show(ranked[0]) == show(ranked[-1]):
+        return set()
+    return {e.score for e in ranked if show(e) == show(ranked[0])}
 
 
 def _best_first(entries: Iterable[Entry]) -> list[Entry]:
@@ -423,7 +504,14 @@ class Pair:
 
     def swapped(self) -> Pair:
         """`b` minus `a`."""
-        return replace(self, a=self.b, b=self.a, difference=-self.difference, low=-self.high, high=-self.low)
+        return replace(
+            self,
+            a=self.b,
+            b=self.a,
+            difference=0.0 - self.difference,
+            low=0.0 - self.high,
+            high=0.0 - self.low,
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -516,15 +604,19 @@ class Comparison(Stored):
     def grid(self) -> dict[str, list[str]]:
         """The ranking as text, with the differences from the best one."""
         names = ("rank", "name", self.label, f"{self.level:.0%} interval", "difference", "p", "group")
-        limits = ["-" if c.low is None else f"[{c.low:.4g}, {c.high:.4g}]" for c in self.contestants]
+        number = _tables.number
+        limits = ["-" if c.low is None else f"[{number(c.low)}, {number(c.high)}]" for c in self.contestants]
         apart = [
             ("-", "-")
             if p is None
-            else (f"{p.difference:.3g} [{p.low:.3g}, {p.high:.3g}]", f"{p.p_adjusted:.2g}")
+            else (
+                f"{number(p.difference, 3)} [{number(p.low, 3)}, {number(p.high, 3)}]",
+                number(p.p_adjusted, 2),
+            )
             for p in self.from_best()
         ]
         rows = [
-            (c.ranks, c.name, f"{c.estimate:.4g}", of, *own, c.group)
+            (c.ranks, c.name, number(c.estimate), of, *own, c.group)
             for c, of, own in zip(self.contestants, limits, apart)
         ]
         return dict(zip(names, map(list, zip(*rows))))

@@ -235,7 +235,7 @@ def _places(found: Sequence[Any]) -> int:
 def scores_table(model: ModelContent, loss: str) -> str:
     """Metrics down, scores across."""
     found, rows = model.evaluation, []
-    for entries, _ in found.rows(loss):
+    for entries in found.rows(loss):
         way = "lower" if entries[0].lower_is_better else "higher"
         title = f'{text(entries[0].label)}<br><span class="span">{way} is better</span>'
         told = model.best.get((loss, entries[0].metric))
