@@ -168,9 +168,21 @@ THRESHOLDS = {
     ),
     "looks do not share delta": (
         "thresholds/monitoring.py",
-        "rule.delta / (looks * (looks + 1))",
-        "rule.delta",
+        "delta / _TESTS / (look * (look + 1))",
+        "delta / _TESTS",
         "tests/thresholds/test_monitor.py::test_drift_false_alarms_over_series_of_looks",
+    ),
+    "risk and confidences have all of delta each": (
+        "thresholds/monitoring.py",
+        "_TESTS = 2",
+        "_TESTS = 1",
+        "tests/thresholds/test_monitor.py::test_risk_and_confidences_each_have_half_of_delta",
+    ),
+    "a cluster counts again in every look": (
+        "thresholds/monitoring.py",
+        "is_new = ~np.isin(fingerprints, seen)",
+        "is_new = np.ones(len(fingerprints), dtype=bool)",
+        "tests/thresholds/test_monitor.py::test_a_cluster_counts_once",
     ),
     "rejections cost where samples are accepted": (
         "thresholds/outcomes.py",

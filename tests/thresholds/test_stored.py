@@ -310,7 +310,17 @@ def test_plain_numbers_accept_the_blocks_that_rank_keys_accept(score, asked):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("loss_sum", 1e9), ("loss_sum", -1.0), ("coverage", 0.01), ("alarm_after", 5)]
+    ("name", "value"),
+    [
+        ("loss_sum", 1e9),
+        ("loss_sum", -1.0),
+        ("coverage", 0.01),
+        ("alarm_after", 5),
+        ("drift_alarm_look", 1),
+        ("risk_alarm_p", 0.1),
+        ("clusters_seen", "AAAA"),
+        ("files", ["x"]),
+    ],
 )
 def test_a_stored_series_must_add_up(rule, name, value):
     seen = json.loads(rule.check(*data(seed=1)).to_json())

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._stored import Finite, Share, Stored, Within
-from abstain.errors import InfeasibleError, InputError
+from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.metrics._sample import group_codes, prepare
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 
 Count = Annotated[int, Within(0)]
 _ALTERNATIVES = np.asarray([1.25, 1.5, 2.0, 3.0, 5.0])  # times the promised risk
+_TESTS = 2  # the risk and the confidences share delta
+CLUSTERS_REMEMBERED = 1_000_000  # by one series; 11 bytes of its file for each
+FILES_REMEMBERED = 10_000  # by one series; 68 bytes of its file for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,32 +51,58 @@ class Reference:
         return drift_p_value(np.abs(self.at_least / self.n - later / m).max(), self.n / most, m / most)
 
 
+def risk_level(delta: float) -> float:
+    """The p-value at which the risk alarms: its share of delta."""
+    return delta / _TESTS
+
+
+def drift_level(delta: float, look: int) -> float:
+    """The p-value at which the confidences of one look alarm: shares of delta that sum to half of it over all looks."""
+    return delta / _TESTS / (look * (look + 1))
+
+
 @dataclass(frozen=True)
 class Check(Stored, _tables.Notebook):
-    """What later data say about a promise. Pass it as `previous` to go on where it stopped.
+    """What later data say about a promise. Pass it as `previous` to continue the series.
+
+    While the promise holds and the confidences are distributed as in calibration, the whole series raises an alarm,
+    by the risk or by the confidences, with probability at most delta: half of it for each. An alarm stays.
 
     Attributes
     ----------
     n, accepted : int
         Samples of the whole series, and how many of them the threshold accepts.
     coverage, coverage_interval
-        Share accepted, and its exact interval at level 1 - delta; where there are clusters, a wider one that counts
-        as many samples as the largest held for one.
+        Share accepted, and its exact interval at level 1 - delta. With clusters it is wider: as many samples as the
+        largest cluster had count as one.
     risk : float or None
         Mean loss of the accepted; None when there is none.
     limit : float
-        What was promised of the risk.
-    risk_p, risk_alarm, alarm_after
-        Anytime-valid p-value of "the promise holds"; whether it fell to delta at some time; after how many samples.
-    drift_p, drift_alarm
-        p-value of "the confidences are distributed as in calibration", for this look alone; whether some look of the
-        series was beyond its share of delta.
+        The promised risk.
+    risk_p : float
+        Smallest p-value so far of "the promise holds". It may be looked at after every sample.
+    risk_alarm : bool
+        Whether `risk_p` ever fell to delta / 2.
+    risk_alarm_look, risk_alarm_p, alarm_after : int, float, int, or None
+        The look of that alarm, `risk_p` at the end of that look, and after how many samples of the series it came.
+    drift_p : float
+        p-value of "the confidences are distributed as in calibration", of the last look alone.
+    drift_alarm : bool
+        Whether the p-value of some look j fell to its level, delta / (2 j (j + 1)).
+    drift_alarm_look, drift_alarm_p : int, float, or None
+        The first such look, and its p-value.
     looks : int
-        Calls of `check` in this series.
+        Calls of `check` in this series that brought new samples.
+    left_out : int
+        Samples left out of everything because an earlier look held their cluster.
     delta, value : float
         Of the threshold.
     loss_sum, log_wealth, log_peak
-        State from which the next look goes on.
+        Where the bets against the promise stand.
+    clusters_seen : str
+        64-bit fingerprints of the clusters of earlier looks, oldest first, in base64.
+    files : tuple of str
+        SHA-256 of the files that the command line counted.
 
     Examples
     --------
@@ -80,8 +113,9 @@ class Check(Stored, _tables.Notebook):
     """
 
     _noun: ClassVar[str] = "a check"
+    _number: ClassVar[int] = 2
 
-    n: Count = 0  # as it stands, a series that has not begun
+    n: Count = 0  # the defaults are those of a series that has not begun
     accepted: Count = 0
     coverage: Share = 0.0
     coverage_interval: tuple[Share, Share] = (0.0, 1.0)
@@ -89,32 +123,54 @@ class Check(Stored, _tables.Notebook):
     limit: Finite = 0.0
     risk_p: Share = 1.0
     risk_alarm: bool = False
+    risk_alarm_look: Count | None = None
+    risk_alarm_p: Share | None = None
     alarm_after: Count | None = None
     drift_p: Share = 1.0
     drift_alarm: bool = False
+    drift_alarm_look: Count | None = None
+    drift_alarm_p: Share | None = None
     looks: Count = 0
+    left_out: Count = 0
     delta: Share = 0.0
     loss_sum: Finite = 0.0
     log_wealth: tuple[Finite, ...] = (0.0,) * len(_ALTERNATIVES)
     log_peak: Finite = 0.0
     value: Annotated[float, Within(infinite=True)] = 0.0
+    clusters_seen: str = ""
+    files: tuple[str, ...] = ()
 
     def _readable(self) -> dict[str, Any]:
         return {"holds": self.holds}
 
     def _rules(self) -> dict[str, Any]:
         bets = len(_ALTERNATIVES)
-        alarmed = self.delta > 0 and self.log_peak >= -np.log(self.delta)
+        alarmed = self.delta > 0 and self.log_peak >= -np.log(risk_level(self.delta))
         wealth = np.logaddexp.reduce(self.log_wealth) - np.log(bets)
+        risk_alarm_parts = {
+            x is not None for x in (self.alarm_after, self.risk_alarm_look, self.risk_alarm_p)
+        }
+        drift_alarm_parts = {x is not None for x in (self.drift_alarm_look, self.drift_alarm_p)}
+        alarm_looks = [x for x in (self.risk_alarm_look, self.drift_alarm_look) if x is not None]
+        drift_alarm_fits = self.drift_alarm_p is None or self.drift_alarm_p <= drift_level(
+            self.delta, self.drift_alarm_look or 1
+        )
         return {
             f"`log_wealth` must hold {bets} numbers.": len(self.log_wealth) == bets,
             "`accepted` must be at most `n`.": self.accepted <= self.n,
             "`coverage` must be `accepted` of `n`.": self.coverage
             == (self.accepted / self.n if self.n else 0.0),
             "`loss_sum` must lie between 0 and `accepted`.": 0 <= self.loss_sum <= self.accepted,
-            "`alarm_after` must come with `risk_alarm`.": (self.alarm_after is None) != self.risk_alarm,
+            "`risk_alarm_look`, `risk_alarm_p` and `alarm_after` must come with `risk_alarm`.": risk_alarm_parts
+            == {self.risk_alarm},
+            "`drift_alarm_look` and `drift_alarm_p` must come with `drift_alarm`.": drift_alarm_parts
+            == {self.drift_alarm},
+            "an alarm must come at one of the `looks`.": all(1 <= look <= self.looks for look in alarm_looks),
+            "`drift_alarm_p` must lie below its level.": drift_alarm_fits,
             "`log_wealth` must not lie above `log_peak`.": wealth <= self.log_peak + 1e-6,
-            "`risk_alarm` must say whether `log_peak` is beyond 1/delta.": self.risk_alarm == alarmed,
+            "`risk_alarm` must say whether `log_peak` is beyond 2/delta.": self.risk_alarm == alarmed,
+            "`clusters_seen` must hold fingerprints in base64.": _are_fingerprints(self.clusters_seen),
+            "`files` must hold SHA-256 hashes.": _are_hashes(self.files),
         }
 
     @property
@@ -125,14 +181,27 @@ class Check(Stored, _tables.Notebook):
     def __repr__(self) -> str:
         low, high = self.coverage_interval
         risk = "-" if self.risk is None else f"{self.risk:.4g}"
-        when = f" after {self.alarm_after} samples" if self.alarm_after is not None else ""
-        return (
-            f"Check: {'no alarm' if self.holds else 'ALARM'} (n = {self.n}, look {self.looks})\n"
+        risk_alarm = ""
+        if self.risk_alarm:
+            when = f"after {self.alarm_after} samples"
+            risk_alarm = f", ALARM at look {self.risk_alarm_look} (p = {self.risk_alarm_p:.3g}, {when})"
+        drift_alarm = ""
+        if self.drift_alarm:
+            drift_alarm = f", ALARM at look {self.drift_alarm_look} (p = {self.drift_alarm_p:.3g})"
+        lines = [
+            f"Check: {'no alarm' if self.holds else 'ALARM'} (n = {self.n}, look {self.looks})",
             f"  risk {risk} of {self.accepted} accepted, promised at most {self.limit:.4g}: "
-            f"p = {self.risk_p:.3g} at any time{', ALARM' + when if self.risk_alarm else ''}\n"
+            f"p = {self.risk_p:.3g} at any time{risk_alarm}",
             f"  coverage {self.coverage:.4f} [{low:.4f}, {high:.4f}]; confidences as in calibration: "
-            f"p = {self.drift_p:.3g}{', ALARM' if self.drift_alarm else ''}"
+            f"p = {self.drift_p:.3g} in this look{drift_alarm}",
+        ]
+        if self.left_out:
+            lines.append(f"  left out: {self.left_out} samples of clusters that an earlier look held")
+        each = risk_level(self.delta)
+        lines.append(
+            f"  false alarms: at most {self.delta:g} in the whole series, {each:g} by risk and {each:g} by confidences"
         )
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -143,6 +212,8 @@ class GroupChecks(Stored, _tables.Notebook):
     ----------
     checks : dict
         A `Check` by label.
+    files : tuple of str
+        SHA-256 of the files that the command line counted.
 
     Examples
     --------
@@ -154,8 +225,10 @@ class GroupChecks(Stored, _tables.Notebook):
     """
 
     _noun: ClassVar[str] = "checks by group"
+    _number: ClassVar[int] = 2
 
     checks: dict[Any, Check]
+    files: tuple[str, ...] = ()
 
     def __getitem__(self, label: Any) -> Check:
         return self.checks[label]
@@ -168,6 +241,9 @@ class GroupChecks(Stored, _tables.Notebook):
     def _readable(self) -> dict[str, Any]:
         return {"holds": self.holds}
 
+    def _rules(self) -> dict[str, Any]:
+        return {"`files` must hold SHA-256 hashes.": _are_hashes(self.files)}
+
     def __repr__(self) -> str:
         lines = [f"{label}: {check!r}" for label, check in self.checks.items()]
         return "\n".join(lines) or "no group to check"
@@ -176,7 +252,7 @@ class GroupChecks(Stored, _tables.Notebook):
 def check_promise(
     rule: Threshold,
     loss: Array,
-    given: np.ndarray,
+    confidence: np.ndarray,
     cut: float | None,
     scale: Callable[[Any], Any],
     *,
@@ -186,80 +262,192 @@ def check_promise(
     """Do the work of `Threshold.check`; `scale` turns confidences of the calibration into the units of `cut`."""
     if rule.value is None:
         raise InfeasibleError("Threshold.check: there is no threshold to check; nothing is accepted.")
-    sample = prepare("Threshold.check", to_host(loss), given)
-    low, width = rule.bounded[0], rule.bounded[1] - rule.bounded[0]
-    l, g = (sample.loss.astype(np.float64) - low) / width, sample.confidence
+    sample = prepare("Threshold.check", to_host(loss), confidence)
+    low = rule.bounded[0]
+    width = rule.bounded[1] - low
+    l = (sample.loss.astype(np.float64) - low) / width
     if l.min() < 0 or l.max() > 1:
-        message = f"`loss` must lie within bounded={rule.bounded}, as in calibration"
-        raise InputError(f"Threshold.check: {message}.")
-    # what is promised of the risk: the target, or the limit that was stated where there was no target
-    stated = rule.bounded[1] if rule.risk_upper is None else rule.risk_upper
-    limit = rule.target if rule.form == "risk" else stated
+        raise InputError(
+            f"Threshold.check: `loss` must lie within bounded={rule.bounded}, as in calibration."
+        )
+    limit = _promised_risk(rule)
     before = previous or Check()
-    both = (rule.value, limit, rule.delta), (before.value, before.limit, before.delta)
-    if previous and both[0] != both[1]:
-        mine, its = (f"value {value:g}, risk {risk:g}, delta {delta:g}" for value, risk, delta in both)
-        message = f"`previous` must be a check of this threshold ({mine}), got one of {its}"
-        raise InputError(f"Threshold.check: {message}. Begin a new series without `previous=`.")
+    if previous:
+        _check_same_series(rule, limit, previous)
+    look = _new_clusters(rule, clusters, len(l), before)
+    rows = look.rows
+    if not len(rows):
+        return replace(before, left_out=before.left_out + len(l))
+    left_out = len(l) - len(rows)
+    l = l[rows]
+    g = sample.confidence[rows]
     accepted = g >= cut
-    watched = np.arange(len(l)) if rule.method == "crc" else np.flatnonzero(accepted)
     r = (limit - low) / width
-    terms, watched = _by_cluster(rule, (l * accepted)[watched], watched, clusters, len(l), r)
+    everything = (
+        rule.method == "crc"
+    )  # whose promise is of the loss per sample, a rejected one losing nothing
+    watched = np.arange(len(l)) if everything else np.flatnonzero(accepted)
+    terms, ends = _bet_on(rule, (l * accepted)[watched], watched, look.codes, r)
     bets = _bet(terms, r, np.asarray(before.log_wealth))
     mixed = np.logaddexp.reduce(bets, axis=1) - np.log(bets.shape[1])
     peak = max(before.log_peak, float(mixed.max(initial=-np.inf)))
-    crossed = np.flatnonzero(mixed >= -np.log(rule.delta))
-    alarm_after = before.alarm_after
-    if alarm_after is None and len(crossed):
-        alarm_after = before.n + int(watched[crossed[0]]) + 1
-    n, taken, looks = before.n + len(l), before.accepted + int(accepted.sum()), before.looks + 1
-    lost = before.loss_sum + float(l[accepted].sum())
+    risk_p = min(1.0, float(np.exp(-peak)))
+    looks = before.looks + 1
+    needed = -np.log(risk_level(rule.delta))
+    risk_alarm = {
+        "risk_alarm": before.risk_alarm,
+        "risk_alarm_look": before.risk_alarm_look,
+        "risk_alarm_p": before.risk_alarm_p,
+        "alarm_after": before.alarm_after,
+    }
+    if not before.risk_alarm and peak >= needed:
+        first = int(np.argmax(mixed >= needed))
+        risk_alarm = {
+            "risk_alarm": True,
+            "risk_alarm_look": looks,
+            "risk_alarm_p": risk_p,
+            "alarm_after": before.n + int(ends[first]) + 1,
+        }
     most = rule.largest or 1.0
-    low_share, high_share = clopper_pearson(taken / most, n / most, 1 - rule.delta)
     drift_p = rule.reference.p_value(g, scale, most)
+    drift_alarm = {
+        "drift_alarm": before.drift_alarm,
+        "drift_alarm_look": before.drift_alarm_look,
+        "drift_alarm_p": before.drift_alarm_p,
+    }
+    if not before.drift_alarm and drift_p <= drift_level(rule.delta, looks):
+        drift_alarm = {"drift_alarm": True, "drift_alarm_look": looks, "drift_alarm_p": drift_p}
+    n = before.n + len(l)
+    accepted_count = before.accepted + int(accepted.sum())
+    loss_sum = before.loss_sum + float(l[accepted].sum())
+    coverage_low, coverage_high = clopper_pearson(accepted_count / most, n / most, 1 - rule.delta)
+    alarms: Any = risk_alarm | drift_alarm
     return Check(
         n=n,
-        accepted=taken,
-        coverage=taken / n,
-        coverage_interval=(float(low_share), float(high_share)),
-        risk=None if taken == 0 else low + width * lost / taken,
+        accepted=accepted_count,
+        coverage=accepted_count / n,
+        coverage_interval=(float(coverage_low), float(coverage_high)),
+        risk=None if accepted_count == 0 else low + width * loss_sum / accepted_count,
         limit=limit,
-        risk_p=min(1.0, float(np.exp(-peak))),
-        risk_alarm=bool(peak >= -np.log(rule.delta)),
-        alarm_after=alarm_after,
+        risk_p=risk_p,
         drift_p=drift_p,
-        drift_alarm=before.drift_alarm or drift_p <= rule.delta / (looks * (looks + 1)),
         looks=looks,
+        left_out=before.left_out + left_out,
         delta=rule.delta,
-        loss_sum=lost,
+        loss_sum=loss_sum,
         log_wealth=tuple(bets[-1].tolist()) if len(bets) else before.log_wealth,
         log_peak=peak,
         value=rule.value,
+        clusters_seen=look.clusters_seen,
+        files=before.files,
+        **alarms,
     )
 
 
-def _by_cluster(
-    rule: Threshold, l: np.ndarray, watched: np.ndarray, clusters: Array, n: int, r: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """What is bet on in turn, and after which sample: samples, or r plus the mean of (l - r) over clusters."""
+def _promised_risk(rule: Threshold) -> float:
+    """The target, or the limit that was stated where there was no target."""
+    if rule.form == "risk":
+        return rule.target
+    return rule.bounded[1] if rule.risk_upper is None else rule.risk_upper
+
+
+def _check_same_series(rule: Threshold, limit: float, previous: Check) -> None:
+    """Refuse a series that was begun with another threshold or another promise."""
+    expected = (rule.value, limit, rule.delta)
+    actual = (previous.value, previous.limit, previous.delta)
+    if expected != actual:
+        ours, theirs = ("value {:g}, risk {:g}, delta {:g}".format(*x) for x in (expected, actual))
+        message = f"`previous` must be a check of this threshold ({ours}), got one of {theirs}"
+        raise InputError(f"Threshold.check: {message}. Begin a new series without `previous=`.")
+
+
+class _Look(NamedTuple):
+    """The samples of a look that count: their rows, the place of each one's cluster, and the clusters seen by now."""
+
+    rows: np.ndarray
+    codes: np.ndarray | None
+    clusters_seen: str
+
+
+def _new_clusters(rule: Threshold, clusters: Array, n: int, before: Check) -> _Look:
+    """Leave out samples of clusters that an earlier look held: a bet on a cluster is settled once."""
     if rule.clusters is None:
-        return l, watched
+        if clusters is not None:
+            message = "this rule was made without clusters: its samples count as independent"
+            warnings.warn(f"Threshold.check: {message}.", AbstainWarning, stacklevel=4)
+        return _Look(np.arange(n), None, before.clusters_seen)
     if clusters is None:
         raise InputError("Threshold.check: this rule promises for whole clusters: give `clusters=`.")
     labels, codes = group_codes("Threshold.check", clusters, (n,), "clusters")
-    heaviest, most = float(np.bincount(codes).max()), rule.largest or 1.0
-    if heaviest > most:
-        message = f"a cluster must hold at most {most:g} samples, as in calibration, got {heaviest:g}"
+    largest = float(np.bincount(codes).max())
+    if largest > (rule.largest or 1.0):
+        message = (
+            f"a cluster must hold at most {rule.largest or 1.0:g} samples, as in calibration, got {largest:g}"
+        )
         raise InputError(f"Threshold.check: {message}. Calibrate again with such clusters.")
-    ends = np.zeros(len(labels), dtype=np.int64)
-    np.maximum.at(ends, codes, np.arange(n))
-    order = np.argsort(ends)  # a cluster is known when its last sample is
-    sums = np.bincount(codes[watched], l - r, len(labels))
-    return r + sums[order] / most, ends[order]
+    seen = _decoded(before.clusters_seen)
+    fingerprints = _fingerprints(labels)
+    is_new = ~np.isin(fingerprints, seen)
+    rows = np.flatnonzero(is_new[codes])
+    kept = np.unique(codes[rows], return_inverse=True)[1]
+    return _Look(rows, kept, _encoded(np.append(seen, fingerprints[is_new])))
+
+
+def _fingerprints(labels: list[Any]) -> np.ndarray:
+    """64 bits of a hash of each label. 17, 17.0 and "17" are one label, because files differ in how they write them."""
+
+    def text(label: Any) -> str:
+        if label is None:
+            return ""
+        return str(int(label) if isinstance(label, float) and label.is_integer() else label)
+
+    digests = [hashlib.blake2b(text(label).encode(), digest_size=8).digest() for label in labels]
+    return np.frombuffer(b"".join(digests), dtype="<u8")
+
+
+def _encoded(fingerprints: np.ndarray, groups: int = 1) -> str:
+    """Base64 of the latest fingerprints; older ones are forgotten. All groups of a series share what it remembers."""
+    limit = CLUSTERS_REMEMBERED // groups
+    latest = fingerprints[max(0, len(fingerprints) - limit) :]
+    return base64.b64encode(latest.astype("<u8").tobytes()).decode("ascii")
+
+
+def _decoded(text: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8")
+
+
+def _are_fingerprints(text: str) -> bool:
+    try:
+        return len(_decoded(text)) <= CLUSTERS_REMEMBERED
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _are_hashes(files: tuple[str, ...]) -> bool:
+    hexadecimal = set("0123456789abcdef")
+    return len(files) <= FILES_REMEMBERED and all(len(x) == 64 and set(x) <= hexadecimal for x in files)
+
+
+def _bet_on(
+    rule: Threshold, l: np.ndarray, watched: np.ndarray, codes: np.ndarray | None, r: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The terms to bet on in turn, and the row after which each is known: losses, or one term for each cluster.
+
+    The term of a cluster is r plus the sum of (l - r) over its watched samples, divided by the largest cluster's size,
+    so that it lies between 0 and 1 and has mean at most r while the promise holds.
+    """
+    if codes is None:
+        return l, watched
+    clusters = int(codes.max()) + 1
+    last_row = np.zeros(clusters, dtype=np.int64)
+    np.maximum.at(last_row, codes, np.arange(len(codes)))
+    order = np.argsort(last_row)  # a cluster is complete with its last sample
+    sums = np.bincount(codes[watched], l - r, clusters)
+    return r + sums[order] / (rule.largest or 1.0), last_row[order]
 
 
 def _bet(l: np.ndarray, risk: float, start: np.ndarray) -> np.ndarray:
-    """Log wealth of each bet after each loss, shape (losses, bets); none where no loss can break the promise."""
+    """Log wealth of each bet after each loss, shape (losses, bets); empty where no loss can break the promise."""
     r = max(risk, 1e-9)
     if r >= 1:
         return np.zeros((0, len(start)))
@@ -278,12 +466,21 @@ def check_groups(
     score: str | None,
     units: Units | None,
 ) -> GroupChecks:
-    """The work of `GroupThresholds.check`; `parts` are the groups that are there, and where."""
-    l, g = (np.asarray(to_host(x)) for x in (loss, confidence))
-    c = None if clusters is None else np.asarray(to_host(clusters))
-    found = {} if previous is None else dict(previous.checks)
-    for label, mine in parts:
-        if rules.thresholds[label].feasible:
-            own = {"clusters": None if c is None else c[mine], "previous": found.get(label)}
-            found[label] = rules.thresholds[label].check(l[mine], g[mine], **own, score=score, units=units)
-    return GroupChecks(found)
+    """Do the work of `GroupThresholds.check`; `parts` are the groups that are there, and where."""
+    losses = np.asarray(to_host(loss))
+    confidences = np.asarray(to_host(confidence))
+    labels = None if clusters is None else np.asarray(to_host(clusters))
+    checks = {} if previous is None else dict(previous.checks)
+    for group, rows in parts:
+        if rules.thresholds[group].feasible:
+            check = rules.thresholds[group].check(
+                losses[rows],
+                confidences[rows],
+                clusters=None if labels is None else labels[rows],
+                previous=checks.get(group),
+                score=score,
+                units=units,
+            )
+            latest = _encoded(_decoded(check.clusters_seen), len(rules.thresholds))
+            checks[group] = replace(check, clusters_seen=latest)
+    return GroupChecks(checks, () if previous is None else previous.files)

@@ -263,12 +263,17 @@ class Threshold(Promised):
 
         .. math:: E_t = \frac{1}{|Q|}\sum_{q\in Q}\prod_{i\le t}\left(1 + \frac{q-r}{r(1-r)}(\ell_i - r)\right)
 
-        While the promise holds, the wealth E has mean at most 1 at every time, so it ever reaches 1/delta with
-        probability at most delta (Ville): one may look after every sample, for ever, and stop at will. The confidences
-        are compared with those of the calibration, weighted as it was, by Kolmogorov-Smirnov; look j of a series is
-        held against delta / (j (j + 1)), which sums to delta. With `previous`, this is the next stretch of its series.
-        A rule made from clusters bets on whole clusters, in the order in which they are complete; one that goes on in
-        a later look counts as another. `score` and `units` as in `accepts`.
+        While the promise holds, the wealth E has mean at most 1 at every time, so it ever reaches 2/delta with
+        probability at most delta/2 (Ville): one may look after every sample, for ever, and stop at will. The
+        confidences of each look are compared with those of the calibration, weighted as it was, by Kolmogorov-Smirnov;
+        look j of a series is held against delta / (2 j (j + 1)), which sums to delta/2. So the whole series raises an
+        alarm wrongly, by the risk or by the confidences, with probability at most delta.
+
+        With `previous`, this is the next look of its series: give each sample once. A rule made from clusters bets on
+        whole clusters, in the order in which they are complete, and each cluster once: samples of a cluster that an
+        earlier look held are left out of everything and counted in `left_out`. What is tested is then the mean over
+        the samples with which each cluster first came; put whole clusters into one look, and that is the promise. A
+        series remembers its last million clusters, all groups together. `score` and `units` as in `accepts`.
         """
         given, cut, scale = self._comparable("Threshold.check", score, units, confidence)
         return check_promise(self, loss, given, cut, scale, clusters=clusters, previous=previous)
