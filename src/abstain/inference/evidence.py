@@ -78,10 +78,10 @@ class Part(NamedTuple):
 def positions(total: Totals, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
     """Masses from the top at which to read, along all samples and along the right ones; (5, points) each."""
     n, W, w2, _ = whole_of(total)
-    shares = np.asarray(asked.coverages)
+    along = points.positions(np.asarray(asked.coverages), W, w2, n)
     if asked.risks:
-        shares = np.concatenate([shares, points.coverages(total.W / W)])
-    along = points.positions(shares, W, w2, n)
+        cuts = points.positions(points.coverages(), total.W, total.squares[0], total.n)
+        along = np.concatenate([along, cuts], axis=1)
     right = np.asarray(asked.tprs if total.zero_one else ())
     wrong, wrong2 = total.S, total.squares[1]
     return along, points.positions(right, total.W - wrong, total.squares[0] - wrong2, total.n)
@@ -203,21 +203,25 @@ def estimate(
     method: str | None = None,
     loss_bound: float | None = None,
     more: float = 1.0,
+    answered_effect: float = 1.0,
     **options: Any,
 ) -> Interval:
     """The interval of any metric; `estimator`, `ties` and points must be those that were asked for.
 
-    `more` multiplies the variance of a point: what clusters add to it.
+    Clusters multiply the variance of a point by `more`, and that of the share of answered samples by
+    `answered_effect`.
     """
     if metric in POINTS:
-        return _point(metric, found, level, more, options)
+        return _point(metric, found, level, more, answered_effect, options)
     if metric not in ("aurc", "augrc", "risk") and not found.total.zero_one:
         raise InputError(f"interval: {metric} of losses other than 0/1 needs the samples themselves.")
     spread = evidence_spread(metric, found, options.get("oracle", "empirical"))
     return limits.interval_of(metric, spread, facts_of(found.total), level, method, loss_bound)
 
 
-def _point(metric: str, found: Evidence, level: float, more: float, options: dict[str, Any]) -> Interval:
+def _point(
+    metric: str, found: Evidence, level: float, more: float, answered_effect: float, options: dict[str, Any]
+) -> Interval:
     asked, total = found.asked, found.total
     n, W, w2, w4 = whole_of(total)
     whole = points.Whole(W, w2, w4, n, total.zero_one, total.negative)
@@ -246,8 +250,22 @@ def _point(metric: str, found: Evidence, level: float, more: float, options: dic
     else:
         risk = float(options["risk"])
         at = along.at(slice(len(asked.coverages), None))
+        among_answered = found.reached[risk] / total.W
         value = found.reached[risk] / W
-        low, high = points.coverage_limits(at, points.coverages(total.W / W), whole, risk, level, more)
+        answered = points.Whole(
+            mass=total.W,
+            w2=total.squares[0],
+            w4=total.fourths[0],
+            units=total.n,
+            zero_one=total.zero_one,
+            negative=total.negative,
+        )
+        low, high = points.coverage_limits(at, answered, risk, level, more)
+        if total.idle[0]:
+            limits_among_answered = (min(low, among_answered), max(high, among_answered))
+            low, high = points.scaled_by_answered_share(
+                among_answered, limits_among_answered, total.W / W, W**2 / w2 / answered_effect, level
+            )
     low, high = min(low, value), max(high, value)
     if total.zero_one or metric == "coverage_at_risk":
         low, high = max(low, 0.0), min(high, 1.0)

@@ -197,15 +197,29 @@ def interval_of_units(units: Units, level: float, method: str | None, loss_bound
 
 
 def _point(units: Units, level: float) -> Interval:
-    """A point of the curve; clusters multiply its variance by as much as they do at the cut itself."""
-    found, more = evidence(units), 1.0
-    if not units.independent:
-        values = _at_cut(units, estimate(units.metric, found, level=level, **units.options).estimate)
-        pulls, alone = pulls_of(values, units), pulls_of(values, units._replace(clusters=None, strata=None))
-        grown = len(pulls) / (len(pulls) - 1) if units.clusters is not None else 1.0
-        if units.total * np.abs(alone).max() > 1e-12 * np.abs(units.loss).max():  # not rounding alone
-            more = max(grown * float(pulls @ pulls) / float(alone @ alone), 1e-3)
-    return estimate(units.metric, found, level=level, more=more, **units.options)
+    """A point of the curve; clusters and strata multiply its variance by as much as they do at the cut itself."""
+    gathered = evidence(units)
+    if units.independent:
+        return estimate(units.metric, gathered, level=level, **units.options)
+    value = estimate(units.metric, gathered, level=level, **units.options).estimate
+    more = _design_effect(units, _at_cut(units, value))
+    answered_effect = 1.0
+    if units.kept is not None:
+        answered = units.kept.astype(np.float64)
+        answered_effect = _design_effect(units, answered - units.mass / units.total)
+    return estimate(
+        units.metric, gathered, level=level, more=more, answered_effect=answered_effect, **units.options
+    )
+
+
+def _design_effect(units: Units, influences: np.ndarray) -> float:
+    """Variance of a mean of these influences by clusters and strata, over that of independent samples."""
+    pulls = pulls_of(influences, units)
+    alone = pulls_of(influences, units._replace(clusters=None, strata=None))
+    if units.total * np.abs(alone).max() <= 1e-12 * np.abs(units.loss).max():  # rounding alone
+        return 1.0
+    grown = len(pulls) / (len(pulls) - 1) if units.clusters is not None else 1.0
+    return max(grown * float(pulls @ pulls) / float(alone @ alone), 1e-3)
 
 
 def _at_cut(units: Units, value: float) -> np.ndarray:

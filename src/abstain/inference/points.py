@@ -70,9 +70,9 @@ def positions(share: np.ndarray, mass: float, w2: float, units: int) -> np.ndarr
     return np.stack([cut, cut - h, cut + h, cut - _Z * sd, cut + _Z * sd])
 
 
-def coverages(answered: float) -> np.ndarray:
-    """The cuts on which a coverage at a risk is looked for."""
-    return answered * np.arange(1, CUTS + 1) / CUTS
+def coverages() -> np.ndarray:
+    """The cuts, as shares of the answered samples, on which a coverage at a risk is looked for."""
+    return np.arange(1, CUTS + 1) / CUTS
 
 
 def risk_limits(
@@ -145,28 +145,64 @@ def proportion(
 
 
 def coverage_limits(
-    found: Readings, share: np.ndarray, whole: Whole, risk: float, level: float, more: float = 1.0
+    readings: Readings, whole: Whole, risk: float, level: float, design_effect: float = 1.0
 ) -> tuple[float, float]:
-    """Invert the band: the largest coverages whose upper, and whose lower, limit is within the risk."""
-    low, high, tied = risk_limits(found, share, whole, level, more, hull=False)
-    reached = found.N[0] / whole.mass
-    reached = np.where(reached > 1 - 1e-12, 1.0, reached)  # all of them, whatever sums of weights rounded
-    size = np.asarray(whole.mass**2 / whole.w2 / more)
-    ends = []
-    for side, limit in enumerate((high, low)):
-        good = np.flatnonzero(limit <= risk)
-        if not len(good):  # what lies above all that was seen may still be within the risk
-            ends.append(float(side and unseen(size, (1 + level) / 2)))
-            continue
-        k = int(good[-1])
-        end = float(reached[k])
-        if tied[k] and end < reached[-1]:
-            end = float(proportion(np.asarray(end), size, size, level)[side])
-        elif k + 1 < len(limit) and not tied[k + 1]:
-            part = (risk - limit[k]) / (limit[k + 1] - limit[k])
-            end += part * float(reached[k + 1] - reached[k])
-        ends.append(min(end, 1.0))
-    return ends[0], ends[1]
+    """Limits of the largest coverage within the risk, as a share of the answered samples.
+
+    They invert the limits of the selective risk at the cuts of `coverages`: the lower limit is the largest coverage
+    whose upper limit of the risk is within `risk`, the upper limit the largest one whose lower limit is.
+    `design_effect` multiplies the variance, for clusters. `whole` describes the answered samples alone.
+    """
+    risk_low, risk_high, tied = risk_limits(readings, coverages(), whole, level, design_effect, hull=False)
+    reached = readings.N[0] / whole.mass
+    reached = np.where(reached > 1 - 1e-12, 1.0, reached)  # sums of weights round
+    size = np.asarray(whole.mass**2 / whole.w2 / design_effect)
+    return (
+        _largest_coverage(risk_high, risk, reached, tied, size, level, upper=False),
+        _largest_coverage(risk_low, risk, reached, tied, size, level, upper=True),
+    )
+
+
+def _largest_coverage(
+    risk_limit: np.ndarray,
+    risk: float,
+    reached: np.ndarray,
+    tied: np.ndarray,
+    size: np.ndarray,
+    level: float,
+    upper: bool,
+) -> float:
+    """The last cut whose limit is within the risk, refined between cuts; `reached` is the coverage at each cut.
+
+    The mass above a tied block is a proportion of `size` draws, so its own limit is taken.
+    """
+    within = np.flatnonzero(risk_limit <= risk)
+    if not len(within):  # what lies above all that was seen may still be within the risk
+        return float(unseen(size, (1 + level) / 2)) if upper else 0.0
+    k = int(within[-1])
+    end = float(reached[k])
+    if tied[k] and end < 1:
+        return float(proportion(np.asarray(end), size, size, level)[upper])
+    if k + 1 < len(risk_limit) and not tied[k + 1]:
+        part = (risk - risk_limit[k]) / (risk_limit[k + 1] - risk_limit[k])
+        end += part * float(reached[k + 1] - reached[k])
+    return min(end, 1.0)
+
+
+def scaled_by_answered_share(
+    value: float, limits: tuple[float, float], answered: float, draws: float, level: float
+) -> tuple[float, float]:
+    """Limits of a coverage of all samples from those of the coverage `value` among the answered.
+
+    The answered share is a proportion of `draws` draws. How many answer and how the answered are ranked vary
+    independently, so the distances to the two pairs of limits add up as squares.
+    """
+    share_limits = proportion(np.asarray(answered), np.asarray(draws), np.asarray(draws), level)
+    distances = [
+        math.hypot(answered * (limit - value), value * (float(share_limit) - answered))
+        for limit, share_limit in zip(limits, share_limits)
+    ]
+    return answered * value - distances[0], answered * value + distances[1]
 
 
 def fpr_limits(
