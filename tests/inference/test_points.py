@@ -61,7 +61,11 @@ def test_a_coverage_that_only_refusals_limit_has_the_limits_of_the_answered_shar
 FLAT = (lambda g: 0.05 + 0 * g, 0.2, 1.0)
 SLOPE = (lambda g: 0.4 * (1 - g), 0.1, 0.5)  # risk of the top share c: 0.2 c
 CLIFF = (lambda g: np.where(g >= 0.5, 0.02, 0.5), 0.1, 0.6)
-TIED_SLOPE = (lambda g: 0.4 * (1 - g), 0.1, 0.2)  # five levels 0, .2, .. .8: means .08 and .12 of the top one and two
+TIED_SLOPE = (
+    lambda g: 0.4 * (1 - g),
+    0.1,
+    0.2,
+)  # five levels 0, .2, .. .8: means .08 and .12 of the top one and two
 TIED_CLIFF = (lambda g: np.where(g >= 0.5, 0.02, 0.5), 0.1, 0.4)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import abstain
 from abstain.core.bootstrap import Resampler, leave_one_out_areas
 from abstain.errors import InputError
 from abstain.inference import curve_band, interval
 from abstain.inference.influence import gather
+from abstain.inference.points import pointwise_level
 from abstain.inference.resampling import replicate, resampler, statistic
 
 
@@ -240,3 +242,91 @@ def test_a_bootstrap_of_fractional_weights_is_of_the_metric_itself(metric, metho
 def test_a_band_says_what_it_cannot_take(options, problem):
     with pytest.raises(InputError, match=f"curve_band: {problem}"):
         curve_band([0, 1, 0, 1], [4, 3, 2, 1], **options)
+
+
+# bands with few errors ----------------------------------------------------------------------------------
+
+
+def test_a_band_without_errors_ends_above_the_interval_at_every_coverage():
+    n = 300
+    band = curve_band(np.zeros(n), np.arange(n), replicates=100)
+    points = [interval("risk_at_coverage", np.zeros(n), np.arange(n), coverage=c) for c in band.coverage[::9]]
+    assert (band.high[::9] > [point.high for point in points]).all()
+    assert band.high[-1] < 2.5 * points[-1].high  # right everywhere at once costs a factor of about two
+
+
+@pytest.mark.parametrize("flip", [False, True], ids=["few errors", "few right"])
+def test_a_band_of_few_errors_knows_no_unit_and_counts_clusters(flip):
+    rng = np.random.default_rng(1)
+    g = rng.random(200)
+    loss = np.zeros(200)
+    loss[:3] = 1
+    loss = 1 - loss if flip else loss
+    band = curve_band(loss, g, replicates=200)
+    tenfold = curve_band(10 * loss, g, replicates=200)
+    np.testing.assert_allclose(tenfold.low, 10 * band.low, rtol=1e-9)
+    np.testing.assert_allclose(tenfold.high, 10 * band.high, rtol=1e-9)
+    # each patient seen three times says no more than once
+    repeated = curve_band(
+        np.tile(np.zeros(200), 3), np.tile(g, 3), clusters=np.tile(np.arange(200), 3), replicates=100
+    )
+    once = curve_band(np.zeros(200), g, replicates=100, coverage=repeated.coverage)
+    np.testing.assert_allclose(repeated.high, once.high, rtol=0.02)
+
+
+@pytest.mark.parametrize("first", [10, 100])
+def test_pointwise_limits_at_the_simultaneous_level_hold_together(first):
+    """Means of the first k of n standard normals, k from `first` on, drawn 4,000 times."""
+    n = 1000
+    rng = np.random.default_rng(first)
+    k = np.arange(first, n + 1)
+    sums = np.cumsum(rng.standard_normal((4000, n), dtype=np.float32), axis=1)[:, first - 1 :]
+    largest = np.max(np.abs(sums) / np.sqrt(k), axis=1)
+    quantile = norm.isf((1 - pointwise_level(0.95, np.log(n / first), len(k))) / 2)
+    assert 0.94 < np.mean(largest <= quantile) < 0.98
+    few_cuts = norm.isf((1 - pointwise_level(0.95, np.log(n / first), 2)) / 2)
+    assert few_cuts == pytest.approx(norm.isf(0.0125))
+
+
+# chance of an error at rank b, and the selective risk at coverage c; n samples
+PROFILES = {
+    "one error": lambda n: (lambda b: 1 / n + 0 * b, lambda c: 1 / n + 0 * c),
+    "four errors": lambda n: (lambda b: 4 / n + 0 * b, lambda c: 4 / n + 0 * c),
+    "twelve errors": lambda n: (lambda b: 12 / n + 0 * b, lambda c: 12 / n + 0 * c),
+    "three right": lambda n: (lambda b: 1 - 3 / n + 0 * b, lambda c: 1 - 3 / n + 0 * c),
+    "five at the bottom": lambda n: (lambda b: 15 / n * (1 - b) ** 2, lambda c: 5 / n * c**2),
+    "confident errors": lambda n: (lambda b: 0.5 * (1 - b) ** 9, lambda c: 0.05 * c**9),
+    "a fifth wrong": lambda n: (lambda b: 0.6 * (1 - b) ** 2, lambda c: 0.2 * c**2),
+    "no skill": lambda n: (lambda b: 0.3 + 0 * b, lambda c: 0.3 + 0 * c),
+}
+
+
+def band_covers(profile, n, runs, replicates):
+    """Share of runs in which the whole true curve lies inside, and the mean width."""
+    chance, risk = PROFILES[profile](n)
+    rng = np.random.default_rng(n)
+    inside = 0
+    width = 0.0
+    for _ in range(runs):
+        b = rng.random(n)
+        band = curve_band(rng.random(n) < chance(b), b, replicates=replicates, rng=rng)
+        truth = risk(band.coverage)
+        inside += bool(np.all((band.low <= truth) & (truth <= band.high)))
+        width += float(np.mean(band.high - band.low)) / runs
+    return inside / runs, width
+
+
+@pytest.mark.parametrize("profile", ["one error", "four errors", "three right", "a fifth wrong"])
+def test_a_band_holds_the_whole_curve_however_few_errors_small(profile):
+    inside, width = band_covers(profile, 200, 150, 100)
+    assert inside >= 0.93 - 3 * 0.021
+    assert width < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [100, 200, 500, 2000])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_band_holds_the_whole_curve_however_few_errors(profile, n):
+    inside, width = band_covers(profile, n, 2000, 200)
+    print(f"{profile}, n {n}: {inside:.1%} inside, mean width {width:.4f}")
+    assert inside >= 0.93

@@ -144,6 +144,26 @@ def proportion(
     return np.clip(np.minimum(low, share), 0.0, 1.0), np.clip(np.maximum(high, share), 0.0, 1.0)
 
 
+def pointwise_level(level: float, span: float, cuts: int) -> float:
+    r"""Level of pointwise limits that hold at all of so many cuts together with probability `level`.
+
+    The mean loss of the first N samples, standardised, is Brownian motion over the root of its time: stationary in
+    ln N. Its largest absolute value on a span L = ln(N_last / N_first) exceeds q with probability
+
+    .. math:: 2\,\Phi(-q) + L\,q\,\varphi(q)
+
+    up to smaller terms. Few cuts are better served by Bonferroni's bound.
+    """
+    from scipy.special import ndtr
+
+    low, high = 0.0, 40.0
+    for _ in range(60):
+        q = (low + high) / 2
+        exceeds = 2 * ndtr(-q) + span * q * math.exp(-q * q / 2) / math.sqrt(2 * math.pi)
+        low, high = (q, high) if exceeds > 1 - level else (low, q)
+    return 1 - max((1 - level) / cuts, 2 * float(ndtr(-high)))
+
+
 def coverage_limits(
     readings: Readings, whole: Whole, risk: float, level: float, design_effect: float = 1.0
 ) -> tuple[float, float]:

@@ -12,9 +12,11 @@ from abstain._progress import bars
 from abstain.core import points
 from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
 from abstain.core.estimators import area, area_of_samples, asymptotic_oracle
+from abstain.core.sorting import order_of
 from abstain.errors import InputError
 from abstain.inference.influence import Units, gather, measure, pulls_of, values_of
-from abstain.inference.limits import Spread, moments
+from abstain.inference.limits import FEW, Spread, moments
+from abstain.inference.points import pointwise_level, proportion
 from abstain.inference.results import CurveBand, Interval
 
 
@@ -199,10 +201,15 @@ def curve_band(
     On the arcsine scale the spread of a proportion hardly depends on it, so one number q, the `level`
     quantile of the largest deviation over bootstrap replicates, serves every coverage.
 
+    Replicates cannot hold errors that were not drawn. Where up to eight errors (or right samples) are accepted, the
+    band therefore also covers the limits of a proportion that hold at all coverages together; this fades out until
+    there are sixteen. With weights or clusters, and for losses other than 0/1, errors are counted as so many equal
+    ones.
+
     Parameters
     ----------
     loss : array, shape (n,)
-        At least 0; divided by the largest one.
+        At least 0; divided by the largest one, which is taken as the upper end of their range.
     confidence : array, shape (n,)
         Higher = surer.
     level : float
@@ -241,11 +248,57 @@ def curve_band(
         return np.asarray(np.max(np.abs(_stable(r, s, most, per_mass) - phi) / width, axis=1))
 
     drawn = replicate(units, deviation, replicates, np.random.default_rng(rng), progress)
-    reach = np.quantile(drawn, level) * width
-    low, high = (np.sin(np.clip(phi + x, 0, np.pi / 2)) ** 2 * most for x in (-reach, reach))
+    half_width = np.quantile(drawn, level) * width
+    low = np.sin(np.clip(phi - half_width, 0, np.pi / 2)) ** 2 * most
+    high = np.sin(np.clip(phi + half_width, 0, np.pi / 2)) ** 2 * most
+    low, high = _widened_for_few_errors(units, risk, size, most, level, low, high)
     return CurveBand(
-        grid, risk, np.minimum(low, risk), np.maximum(high, risk), level, "bootstrap", units.counted
+        coverage=grid,
+        risk=risk,
+        low=np.minimum(low, risk),
+        high=np.maximum(high, risk),
+        level=level,
+        method="bootstrap",
+        n=units.counted,
     )
+
+
+def _widened_for_few_errors(
+    units: Units,
+    risk: np.ndarray,
+    accepted_mass: np.ndarray,
+    most: float,
+    level: float,
+    low: np.ndarray,
+    high: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Widen a band to the simultaneous limits of a proportion where few errors, or few right samples, are accepted.
+
+    Losses lie in [0, most]. `risk` and `accepted_mass` are those of the sample at each coverage of the band.
+    """
+    order = order_of(units.confidence)
+    weight = units.mass_of(np.ones(len(units.loss)))[order]
+    loss = units.loss[order].astype(np.float64) / most
+    last = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - 1e-12))
+    last = np.minimum(last, len(order) - 1)
+    clusters_per_sample = units.sampled / units.counted
+    draws = _effective_count(weight, last) * clusters_per_sample
+    few = _effective_count(weight * loss, last) * clusters_per_sample
+    if np.isin(loss, (0.0, 1.0)).all():
+        few = np.minimum(few, _effective_count(weight * (1 - loss), last) * clusters_per_sample)
+    share = np.clip(2 - few / FEW, 0.0, 1.0)
+    pointwise = pointwise_level(level, float(np.log(draws[-1] / draws[0])), len(draws))
+    proportion_low, proportion_high = proportion(risk / most, draws, draws, pointwise)
+    low = low - share * np.maximum(low - most * proportion_low, 0.0)
+    high = high + share * np.maximum(most * proportion_high - high, 0.0)
+    return low, high
+
+
+def _effective_count(mass: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """As many equal masses would vary as much as those up to each place: (sum)^2 / sum of squares; 0 of none."""
+    total = np.cumsum(mass)[last]
+    squares = np.cumsum(mass**2)[last]
+    return np.asarray(total**2 / np.where(squares > 0, squares, 1.0))
 
 
 def _grid(coverage: Array | None, n: int, share: float) -> np.ndarray:
