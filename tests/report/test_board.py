@@ -9,7 +9,14 @@ import abstain
 from abstain.display import thinned
 from abstain.errors import InputError
 from abstain.report import board, save_board
-from tests.report.test_browser import Watched, browser  # noqa: F401
+from tests.report.test_browser import (  # noqa: F401
+    LOOKS,
+    Watched,
+    browser,
+    contrast,
+    csv_tables,
+    serious_findings,
+)
 
 sync_api = pytest.importorskip("playwright.sync_api")
 N, MODELS = 300, 68
@@ -112,23 +119,71 @@ def test_a_model_picked_out(opened, made):
     opened.check_quiet()
 
 
-def test_names_stay_text_and_nothing_serious(opened):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+def test_names_stay_text(opened):
     assert opened.page.evaluate("window.hacked") is None
     assert opened.page.locator("img").count() == 0
-    found = axe.run(opened.page).response["violations"]
-    assert [
-        (v["id"], v["nodes"][0]["html"][:100]) for v in found if v["impact"] in ("serious", "critical")
-    ] == []
 
 
-def test_it_fits_a_phone(browser, made):  # noqa: F811
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
+def test_axe_finds_nothing_serious(browser, made, width, theme):  # noqa: F811
+    assert serious_findings(browser, made[0], "#board-forest .point", width, theme) == []
+
+
+def test_a_phone_shows_rank_name_number_and_interval(browser, made):  # noqa: F811
     context = browser.new_context(offline=True, viewport={"width": 390, "height": 800})
     page = context.new_page()
     page.goto(made[0].as_uri())
     page.wait_for_selector("#board-forest .point")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    ends = (
+        page.locator("#rows tr")
+        .first.locator("td")
+        .evaluate_all("all => all.map(c => c.getBoundingClientRect().right)")
+    )
+    assert max(ends[:4]) <= 390
     context.close()
+
+
+def test_intervals_are_seen_beside_their_dots(opened):
+    """Their ends are higher than the dot, and their colour has a contrast of 3 to 1 against the card."""
+    for theme in ("light", "dark"):
+        opened.page.evaluate(f"document.documentElement.dataset.theme = '{theme}'; draw()")
+        marks = opened.page.locator("#board-forest .span-mark, #board-forest .point").evaluate_all(
+            "all => all.map(m => [m.getAttribute('class'), m.getBBox().height, m.getAttribute('stroke')])"
+        )
+        spans = [m for m in marks if m[0] == "span-mark"]
+        dots = [m[1] for m in marks if m[0] == "point"]
+        assert len(spans) == len(dots) == MODELS
+        assert min(m[1] for m in spans) > max(dots)
+        ground = opened.page.evaluate("colour('--card')")
+        for colour in {m[2] for m in spans}:
+            assert contrast(rgb(colour), rgb(ground)) >= 3
+
+
+def rgb(code: str) -> str:
+    return f"rgb({', '.join(str(int(code[i : i + 2], 16)) for i in (1, 3, 5))})"
+
+
+def test_the_saved_table_has_one_number_a_cell(opened, made):
+    opened.page.get_by_role("button", name="accuracy %").click()
+    rows = csv_tables(opened)[0]
+    names = [
+        "rank low",
+        "rank high",
+        "model",
+        "AURC",
+        "AURC low",
+        "AURC high",
+        "accuracy %",
+        "price",
+        "letters",
+    ]
+    assert list(rows[0]) == names
+    for row in rows:
+        c = made[1][row["model"]]
+        numbers = [float(row[name]) for name in names[3:6]]
+        assert numbers == pytest.approx([c.estimate, c.low, c.high])
+        assert (int(row["rank low"]), int(row["rank high"])) == (c.rank_low, c.rank_high)
 
 
 def test_all_columns_of_answers_are_in_sight(browser, made, tmp_path):  # noqa: F811

@@ -6,6 +6,7 @@ import csv
 import re
 import shutil
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -113,8 +114,8 @@ def by_hand(table: Path, threshold: float) -> dict[str, object]:
         "coverage": k / n,
         "risk": wrong / k,
         "wrong": wrong,
-        "low": beta.ppf(0.025, wrong, k - wrong + 1) if wrong else 0.0,
-        "high": beta.ppf(0.975, wrong + 1, k - wrong) if wrong < k else 1.0,
+        "low": limits_of(wrong, k)[0],
+        "high": limits_of(wrong, k)[1],
         "groups": {
             g: (
                 sum(r[3] == g for r in taken),
@@ -143,20 +144,29 @@ def check_numbers(watched: Watched, table: Path) -> float:
     assert f"to {100 * told['high']:.2f}%" in bound.inner_text()
     rows = watched.page.locator("#part-0 tr").all()
     assert len(rows) == len(told["groups"])
-    risks = []
+    lows = []
     for row in rows:
         name, _, share, yes, no, wrong, risk = row.locator("td").all_inner_texts()
         accepted, total, errors = told["groups"][name]
         assert (int(yes), int(no), int(wrong)) == (accepted, total - accepted, errors)
         assert float(share.rstrip("%")) == pytest.approx(100 * accepted / total, abs=0.051)
-        risks.append(errors / accepted if accepted else -1.0)
-        assert (
-            risk == "–"
-            if not accepted
-            else float(risk.rstrip("%")) == pytest.approx(100 * risks[-1], abs=0.0051)
-        )
-    assert risks == sorted(risks, reverse=True)  # the worst first
+        if not accepted:
+            assert risk.strip() == "–"
+            lows.append(-1.0)
+            continue
+        low, high = limits_of(errors, accepted)
+        numbers = [float(x) for x in re.findall(r"([\d.]+)%", risk)]
+        assert numbers == pytest.approx([100 * errors / accepted, 100 * low, 100 * high], abs=0.0101)
+        lows.append(low)
+    assert lows == sorted(lows, reverse=True)  # the worst first
     return threshold
+
+
+def limits_of(errors: int, trials: int) -> tuple[float, float]:
+    """The exact 95% limits of a proportion."""
+    low = beta.ppf(0.025, errors, trials - errors + 1) if errors else 0.0
+    high = beta.ppf(0.975, errors + 1, trials - errors) if errors < trials else 1.0
+    return low, high
 
 
 def test_slider_by_mouse(answers, table):
@@ -440,7 +450,7 @@ def test_user_strings_stay_text(browser, tmp_path):
     assert named == {evil, image, "</script>"}
     whole = f"{evil}{image}%{{x}}"
     assert page.locator("button.chip span[title]").get_attribute("title") == whole
-    assert page.locator("button.chip").inner_text() == whole[:39] + "…"
+    assert page.locator("button.chip").inner_text() == whole[:20] + "…" + whole[-19:]
     method = page.locator("#method").inner_text()
     assert "<script>window.hacked=1<!--.npz" in method
     assert evil.replace("/", "|") in method
@@ -535,9 +545,50 @@ def test_figures_and_tables_can_be_saved(models):
     with models.page.expect_download() as got:
         models.page.locator("#parts .saving button", has_text="CSV").click()
     rows = list(csv.reader(Path(got.value.path()).read_text().splitlines()))
-    assert rows[0] == ["name", "share answered", "share", "answered", "left", "wrong", "error rate"]
+    limits = ["error rate", "error rate low", "error rate high"]
+    assert rows[0] == ["name", "share answered", "answered", "left", "wrong", *limits]
     assert len(rows) == 11
     models.check_quiet()
+
+
+def csv_tables(watched: Watched) -> list[list[dict[str, str]]]:
+    """Every table of a page as its CSV file holds it."""
+    files = watched.page.evaluate("[...document.querySelectorAll('table')].map(t => csvLines(t).join('\\n'))")
+    return [list(csv.DictReader(text.splitlines())) for text in files]
+
+
+def test_saved_tables_have_one_number_a_cell(models):
+    """Limits have columns of their own; no percent signs, no thousands separators, no "-0", no marks of sorting."""
+    tables = csv_tables(models)
+    assert len(tables) >= 8
+    for rows in tables:
+        names = list(rows[0])
+        assert len(set(names)) == len(names)
+        assert not any(re.search("[▲▼–]", name) for name in names)
+        for row in rows:
+            assert None not in row  # no more cells than the head has
+            for name, value in row.items():
+                if name.endswith((" low", " high")):
+                    assert value == "" or float(value) == float(value)
+                if name not in (
+                    "model",
+                    "name",
+                    "file",
+                    "read as",
+                    "columns",
+                    "in words",
+                    "metric",
+                    "letters",
+                    "rank",
+                ):
+                    assert value == "" or re.fullmatch(r"-?[\d.]+(e-?\d+)?", value), (name, value)
+                assert not re.fullmatch(r"-0(\.0*)?%?", value)
+    verdicts = tables[0][0]
+    assert (
+        float(verdicts["95% interval low"])
+        < float(verdicts["difference"])
+        < float(verdicts["95% interval high"])
+    )
 
 
 def test_saved_cells_are_no_formulas(models):
@@ -572,18 +623,142 @@ def test_phone_shows_the_error_rates(browser, crowd):
     context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(browser, crowd, theme):
+def serious_findings(browser, path: Path, drawn: str, width: int, theme: str) -> list[tuple[str, str]]:
+    """What axe calls serious or critical on a page of this width, once `drawn` is there."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    context = browser.new_context(color_scheme=theme)
+    context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 900})
     page = context.new_page()
-    page.goto((crowd / "out.html").as_uri())
-    page.wait_for_selector("#curve-chart path.line")
-    found = axe.run(page).response["violations"]
-    assert [
-        (v["id"], v["nodes"][0]["html"][:100]) for v in found if v["impact"] in ("serious", "critical")
-    ] == []
+    page.goto(path.as_uri())
+    page.wait_for_selector(drawn)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    page.wait_for_timeout(100)  # sizes are observed, not polled
+    violations = axe.run(page).response["violations"]
     context.close()
+    return [
+        (v["id"], v["nodes"][0]["html"][:100]) for v in violations if v["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.fixture(scope="module")
+def hospitals(tmp_path_factory):
+    """Models of 62 hospitals whose long names differ at their ends only, one of them never wrong; a cascade below."""
+    folder = tmp_path_factory.mktemp("hospitals")
+    rng = np.random.default_rng(4)
+    n = 60 * 40
+    labels = rng.integers(0, 2, n)
+    groups = np.array([f"hospital {k:02d}" for k in range(60) for _ in range(40)])
+    groups[:25] = "small"
+    contents = []
+    for k, gain in enumerate((1.5, 2.0, 40.0)):
+        logits = rng.normal(size=(n, 2))
+        logits[np.arange(n), labels] += gain
+        if k < 2:
+            logits[:18] = -10 * np.eye(2)[labels[:18]]  # 18 of its 25 answers are wrong
+        path = folder / f"{k}.npz"
+        np.savez(path, logits=logits, labels=labels, groups=groups)
+        contents.append(
+            abstain.formats.read_predictions(path, name=f"{'resnet-50-with-a-very-long-prefix-' * 2}{k}")
+        )
+    sure = rng.random(2000)
+    curve = abstain.cost_risk_curve({"only": (rng.random(2000) > sure, sure, 1.0)}, person=(10.0, 0.0))
+    content = abstain.report.gather(contents)
+    abstain.report.save_page(content, folder / "out.html", more=curve.to_html())
+    return folder
+
+
+# widths and themes; axe takes seconds a page, so that the suite that always runs sees each of them once
+LOOKS = [
+    (1400, "light"),
+    (768, "dark"),
+    (390, "light"),
+    pytest.param(1400, "dark", marks=pytest.mark.slow),
+    pytest.param(768, "light", marks=pytest.mark.slow),
+    pytest.param(390, "dark", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
+def test_axe_finds_nothing_serious(browser, hospitals, width, theme):
+    """With a clinical table, a model that is never wrong, and the section of a cascade."""
+    assert serious_findings(browser, hospitals / "out.html", "#curve-chart path.line", width, theme) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 768, 390])
+def test_axe_finds_nothing_serious_with_twelve_models(browser, crowd, width, theme):
+    assert serious_findings(browser, crowd / "out.html", "#curve-chart path.line", width, theme) == []
+
+
+def test_the_worst_group_leads_and_the_rest_is_counted(browser, hospitals):
+    watched = Watched(browser, hospitals / "out.html")
+    page = watched.page
+    page.select_option("#model", index=0)
+    page.locator("#slider").focus()
+    page.keyboard.press("End")
+    rows = page.locator("#part-0 tr").all()
+    cells = [row.locator("td").all_inner_texts() for row in rows]
+    assert len(cells) == 25
+    assert cells[0][0] == "small"
+    assert cells[0][3] == "25"
+    assert cells[-1][0] == "37 others together"
+    caption = page.locator("#parts caption").first.inner_text()
+    assert "The 24 worst of 61 are listed; the other 37 hold" in caption
+    assert sum(int(c[3].replace(",", "")) for c in cells) == 2400
+    watched.check_quiet()
+    watched.context.close()
+
+
+def test_names_of_the_scores_figure_differ_and_absent_numbers_are_explained(browser, hospitals):
+    for width in (1100, 390):
+        context = browser.new_context(viewport={"width": width, "height": 800})
+        page = context.new_page()
+        page.goto((hospitals / "out.html").as_uri())
+        page.wait_for_selector("#forest .point")
+        heads = page.locator("#forest text[font-weight]").evaluate_all(
+            "all => all.map(t => t.firstChild.data)"
+        )
+        assert len(set(heads)) == len(heads) == 3
+        options = page.locator("#model option").all_inner_texts()
+        assert len(set(options)) == 3
+        context.close()
+    html = (hospitals / "out.html").read_text()
+    assert "AUROC of failures, zero_one: needs both right and wrong samples" in html.replace(
+        "errors (0/1 loss)", "zero_one"
+    )
+
+
+def test_curves_differ_by_more_than_colour(browser, crowd):
+    watched = Watched(browser, crowd / "out.html")
+    looks = watched.page.evaluate("[...Array(24).keys()].map(k => [ink(k), dashes(k)].join())")
+    assert len(set(looks)) == 24
+    dashes = watched.page.evaluate("[...Array(24).keys()].map(dashes)")
+    assert all(a != b for a, b in pairwise(dashes))
+    keys = watched.page.locator(".chip svg.key line").evaluate_all(
+        "all => all.map(l => l.getAttribute('stroke-dasharray') || '')"
+    )
+    assert keys == dashes[: len(keys)]
+    watched.context.close()
+
+
+def test_paper_is_drawn_for_paper(browser, digits):
+    """Figures have the width of the paper, so that their text keeps its size; a heading stays with what follows."""
+    watched = Watched(browser, digits / "out.html")
+    page = watched.page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("['curve-chart', 'forest'].map(id => byId(id).getAttribute('width'))") == [
+        "660",
+        "660",
+    ]
+    page.emulate_media(media="print")
+    style = "(selector, name) => getComputedStyle(document.querySelector(selector))[name]"
+    for selector in ("#line h2", "#line > p", "#scores h2"):
+        assert page.evaluate(f"({style})('{selector}', 'breakAfter')") == "avoid"
+    assert page.evaluate(f"({style})('#line .card', 'breakInside')") == "avoid"
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("byId('curve-chart').getAttribute('width')") != "660"
+    watched.context.close()
 
 
 def test_every_table_has_a_caption_and_figures_a_text(models):

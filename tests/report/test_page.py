@@ -7,11 +7,13 @@ import re
 
 import numpy as np
 import pytest
+from scipy.stats import beta
+from scipy.stats import t as student_t
 
 import abstain
 from abstain.formats import read_predictions
 from abstain.report import gather, page
-from abstain.report.content import embedded
+from abstain.report.content import Partition, _breakdown, embedded, short_names
 from abstain.report.page import about_ties, decimals, ranking, safe_json, summary
 
 
@@ -114,17 +116,77 @@ def test_no_ties_in_words(read):
     assert told[0].startswith("All 80 samples have different confidences")
 
 
-def test_many_classes_are_gathered(tmp_path):
+def test_many_classes_are_listed_worst_first_and_the_rest_added_up(tmp_path):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 60, 500)
-    np.savez(tmp_path / "m.npz", logits=rng.normal(size=(500, 60)), labels=labels)
+    logits = rng.normal(size=(500, 60))
+    np.savez(tmp_path / "m.npz", logits=logits, labels=labels)
     steps = gather([read_predictions(tmp_path / "m.npz")]).models[0].steps
     [part] = steps.parts
-    assert len(part.names) == 25
-    assert part.names[-1] == "all others"
-    assert sum(part.totals) == 500
-    assert np.array_equal(np.sum(part.accepted, axis=1), steps.accepted)
-    assert np.allclose(np.sum(part.loss, axis=1), steps.loss)
+    assert part.groups == 60
+    assert {len(places) for places in part.listed} == {24}
+    sizes = np.bincount(labels, minlength=60)
+    assert [sizes[int(name)] for name in part.names] == part.totals
+    for at in range(len(steps.accepted)):
+        total, accepted, loss, _ = part.others[at]
+        assert sum(part.totals[i] for i in part.listed[at]) + total == 500
+        assert sum(part.accepted[at]) + accepted == steps.accepted[at]
+        assert sum(part.loss[at]) + loss == pytest.approx(steps.loss[at])
+    wrong = np.bincount(labels, logits.argmax(axis=1) != labels, 60)
+    lows = {
+        str(k): beta.ppf(0.025, wrong[k], sizes[k] - wrong[k] + 1) if wrong[k] else 0.0 for k in range(60)
+    }
+    shown = [lows[part.names[i]] for i in part.listed[-1]]
+    assert shown == pytest.approx(sorted(lows.values(), reverse=True)[:24])
+    assert part.low[-1] == pytest.approx(shown, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["errors", "losses", "gains"])
+def test_limits_of_groups_follow_the_samples(kind):
+    """Of a group: the exact limits of a proportion, or Student's; a weight of two is not two draws."""
+    rng = np.random.default_rng(1)
+    values = {"errors": rng.random(90) < 0.3, "losses": rng.gamma(1.0, size=90), "gains": rng.normal(size=90)}
+    loss = np.asarray(values[kind], dtype=np.float64)
+    weight = rng.integers(1, 4, 90).astype(float)
+    codes = np.repeat(np.arange(3), 30)
+    partition = Partition(codes, ["a", "b", "c"], "group")
+    part = _breakdown(partition, np.arange(90), loss, weight, np.array([90]), 0.9)
+    for place, low, high, risk in zip(part.listed[0], part.low[0], part.high[0], part.risk[0]):
+        w, l = weight[codes == place], loss[codes == place]
+        mean = np.average(l, weights=w)
+        draws = w.sum() ** 2 / (w**2).sum()
+        assert risk == pytest.approx(mean, rel=1e-3)
+        if kind == "errors":
+            hits = mean * draws
+            limits = beta.ppf([0.05, 0.95], [hits, hits + 1], [draws - hits + 1, draws - hits])
+        else:
+            error = np.sqrt(np.sum((w * (l - mean)) ** 2) / w.sum() ** 2 * draws / (draws - 1))
+            step = student_t.ppf(0.95, draws - 1) * error
+            limits = (
+                mean * np.exp([-step / mean, step / mean]) if kind == "losses" else [mean - step, mean + step]
+            )
+        assert (low, high) == pytest.approx(tuple(limits), rel=1e-3)
+    assert part.low[0] == sorted(part.low[0], reverse=True)
+
+
+@pytest.mark.parametrize("shift", [30, -30])
+def test_a_model_that_is_always_right_or_always_wrong_has_a_page(tmp_path, shift):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 200)
+    logits = rng.normal(size=(200, 3)) + shift * np.eye(3)[labels]
+    np.savez(tmp_path / "m.npz", logits=logits, labels=labels)
+    html = page(gather([read_predictions(tmp_path / "m.npz")]))
+    assert "Not defined for these data" in html
+    assert "AUROC" in html[html.index("Not defined for these data") :]
+
+
+def test_short_names_differ_whatever_their_order():
+    names = [f"{'a' * 30}-{k}-{'b' * 30}" for k in range(12)] + ["plain", "x" * 50 + "1", "x" * 50 + "2"]
+    shortened = short_names(names)
+    assert shortened == short_names(names[::-1])
+    assert len(set(shortened.values())) == len(names)
+    assert max(map(len, shortened.values())) <= 40
+    assert shortened["plain"] == "plain"
 
 
 def test_one_hot_labels_and_overflow(tmp_path, read):

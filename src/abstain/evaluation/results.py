@@ -301,13 +301,17 @@ class Evaluation(Stored):
         told = f"estimate [{self.level:.0%} interval], * best of its row"
         return f"Evaluation of {self.n} samples{away}; {told}"
 
-    def remarks(self) -> list[str]:
-        """Why numbers are absent, and the notes."""
-        absent: dict[str, str] = {}
+    def undefined(self) -> list[str]:
+        """Which numbers are absent, and why."""
+        reasons: dict[str, str] = {}
         for e in self.entries:
             if e.reason and e.group is None:
-                absent.setdefault(f"{e.label}, {e.loss}", e.reason)
-        return [*(f"{what}: {why}" for what, why in absent.items()), *self.notes]
+                reasons.setdefault(f"{e.label}, {e.loss}", e.reason)
+        return [f"{what}: {why}" for what, why in reasons.items()]
+
+    def remarks(self) -> list[str]:
+        """Why numbers are absent, and the notes."""
+        return [*self.undefined(), *self.notes]
 
     def to_markdown(self) -> str:
         """One Markdown table per loss, one of the groups, and the notes below."""

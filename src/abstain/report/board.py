@@ -18,7 +18,7 @@ from abstain.evaluation import Comparison
 from abstain.formats import Predictions, Rules, replacing
 from abstain.metrics import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
-from abstain.report.content import risk_where
+from abstain.report.content import risk_where, short_names
 from abstain.report.page import first_place, framed, items, text
 
 _LINKS = {"table": "Table", "picked-section": "One model", "intervals": "Intervals"}
@@ -72,9 +72,11 @@ def board(
         for name in {name for values in given.values() for name in values} - set(comparison.names):
             raise InputError(f"board: `{what}` has {name!r}, which is not in the comparison.")
     models = []
+    shortened = short_names(comparison.names)
     for c in comparison.contestants:
         more, by_group = ([values.get(c.name) for values in x.values()] for x in (columns, groups))
         own = {name: getattr(c, name) for name in ("name", "estimate", "low", "high")}
+        own["short"] = shortened[c.name]
         own |= {"letters": c.group, "rank": [c.rank_low, c.rank_high], "curve": _line(curves.get(c.name))}
         models.append(own | {"more": more, "groups": by_group})
     level, lower = f"{comparison.level:.0%}", comparison.lower_is_better

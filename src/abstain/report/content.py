@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,12 +16,14 @@ import abstain
 from abstain import scores
 from abstain.core.estimators import Estimator
 from abstain.core.sorting import is_zero_one
-from abstain.errors import DataError, InputError
+from abstain.errors import AbstainError, DataError, InputError
 from abstain.evaluation import Comparison, Evaluation
+from abstain.evaluation.results import GROUPS_SHOWN, worst_first
 from abstain.formats import Predictions, Words
 from abstain.formats.limits import values_of
 from abstain.formats.predictions import OtherSamplesError, aligned, along
 from abstain.inference import CurveBand, Interval, curve_band, interval
+from abstain.inference.limits import Scale, student
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
 from abstain.metrics.registry import by_name
 from abstain.thresholds import ClinicalTable, clinical_table, clopper_pearson
@@ -35,7 +38,6 @@ _SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")  # 
 _WORK = 5e6  # samples times replicates that a band may cost
 _STEPS = 400  # of the slider; all models together have four times as many at most
 _POINTS = 600  # of a curve
-_CLASSES = 24  # more than these are shown as "all others"
 _LOOKS = 4e7  # samples looked at for the limits of a loss that is not 0/1
 Samples = tuple[np.ndarray, np.ndarray]  # losses and confidences
 _PACKAGES = ["numpy", "scipy", "array-api-compat", "click", "rich", "pyarrow", "torch", "jax", "scikit-learn"]
@@ -88,13 +90,23 @@ class Slider:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Who is answered: per step and per class (or group) how many, and with what loss."""
+    """Who is answered: at each step the classes (or groups) of the largest error rates, and the others together.
+
+    `listed` holds places in `names`, the worst first by the lower limit of the error rate. The fields below it stand
+    in the same order; `others` adds up what is not listed at that step: samples, accepted, loss, error rate.
+    """
 
     by: str
+    groups: int
     names: list[str]
     totals: list[int]
+    listed: list[list[int]]
     accepted: list[list[int]]
     loss: list[list[float]]
+    risk: list[list[float | None]]
+    low: list[list[float | None]]
+    high: list[list[float | None]]
+    others: list[tuple[int, int, float, float | None]]
 
 
 @dataclass(frozen=True)
@@ -279,7 +291,7 @@ def _told_apart(read: Predictions, found: Evaluation, level: float) -> dict[tupl
         for metric in smooth:
             try:
                 ranked = abstain.compare(entries, metric=metric, level=level, **more)
-            except InputError:  # undefined for this loss, or where all are right
+            except AbstainError:  # undefined for this loss, or where all are right
                 continue
             if len(ranked.winners) == 1:
                 best[loss, metric] = ranked.winners[0]
@@ -346,7 +358,8 @@ def _slider(
     columns = {"threshold": threshold, "coverage": curve.coverage[places], "risk": curve.risk[places]}
     columns |= {"low": limits[0], "high": limits[1], "accepted": count, "loss": lost}
     shown = [f"{t:.6g}" if read.kind == "confidence" else _shown(score, t) for t in threshold]
-    parts = [_breakdown(*partition, order, loss, count) for partition in _partitions(read)]
+    weight = np.ones(len(loss)) if read.sample_weight is None else read.sample_weight.astype(np.float64)
+    parts = [_breakdown(p, order, loss, weight, count, level) for p in _partitions(read)]
     return Slider(**{name: x.tolist() for name, x in columns.items()}, shown=shown, parts=parts)
 
 
@@ -375,27 +388,103 @@ def _limits(
     return found
 
 
+class Partition(NamedTuple):
+    """A class or group of each sample: its code, the name of each code, and what they are."""
+
+    codes: np.ndarray
+    names: list[str]
+    by: str
+
+
 def _breakdown(
-    codes: np.ndarray, names: list[str], by: str, order: np.ndarray, loss: np.ndarray, count: np.ndarray
+    partition: Partition,
+    order: np.ndarray,
+    loss: np.ndarray,
+    weight: np.ndarray,
+    count: np.ndarray,
+    level: float,
 ) -> Breakdown:
-    """How many of each class (or group) are accepted at each step, and their loss; the largest are named."""
-    largest = np.argsort(-np.bincount(codes, minlength=len(names)), kind="stable")[:_CLASSES]
-    shown = np.sort(largest) if len(names) <= _CLASSES else largest
-    titles = [names[i] for i in shown] + ["all others"] * (len(names) > len(shown))
-    place = np.full(len(names), len(shown), dtype=np.int64)
-    place[shown] = np.arange(len(shown))
-    ranked, ends = place[codes[order]], [0, *count]
+    """At each step the worst classes (or groups) by the lower limit of their error rate."""
+    groups = len(partition.names)
+    codes = partition.codes
+    columns = (
+        np.ones(len(loss)),
+        loss,
+        weight,
+        weight * loss,
+        weight**2,
+        (weight**2) * loss,
+        (weight * loss) ** 2,
+    )
+    sums = np.zeros((len(columns), groups))
+    zero_one = is_zero_one(loss)
+    scale = Scale("normal" if bool((loss < 0).any()) else "log")
+    sizes = np.bincount(codes, minlength=groups)
+    listed: list[np.ndarray] = []
+    numbers: dict[str, list[Any]] = {
+        name: [] for name in ("accepted", "loss", "risk", "low", "high", "others")
+    }
+    for start, end in pairwise([0, *count]):
+        accepted = order[start:end]
+        for total, values in zip(sums, columns):
+            total += np.bincount(codes[accepted], values[accepted], groups)
+        risk, low, high = _group_risks(sums, zero_one, scale, level)
+        worst = worst_first(risk, low, high, lower_is_better=True)
+        shown = worst[:GROUPS_SHOWN]
+        rest = worst[GROUPS_SHOWN:]
+        rest_mass = float(sums[2, rest].sum())
+        rest_risk = float(sums[3, rest].sum()) / rest_mass if rest_mass else None
+        listed.append(shown)
+        numbers["accepted"].append(sums[0, shown].astype(int).tolist())
+        numbers["loss"].append(_short(sums[1, shown]))
+        numbers["risk"].append(_known(risk[shown]))
+        numbers["low"].append(_known(low[shown]))
+        numbers["high"].append(_known(high[shown]))
+        numbers["others"].append(
+            (int(sizes[rest].sum()), int(sums[0, rest].sum()), float(sums[1, rest].sum()), rest_risk)
+        )
+    ever_listed = np.unique(listed)
+    return Breakdown(
+        by=partition.by,
+        groups=groups,
+        names=[partition.names[i] for i in ever_listed],
+        totals=sizes[ever_listed].tolist(),
+        listed=[np.searchsorted(ever_listed, shown).tolist() for shown in listed],
+        **numbers,
+    )
 
-    def along_steps(weights: np.ndarray) -> np.ndarray:
-        added = [np.bincount(ranked[a:b], weights[a:b], len(titles)) for a, b in pairwise(ends)]
-        return np.cumsum(added, axis=0)
 
-    totals = np.bincount(place[codes], minlength=len(titles)).tolist()
-    accepted = along_steps(np.ones(len(order))).astype(np.int64).tolist()
-    return Breakdown(by, titles, totals, accepted, [_short(row) for row in along_steps(loss[order])])
+def _group_risks(
+    sums: np.ndarray, zero_one: bool, scale: Scale, level: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean loss of each group with its limits, each on its own; nan where nobody is accepted.
+
+    0/1 losses have the exact limits of a proportion (weights by as many equal draws), others Student's.
+    """
+    mass, lost, square, square_loss, square_loss2 = sums[2:]
+    some = mass > 0
+    risk, low, high = np.full((3, len(mass)), np.nan)
+    mean = lost[some] / mass[some]
+    draws = mass[some] ** 2 / square[some]
+    risk[some] = mean
+    if zero_one:
+        (errors, trials), place = np.unique([mean * draws, draws], axis=1, return_inverse=True)
+        limits = np.asarray(clopper_pearson(errors, trials, level))  # many groups share theirs
+        low[some], high[some] = limits[:, place.reshape(-1)]
+        return risk, low, high
+    enough = draws > 1 + 1e-9
+    spread = square_loss2[some] - 2 * mean * square_loss[some] + mean**2 * square[some]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        variance = np.maximum(spread, 0.0) / mass[some] ** 2 * draws / (draws - 1)
+        step = student(np.where(enough, draws - 1, np.nan), level) * np.sqrt(variance) * scale.rate(mean)
+        ends = scale.shifted(mean, np.stack([-step, step]))
+    if scale.name == "log":
+        ends[:, mean == 0] = 0.0
+    low[some], high[some] = ends
+    return risk, low, high
 
 
-def _partitions(read: Predictions) -> list[tuple[np.ndarray, list[str], str]]:
+def _partitions(read: Predictions) -> list[Partition]:
     """Codes and names: the groups where there are any, and the true class where it is known."""
     labels = read.labels
     if labels is not None and labels.ndim > 1:
@@ -413,13 +502,41 @@ def _partitions(read: Predictions) -> list[tuple[np.ndarray, list[str], str]]:
         else:
             inside = bool(read.classes) and used[0] >= 0 and used[-1] < len(read.classes)
             names = [read.classes[int(k)] if inside else _title(k) for k in used.tolist()]
-        found.append((codes.reshape(-1), names, by))
+        found.append(Partition(codes.reshape(-1), names, by))
     return found
 
 
 def _title(value: Any) -> str:
     """A number as people write it: every digit, since 1234567 and 1234568 are two sites."""
     return "none" if value != value else str(value).removesuffix(".0")
+
+
+def short_names(names: Iterable[str], longest: int = 40) -> dict[str, str]:
+    """Names cut to so many letters that still differ: the end is kept too, and a number added where that is the same.
+
+    The same set of names is cut in the same way whatever its order.
+
+    >>> list(short_names(["a-long-name-for-one", "a-long-name-for-two", "b"], 12).values())
+    ['a-long…r-one', 'a-long…r-two', 'b']
+    >>> list(short_names(["same start, middle one, same end", "same start, middle two, same end"], 12).values())
+    ['same s… end1', 'same s… end2']
+    """
+
+    def cut(name: str, suffix: str = "") -> str:
+        if len(name) + len(suffix) <= longest:
+            return name + suffix
+        head = longest // 2
+        tail = longest - head - 1 - len(suffix)
+        return f"{name[:head]}…{name[len(name) - tail :]}{suffix}"
+
+    shortened = {name: cut(name) for name in sorted(set(names))}
+    used = Counter(shortened.values())
+    numbers: Counter[str] = Counter()
+    for name, short in shortened.items():
+        if used[short] > 1:
+            numbers[short] += 1
+            shortened[name] = cut(name, str(numbers[short]))
+    return shortened
 
 
 # the numbers behind the charts, as JSON
@@ -440,16 +557,16 @@ def embedded(content: Content) -> dict[str, Any]:
             "generalised": f"generalised risk: {'errors' if zero_one else 'loss'} answered, per sample of all",
         },
         "best": names.index(ranked[0]),  # the model the slider starts with
-        "models": [_model_data(m) for m in content.models],
+        "models": [_model_data(m, short_names(names)[m.read.name]) for m in content.models],
         "forest": _forest(content),
     }
 
 
-def _model_data(model: ModelContent) -> dict[str, Any]:
+def _model_data(model: ModelContent, short: str) -> dict[str, Any]:
     curve, steps = model.curve, asdict(model.steps)
     places = _spaced(curve, curve.coverage[0], _POINTS)
     start = int(np.searchsorted(steps["coverage"], 0.8 * steps["coverage"][-1] - 1e-12))
-    data = {"name": model.read.name, "n": model.read.n, "steps": steps}
+    data = {"name": model.read.name, "short": short, "n": model.read.n, "steps": steps}
     data["start"] = min(start, len(steps["coverage"]) - 1)
     for view, values in (("risk", curve.risk), ("generalised", curve.generalised_risk)):
         line = {"coverage": _short(curve.coverage[places]), "value": _short(values[places])}
@@ -468,21 +585,25 @@ def _band(model: ModelContent, view: str) -> dict[str, Any] | None:
     return {name: _short(v[some]) for name, v in values.items()}
 
 
+def _known(values: np.ndarray) -> list[float | None]:
+    """Four digits, None for nan: JSON has none."""
+    return [float(f"{v:.4g}") if np.isfinite(v) else None for v in values.tolist()]
+
+
 def _short(values: np.ndarray) -> list[float]:
     """Six digits are more than a screen shows."""
     return [float(f"{v:.6g}") for v in values.tolist()]
 
 
 def _forest(content: Content) -> list[dict[str, Any]]:
+    """AURC of every model by each of its scores."""
     rows = []
     for k, model in enumerate(content.models):
-        found, name = model.evaluation, model.read.name
-        clipped = name if len(name) <= 24 else name[:23] + "…"
-        for score in found.scores:
-            entry = found[score, found.losses[0], "aurc"]
+        table = model.evaluation
+        for score in table.scores:
+            entry = table[score, table.losses[0], "aurc"]
             if entry.estimate is None:
                 continue
-            label = score if len(content.models) == 1 else f"{clipped} · {score}"
-            row = {"model": name, "score": score, "label": label, "colour": k, "first": score == model.score}
+            row = {"model": model.read.name, "score": score, "colour": k, "first": score == model.score}
             rows.append(row | {end: getattr(entry, end) for end in ("estimate", "low", "high")})
     return rows

@@ -9,19 +9,28 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 from abstain import __version__
+from abstain._tables import fixed
 from abstain.errors import InputError
 from abstain.evaluation import Comparison
 from abstain.formats import replacing
 from abstain.losses import by_name as by_loss
 from abstain.metrics.registry import by_name
-from abstain.report.content import ESTIMATORS, Content, ModelContent, embedded, risk_where, versions
+from abstain.report.content import (
+    ESTIMATORS,
+    Content,
+    ModelContent,
+    embedded,
+    risk_where,
+    short_names,
+    versions,
+)
 
 # nothing may be fetched from anywhere; scripts and styles are the page's own
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -36,9 +45,8 @@ _LINKS = {
     "ties": "Ties",
     "method": "Method",
 }
-_BRACKETS, _BELOW = re.compile(r" \[(\S+), (\S+)\]<"), r'<br><span class="span">\1 to \2</span><'
+_BRACKETS = re.compile(r"(\S+) \[(\S+), (\S+)\]")
 _USED = ("numpy", "scipy", "pyarrow", "torch")
-_SHOWN = 40  # letters of a name; the whole of it stands in its tooltip
 _GRID = tuple(k / 10 for k in range(1, 11))  # coverages of the curves' table
 _JUMPS = (0.5, 0.7, 0.8, 0.9, 0.95, 1)  # of the slider, in coverage
 _METRICS = {
@@ -106,7 +114,8 @@ def verdicts(content: Content) -> str:
     if found is None or len(content.models) < 2:
         return ""
     first = found.names[0]
-    rows = []
+    names = name_cells(found.names)
+    rows: list[list[str | Cell]] = []
     from_first = [found.pair(name, first) for name in found.names[1:]]
     places = decimals([x for p in from_first for x in (p.difference, p.low, p.high)])
     for p in from_first:
@@ -118,13 +127,21 @@ def verdicts(content: Content) -> str:
             about = int(float(f"{p.samples_needed or 0:.2g}"))  # more digits than such a guess holds
             need = f"; about {about:,} samples would be needed" if about else ""
             meaning = f"cannot be told apart{need}"
-        difference, low, high = (f"{x:+.{places}f}" for x in (p.difference, p.low, p.high))
+        difference, low, high = (fixed(x, places, sign=True) for x in (p.difference, p.low, p.high))
         chance = "< 0.001" if p.p_adjusted < 0.001 else f"{p.p_adjusted:.3f}"
         said = f'<span class="said">{text(meaning)}</span>'
-        rows.append([short_name(p.a), difference, f"{low} to {high}", chance, said])
+        rows.append(
+            [
+                names[p.a],
+                Cell(difference, (plain(p.difference),)),
+                Cell(f"{low} to {high}", (plain(p.low), plain(p.high))),
+                Cell(text(chance), (plain(p.p_adjusted),)),
+                said,
+            ]
+        )
     pairs = len(found.pairs)
     corrected = f"; interval and p corrected for all {pairs} pairs" if pairs > 1 else ""
-    caption = f"{text(found.label)} minus that of {short_name(first)}{corrected}"
+    caption = f"{text(found.label)} minus that of {names[first].html}{corrected}"
     head = ["model", "difference", f"{found.level:.0%} interval", "p", "in words"]
     return f'<div class="card">{table(head, rows, caption, (1, 2, 3))}</div>'
 
@@ -155,11 +172,25 @@ def loss_words(name: str) -> str:
         return name
 
 
-def short_name(name: str) -> str:
-    """A name cut to what fits a cell, the whole of it in its tooltip; HTML."""
-    if len(name) <= _SHOWN:
-        return text(name)
-    return f'<span title="{text(name)}">{text(name[: _SHOWN - 1])}…</span>'
+class Cell(NamedTuple):
+    """A cell of a table: HTML, and what its CSV holds, which may be several columns (a value and its limits)."""
+
+    html: str
+    csv: tuple[str, ...]
+
+
+def plain(value: float | None) -> str:
+    """A number for a CSV file: six digits, no sign at zero, nothing where there is none."""
+    return "" if value is None else f"{value + 0.0:.6g}"
+
+
+def name_cells(names: Iterable[str]) -> dict[str, Cell]:
+    """Names cut to what fits a cell, and still different; the whole of each in its tooltip and in the CSV."""
+    cells = {}
+    for name, short in short_names(names).items():
+        whole = text(name) if short == name else f'<span title="{text(name)}">{text(short)}</span>'
+        cells[name] = Cell(whole, (name,))
+    return cells
 
 
 def _gain(model: ModelContent) -> str:
@@ -207,25 +238,58 @@ def items(lines: Sequence[str]) -> str:
     return "".join(f"<li>{text(line)}</li>" for line in lines)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str, numbers: Sequence[int]) -> str:
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str | Cell]], caption: str, numbers: Sequence[int]
+) -> str:
     """Cells are HTML already; `numbers` are columns set to the right."""
     side = [' class="num"' if k in numbers else "" for k in range(len(head))]
-    top = "".join(f'<th scope="col"{kind}>{cell}</th>' for kind, cell in zip(side, head))
-    lines = ["".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(side, row)) for row in rows]
+    widths = [max((len(c.csv) for c in column if isinstance(c, Cell)), default=1) for column in zip(*rows)]
+    titles = [_csv_attribute(_csv_titles(name, width)) for name, width in zip(head, widths)]
+    top = "".join(f'<th scope="col"{kind}{csv}>{cell}</th>' for kind, cell, csv in zip(side, head, titles))
+    lines = ["".join(f"<td{kind}{_csv_of(cell)}</td>" for kind, cell in zip(side, row)) for row in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     title = f"<caption><span>{caption}</span></caption><thead><tr>{top}</tr></thead>"
     return f'<div class="scroll"><table>{title}<tbody>{body}</tbody></table></div>'
 
 
-def number(found: Any, places: int, best: bool = False) -> str:
+def _csv_of(cell: str | Cell) -> str:
+    """The rest of a cell's tag, and its content."""
+    return f"{_csv_attribute(cell.csv)}>{cell.html}" if isinstance(cell, Cell) else f">{cell}"
+
+
+def _csv_attribute(columns: Sequence[str]) -> str:
+    return f' data-csv="{text(json.dumps(list(columns)))}"'
+
+
+def _csv_titles(name: str, width: int) -> list[str]:
+    """Names of the CSV columns that one column of the page becomes: a value with limits, or limits alone."""
+    name = html.unescape(name)
+    ends = [f"{name} low", f"{name} high"]
+    return {1: [name], 2: ends, 3: [name, *ends]}[width]
+
+
+def number(found: Any, places: int, best: bool = False) -> Cell:
     """An estimate with its interval below."""
     if found is None or found.estimate is None:
-        return "–"
+        return Cell("–", ("", "", ""))
     mark = ' class="best"' if best else ""
-    told = f"<span{mark}>{found.estimate:.{places}f}</span>"
-    if found.low is None or found.high is None:
-        return told
-    return f'{told}<br><span class="span">{found.low:.{places}f} to {found.high:.{places}f}</span>'
+    shown = f"<span{mark}>{fixed(found.estimate, places)}</span>"
+    if found.low is not None and found.high is not None:
+        shown += below(fixed(found.low, places), fixed(found.high, places))
+    return Cell(shown, (plain(found.estimate), plain(found.low), plain(found.high)))
+
+
+def below(low: str, high: str) -> str:
+    """Limits as a second line of a cell."""
+    return f'<br><span class="span">{low} to {high}</span>'
+
+
+def with_limits(value: str) -> str | Cell:
+    """ "0.5 [0.4, 0.6]" as a cell with its limits below; any other text as it is."""
+    found = _BRACKETS.fullmatch(value)
+    if found is None:
+        return text(value)
+    return Cell(found[1] + below(found[2], found[3]), found.groups())
 
 
 def _places(found: Sequence[Any]) -> int:
@@ -234,15 +298,31 @@ def _places(found: Sequence[Any]) -> int:
 
 def scores_table(model: ModelContent, loss: str) -> str:
     """Metrics down, scores across."""
-    found, rows = model.evaluation, []
-    for entries in found.rows(loss):
+    evaluation = model.evaluation
+    rows: list[list[str | Cell]] = []
+    for entries in evaluation.rows(loss):
         way = "lower" if entries[0].lower_is_better else "higher"
         title = f'{text(entries[0].label)}<br><span class="span">{way} is better</span>'
-        told = model.best.get((loss, entries[0].metric))
+        best = model.best.get((loss, entries[0].metric))
         places = _places(entries)
-        rows.append([title, *(number(e, places, e.score == told) for e in entries)])
+        cells = [number(e, places, e.score == best) for e in entries]
+        rows.append([Cell(title, (entries[0].label,)), *cells])
     caption = f"{text(model.read.name)}: {text(loss_words(loss))}"
-    return table(["metric", *map(text, found.scores)], rows, caption, range(1, 1 + len(found.scores)))
+    head = ["metric", *map(text, evaluation.scores)]
+    return table(head, rows, caption, range(1, len(head)))
+
+
+def not_computed(model: ModelContent) -> str:
+    """Numbers that these data do not define, with the reasons."""
+    lines = model.evaluation.undefined()
+    if not lines:
+        return ""
+    return f"<p>Not defined for these data:</p><ul>{items(lines)}</ul>"
+
+
+def model_cells(content: Content) -> dict[str, Cell]:
+    """The names of the models as cells."""
+    return name_cells(m.read.name for m in content.models)
 
 
 def words(content: Content) -> str:
@@ -254,11 +334,13 @@ def words(content: Content) -> str:
 
 def curves_table(content: Content) -> str:
     """Selective risk at every tenth of coverage: the text alternative of the curves."""
-    rows = []
+    names = model_cells(content)
+    rows: list[list[str | Cell]] = []
     for m in content.models:
         show = (lambda risk: percent(risk, 2)) if m.zero_one else "{:.3g}".format
         risks = [risk_where(m.curve, wanted) for wanted in _GRID]
-        rows.append([short_name(m.read.name), *("–" if risk is None else show(risk) for risk in risks)])
+        cells = [Cell("–" if risk is None else show(risk), (plain(risk),)) for risk in risks]
+        rows.append([names[m.read.name], *cells])
     head = ["model", *(f"{c:.0%}" for c in _GRID)]
     return table(head, rows, "Selective risk when at least so much is answered", range(1, 11))
 
@@ -272,7 +354,8 @@ def parts(content: Content) -> str:
     risk, wrong = ("error rate", "wrong") if zero_one else ("mean loss", "loss")
     cards = "".join(fill("part.html", k=k, risk=risk, wrong=wrong) for k in range(most))
     return f"""<section id="parts"><h2>Who is answered, and how often wrongly</h2>
-<p>At the threshold chosen above. A promise for all samples is no promise for each group: look at the first rows.</p>
+<p>At the threshold chosen above, each row with its own limits. A promise for all samples is no promise for each
+group: look at the first rows.</p>
 {cards}</section>"""
 
 
@@ -281,10 +364,11 @@ def clinical(content: Content) -> str:
     cards = ""
     for m in content.models:
         if m.clinical is not None:
-            grid, positive = m.clinical.grid(), text(m.clinical.positive)
-            caption = f"{short_name(m.read.name)}, positive: {positive}, {content.level:.0%} intervals"
-            made = table(list(grid), list(zip(*grid.values())), caption, range(7))
-            cards += f'<div class="card">{_BRACKETS.sub(_BELOW, made)}</div>'
+            grid = m.clinical.grid()
+            name = model_cells(content)[m.read.name].html
+            caption = f"{name}, positive: {text(m.clinical.positive)}, {content.level:.0%} intervals"
+            rows = [[with_limits(cell) for cell in row] for row in zip(*grid.values())]
+            cards += f'<div class="card">{table(list(grid), rows, caption, range(7))}</div>'
     told = "Of the accepted only, each interval on its own. What is left to somebody else is neither found nor missed."
     head = f"<h2>Sensitivity and predictive values</h2><p>{told}</p>"
     return f'<section id="clinical">{head}{cards}</section>' if cards else ""
@@ -294,8 +378,9 @@ def estimators_table(content: Content) -> str:
     """Estimators of AURC across, models down."""
     names = [name for name in ESTIMATORS if any(name in dict(m.estimators) for m in content.models)]
     places = _places([found for m in content.models for _, found in m.estimators])
+    titles = model_cells(content)
     rows = [
-        [short_name(m.read.name), *(number(dict(m.estimators).get(name), places) for name in names)]
+        [titles[m.read.name], *(number(dict(m.estimators).get(name), places) for name in names)]
         for m in content.models
     ]
     told = "".join(f"<li><code>{n}</code>: {text(ESTIMATORS[n])}</li>" for n in names)
@@ -305,20 +390,24 @@ def estimators_table(content: Content) -> str:
 
 def ranking_table(found: Comparison) -> str:
     """Best first; those that share a letter cannot be told apart."""
-    rows, places = [], _places(found.contestants)
+    names = name_cells(found.names)
+    places = _places(found.contestants)
+    rows: list[list[str | Cell]] = []
     for c in found.contestants:
         rank = str(c.rank_low) if c.rank_low == c.rank_high else f"{c.rank_low} to {c.rank_high}"
-        rows.append([rank, short_name(c.name), number(c, places), text(c.group)])
+        rows.append([rank, names[c.name], number(c, places), text(c.group)])
     return table(["rank", "name", text(found.label), "letters"], rows, "Ranking, best first", (2,))
 
 
 def files_table(content: Content) -> str:
     """Where the numbers come from."""
-    rows = []
+    names = model_cells(content)
+    rows: list[list[str | Cell]] = []
     for read in (m.read for m in content.models):
         used = "<br>".join(f"{text(role)}: <code>{text(name)}</code>" for role, name in read.used.items())
         kind = f"{text(read.kind)} ({text(read.format)})"
-        rows.append([short_name(read.name), f"<code>{text(read.path)}</code>", f"{read.n:,}", kind, used])
+        count = Cell(f"{read.n:,}", (str(read.n),))
+        rows.append([names[read.name], f"<code>{text(read.path)}</code>", count, kind, used])
     head = ["model", "file", "samples", "read as", "columns"]
     return table(head, rows, "Where the numbers come from", (2,))
 
@@ -376,16 +465,24 @@ def page(
     True
     """
     several = len(content.models) > 1
-    dots = [f'<span class="dot" data-k="{k}"></span>' for k in range(len(content.models))]
-    names = [short_name(m.read.name) for m in content.models]
-    shown = [text(m.read.name[:_SHOWN]) for m in content.models]
-    options = "".join(f'<option value="{k}">{name}</option>' for k, name in enumerate(shown))
+    dots = [
+        f'<svg class="key" data-k="{k}" width="26" height="10" aria-hidden="true"></svg>'
+        for k in range(len(content.models))
+    ]
+    names = [model_cells(content)[m.read.name].html for m in content.models]
+    shown = short_names(m.read.name for m in content.models)
+    options = "".join(
+        f'<option value="{k}">{text(shown[m.read.name])}</option>' for k, m in enumerate(content.models)
+    )
 
     def choice(label: str, place: str) -> str:
         inner = f'{label} <select data-choose id="{place}">{options}</select>'
         return f"<label>{inner}</label>" if several else ""
 
-    tables = ["".join(scores_table(m, loss) for loss in m.evaluation.losses) for m in content.models]
+    tables = [
+        "".join(scores_table(m, loss) for loss in m.evaluation.losses) + not_computed(m)
+        for m in content.models
+    ]
     ties = ["".join(f"<p>{with_code(line)}</p>" for line in about_ties(m)) for m in content.models]
     if several:
         heads = [f"{dot} {name}" for dot, name in zip(dots, names)]

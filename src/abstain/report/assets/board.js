@@ -3,16 +3,17 @@ const DATA = JSON.parse(byId("data").textContent);
 const STATE = { picked: 0, sort: "rank", down: false, find: "" };
 const three = (x) => x === null || x === undefined ? "–" : Number(x.toPrecision(3)).toString();
 const percent = (x) => x === null || x === undefined ? "–" : (100 * x).toFixed(1) + "%";
-const aligned = (places) => (x) => x === null || x === undefined ? "–" : x.toFixed(places);
+const aligned = (places) => (x) => x === null || x === undefined ? "–" : x.toFixed(places).replace(/^-(0\.?0*)$/, "$1"); // no -0.0000
 
 // columns: a title, a value to sort by, a text to show
 
+// and what a file holds: one column or several
 const COLUMNS = [
-  { title: "rank", value: (m, k) => k, text: (m) => m.rank[0] === m.rank[1] ? `${m.rank[0]}` : `${m.rank[0]}–${m.rank[1]}` },
+  { title: "rank", value: (m, k) => k, text: (m) => m.rank[0] === m.rank[1] ? `${m.rank[0]}` : `${m.rank[0]}–${m.rank[1]}`, titles: ["rank low", "rank high"], csv: (m) => m.rank },
   { title: "model", value: (m) => m.name.toLowerCase(), text: (m) => m.name },
-  { title: DATA.label, value: (m) => m.estimate, text: (m) => aligned(4)(m.estimate) },
-  { title: "interval", value: (m) => m.low, text: (m) => m.low === null ? "–" : `${m.low.toFixed(4)} to ${m.high.toFixed(4)}` },
-  ...DATA.columns.map((name, j) => ({ title: name, value: (m) => m.more[j], text: (m) => name.endsWith("%") ? percent(m.more[j]) : three(m.more[j]) })),
+  { title: DATA.label, value: (m) => m.estimate, text: (m) => aligned(4)(m.estimate), csv: (m) => [m.estimate] },
+  { title: "interval", value: (m) => m.low, text: (m) => m.low === null ? "–" : `${aligned(4)(m.low)} to ${aligned(4)(m.high)}`, titles: [`${DATA.label} low`, `${DATA.label} high`], csv: (m) => [m.low, m.high] },
+  ...DATA.columns.map((name, j) => ({ title: name, value: (m) => m.more[j], text: (m) => name.endsWith("%") ? percent(m.more[j]) : three(m.more[j]), csv: (m) => [name.endsWith("%") && m.more[j] !== null ? 100 * m.more[j] : m.more[j]] })),
   { title: "letters", value: (m) => m.letters, text: (m) => m.letters },
 ];
 
@@ -32,6 +33,7 @@ function showHead() {
   byId("head").replaceChildren(...COLUMNS.map((c, j) => {
     const cell = Object.assign(document.createElement("th"), { scope: "col", className: j === 1 || j === COLUMNS.length - 1 ? "" : "num" });
     const button = Object.assign(document.createElement("button"), { type: "button", className: "sort", textContent: c.title + (STATE.sort === c.title ? (STATE.down ? " ▼" : " ▲") : "") });
+    setCsv(cell, ...(c.titles || [c.title]));
     cell.setAttribute("aria-sort", STATE.sort !== c.title ? "none" : STATE.down ? "descending" : "ascending");
     button.onclick = () => {
       [STATE.down, STATE.sort] = [STATE.sort === c.title ? !STATE.down : false, c.title];
@@ -53,9 +55,9 @@ function showRows() {
     COLUMNS.forEach((c, j) => {
       const cell = row.insertCell();
       cell.className = j === 1 || j === COLUMNS.length - 1 ? "" : "num";
-      cell.dataset.csv = c.text(model);
+      setCsv(cell, ...(c.csv ? c.csv(model) : [c.text(model)]));
       if (j !== 1) { cell.textContent = shortened(c.text(model), 24); cell.title = c.text(model); return; }
-      const button = Object.assign(document.createElement("button"), { type: "button", className: "name", textContent: shortened(model.name, 40), title: model.name, onclick: () => pick(k) });
+      const button = Object.assign(document.createElement("button"), { type: "button", className: "name", textContent: model.short, title: model.name, onclick: () => pick(k) });
       button.setAttribute("aria-pressed", String(k === STATE.picked));
       cell.appendChild(button);
     });
@@ -79,22 +81,30 @@ function curves(saved = false) {
   return {
     title: "Selective risk against coverage", above: "selective risk of the answered", about: `${DATA.models[STATE.picked].name} against ${some.length - 1} others.`,
     height: 380, x: { title: "coverage: share of all samples that is answered", low: 0, high: 1, format: (v) => `${Math.round(100 * v)}%`, spacing: 60 },
-    y: { low: 0, high, format: three, spacing: 48 }, marks, legend: saved ? [{ name: DATA.models[STATE.picked].name, k: 0 }, { name: "the others", k: null }] : [],
+    y: { low: 0, high, format: three, spacing: 48 }, marks, legend: saved ? [{ name: DATA.models[STATE.picked].short, k: 0 }, { name: "the others", k: null }] : [],
   };
+}
+
+// which of three kinds a model is: by shape and weight as well as by colour
+function kindOf(place, same) {
+  if (place === STATE.picked) return { k: 0, open: false, r: 5 };
+  return same.has(place) ? { k: 1, open: true, r: 4 } : { k: null, open: false, r: 3 };
 }
 
 function forest() {
   const same = equals(), rows = DATA.models.slice().reverse(), last = rows.length - 1, marks = [];
   rows.forEach((m, y) => {
-    const place = last - y, k = place === STATE.picked ? 0 : same.has(place) ? 1 : null;
-    if (m.low !== null) marks.push({ kind: "span", low: m.low, high: m.high, y, k });
-    marks.push({ kind: "point", x: m.estimate, y, k, open: k === 1, r: 4, tell: () => [m.name, `${DATA.label} ${three(m.estimate)}`, m.low === null ? "no interval" : `${DATA.level} interval ${three(m.low)} to ${three(m.high)}`] });
+    const kind = kindOf(last - y, same);
+    if (m.low !== null) marks.push({ kind: "span", low: m.low, high: m.high, y, k: kind.k });
+    marks.push({ kind: "point", x: m.estimate, y, ...kind, tell: () => [m.name, `${DATA.label} ${three(m.estimate)}`, m.low === null ? "no interval" : `${DATA.level} interval ${three(m.low)} to ${three(m.high)}`] });
   });
   const ends = DATA.models.flatMap((m) => [m.estimate, m.low, m.high]).filter((v) => v !== null);
+  const least = Math.min(...ends), most = Math.max(...ends), log = least > 0 && most > 8 * least; // else one model far off would flatten the rest
+  const room = 0.04 * (most - least || 1);
   return {
-    title: `${DATA.label} with ${DATA.level} intervals`, about: "The table above holds the numbers.", height: 66 + 17 * rows.length,
-    x: { title: `${DATA.label} with ${DATA.level} interval, ${DATA.lower ? "lower" : "higher"} is better`, low: Math.min(0, ...ends), high: Math.max(...ends) * 1.03, format: three },
-    y: { low: -0.7, high: rows.length - 0.3, rows: rows.map((m) => m.name) }, marks,
+    title: `${DATA.label} with ${DATA.level} intervals`, about: "The table above holds the numbers.", height: 66 + 20 * rows.length,
+    x: { title: `${DATA.label} with ${DATA.level} interval${log ? ", log scale" : ""}, ${DATA.lower ? "lower" : "higher"} is better`, log, low: log ? least / 1.05 : least - room, high: log ? most * 1.05 : most + room, format: three },
+    y: { low: -0.7, high: rows.length - 0.3, rows: rows.map((m) => m.short) }, marks,
   };
 }
 
@@ -108,7 +118,7 @@ function showGroups() {
     return { name, own, middle: all[Math.floor(all.length / 2)], rank: own === null || own === undefined ? "–" : `${better + 1} of ${all.length}` };
   });
   values.sort((a, b) => (DATA.lower ? 1 : -1) * ((b.own ?? 0) - (a.own ?? 0)));
-  table.caption.firstElementChild.textContent = `${DATA.label} of ${DATA.models[STATE.picked].name} by group, the worst first`;
+  table.caption.firstElementChild.textContent = `${DATA.label} of ${DATA.models[STATE.picked].name} by group, the ${DATA.lower ? "largest" : "smallest"} first`;
   body.replaceChildren();
   values.forEach((v) => {
     const row = body.insertRow();
@@ -134,12 +144,13 @@ function draw() {
 }
 
 function start() {
-  byId("picked").append(...DATA.models.map((m, k) => new Option(shortened(m.name, 60), String(k))));
+  byId("picked").append(...DATA.models.map((m, k) => new Option(m.short, String(k))));
   byId("picked").addEventListener("change", (event) => pick(Number(event.target.value)));
   byId("find").addEventListener("input", (event) => { STATE.find = event.target.value; showRows(); });
   showHead();
   pick(0);
   addSaving();
+  addScrolling();
   addThemes(draw);
 }
 start();

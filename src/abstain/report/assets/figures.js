@@ -2,8 +2,9 @@
 // Figures as plain SVG: what is drawn is what is printed and saved. A figure is axes and a list of marks.
 const byId = (id) => document.getElementById(id);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const ink = (k) => k === null ? colour("--reject") : colour("--c" + (k % 8)); // null: one of the rest
-const dashes = (k) => k === null ? "" : ["", "7 4", "2 3"][Math.floor(k / 8) % 3]; // colours repeat after eight
+const ink = (k) => k === null ? colour("--rest") : colour("--c" + (k % 8)); // null: one of the rest
+// no two of the first 32 curves share both colour and dashes, and neighbours never share the dashes
+const dashes = (k) => k === null ? "" : ["", "8 4", "2 3", "11 3 2 3"][(k + Math.floor(k / 8)) % 4];
 const shortened = (text, longest) => text.length > longest ? text.slice(0, longest - 1) + "…" : text;
 
 function element(parent, name, attributes = {}, text = null) {
@@ -39,11 +40,12 @@ function scaleOf(axis, from, to) {
   return { place, ticks: axis.rows ? [] : axis.log ? logTicks(axis.low, axis.high) : roundTicks(axis.low, axis.high, about) };
 }
 
-// one figure: spec = {title, about, height, x, y, marks, legend}; an axis has low, high, log, title, format, or rows (names)
+// one figure: spec = {title, about, height, x, y, marks, legend}; an axis has low, high, log, title, format, or rows:
+// names beside the marks, {head: name} stands above the rows that follow it
 
 function drawFigure(svg, spec, width) {
-  const longest = width < 520 ? 18 : 44, names = spec.y.rows || [];
-  const named = Math.max(0, ...names.map((n) => Math.min(n.length, longest)));
+  const longest = width < 520 ? 20 : 44, names = spec.y.rows || [];
+  const named = Math.max(0, ...names.filter((n) => !n.head).map((n) => Math.min(n.length, longest)));
   const left = names.length ? 16 + 7.2 * named : 58, right = 22, bottom = 46;
   const legend = (spec.legend || []).map((entry) => ({ ...entry, text: shortened(entry.name, Math.min(40, Math.floor((width - left - 40) / 7.2))) }));
   let rows = 0, along = left;
@@ -79,8 +81,10 @@ function drawFigure(svg, spec, width) {
     element(svg, "text", { ...text, x: left - 8, y: y.place(t) + 4, "text-anchor": "end" }, spec.y.format(t));
   });
   names.forEach((name, k) => {
-    const label = element(svg, "text", { ...text, x: left - 10, y: y.place(k) + 4, "text-anchor": "end" }, shortened(name, longest));
-    element(label, "title", {}, name);
+    const beside = { ...text, x: left - 10, y: y.place(k) + 4, "text-anchor": "end" };
+    const above = { x: 4, y: y.place(k) + 4, fill: colour("--ink"), "font-weight": 600, stroke: colour("--card"), "stroke-width": 4, "paint-order": "stroke" };
+    const label = name.head ? element(svg, "text", above, shortened(name.head, Math.floor((width - 8) / 7.2))) : element(svg, "text", beside, shortened(name, longest));
+    element(label, "title", {}, name.whole || name.head || name);
   });
   const wide = 6.6 * spec.x.title.length > width - left - right; // a long title ends where the axis ends
   element(svg, "text", { ...text, x: wide ? width - 4 : (left + width - right) / 2, y: height - 8, "text-anchor": wide ? "end" : "middle" }, spec.x.title);
@@ -104,7 +108,8 @@ const MARKS = {
     if (m.x.length <= 60 && !m.faint) m.x.forEach((v, i) => element(svg, "circle", { cx: px(v), cy: py(m.y[i]), r: 2.6, fill: ink(m.k) }));
   },
   span(svg, m, px, py) {
-    element(svg, "line", { x1: px(m.low), x2: px(m.high), y1: py(m.y), y2: py(m.y), stroke: ink(m.k), "stroke-width": 2 });
+    const low = px(m.low), high = px(m.high), y = py(m.y), end = 5.5; // its ends stand out above the dot, however short it is
+    element(svg, "path", { class: "span-mark", d: `M${low} ${y - end}V${y + end}M${low} ${y}H${high}M${high} ${y - end}V${y + end}`, fill: "none", stroke: ink(m.k), "stroke-width": 1.8 });
   },
   point(svg, m, px, py) {
     element(svg, "circle", { class: "point", cx: px(m.x), cy: py(m.y), r: m.r || 4.5, fill: m.open ? colour("--card") : ink(m.k), stroke: m.open ? ink(m.k) : colour("--card"), "stroke-width": 2 });
@@ -125,8 +130,11 @@ function place(id, spec) {
   drawn(id);
 }
 
+const PAPER = 660; // width of a figure on paper in pixels of 1/96 inch: drawn at that size, its text is not scaled down
+let onPaper = false;
+
 function drawn(id) {
-  const width = Math.max(280, Math.round(byId(id).parentNode.clientWidth));
+  const width = onPaper ? PAPER : Math.max(280, Math.round(byId(id).parentNode.clientWidth));
   drawFigure(byId(id), FIGURES[id](false, width < 520), width);
 }
 
@@ -191,10 +199,38 @@ const csvCell = (text) => {
   return /[",\n]/.test(tame) ? `"${tame.replace(/"/g, '""')}"` : tame;
 };
 
+// what a cell holds in a file: one column or several (a value and its limits), else the text on the screen
+const csvOf = (cell) => cell.dataset.csv === undefined ? [cell.innerText] : JSON.parse(cell.dataset.csv);
+const setCsv = (cell, ...columns) => { cell.dataset.csv = JSON.stringify(columns.map((c) => c === null || c === undefined ? "" : String(c))); };
+
+function csvLines(table) {
+  const rows = [...table.rows].map((row) => [...row.cells].map(csvOf));
+  const widths = (rows[0] || []).map((columns) => columns.length); // as the head has them
+  return rows.map((row) => row.flatMap((columns, k) => [...columns, ...Array(Math.max(0, widths[k] - columns.length)).fill("")]).map(csvCell).join(","));
+}
+
 function saveTable(table) {
   const caption = table.caption ? table.caption.textContent : "table";
-  const lines = [...table.rows].map((row) => [...row.cells].map((cell) => csvCell(cell.dataset.csv || cell.innerText)).join(","));
-  save(`${caption.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60) || "table"}.csv`, new Blob([lines.join("\r\n") + "\r\n"], { type: "text/csv" }));
+  save(`${caption.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60) || "table"}.csv`, new Blob([csvLines(table).join("\r\n") + "\r\n"], { type: "text/csv" }));
+}
+
+// a table wider than the screen can be scrolled by keyboard: it is reached by Tab, and only then
+
+function addScrolling() {
+  const check = (box) => {
+    const scrolls = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
+    const caption = box.querySelector("caption"), label = caption ? caption.textContent.trim() : "Table";
+    if (!scrolls) return ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
+    box.setAttribute("tabindex", "0");
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", label);
+  };
+  document.querySelectorAll(".scroll").forEach((box) => {
+    const watch = new ResizeObserver(() => check(box));
+    watch.observe(box);
+    box.querySelectorAll("table").forEach((table) => watch.observe(table));
+    check(box);
+  });
 }
 
 function addSaving() {
@@ -234,10 +270,11 @@ function addThemes(redraw) {
   let before = null;
   addEventListener("beforeprint", () => {
     before = now();
+    onPaper = true;
     document.querySelectorAll("details:not(.long)").forEach((d) => { d.open = true; });
     set("light", false);
   });
-  addEventListener("afterprint", () => { if (before) set(before, false); });
+  addEventListener("afterprint", () => { onPaper = false; if (before) set(before, false); });
   set(asked() || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"), false);
   return set;
 }

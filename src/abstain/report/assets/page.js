@@ -40,7 +40,7 @@ function curves(saved = false) {
     about: `${shown.map((m) => m.name).join(", ")}. The table below the figure holds the numbers.`,
     height: saved ? 420 : 400, x: { title: "coverage: share of all samples that is answered", low: 0, high: 1, format: (v) => asShare(v, 0), spacing: 60 },
     y: { low, high, log: STATE.log, format: (v) => DATA.zero_one ? `${plain(100 * v)}%` : plain(v), spacing: 48 },
-    marks, legend: saved ? DATA.models.map((m, k) => ({ name: m.name, k })).filter((m) => !STATE.hidden.has(m.k)) : [],
+    marks, legend: saved ? DATA.models.map((m, k) => ({ name: m.short, k })).filter((m) => !STATE.hidden.has(m.k)) : [],
   };
 }
 
@@ -52,19 +52,24 @@ function drawCurves() {
 
 // scores with their intervals
 
-function forest(saved = false, small = false) {
-  const rows = DATA.forest.slice().reverse(), marks = [];
-  rows.forEach((r, y) => {
+function forest() {
+  const rows = [], marks = [];
+  DATA.forest.forEach((r, k) => {
+    const first = k === 0 || DATA.forest[k - 1].model !== r.model;
+    if (first && DATA.models.length > 1) rows.push({ head: DATA.models[r.colour].short, whole: r.model });
+    rows.push(r);
+  });
+  rows.reverse().forEach((r, y) => {
+    if (r.head) return;
     if (r.low !== null) marks.push({ kind: "span", low: r.low, high: r.high, y, k: r.colour });
     const span = r.low === null ? "no interval" : `${DATA.level} interval ${plain(r.low)} to ${plain(r.high)}`;
-    marks.push({ kind: "point", x: r.estimate, y, k: r.colour, open: !r.first, tell: () => [r.label, `AURC ${plain(r.estimate)}`, span] });
+    marks.push({ kind: "point", x: r.estimate, y, k: r.colour, open: !r.first, tell: () => [r.model, r.score, `AURC ${plain(r.estimate)}`, span] });
   });
   const ends = DATA.forest.flatMap((r) => [r.estimate, r.low, r.high]).filter((v) => v !== null);
   return {
     title: `AURC of every score with ${DATA.level} intervals`, about: "The tables below the figure hold the numbers.",
     height: 66 + 24 * rows.length, x: { title: `AURC with ${DATA.level} interval, lower is better`, low: Math.min(0, ...ends), high: Math.max(1e-9, ...ends) * 1.03, format: plain },
-    y: { low: -0.6, high: rows.length - 0.4, rows: rows.map((r) => small ? r.score : r.label) }, marks,
-    legend: (saved || small) && DATA.models.length > 1 ? DATA.models.map((m, k) => ({ name: m.name, k })) : [],
+    y: { low: -0.6, high: rows.length - 0.4, rows: rows.map((r) => r.head ? r : r.score) }, marks, legend: [],
   };
 }
 
@@ -101,29 +106,42 @@ function showStep() {
   document.querySelectorAll(".part").forEach((card, k) => { card.hidden = k >= steps.parts.length; });
 }
 
-// who is answered and how often wrongly, the worst first
+// who is answered and how often wrongly: rows come in their order, the worst first; what is not listed stands last
+
+function partRows(part, at) {
+  const rows = part.listed[at].map((place, k) => ({
+    name: part.names[place], total: part.totals[place], yes: part.accepted[at][k], loss: part.loss[at][k],
+    risk: part.risk[at][k], low: part.low[at][k], high: part.high[at][k],
+  }));
+  const left = part.groups - rows.length, [total, yes, loss, risk] = part.others[at];
+  return left ? [...rows, { name: `${asCount(left)} others together`, total, yes, loss, risk, low: null, high: null }] : rows;
+}
 
 function showPart(part, at, body) {
-  const rows = part.names.map((name, k) => {
-    const total = part.totals[k], yes = part.accepted[at][k], loss = part.loss[at][k];
-    return { name, total, yes, loss, share: total ? yes / total : 0, risk: yes ? loss / yes : null };
-  });
-  rows.sort((a, b) => (b.risk ?? -1) - (a.risk ?? -1) || a.share - b.share);
+  const rows = partRows(part, at), left = part.groups - part.listed[at].length;
   while (body.rows.length > rows.length) body.deleteRow(-1);
   rows.forEach((r, k) => {
-    const row = body.rows[k] || newRow(body);
-    row.cells[0].textContent = shortened(r.name, 40);
-    row.cells[0].title = r.name;
-    row.cells[0].dataset.csv = r.name;
-    row.querySelector("i").style.width = `${100 * r.share}%`;
-    row.cells[1].dataset.csv = r.share.toPrecision(6);
-    row.cells[2].textContent = r.total ? asShare(r.share) : "–";
-    row.cells[3].textContent = asCount(r.yes);
-    row.cells[4].textContent = asCount(r.total - r.yes);
-    row.cells[5].textContent = DATA.zero_one ? asCount(Math.round(r.loss)) : "";
-    row.cells[6].textContent = r.risk === null ? "–" : asRisk(r.risk);
+    const row = body.rows[k] || newRow(body), cells = row.cells, share = r.total ? r.yes / r.total : 0;
+    cells[0].textContent = shortened(r.name, 40);
+    cells[0].title = r.name;
+    row.querySelector("i").style.width = `${100 * share}%`;
+    cells[2].textContent = r.total ? asShare(share) : "–";
+    cells[3].textContent = asCount(r.yes);
+    cells[4].textContent = asCount(r.total - r.yes);
+    cells[5].textContent = DATA.zero_one ? asCount(Math.round(r.loss)) : "";
+    cells[6].querySelector("b").textContent = r.risk === null ? "–" : asRisk(r.risk);
+    cells[6].querySelector("span").textContent = r.risk === null || r.low === null ? "" : `${asRisk(r.low)} to ${asRisk(r.high)}`;
+    setCsv(cells[0], r.name);
+    setCsv(cells[1]);
+    setCsv(cells[2], r.total ? share.toPrecision(6) : "");
+    setCsv(cells[3], r.yes);
+    setCsv(cells[4], r.total - r.yes);
+    setCsv(cells[5], r.loss);
+    setCsv(cells[6], r.risk, r.risk === null ? "" : r.low, r.risk === null ? "" : r.high);
   });
-  body.parentNode.caption.firstElementChild.textContent = `By ${part.by}, at the threshold above, the worst first`;
+  const order = `the worst first by the lower end of its ${DATA.level} limits`;
+  const all = left ? `The ${rows.length - 1} worst of ${asCount(part.groups)} are listed; the other ${asCount(left)} hold ${asCount(part.others[at][0])} samples and are added up in the last row.` : "";
+  body.parentNode.caption.firstElementChild.textContent = `By ${part.by}, at the threshold above, ${order}. ${all}`.trim();
 }
 
 function newRow(body) {
@@ -132,6 +150,7 @@ function newRow(body) {
   const bar = Object.assign(document.createElement("div"), { className: "bar" });
   bar.appendChild(document.createElement("i"));
   row.cells[1].appendChild(bar);
+  row.cells[6].append(document.createElement("b"), Object.assign(document.createElement("span"), { className: "span" }));
   return row;
 }
 
@@ -158,11 +177,11 @@ function jump(share) {
   moveTo(at);
 }
 
-function paintDots() {
-  document.querySelectorAll(".dot").forEach((dot) => {
-    const k = Number(dot.dataset.k);
-    dot.style.background = k < 8 ? ink(k) : "transparent"; // the others are rings, as their curves are dashed
-    dot.style.boxShadow = `inset 0 0 0 3px ${ink(k)}`;
+function paintKeys() { // a piece of the model's curve: colour and dashes
+  document.querySelectorAll("svg.key").forEach((svg) => {
+    const k = Number(svg.dataset.k);
+    svg.replaceChildren();
+    element(svg, "line", { x1: 0, x2: 26, y1: 5, y2: 5, stroke: ink(k), "stroke-width": 3, "stroke-dasharray": dashes(k) });
   });
 }
 
@@ -190,6 +209,7 @@ function start() {
   }));
   addSaving();
   chooseModel(DATA.best);
-  return addThemes(() => { paintDots(); drawAll(); });
+  addScrolling();
+  return addThemes(() => { paintKeys(); drawAll(); });
 }
 const setTheme = start();
