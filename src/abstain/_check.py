@@ -9,7 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._arrays import Array, Backend, backend_of, extremes, float_dtype, is_concrete, is_jax
+from abstain._arrays import (
+    Array,
+    Backend,
+    backend_of,
+    extremes,
+    float_dtype,
+    is_array,
+    is_concrete,
+    is_jax,
+    to_host,
+)
 from abstain.errors import DtypeError, InputError, ShapeError
 
 _SIGN = "Confidence means higher = surer; negate an uncertainty first."
@@ -241,26 +251,100 @@ def check_classes(
     members: bool = False,
     beside: Array | None = None,
 ) -> Classes:
-    """One of logits and probabilities, as the caller stated it; `masked`: may logits be -inf?"""
+    """One of logits and probabilities, as the caller stated it; `masked`: may logits be -inf?
+
+    The outputs of a binary model may come as one number per sample (a vector, or a last axis of length 1): log-odds
+    or probabilities of class 1. Logits that are unmistakably probabilities are refused.
+    """
     kind = _stated(name, logits, probs, takes)
-    given = logits if kind == "logits" else probs
-    backend = backend_of(given, beside)
-    values = as_real(name, kind, backend, given, beside)
-    least = 3 if members else 1
-    if values.ndim < least or values.shape[-1] < 2 or 0 in tuple(values.shape):
+    outputs = logits if kind == "logits" else probs
+    backend = backend_of(outputs, beside)
+    values = as_real(name, kind, backend, outputs, beside)
+    # two axes of an ensemble may be one model's samples and classes: its binary members need a last axis of length 1
+    if values.ndim < (3 if members else 1) or 0 in tuple(values.shape):
         layout = "(members, samples, classes)" if members else "(samples, classes)"
         raise ShapeError(
-            f"{name}: `{kind}` must have shape {layout} with at least 2 classes and one sample, "
-            f"got shape {tuple(values.shape)}. A binary model's single column p becomes two: 1 - p and p."
+            f"{name}: `{kind}` must have shape {layout} with at least one sample, got shape {tuple(values.shape)}. "
+            f"A binary model may give one column: that of class 1."
         )
-    if is_concrete(values):
-        # looking at values is no part of a gradient
-        seen = values.detach() if hasattr(values, "detach") else values
-        if kind == "logits":
-            _check_logits(name, backend, seen, masked)
-        else:
-            _check_probs(name, backend, seen, given)
+    # looking at values is no part of a gradient
+    readable = is_concrete(values)
+    seen = values.detach() if readable and hasattr(values, "detach") else values
+    if values.ndim == 1 or values.shape[-1] == 1:
+        if readable:
+            _check_binary(name, kind, backend, seen, one_sample=beside is None and values.ndim == 1)
+        return Classes(backend, _binary_columns(backend, values, kind), kind, members)
+    if readable and kind == "logits":
+        low, high = _check_logits(name, backend, seen, masked)
+        if low >= 0 and high <= 1:
+            _refuse_probabilities(name, backend, seen, outputs)
+    elif readable:
+        _check_probs(name, backend, seen, outputs)
     return Classes(backend, values, kind, members)
+
+
+def _binary_columns(backend: Backend, values: Array, kind: str) -> Array:
+    """Two columns from one number per sample: 1 - p and p, or the logits -d/2 and d/2 of log-odds d.
+
+    Half of the log-odds on either side treats both classes alike, so that the largest logit is a confidence too.
+    """
+    xp = backend.xp
+    if values.ndim > 1:
+        values = values[..., 0]
+    values = xp.astype(values, float_dtype(xp))  # in float32 1 - p would be rounded
+    if kind == "probs":
+        return xp.stack([1 - values, values], axis=-1)
+    return xp.stack([-values / 2, values / 2], axis=-1)
+
+
+_PROBS_FOR_LOG_ODDS = 8  # samples from which log-odds that all lie in [0, 1] are taken for probabilities
+
+
+def _check_binary(name: str, kind: str, backend: Backend, x: Array, one_sample: bool) -> None:
+    """Log-odds or probabilities of class 1, one per sample; `one_sample`: might a vector be the classes of one?"""
+    xp = backend.xp
+    if kind == "logits":
+        check_finite(name, "logits", backend, x, "One number per sample is the log-odds of class 1.")
+        count = math.prod(tuple(x.shape))
+        if count >= _PROBS_FOR_LOG_ODDS and float(xp.min(x)) >= 0 and float(xp.max(x)) <= 1:
+            raise InputError(
+                f"{name}: `logits` of one number per sample must be log-odds of class 1, got {count} values that all "
+                f"lie in [0, 1]. Pass probabilities of class 1 as `probs=`, and log-odds d such as these as two "
+                f"columns, -d/2 and d/2."
+            )
+        return
+    outside = ~((x >= 0) & (x <= 1))
+    if bool(xp.any(outside)):
+        at = _first(xp, outside)
+        raise InputError(
+            f"{name}: `probs` of one number per sample must be probabilities of class 1 in [0, 1], got "
+            f"{float(x[at]):g} at index {at[0] if len(at) == 1 else at}. Pass decision values (log-odds) as the first "
+            f"argument instead of `probs=`."
+        )
+    total = float(xp.sum(xp.astype(x, float_dtype(xp))))
+    if one_sample and x.shape[0] > 1 and abs(total - 1) <= _WIDE_TOLERANCE:
+        raise ShapeError(
+            f"{name}: `probs` of shape {tuple(x.shape)} must be probabilities of class 1, one per sample, got a vector "
+            f"that sums to one. Pass one sample of {x.shape[0]} classes with shape (1, {x.shape[0]})."
+        )
+
+
+def _refuse_probabilities(name: str, backend: Backend, x: Array, outputs: Array) -> None:
+    """Refuse "logits" in [0, 1] whose rows all sum to one: logits do not, and every softmax does.
+
+    One row of float16 or bfloat16 logits can sum to one by chance, so two are needed there.
+    """
+    xp = backend.xp
+    tolerance = sum_tolerance(outputs)
+    rows = math.prod(tuple(x.shape)[:-1])
+    if tolerance > _SUM_TOLERANCE["float32"] and rows < 2:
+        return
+    total = xp.sum(xp.astype(x, float_dtype(xp)), axis=-1)
+    if float(xp.max(xp.abs(total - 1))) <= tolerance:
+        raise InputError(
+            f"{name}: `logits` must be scores before the softmax, got rows in [0, 1] that sum to one. Pass "
+            f"probabilities as `probs=`; if these are logits, add 1 to all of them, which changes no probability."
+        )
 
 
 def _stated(name: str, logits: Array | None, probs: Array | None, takes: tuple[str, ...]) -> str:
@@ -282,13 +366,14 @@ def _first(xp: Any, bad: Array) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(at, tuple(bad.shape)))
 
 
-def _check_logits(name: str, backend: Backend, x: Array, masked: bool) -> None:
+def _check_logits(name: str, backend: Backend, x: Array, masked: bool) -> tuple[float, float]:
+    """No NaN, no +inf, and -inf only where `masked`; returns the smallest and the largest."""
     xp = backend.xp
-    if not xp.isdtype(x.dtype, "real floating"):
-        return
+    if xp.isdtype(x.dtype, "bool"):
+        return 0.0, 1.0
     low, high = float(xp.min(x)), float(xp.max(x))  # NaN comes through either
     if np.isfinite(low) and np.isfinite(high):
-        return
+        return low, high
     wrong = xp.isnan(x) | (x == float("inf"))
     if bool(xp.any(wrong)) or not masked:
         at = _first(xp, wrong if bool(xp.any(wrong)) else ~xp.isfinite(x))
@@ -300,6 +385,7 @@ def _check_logits(name: str, backend: Backend, x: Array, masked: bool) -> None:
         raise InputError(
             f"{name}: `logits` must leave a possible class, got -inf for all at index {_first(xp, empty)}."
         )
+    return low, high
 
 
 def sum_tolerance(given: Array) -> float:
@@ -335,6 +421,11 @@ def check_labels(name: str, classes: Classes, labels: Array | None) -> Array:
     backend, values = classes.backend, classes.values
     if labels is None:
         raise InputError(f"{name}: needs `labels`, one class index for each sample, got None.")
+    if _holds_words(labels):
+        raise DtypeError(
+            f"{name}: `labels` must be class indices from 0 to {values.shape[-1] - 1}, got words. Replace each word by "
+            f"the place of its column, or use `evaluate` or `compare` with `classes=`, the names in column order."
+        )
     labels = as_real(name, "labels", backend, labels, values)
     xp = backend.xp
     if tuple(labels.shape) == tuple(values.shape):
@@ -347,6 +438,64 @@ def check_labels(name: str, classes: Classes, labels: Array | None) -> Array:
     if is_concrete(labels):
         _check_range(name, xp, labels, values.shape[-1])
     return xp.astype(labels, xp.int64) if not is_jax(labels) else xp.astype(labels, xp.int32)
+
+
+def _holds_words(labels: Array) -> bool:
+    """Are these labels text rather than numbers?"""
+    if is_array(labels) and not isinstance(labels, np.ndarray):
+        return False
+    host = np.asarray(labels)
+    return host.dtype.kind in "US" or (host.dtype.kind in "OT" and any(isinstance(v, str) for v in host.flat))
+
+
+def class_indices(
+    name: str, labels: Array, classes: Sequence[Any] | None, columns: Sequence[Any] | None = None
+) -> Array:
+    """The column of each label.
+
+    `classes` are the class names in the order of the class numbers, `columns` the names that the columns have
+    themselves, as in a data frame. Without names of columns the classes are in column order. Whether numbers mean
+    places among columns named by words cannot be known, so that is refused. One-hot labels are returned as they are.
+    """
+    host = np.asarray(to_host(labels))
+    if host.ndim != 1 or (classes is None and columns is None):
+        return labels
+    numbered = None if classes is None else _names_once(name, "classes", classes)
+    named = numbered if columns is None else _names_once(name, "columns", columns)
+    assert named is not None
+    if columns is not None and numbered is not None and set(numbered) != set(named):
+        raise InputError(
+            f"{name}: `classes` must be the names of the columns, got {_some_names(numbered)} for columns named "
+            f"{_some_names(named)}. Or pass the numbers as a plain array, with `classes` in column order."
+        )
+    values = host.tolist()
+    if not _holds_words(host) and _holds_words(named):
+        if columns is None or numbered is None:
+            raise InputError(
+                f"{name}: `labels` must be class names, got numbers beside classes named {_some_names(named)}. Pass "
+                f"the names, or plain arrays without `classes` if label k means the k-th column."
+            )
+        values = [numbered[int(v)] if v in range(len(numbered)) else v for v in values]
+    place = {value: k for k, value in enumerate(named)}
+    indices = np.array([place.get(value, -1) for value in values], dtype=np.int64)
+    if (indices < 0).any():
+        at = int(np.argmin(indices))
+        known = _some_names(named)
+        raise InputError(
+            f"{name}: `labels` must be among the classes {known}, got {values[at]!r} at index {at}."
+        )
+    return indices
+
+
+def _names_once(name: str, argument: str, names: Sequence[Any]) -> list[Any]:
+    values: list[Any] = np.asarray(to_host(names)).reshape(-1).tolist()
+    if len(set(values)) < len(values):
+        raise InputError(f"{name}: `{argument}` must name every class once, got {_some_names(values)}.")
+    return values
+
+
+def _some_names(names: Sequence[Any]) -> str:
+    return ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
 
 
 def _from_one_hot(name: str, xp: Any, labels: Array) -> Array:

@@ -1,8 +1,9 @@
 """Per-sample losses: what it costs that the model was followed on this sample. All: lower is better.
 
 Logits are the first argument, probabilities come as `probs=`; classes lie along the last axis, leading axes
-are free. Labels are class indices 0 ... K-1 or one-hot rows. The prediction is the largest entry, the first
-of equals.
+are free. One number per sample (a vector, or a last axis of length 1) is that of class 1 of a binary model: its
+log-odds, or its probability. Labels are class indices 0 ... K-1 or one-hot rows. The prediction is the largest
+entry, the first of equals.
 """
 
 from __future__ import annotations

@@ -424,7 +424,7 @@ def test_unknown_engines_are_refused():
         ({"logits": LOGITS}, "needs `labels`"),
         ({"logits": LOGITS, "probs": LOGITS, "labels": LABELS}, "one of them"),
         ({"loss": [0, 1]}, "needs logits and labels"),
-        ({"loss": [0, 1], "confidence": [1, 2], "scores": "energy"}, "read logits"),
+        ({"loss": [0, 1], "confidence": [1, 2], "scores": "energy"}, "computed from logits"),
         ({"loss": [0, 1], "confidence": [1, 2, 3]}, "one length"),
         ({"loss": [], "confidence": []}, "at least one sample"),
         ({"loss": [0, 1], "confidence": [1, np.nan]}, "finite"),

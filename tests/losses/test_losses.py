@@ -164,7 +164,7 @@ def test_regression_errors_and_whole_numbers():
         ([[1, 0, 0], [0.5, 0.5, 0]], InputError, "one-hot.*Soft labels"),
         ([[1, 0, 0], [1, 1, 0]], InputError, "one-hot"),
         ([[1, 0, 0], [2, 0, 0]], InputError, "one-hot"),
-        (["cat", "dog"], DtypeError, "real numbers"),
+        (["cat", "dog"], DtypeError, "class indices from 0 to 2, got words"),
         (None, InputError, "needs `labels`"),
     ],
 )

@@ -67,8 +67,70 @@ def test_float16_and_bfloat16_are_read_exactly():
     scores.max_softmax(probs=torch.softmax(half, -1).to(torch.bfloat16))
 
 
-def test_one_row_gives_a_number():
-    assert scores.max_softmax([0.0, 0.0]) == pytest.approx(np.log(2))
+@pytest.mark.parametrize("name", [*ALL, *scores.ENSEMBLE_NAMES])
+def test_one_number_per_sample_is_that_of_class_1(library, name):
+    """A binary model's log-odds stand for the logits -d/2 and d/2, its probabilities p for 1 - p and p."""
+    score = scores.by_name(name)
+    shape = (3, 12) if score.ensemble else (12,)
+    log_odds = np.random.default_rng(3).normal(0, 4, shape)
+    expected = score(np.stack([-log_odds / 2, log_odds / 2], axis=-1))
+    tolerance = {"rtol": 3e-6, "atol": 3e-6} if library == "jax" else {"rtol": 1e-13, "atol": 1e-13}
+    for form in (log_odds[..., None],) if score.ensemble else (log_odds, log_odds[..., None]):
+        np.testing.assert_allclose(as_numpy(score(make(library, form))), expected, **tolerance)
+    if "probs" in score.takes:
+        p = (1 / (1 + np.exp(-log_odds))).astype(np.float32)
+        expected = score(probs=np.stack([1 - p.astype(float), p], axis=-1))
+        p = p[..., None] if score.ensemble else p
+        np.testing.assert_allclose(as_numpy(score(probs=make(library, p))), expected, **tolerance)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "error", "message"),
+    [
+        ({"probs": [0.2, 1.3]}, InputError, r"probabilities of class 1 in \[0, 1\], got 1.3 at index 1"),
+        ({"probs": [0.2, np.nan]}, InputError, "got nan at index 1"),
+        (
+            {"probs": [0.7, 0.2, 0.1]},
+            ShapeError,
+            r"sums to one. Pass one sample of 3 classes with shape \(1, 3\)",
+        ),
+        ({"logits": [0.2, np.inf]}, InputError, "log-odds of class 1"),
+        (
+            {"logits": np.linspace(0.1, 0.9, 8)},
+            InputError,
+            r"all lie in \[0, 1\]. Pass probabilities.*`probs=`",
+        ),
+    ],
+)
+def test_bad_outputs_of_binary_models(outputs, error, message):
+    with pytest.raises(error, match=f"max_softmax: .*{message}"):
+        scores.max_softmax(outputs.pop("logits", None), **outputs)
+
+
+@pytest.mark.parametrize("name", [*ALL, *scores.ENSEMBLE_NAMES, *abstain.losses.NAMES])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_probabilities_are_refused_as_logits(name, dtype):
+    import torch
+
+    shape = (3, 8, 5) if name in scores.ENSEMBLE_NAMES else (8, 5)
+    logits = torch.randn(shape, generator=torch.Generator().manual_seed(0)) * 2
+    probs = torch.softmax(logits.double(), -1).to(getattr(torch, dtype))
+    labels = [torch.arange(8) % 4] if name in abstain.losses.NAMES else []
+    function = getattr(abstain.losses, name) if labels else scores.by_name(name)
+    options = {"k": 1} if name == "top_k" else {}
+    with pytest.raises(
+        InputError, match=r"`logits` must be scores before the softmax.*`probs=`.*add 1 to all"
+    ):
+        function(probs, *labels, **options)
+    function(probs + 1, *labels, **options)  # how to insist
+    function(probs.to(logits.dtype) * 1.1, *labels, **options)
+
+
+def test_one_row_of_half_precision_may_sum_to_one_by_chance():
+    row = np.array([[0.375, 0.625]])
+    scores.max_softmax(row.astype(np.float16))
+    with pytest.raises(InputError, match="before the softmax"):
+        scores.max_softmax(row)
 
 
 @pytest.mark.parametrize("name", LOGITS_ONLY)
@@ -92,7 +154,6 @@ def test_both_and_neither_are_errors(name):
         ([[1.0, np.nan]], InputError, r"got nan at index \(0, 1\)"),
         ([[1.0, 2.0], [np.inf, 0.0]], InputError, r"got inf at index \(1, 0\)"),
         ([[-np.inf, -np.inf]], InputError, "possible class"),
-        ([[1.0], [2.0]], ShapeError, r"at least 2 classes.*\(2, 1\)"),
         (np.zeros((0, 3)), ShapeError, "one sample"),
         (3.0, ShapeError, "shape"),
         (np.array([["a", "b"]]), DtypeError, "real numbers"),

@@ -70,8 +70,7 @@ def test_probabilities_and_logits_agree():
 
 def test_vote_share_counts_votes():
     votes = np.array([[0, 1, 2], [0, 1, 1], [0, 2, 0], [1, 2, 1]])  # members x samples
-    logits = np.eye(3)[votes]
-    assert scores.vote_share(logits).tolist() == [0.75, 0.5, 0.5]
+    assert scores.vote_share(probs=np.eye(3)[votes]).tolist() == [0.75, 0.5, 0.5]
 
 
 def test_pooled_prediction_feeds_scores_and_losses():

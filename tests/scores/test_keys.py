@@ -35,7 +35,7 @@ ROWS = {
     "gap 800, below any float": [800.0, 0.0, -3.0],
     "gap 40, three near": [40.0, 0.0, 0.0, -1e-3],
     "nearly uniform": [1e-9, 0.0, 0.0, 0.0],
-    "uniform": [0.25, 0.25, 0.25, 0.25],
+    "uniform": [0.75, 0.75, 0.75, 0.75],
     "two winners": [5.0, 5.0, -2.0],
     "two winners to 1e-12": [5.0, 5.0 - 1e-12, -2.0],
     "large offset": [1e4 + 3.0, 1e4, 1e4 - 2.5],

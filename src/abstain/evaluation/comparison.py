@@ -53,6 +53,7 @@ def compare(
     sample_weight: Any = None,
     clusters: Any = None,
     abstained: Any = None,
+    classes: Any = None,
     paired: bool = True,
 ) -> Comparison:
     r"""Rank models (or scores) by a metric, and say which cannot be told apart.
@@ -74,7 +75,8 @@ def compare(
     labels : array, optional
         Class indices of the same samples for all; with `paired=False` a dict of labels by name.
     probs : dict of arrays (..., K), or one array
-        Probabilities instead of logits.
+        Probabilities instead of logits. A vector holds those of class 1 of a binary model, and a vector of logits its
+        log-odds.
     scores : name(s) or function(s)
         Several, with several models, compare every combination, "model / score".
     loss, metric : str
@@ -88,6 +90,8 @@ def compare(
         One label per sample: samples of one cluster are not independent.
     abstained : bool array, or dict of them by model, optional
         Samples a model refused: never accepted, kept in the coverage.
+    classes : sequence, optional
+        The class names in the order of the columns, where labels are words or numbers other than 0 ... K-1.
     paired : bool
         False: every contestant has its own test set (Welch's test; weights and clusters by name).
 
@@ -114,7 +118,7 @@ def compare(
     if models is not None and probs is not None:
         raise InputError("compare: takes models or `probs=`, one of them, got both.")
     outputs, kind = (models, "logits") if probs is None else (probs, "probs")
-    entries = _entries(outputs, kind, columns, scores, loss, chosen, paired)
+    entries = _entries(outputs, kind, columns, scores, loss, chosen, paired, classes)
     if len(entries) < 2:
         raise InputError(f"compare: needs at least two contestants, got {len(entries)}.")
     name = "own losses" if labels is None else loss_by_name(loss).name
@@ -125,7 +129,14 @@ def compare(
 
 
 def _entries(
-    models: Any, kind: str, columns: dict[str, Any], scores: Any, loss: Any, metric: Metric, paired: bool
+    models: Any,
+    kind: str,
+    columns: dict[str, Any],
+    scores: Any,
+    loss: Any,
+    metric: Metric,
+    paired: bool,
+    classes: Any,
 ) -> dict[str, Units]:
     """Each contestant's checked samples, sorted once for its influences and its interval."""
     if not isinstance(models, Mapping):
@@ -138,7 +149,7 @@ def _entries(
     found: dict[str, Units] = {}
     for name, model in models.items():
         along = {k: _of(column, name) for k, column in columns.items()}
-        vectors = _vectors(str(name), model, kind, along.pop("labels"), scores, loss)
+        vectors = _vectors(str(name), model, kind, along.pop("labels"), scores, loss, classes)
         along = {k: None if v is None else flat(v) for k, v in along.items()}
         for title, (l, g) in vectors.items():
             units = gather("compare", metric.name, flat(l), flat(g), **along, options=dict(metric.options))
@@ -162,14 +173,15 @@ def _of(column: Any, name: Any) -> Any:
 
 
 def _vectors(
-    name: str, model: Any, kind: str, labels: Array | None, scores: Any, loss: Any
+    name: str, model: Any, kind: str, labels: Array | None, scores: Any, loss: Any, classes: Any
 ) -> dict[str, tuple[Array, Array]]:
     """Loss and confidence of each contestant that a model enters."""
     if labels is None:
         if kind == "probs" or not (isinstance(model, (tuple, list)) and len(model) == 2):
             raise InputError(f"compare: without `labels` {name!r} must be (loss, confidence).")
         return {name: (model[0], model[1])}
-    found = read_model("compare", labels=labels, scores=scores, losses=[loss], **{kind: model})
+    outputs = {kind: model}
+    found = read_model("compare", labels=labels, scores=scores, losses=[loss], classes=classes, **outputs)
     l, several = next(iter(found.losses.values())), len(found.scores) > 1
     return {f"{name} / {k}" if name and several else name or k: (l, g) for k, g in found.scores.items()}
 

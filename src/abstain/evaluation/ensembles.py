@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_fraction
+from abstain._check import check_fraction, class_indices
 from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
@@ -33,6 +33,7 @@ def expected_aurc(
     averaged: tuple[Array, Array] | None = None,
     score: Any = "max_softmax",
     metric: Any = "aurc",
+    classes: Any = None,
     level: float = 0.95,
 ) -> ExpectedAURC:
     r"""Mean AURC over the members of an ensemble (or posterior samples), beside that of their averaged prediction.
@@ -44,9 +45,9 @@ def expected_aurc(
     Parameters
     ----------
     probs, logits : array, shape (M, n, K)
-        One of them, members first.
+        One of them, members first. Of binary models (M, n, 1) will do: the probabilities or log-odds of class 1.
     labels : array, shape (n,)
-        Class indices.
+        Class indices, or names from `classes`.
     loss : name or function, or array of shape (M, n)
         With `confidence` the members' own losses; no probabilities are needed then.
     confidence : array, shape (M, n), optional
@@ -57,6 +58,8 @@ def expected_aurc(
         The confidence computed from probabilities or logits.
     metric : str
         Any with an influence function: "aurc", "aurc:loo", "augrc", "naurc" ...
+    classes : sequence, optional
+        The class names in the order of the columns, where labels are words or numbers other than 0 ... K-1.
     level : float
         Of the intervals.
 
@@ -93,6 +96,7 @@ def expected_aurc(
             "`loss=` and `confidence=` of shape (members, samples)."
         )
     else:
+        labels = class_indices("expected_aurc", labels, classes)
         mean = pooled_log_probs(logits, probs=probs)
         kind, stack = ("probs", probs) if logits is None else ("logits", logits)
         assert stack is not None

@@ -20,7 +20,7 @@ import numpy as np
 from abstain import losses as loss_module
 from abstain import scores as score_module
 from abstain._arrays import Array, to_host
-from abstain._check import check_fraction, check_risk
+from abstain._check import check_fraction, check_risk, class_indices
 from abstain._progress import bars
 from abstain.core.estimators import area, needs_whole_weights, oracle_area
 from abstain.core.influence import Ranked, Reordered, best_ranked
@@ -45,6 +45,7 @@ ONE_KIND = "needs both right and wrong samples, got only one kind"
 _ANY_LOSS = ("aurc", "augrc", "e_aurc", "naurc", "risk")  # shown by default for losses other than 0/1
 DEFAULT_METRICS = (*_ANY_LOSS[:4], "auroc", "risk", "risk_at_coverage", "coverage_at_risk")
 _MAY_BE_RULED_OUT = ("cross_entropy", "top_k")  # a label of probability 0; fewer than k classes
+_RESPONSES = ("predict_proba", "decision_function")  # of a classifier, the first it has is read
 _BAR_FROM = 5_000_000  # samples from which on a bar is shown unasked
 
 
@@ -90,14 +91,29 @@ def flat(values: Array) -> np.ndarray:
     return np.asarray(to_host(values)).reshape(-1)
 
 
+def column_names(outputs: Array) -> list[Any] | None:
+    """The class names in the columns of a data frame of logits or probabilities; None where columns are numbered."""
+    columns = getattr(outputs, "columns", None)
+    names = None if columns is None or callable(columns) else list(columns)
+    return None if names == list(range(len(names or ()))) else names
+
+
 def read_model(
-    name: str, scores: Any, losses: Any, logits: Array = None, labels: Array = None, probs: Array = None
+    name: str,
+    scores: Any,
+    losses: Any,
+    logits: Array = None,
+    labels: Array = None,
+    probs: Array = None,
+    classes: Sequence[Any] | None = None,
 ) -> Vectors:
     """Scores and losses of one model, in one pass over its outputs.
 
     A loss that was not asked for by name and that this data rules out is noted and left out.
     """
     kind = "probs" if logits is None else "logits"
+    if labels is not None:
+        labels = class_indices(name, labels, classes, column_names(probs if logits is None else logits))
     allowed = [s for s in score_module.NAMES if kind in score_module.by_name(s).takes]
     asked = listed(scores, [s for s in LOGIT_SCORES if s in allowed], allowed)
     measured = () if labels is None else listed(losses, DEFAULT_LOSSES, loss_module.NAMES)
@@ -123,8 +139,33 @@ def _own(name: str, given: Any) -> dict[str, np.ndarray]:
     return {str(k): flat(v) for k, v in (given or {}).items()}
 
 
+def is_classifier(model: Any) -> bool:
+    """Is this a classifier with the methods of scikit-learn's?"""
+    return hasattr(model, "predict") and any(hasattr(model, name) for name in _RESPONSES)
+
+
+def read_classifier(
+    classifier: Any, X: Any, y: Any, probs: Any, classes: Any
+) -> tuple[Array | None, Array, Array | None, Any]:
+    """Logits, labels, probabilities and class names from a fitted classifier, its samples and their labels."""
+    if X is None or y is None or probs is not None:
+        raise InputError(
+            "evaluate: a classifier needs samples and labels, `evaluate(classifier, X, y)`, and no `probs=`."
+        )
+    classes = getattr(classifier, "classes_", None) if classes is None else classes
+    if hasattr(classifier, "predict_proba"):
+        return None, y, np.asarray(classifier.predict_proba(X)), classes
+    return np.asarray(classifier.decision_function(X)), y, None, classes
+
+
 def _gather(
-    logits: Array | None, labels: Array | None, probs: Array | None, loss: Any, confidence: Any, **names: Any
+    logits: Array | None,
+    labels: Array | None,
+    probs: Array | None,
+    loss: Any,
+    confidence: Any,
+    classes: Any,
+    **names: Any,
 ) -> Vectors:
     """Losses and scores of one model, or the user's own, or both beside each other."""
     if logits is not None and probs is not None:
@@ -134,12 +175,14 @@ def _gather(
     if logits is not None or probs is not None:
         if labels is None and not own_losses:
             raise InputError("evaluate: needs `labels` beside logits or probabilities (or your own `loss=`).")
-        found = read_model("evaluate", **names, logits=logits, labels=labels, probs=probs)
+        found = read_model("evaluate", **names, logits=logits, labels=labels, probs=probs, classes=classes)
     elif not own_losses or not own_scores:
         ways = "logits and labels, `probs=` and labels, or `loss=` and `confidence=`"
         raise InputError(f"evaluate: needs {ways}.")
     elif any(given is not None for given in names.values()):
-        raise InputError("evaluate: `scores=` and `losses=` read logits or probabilities, got none.")
+        raise InputError(
+            "evaluate: scores and losses by name are computed from logits or probabilities, got none."
+        )
     found = Vectors(found.losses | own_losses, found.scores | own_scores, found.notes)
     lengths = {k: len(v) for k, v in (found.losses | found.scores).items()}
     if len(set(lengths.values())) != 1:
@@ -176,8 +219,8 @@ def register_engine(name: str, engine: Engine) -> None:
         A plain word.
     engine : callable
         It is called with `level`, `metrics` (keys, or None for the default) and those of logits, labels, probs,
-        loss, confidence, scores, losses, sample_weight, abstained, groups, clusters and progress that were given;
-        the first argument of `evaluate` (`logits`) may be whatever the engine reads, a file for instance. It
+        loss, confidence, scores, losses, sample_weight, abstained, groups, clusters, classes and progress that were
+        given; the first argument of `evaluate` (`logits`) may be whatever the engine reads, a file for instance. It
         answers with {(score name, loss name): Blocks}, or with an `Evaluation` (see `evaluation_of`).
 
     Returns
@@ -369,8 +412,9 @@ def evaluate_blocks(
 
 
 def evaluate(
-    logits: Array | None = None,
-    labels: Array | None = None,
+    logits: Any = None,
+    labels: Any = None,
+    y: Array | None = None,
     *,
     probs: Array | None = None,
     loss: Any = None,
@@ -383,6 +427,7 @@ def evaluate(
     sample_weight: Array | None = None,
     abstained: Array | None = None,
     clusters: Array | None = None,
+    classes: Any = None,
     engine: Any = None,
     progress: bool | None = None,
 ) -> Evaluation:
@@ -394,9 +439,13 @@ def evaluate(
     Parameters
     ----------
     logits, labels : arrays of shape (..., K) and (...)
-        Model outputs and class indices. Probabilities come as `probs` instead of logits.
+        Model outputs and class indices. Probabilities come as `probs` instead of logits; rows that sum to one are
+        refused here. A vector holds the log-odds of class 1 of a binary model, such as its decision values.
+    y : array, optional
+        The labels in `evaluate(classifier, X, y)`: a fitted classifier of scikit-learn (or one like it) is asked for
+        its probabilities of X, or else its decision values. The prediction is the most probable class.
     probs : array of shape (..., K), optional
-        Probabilities, where there are no logits.
+        Probabilities, where there are no logits. A vector holds the probabilities of class 1 of a binary model.
     loss, confidence : array or dict of arrays
         Your own losses and confidences (higher = surer), alone or beside logits and labels.
     scores : names or functions, "all", optional
@@ -413,6 +462,8 @@ def evaluate(
         One label per sample: every number is also given within each group.
     sample_weight, abstained, clusters : arrays, optional
         Weights; samples the model refused (never accepted, kept in the coverage); who belongs together.
+    classes : sequence, optional
+        The class names in the order of the columns, where labels are words or numbers other than 0 ... K-1.
     engine : str, optional
         Who computes, where data does not fit in memory: see `register_engine`. The first argument is then whatever
         that engine reads. A path alone goes to "files", which works in memory or on disk by the size of the data.
@@ -442,18 +493,31 @@ def evaluate(
     level = check_fraction("evaluate", "level", level, open_high=True)
     wanted = None if metrics is None else [by_name(m) for m in listed(metrics, (), tuple(METRICS))]
     along = {"sample_weight": sample_weight, "abstained": abstained, "clusters": clusters, "groups": groups}
+    if is_classifier(logits):
+        logits, labels, probs, classes = read_classifier(logits, labels, y, probs, classes)
+    elif y is not None:
+        raise InputError(
+            "evaluate: takes `y` after a fitted classifier and its samples only, got something else."
+        )
     if engine is None and isinstance(logits, (str, os.PathLike)):
         engine = "path"
     if engine is not None:
         model = {"logits": logits, "labels": labels, "probs": probs, "loss": loss, "confidence": confidence}
-        given = {**model, **along, "scores": scores, "losses": losses, "progress": progress}
+        given = {
+            **model,
+            **along,
+            "scores": scores,
+            "losses": losses,
+            "progress": progress,
+            "classes": classes,
+        }
         given = {name: value for name, value in given.items() if value is not None}
         keys = None if wanted is None else [m.key for m in wanted]
         answer = _find_engine(engine)(**given, level=level, metrics=keys)
         if isinstance(answer, Evaluation):
             return answer
         return evaluate_blocks(answer, metrics=wanted, level=level)
-    vectors = _gather(logits, labels, probs, loss, confidence, scores=scores, losses=losses)
+    vectors = _gather(logits, labels, probs, loss, confidence, classes, scores=scores, losses=losses)
     columns = {name: _column(name, values, vectors.n) for name, values in along.items()}
     return _in_memory(vectors, columns, wanted, level, progress)
 
