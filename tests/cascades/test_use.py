@@ -258,3 +258,19 @@ def test_what_the_command_refuses(files, arguments, message):
     answer = run(*both(files, "cal"), *arguments)
     assert answer.exit_code == 2
     assert message in answer.output
+
+
+def test_deferring_is_the_default_and_clusters_reach_the_promise():
+    options = {"costs": [1, 5], "risk": 0.1, "delta": 0.2, "cv": 0.5, "person": (50, 0), "random_state": 0}
+    clf = CascadeClassifier(STAGES, **options).fit(X, Y, clusters=np.arange(len(Y)) // 2)
+    person = clf.decide(X) == "person"
+    assert person.any()
+    np.testing.assert_array_equal(clf.predict(X) == -1, person)
+    np.testing.assert_array_equal(clf.predict_all(X), clf.predict_selective(X)[0])
+    assert clf.cascade_.clusters == len(Y) // 4
+    assert clf.cascade_.largest == 2
+    always = CascadeClassifier(STAGES, **options, deferred_label=None).fit(X, Y)
+    np.testing.assert_array_equal(always.predict(X), always.predict_all(X))
+    site = np.arange(len(Y)) % 2
+    by_site = CascadeClassifier(STAGES, **options | {"risk": 0.15}).fit(X, Y, groups=site)
+    assert "group" in by_site.guarantee_

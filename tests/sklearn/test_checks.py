@@ -13,10 +13,13 @@ from abstain.sklearn import SelectiveClassifier, SelectiveRegressor
 @pytest.mark.filterwarnings("ignore:.*no threshold could be certified:abstain.errors.AbstainWarning")
 @parametrize_with_checks(
     [
-        SelectiveClassifier(coverage=0.8, cv=0.25, random_state=0),
+        SelectiveClassifier(coverage=0.8, cv=0.25, abstain_label=None, random_state=0),
+        SelectiveClassifier(coverage=1.0, method="empirical", cv=2),
         SelectiveClassifier(LogisticRegression(C=10.0), risk=0.6, delta=0.5, cv=3, abstain_label=-7),
-        SelectiveClassifier(LinearSVC(), coverage=0.5, method="empirical", random_state=0),
-        SelectiveRegressor(Ridge(), coverage=0.8, random_state=0),
+        SelectiveClassifier(
+            LinearSVC(), coverage=0.5, method="empirical", abstain_label=None, random_state=0
+        ),
+        SelectiveRegressor(Ridge(), coverage=0.8, abstain_value=None, random_state=0),
         SelectiveRegressor(risk=0.2, tolerance=1.0, cv=3, abstain_value=0.0),
     ]
 )

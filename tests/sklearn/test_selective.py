@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import BayesianRidge, LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, train_test_split
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -59,8 +59,6 @@ def test_a_share_is_held_out_of_training_and_carries_the_guarantee(data):
 
 
 def _train_part(X, y):
-    from sklearn.model_selection import train_test_split
-
     X_train, _, y_train, _ = train_test_split(X, y, test_size=0.5, random_state=0)
     return X_train, y_train
 
@@ -74,17 +72,40 @@ def test_folds_use_all_data_and_promise_nothing(data):
     np.testing.assert_allclose(clf.predict_proba(X), LogisticRegression().fit(X, y).predict_proba(X))
 
 
-def test_predict_abstains_only_with_a_label(data):
+@pytest.mark.parametrize(
+    ("names", "label"),
+    [
+        ([0, 1, 2], -1),
+        ([-1, 0, 1], -2),
+        ([0.0, 1.0, 2.0], np.nan),
+        (["ant", "bee", "cat"], "abstain"),
+        ([False, True, True], -1),
+    ],
+)
+def test_abstaining_is_the_default(data, names, label):
     X, y = data
-    clf = SelectiveClassifier(coverage=0.6, cv=0.3, random_state=0).fit(X, y)
+    classes = np.asarray(names)[y]
+    clf = SelectiveClassifier(coverage=0.6, cv=0.3, random_state=0).fit(X, classes)
     prediction, accepted = clf.predict_selective(X)
     assert 0.5 < accepted.mean() < 0.75
     np.testing.assert_array_equal(accepted, clf.confidence(X) >= clf.threshold_.value)
-    np.testing.assert_array_equal(clf.predict(X), prediction)
-    told = clone(clf).set_params(abstain_label=-1).fit(X, y).predict(X)
-    np.testing.assert_array_equal(told == -1, ~accepted)
-    np.testing.assert_array_equal(told[accepted], prediction[accepted])
-    assert clf.score(X, y) == pytest.approx((prediction == y)[accepted].mean())
+    np.testing.assert_array_equal(clf.predict_all(X), prediction)
+    answers = clf.predict(X)
+    abstained = answers != answers if label != label else answers == label
+    np.testing.assert_array_equal(abstained, ~accepted)
+    assert (answers == prediction)[accepted].all()
+    assert clf.score(X, classes) == pytest.approx((prediction == classes)[accepted].mean())
+    always = clone(clf).set_params(abstain_label=None).fit(X, classes)
+    np.testing.assert_array_equal(always.predict(X), prediction)
+
+
+def test_a_class_named_abstain_asks_for_another_label(data):
+    X, y = data
+    names = np.asarray(["abstain", "bee", "cat"])[y]
+    with pytest.raises(InputError, match="`abstain_label` must be set, got a class named 'abstain'"):
+        SelectiveClassifier(coverage=0.6, random_state=0).fit(X, names)
+    clf = SelectiveClassifier(coverage=0.6, abstain_label="?", random_state=0).fit(X, names)
+    assert (clf.predict(X) == "?").any()
 
 
 @pytest.mark.parametrize("label", ["don't know", None, -1])
@@ -230,7 +251,7 @@ def test_metadata_routing(data):
         inner = LogisticRegression().set_fit_request(sample_weight=True)
         clf = SelectiveClassifier(inner, coverage=0.7, cv=0.3, random_state=0).fit(X, y, sample_weight=w)
         plain = SelectiveClassifier(LogisticRegression(), coverage=0.7, cv=0.3, random_state=0).fit(X, y)
-        assert (clf.predict(X) == 0).mean() > (plain.predict(X) == 0).mean() + 0.1
+        assert (clf.predict_all(X) == 0).mean() > (plain.predict_all(X) == 0).mean() + 0.1
         scorer = aurc_scorer().set_score_request(sample_weight=True)
         search = GridSearchCV(clf, {"estimator__C": [0.1, 1.0]}, scoring=scorer, cv=3, error_score="raise")
         search.fit(X, y, sample_weight=w)
@@ -292,8 +313,11 @@ def test_regressor_keeps_errors_within_tolerance(uneven):
     assert (np.abs(value - y[3000:])[accepted] > 0.5).mean() < 0.13
     assert (np.abs(value - y[3000:]) > 0.5).mean() > 0.13
     assert "error rate" in reg.guarantee_
-    told = clone(reg).set_params(abstain_value=np.nan).fit(X[:3000], y[:3000]).predict(X[3000:])
-    np.testing.assert_array_equal(np.isnan(told), ~accepted)
+    np.testing.assert_array_equal(np.isnan(reg.predict(X[3000:])), ~accepted)
+    assert (reg.predict(X[3000:], abstain_value=-99.0)[~accepted] == -99).all()
+    always = clone(reg).set_params(abstain_value=None).fit(X[:3000], y[:3000])
+    np.testing.assert_array_equal(always.predict(X[3000:]), value)
+    assert reg.score(X[3000:], y[3000:]) == always.score(X[3000:], y[3000:]) > 0.5
 
 
 def test_regressor_by_coverage_and_by_own_std(uneven):
@@ -333,7 +357,7 @@ def test_make_regression_is_accepted_as_it_comes():
 
 def test_a_classifier_without_a_certified_threshold_answers_nothing_by_mistake(data):
     X, y = data
-    clf = SelectiveClassifier(risk=1e-4, cv=0.3, random_state=0)
+    clf = SelectiveClassifier(risk=1e-4, cv=0.3, abstain_label=None, random_state=0)
     with pytest.warns(AbstainWarning, match="smallest risk"):
         clf.fit(X, y)
     assert not clf.accepts(X).any()
@@ -368,10 +392,11 @@ def test_a_pipeline_can_say_that_it_abstained(data):
     pipe = make_pipeline(StandardScaler(), SelectiveClassifier(coverage=0.6, cv=0.3, random_state=0)).fit(
         X, y
     )
-    said = pipe.predict(X, abstain_label=-1)
+    said = pipe.predict(X, abstain_label=-9)
     accepted = pipe[-1].accepts(pipe[:-1].transform(X))
     assert 0.4 < accepted.mean() < 0.8
-    assert (said[~accepted] == -1).all()
+    assert (said[~accepted] == -9).all()
+    assert (pipe.predict(X)[~accepted] == -1).all()
     np.testing.assert_array_equal(said[accepted], pipe.predict(X)[accepted])
 
 
@@ -386,3 +411,128 @@ def test_scorers_do_not_take_an_abstention_for_an_error():
         pipeline = make_pipeline(*steps).fit(X, names)
         assert (pipeline.predict(X) == "?").any()
         assert aurc_scorer()(pipeline, X, names) == pytest.approx(expected)
+
+
+# groups and clusters ------------------------------------------------------------------------------------------------
+
+
+class Recorder(LogisticRegression):
+    """Remembers what its `fit` was given besides X and y."""
+
+    def fit(self, X, y, sample_weight=None, **more):
+        self.more_ = sorted(more)
+        self.rows_ = len(y)
+        return super().fit(X, y, sample_weight=sample_weight)
+
+
+def test_groups_get_thresholds_of_their_own_and_the_model_never_sees_them(data):
+    X, y = data
+    rng = np.random.default_rng(0)
+    site = np.where(rng.random(len(y)) < 0.5, "north", "south")
+    y = np.where(
+        (site == "south") & (rng.random(len(y)) < 0.1), (y + 1) % 3, y
+    )  # labels are worse in the south
+    clf = SelectiveClassifier(Recorder(), risk=0.35, delta=0.1, cv=0.5, random_state=0)
+    clf.fit(X, y, groups=site, sample_weight=np.ones(len(y)))
+    assert clf.estimator_.more_ == []
+    train, kept = train_test_split(np.arange(len(y)), test_size=0.5, random_state=0)
+    inner = LogisticRegression().fit(X[train], y[train])
+    key = abstain.scores.max_softmax(probs=inner.predict_proba(X[kept]))
+    wrong = inner.predict(X[kept]) != y[kept]
+    for group in ("north", "south"):
+        here = site[kept] == group
+        by_hand = abstain.select_threshold(wrong[here], key[here], risk=0.35, delta=0.05)  # delta / 2 groups
+        assert clf.threshold_[group].value == by_hand.value
+    assert clf.threshold_["north"].value < clf.threshold_["south"].value
+    accepted = clf.accepts(X, groups=site)
+    cut = np.where(site == "north", clf.threshold_["north"].value, clf.threshold_["south"].value)
+    np.testing.assert_array_equal(accepted, clf.confidence(X) >= cut)
+    np.testing.assert_array_equal(clf.predict(X, groups=site) == -1, ~accepted)
+    assert "each of 2 groups" in clf.guarantee_
+    assert clf.score(X, y, groups=site) > 0.65
+    with pytest.raises(InputError, match="needs `groups`, one per sample, as `fit` got them"):
+        clf.predict(X)
+    with pytest.raises(InputError, match="one label for each of 3000 samples"):
+        SelectiveClassifier(risk=0.2).fit(X, y, groups=site[:10])
+    plain = SelectiveClassifier(coverage=0.5, random_state=0).fit(X, y)
+    with pytest.raises(InputError, match="takes `groups` only where `fit` got them"):
+        plain.predict(X, groups=site)
+
+
+@pytest.mark.parametrize("cv", [0.4, 4, "prefit"])
+def test_clusters_are_the_unit_of_the_promise_and_are_never_split(data, cv):
+    X, y = data
+    patient = np.arange(len(y)) // 3
+    estimator = Recorder().fit(X[:300], y[:300]) if cv == "prefit" else Recorder()
+    clf = SelectiveClassifier(estimator, risk=0.3, delta=0.2, cv=cv, random_state=0).fit(
+        X, y, clusters=patient
+    )
+    assert clf.estimator_.more_ == []
+    calibrated = {0.4: 400, 4: 1000, "prefit": 1000}[cv]
+    assert clf.threshold_.clusters == calibrated
+    assert clf.threshold_.largest == 3
+    assert clf.threshold_.n == 3 * calibrated  # whole clusters
+    if cv != 4:
+        assert f"{calibrated} calibration clusters" in clf.guarantee_
+
+
+@pytest.mark.parametrize("cv", [0.5, 3])
+def test_the_regressor_takes_groups_and_clusters(uneven, cv):
+    X, y = uneven
+    site = np.where(X[:, 1] < 0.5, "a", "b")
+    options = {"tolerance": 0.5, "risk": 0.2, "cv": cv, "random_state": 0}
+    reg = SelectiveRegressor(**options).fit(X, y, groups=site)
+    assert set(reg.threshold_.thresholds) == {"a", "b"}
+    np.testing.assert_array_equal(np.isnan(reg.predict(X, groups=site)), ~reg.accepts(X, groups=site))
+    clustered = SelectiveRegressor(**options | {"delta": 0.3}).fit(X, y, clusters=np.arange(len(y)) // 2)
+    assert clustered.threshold_.clusters == (1000 if cv == 0.5 else 2000)
+
+
+def test_groups_and_clusters_reach_the_promise_through_pipelines_and_routing(data):
+    X, y = data
+    site = np.where(np.arange(len(y)) % 2, "a", "b")
+    patient = np.arange(len(y)) // 3
+    inner = SelectiveClassifier(risk=0.3, delta=0.2, cv=0.5, random_state=0)
+    pipe = make_pipeline(StandardScaler(), inner)
+    pipe.fit(X, y, selectiveclassifier__groups=site)
+    assert set(pipe[-1].threshold_.thresholds) == {"a", "b"}
+    assert (pipe.predict(X, groups=site) == -1).any()
+    with sklearn.config_context(enable_metadata_routing=True):
+        asking = clone(inner).set_fit_request(clusters=True, groups=False)
+        routed = make_pipeline(StandardScaler(), asking).fit(X, y, clusters=patient)
+        assert routed[-1].threshold_.clusters == 500
+        direct = clone(inner).set_params(estimator=Recorder()).fit(X, y, clusters=patient)
+        assert direct.estimator_.more_ == []
+        assert direct.threshold_.clusters == 500
+
+
+def test_an_inner_model_gets_groups_only_if_it_asks_for_them(data):
+    X, y = data
+
+    class Asking(LogisticRegression):
+        def fit(self, X, y, groups=None):
+            self.groups_ = groups
+            return super().fit(X, y)
+
+    site = np.where(np.arange(len(y)) % 2, "a", "b")
+    clf = SelectiveClassifier(Asking(), risk=0.3, cv=0.5, random_state=0).fit(X, y, groups=site)
+    assert len(clf.estimator_.groups_) == len(y) // 2
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+        clf = SelectiveClassifier(search, risk=0.3, cv=0.5, random_state=0)
+        clf.fit(
+            X,
+            y,
+            groups=np.where(np.arange(len(y)) % 3 == 0, "a", np.where(np.arange(len(y)) % 3 == 1, "b", "c")),
+        )
+        assert set(clf.threshold_.thresholds) == {"a", "b", "c"}
+
+
+def test_a_saved_rule_of_a_classifier_knows_its_score(data, tmp_path):
+    X, y = data
+    clf = SelectiveClassifier(risk=0.25, cv=0.5, random_state=0).fit(X, y)
+    probs = clf.predict_proba(X)
+    np.testing.assert_array_equal(clf.threshold_.accepts(probs=probs), clf.accepts(X))
+    assert clf.threshold_.origin.score == "max_softmax"
+    own = SelectiveClassifier(score=lambda p: p[:, 0], coverage=0.5, cv=0.3, random_state=0).fit(X, y)
+    assert own.threshold_.origin is None

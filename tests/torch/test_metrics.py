@@ -185,7 +185,7 @@ def test_interval_is_that_of_the_library():
 
 
 def test_auroc_of_one_kind_is_nan_with_a_warning_and_does_not_raise():
-    logits = torch.eye(3)
+    logits = 2 * torch.eye(3)
     for thresholds in (None, 500):
         metric = FailureAUROC(thresholds=thresholds)
         metric.update(logits, torch.arange(3))

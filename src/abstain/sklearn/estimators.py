@@ -10,16 +10,22 @@ import numbers
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import cross_val_predict, train_test_split
-from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, cross_val_predict, train_test_split
+from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    get_routing_for_object,
+    process_routing,
+)
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, has_fit_parameter
@@ -29,7 +35,7 @@ from abstain._arrays import Array
 from abstain.cascades import cascade
 from abstain.cascades.select import PERSON, Promise
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
-from abstain.thresholds import Threshold, select_threshold
+from abstain.thresholds import GroupThresholds, Threshold, select_threshold
 from abstain.thresholds.calibration import Method
 
 Score = str | Callable[..., Any]
@@ -74,9 +80,9 @@ def response_method(estimator: Any, score: Score) -> str:
 
 
 def by_class(response: Array) -> np.ndarray:
-    """One column per class; a binary decision value d stands for the two logits 0 and d."""
+    """One column per class; a binary decision value d stands for the two logits -d/2 and d/2."""
     values = np.asarray(response, dtype=np.float64)
-    return np.column_stack([np.zeros_like(values), values]) if values.ndim == 1 else values
+    return np.column_stack([-values / 2, values / 2]) if values.ndim == 1 else values
 
 
 def reduce_scores(method: str, values: np.ndarray, score: Score) -> np.ndarray:
@@ -88,11 +94,39 @@ def reduce_scores(method: str, values: np.ndarray, score: Score) -> np.ndarray:
     return np.asarray(confidence, dtype=np.float64)
 
 
-def with_label(prediction: np.ndarray, accepted: np.ndarray, instead: Any) -> np.ndarray:
+AUTO = "auto"  # the abstain label follows from the type of the classes
+DEFAULT_WORD = "abstain"
+
+
+def label_for(classifier: Any, parameter: str) -> Any:
+    """The label of that constructor parameter; where it is "auto", one that no class has.
+
+    "abstain" among words, NaN among floats, and among integers -1, or one below the least where -1 is a class.
+    """
+    label = getattr(classifier, parameter)
+    if not (isinstance(label, str) and label == AUTO):
+        return label
+    classes = np.asarray(classifier.classes_)
+    if classes.dtype.kind == "f":
+        return np.nan
+    if classes.dtype.kind == "b":
+        return -1
+    if classes.dtype.kind in "iu":
+        return int(classes.min()) - 1 if -1 in classes else -1
+    if DEFAULT_WORD in classes.tolist():
+        raise InputError(
+            f"{type(classifier).__name__}: `{parameter}` must be set, got a class named {DEFAULT_WORD!r}, which is "
+            f"the default label. Choose a label that no answer can have."
+        )
+    return DEFAULT_WORD
+
+
+def with_label(prediction: np.ndarray, accepted: np.ndarray, label: Any) -> np.ndarray:
     """Predictions, with a label in place of those not accepted, whatever kind of label that is."""
-    kinds = {np.asarray(instead).dtype.kind, prediction.dtype.kind}
-    alike = len(kinds) == 1 or kinds <= set("iuf")
-    return np.where(accepted, prediction if alike else prediction.astype(object), instead)
+    instead = np.asarray(label)
+    kinds = {instead.dtype.kind, prediction.dtype.kind}
+    alike = len(kinds) == 1 or kinds <= set("biuf")
+    return np.where(accepted, prediction if alike else prediction.astype(object), instead if alike else label)
 
 
 def _check_label(classifier: Any, argument: str, label: Any) -> None:
@@ -115,7 +149,8 @@ def _checked(name: str, X: Array, y: Array) -> tuple[Any, Any]:
     """Samples that can be indexed, and one target for each."""
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    return _indexable(X), column_or_1d(y, warn=True)
+    X, y = indexable(_indexable(X), column_or_1d(y, warn=True))
+    return X, y
 
 
 def _take_over(own: Any, fitted: Any) -> None:
@@ -125,70 +160,152 @@ def _take_over(own: Any, fitted: Any) -> None:
             setattr(own, fact, getattr(fitted, fact))
 
 
+Rule = Threshold | GroupThresholds
+
+
+def _for_each_threshold(rule: Rule, **changes: Any) -> Rule:
+    """The rule with these fields changed, in every group where there are groups."""
+    if isinstance(rule, GroupThresholds):
+        return replace(rule, thresholds={g: replace(t, **changes) for g, t in rule.thresholds.items()})
+    return replace(rule, **changes)
+
+
+def split_off(
+    n: int, clusters: np.ndarray | None, share: Any, random_state: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the samples to train on, and of the share kept for calibration; clusters are not split.
+
+    Not stratified: a stratified part would not be a draw from the population.
+    """
+    if clusters is None:
+        train, kept = train_test_split(np.arange(n), test_size=share, random_state=random_state)
+    else:
+        splitter = GroupShuffleSplit(1, test_size=share, random_state=random_state)
+        train, kept = next(splitter.split(np.arange(n), groups=clusters))
+    return train, kept
+
+
+class _Fitting(NamedTuple):
+    """What `fit` got besides X and y: keyword arguments for the estimator, and labels for the promise."""
+
+    to_estimator: dict[str, Any]
+    groups: np.ndarray | None
+    clusters: np.ndarray | None
+
+    def rows(self, places: np.ndarray, n: int) -> _Fitting:
+        """The part that belongs to some of the n samples."""
+        routed = {
+            name: _safe_indexing(value, places) if hasattr(value, "__len__") and len(value) == n else value
+            for name, value in self.to_estimator.items()
+        }
+        groups = None if self.groups is None else self.groups[places]
+        clusters = None if self.clusters is None else self.clusters[places]
+        return _Fitting(routed, groups, clusters)
+
+    def folds(self, number: int, X: Array, y: Array) -> Any:
+        """What `cross_val_predict` takes as `cv`: samples of one cluster are never on both sides of a split."""
+        if self.clusters is None:
+            return number
+        return list(GroupKFold(number).split(X, y, self.clusters))
+
+
 class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator, a confidence, and a threshold chosen on data the estimator was not trained on.
 
-    A subclass has `_confidence(X)`, `_loss(prediction, y)` and `_out_of_fold(X, y, routed)`, which trains and gives
+    A subclass has `_confidence(X)`, `_loss(prediction, y)` and `_out_of_fold(X, y, fitting)`, which trains and gives
     losses and confidences of predictions for folds left out.
     """
 
-    threshold_: Threshold
+    threshold_: Rule
     estimator_: Any
     _default: Any  # the estimator when none is given
-    _instead: str  # the parameter that says what to predict for a rejected sample
+    _label_parameter: str  # its name in the constructor
 
-    def fit(self, X: Array, y: Array, **params: Any) -> Any:
-        """Train the estimator and choose the threshold.
-
-        cv="prefit": the estimator is fitted already, (X, y) are calibration data. cv=0.25: that share is held out of
-        training for calibration. cv=5: out-of-fold predictions calibrate, without a guarantee.
-        """
+    def _fit(self, X: Array, y: Array, groups: Array | None, clusters: Array | None, params: Any) -> None:
+        """Train the estimator and choose the threshold, as `cv` says."""
         name = type(self).__name__
         if (self.risk is None) == (self.coverage is None):
             raise InputError(f"{name}: give exactly one of `risk` and `coverage`.")
         X, y = _checked(name, X, y)
-        routed = self._routed(params)
+        fitting = _Fitting(
+            to_estimator=self._for_estimator(params, groups, clusters),
+            groups=_per_sample(name, "groups", groups, len(y)),
+            clusters=_per_sample(name, "clusters", clusters, len(y)),
+        )
+        calibration = fitting
         if self._kind() == "prefit":
             self._use_fitted()
             loss, confidence = self._calibrate(X, y)
         elif self._kind() == "folds":
-            loss, confidence = self._out_of_fold(X, y, routed)
+            loss, confidence = self._out_of_fold(X, y, fitting)
         else:
-            loss, confidence = self._held_out(X, y, routed)
+            train, kept = split_off(len(y), fitting.clusters, self.cv, self.random_state)
+            self._train(_safe_indexing(X, train), y[train], fitting.rows(train, len(y)))
+            loss, confidence = self._calibrate(_safe_indexing(X, kept), y[kept])
+            calibration = fitting.rows(kept, len(y))
         _take_over(self, self.estimator_)
-        self.threshold_ = self._choose(loss, confidence)
-        if not self.threshold_.feasible:
-            told = f"{name}: no threshold could be certified, so nothing will be accepted. {self.threshold_.note or ''}"
-            warnings.warn(f"{told} {self.threshold_.advice or ''}".strip(), AbstainWarning, stacklevel=2)
-        return self
+        labels = {"groups": calibration.groups, "clusters": calibration.clusters}
+        self.threshold_ = self._choose(loss, confidence, **labels)
+        self._warn_where_infeasible()
+
+    def _warn_where_infeasible(self) -> None:
+        rule = self.threshold_
+        if rule.feasible:
+            return
+        name = type(self).__name__
+        if isinstance(rule, GroupThresholds):
+            missing = [str(group) for group, threshold in rule.thresholds.items() if not threshold.feasible]
+            where = ", ".join(missing)
+            message = (
+                f"{name}: no threshold could be certified in {where}, so nothing will be accepted there."
+            )
+        else:
+            message = (
+                f"{name}: no threshold could be certified, so nothing will be accepted. {rule.note or ''}"
+            )
+            message = f"{message} {rule.advice or ''}".strip()
+        warnings.warn(message, AbstainWarning, stacklevel=4)
 
     def confidence(self, X: Array) -> np.ndarray:
         """One confidence per sample, higher = surer: what the threshold is compared with."""
         check_is_fitted(self, "threshold_")
         return self._confidence(X)
 
-    def predict_selective(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
-        """The prediction for every sample, and which of them to accept."""
-        accepted = self.accepts(X)
-        return np.asarray(self.estimator_.predict(X)), accepted
-
-    def accepts(self, X: Array) -> np.ndarray:
-        """Which predictions to accept."""
-        return self.threshold_.accepts(self.confidence(X))
-
-    def _predict(self, X: Array, instead: Any) -> np.ndarray:
-        """The prediction; where it is not accepted, what stands for it, if anything does."""
+    def predict_all(self, X: Array) -> np.ndarray:
+        """The prediction for every sample, accepted or not."""
         check_is_fitted(self, "threshold_")
-        instead = getattr(self, self._instead) if instead is None else instead
-        if instead is None and not self.threshold_.feasible:
+        return np.asarray(self.estimator_.predict(X))
+
+    def predict_selective(self, X: Array, groups: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The prediction for every sample, and which of them to accept."""
+        accepted = self.accepts(X, groups)
+        return self.predict_all(X), accepted
+
+    def accepts(self, X: Array, groups: Array | None = None) -> np.ndarray:
+        """Which predictions to accept; `groups`, one per sample, where `fit` got them too."""
+        confidence = self.confidence(X)
+        if isinstance(self.threshold_, GroupThresholds):
+            if groups is None:
+                rule = "needs `groups`, one per sample, as `fit` got them, got None"
+                raise InputError(f"{type(self).__name__}: {rule}.")
+            return self.threshold_.accepts(confidence, groups, units="key")
+        if groups is not None:
+            raise InputError(f"{type(self).__name__}: takes `groups` only where `fit` got them, got some.")
+        return self.threshold_.accepts(confidence, units="key")
+
+    def _predict(self, X: Array, label: Any, groups: Array | None) -> np.ndarray:
+        """The prediction, and the abstain label where it is not accepted; without a label, every prediction."""
+        check_is_fitted(self, "threshold_")
+        label = self._abstain_label() if label is None else label
+        if label is not None:
+            self._check_label(label)
+            return with_label(*self.predict_selective(X, groups), label)
+        if not self.threshold_.feasible:
             raise InfeasibleError(
-                f"{type(self).__name__}.predict: no threshold could be certified, so nothing is accepted. Set "
-                f"`{self._instead}` to say so in the answer, here or in the constructor, or use `predict_selective`."
+                f"{type(self).__name__}.predict: no threshold could be certified, so nothing is accepted, and "
+                f"`{self._label_parameter}` is None. Set it to say so in the answer, or use `predict_all`."
             )
-        if instead is None:
-            return np.asarray(self.estimator_.predict(X))
-        self._check_instead(instead)
-        return with_label(*self.predict_selective(X), instead)
+        return self.predict_all(X)
 
     @property
     def guarantee_(self) -> str | None:
@@ -197,23 +314,33 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.threshold_.guarantee
 
     def get_metadata_routing(self) -> Any:
-        """`fit` hands its metadata to the estimator's `fit`."""
+        """`fit` reads `groups` and `clusters` itself and hands other metadata to the estimator's `fit`."""
         to_fit = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=type(self).__name__).add(estimator=self._base(), method_mapping=to_fit)
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        return router.add(estimator=self._base(), method_mapping=to_fit)
 
     def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), get_tags(self._base())
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._base())
         tags.input_tags = inner.input_tags
-        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
-        tags.target_tags.multi_output, tags.target_tags.single_output = False, True
+        tags.classifier_tags = inner.classifier_tags
+        tags.regressor_tags = inner.regressor_tags
+        tags.target_tags.multi_output = False
+        tags.target_tags.single_output = True
         return tags
 
     def _base(self) -> Any:
         return self._default() if self.estimator is None else self.estimator
 
-    def _check_instead(self, instead: Any) -> None:
-        if np.ndim(instead):
-            raise InputError(f"{type(self).__name__}: `{self._instead}` must be one label.")
+    def _abstain_label(self) -> Any:
+        """What stands for a rejected sample; None: nothing does, and every sample is answered."""
+        return getattr(self, self._label_parameter)
+
+    def _check_label(self, label: Any) -> None:
+        if np.ndim(label):
+            raise InputError(
+                f"{type(self).__name__}: `{self._label_parameter}` must be one label, got {label!r}."
+            )
 
     def _kind(self) -> str:
         """What `cv` asks for: "prefit", "share" or "folds"."""
@@ -227,37 +354,52 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         rule = "`cv` must be 'prefit', a share in (0, 1) or at least 2 folds"
         raise InputError(f"{type(self).__name__}: {rule}, got {cv!r}.")
 
-    def _choose(self, loss: np.ndarray, confidence: np.ndarray, **options: Any) -> Threshold:
-        asked = {"risk": self.risk, "coverage": self.coverage, "delta": self.delta, "method": self.method}
-        chosen: Threshold = select_threshold(loss, confidence, **asked, **options)
-        return replace(chosen, guarantee=None, note=CROSS_NOTE) if self._kind() == "folds" else chosen
+    def _choose(self, loss: np.ndarray, confidence: np.ndarray, **options: Any) -> Rule:
+        goal = {"risk": self.risk, "coverage": self.coverage, "delta": self.delta, "method": self.method}
+        rule: Rule = select_threshold(loss, confidence, **goal, **options)
+        if self._kind() == "folds":
+            return _for_each_threshold(rule, guarantee=None, note=CROSS_NOTE)
+        return rule
 
     def _calibrate(self, X: Array, y: Array) -> tuple[np.ndarray, np.ndarray]:
         return self._loss(self.estimator_.predict(X), y), self._confidence(X)
 
-    def _held_out(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        """A plain random split: a stratified one would not be a draw from the population."""
-        aligned = {k: v for k, v in routed.items() if hasattr(v, "__len__") and len(v) == len(y)}
-        parts = train_test_split(X, y, *aligned.values(), test_size=self.cv, random_state=self.random_state)
-        X_train, X_held, y_train, y_held = parts[:4]
-        self._train(X_train, y_train, {**routed, **dict(zip(aligned, parts[4::2]))})
-        return self._calibrate(X_held, y_held)
-
-    def _train(self, X: Array, y: Array, routed: dict[str, Any]) -> None:
-        self.estimator_ = clone(self._base()).fit(X, y, **routed)
+    def _train(self, X: Array, y: Array, fitting: _Fitting) -> None:
+        self.estimator_ = clone(self._base()).fit(X, y, **fitting.to_estimator)
 
     def _use_fitted(self) -> None:
         check_is_fitted(self._base())
         self.estimator_ = self.estimator
 
-    def _routed(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Keyword arguments of `fit` for the estimator: by metadata routing, or handed on as they are."""
+    def _for_estimator(
+        self, params: dict[str, Any], groups: Array | None, clusters: Array | None
+    ) -> dict[str, Any]:
+        """Keyword arguments for the estimator's own `fit`, by metadata routing where that is switched on.
+
+        `groups` and `clusters` are among them only if the estimator asks for them.
+        """
+        base = self._base()
+        labels = {"groups": groups, "clusters": clusters}
+        labels = {name: value for name, value in labels.items() if value is not None}
         if get_config()["enable_metadata_routing"]:
+            consumed = get_routing_for_object(base).consumes("fit", labels.keys())
+            params = params | {name: labels[name] for name in consumed}
             return dict(process_routing(self, "fit", **params).estimator.fit)
-        given = {k: v for k, v in params.items() if v is not None}
-        if "sample_weight" in given and not has_fit_parameter(self._base(), "sample_weight"):
-            raise TypeError(f"{type(self._base()).__name__}.fit takes no sample_weight.")
-        return given
+        params = {name: value for name, value in params.items() if value is not None}
+        if "sample_weight" in params and not has_fit_parameter(base, "sample_weight"):
+            raise TypeError(f"{type(base).__name__}.fit takes no sample_weight.")
+        return params | {name: value for name, value in labels.items() if has_fit_parameter(base, name)}
+
+
+def _per_sample(name: str, argument: str, values: Array | None, n: int) -> np.ndarray | None:
+    if values is None:
+        return None
+    labels = np.asarray(values)
+    if labels.shape != (n,):
+        raise InputError(
+            f"{name}: `{argument}` must hold one label for each of {n} samples, got shape {labels.shape}."
+        )
+    return labels
 
 
 def _has(name: str) -> Any:
@@ -281,10 +423,11 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         How to calibrate. A share is held out of training: the guarantee holds. "prefit": all of (X, y) given to `fit`
         is calibration data: the guarantee holds if the estimator never saw it. A number of folds: out-of-fold
         predictions, all data are trained on, and `guarantee_` is None.
-    abstain_label : label, optional
-        What `predict` says for a rejected sample; no class may have this name. Without it `predict` answers always
-        (and refuses to where no threshold could be certified): say `predict(X, abstain_label=-1)`, inside a Pipeline
-        too, or ask `accepts(X)` or `predict_selective(X)`.
+    abstain_label : label, "auto" or None
+        What `predict` says for a rejected sample; no class may have this name. "auto": -1 where classes are integers
+        (one below the smallest class where -1 is one of them), "abstain" where they are words, NaN where they are
+        floats. None: `predict` answers always, and refuses to where no threshold could be certified. Another label
+        may be given to `predict(X, abstain_label=...)`, inside a Pipeline too. `predict_all(X)` answers always.
     random_state : int or generator
         Of the held-out split.
 
@@ -294,6 +437,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         What confidences are compared with; equal ones are accepted together.
     estimator_, classes_ : classifier, array
         The fitted classifier and its classes.
+    abstain_label_ : label or None
+        What `predict` says for a rejected sample.
     guarantee_ : str or None
         What the threshold promises, in words.
 
@@ -305,9 +450,12 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     >>> prediction, accepted = clf.predict_selective(X[:500])
     >>> bool(accepted.any()), clf.threshold_.feasible
     (True, True)
+    >>> bool((clf.predict(X[:500])[~accepted] == -1).all())
+    True
     """
 
-    _default, _instead = LogisticRegression, "abstain_label"
+    _default = LogisticRegression
+    _label_parameter = "abstain_label"
 
     def __init__(
         self,
@@ -319,37 +467,59 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         delta: float = 0.05,
         method: Method = "ltt",
         cv: Any = 0.25,
-        abstain_label: Any = None,
+        abstain_label: Any = AUTO,
         random_state: Any = None,
     ) -> None:
-        self.estimator, self.score = estimator, score
-        self.risk, self.coverage, self.delta, self.method = risk, coverage, delta, method
-        self.cv, self.abstain_label, self.random_state = cv, abstain_label, random_state
+        self.estimator = estimator
+        self.score = score
+        self.risk = risk
+        self.coverage = coverage
+        self.delta = delta
+        self.method = method
+        self.cv = cv
+        self.abstain_label = abstain_label
+        self.random_state = random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Constructor parameters by name."""
         return {**super().get_params(deep), "score": self.__dict__["score"]}
 
-    def fit(self, X: Array, y: Array, **params: Any) -> SelectiveClassifier:
-        """Train the classifier and choose the threshold on data it was not trained on (see `cv`)."""
+    def fit(
+        self, X: Array, y: Array, *, groups: Array | None = None, clusters: Array | None = None, **params: Any
+    ) -> SelectiveClassifier:
+        """Train the classifier and choose the threshold on data it was not trained on (see `cv`).
+
+        groups: one label per sample, for a threshold and a promise in each group; `predict` then needs them too.
+        clusters: one label per sample, for a promise over whole clusters; no cluster is split between training and
+        calibration. Other keyword arguments go to the classifier's own `fit`.
+        """
         if y is not None:
             check_classification_targets(y)
-        super().fit(X, y, **params)
+        self._fit(X, y, groups, clusters, params)
         self.classes_ = self.estimator_.classes_
-        if self.abstain_label is not None:
-            self._check_instead(self.abstain_label)
+        if self.abstain_label_ is not None:
+            self._check_label(self.abstain_label_)
         return self
 
-    def predict(self, X: Array, abstain_label: Any = None) -> np.ndarray:
+    @property
+    def abstain_label_(self) -> Any:
+        """What `predict` says for a rejected sample; None: it answers always."""
+        check_is_fitted(self, "threshold_")
+        return label_for(self, "abstain_label")
+
+    def predict(self, X: Array, abstain_label: Any = None, groups: Array | None = None) -> np.ndarray:
         """The predicted class; `abstain_label` (here, or of the constructor) where it is not accepted.
 
-        In a Pipeline: `pipeline.predict(X, abstain_label=-1)`.
+        In a Pipeline: `pipeline.predict(X, abstain_label="ask")`.
         """
-        return self._predict(X, abstain_label)
+        return self._predict(X, abstain_label, groups)
 
-    def _check_instead(self, instead: Any) -> None:
-        super()._check_instead(instead)
-        _check_label(self, self._instead, instead)
+    def _abstain_label(self) -> Any:
+        return self.abstain_label_
+
+    def _check_label(self, label: Any) -> None:
+        super()._check_label(label)
+        _check_label(self, self._label_parameter, label)
 
     @_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Array) -> np.ndarray:
@@ -364,12 +534,14 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         return np.asarray(self.estimator_.decision_function(X))
 
     @ScoreParameter
-    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+    def score(
+        self, X: Array, y: Array, sample_weight: Array | None = None, groups: Array | None = None
+    ) -> float:
         """Accuracy of the accepted, 0 when nothing is accepted; higher is better.
 
         A threshold that accepts little makes this high: choose models by `aurc_scorer`, not by this.
         """
-        prediction, accepted = self.predict_selective(X)
+        prediction, accepted = self.predict_selective(X, groups)
         weight = accepted * (1.0 if sample_weight is None else np.asarray(sample_weight, np.float64))
         right = prediction == np.asarray(y)
         return float(np.average(right, weights=weight)) if weight.sum() > 0 else 0.0
@@ -385,12 +557,25 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
         return np.asarray(prediction) != np.asarray(y)
 
-    def _out_of_fold(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        self._train(X, y, routed)
+    def _choose(self, loss: np.ndarray, confidence: np.ndarray, **options: Any) -> Rule:
+        rule = super()._choose(loss, confidence, **options)
+        score = scores.by_name(self.__dict__["score"]).name
+        if score not in (*scores.NAMES, *scores.READING_NAMES):
+            return rule
+        method = response_method(self.estimator_, score)
+        return rule.made_from(
+            "probs" if method == "predict_proba" else "logits", score=score, loss="zero_one"
+        )
+
+    def _out_of_fold(self, X: Array, y: Array, fitting: _Fitting) -> tuple[np.ndarray, np.ndarray]:
+        self._train(X, y, fitting)
         score = self.__dict__["score"]
         method = response_method(self.estimator_, score)
-        options = {"cv": self.cv, "method": method, "params": routed or None}
-        values = by_class(cross_val_predict(self._base(), X, y, **options))
+        folds = fitting.folds(self.cv, X, y)
+        response = cross_val_predict(
+            self._base(), X, y, cv=folds, method=method, params=fitting.to_estimator or None
+        )
+        values = by_class(response)
         predicted = np.unique(np.asarray(y))[np.argmax(values, axis=1)]
         return self._loss(predicted, y), reduce_scores(method, values, score)
 
@@ -411,9 +596,10 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         accepted, bounded exactly. `coverage` needs no tolerance.
     risk, coverage, delta, method, cv, random_state :
         As for `SelectiveClassifier`.
-    abstain_value : float, optional
-        What `predict` says for a rejected sample (NaN, say). Without it `predict` answers always, as
-        `SelectiveClassifier` does; `predict(X, abstain_value=...)` says otherwise.
+    abstain_value : float or None
+        What `predict` says for a rejected sample: NaN unless stated, here or in `predict(X, abstain_value=...)`.
+        None: `predict` answers always, and refuses to where no threshold could be certified. `predict_all(X)` answers
+        always.
 
     Attributes
     ----------
@@ -434,7 +620,8 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     True
     """
 
-    _default, _instead = LinearRegression, "abstain_value"
+    _default = LinearRegression
+    _label_parameter = "abstain_value"
 
     def __init__(
         self,
@@ -447,15 +634,27 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         delta: float = 0.05,
         method: Method = "ltt",
         cv: Any = 0.25,
-        abstain_value: float | None = None,
+        abstain_value: float | None = np.nan,
         random_state: Any = None,
     ) -> None:
-        self.estimator, self.uncertainty, self.tolerance = estimator, uncertainty, tolerance
-        self.risk, self.coverage, self.delta, self.method = risk, coverage, delta, method
-        self.cv, self.abstain_value, self.random_state = cv, abstain_value, random_state
+        self.estimator = estimator
+        self.uncertainty = uncertainty
+        self.tolerance = tolerance
+        self.risk = risk
+        self.coverage = coverage
+        self.delta = delta
+        self.method = method
+        self.cv = cv
+        self.abstain_value = abstain_value
+        self.random_state = random_state
 
-    def fit(self, X: Array, y: Array, **params: Any) -> SelectiveRegressor:
-        """Train the regressor and its error model, choose the threshold on data neither was trained on."""
+    def fit(
+        self, X: Array, y: Array, *, groups: Array | None = None, clusters: Array | None = None, **params: Any
+    ) -> SelectiveRegressor:
+        """Train the regressor and its error model, choose the threshold on data neither was trained on.
+
+        `groups` and `clusters` as in `SelectiveClassifier.fit`.
+        """
         if self.risk is not None and self.tolerance is None:
             raise InputError(
                 "SelectiveRegressor: `risk` needs `tolerance`, the error from which an answer counts as wrong: an "
@@ -468,12 +667,18 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         if y is not None:
             y = np.asarray(y)
             y = y.astype(np.float64) if y.dtype.kind == "O" else y
-        super().fit(X, y, **params)
+        self._fit(X, y, groups, clusters, params)
         return self
 
-    def predict(self, X: Array, abstain_value: float | None = None) -> np.ndarray:
+    def predict(
+        self, X: Array, abstain_value: float | None = None, groups: Array | None = None
+    ) -> np.ndarray:
         """The prediction; `abstain_value` (here, or of the constructor) where it is not accepted."""
-        return self._predict(X, abstain_value)
+        return self._predict(X, abstain_value, groups)
+
+    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+        """R squared of all predictions, accepted or not; higher is better."""
+        return float(r2_score(y, self.predict_all(X), sample_weight=sample_weight))
 
     def _confidence(self, X: Array) -> np.ndarray:
         """Minus the expected absolute error."""
@@ -486,13 +691,14 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     def _error_model(self) -> Any:
         return clone(self._base() if self.uncertainty is None else self.uncertainty)
 
-    def _train(self, X: Array, y: Array, routed: dict[str, Any]) -> None:
-        super()._train(X, y, routed)
-        folds = min(_FOLDS, len(y))
-        if isinstance(self.uncertainty, str) or folds < 2:
+    def _train(self, X: Array, y: Array, fitting: _Fitting) -> None:
+        super()._train(X, y, fitting)
+        number = min(_FOLDS, len(y if fitting.clusters is None else np.unique(fitting.clusters)))
+        if isinstance(self.uncertainty, str) or number < 2:
             self.error_model_ = None
             return
-        outside = cross_val_predict(self._base(), X, y, cv=folds, params=routed or None)
+        folds = fitting.folds(number, X, y)
+        outside = cross_val_predict(self._base(), X, y, cv=folds, params=fitting.to_estimator or None)
         self.residuals_ = np.abs(np.asarray(outside) - np.asarray(y))
         self.error_model_ = self._error_model().fit(X, self.residuals_)
 
@@ -505,24 +711,26 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         if self.error_model_ is not None:
             check_is_fitted(self.error_model_)
 
-    def _out_of_fold(self, X: Array, y: Array, routed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        self._train(X, y, routed)
+    def _out_of_fold(self, X: Array, y: Array, fitting: _Fitting) -> tuple[np.ndarray, np.ndarray]:
+        self._train(X, y, fitting)
+        folds = fitting.folds(self.cv, X, y)
         if self.error_model_ is None:
-            outside = cross_val_predict(self._base(), X, y, cv=self.cv, params=routed or None)
+            outside = cross_val_predict(self._base(), X, y, cv=folds, params=fitting.to_estimator or None)
             return self._loss(outside, y), self._confidence(X)
-        guessed = cross_val_predict(self._error_model(), X, self.residuals_, cv=self.cv)
-        return self._loss(self.residuals_, np.zeros(())), -np.asarray(guessed, dtype=np.float64)
+        expected_error = cross_val_predict(self._error_model(), X, self.residuals_, cv=folds)
+        return self._loss(self.residuals_, np.zeros(())), -np.asarray(expected_error, dtype=np.float64)
 
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
         error = np.abs(np.asarray(prediction) - np.asarray(y))
         return error if self.tolerance is None else error > self.tolerance
 
-    def _choose(self, loss: np.ndarray, confidence: np.ndarray, **options: Any) -> Threshold:
+    def _choose(self, loss: np.ndarray, confidence: np.ndarray, **options: Any) -> Rule:
         if self.tolerance is not None:
-            return super()._choose(loss, confidence)
-        top = max(float(loss.max()), np.finfo(float).tiny)
-        # this bound is read off the data, so the limit on the risk that it gives is none
-        return replace(super()._choose(loss, confidence, bounded=(0.0, top)), risk_upper=None)
+            return super()._choose(loss, confidence, **options)
+        largest = max(float(loss.max()), np.finfo(float).tiny)
+        rule = super()._choose(loss, confidence, bounded=(0.0, largest), **options)
+        # the bound on the loss was read off the data, so the limit on the risk that follows from it does not hold
+        return _for_each_threshold(rule, risk_upper=None)
 
 
 class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -541,8 +749,9 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         A confidence of `abstain.scores` by name, or a function of the probabilities (else decision values).
     cv : float or "prefit"
         The share held out of training for calibration; "prefit": the classifiers are fitted, (X, y) calibrate.
-    deferred_label : label, optional
-        What `predict` says for a sample that is left to the person; without it, what the last classifier says.
+    deferred_label : label, "auto" or None
+        What `predict` says for a sample that is left to the person; no class may have this name. "auto" as
+        `abstain_label` of `SelectiveClassifier`. None: what the last classifier says, as `predict_all(X)` does.
     random_state : int or None
         Of the held-out split, and of the split inside `cascade`.
 
@@ -580,17 +789,32 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         person: tuple[float, float] = (1000.0, 0.0),
         scores: Score = "max_softmax",
         cv: Any = 0.25,
-        deferred_label: Any = None,
+        deferred_label: Any = AUTO,
         random_state: int | None = None,
     ) -> None:
-        self.estimators, self.costs, self.risk, self.delta = estimators, costs, risk, delta
-        self.promise, self.person, self.scores, self.cv = promise, person, scores, cv
-        self.deferred_label, self.random_state = deferred_label, random_state
+        self.estimators = estimators
+        self.costs = costs
+        self.risk = risk
+        self.delta = delta
+        self.promise = promise
+        self.person = person
+        self.scores = scores
+        self.cv = cv
+        self.deferred_label = deferred_label
+        self.random_state = random_state
 
-    def fit(self, X: Array, y: Array) -> CascadeClassifier:
-        """Train the classifiers and choose the thresholds on data they were not trained on."""
-        X_held, y_held = X, y = _checked("CascadeClassifier", X, y)
+    def fit(
+        self, X: Array, y: Array, *, groups: Array | None = None, clusters: Array | None = None
+    ) -> CascadeClassifier:
+        """Train the classifiers and choose the thresholds on data they were not trained on.
+
+        groups: one label per sample; the promise then holds in every group. clusters: one label per sample, for a
+        promise over whole clusters; no cluster is split between training and calibration.
+        """
+        X, y = _checked("CascadeClassifier", X, y)
         check_classification_targets(y)
+        groups = _per_sample("CascadeClassifier", "groups", groups, len(y))
+        clusters = _per_sample("CascadeClassifier", "clusters", clusters, len(y))
         stages = self._stages()
         if not stages or len(dict(stages)) < len(stages):
             raise InputError("CascadeClassifier: `estimators` must be (name, classifier), each name once.")
@@ -599,6 +823,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             told = f"needs {len(stages)} costs, one per stage, got {len(costs)}"
             raise InputError(f"CascadeClassifier: {told}.")
         self.estimators_ = [model for _, model in stages]
+        kept = np.arange(len(y))
         if self.cv == "prefit":
             for model in self.estimators_:
                 check_is_fitted(model)
@@ -607,24 +832,33 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"CascadeClassifier: `cv` must be 'prefit' or a share in (0, 1), got {self.cv!r}."
             )
         else:
-            parts = train_test_split(X, y, test_size=self.cv, random_state=self.random_state)
-            X_train, X_held, y_train, y_held = parts
-            self.estimators_ = [clone(model).fit(X_train, y_train) for model in self.estimators_]
+            train, kept = split_off(len(y), clusters, self.cv, self.random_state)
+            X_train = _safe_indexing(X, train)
+            self.estimators_ = [clone(model).fit(X_train, y[train]) for model in self.estimators_]
         self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
-        if self.deferred_label is not None:
-            _check_label(self, "deferred_label", self.deferred_label)
+        if label_for(self, "deferred_label") is not None:
+            _check_label(self, "deferred_label", label_for(self, "deferred_label"))
         _take_over(self, self.estimators_[0])
-        measured = {
-            name: (model.predict(X_held) != y_held, classifier_confidence(model, X_held, self.scores), cost)
+        X_kept = _safe_indexing(X, kept)
+        outcomes = {
+            name: (model.predict(X_kept) != y[kept], classifier_confidence(model, X_kept, self.scores), cost)
             for (name, _), model, cost in zip(stages, self.estimators_, costs)
         }
-        asked: Any = {name: getattr(self, name) for name in ("risk", "delta", "promise", "person")}
-        scores = dict.fromkeys(measured, str(getattr(self.scores, "__name__", self.scores)))
-        self.cascade_ = cascade(measured, **asked, scores=scores, rng=self.random_state or 0)
+        goal: Any = {name: getattr(self, name) for name in ("risk", "delta", "promise", "person")}
+        self.cascade_ = cascade(
+            outcomes,
+            **goal,
+            groups=None if groups is None else groups[kept],
+            clusters=None if clusters is None else clusters[kept],
+            scores=dict.fromkeys(outcomes, str(getattr(self.scores, "__name__", self.scores))),
+            rng=self.random_state or 0,
+        )
         self.guarantee_ = self.cascade_.guarantee
         if not self.cascade_.feasible:
-            told = "CascadeClassifier: every sample is left to the person, whatever `predict` says of it."
-            warnings.warn(f"{told} {self.cascade_.note} {self.cascade_.advice}", AbstainWarning, stacklevel=2)
+            message = "CascadeClassifier: every sample is left to the person."
+            warnings.warn(
+                f"{message} {self.cascade_.note} {self.cascade_.advice}", AbstainWarning, stacklevel=2
+            )
         return self
 
     def decide(self, X: Array) -> np.ndarray:
@@ -641,9 +875,20 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return answer, who < len(self.estimators_)
 
     def predict(self, X: Array) -> np.ndarray:
-        """The answer; for the person's samples `deferred_label`, if there is one."""
+        """The answer; for samples that are left to the person, `deferred_label_`."""
         answer, answered = self.predict_selective(X)
-        return answer if self.deferred_label is None else with_label(answer, answered, self.deferred_label)
+        label = self.deferred_label_
+        return answer if label is None else with_label(answer, answered, label)
+
+    @property
+    def deferred_label_(self) -> Any:
+        """What `predict` says for a sample that is left to the person; None: what the last classifier says."""
+        check_is_fitted(self, "cascade_")
+        return label_for(self, "deferred_label")
+
+    def predict_all(self, X: Array) -> np.ndarray:
+        """An answer for every sample: that of the last classifier asked, where the person is to answer."""
+        return self.predict_selective(X)[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,7 +23,7 @@ def predictions(estimator: Any, X: Array, score: Score) -> tuple[np.ndarray, np.
         X = estimator[:-1].transform(X) if len(estimator) > 1 else X
         estimator = estimator[-1]
     if hasattr(estimator, "confidence"):
-        return estimator.predict_selective(X)[0], estimator.confidence(X)
+        return estimator.predict_all(X), estimator.confidence(X)
     return np.asarray(estimator.predict(X)), classifier_confidence(estimator, X, score)
 
 
