@@ -445,7 +445,9 @@ def _holds_words(labels: Array) -> bool:
     if is_array(labels) and not isinstance(labels, np.ndarray):
         return False
     host = np.asarray(labels)
-    return host.dtype.kind in "US" or (host.dtype.kind in "OT" and any(isinstance(v, str) for v in host.flat))
+    if host.dtype.kind in "US":
+        return True
+    return host.dtype.kind not in "biufc" and any(isinstance(value, str) for value in host.flat)
 
 
 def class_indices(
