@@ -120,14 +120,25 @@ class MissingDependencyError(AbstainError, ImportError):
     Traceback (most recent call last):
     ...
     abstain.errors.MissingDependencyError: Plotting needs the package `matplotlib`, which is not installed.
-    Run: pip install 'abstain[plot]', or pip install '.[plot]' in a checkout
+    Run: pip install '.[plot]' in a checkout of the repository
     """
 
     def __init__(self, feature: str, package: str, extra: str) -> None:
         super().__init__(
-            f"{feature} needs the package `{package}`, which is not installed. "
-            f"Run: pip install 'abstain[{extra}]', or pip install '.[{extra}]' in a checkout"
+            f"{feature} needs the package `{package}`, which is not installed. Run: {install_line(extra)}"
         )
+
+
+def install_line(extra: str) -> str:
+    """How to install an extra; the only home of this line.
+
+    Nothing is published under the name of this package yet, and whoever registers that name could run code on the
+    machine of a user who installs it. So until there is a release the line installs from a checkout.
+
+    >>> install_line("torch")
+    "pip install '.[torch]' in a checkout of the repository"
+    """
+    return f"pip install '.[{extra}]' in a checkout of the repository"
 
 
 class AbstainWarning(UserWarning):

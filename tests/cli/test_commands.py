@@ -209,7 +209,7 @@ def test_missing_package_prints_the_install_line(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = run("evaluate", "a.parquet")
     assert result.exit_code == 2
-    assert "pip install 'abstain[files]'" in result.output
+    assert "pip install '.[files]'" in result.output
 
 
 def test_convert_there_and_back(run, outputs, tmp_path):

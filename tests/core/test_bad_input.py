@@ -115,7 +115,7 @@ def test_every_error_is_in_the_tree():
         kind = getattr(abstain.errors, name)
         assert issubclass(kind, (abstain.errors.AbstainError, abstain.errors.AbstainWarning))
     missing = abstain.errors.MissingDependencyError("plot()", "matplotlib", "plot")
-    assert "pip install 'abstain[plot]'" in str(missing)
+    assert "pip install '.[plot]'" in str(missing)
 
 
 def _with_mask(x):

@@ -109,9 +109,9 @@ def test_optional_modules_are_absent_and_say_how_to_get_them(bare_python):
         asked = f"import abstain\nprint(hasattr(abstain, {name!r}))\ntry: abstain.{name}\nexcept AttributeError as e: print(e)"
         present, message = _fresh(asked, bare_python).split("\n", 1)
         assert present == "False"
-        assert f"abstain[{name}]" in message
+        assert f"pip install '.[{name}]'" in message
         imported = f"try: from abstain import {name}\nexcept ImportError as e: print(e)"
-        assert f"abstain[{name}]" in _fresh(imported, bare_python)
+        assert f"pip install '.[{name}]'" in _fresh(imported, bare_python)
 
 
 def test_completion_and_inspection_without_extras(bare_python):

@@ -174,7 +174,7 @@ def test_inspect_values_of_every_kind(put):
 def test_zstd_without_the_extra_gives_the_install_line(put, monkeypatch):
     path = put("run.eval", zstd_archive(inspect_members()))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'abstain\[files\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install '\.\[files\]'"):
         read_log(path)
 
 
