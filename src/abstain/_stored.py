@@ -21,6 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
 import numpy as np
 
 from abstain._outputs import check_ending, replacing
+from abstain._tables import Printable
 from abstain.errors import DataError
 
 _MOST = 64_000_000  # characters; a record of a thousand groups takes about so many
@@ -58,7 +59,7 @@ Finite = Annotated[float, Within()]
 _ANY = Within(infinite=True)  # where nothing is said
 
 
-class Stored:
+class Stored(Printable):
     """A frozen dataclass that goes to JSON and comes back, records within it included."""
 
     _noun: ClassVar[str]  # what it is called in a message

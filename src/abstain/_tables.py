@@ -12,7 +12,8 @@ import io
 import re
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 from abstain.errors import AbstainWarning, InputError, needed
@@ -27,17 +28,46 @@ _LATEX = {c: rf"\text{name}{{}}" for c, name in _SPELT.items()} | {c: rf"\{c}" f
 
 
 def visible(text: object, keep: str = "") -> str:
-    """A text without characters that steer a terminal: they are spelt out.
+    """A text in which every character that steers instead of showing is spelt out; all but those in `keep`.
 
-    >>> visible("a\\x1b[31m\\nb")
-    'a\\\\x1b[31m\\\\nb'
+    These are control characters (they move a terminal's cursor), marks of writing direction (they make a name look like
+    another one), and halves of surrogate pairs (they stand for bytes of a file name that are no text and cannot be
+    encoded). This is the one home of the rule: terminal, repr, CSV, LaTeX, Markdown, HTML and pages all call it.
+
+    >>> visible("a\\x1b[31m\\nb"), visible("exe\\u202egpj")
+    ('a\\\\x1b[31m\\\\nb', 'exe\\\\u202egpj')
     """
 
-    def spelt(found: re.Match[str]) -> str:
-        c = found[0]
-        return c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
+    def spelt_out(match: re.Match[str]) -> str:
+        character = match[0]
+        if character.isprintable() or character in keep:
+            return character
+        return character.encode("unicode_escape").decode()
 
-    return _DOUBTFUL.sub(spelt, str(text))
+    return _DOUBTFUL.sub(spelt_out, str(text))
+
+
+def escaped(value: object) -> str:
+    """Text for HTML, in attributes too: it stays text, and every character in it shows."""
+    return html.escape(visible(value, keep="\n"), quote=True)
+
+
+class Printable:
+    """A result whose `__repr__` may quote the user's names: characters that steer a terminal are spelt out in it."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        written = vars(cls).get("__repr__")
+        if written is not None:
+            setattr(cls, "__repr__", _spelling_out(written))  # noqa: B010 - a method, which mypy cannot assign
+
+
+def _spelling_out(written: Callable[[Any], str]) -> Callable[[Any], str]:
+    @wraps(written)
+    def spelt_out(self: Any) -> str:
+        return visible(written(self), keep="\n")
+
+    return spelt_out
 
 
 def shown(text: object, most: int = 120) -> str:
@@ -178,22 +208,20 @@ def _widened(text: str, widths: list[list[int]]) -> str:
 def html_table(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:
     """An HTML table; every cell is escaped, since names come from the user."""
     side = {name: "right" if _is_numeric(values) else "left" for name, values in columns.items()}
-    head = "".join(f'<th style="text-align:{side[name]}">{html.escape(name)}</th>' for name in columns)
+    head = "".join(f'<th style="text-align:{side[name]}">{escaped(name)}</th>' for name in columns)
     rows = []
     for line in zip(*columns.values()):
-        cells = (
-            f'<td style="text-align:{side[k]}">{html.escape(str(v))}</td>' for k, v in zip(columns, line)
-        )
+        cells = (f'<td style="text-align:{side[k]}">{escaped(v)}</td>' for k, v in zip(columns, line))
         rows.append("<tr>" + "".join(cells) + "</tr>")
-    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    title = f"<caption>{escaped(caption)}</caption>" if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def html_page(head: str, tables: Mapping[str, Mapping[str, Sequence[str]]], notes: Sequence[str]) -> str:
     """A line of text, tables by their captions, and a list of notes."""
-    title = f"<p>{html.escape(head)}</p>" if head else ""
+    title = f"<p>{escaped(head)}</p>" if head else ""
     body = "".join(html_table(columns, caption) for caption, columns in tables.items())
-    listed = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+    listed = "".join(f"<li>{escaped(note)}</li>" for note in notes)
     return f"<div>{title}{body}<ul>{listed}</ul></div>"
 
 
@@ -219,7 +247,7 @@ def fixed(value: float, places: int, sign: bool = False) -> str:
 def _aligned(columns: Mapping[str, Sequence[str]]) -> list[list[str]]:
     filled = []
     for name, values in columns.items():
-        cells = [name, *map(str, values)]
+        cells = [visible(cell) for cell in (name, *values)]
         width, side = max(map(len, cells)), ">" if _is_numeric(values) else "<"
         filled.append([f"{cell:{side}{width}}" for cell in cells])
     return [list(line) for line in zip(*filled)]
@@ -231,14 +259,14 @@ def _is_numeric(values: Sequence[str]) -> bool:
 
 
 def _bar(value: str) -> str:
-    return str(value).replace("|", "\\|")
+    return visible(value).replace("|", "\\|")
 
 
 def _tex(value: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in str(value))
+    return "".join(_LATEX.get(c, c) for c in visible(value))
 
 
-class Notebook:
+class Notebook(Printable):
     """A result that a notebook shows: what it says of itself, above the rows of its frame where it has one."""
 
     def _repr_html_(self) -> str:
@@ -248,7 +276,7 @@ class Notebook:
         shown = {name: [_cell(x) for x in list(values)[:_ROWS]] for name, values in columns.items()}
         more = f"<p>{count - _ROWS:,} more rows in frame()</p>" if count > _ROWS else ""
         table = html_table(shown) if shown else ""
-        return f"<div><pre>{html.escape(repr(self))}</pre>{table}{more}</div>"
+        return f"<div><pre>{escaped(repr(self))}</pre>{table}{more}</div>"
 
 
 _ROWS = 20  # of a table in a notebook

@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._arrays import Array, to_host
-from abstain._tables import frame
+from abstain._tables import frame, visible
 from abstain.errors import InputError, needed
 from abstain.inference.results import CurveBand
 from abstain.metrics.points import RiskCoverageCurve, risk_coverage_curve
@@ -163,7 +163,7 @@ class RiskCoverageDisplay:
         ax = axes(ax)
         bands = dict(self.bands)
         for line in self.lines:
-            (drawn,) = ax.plot(line.coverage, line.risk, label=line.name or None, linewidth=1.5)
+            (drawn,) = ax.plot(line.coverage, line.risk, label=visible(line.name) or None, linewidth=1.5)
             if band := bands.get(line.name):
                 own = {"color": drawn.get_color(), "alpha": 0.15, "linewidth": 0}
                 ax.fill_between(band.coverage, band.low, band.high, **own)
@@ -219,7 +219,7 @@ class IntervalDisplay:
                 ax.plot([low, high], [place, place], color="C0", linewidth=2, solid_capstyle="butt")
             ax.plot([value], [place], "o", color="C0", markersize=5)
         labels = self.names if not self.notes else [f"{n}  {t}" for n, t in zip(self.names, self.notes)]
-        ax.set_yticks(list(places), list(labels))
+        ax.set_yticks(list(places), [visible(label) for label in labels])
         ax.set_ylim(0.4, len(self.names) + 0.6)
         ax.set_xlabel(self.label)
         ax.grid(axis="x", alpha=0.3)

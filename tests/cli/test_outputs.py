@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import itertools
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -18,11 +20,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import abstain
 from abstain.cli import cli
 from abstain.cli.options import OutputFile
 from abstain.cli.screen import console
 from abstain.errors import DataError
-from abstain.formats import open_source, read_predictions, replacing, write_predictions
+from abstain.formats import Predictions, open_source, read_predictions, replacing, write_predictions
 
 posix = pytest.mark.skipif(os.name == "nt", reason="no pipes, devices or such names there")
 TABLE = "correct,confidence,group\n" + "\n".join(
@@ -301,9 +304,97 @@ def test_an_impossible_place_is_one_line(run, command, place):
     assert len(done.stderr.splitlines()[-1]) < 600
 
 
-# terminal and spreadsheet
+# the terminal cannot take it: one line and an exit code, whatever is printed
 
-EVIL = "\x1b]0;owned\x07\x1b[31mred\x9b2J"
+
+def in_a_shell(command, **more):
+    """A command in a process of its own, with real standard streams."""
+    arguments = [sys.executable, "-m", "abstain", *command]
+    return subprocess.run(arguments, stderr=subprocess.PIPE, **more)
+
+
+@posix
+@pytest.mark.parametrize(
+    "command", [["evaluate", "t.csv"], ["evaluate", "t.csv", "--json"], ["--help"], ["version"]], ids=" ".join
+)
+def test_a_full_standard_output_is_one_line(run, command):
+    with open("/dev/full", "wb") as full:
+        done = in_a_shell(command, stdout=full)
+    assert done.returncode == 3
+    assert (
+        done.stderr.decode()
+        == "abstain: standard output: cannot be read or written (No space left on device).\n"
+    )
+
+
+@posix
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["evaluate", "t.csv", "-o"],
+        ["compare", "t.csv", "t.csv", "--unpaired", "-q", "--html"],
+        ["report", "t.csv", "-o"],
+        ["threshold", "t.csv", "--coverage", "0.5", "--save"],
+        ["threshold", "t.csv", "--coverage", "0.5", "--record"],
+    ],
+    ids=lambda command: f"{command[0]} {command[-1]}",
+)
+def test_a_full_output_device_is_one_line(run, command):
+    done = run(*command, "/dev/full")
+    assert done.exit_code == 3
+    assert done.stderr.splitlines()[-1] == "abstain: /dev/full: cannot be written (No space left on device)."
+
+
+@posix
+def test_a_reader_that_leaves_is_no_traceback(run):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = in_a_shell(["evaluate", "t.csv", "--json"], stdout=writer)
+    os.close(writer)
+    assert done.returncode == 1
+    assert done.stderr == b""
+
+
+@posix
+def test_closed_streams_are_no_error(run):
+    code = 'exec 1>&- 2>&-; exec "$0" -m abstain evaluate t.csv'
+    assert subprocess.run(["/bin/sh", "-c", code, sys.executable]).returncode == 0
+
+
+NAMES = {"accents": "café".encode(), "another script": "日本".encode(), "no text": b"bad\xff"}
+TERMINALS = {
+    "ascii": {"PYTHONIOENCODING": "ascii:strict"},
+    "cp1252": {"PYTHONIOENCODING": "cp1252:strict"},
+    "the C locale": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+}
+
+
+@posix
+@pytest.mark.parametrize(
+    ("name", "terminal"), [("accents", "ascii"), ("another script", "cp1252"), ("no text", "the C locale")]
+)
+def test_a_name_that_the_terminal_cannot_print_is_spelt_out(run, name, terminal):
+    """One command that prints the name and writes it into every kind of file, and one that complains of it."""
+    file = NAMES[name] + b".csv"
+    Path(os.fsdecode(file)).write_text(TABLE.replace("a\n", "é日\n"), encoding="utf-8")
+    environment = {**os.environ, **TERMINALS[terminal]}
+    page = ["--html", NAMES[name] + b".html", "--csv"]
+    record = ["--groups", "--save", NAMES[name] + b".json", "--record", "record.md"]
+    for code, command in [
+        (0, ["compare", file, "t.csv", "--unpaired", *page]),
+        (0, ["threshold", file, "--coverage", "0.5", *record]),
+        (2, ["evaluate", b"missing " + file]),
+    ]:
+        done = in_a_shell(command, stdout=subprocess.PIPE, env=environment)
+        assert done.returncode == code, done.stderr
+        assert b"Traceback" not in done.stderr
+    assert b"SHA-256" in Path("record.md").read_bytes()
+
+
+# terminal, spreadsheet, page, LaTeX: characters that steer are spelt out
+
+STEERING = ["\x1b]0;owned\x07", "\x1b[31mred", "\x9b2J", "\u202eevil", "\u2066", "\u200f"]
+EVIL = "".join(STEERING)
 
 
 @pytest.fixture
@@ -334,14 +425,91 @@ def test_no_escape_sequence_reaches_the_terminal(evil, command, terminal, monkey
     if terminal:  # colours are rich's own then, and only they
         monkeypatch.setenv("FORCE_COLOR", "1")
     done = evil(*command)
-    for sequence in ("\x1b]", "\x07", "\x9b", "\x1b[31mred"):
+    for sequence in STEERING:
         assert sequence not in done.stdout + done.stderr
+
+
+@posix
+def test_nothing_that_steers_reaches_a_page(evil):
+    """Neither its markup nor the data that its script puts into the page."""
+    assert evil("report", "t.csv", f"{EVIL}.csv", "-o", "report.html", "--title", EVIL).exit_code == 0
+    assert evil("compare", "t.csv", f"{EVIL}.csv", "--unpaired", "--html", "board.html").exit_code == 0
+    assert evil("threshold", "t.csv", "--coverage", "0.5", "--groups", "--record", "record.md").exit_code == 0
+    for name in ("report.html", "board.html", "record.md"):
+        text = Path(name).read_text(encoding="utf-8")
+        assert not [c for c in "".join(STEERING) if not c.isprintable() and c in text], name
+        assert "\\u202eevil" in text, name
+        data = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.S)
+        cells = [html.unescape(cell) for cell in re.findall(r'data-csv="([^"]*)"', text)]
+        for part in [*data, *cells]:  # as the page's script reads them
+            decoded = json.dumps(json.loads(part), ensure_ascii=False)
+            assert not [c for c in "".join(STEERING) if not c.isprintable() and c in decoded], name
+
+
+def results_with(name):
+    """A result of every kind that quotes a name of the user's."""
+    loss = np.array([0.0, 1.0, 0.0, 0.0] * 10)
+    confidence = np.arange(40.0)
+    groups = np.array([name, "b"] * 20)
+    labels = np.array([name, "b"] * 20)
+    stages = {name: (loss, confidence, 1.0), "b": (1 - loss, confidence[::-1].copy(), 2.0)}
+    rule = abstain.select_threshold(loss, confidence, coverage=0.5)
+    grouped = abstain.select_threshold(loss, confidence, coverage=0.5, groups=groups)
+    comparison = abstain.compare({name: (loss, confidence), "b": (loss, confidence[::-1].copy())})
+    return [
+        abstain.evaluate(loss=loss, confidence=confidence, groups=groups),
+        comparison,
+        comparison.pairs[0],
+        rule.made_from("confidence", data=name),
+        grouped,
+        grouped.check(loss, confidence, groups),
+        abstain.aurc(loss, confidence, groups=groups),
+        abstain.inference.interval(abstain.aurc, loss, confidence, groups=groups),
+        abstain.clinical_table(labels, labels[::-1].copy(), confidence, positive=name),
+        abstain.cascade(stages, person=(10, 0), risk=0.5),
+        abstain.cost_risk_curve(stages, person=(10, 0)),
+        Predictions(name, "t.csv", "csv", 40, loss=loss, confidence=confidence),
+    ]
+
+
+def test_no_result_shows_characters_that_steer():
+    for result in results_with(EVIL):
+        kinds = ["__repr__", "_repr_html_", "to_latex", "to_markdown", "to_html"]
+        for text in [getattr(result, kind)() for kind in kinds if hasattr(result, kind)]:
+            assert not [c for c in EVIL if not c.isprintable() and c in text], type(result)
+
+
+def test_names_without_such_characters_are_shown_as_they_are():
+    for plain, evil in zip(results_with("Zürich 日本"), results_with(EVIL)):
+        assert ("Zürich 日本" in repr(plain)) == ("u202e" in repr(evil)), type(plain)
+
+
+# pages and records are passed on: they name files, not the folders of their author
+
+
+@posix
+def test_no_page_names_the_folders_of_its_author(run, tmp_path):
+    for part in ("a", "b"):
+        os.mkdir(part)
+        os.link("t.csv", f"{part}/t.csv")
+    files = [str(tmp_path / part / "t.csv") for part in ("a", "b")]
+    assert run("compare", *files, "--html", str(tmp_path / "board.html")).exit_code == 0
+    assert run("report", *files, "-o", str(tmp_path / "report.html")).exit_code == 0
+    rule = ["--save", str(tmp_path / "rule.json"), f"--record={tmp_path / 'record.md'}"]
+    assert run("threshold", files[0], "--coverage", "0.5", *rule).exit_code == 0
+    for name in ("board.html", "report.html", "record.md", "rule.json"):
+        text = Path(name).read_text()
+        assert str(tmp_path) not in text, name
+        assert tmp_path.name not in text, name
+    assert "a/t" in Path("board.html").read_text()
+    assert "abstain decide rule.json" in Path("record.md").read_text()
 
 
 def test_text_on_the_console_steers_nothing():
     seen = io.StringIO()
     console(file=seen).print(EVIL)
-    assert seen.getvalue() == "\\x1b]0;owned\\x1b[31mred\\x9b2J\n"  # rich drops the bell by itself
+    spelt = "\\x1b]0;owned\\x1b[31mred\\x9b2J\\u202eevil\\u2066\\u200f\n"  # rich drops the bell by itself
+    assert seen.getvalue() == spelt
 
 
 @posix

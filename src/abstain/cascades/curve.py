@@ -11,7 +11,7 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_fraction
-from abstain._tables import Notebook, frame, html_table, number
+from abstain._tables import Notebook, frame, html_table, number, visible
 from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
 from abstain.cascades.select import ByStage, Measured, Person, Promise, Stages, mean_of, measure, setting_of
 from abstain.display import axes
@@ -104,10 +104,10 @@ class CostRiskCurve(Notebook):
         drawn.fill_between(self.target, self.cost_low, self.cost_high, color="C0", alpha=0.25, lw=0)
         drawn.plot(self.target, self.cost, color="C0", label="cascade")
         for k, (name, cost) in enumerate(self.alone.items(), 1):
-            drawn.plot(self.target, cost, color=f"C{k}", lw=1, ls="--", label=f"{name} alone")
+            drawn.plot(self.target, cost, color=f"C{k}", lw=1, ls="--", label=f"{visible(name)} alone")
         ends = np.asarray(list(self.everything.values()))
         drawn.plot(ends[:, 0], ends[:, 1], "o:", color="0.5", lw=1, ms=4, label="a coin between the stages")
-        drawn.set(xlabel="risk", ylabel=f"cost per sample {self.unit}".strip(), ylim=(0, None))
+        drawn.set(xlabel="risk", ylabel=f"cost per sample {visible(self.unit)}".strip(), ylim=(0, None))
         drawn.set_xlim(min(self.target[0], ends[:, 0].min()), max(self.target[-1], ends[:, 0].max()))
         drawn.legend(fontsize="small")
         return drawn

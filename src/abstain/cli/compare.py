@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -83,9 +84,24 @@ def named_files(files: tuple[str, ...], stated: tuple[str, ...]) -> dict[str, st
     """Files by the names of their models: those stated, else those of the files, made distinct where they must be."""
     if stated and (len(stated) != len(files) or len(set(stated)) < len(stated)):
         raise click.UsageError(f"--names must give {len(files)} different names, got {len(stated)}.")
-    numbered = [f"{f} ({k + 1})" for k, f in enumerate(files)]
-    choices = [stated] if stated else [[model_name(f) for f in files], files, numbered]
-    return next(dict(zip(names, files)) for names in choices if len(set(names)) == len(files))
+    return dict(zip(stated or _distinct_names(files), files))
+
+
+def _distinct_names(files: tuple[str, ...]) -> list[str]:
+    """Names of models from those of their files, with as few folders in front as tell them apart.
+
+    >>> _distinct_names(("/home/me/runs/a/preds.npz", "/home/me/runs/b/preds.npz"))
+    ['a/preds', 'b/preds']
+    """
+    folders = [Path(file).absolute().parent.parts[1:] for file in files]
+    for depth in range(1 + max(map(len, folders))):
+        names = [
+            "/".join([*parts[len(parts) - min(depth, len(parts)) :], model_name(file)])
+            for parts, file in zip(folders, files)
+        ]
+        if len(set(names)) == len(files):
+            return names
+    return [f"{model_name(file)} ({place})" for place, file in enumerate(files, 1)]
 
 
 Contestants = dict[str, tuple[Predictions, str]]

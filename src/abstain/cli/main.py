@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -131,8 +134,29 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line."""
-    return cli(arguments, prog_name="abstain")
+    """Run the command line; what cannot be printed is one line and an exit code, never a traceback."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # the shell has closed it: what would be printed goes nowhere
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):  # a name that the terminal's encoding lacks is spelt out
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return cli(arguments, prog_name="abstain")
+    except (
+        OSError
+    ) as error:  # readers and writers turn theirs into AbstainError; what is left is a full device
+        _discard_output()
+        name = visible(error.filename) if error.filename else "standard output"
+        with suppress(OSError):
+            say(f"abstain: {name}: cannot be read or written ({error.strerror or error}).")
+        raise SystemExit(BAD_DATA) from None
+
+
+def _discard_output() -> None:
+    """Send what is still in the buffer of standard output nowhere, so that closing it does not fail again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @cli.command()

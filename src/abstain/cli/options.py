@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
 from itertools import combinations
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import click
@@ -160,9 +161,16 @@ def no_folders(files: Iterable[str]) -> None:
 
 
 def typed(*without: str) -> str:
-    """The command line as the user typed it."""
+    """The command line as the user typed it, for pages and records; of an absolute path only the name is kept."""
     arguments = click.get_current_context().meta["abstain.arguments"]
-    return shlex.join(["abstain", *(a for a in arguments if a not in without)])
+    return shlex.join(["abstain", *(_without_folders(a) for a in arguments if a not in without)])
+
+
+def _without_folders(argument: str) -> str:
+    """An argument without the folders of an absolute path: they are the author's, and pages are passed on."""
+    option, equals, value = argument.rpartition("=")
+    is_path = os.path.isabs(value) and Path(value).name
+    return f"{option}{equals}{Path(value).name}" if is_path else argument
 
 
 def tell_unread(read: abstain.formats.Predictions, *names: str) -> None:

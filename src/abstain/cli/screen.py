@@ -165,5 +165,5 @@ def put(path: str | None, text: str) -> None:
 def write(path: str, text: str) -> None:
     """A file, whole or not at all, and a word about it."""
     with replacing(path) as stream:
-        stream.write(text.encode("utf-8"))
+        stream.write(visible(text, keep="\n").encode("utf-8"))
     say(f"wrote {path}")

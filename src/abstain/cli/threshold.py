@@ -112,7 +112,7 @@ def threshold(
     if save:  # before anything is printed, which may fail
         write(save, result.to_json())
     if record:
-        write(record, decision_record(result, saved_as=save))
+        write(record, decision_record(result, saved_as=save and Path(save).name))
     if read.kind != "confidence" and (known := in_words(result, score)):
         notes = [" ".join([known, *notes])]
     rows = by_group(result, "all")

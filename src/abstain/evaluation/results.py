@@ -22,7 +22,7 @@ GROUPS_SHOWN = 24  # rows of a table of groups; the rest is counted below it
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(_tables.Printable):
     """One number of the table.
 
     Parameters
@@ -457,7 +457,7 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class Pair:
+class Pair(_tables.Printable):
     """One contestant minus another.
 
     Parameters

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from abstain._check import check_choice
-from abstain._tables import is_number
+from abstain._tables import Printable, is_number
 from abstain.formats.columns import (
     PLAIN,
     TRUTH,
@@ -84,7 +84,7 @@ class Rules:
 
 
 @dataclass(frozen=True, repr=False)
-class Log:
+class Log(Printable):
     """Answers to questions, one row each.
 
     Parameters

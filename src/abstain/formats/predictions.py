@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from abstain import losses, scores
+from abstain._tables import Printable
 from abstain.errors import AbstainWarning, DataError
 from abstain.evaluation import Evaluation, evaluate, register_engine
 from abstain.formats.arrow import batches, find_files, kind_of
@@ -34,7 +35,7 @@ from abstain.formats.readers import ENDINGS, column_names, is_run, open_source
 
 
 @dataclass(frozen=True, repr=False)
-class Predictions:
+class Predictions(Printable):
     """Logits or probabilities with labels, or losses with confidences, and what goes along the samples.
 
     Parameters

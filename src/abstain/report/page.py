@@ -16,7 +16,7 @@ from string import Template
 from typing import Any, NamedTuple
 
 from abstain import __version__
-from abstain._tables import fixed
+from abstain._tables import escaped, fixed, visible
 from abstain.errors import InputError
 from abstain.evaluation import Comparison
 from abstain.formats import replacing
@@ -225,8 +225,8 @@ def about_ties(model: ModelContent) -> list[str]:
 
 
 def text(value: object) -> str:
-    """A string that stays text in HTML, in attributes too."""
-    return html.escape(str(value), quote=True)
+    """A string that stays text in HTML, in attributes too; see `abstain._tables.escaped`."""
+    return escaped(value)
 
 
 def with_code(value: str) -> str:
@@ -258,7 +258,7 @@ def _csv_of(cell: str | Cell) -> str:
 
 
 def _csv_attribute(columns: Sequence[str]) -> str:
-    return f' data-csv="{text(json.dumps(list(columns)))}"'
+    return f' data-csv="{text(json.dumps([visible(column) for column in columns]))}"'
 
 
 def _csv_titles(name: str, width: int) -> list[str]:
@@ -407,7 +407,7 @@ def files_table(content: Content) -> str:
         used = "<br>".join(f"{text(role)}: <code>{text(name)}</code>" for role, name in read.used.items())
         kind = f"{text(read.kind)} ({text(read.format)})"
         count = Cell(f"{read.n:,}", (str(read.n),))
-        rows.append([names[read.name], f"<code>{text(read.path)}</code>", count, kind, used])
+        rows.append([names[read.name], f"<code>{text(Path(read.path).name)}</code>", count, kind, used])
     head = ["model", "file", "samples", "read as", "columns"]
     return table(head, rows, "Where the numbers come from", (2,))
 
@@ -546,18 +546,20 @@ def safe_json(data: Any) -> str:
     >>> safe_json({"name": "</script><script>"})
     '{"name": "\\\\u003c/script\\\\u003e\\\\u003cscript\\\\u003e"}'
     """
-    text = json.dumps(_finite(data), allow_nan=False)
+    text = json.dumps(_plain(data), allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 
-def _finite(data: Any) -> Any:
-    """What has overflowed is not there: JSON knows no infinity."""
+def _plain(data: Any) -> Any:
+    """Data that JSON can hold and a page may show: no infinities, no text that steers."""
     if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
+        return {_plain(key): _plain(value) for key, value in data.items()}
     if isinstance(data, list):
-        return [_finite(value) for value in data]
+        return [_plain(value) for value in data]
+    if isinstance(data, str):
+        return visible(data, keep="\n")
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
