@@ -325,7 +325,7 @@ def test_a_report_of_several_models_keeps_the_same_questions(run, tmp_path):
         (tmp_path / f"{name}.csv").write_text("question_id,label,prediction,confidence\n" + "\n".join(rows))
     done = run("report", "a.csv", "b.csv", "-o", "page.html")
     assert done.exit_code == 0, done.output
-    assert "1 answers have no `confidence` and are ranked last" in done.stderr
+    assert "1 answer has no `confidence` and is ranked last" in done.stderr
     text = (tmp_path / "page.html").read_text()
     assert "on the same 60 samples" in text
     assert "different test sets" not in text

@@ -64,7 +64,9 @@ def test_refusing_the_hard_questions_is_no_gain(files):
         sure = np.array([-1.0 if row[2] == "" else float(row[3]) for row in rows])
         assert contestant["estimate"] == pytest.approx(by_definition(wrong, sure), abs=1e-12)
     shown = run(*paths, *COLUMNS, "-c", "confidence=stated")
-    assert "1 of the models left questions unanswered" in " ".join(shown.stdout.split())
+    said = " ".join(shown.stdout.split())
+    assert "Unanswered questions count as wrong and are ranked last" in said
+    assert f"careful-4.1 {np.mean([row[2] == '' for row in files[0][1]]):.1%}" in said
 
 
 def test_the_other_view_can_be_asked_for(files):
@@ -116,6 +118,90 @@ def test_the_page(files, tmp_path):
     kept = [row for row in rows if row[2] != ""]
     wrong, sure = np.array([r[2] != "A" for r in kept], float), np.array([float(r[3]) for r in kept])
     assert careful["more"][3] == pytest.approx(by_definition(wrong, sure), abs=1e-12)
+
+
+def page_data(path: Path) -> dict:
+    return json.loads(
+        path.read_text().split('<script type="application/json" id="data">')[1].split("</script>")[0]
+    )
+
+
+@pytest.mark.parametrize("more", [[], ["--unanswered", "abstained"], ["--unanswered", "wrong"]])
+def test_compare_and_report_count_refusals_alike_and_say_it(files, tmp_path, more):
+    """Areas and what is said of the refused questions are the same on the screen, on the board and in the report."""
+    paths = [path for path, _ in files]
+    stated = [*COLUMNS, "-c", "confidence=stated", *more]
+    told = json.loads(run(*paths, *stated, "--json", "--html", str(tmp_path / "board.html")).stdout)
+    areas = {c["name"]: c["estimate"] for c in told["contestants"]}
+    written = CliRunner().invoke(cli, ["report", *paths, *stated, "-o", str(tmp_path / "page.html")])
+    assert written.exit_code == 0, written.output
+    for row in page_data(tmp_path / "page.html")["forest"]:
+        assert row["estimate"] == pytest.approx(areas[row["model"]], rel=1e-9)
+    meaning = "count as abstentions" if "abstained" in more else "count as wrong and are ranked last"
+    share = f"careful-4.1 {np.mean([row[2] == '' for row in files[0][1]]):.1%}"
+    screen = " ".join(run(*paths, *stated).stdout.split())
+    for said in (screen, (tmp_path / "board.html").read_text(), (tmp_path / "page.html").read_text()):
+        assert f"Unanswered questions {meaning}" in said
+        assert share in said
+
+
+def test_one_file_is_measured_on_what_it_answered(files, tmp_path):
+    """`evaluate`, `compare` of its confidences and `report` give one area, and say how refusals are counted."""
+    path = files[0][0]
+    stated = [*COLUMNS, "-c", "confidence=stated,tokens"]
+    done = CliRunner().invoke(cli, ["evaluate", path, *stated, "--metric", "aurc", "--json"])
+    table = json.loads(done.stdout)
+    areas = {e["score"]: e["estimate"] for e in table["entries"] if e["group"] is None}
+    assert any("taken as abstentions" in note for note in table["notes"])
+    told = json.loads(run(path, *stated, "--json").stdout)
+    assert {c["name"]: c["estimate"] for c in told["contestants"]} == pytest.approx(areas)
+    CliRunner().invoke(cli, ["report", path, *stated, "-o", str(tmp_path / "page.html")])
+    page = tmp_path / "page.html"
+    assert {row["score"]: row["estimate"] for row in page_data(page)["forest"]} == pytest.approx(areas)
+    assert "Unanswered questions count as abstentions" in page.read_text()
+
+
+def test_a_model_without_the_confidence_is_not_ranked(files, tmp_path):
+    """Its answers are all right, so that as one block of ties it would come first."""
+    silent = write(tmp_path, "silent", [(k, "A", "A", "", 0.5) for k in range(300)])
+    paths = [path for path, _ in files]
+    stated = [*COLUMNS, "-c", "confidence=stated"]
+    shown = run(*paths, silent, *stated, "--json", "--html", str(tmp_path / "board.html"))
+    assert {c["name"] for c in json.loads(shown.stdout)["contestants"]} == {"careful-4.1", "bold"}
+    written = CliRunner().invoke(cli, ["report", *paths, silent, *stated, "-o", str(tmp_path / "page.html")])
+    assert written.exit_code == 0, written.output
+    assert [m["name"] for m in page_data(tmp_path / "page.html")["models"]] == ["careful-4.1", "bold"]
+    screen = " ".join(run(*paths, silent, *stated).stdout.split())
+    for said in (screen, (tmp_path / "board.html").read_text(), (tmp_path / "page.html").read_text()):
+        assert "silent is not ranked: no answer has `stated`" in said
+    alone = CliRunner().invoke(cli, ["compare", paths[0], silent, *stated])
+    assert alone.exit_code == 2
+    assert "silent is not ranked" in alone.output
+    both = run(*paths, silent, *COLUMNS, "-c", "confidence=stated,tokens", "--json")
+    names = {c["name"] for c in json.loads(both.stdout)["contestants"]}
+    assert "silent / tokens" in names
+    assert not {"silent / stated", "silent"} & names
+    asked = ["--cost", "1,2", "--person-cost", "9", "--person-error", "0", "--risk", "0.4"]
+    refused = CliRunner().invoke(cli, ["cascade", silent, paths[0], *stated, *asked])
+    assert (refused.exit_code, "no answer has `stated`" in refused.output) == (3, True)
+
+
+def test_each_role_is_given_once_and_confidences_add_up(files):
+    paths = [path for path, _ in files]
+    one = run(*paths, *COLUMNS, "-c", "confidence=stated", "-c", "confidence=tokens", "--json")
+    other = run(*paths, *COLUMNS, "-c", "confidence=stated,tokens", "--json")
+    assert json.loads(one.stdout) == json.loads(other.stdout)
+    for twice in (
+        ["-c", "labels=truth", "-c", "y_true=answer"],
+        ["-c", "question=question_id", "-c", "question=stated"],
+        ["--only", "truth=A", "--only", "truth=B"],
+        ["--scale", "percent", "--scale", "fraction"],
+        ["--scale", "stated=percent,stated=mixed"],
+        ["--grades", "A=right", "--grades", "A=wrong"],
+    ):
+        refused = CliRunner().invoke(cli, ["evaluate", paths[0], "-c", "confidence=stated", *twice])
+        assert refused.exit_code == 2, (twice, refused.output)
+        assert "given twice" in refused.output
 
 
 @pytest.mark.xdist_group("browser")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import os
 
 import numpy as np
@@ -157,6 +158,8 @@ def test_what_rounding_does_not_explain_needs_a_tolerance(tmp_path):
     refused = run(cli, ["evaluate", str(path)])
     assert refused.exit_code == 3
     assert "must sum to one" in refused.output
+    suggested = re.search(r"--tolerance ([\d.]+\d)", refused.output)
+    assert run(cli, ["evaluate", str(path), "--tolerance", suggested[1]]).exit_code == 0
     assert run(cli, ["evaluate", str(path), "--tolerance", "0.05"]).exit_code == 0
     assert run(cli, ["evaluate", str(path), "--tolerance", "0.01"]).exit_code == 3
 

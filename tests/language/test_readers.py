@@ -166,8 +166,8 @@ def test_inspect_values_of_every_kind(put):
     log = read_log(put("log.json", content), columns={"correct": "mine"})
     assert log.loss[:2].tolist() == [0, 0.75]
     assert np.isnan(log.loss[2:]).all()
-    assert "1 samples failed and are left out." in log.notes
-    assert "1 samples have no score and are left out." in log.notes
+    assert "1 sample failed and is left out." in log.notes
+    assert "1 sample has no score and is left out." in log.notes
     assert "4 of 6 answers have no score and are left out." in log.notes
 
 
@@ -201,7 +201,7 @@ def test_promptfoo(put, shape):
     assert (1 - log.loss).tolist() == RIGHT
     assert len(np.unique(log.repeats())) == 3
     assert log.signals["sequence_logprob"].tolist() == pytest.approx([-0.2 - 0.1 * k for k in range(6)])
-    assert "1 results failed and are left out." in log.notes
+    assert "1 result failed and is left out." in log.notes
 
 
 def test_uqlm_is_joined_with_right_answers(put):

@@ -33,7 +33,7 @@ READ = {
     "inspect/every_eval_ever/data_cyse2": (1, 0.65),
     "inspect/every_eval_ever/data_pubmedqa": (2, 1.0),
     "inspect/every_eval_ever/data_with_llm_scoring.json": "the header promises 1,000 samples, the file holds 0",
-    "inspect/inspect_ai/2024-08-29": "status error. the header promises 1 samples, the file holds 0",
+    "inspect/inspect_ai/2024-08-29": "status error. the header promises 1 sample, the file holds 0",
     "inspect/inspect_ai/2025-02-11T15-17-00": "10 samples have no score",
     "inspect/inspect_ai/2025-02-11T15-18-04": (10, 0.8),
     "inspect/inspect_ai/2025-05-12T20-28-13-04-00_no-samples.json": "status cancelled. the header promises 3 samples",

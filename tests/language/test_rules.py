@@ -73,7 +73,7 @@ def test_missing_confidences_are_left_out_or_last(table):
     area = abstain.aurc(last.loss, last.confidence)
     assert area == pytest.approx(mean_of_means([0, 1, 0, 0, 1, 0, 1], [90, 60, 90, 0.95, -1, -1, 75]))
     assert any(
-        "1 answers have no `stated` and are left out" in n for n in read_log(table, columns=columns).notes
+        "1 answer has no `stated` and is left out" in n for n in read_log(table, columns=columns).notes
     )
 
 
@@ -236,7 +236,7 @@ def test_the_command_line(table):
     assert shown.exit_code == 0, shown.output
     notes = json.loads(shown.output)["notes"]
     assert any(n.startswith("labels: truth; prediction: answer") for n in notes)
-    assert any("1 of 7 questions (14.3%) have no answer" in n for n in notes)
+    assert any("1 of 7 questions (14.3%) has no answer" in n for n in notes)
     assert any("AURC with unanswered questions as wrong and ranked last: stated" in n for n in notes)
     assert any("not attempted 14.3%" in n and "a wrong answer costing 3" in n for n in notes)
     assert any("3 questions in 7 rows: repeats of one question are a cluster" in n for n in notes)

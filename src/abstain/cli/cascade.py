@@ -27,6 +27,7 @@ from abstain.cli.options import (
     reading,
     shared,
     stated,
+    tell_first,
     tell_unread,
 )
 from abstain.cli.screen import deliver, working, write
@@ -89,11 +90,13 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     named = named_files(files, names)
     applied = bool(given["applied"])
     with working(f"reading {len(files)} files"):
-        each = (
-            (name, how.read_unlabelled(f)[0] if applied else how.read_beside_others(f, name))
-            for name, f in named.items()
-        )
-        models = {model.name: model for model in aligned([replace(read, name=name) for name, read in each])}
+        if applied:
+            read = [replace(how.read_unlabelled(f)[0], name=name) for name, f in named.items()]
+        else:
+            read = [how.read(f, name, purpose="cascade") for name, f in named.items()]
+        models = {model.name: model for model in aligned(read)}
+    for model in models.values():
+        tell_first(model)
     tell_unread(next(iter(models.values())), "sample_weight")
     used = dict.fromkeys(models, given["score"])
     if rule:

@@ -15,11 +15,17 @@ from rich.text import Text
 import abstain
 from abstain.cli import options as opt
 from abstain.cli.screen import deliver, plain_table, show_notes, stacked, working
-from abstain.errors import AbstainError, DataError
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
 from abstain.formats.limits import shown
-from abstain.formats.predictions import aligned, along, check_same_ids, confirming_columns, model_name
+from abstain.formats.predictions import (
+    aligned,
+    along,
+    check_same_ids,
+    confirming_columns,
+    model_name,
+    reading_notes,
+)
 from abstain.metrics import registry
 from abstain.scores import NAMES, by_name
 
@@ -49,9 +55,10 @@ def compare(
     P-values are two-sided. They and the intervals of differences are corrected for the number of pairs (Holm).
     Models that share a letter cannot be told apart.
 
-    Answers of language models are paired by question. Unless said otherwise a question without an answer is wrong and
-    ranked last, so that every question counts for every model and refusing the hard ones is no gain; several
-    confidences (-c confidence=A,B) are compared, too.
+    Rows are matched by their ids (or questions); by position only where no file has ids. Where several files are
+    compared, a question without an answer counts as wrong and is ranked last unless --unanswered says otherwise, so
+    that refusing the hard ones is no gain. A model without the named confidence is not ranked. Several confidences
+    (-c confidence=A,B) are compared, too.
 
     Examples:
       abstain compare a.npz b.npz c.npz
@@ -111,66 +118,46 @@ def compared(
     files: dict[str, str], how: opt.ReadOptions, *, scores: list[str] | str, unpaired: bool, **options: Any
 ) -> tuple[Comparison, Contestants, list[str]]:
     """Read every file and compare; the models by the names of the ranking, and what to know besides."""
-    models = []
-    for name, file in files.items():
-        with working(f"reading {shown(file)}"):
-            models.append(_read(how, file, name, tell=len(files) <= _TOLD))
-    refused = sum(m.log is not None and not m.log.answered.all() for m in models)
-    views = []
-    if refused and all_questions(how).unanswered == "wrong":
-        told = "models left questions unanswered: these count as wrong and are ranked last"
-        views = [f"{refused} of the {told} (--unanswered abstained for the other view)."]
+    purpose = "compared" if len(files) > 1 else "one file"
+    with working(f"reading {len(files)} files" if len(files) > 1 else f"reading {shown(next(iter(files)))}"):
+        models, apart = how.read_several(files, purpose, tell=len(files) <= _TOLD)
+    for model in models:
+        absent = () if model.log is None else model.log.absent
+        apart += [
+            f"{shown(model.name)} is not ranked by `{shown(name)}`: no answer has it." for name in absent
+        ]
     models = models if unpaired else aligned(models)
+    several = len(how.columns.get("confidence", "").split(",")) > 1 or any(len(m.signals) > 1 for m in models)
     named = {
         model.name: (model, score)
         for read in models
-        for model, score in _by_score(read, scores, len(files) == 1)
+        for model, score in _by_score(read, scores, alone=len(files) == 1, several=several)
     }
     if len(named) < 2:
-        raise click.UsageError("comparing needs at least two files, or several scores of one (--score A,B).")
+        reason = f" {' '.join(apart)}" if apart else ""
+        raise click.UsageError(
+            f"comparing needs at least two files, or several scores of one (--score A,B).{reason}"
+        )
     entries = {name: model.samples(score, options["loss"]) for name, (model, score) in named.items()}
     beside = along([model for model, _ in named.values()])
     asked = {"metric": options["metric"], "level": options["level"], "paired": not unpaired}
     with working("comparing"):
         result = abstain.compare(entries, **asked, **beside)
-    notes = [
-        f"{shown(m.name)} answered {1 - float(m.abstained.mean()):.1%} of the samples; "
-        f"areas are over the coverage it can attain."
-        for m in models
-        if m.abstained is not None and m.abstained.any()
-    ]
+    notes = [*apart, *reading_notes(models)]
     if not unpaired and len(models) > 1 and all(model.ids is None for model in models):
         confirmed = confirming_columns(models)
         reason = f"their {confirmed} agree" if confirmed else "nothing in them confirms it"
         notes.append(f"No file has ids: rows are paired by position, and {reason}.")
-    return result, named, [*views, *notes]
+    return result, named, notes
 
 
-def all_questions(how: opt.ReadOptions) -> opt.ReadOptions:
-    """How answers of language models are compared unless the user says it: on all questions, the refused ones wrong."""
-    own: dict[str, Any] = {"unanswered": "wrong", "missing": "last"}
-    return how._replace(**{k: v for k, v in own.items() if opt.stated(k) is None})
-
-
-def _read(how: opt.ReadOptions, file: str, name: str, tell: bool) -> Predictions:
-    """A file; one of answers on all questions, even where all are unanswered."""
-    try:
-        read: Predictions = how.read(file, name, tell=False)
-        if read.log is None or read.log.loss_name == "loss":
-            return read
-    except DataError as error:
-        try:
-            return all_questions(how).read(file, name, tell=tell)
-        except AbstainError:
-            raise error from None
-    return all_questions(how).read(file, name, tell=tell)
-
-
-def _by_score(model: Predictions, scores: list[str] | str, alone: bool) -> list[tuple[Predictions, str]]:
+def _by_score(
+    model: Predictions, scores: list[str] | str, *, alone: bool, several: bool
+) -> list[tuple[Predictions, str]]:
     """A model by each score asked for, or by each of its own confidences, under a name that says which."""
-    if len(model.signals) > 1:
-        own = {k: replace(model, confidence=g, signals={k: g}) for k, g in model.signals.items()}
-        return [(replace(m, name=k if alone else f"{m.name} / {k}"), "confidence") for k, m in own.items()]
+    if model.signals and several:
+        ranked = {k: replace(model, confidence=g, signals={k: g}) for k, g in model.signals.items()}
+        return [(replace(m, name=k if alone else f"{m.name} / {k}"), "confidence") for k, m in ranked.items()]
     if scores == "all":
         scores = [name for name in NAMES if model.kind in by_name(name).takes] or ["confidence"]
     if model.kind == "confidence" or len(scores) == 1:

@@ -18,7 +18,7 @@ from abstain import _tables
 from abstain.cli import screen
 from abstain.cli.options import Documented, InputFile, Output, ReadOptions, output, reading
 from abstain.errors import AbstainError
-from abstain.formats import Log, Predictions, Rules, Source, Words, open_source
+from abstain.formats import Log, Predictions, Source, Words, open_source
 from abstain.formats.columns import UncertainError, as_texts
 from abstain.formats.limits import one_line, shown
 
@@ -59,7 +59,7 @@ def described(file: str, how: ReadOptions) -> dict[str, Any]:
         except UncertainError:  # it may lack nothing but a confidence
             log = how.read_log(file)
             taken = log.used
-        notes = [] if log is None else [*log.notes, *answer_notes(log, how.rules, 1.0, 0.95)]
+        notes = [] if log is None else [*log.notes, *answer_notes(log, 1.0, 0.95)]
     except AbstainError as error:
         notes.append(one_line(error))
     shape = max((c.shape[0] for c in source.columns.values() if c.shape), default=0)
@@ -148,7 +148,7 @@ def draw_description(on: Console, found: dict[str, Any]) -> None:
         on.print(Text(f"  {line}"), soft_wrap=True)
 
 
-def answer_notes(log: Log, rules: Rules, price: float, level: float) -> list[str]:
+def answer_notes(log: Log, price: float, level: float) -> list[str]:
     """Right, wrong and not attempted; and the area when refusals are counted the other way."""
     if log.loss_name == "loss":
         return []
@@ -158,8 +158,9 @@ def answer_notes(log: Log, rules: Rules, price: float, level: float) -> list[str
     asked: Any = {"answered": log.answered[rows], "price": price, "level": level, "clusters": clusters}
     told = [f"{abstain.three_way(correct, **asked)}."]
     if log.signals and log.unanswered and log.answered[rows].any():
-        other = replace(rules, unanswered="wrong" if rules.unanswered == "abstained" else "abstained")
-        way = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[other.unanswered]
+        opposite = "wrong" if log.rules.unanswered == "abstained" else "abstained"
+        other = replace(log.rules, unanswered=opposite)
+        way = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[opposite]
         read = Predictions("", log.path, "", **log.fields(other))
         found = abstain.evaluate(**read.arguments(), metrics="aurc", level=level)
         areas = (f"{e.score} {e.cell.removesuffix(e.mark)}" for e in found.entries if e.group is None)

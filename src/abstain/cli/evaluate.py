@@ -27,7 +27,7 @@ _METRIC = 15  # columns for the names of the metrics
 _ENGINES = ["memory", "files", "dask", "spark", "sketch"]
 _ENGINE = "Who computes. By default memory, and files for a table larger than --memory."
 _SCORES = "Confidences computed from class scores, such as max_softmax, max_logit, or all."
-_PRICE = "What a wrong answer costs beside a right one, where questions may go unanswered."
+_PRICE = "What a wrong answer costs beside a right one, where questions may go unanswered; 1 by default."
 
 
 @click.command("evaluate", cls=opt.Documented)
@@ -37,12 +37,18 @@ _PRICE = "What a wrong answer costs beside a right one, where questions may go u
 @opt.named("losses", "Such as zero_one, cross_entropy, brier, or all.", several=True)
 @opt.shared("level")
 @click.option("--engine", type=click.Choice(_ENGINES), help=_ENGINE)
-@click.option("--price", type=float, default=1.0, metavar="P", help=_PRICE)
+@click.option("--price", type=float, metavar="P", help=_PRICE)
 @click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
 @opt.reading
 @opt.output
 def evaluate(
-    file: str, how: opt.ReadOptions, out: opt.Output, engine: str, preview: bool, price: float, **options: Any
+    file: str,
+    how: opt.ReadOptions,
+    out: opt.Output,
+    engine: str,
+    preview: bool,
+    price: float | None,
+    **options: Any,
 ) -> None:
     """Everything about how well a model knows when it is wrong, as a table with intervals.
 
@@ -65,14 +71,21 @@ def evaluate(
         draw_description(screen.console(), described(file, how))
         return
     read = None
+    if engine != "memory" and price is not None:
+        raise click.UsageError("--price is for files that are read in memory, not for --engine.")
     if engine == "memory":
         with screen.working(f"reading {shown(file)}"):
             read = how.read(file, tell=False)
         with screen.working(f"evaluating {read.n:,} samples"), values_of(file):
             table = abstain.evaluate(**read.arguments(), **options, progress=False)
             if read.log is not None:
-                more = [*read.log.told(), *answer_notes(read.log, how.rules, price, options["level"])]
+                more = [
+                    *read.log.told(),
+                    *answer_notes(read.log, 1.0 if price is None else price, options["level"]),
+                ]
                 table = replace(table, notes=(*more, *table.notes))
+            if price is not None and (read.log is None or read.log.loss_name == "loss"):
+                table = replace(table, notes=(*table.notes, price_note(read, price, options["level"])))
     elif engine == "sketch":
         table = sketched(file, how.engine_columns(file), options["level"])
     else:
@@ -83,6 +96,20 @@ def evaluate(
     first = table[table.scores[0], table.losses[0], metric].estimate
     quiet = "-" if first is None else repr(float(first))
     screen.deliver(out, table, quiet, partial(draw_evaluation, table=table, read=read))
+
+
+def price_note(read: Predictions, price: float, level: float) -> str:
+    """Right, wrong and not attempted in a file without questions; refused where nothing is right or wrong."""
+    if read.kind == "confidence" and read.loss_name == "loss":
+        raise click.UsageError("--price is for right and wrong answers, and this file has losses.")
+    if read.sample_weight is not None:
+        raise click.UsageError(
+            "--price takes every sample once, and this file has weights. Leave one of them out."
+        )
+    losses, _ = read.samples("max_softmax", "zero_one")
+    answered = None if read.abstained is None else ~read.abstained
+    score = abstain.three_way(1 - losses, answered=answered, price=price, level=level, clusters=read.clusters)
+    return f"{score}."
 
 
 def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:

@@ -43,10 +43,12 @@ _HELP = {
     "default what rounding to 2, 3 or 4 decimals explains.",
     "memory": "Refuse files whose values would take more.",
     "only": "Read the rows with this value, such as filter=strict-match.",
-    "unanswered": "What a question without an answer is; wrong ones are ranked last.",
-    "missing": "What becomes of an answer without a confidence; last: it is ranked last.",
+    "unanswered": "What a question without an answer is; wrong ones are ranked last. By default abstained for one file "
+    "and in a cascade, wrong where several files are compared.",
+    "missing": "What becomes of an answer without a confidence; last: it is ranked last. By default left_out for one "
+    "file, last where there are several; a plain table must have all its confidences.",
     "scale": "The confidence is a number that the model stated: percent, fraction, or mixed.",
-    "outside": "What becomes of stated numbers outside their scale.",
+    "outside": "What becomes of stated numbers outside their scale; refused by default.",
     "grades": "What words in the column of correctness mean: right, wrong or unanswered.",
     "path": "Write it there instead of to the screen; .json, .csv and .tex say the form.",
 }
@@ -256,25 +258,37 @@ def named(kind: str, help: str, *, several: bool = False, **settings: Any) -> Ca
 
 
 def _columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    """ROLE=NAME, each role once; several confidences are all read."""
+    columns: dict[str, str] = {}
     for text in value:
-        role, _, name = text.partition("=")
+        title, _, name = text.partition("=")
         try:
-            found[abstain.formats.columns.role_of(role)] = name
+            role = abstain.formats.columns.role_of(title)
         except AbstainError:
             name = ""
         if not name:
             raise click.BadParameter(f"write ROLE=NAME with a role among {_ROLES}; got {text!r}.")
-    return found
+        if role in columns and role != "confidence":
+            raise click.BadParameter(
+                f"{role} is given twice, {columns[role]!r} and {name!r}. Name one column."
+            )
+        columns[role] = f"{columns[role]},{name}" if role in columns else name
+    return columns
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> dict[str, str]:
     """NAME=VALUE, several times or between commas; without a name it is for all."""
-    found = {}
-    for text in (part for given in value for part in given.split(",")):
-        name, _, what = text.rpartition("=")
-        found[name.strip()] = what.strip()
-    return found
+    pairs: dict[str, str] = {}
+    for text in (part for written in value for part in written.split(",")):
+        title, _, setting = text.rpartition("=")
+        name = title.strip()
+        if name in pairs:
+            which = f"{name!r} is" if name else "it is"
+            raise click.BadParameter(
+                f"{which} given twice, {pairs[name]!r} and {setting.strip()!r}. Give one."
+            )
+        pairs[name] = setting.strip()
+    return pairs
 
 
 def _screen(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -294,8 +308,8 @@ def _option(*flags: str, **settings: Any) -> dict[str, Any]:
 
 
 def _choice(*values: str) -> dict[str, Any]:
-    """A field that holds one of these, the first by default."""
-    return _option(type=click.Choice(values), default=values[0])
+    """A field that holds one of these, or None where the user leaves it open."""
+    return _option(type=click.Choice(values))
 
 
 class ReadOptions(NamedTuple):
@@ -313,19 +327,20 @@ class ReadOptions(NamedTuple):
         int, _option("--memory", "--max-memory", default="4GB", callback=_memory, metavar="SIZE")
     ]
     only: Annotated[dict[str, str], _option(multiple=True, callback=_pairs, metavar="NAME=VALUE")]
-    unanswered: Annotated[str, _choice("abstained", "wrong")]
-    missing: Annotated[str, _choice("left_out", "last")]
+    unanswered: Annotated[str | None, _choice("abstained", "wrong")]
+    missing: Annotated[str | None, _choice("left_out", "last")]
     scale: Annotated[dict[str, str], _option(multiple=True, callback=_pairs, metavar="[NAME=]SCALE")]
-    outside: Annotated[str, _choice("refused", "missing")]
+    outside: Annotated[str | None, _choice("refused", "missing")]
     grades: Annotated[dict[str, str], _option(multiple=True, callback=_pairs, metavar="TEXT=GRADE")]
 
     def engine_columns(self, path: str) -> dict[str, Any]:
         """The columns of a table that an engine is to read, by argument; it reads them as they are."""
-        asked = ("labels", "classes", "tolerance", *abstain.formats.Rules.__dataclass_fields__)
-        for name in filter(stated, asked):
-            raise click.UsageError(f"--{name} is for files that are read in memory, not for --engine.")
-        own = (self.columns, self.kind, self.format)
-        return abstain.formats.predictions.engine_columns(path, *own, click.UsageError)
+        for name in ("kind", "labels", "classes", "tolerance", *abstain.formats.Rules.__dataclass_fields__):
+            if stated(name) is not None:
+                flag = "--as" if name == "kind" else f"--{name}"
+                raise click.UsageError(f"{flag} is for files that are read in memory, not for --engine.")
+        engine_columns = abstain.formats.predictions.engine_columns
+        return engine_columns(path, self.columns, self.kind, self.format, click.UsageError)
 
     @property
     def limits(self) -> abstain.formats.Limits:
@@ -340,22 +355,29 @@ class ReadOptions(NamedTuple):
     def _some(self, *names: str) -> dict[str, Any]:
         return {name: getattr(self, name) for name in names}
 
-    def read(self, path: str, name: str | None = None, *, tell: bool = True) -> abstain.formats.Predictions:
+    def read(
+        self, path: str, name: str | None = None, *, tell: bool = True, purpose: str = "one file"
+    ) -> abstain.formats.Predictions:
         """One file of predictions; of answers, what was taken for what is told on stderr."""
-        own = self._some("columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules")
-        read = abstain.formats.read_predictions(path, name=name, **own)
+        names = ("columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules")
+        read = abstain.formats.read_predictions(path, name=name, purpose=purpose, **self._some(*names))
         for note in read.log.told() if tell and read.log else ():
             say(f"{read.name}: {note}")
         return read
 
-    def read_beside_others(self, path: str, name: str) -> abstain.formats.Predictions:
-        """One of several files; an answer without a confidence ranks last, so that all keep the same samples."""
-        read = self.read(path, name, tell=False)
-        if read.log is None:
-            return read
-        tell_first(read)
-        own = self if stated("missing") else self._replace(missing="last")
-        return own.read(path, name)
+    def read_several(
+        self, files: dict[str, str], purpose: str, *, tell: bool = True
+    ) -> tuple[list[abstain.formats.Predictions], list[str]]:
+        """Files by the names of their models, and a note for each that cannot be ranked; these are left out."""
+        models = []
+        notes = []
+        for name, path in files.items():
+            try:
+                models.append(self.read(path, name, tell=tell, purpose=purpose))
+            except abstain.formats.predictions.NoConfidenceError as error:
+                reason = str(error).rpartition(": ")[2]
+                notes.append(f"{abstain.formats.limits.shown(name)} is not ranked: {reason}")
+        return models, notes
 
     def read_log(self, path: str) -> abstain.formats.Log:
         """One file of answers, with a confidence or without."""
@@ -363,6 +385,10 @@ class ReadOptions(NamedTuple):
 
     def read_unlabelled(self, path: str) -> tuple[abstain.formats.Predictions, dict[str, Any]]:
         """Class scores or confidences whose truth is not known yet, and all other columns."""
+        if self.labels is not None:
+            raise click.UsageError(
+                "--labels is for data that are measured; new data need none. Leave it out."
+            )
         own = self._some("columns", "kind", "classes", "format", "limits", "tolerance", "rules")
         return abstain.formats.predictions.read_unlabelled(path, **own)
 

@@ -19,7 +19,9 @@ from abstain.cli.compare import draw_comparison, named_files
 from abstain.cli.evaluate import draw_evaluation
 from abstain.cli.screen import console
 from abstain.cli.threshold import draw_facts, in_words
+from abstain.errors import DataError
 from abstain.formats import Predictions, read_predictions
+from abstain.formats.predictions import reading_notes
 from abstain.report import gather, save_page
 
 
@@ -50,22 +52,37 @@ def report(
       abstain report a.npz b.npz c.npz -o models.html --title "Three models"
       abstain report answers.csv --open
     """
-    read = how.read if len(files) == 1 else how.read_beside_others
-    models = [read(file, name) for name, file in named_files(files, names).items()]
-    write_report(models, command=opt.typed("--open", "-q", "--quiet"), **page)
+    purpose = "compared" if len(files) > 1 else "one file"
+    models, apart = how.read_several(named_files(files, names), purpose)
+    for model in models:
+        opt.tell_first(model)
+    if not models:
+        raise DataError(" ".join(apart))
+    write_report(
+        models, notes=[*apart, *reading_notes(models)], command=opt.typed("--open", "-q", "--quiet"), **page
+    )
     if not quiet:
         opt.say(f"wrote {page['target']}")
     if open_it:
         show_page(page["target"])
 
 
-def write_report(models: Sequence[Predictions], target: str, *, title: str, command: str, **how: Any) -> None:
-    """The page, with a bar while its numbers are gathered."""
+def write_report(
+    models: Sequence[Predictions],
+    target: str,
+    *,
+    title: str,
+    command: str,
+    notes: Sequence[str] = (),
+    **how: Any,
+) -> None:
+    """The page, with a bar while its numbers are gathered; notes say how the files were read."""
     with bars(None) as shown:
         content = gather(models, progress=lambda _: shown.advance("models", 1, len(models) + 1), **how)
     if len(models) > 1 and content.comparison is not None and not content.comparison.paired:
         opt.say("note: the files hold different samples, so they are compared as different test sets.")
     made = datetime.now(UTC).strftime("%d %B %Y")
+    content = replace(content, notes=tuple(notes))
     save_page(content, target, title=title, command=command, made=made)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from abstain._check import sum_tolerance
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError, InputError
-from abstain.formats.limits import file_error, shown
+from abstain.formats.limits import counted, file_error, have, shown
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class Source:
 
     def roles(self, stated: Mapping[str, str], kind: str | None = None) -> dict[str, RoleColumns]:
         """Columns by role. `stated` holds role -> name or pattern; `kind` says what an array without a name is."""
-        stated = {role_of(name): pattern for name, pattern in stated.items()}
+        stated = _each_role_once(stated)
         known = {role: column for role, column in self.facts.roles.items() if role not in stated}
         found = {role: _stated(self, role, pattern) for role, pattern in {**known, **stated}.items()}
         if self.log is not None:  # a log says itself what is what; other names are not looked at
@@ -304,7 +304,10 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 TRUTH = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
 TRUTH[""] = np.nan
-PLAIN = "Write plain numbers, without % signs or units, and leave a cell without one empty."
+PLAIN = (
+    "Write plain numbers, without % signs or units. Leave a cell without one empty, and say --missing left_out or "
+    "--missing last."
+)
 AGREEMENT = "agreement"  # a confidence made from the answers to repeated questions
 ROLES = tuple(NAMES)
 """What a column can be: the arguments of `evaluate`, and what they can be made from."""
@@ -358,6 +361,19 @@ def role_of(name: str) -> str:
         if plain(name) in (role, *names):
             return role
     raise InputError(f"a column's role must be one of {', '.join(ROLES)}, got {name!r}.")
+
+
+def _each_role_once(columns: Mapping[str, str]) -> dict[str, str]:
+    """Columns by role; two names of one role are refused."""
+    by_role: dict[str, str] = {}
+    for title, pattern in columns.items():
+        role = role_of(title)
+        if role in by_role:
+            raise InputError(
+                f"columns: {role} is given twice, {by_role[role]!r} and {pattern!r}. Name one column."
+            )
+        by_role[role] = pattern
+    return by_role
 
 
 def _stated(source: Source, role: str, pattern: str) -> RoleColumns:
@@ -432,14 +448,16 @@ class Loaded:
     def summing_to_one(self, probs: np.ndarray) -> np.ndarray:
         """Probabilities that were rounded when they were written are divided by their sums, and that is told."""
         total = probs.sum(axis=1, keepdims=True, dtype=np.float64)
-        off, allowed = float(np.abs(total - 1).max()), self.tolerance
-        if not sum_tolerance(probs) < off <= (_ROUNDED if allowed is None else allowed):
-            return probs  # as it is; where that is too far off, `evaluate` objects
-        if allowed is None:
-            some = probs[:10_000].astype(np.float64)
-            digits = (d for d in (2, 3, 4) if np.abs(some * 10**d - np.rint(some * 10**d)).max() < 1e-4)
-            if off > 0.5 * probs.shape[1] * 10.0 ** -next(digits, 9) * (1 + 1e-9):
-                return probs
+        off = float(np.abs(total - 1).max())
+        if off <= sum_tolerance(probs) or not np.isfinite(off):
+            return probs  # `evaluate` objects to numbers that are not finite
+        if off > (self.tolerance if self.tolerance is not None else _explained_by_rounding(probs)):
+            row = int(np.argmax(np.abs(total - 1)))
+            rounded = f"; if they are rounded, allow it: --tolerance {_rounded_up(off)}" if off <= 0.5 else ""
+            raise self.error(
+                f"each row of probabilities must sum to one, got {float(total[row, 0]):.6g} in row {row + 1:,}. If "
+                f"they are logits, say so: -c logits=NAME, or --as logits for an array without a name{rounded}."
+            )
         told = f"{shown(self.source.path)}: rows of probabilities were divided by their sums, which are off by up to"
         warnings.warn(f"{told} {off:.2g} (rounded numbers?).", AbstainWarning, stacklevel=4)
         return np.asarray(probs / total)
@@ -470,6 +488,7 @@ class Loaded:
         if len(confidence) == 0:
             raise self.error("has no rows.")
         found = self.along(len(confidence), loss=loss)
+        self.check_complete(confidence, found.get("abstained"))
         if "abstained" in found:  # what a model that refused would have said is not read: any number serves
             away = found["abstained"]
             found |= {"loss": np.where(away, 0.0, loss), "confidence": np.where(away, 0.0, confidence)}
@@ -479,6 +498,18 @@ class Loaded:
         elif labels is not None and labels.ndim == 1:
             found["labels"] = labels
         return {"n": len(confidence), "loss_name": name, "classes": self.classes, **found}
+
+    def check_complete(self, confidence: np.ndarray, abstained: np.ndarray | None) -> None:
+        """A row of a plain table that the model answered must have a confidence."""
+        missing = np.isnan(confidence.astype(np.float64))
+        if abstained is not None:
+            missing &= ~abstained
+        if missing.any():
+            count = int(missing.sum())
+            raise self.error(
+                f"{counted(count, 'row')} {have(count)} no confidence, first row {int(np.argmax(missing)) + 1:,}. "
+                f"Leave such rows out with --missing left_out, or rank them last with --missing last."
+            )
 
     def losses(self) -> tuple[np.ndarray, str]:
         """The losses of a plain table and their name."""
@@ -530,8 +561,16 @@ class Loaded:
                 raise self.error(f"`{shown(name)}` must have {n} rows as the rest, got {len(values)}.")
 
     def refused(self) -> np.ndarray | None:
-        """Where the model abstained, if a column says so; an empty cell says that it did not."""
-        return np.nan_to_num(self.truth("abstained")).astype(bool) if "abstained" in self.values else None
+        """Where the model abstained, if a column of `abstained` or `answered` says so.
+
+        An empty cell says that it did not abstain, or that it did not answer.
+        """
+        masks = []
+        if "abstained" in self.values:
+            masks.append(np.nan_to_num(self.truth("abstained")).astype(bool))
+        if "answered" in self.values:
+            masks.append(np.nan_to_num(self.truth("answered")) == 0)
+        return np.any(masks, axis=0) if masks else None
 
     def label_numbers(self) -> np.ndarray:
         """Labels as class numbers; words need the order of the classes."""
@@ -591,6 +630,22 @@ class Loaded:
     def error(self, text: str) -> Exception:
         """An objection that names the file."""
         return file_error(self.source.path, text)
+
+
+def _explained_by_rounding(probs: np.ndarray) -> float:
+    """How far a row may be from summing to one because its numbers were rounded to 2, 3 or 4 decimals; at most 0.1."""
+    some = probs[:10_000].astype(np.float64)
+    for decimals in (2, 3, 4):
+        scaled = some * 10**decimals
+        if np.abs(scaled - np.rint(scaled)).max() < 1e-4:
+            return min(_ROUNDED, 0.5 * probs.shape[1] * 10.0**-decimals * (1 + 1e-9))
+    return 0.0
+
+
+def _rounded_up(value: float) -> str:
+    """A number with one digit that is no smaller, as a user would write it."""
+    size = 10.0 ** np.floor(np.log10(value))
+    return f"{np.ceil(value / size) * size:.1g}"
 
 
 def filled(values: Values) -> np.ndarray:

@@ -22,7 +22,7 @@ import numpy as np
 
 from abstain.errors import DataError, needed
 from abstain.formats.columns import AGREEMENT, Column, LogFacts, Source, Words, text_of
-from abstain.formats.limits import Limits, decoded, file_error, reading, shown
+from abstain.formats.limits import Limits, are, counted, decoded, file_error, have, reading, shown
 
 Row = dict[str, Any]
 Load = Callable[[Path], Any]  # the parsed content of a JSON file, within the limits
@@ -198,7 +198,9 @@ def _promised(path: Path, held: int, load: Load) -> tuple[str, ...]:
             except (DataError, ValueError, RecursionError):  # it is not what was asked for
                 continue
             if count is not None and count != held:
-                return (f"{shown(other.name)} promises {count:,.0f} documents, the file holds {held:,}.",)
+                return (
+                    f"{shown(other.name)} promises {counted(int(count), 'document')}, the file holds {held:,}.",
+                )
     return ()
 
 
@@ -282,7 +284,7 @@ def _promptfoo(path: Path, content: Any, load: Load) -> Read:
         shares(rows, ["correct", "score"]),
         signals=("namedScores.confidence", SEQUENCE, MEAN_TOKEN),
         about={"correct": "success", "question": "the values of vars"},
-        notes=(f"{failed:,} results failed and are left out.",) if failed else (),
+        notes=(f"{counted(failed, 'result')} failed and {are(failed)} left out.",) if failed else (),
     )
 
 
@@ -440,8 +442,13 @@ def _inspect_notes(header: Any, scored: int, without: dict[str, int]) -> tuple[s
     held = scored + sum(without.values())
     notes = [] if status == "success" else [f"the run has status {shown(status)}."]
     if promised is not None and promised != held:
-        notes.append(f"the header promises {promised:,.0f} samples, the file holds {held:,}.")
-    notes += [f"{count:,} samples {why} and are left out." for why, count in without.items() if count]
+        notes.append(f"the header promises {counted(int(promised), 'sample')}, the file holds {held:,}.")
+    reasons = {"failed": "failed", "have no score": f"{have(without['have no score'])} no score"}
+    notes += [
+        f"{counted(count, 'sample')} {reasons[why]} and {are(count)} left out."
+        for why, count in without.items()
+        if count
+    ]
     return tuple(notes)
 
 

@@ -13,9 +13,11 @@ from typing import IO, cast
 from abstain._outputs import file_error as file_error
 from abstain._size import shown_size
 from abstain._tables import shown as shown
+from abstain._tables import visible
 from abstain.errors import AbstainError, DataError, InputError
 
 _TRUST = "If you trust the file, raise the limit with --memory."
+_LONGEST_LINE = 600  # characters of a message
 _PACKERS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
 PACKED = tuple(_PACKERS)
 # what Python's parser makes of one character of each kind, in bytes (a list, a dict, a value and its place)
@@ -59,9 +61,32 @@ class Limits:
             raise file_error(path, f"has {count} columns, which is too many.")
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "answer"), counted(1200, "answer")
+    ('1 answer', '1,200 answers')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def have(count: int) -> str:
+    """The verb after so many."""
+    return "has" if count == 1 else "have"
+
+
+def are(count: int) -> str:
+    """The verb after so many."""
+    return "is" if count == 1 else "are"
+
+
 def one_line(error: BaseException) -> str:
-    """The message of an error on one line of bounded length."""
-    return shown(" ".join(str(error).split()), most=400)
+    """The message of an error on one line of bounded length, cut between words."""
+    words = visible(" ".join(str(error).split()))
+    if len(words) <= _LONGEST_LINE:
+        return words
+    start, end = words[: _LONGEST_LINE - 160], words[-150:]
+    return f"{start.rpartition(' ')[0] or start} ... {end.partition(' ')[2] or end}"
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from abstain.formats.columns import (
     filled,
 )
 from abstain.formats.harness import agreement
-from abstain.formats.limits import file_error, shown
+from abstain.formats.limits import are, counted, file_error, have, shown
 
 # largest value, largest fraction
 _SCALES = {"percent": (100.0, 100.0), "fraction": (1.0, 1.0), "mixed": (100.0, 1.0)}
@@ -41,6 +41,16 @@ _CHOICES: dict[str, Sequence[str]] = {
 }
 ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Columns that make a table one of answers, where it has no class scores."""
+DEFAULTS = {
+    "one file": {"unanswered": "abstained", "missing": "left_out"},
+    "compared": {"unanswered": "wrong", "missing": "last"},
+    "cascade": {"unanswered": "abstained", "missing": "last"},
+}
+"""How unanswered questions and missing confidences are taken where the user does not say it, by the purpose of reading.
+
+One file alone is measured on what it answered. Models that are compared must see the same questions, and refusing the
+hard ones must be no gain. A cascade passes a refused question on, and every model sees the same questions.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,36 +61,52 @@ class Rules:
     ----------
     only : dict
         Column -> value: the rows to read, {"filter": "strict-match"}.
-    unanswered : {"abstained", "wrong"}
-        A question without an answer is never accepted and kept in the coverage, or wrong and ranked last.
-    missing : {"left_out", "last"}
-        An answer without a confidence is left out, or ranked last.
+    unanswered : {"abstained", "wrong"}, optional
+        A question without an answer is never accepted and kept in the coverage, or wrong and ranked last. By default
+        the first for one file, the second where several are compared (`DEFAULTS`).
+    missing : {"left_out", "last"}, optional
+        An answer without a confidence is left out, or ranked last. By default the first for one file, the second where
+        several are compared; a plain table of losses and confidences must have them all unless this is stated.
     scale : dict
         Signal (or "" for each) -> "percent", "fraction" or "mixed": it is a number that the model stated. Mixed: up
         to 1 it is a fraction, above a percentage. A signal without a scale is only ranked.
-    outside : {"refused", "missing"}
-        What becomes of stated numbers outside their scale.
+    outside : {"refused", "missing"}, optional
+        What becomes of stated numbers outside their scale; refused by default.
     grades : dict
         Text of the column of correctness -> "right", "wrong" or "unanswered".
 
     Examples
     --------
-    >>> Rules(unanswered="wrong").missing
+    >>> Rules(unanswered="wrong").settled().missing
     'left_out'
+    >>> Rules().settled("compared").unanswered
+    'wrong'
     """
 
     only: Mapping[str, str] = field(default_factory=dict)
-    unanswered: str = "abstained"
-    missing: str = "left_out"
+    unanswered: str | None = None
+    missing: str | None = None
     scale: Mapping[str, str] = field(default_factory=dict)
-    outside: str = "refused"
+    outside: str | None = None
     grades: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            given = getattr(self, name)
-            for value in given.values() if isinstance(given, Mapping) else [given]:
-                check_choice("Rules", name, value, choices)
+            setting = getattr(self, name)
+            values = setting.values() if isinstance(setting, Mapping) else [setting]
+            for value in values:
+                if value is not None:
+                    check_choice("Rules", name, value, choices)
+
+    def settled(self, purpose: str = "one file", loss_name: str = "zero_one") -> Rules:
+        """These rules with everything chosen that was left open; other losses than 0/1 have no "wrong"."""
+        defaults = dict(DEFAULTS[purpose])
+        if loss_name == "loss":
+            defaults["unanswered"] = "abstained"
+        open_choices: dict[str, Any] = {
+            name: value for name, value in defaults.items() if getattr(self, name) is None
+        }
+        return replace(self, **open_choices)
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,6 +132,10 @@ class Log(Printable):
         The right answers and the given ones.
     ids : Column, shape (n,), optional
         What tells the rows apart, where no column names the questions; loaded when files are put in one order.
+    rules : Rules
+        How unanswered questions and missing confidences are taken.
+    absent : tuple of str
+        Confidences that were asked for and that no answer has.
     used : dict
         Role -> what was taken for it.
     notes : tuple of str
@@ -117,7 +147,7 @@ class Log(Printable):
     ...           {"stated": np.array([0.9, 0.4, np.nan, np.nan])})
     >>> log.accuracy, log.unanswered
     (0.5, 0.25)
-    >>> read = log.fields(Rules())  # what `Predictions` is made of; the third answer has no confidence
+    >>> read = log.fields()  # what `Predictions` is made of; the third answer has no confidence
     >>> read["loss"].tolist(), read["confidence"].tolist()[:2], read["abstained"].tolist()
     ([0.0, 1.0, 1.0], [0.9, 0.4], [False, False, True])
     """
@@ -137,6 +167,8 @@ class Log(Printable):
     labels: Values | None = None
     prediction: Values | None = None
     ids: Column | None = None
+    rules: Rules = field(default_factory=lambda: Rules().settled())
+    absent: tuple[str, ...] = ()
     used: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -165,6 +197,13 @@ class Log(Printable):
     def unanswered(self) -> float:
         """Share of the scored rows without an answer."""
         return float((~self.answered[self.scored]).mean())
+
+    @property
+    def without_confidence(self) -> float:
+        """Share of the scored answers that lack at least one of the confidences."""
+        rows = self.answered & self.scored
+        complete = np.all([np.isfinite(signal) for signal in self.signals.values()], axis=0)
+        return float((~complete[rows]).mean()) if rows.any() and self.signals else 0.0
 
     def losses(self, rows: np.ndarray) -> np.ndarray:
         """Losses of some rows, no answer being wrong."""
@@ -204,8 +243,9 @@ class Log(Printable):
         """What was taken for what, and what was counted, a line each."""
         return ["; ".join(f"{role}: {what}" for role, what in self.used.items()) + ".", *self.notes]
 
-    def fields(self, rules: Rules) -> dict[str, Any]:
-        """What `Predictions` holds of it: all signals on the same rows."""
+    def fields(self, rules: Rules | None = None) -> dict[str, Any]:
+        """What `Predictions` holds of it: all signals on the same rows. `rules` instead of those it was read by."""
+        rules = (rules or self.rules).settled(loss_name=self.loss_name)
         if rules.unanswered == "wrong" and self.loss_name == "loss":
             told = "an unanswered question can count as wrong among right and wrong only."
             raise file_error(self.path, told)
@@ -242,6 +282,20 @@ def _codes(values: Values) -> np.ndarray:
     return values.codes if isinstance(values, Words) else np.unique(values, return_inverse=True)[1]
 
 
+def verdict_roles(
+    source: Source, roles: Mapping[str, RoleColumns], stated: Set[str]
+) -> dict[str, RoleColumns]:
+    """Roles with one column that says right or wrong: the one that the user stated, where there is one."""
+    verdicts = [role for role in ("correct", "error", "loss") if role in stated]
+    if len(verdicts) > 1:
+        raise file_error(
+            source.path,
+            f"{' and '.join(verdicts)} both say how wrong an answer is: state one of them with -c.",
+        )
+    ruled_out = {"correct", "error", "loss"} - set(verdicts) if verdicts else set()
+    return {role: choice for role, choice in roles.items() if role not in ruled_out}
+
+
 def is_log(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> bool:
     """Is a file to be read as one of answers?"""
     asked = roles.get("confidence", RoleColumns(())).names
@@ -258,8 +312,21 @@ def answers_of(
     rules: Rules,
     right: Source | None,
     stated: Set[str] = frozenset(),
+    purpose: str = "one file",
 ) -> Log:
     """The answers of a file: its columns loaded, the rows that are asked for chosen."""
+    roles = verdict_roles(source, roles, stated)
+    if right is not None:
+        if "prediction" not in roles or "correct" in stated:
+            raise file_error(
+                source.path,
+                "--labels needs a column of predictions and no other column that says right or wrong. Name the "
+                "predictions with -c prediction=NAME, or leave --labels out.",
+            )
+        if (
+            source.log is not None
+        ):  # right answers that the user brings count more than the harness's own score
+            roles = {role: choice for role, choice in roles.items() if role != "correct"}
     scorer = roles["correct"].names[0] if "correct" in roles else ""
     if column := source.facts.answered.get(scorer):
         roles.setdefault("answered", RoleColumns((column,)))
@@ -275,8 +342,9 @@ def answers_of(
         values["labels"] = _right_answers(right, values)
         told["labels"] = shown(right.path.name)
     if rows is not None:
-        values, signals = ({k: v[rows] for k, v in part.items()} for part in (values, signals))
-    answers = _Answers(source, roles, values, stated=stated, rules=rules)
+        values = rows_chosen(source, values, rows)
+        signals = rows_chosen(source, signals, rows)
+    answers = _Answers(source, roles, values, stated=stated, rules=rules, purpose=purpose)
     log = answers.log({name: signals.get(name) for name in names})
     ids = held if held is None or rows is None else held.rows(rows)
     return replace(log, used=log.used | told, ids=ids)
@@ -286,6 +354,8 @@ def unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> 
     """Confidences of new answers on the scale that the rules state, and where there is nothing to accept."""
     if rules.only:
         raise file_error(source.path, "every row is decided: --only is for data that are measured.")
+    if rules.grades:
+        raise file_error(source.path, "new answers have no grades: --grades is for data that are measured.")
     name, *others = roles["confidence"].names
     if others:
         raise file_error(source.path, "a rule is for one confidence: name it with -c confidence=NAME.")
@@ -323,15 +393,27 @@ def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, 
     return rows, {name: shown(value) for name, value in only.items()} | told
 
 
+def rows_chosen(source: Source, values: Mapping[str, Values], rows: np.ndarray) -> dict[str, Values]:
+    """Some rows of columns that must all have as many rows as the mask."""
+    for name, column in values.items():
+        if len(column) != len(rows):
+            raise file_error(
+                source.path, f"`{shown(name)}` must have {len(rows):,} rows as the rest, got {len(column):,}."
+            )
+    return {name: column[rows] for name, column in values.items()}
+
+
 def _right_answers(right: Source, along: Mapping[str, Values]) -> Values:
     """Right answers by question, where their file names the questions, else in the order of the rows."""
     keys = next((c for c in ("question", "prompt", "prompts") if c in right.columns), None)
     found = right.roles({}).get("labels") or RoleColumns(tuple(c for c in right.columns if c != keys))
     if len(found.names) > 1:
         raise UncertainError(f"must have one column of right answers, it has {right.listed()}.", right)
-    texts = as_texts(right.load("labels", found))
+    labels = right.load("labels", found)
+    texts = as_texts(labels)
     if keys is None or "question" not in along:
-        return Words.of(texts.tolist())
+        both_numbers = isinstance(labels, np.ndarray) and isinstance(along.get("prediction"), np.ndarray)
+        return labels if both_numbers else Words.of(texts.tolist())
     answers = dict(zip(as_texts(right.columns[keys].load()).tolist(), texts.tolist()))
     asked = as_texts(along["question"]).tolist()
     unknown = [q for q in asked if q not in answers]
@@ -358,36 +440,50 @@ class _Answers(Loaded):
     """The columns of a file of answers on their way to a `Log`."""
 
     rules: Rules = field(default_factory=Rules)
+    purpose: str = "one file"
 
     def log(self, signals: Mapping[str, Values | None]) -> Log:
         """All of it; a signal without values is made from the answers."""
-        values, stated = self.values, "confidence" in self.roles
+        values = self.values
+        stated = "confidence" in self.roles
+        self.check_scales(signals)
         loss, loss_name = self.graded()
-        made = {name: self.signal(name, held) for name, held in signals.items()}
+        made = {name: self.signal(name, column) for name, column in signals.items()}
         self.check_lengths(len(loss), {**values, **made})
         finite = {name: s[np.isfinite(s)] for name, s in made.items()}
         absent = [name for name, s in finite.items() if not s.size]
-        absent = absent if len(absent) < len(made) or not stated else []
+        dropped = absent if len(absent) < len(made) or not stated else []
         constant = [name for name, s in finite.items() if s.size and s.min() == s.max() and not stated]
-        told = [*self.source.facts.notes, *(f"no row has `{shown(name)}`." for name in absent)]
-        told += [f"`{shown(name)}` is the same in every row, so it is no confidence." for name in constant]
+        notes = [*self.source.facts.notes, *(f"no row has `{shown(name)}`." for name in dropped)]
+        notes += [f"`{shown(name)}` is the same in every row, so it is no confidence." for name in constant]
         names = ("question", "task", "groups", "labels", "prediction", "epoch", "sample_weight", "clusters")
-        beside: dict[str, Any] = {name: values.get(name) for name in names}
+        along: dict[str, Any] = {name: values.get(name) for name in names}
         for name in names[-3:]:
-            if isinstance(held := beside[name], Words):
-                beside[name] = held.codes
+            if isinstance(column := along[name], Words):
+                along[name] = column.codes
         if "groups" not in values and "task" in values and len(np.unique(_codes(values["task"]))) > 1:
-            beside["groups"] = values["task"]
+            along["groups"] = values["task"]
         log = Log(
             path=str(self.source.path),
             tool=self.source.facts.tool,
             loss=loss,
             answered=self.given(~np.isnan(loss) if self.rules.grades else np.ones(len(loss), bool)),
-            signals={name: s for name, s in made.items() if name not in (*absent, *constant)},
+            signals={name: s for name, s in made.items() if name not in (*dropped, *constant)},
             loss_name=loss_name,
-            **beside,
+            rules=self.rules.settled(self.purpose, loss_name),
+            absent=tuple(absent) if stated else (),
+            **along,
         )
-        return replace(log, used=self.used(log.signals), notes=(*told, *_counts(log, self.rules)))
+        return replace(log, used=self.used(log.signals), notes=(*notes, *_counts(log)))
+
+    def check_scales(self, signals: Iterable[str]) -> None:
+        """Refuse a scale of a column that is no confidence here, and `--outside` without a scale."""
+        for name in self.rules.scale:
+            if name and name not in signals:
+                listed = ", ".join(map(shown, signals)) or "none"
+                raise self.error(f"--scale names `{shown(name)}`, and the confidences are {listed}.")
+        if self.rules.outside is not None and not self.rules.scale:
+            raise self.error("--outside needs --scale, which says where the stated numbers must lie.")
 
     def graded(self) -> tuple[np.ndarray, str]:
         """Losses and their name: by grades, by numbers from 0 to 1, or by whatever else says right or wrong."""
@@ -442,7 +538,7 @@ class _Answers(Loaded):
             return found
         most, fraction = _SCALES[scale]
         outside = np.isfinite(found) & ~((found >= 0) & (found <= most))
-        if outside.any() and self.rules.outside == "refused":
+        if outside.any() and self.rules.outside != "missing":
             count = f"{outside.sum():,} of {np.isfinite(found).sum():,} values of `{shown(name)}`"
             raise self.error(
                 f"{count} lie outside 0 to {most:g} (such as {found[outside][0]:g}), so they are no stated {scale}. "
@@ -479,26 +575,31 @@ def _no_score(source: Source) -> str:
     )
 
 
-def _counts(log: Log, rules: Rules) -> list[str]:
+def _counts(log: Log) -> list[str]:
     """What was counted, and how it would be counted otherwise."""
+    rules = log.rules
     told = []
     if unscored := int((~log.scored).sum()):
-        told.append(f"{unscored:,} of {log.n:,} answers have no score and are left out.")
+        told.append(
+            f"{unscored:,} of {counted(log.n, 'answer')} {have(unscored)} no score and {are(unscored)} left out."
+        )
     if refused := int((~log.answered).sum()):
         kept = "abstentions: never accepted, kept in the coverage"
         taken = {"abstained": kept, "wrong": "wrong, ranked last"}
         other = next(rule for rule in taken if rule != rules.unanswered)
         told.append(
-            f"{refused:,} of {log.n:,} questions ({refused / log.n:.1%}) have no answer and are taken as "
-            f"{taken[rules.unanswered]} (--unanswered {other} for the other way)."
+            f"{refused:,} of {counted(log.n, 'question')} ({refused / log.n:.1%}) {have(refused)} no answer and "
+            f"{are(refused)} taken as {taken[str(rules.unanswered)]} (--unanswered {other} for the other way)."
         )
     lacking = {n: int((~np.isfinite(s) & log.answered & log.scored).sum()) for n, s in log.signals.items()}
     for name, count in lacking.items():
         if count:
             left = "left out (--missing last ranks them last)"
             how = "ranked last" if rules.missing == "last" else left
-            told.append(f"{count:,} answers have no `{shown(name)}` and are {how}.")
+            told.append(
+                f"{counted(count, 'answer')} {have(count)} no `{shown(name)}` and {are(count)} {how}."
+            )
     if log.repeats() is not None and log.question is not None:
-        asked = f"{log.questions:,} questions in {log.n:,} rows"
+        asked = f"{counted(log.questions, 'question')} in {counted(log.n, 'row')}"
         told.append(f"{asked}: repeats of one question are a cluster.")
     return told

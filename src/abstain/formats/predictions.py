@@ -6,7 +6,7 @@ import importlib
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,24 @@ from abstain.formats.columns import (
     Column,
     Loaded,
     RoleColumns,
+    Source,
     UncertainError,
     Values,
     Words,
     role_of,
     text_of,
 )
-from abstain.formats.limits import Limits, file_error, shown, values_of
-from abstain.formats.logs import Log, Rules, answers_of, is_log, unjudged
+from abstain.formats.limits import Limits, counted, file_error, shown, values_of
+from abstain.formats.logs import (
+    Log,
+    Rules,
+    answers_of,
+    is_log,
+    rows_chosen,
+    rows_of,
+    unjudged,
+    verdict_roles,
+)
 from abstain.formats.readers import ENDINGS, column_names, is_run, open_source
 
 
@@ -192,6 +202,50 @@ def along(models: Sequence[Predictions]) -> dict[str, Any]:
         if any(values is not None for values in given.values()):
             found[name] = {m.name: make(m.n) if given[m.name] is None else given[m.name] for m in models}
     return found
+
+
+def reading_notes(models: Sequence[Predictions]) -> list[str]:
+    """How refusals and missing confidences of these models were counted, for every table and page that shows them."""
+    logs = [(shown(m.name), m.log) for m in models if m.log is not None]
+    unanswered = {name: log.unanswered for name, log in logs if log.unanswered}
+    missing = {name: log.without_confidence for name, log in logs if log.without_confidence}
+    notes = []
+    for rule, (meaning, other) in _UNANSWERED.items():
+        shares = {
+            name: unanswered[name]
+            for name, log in logs
+            if name in unanswered and log.rules.unanswered == rule
+        }
+        if shares:
+            notes.append(
+                f"Unanswered questions {meaning} (--unanswered {other} for the other view): {_shares(shares)}."
+            )
+    for rule, meaning in (("last", "ranked last"), ("left_out", "left out")):
+        shares = {name: missing[name] for name, log in logs if name in missing and log.rules.missing == rule}
+        if shares:
+            notes.append(f"Answers without a confidence are {meaning}: {_shares(shares)}.")
+    for model in models:
+        if model.abstained is not None and model.abstained.any() and shown(model.name) not in unanswered:
+            share = 1 - float(model.abstained.mean())
+            notes.append(
+                f"{shown(model.name)} answered {share:.1%} of the samples; areas are over the coverage it can attain."
+            )
+    return notes
+
+
+_UNANSWERED = {
+    "wrong": ("count as wrong and are ranked last", "abstained"),
+    "abstained": ("count as abstentions, and areas are over the coverage that is left", "wrong"),
+}
+_LISTED = 6  # models that are named in one note
+
+
+def _shares(shares: Mapping[str, float]) -> str:
+    """The largest shares with their models."""
+    ranked = sorted(shares.items(), key=lambda item: -item[1])
+    listed = ", ".join(f"{name} {share:.1%}" for name, share in ranked[:_LISTED])
+    rest = len(ranked) - _LISTED
+    return listed + (f" and {counted(rest, 'other model')}" if rest > 0 else "")
 
 
 class OtherSamplesError(DataError):
@@ -377,6 +431,7 @@ def read_predictions(
     limits: Limits | None = None,
     tolerance: float | None = None,
     rules: Rules | None = None,
+    purpose: str = "one file",
 ) -> Predictions:
     """Read a file of predictions: npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, feather, safetensors, pt.
 
@@ -402,7 +457,10 @@ def read_predictions(
         How far a row of probabilities may be from summing to one; it is divided by its sum. By default as far as
         rounding to the 2, 3 or 4 decimals they have can bring it.
     rules : Rules, optional
-        For answers of language models: which rows, and how refusals, missing and stated confidences are taken.
+        Which rows; for answers of language models also how refusals, missing and stated confidences are taken.
+    purpose : {"one file", "compared", "cascade"}
+        What it is read for, which decides how unanswered questions and missing confidences are taken where `rules`
+        leave that open (`abstain.formats.logs.DEFAULTS`).
 
     Returns
     -------
@@ -430,32 +488,180 @@ def read_predictions(
     """
     limits = limits or Limits()
     source = open_source(path, format=format, limits=limits)
-    roles = source.roles(columns or {}, kind)
-    if "logits" in roles:
-        roles.pop("probs", None)  # logits say all that probabilities say
+    return predictions_of(
+        source,
+        columns=columns,
+        kind=kind,
+        labels=labels,
+        classes=classes,
+        name=name or model_name(path),
+        path=str(path),
+        limits=limits,
+        tolerance=tolerance,
+        rules=rules,
+        purpose=purpose,
+    )
+
+
+class NoConfidenceError(DataError):
+    """A file of answers none of which has the confidence that was asked for, so that its model cannot be ranked.
+
+    Examples
+    --------
+    >>> raise NoConfidenceError("b.csv: no answer has `stated`.")
+    Traceback (most recent call last):
+    ...
+    abstain.formats.predictions.NoConfidenceError: b.csv: no answer has `stated`.
+    """
+
+
+def predictions_of(
+    source: Source,
+    *,
+    name: str,
+    path: str,
+    columns: Mapping[str, str] | None = None,
+    kind: str | None = None,
+    labels: str | Path | None = None,
+    classes: tuple[str, ...] = (),
+    limits: Limits | None = None,
+    tolerance: float | None = None,
+    rules: Rules | None = None,
+    purpose: str = "one file",
+) -> Predictions:
+    """Predictions from columns that are open already; arguments as those of `read_predictions`.
+
+    Every argument is obeyed for every kind of file, or refused.
+    """
+    limits = limits or Limits()
     rules = rules or Rules()
-    head = (name or model_name(path), str(path), source.format)
-    labelled = labels is not None or "labels" in roles
-    by = next((r for r in ("logits", "probs") if r in roles and labelled), "")
-    named = {role_of(role) for role in columns or ()}
-    if (not by or {"correct", "confidence"} <= named) and is_log(source, roles, rules):
+    stated = {role_of(role) for role in columns or ()}
+    check_kind(source, kind)
+    roles = verdict_roles(source, source.roles(columns or {}, kind), stated)
+    by = _class_scores_role(roles, stated, labelled=labels is not None or "labels" in roles)
+    if by == "logits":
+        roles.pop("probs", None)  # logits say all that probabilities say
+    head = (name, path, source.format)
+    options = _Options(source, by, stated=stated, tolerance=tolerance, classes=classes, rules=rules)
+    if not by and is_log(source, roles, rules):
+        options.check("answers", _ANSWER_ROLES)
         right = None if labels is None else open_source(labels, limits=limits)
-        log = answers_of(source, roles, rules, right, named)
+        log = answers_of(source, roles, rules, right, stated, purpose)
         if not log.signals:
             raise UncertainError(_no_confidence(log), source)
-        return Predictions(*head, used=log.used, log=log, **log.fields(rules))
+        if purpose != "one file":
+            check_ranked(log)
+        return Predictions(*head, used=log.used, log=log, **log.fields())
+    if by:
+        options.check("class scores", _SCORE_ROLES | {by})
+    else:
+        options.check("a plain table", _TABLE_ROLES, with_labels="labels" in roles)
+        if labels is not None and "confidence" in roles:
+            raise file_error(
+                source.path, "--labels needs class scores or a column of predictions (-c prediction=NAME)."
+            )
+    rows, rows_used = rows_of(source, rules)
     ids = source.columns[roles.pop("ids").names[0]] if "ids" in roles else None
     loaded = {role: source.load(role, choice) for role, choice in roles.items()}
     if labels is not None:
         loaded["labels"] = _labels_of(labels, limits)
-    names = classes or _class_names(loaded.pop("classes", None)) or source.classes
-    names = names or (roles[by].suffixes if by else ())
-    columns_read = Loaded(source, roles, loaded, names, named, tolerance)
+    class_names = classes or _class_names(loaded.pop("classes", None)) or source.classes
+    class_names = class_names or (roles[by].suffixes if by else ())
+    if rows is not None:
+        loaded = rows_chosen(source, loaded, rows)
+        ids = None if ids is None else ids.rows(rows)
+    columns_read = Loaded(source, roles, loaded, class_names, stated, tolerance)
     fields = columns_read.class_scores(by) if by else columns_read.plain_table()
-    used = {role: str(roles[role]) for role in loaded if role in roles}
+    used = {role: str(roles[role]) for role in loaded if role in roles} | rows_used
     if labels is not None:
         used["labels"] = shown(Path(labels).name)
     return Predictions(*head, used=used, ids=ids, **fields)
+
+
+_SCORE_ROLES = {"labels", "abstained", "answered", "groups", "sample_weight", "clusters", "classes", "ids"}
+_SCORE_ROLES |= {"confidence"}
+_TABLE_ROLES = {"confidence", "correct", "loss", "error", "labels", "prediction", "abstained", "groups"}
+_TABLE_ROLES |= {"sample_weight", "clusters", "classes", "ids"}
+_ANSWER_ROLES = _TABLE_ROLES - {"classes"} | {"answered", "question", "task", "epoch"}
+
+
+def check_kind(source: Source, kind: str | None) -> None:
+    """`--as` is for an array without a name."""
+    if kind is not None and "array" not in source.columns:
+        raise file_error(
+            source.path,
+            f"--as is for an array without a name, and the columns have names: {source.listed()}. Name one with "
+            f"-c {kind}=NAME.",
+        )
+
+
+def check_ranked(log: Log) -> None:
+    """Refuse to rank a model beside others where none of its answers has the confidence that was asked for."""
+    answered = log.answered & log.scored
+    ranked = any(bool((np.isfinite(signal) & answered).any()) for signal in log.signals.values())
+    if answered.any() and not ranked:
+        listed = ", ".join(f"`{shown(name)}`" for name in log.signals)
+        raise NoConfidenceError(f"{shown(log.path)}: no answer has {listed}, so the model cannot be ranked.")
+
+
+def _class_scores_role(roles: Mapping[str, RoleColumns], stated: Set[str], *, labelled: bool) -> str:
+    """ "logits" or "probs" where class scores and labels are what is to be read; "" for everything else.
+
+    A stated confidence beside a stated column of right and wrong counts more than class scores of the same file.
+    """
+    if "confidence" in stated and stated & {"correct", "loss", "error"}:
+        return ""
+    return next((role for role in ("logits", "probs") if role in roles and labelled), "")
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What the user said about a file, to be refused where a file of its kind cannot obey it."""
+
+    source: Source
+    by: str
+    stated: Set[str]
+    tolerance: float | None
+    classes: tuple[str, ...]
+    rules: Rules
+
+    def check(self, kind: str, roles: Set[str], *, with_labels: bool = False) -> None:
+        """Refuse each option that would be ignored for a file of this kind, which uses columns of these roles."""
+        for role in sorted(self.stated - roles):
+            raise self.refusal(f"-c {role}", f"the file is read as {kind}, which {_uses(kind)}")
+        if self.tolerance is not None and self.by != "probs":
+            raise self.refusal("--tolerance", "it is for probabilities")
+        if self.classes and not self.by and not (kind == "a plain table" and with_labels):
+            raise self.refusal("--classes", "it is for class scores, or labels beside predictions")
+        if self.by:
+            self.check_rules()
+
+    def check_rules(self) -> None:
+        """Class scores have an answer and a confidence in every row."""
+        instead = "name your own with -c correct=NAME -c confidence=NAME"
+        if self.rules.grades:
+            raise self.refusal(
+                "--grades", f"right and wrong come from the labels and the {self.by}; {instead}"
+            )
+        if self.rules.scale or self.rules.outside:
+            raise self.refusal("--scale", f"the confidence comes from the {self.by}; {instead}")
+        if self.rules.missing:
+            raise self.refusal("--missing", f"every row has {self.by}")
+        if self.rules.unanswered == "wrong":
+            raise self.refusal("--unanswered wrong", f"every row has an answer, that of its {self.by}")
+
+    def refusal(self, option: str, reason: str) -> DataError:
+        """One line that names the option."""
+        return file_error(self.source.path, f"{option} has no effect here: {reason}. Leave it out.")
+
+
+def _uses(kind: str) -> str:
+    by_kind = {
+        "class scores": "takes right and wrong from its labels; name your own with -c correct=NAME -c confidence=NAME",
+        "a plain table": "has one row per sample, its loss and its confidence",
+        "answers": "has no class scores",
+    }
+    return by_kind[kind]
 
 
 def model_name(path: str | Path) -> str:
@@ -507,8 +713,8 @@ def read_log(
     limits = limits or Limits()
     source = open_source(path, format=format, limits=limits)
     right = None if labels is None else open_source(labels, limits=limits)
-    named = {role_of(role) for role in columns or ()}
-    return answers_of(source, source.roles(columns or {}), rules or Rules(), right, named)
+    stated = {role_of(role) for role in columns or ()}
+    return answers_of(source, source.roles(columns or {}), rules or Rules(), right, stated)
 
 
 def _no_confidence(log: Log) -> str:
@@ -532,11 +738,17 @@ def read_unlabelled(
 ) -> tuple[Predictions, dict[str, np.ndarray]]:
     """Class scores or a confidence, with groups and refusals, where no truth is known yet; and all other columns."""
     source = open_source(path, format=format, limits=limits)
+    check_kind(source, kind)
     chosen = source.roles(columns, kind)
     by = next((role for role in ("logits", "probs", "confidence") if role in chosen), None)
     if by is None:
         raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
     rules = rules or Rules()
+    scored = by if by != "confidence" else ""
+    options = _Options(source, scored, stated=frozenset(), tolerance=tolerance, classes=classes, rules=rules)
+    options.check("answers", frozenset())
+    if scored and rules.only:
+        raise file_error(path, "every row is decided: --only is for data that are measured.")
     if by == "confidence" and is_log(source, chosen, rules):  # as they were taken when the rule was made
         found: dict[str, Any] = unjudged(source, chosen, rules)
     else:
@@ -590,7 +802,9 @@ def engine_columns(
     """The columns of a table (or of the first of a folder) that an engine is to read, by argument."""
     first = find_files("evaluate", path)[0]
     kind_of(first)  # an error that names the formats
-    roles = column_names(first, format=format).roles(stated, kind)
+    source = column_names(first, format=format)
+    named = {role_of(role) for role in stated}
+    roles = verdict_roles(source, source.roles(stated, kind), named)
     for role in ("abstained", "clusters", "answered", "question"):  # left out, they would change the number
         if role in roles:
             raise refusal(
@@ -599,14 +813,22 @@ def engine_columns(
             )
     one = {role: choice.names[0] for role, choice in roles.items()}
     found: dict[str, Any] = {role: one[role] for role in ("sample_weight", "groups") if role in one}
-    if "logits" in roles and "labels" in roles:
+    by_logits = _class_scores_role(roles, named, labelled="labels" in roles) == "logits"
+    loss = next((role for role in ("correct", "error", "loss") if role in roles), None)
+    used = {"sample_weight", "groups"} | ({"logits", "labels"} if by_logits else {loss, "confidence"})
+    for role in sorted(named - used - {"ids"}):
+        raise refusal(
+            f"engines do not use a column of {role} here: leave -c {role} out, or evaluate in memory."
+        )
+    if by_logits:
         several = list(roles["logits"].names)
         return found | {"logits": several if len(several) > 1 else several[0], "labels": one["labels"]}
-    loss = next((role for role in ("loss", "error", "correct") if role in roles), None)
     if loss is None or "confidence" not in roles:
         raise refusal(
             "an engine reads columns of losses (or correct) and confidences, or of logits and labels."
         )
+    if len(roles["confidence"].names) > 1:
+        raise refusal("an engine ranks by one confidence: name one with -c confidence=NAME.")
     if "prediction" in one:
         told = f"Engines do not read `{shown(one['prediction'])}`: a row without a prediction counts as an answer."
         warnings.warn(told, AbstainWarning, stacklevel=2)

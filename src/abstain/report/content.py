@@ -142,6 +142,8 @@ class Content:
         Seed of the bands' bootstrap.
     replicates : int
         Of the curves' bands.
+    notes : tuple of str
+        How the files were read: what refusals count as, which models are not ranked.
 
     Examples
     --------
@@ -154,6 +156,7 @@ class Content:
     level: float
     rng: int
     replicates: int
+    notes: tuple[str, ...] = ()
 
 
 def gather(

@@ -494,7 +494,7 @@ def page(
     filled = {
         **sections,
         "clinical": sections["clinical"] + more,
-        "summary": "".join(f'<p class="lead">{text(s)}</p>' for s in summary(content)),
+        "summary": "".join(f'<p class="lead">{text(s)}</p>' for s in (*summary(content), *content.notes)),
         "verdicts": verdicts(content),
         "crowd": " (of the model picked out, where there are many)" if len(content.models) > 3 else "",
         "points": curves_table(content),
