@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 from abstain.errors import AbstainWarning, InputError, needed
 
@@ -269,11 +269,18 @@ def _tex(value: str) -> str:
 class Notebook(Printable):
     """A result that a notebook shows: what it says of itself, above the rows of its frame where it has one."""
 
+    _rows_all_along: ClassVar[bool] = False  # True: show rows from the start to the end, not the first ones
+
     def _repr_html_(self) -> str:
         make = getattr(self, "frame", None)
         columns = {} if make is None else make("dict")
         count = max((len(values) for values in columns.values()), default=0)
-        shown = {name: [_cell(x) for x in list(values)[:_ROWS]] for name, values in columns.items()}
+        rows = list(range(min(count, _ROWS)))
+        if self._rows_all_along and count > _ROWS:
+            rows = [round(k * (count - 1) / (_ROWS - 1)) for k in range(_ROWS)]
+        shown = {
+            name: [_cell(values[k]) for k in rows if k < len(values)] for name, values in columns.items()
+        }
         more = f"<p>{count - _ROWS:,} more rows in frame()</p>" if count > _ROWS else ""
         table = html_table(shown) if shown else ""
         return f"<div><pre>{escaped(repr(self))}</pre>{table}{more}</div>"

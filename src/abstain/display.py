@@ -9,8 +9,9 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._arrays import Array, to_host
+from abstain._plots import SHOWN_POINTS, axes, draw_curves, shown_points
 from abstain._tables import frame, visible
-from abstain.errors import InputError, needed
+from abstain.errors import InputError
 from abstain.inference.results import CurveBand
 from abstain.metrics.points import RiskCoverageCurve, risk_coverage_curve
 
@@ -18,17 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["CurveLine", "IntervalDisplay", "RiskCoverageDisplay", "thinned"]
-
-
-_POINTS = 201  # of a curve; more would not show
-
-
-def axes(ax: Any = None, *, height: float = 4.0, width: float = 6.4) -> Any:
-    """`ax` itself, or the axes of a new figure of this size in inches."""
-    if ax is not None:
-        return ax
-    plt = needed("matplotlib.pyplot", "Plotting", "plot")
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 @dataclass(frozen=True)
@@ -53,7 +43,7 @@ class CurveLine:
     risk: tuple[float, ...]
 
 
-def thinned(name: str, coverage: np.ndarray, risk: np.ndarray, points: int = _POINTS) -> CurveLine:
+def thinned(name: str, coverage: np.ndarray, risk: np.ndarray, points: int = SHOWN_POINTS) -> CurveLine:
     """At most about `points` points of a curve, evenly in coverage, the first and the last always among them.
 
     Parameters
@@ -76,12 +66,6 @@ def thinned(name: str, coverage: np.ndarray, risk: np.ndarray, points: int = _PO
     """
     keep = shown_points(coverage, points)
     return CurveLine(name, tuple(coverage[keep].tolist()), tuple(risk[keep].tolist()))
-
-
-def shown_points(coverage: np.ndarray, points: int = _POINTS) -> np.ndarray:
-    """Where those points stand."""
-    grid = np.linspace(coverage[0], coverage[-1], points)
-    return np.unique(np.minimum(np.searchsorted(coverage, grid), len(coverage) - 1))
 
 
 @dataclass(frozen=True)
@@ -161,16 +145,8 @@ class RiskCoverageDisplay:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw on `ax` (or on a new figure) and give the axes back."""
         ax = axes(ax)
-        bands = dict(self.bands)
-        for line in self.lines:
-            (drawn,) = ax.plot(line.coverage, line.risk, label=visible(line.name) or None, linewidth=1.5)
-            if band := bands.get(line.name):
-                own = {"color": drawn.get_color(), "alpha": 0.15, "linewidth": 0}
-                ax.fill_between(band.coverage, band.low, band.high, **own)
-        ax.set(xlabel="coverage", ylabel=self.label, xlim=(0, 1), ylim=(0, None))
-        ax.grid(alpha=0.3)
-        if any(line.name for line in self.lines):
-            ax.legend(fontsize="small")
+        curves = [(visible(line.name), line.coverage, line.risk) for line in self.lines]
+        draw_curves(ax, curves, self.label, {visible(name): band for name, band in self.bands})
         return ax
 
 

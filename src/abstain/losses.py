@@ -333,6 +333,17 @@ def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
     return _BY_NAME[loss]
 
 
+def loss_words(name: str) -> str:
+    """A loss as people say it, for captions and axes; a loss of the user's own keeps its name.
+
+    >>> loss_words("zero_one"), loss_words("cross_entropy"), loss_words("euros")
+    ('errors (0/1 loss)', 'Cross-entropy', 'euros')
+    """
+    if name == "zero_one":
+        return "errors (0/1 loss)"
+    return _BY_NAME[name].label if name in _BY_NAME else name
+
+
 def of_users(word: str, function: Callable[..., Any]) -> tuple[str, str, Callable[..., Any]]:
     """Name, label and call of a user's own loss or score: a function of the logits, or else of the probabilities."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
+import re
 
 import numpy as np
 import pytest
@@ -61,6 +62,48 @@ def test_long_frames_are_cut():
     view = abstain.risk_coverage_curve(rng.random(500) < 0.2, rng.random(500))._repr_html_()
     assert view.count("<tr>") == 21
     assert "480 more rows" in view
+
+
+def test_a_curve_is_shown_from_its_start_to_its_end():
+    """Not its first rows, where next to nobody is accepted and every number is zero."""
+    loss = [0] * 800 + [1] * 200
+    curve = abstain.risk_coverage_curve(loss, -np.arange(1000))
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", curve._repr_html_())
+    coverage = [float(x) for x in cells[::5]]
+    assert coverage == sorted(coverage)
+    assert (coverage[0], coverage[-1]) == (0.001, 1.0)
+    assert max(np.diff(coverage)) < 0.06
+    assert float(cells[-4]) == 0.2  # the risk when all is accepted
+
+
+@pytest.mark.parametrize("lowest", [0.0, -1.0])
+def test_curves_and_bands_draw_themselves(lowest):
+    rng = np.random.default_rng(0)
+    loss = np.where(rng.random(300) < 0.2, 1.0, lowest)
+    curve = abstain.risk_coverage_curve(loss, rng.random(300))
+    ax = curve.plot(name="mine")
+    line = ax.lines[0]
+    assert line.get_xdata()[-1] == 1
+    assert line.get_ydata()[-1] == pytest.approx(loss.mean())
+    assert len(line.get_xdata()) <= 201
+    below, above = ax.get_ylim()
+    assert below < min(0, min(line.get_ydata())) < max(line.get_ydata()) < above  # nothing lies on the frame
+    assert curve.plot(ax=ax, name="again") is ax
+    assert ax.lines[0].get_linestyle() != ax.lines[1].get_linestyle()
+    if lowest == 0:
+        band = abstain.inference.curve_band(loss, rng.random(300), replicates=100, rng=0, progress=False)
+        assert len(band.plot().collections) == 1
+
+
+def test_figures_speak_as_people_do_and_differ_by_dashes():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 100)
+    table = abstain.evaluate(rng.normal(size=(100, 3)), labels, losses="zero_one")
+    ax = table.plot()
+    assert ax.get_ylabel() == "selective risk: errors (0/1 loss)"
+    styles = [line.get_linestyle() for line in ax.lines]
+    assert len(set(styles[:4])) == min(4, len(styles))
+    assert "zero_one" not in table.plot(kind="intervals").get_xlabel()
 
 
 def test_no_result_was_forgotten():

@@ -5,16 +5,16 @@ from __future__ import annotations
 import io
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_fraction
+from abstain._plots import axes
 from abstain._tables import Notebook, frame, html_table, number, visible
 from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
 from abstain.cascades.select import ByStage, Measured, Person, Promise, Stages, mean_of, measure, setting_of
-from abstain.display import axes
 from abstain.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class CostRiskCurve(Notebook):
     """
 
     names: tuple[str, ...]
+    _rows_all_along: ClassVar[bool] = True
+
     target: np.ndarray
     thresholds: np.ndarray
     cost: np.ndarray

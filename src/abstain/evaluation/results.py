@@ -13,6 +13,7 @@ from abstain._stored import Stored
 from abstain.display import CurveLine, IntervalDisplay, RiskCoverageDisplay
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference.results import Interval
+from abstain.losses import loss_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -343,11 +344,11 @@ class Evaluation(Stored):
         loss = loss or self.losses[0]
         if kind == "curves":
             lines = tuple(line for _, of, line in self.curves if of == loss)
-            return RiskCoverageDisplay(lines, f"selective risk ({loss})")
+            return RiskCoverageDisplay(lines, f"selective risk: {loss_words(loss)}")
         if kind != "intervals":
             raise InputError(f'Evaluation.plot: `kind` must be "curves" or "intervals", got {kind!r}.')
         found = [e for e in self.select(metric=metric, loss=loss) if e.estimate is not None]
-        return _bars(found, "score", f"{found[0].label if found else metric} ({loss})")
+        return _bars(found, "score", f"{found[0].label if found else metric}: {loss_words(loss)}")
 
     def plot(
         self, ax: Axes | None = None, *, kind: Kind = "curves", metric: str = "aurc", loss: str | None = None
@@ -659,7 +660,7 @@ class Comparison(Stored):
     def display(self) -> IntervalDisplay:
         """The numbers behind `plot`."""
         letters = tuple(c.group for c in self.contestants)
-        return _bars(self.contestants, "name", f"{self.label} ({self.loss})", letters)
+        return _bars(self.contestants, "name", f"{self.label}: {loss_words(self.loss)}", letters)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Estimates with intervals, best on top, the group's letters beside the name; returns the axes."""
@@ -747,7 +748,7 @@ class ExpectedAURC(Stored, _tables.Notebook):
 
     def display(self) -> RiskCoverageDisplay:
         """The curves behind `plot`: the members' mean selective risk at each coverage, and the averaged one."""
-        return RiskCoverageDisplay(self.curves, f"selective risk ({self.loss})")
+        return RiskCoverageDisplay(self.curves, f"selective risk: {loss_words(self.loss)}")
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the members' mean curve and the averaged predictor's; returns the axes."""

@@ -21,12 +21,13 @@ from abstain import losses as loss_module
 from abstain import scores as score_module
 from abstain._arrays import Array, to_host
 from abstain._check import check_fraction, check_risk, class_indices
+from abstain._plots import shown_points
 from abstain._progress import bars
 from abstain.core.estimators import area, needs_whole_weights, oracle_area
 from abstain.core.influence import Ranked, Reordered, best_ranked
 from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, ranking_of
 from abstain.core.stretch import Totals, tables_by
-from abstain.display import CurveLine, shown_points, thinned
+from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.evaluation.results import Entry, Evaluation, TopTies
 from abstain.inference.evidence import POINTS, Asked, Evidence, Part, asked_for, estimate, part_of, together

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from abstain import _tables
+from abstain import _plots, _tables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def _percent(level: float) -> str:
@@ -183,6 +186,8 @@ class CurveBand(_tables.Notebook):
     CurveBand(95% simultaneous, 2 coverages from 0.5 to 1, bootstrap, n = 80)
     """
 
+    _rows_all_along: ClassVar[bool] = True
+
     coverage: np.ndarray
     risk: np.ndarray
     low: np.ndarray
@@ -195,6 +200,13 @@ class CurveBand(_tables.Notebook):
         """One row per coverage."""
         names = ("coverage", "risk", "low", "high")
         return _tables.frame({name: getattr(self, name).tolist() for name in names}, library)
+
+    def plot(self, ax: Axes | None = None, *, name: str = "") -> Axes:
+        """Draw the curve and its band on `ax` (or on a new figure) and give the axes back."""
+        drawn: Any = _plots.axes(ax)
+        title = _tables.visible(name)
+        _plots.draw_curves(drawn, [(title, self.coverage, self.risk)], "selective risk", {title: self})
+        return drawn
 
     def __repr__(self) -> str:
         return (

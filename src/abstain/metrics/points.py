@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from abstain import _tables
+from abstain import _plots, _tables
 from abstain._arrays import Array, float_dtype, is_concrete, to_host
 from abstain._check import check_fraction, check_nonnegative, check_risk
 from abstain.core import points
@@ -16,6 +16,9 @@ from abstain.core.rows import Rows, rows_of_sorted, sort_samples
 from abstain.core.sorting import rank
 from abstain.errors import InfeasibleError, InputError
 from abstain.metrics._sample import Sample, by_group, prepare
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class RiskCoverageCurve(_tables.Notebook):
     RiskCoverageCurve(2 points, n = 3, risk 0 at coverage 0.3333 to 0.3333 at 1)
     """
 
+    _rows_all_along: ClassVar[bool] = True
+
     coverage: Array
     risk: Array
     generalised_risk: Array
@@ -62,6 +67,23 @@ class RiskCoverageCurve(_tables.Notebook):
         """One row per point."""
         names = ("coverage", "risk", "generalised_risk", "threshold", "count")
         return _tables.frame({name: to_host(getattr(self, name)).tolist() for name in names}, library)
+
+    def plot(self, ax: Axes | None = None, *, name: str = "") -> Axes:
+        """Draw selective risk against coverage on `ax` (or on a new figure) and give the axes back.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw.
+        name : str
+            In the legend; several curves on the same axes need one each (see `RiskCoverageDisplay.from_curves`).
+        """
+        drawn: Any = _plots.axes(ax)
+        coverage = to_host(self.coverage)
+        risk = to_host(self.risk)
+        shown = _plots.shown_points(coverage)
+        _plots.draw_curves(drawn, [(_tables.visible(name), coverage[shown], risk[shown])], "selective risk")
+        return drawn
 
     def __repr__(self) -> str:
         return (

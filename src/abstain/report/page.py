@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 
 from abstain import __version__
 from abstain._tables import escaped, fixed, visible
-from abstain.errors import InputError
 from abstain.evaluation import Comparison
 from abstain.formats import replacing
-from abstain.losses import by_name as by_loss
+from abstain.losses import loss_words
 from abstain.metrics.registry import by_name
 from abstain.report.content import (
     ESTIMATORS,
@@ -156,20 +155,6 @@ def decimals(values: Sequence[float]) -> int:
     if not sizes:
         return 0
     return max(0, min(6, 2 - math.floor(math.log10(sizes[(len(sizes) - 1) // 2]))))
-
-
-def loss_words(name: str) -> str:
-    """A loss as people say it.
-
-    >>> loss_words("zero_one"), loss_words("cross_entropy"), loss_words("euros")
-    ('errors (0/1 loss)', 'Cross-entropy', 'euros')
-    """
-    if name == "zero_one":
-        return "errors (0/1 loss)"
-    try:
-        return by_loss(name).label
-    except InputError:  # a loss of the user's own
-        return name
 
 
 class Cell(NamedTuple):

@@ -15,9 +15,9 @@ import numpy as np
 from abstain import __version__, _tables, scores
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice
+from abstain._plots import axes
 from abstain._stored import Chance, Finite, Share, Stored, Within, parsed, text_of
 from abstain._tables import html_table
-from abstain.display import axes
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array
 from abstain.thresholds.calibration import Advice, Candidates, Form, Method
