@@ -194,6 +194,7 @@ class Found(NamedTuple):
 
     `spread`: mean standard error over the standard deviation of the estimates. `forced`: mean width over that of an
     interval that knows everything but the block it is in (`block_width`), where that is wider than the range.
+    `mean_width`: in the metric's own units.
     """
 
     covered: float
@@ -201,6 +202,7 @@ class Found(NamedTuple):
     errors: float
     spread: float
     forced: float
+    mean_width: float
 
 
 def keys_of(profile: Profile) -> list[Key]:
@@ -315,12 +317,50 @@ def every_metric(
         range_ = np.diff(np.quantile(value, [0.025, 0.975]))[0]
         inside = np.mean((low - 1e-12 <= truth[key]) & (truth[key] <= high + 1e-12))
         width = float(np.mean(high - low) / range_) if range_ > 0 else math.inf
-        spread = float(np.mean(error) / np.std(value, ddof=1))
+        deviation = float(np.std(value, ddof=1))
+        spread = float(np.mean(error)) / deviation if deviation > 0 else math.inf
         tied = levels is not None and key[0] in ARGUMENT
         needed = max(range_, block_width(profile, levels, key, n)) if tied else range_
         forced = float(np.mean(high - low) / needed) if needed > 0 else math.inf
-        result[key] = Found(float(inside), width, errors_behind(key, truth, n), spread, forced)
+        result[key] = Found(
+            covered=float(inside),
+            width=width,
+            errors=errors_behind(key, truth, n),
+            spread=spread,
+            forced=forced,
+            mean_width=float(np.mean(high - low)),
+        )
     return result
+
+
+# few of a kind -------------------------------------------------------------------------------------------
+
+EXPECTED = (1, 2, 3, 5, 8)
+FEW_METRICS = (
+    *("auroc", "prediction_rejection_ratio", "aupr_error", "aupr_success"),
+    *("fpr_at_tpr", "naurc", "risk"),
+)
+
+
+def rare(expected: float, n: int, shape: str, few_right: bool = False) -> Profile:
+    """A few errors (or right samples) among n: anywhere, among the unsure (sure), or with 15% on the wrong side."""
+    density = {
+        "anywhere": lambda b: np.ones_like(b),
+        "square": lambda b: 3 * (1 - b) ** 2,
+        "steep": lambda b: 10 * (1 - b) ** 9,
+        "some on top": lambda b: 8.5 * (1 - b) ** 9 + np.where(b > 0.9, 1.5, 0.0),
+    }[shape]
+
+    def chance(b: Vector) -> Vector:
+        if few_right:
+            return 1 - np.minimum(density(1 - b) * expected / n, 1.0)
+        return np.minimum(density(b) * expected / n, 1.0)
+
+    kind = "right" if few_right else "wrong"
+    return Profile(f"{expected:g} {kind}, {shape}", chance, lambda c: np.full_like(c, np.nan))
+
+
+RARE_SHAPES = ("anywhere", "square", "steep", "some on top")
 
 
 def uneven(rng: np.random.Generator, n: int) -> Vector:
@@ -488,6 +528,21 @@ def few_table(runs: int, seed: int) -> None:
     )
 
 
+def kinds_table(runs: int, seed: int) -> None:
+    for few_right in (False, True):
+        for n in (100, 500, 2000):
+            lines = []
+            for shape in RARE_SHAPES:
+                for expected in EXPECTED:
+                    profile = rare(expected, n, shape, few_right)
+                    found = every_metric(profile, n, None, runs, seed, only=FEW_METRICS)
+                    cells = [f"{percent(x.covered)} ({x.mean_width:.2g})" for x in found.values()]
+                    lines.append([shape, str(expected), *cells])
+            kind = "right samples" if few_right else "errors"
+            head = ["where they are", f"{kind} expected", *(name for name, _ in found)]
+            table(f"Few {kind}, n = {n:,}: covered (%) and mean width, {runs:,} runs a cell", head, lines)
+
+
 def metric_table(runs: int, seed: int) -> None:
     cells = [(p, n) for p in (PROFILES[0], LINE) for n in (200, 1000)]
     columns = [every_metric(p, n, None, runs, seed) for p, n in cells]
@@ -605,6 +660,7 @@ def hard_table(runs: int, seed: int) -> None:
 TABLES: dict[str, tuple[Callable[[int, int], None], float]] = {
     "aurc": (aurc_table, 1),
     "few": (few_table, 0.5),
+    "kinds": (kinds_table, 0.2),
     "metrics": (metric_table, 0.5),
     "methods": (method_table, 0.5),
     "clusters": (cluster_table, 1),

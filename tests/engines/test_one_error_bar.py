@@ -57,6 +57,7 @@ def same(found, truth):
             near = None if expected is None else pytest.approx(expected, rel=1e-9, abs=1e-13)
             assert value == near, (entry.metric, entry.group, name)
         assert (own.n, own.method, own.reason) == (entry.n, entry.method, entry.reason), entry.metric
+        assert own.note == entry.note, entry.metric
         seen += entry.low is not None
     return seen
 
@@ -76,6 +77,15 @@ def test_files_have_the_intervals_of_memory(spilled, weight, groups, stored, req
     columns, path = stored
     found = files.evaluate(path, sample_weight=WEIGHTS[weight], groups=groups, metrics=METRICS)
     assert same(found, in_memory(columns, WEIGHTS[weight], groups)) >= 9
+
+
+def test_few_right_samples_too(tmp_path, tiny_ranges):
+    """Three right samples. (Fourth powers of the influences on AUPR and E-AURC cancel to fewer digits than asked for.)"""
+    columns = sample(N - 3)
+    metrics = ["naurc", "auroc", "risk", "prediction_rejection_ratio", "aupr_success", "fpr_at_tpr"]
+    found = files.evaluate(write_parts(tmp_path / "data", columns), metrics=metrics)
+    assert same(found, in_memory(columns, metrics=metrics)) == len(metrics)
+    assert "effective right samples (3 in all)" in found.entries[0].note
 
 
 @pytest.mark.parametrize("errors", ERRORS)

@@ -474,13 +474,13 @@ def test_few_errors_are_told_of_with_the_number_they_are_worth():
     table = evaluate(loss=wrong, confidence=confidence, metrics=["aurc", "risk"])
     entry = table["confidence", "loss", "aurc"]
     assert entry.note == f"rests on about {worth:.1f} effective errors (2 in all)"
-    assert table["confidence", "loss", "risk"].note is None  # told once a score
+    assert table["confidence", "loss", "risk"].note is None  # its limits are those of a proportion
     assert table.notes == (f"AURC of confidence (loss) {entry.note}.",)
     assert table.notes[0] in repr(table)
     assert abstain.inference.interval("aurc", wrong, confidence).note == entry.note
     assert table.frame("dict")["note"] == [entry.note, None]
     both = evaluate(loss=wrong, confidence={"up": confidence, "down": -confidence}, metrics=["aurc"])
-    assert both.notes == (f"AURC of up (loss) {entry.note}, 1 more area on fewer than 11.",)
+    assert both.notes == (f"AURC of up (loss) {entry.note}, 1 more number on fewer than 11.",)
     many = evaluate(loss=np.tile([True, False], 40), confidence=np.arange(80), metrics=["aurc"])
     assert many.entries[0].note is None
     assert "effective errors" not in repr(many)

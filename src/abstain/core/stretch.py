@@ -193,6 +193,7 @@ class Stretch(NamedTuple):
     second: np.ndarray  # sums of w^2 u^i l^j, in the order of _TRIPLES[2]
     fourth: np.ndarray
     weights: np.ndarray  # sums of w l slope^k (k <= 1), w^2 l^2 slope^k (k <= 2)
+    wrong: np.ndarray  # over the errors of a 0/1 loss: sums of w^2 u^i (i <= 2); nan for other losses
 
 
 def stretch_of(
@@ -215,11 +216,11 @@ def stretch_of(
         size = np.abs(rows.L)
         share = float(size.sum()), dot(size, slope)
     q = share[1] / (share[0] or 1.0)
-    second, fourth = _powers(table, line.const - p, slope - q)
+    second, fourth, wrong = _powers(table, line.const - p, slope - q)
     by_rank = (reach, *_means(table.squares[2], slope, 2)[1:]) if ranked else (loss, *2 * [table.sums[4]])
     weights = np.asarray([loss, by_rank[0], table.sums[4], *by_rank[1:]])
     ends = line.up, line.down, p * mass + reach, (p, q)
-    return Stretch(line.terms, loo, mass, loss, *ends, second, fourth, weights)
+    return Stretch(line.terms, loo, mass, loss, *ends, second, fourth, weights, wrong)
 
 
 def stretches_of(
@@ -239,20 +240,30 @@ def stretches_of(
     return made
 
 
-def _powers(table: Table, const: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of w^p u^i l^j, in the order of _PAIRS, p = 2 and 4."""
+def _powers(table: Table, const: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums of w^p u^i l^j, in the order of _PAIRS, p = 2 and 4; and those of w^2 u^i over errors alone."""
+    if table.zero_one and table.members is None:
+        fourth, wrong = _powers_of_errors(4, table.fourths, const, slope)
+        if table.unit:
+            return fourth[_LOWER], fourth, wrong[:3]
+        second, wrong = _powers_of_errors(2, table.squares, const, slope)
+        return second, fourth, wrong
+    unknown = np.full(3, np.nan)
     if table.members is not None:
-        return _powers_of_members(*table.members, const, slope)
-    powers = _powers_of_errors if table.zero_one else _powers_of_rows
-    fourth = powers(4, table.fourths, const, slope)
-    return fourth[_LOWER] if table.unit else powers(2, table.squares, const, slope), fourth
+        return *_powers_of_members(*table.members, const, slope), unknown
+    fourth = _powers_of_rows(4, table.fourths, const, slope)
+    second = fourth[_LOWER] if table.unit else _powers_of_rows(2, table.squares, const, slope)
+    return second, fourth, unknown
 
 
-def _powers_of_errors(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Of 0/1 losses: u is const or const + slope."""
-    right, wrong = _means(sums[0] - sums[1], const, p), _means(sums[1], const + slope, p)
+def _powers_of_errors(
+    p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of 0/1 losses, where u is const (right) or const + slope (wrong): over all samples, and over errors."""
+    right = _means(sums[0] - sums[1], const, p)
+    wrong = _means(sums[1], const + slope, p)
     i, j = _EXPONENTS[p][:2]
-    return np.asarray(wrong[i] + right[i] * (j == 0))
+    return np.asarray(wrong[i] + right[i] * (j == 0)), wrong
 
 
 def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -316,13 +327,15 @@ class Totals(NamedTuple):
 class Sums(NamedTuple):
     """Of v = w IF / W over independent units: squares and fourth powers; of z = w alpha l / W: sum and squares.
 
-    alpha is the rank weight of a sample in the metric (1 where no rank weighs the loss).
+    alpha is the rank weight of a sample in the metric (1 where no rank weighs the loss). `wrong` is the sum of v^2
+    over the errors of a 0/1 loss alone, nan for other losses.
     """
 
     second: float
     fourth: float
     reach: float
     reach2: float
+    wrong: float = math.nan
 
 
 def stacked(stretches: Sequence[Stretch]) -> Stretch:
@@ -347,7 +360,15 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
     reach, reach2 = float(np.sum(L)), float(np.sum(Q))  # every error counts the same
     if line.area in BY_RANK and k != 0:
         reach, reach2 = float(np.sum(Lx + own * L)), float(np.sum(Qxx + 2 * own * Qx + own**2 * Q))
-    return Sums(power(2, every.second), power(4, every.fourth), reach / W, reach2 / W**2)
+    of_error = a + b  # an error has loss 1
+    wrong = k**2 * every.wrong[:, 2] + 2 * k * of_error * every.wrong[:, 1] + of_error**2 * every.wrong[:, 0]
+    return Sums(
+        second=power(2, every.second),
+        fourth=power(4, every.fourth),
+        reach=reach / W,
+        reach2=reach2 / W**2,
+        wrong=max(float(np.sum(wrong)), 0.0) / W**2,
+    )
 
 
 def offsets(every: Stretch) -> tuple[np.ndarray, np.ndarray]:

@@ -31,9 +31,10 @@ from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.evaluation.results import Entry, Evaluation, TopTies
 from abstain.inference.evidence import POINTS, Asked, Evidence, Part, asked_for, estimate, part_of, together
+from abstain.inference.few import ENOUGH
 from abstain.inference.influence import Units, check_options, facts, gather, spread_by_sample, totals
 from abstain.inference.intervals import evidence_of_blocks, interval_of_units
-from abstain.inference.limits import ENOUGH, interval_of
+from abstain.inference.limits import interval_of
 from abstain.inference.results import Interval
 from abstain.metrics._sample import group_codes, prepare
 from abstain.metrics.registry import METRICS, Metric, by_name
@@ -310,17 +311,15 @@ def _in_one_table(rows: Mapping[Key, Sequence[Entry]], level: float, **shown: An
 
 
 def _few(entries: Sequence[Entry]) -> Iterator[str]:
-    """A sentence for each loss whose areas rest on few errors."""
+    """A sentence for each loss whose numbers rest on few errors, or on few right samples."""
     found: dict[str, list[Entry]] = {}
     for e in entries:
         if e.note and e.group is None:
             found.setdefault(e.loss, []).append(e)
     for loss, (first, *rest) in found.items():
-        more = (
-            f", {len(rest)} more {'area' if len(rest) == 1 else 'areas'} on fewer than {ENOUGH:g}"
-            if rest
-            else ""
-        )
+        more = ""
+        if rest:
+            more = f", {len(rest)} more {'number' if len(rest) == 1 else 'numbers'} on fewer than {ENOUGH:g}"
         yield f"{first.label} of {first.score} ({loss}) {first.note}{more}."
 
 
@@ -358,8 +357,7 @@ def _entry(
     if not finite or (found.standard_error == 0 and found.centre != "bound" and found.method != "pointwise"):
         return without("no interval: the samples show no spread", found.estimate)
     spread = (found.standard_error, found.low, found.high, found.method)
-    note = (metric.name == "aurc" and found.note) or None  # once a score, by the area
-    return Entry(*head, found.estimate, *spread, n=n, group=group, note=note)
+    return Entry(*head, found.estimate, *spread, n=n, group=group, note=found.note or None)
 
 
 def evaluate_blocks(
@@ -485,7 +483,7 @@ def evaluate(
     loss: loss
       metric  confidence
       AURC    0.2472 [0.00696, 1]
-      risk    0.5 [0.109, 0.891]
+      risk    0.5 [0.167, 0.833]
     notes
       - AURC of confidence (loss) rests on about 2.1 effective errors (3 in all).
     >>> table.best("aurc").score

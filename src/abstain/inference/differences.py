@@ -11,8 +11,9 @@ import numpy as np
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.errors import ShapeError
+from abstain.inference.few import rests_on
 from abstain.inference.influence import Units, facts, gather, leave_one_out, pulls_of, spread_over, values_of
-from abstain.inference.limits import Joint, Scale, contrast, freedom, moments, rests_on, scale_of
+from abstain.inference.limits import Joint, Scale, contrast, freedom, moments, scale_of
 from abstain.inference.results import Difference
 
 

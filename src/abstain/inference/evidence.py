@@ -84,7 +84,7 @@ def positions(total: Totals, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
         along = np.concatenate([along, cuts], axis=1)
     right = np.asarray(asked.tprs if total.zero_one else ())
     wrong, wrong2 = total.S, total.squares[1]
-    return along, points.positions(right, total.W - wrong, total.squares[0] - wrong2, total.n)
+    return along, points.positions_along_right(right, total.W - wrong, total.squares[0] - wrong2, total.n)
 
 
 def whole_of(total: Totals) -> tuple[int, float, float, float]:
@@ -166,9 +166,18 @@ def facts_of(total: Totals) -> limits.Facts:
     wrong = (total.S / math.sqrt(total.squares[2])) ** 2 if total.squares[2] > 0 else 0.0
     right2 = total.squares[0] - total.squares[1]
     right = (total.W - total.S) ** 2 / right2 if total.zero_one and right2 > 0 else 0.0
-    draws = total.W**2 / total.squares[0]
     return limits.Facts(
-        n, n, draws, total.zero_one, total.negative, total.risk, wrong, max(1.0, min(wrong, right))
+        n=n,
+        units=n,
+        draws=total.W**2 / total.squares[0],
+        zero_one=total.zero_one,
+        negative=total.negative,
+        risk=total.risk,
+        errors=wrong,
+        pairs=max(1.0, min(wrong, right)),
+        right=right,
+        error_draws=wrong,
+        right_draws=right,
     )
 
 
@@ -226,7 +235,10 @@ def _point(
     n, W, w2, w4 = whole_of(total)
     whole = points.Whole(W, w2, w4, n, total.zero_one, total.negative)
     along, right = found.readings
+    note = ""
     if metric == "fpr_at_tpr":
+        facts = facts_of(total)
+        note = limits.few_note(facts.error_draws, facts)
         tpr = float(options.get("tpr", 0.95))
         at = right.at([asked.tprs.index(tpr)])
         value = float(at.S[0, 0] / total.S)
@@ -270,4 +282,14 @@ def _point(
     if total.zero_one or metric == "coverage_at_risk":
         low, high = max(low, 0.0), min(high, 1.0)
     error = (high - low) / (2 * limits.student(math.inf, level))
-    return Interval(metric, value, error, low, high, level, "pointwise", n)
+    return Interval(
+        metric=metric,
+        estimate=value,
+        standard_error=error,
+        low=low,
+        high=high,
+        level=level,
+        method="pointwise",
+        n=n,
+        note=note,
+    )

@@ -294,8 +294,18 @@ def spread_by_sample(function: str, units: Units) -> Spread:
         count, powers = len(pulls), power_sums(pulls.__getitem__, len(pulls))
         z = pulls_of(values.weight * spread_over(units, units.loss), units, False)
         reach = float(np.sum(z)), float(z @ z)
+    wrong = math.nan
+    if units.zero_one:
+        of_errors = pulls_of(values.influence * spread_over(units, units.loss), units, False)
+        wrong = float(of_errors @ of_errors)
     grown = 1.0 if units.clusters is None else count / (count - 1)
-    sums = Sums(grown * powers[0], grown**2 * powers[1], *reach)
+    sums = Sums(
+        second=grown * powers[0],
+        fourth=grown**2 * powers[1],
+        reach=reach[0],
+        reach2=reach[1],
+        wrong=grown * wrong,
+    )
     return spread_of(values.estimate, sums, count, leave_one_out(units))
 
 
@@ -344,8 +354,24 @@ def facts(units: Units, total: Totals | None = None) -> Facts:
         return found
     sizes = np.bincount(units.clusters, units.whole_weight)
     share = units.sampled / units.n
-    pairs, heaviest = max(1.0, share * found.pairs), float(sizes.max() / sizes.mean())
-    return found._replace(draws=units.sampled, pairs=pairs, heaviest=heaviest)
+    facts_of_clusters = found._replace(
+        draws=units.sampled,
+        pairs=max(1.0, share * found.pairs),
+        heaviest=float(sizes.max() / sizes.mean()),
+    )
+    if not units.zero_one:
+        return facts_of_clusters
+    loss = units.loss.astype(np.float64)
+    return facts_of_clusters._replace(
+        error_draws=_draws_of(pulls_of(spread_over(units, loss), units, False)),
+        right_draws=_draws_of(pulls_of(spread_over(units, 1 - loss), units, False)),
+    )
+
+
+def _draws_of(masses: np.ndarray) -> float:
+    """As many equal draws would say as much: (sum m)^2 / sum m^2."""
+    square = float(masses @ masses)
+    return float(np.sum(masses)) ** 2 / square if square > 0 else 0.0
 
 
 def leave_one_out(units: Units) -> float | None:

@@ -30,7 +30,15 @@ from abstain.inference.influence import (
     spread_over,
     values_of,
 )
-from abstain.inference.limits import Facts, Spread, interval_of, mean_spread, moments, scale_of
+from abstain.inference.limits import (
+    Facts,
+    Spread,
+    hidden_by_few,
+    interval_of,
+    mean_spread,
+    moments,
+    scale_of,
+)
 from abstain.inference.results import GroupedIntervals, Interval
 from abstain.metrics._sample import group_codes
 from abstain.metrics.areas import Oracle
@@ -280,7 +288,9 @@ def _macro(parts: list[Part], clusters: np.ndarray | None, level: float, method:
 def _mean_of_sums(parts: list[Part], clusters: np.ndarray | None) -> tuple[Spread, Facts]:
     """What units do to the mean over groups; of a cluster, added up over all groups it is in."""
     G, measured = len(parts), [measure("interval", units) for _, units, _ in parts]
-    found, known = mean_spread([spread for spread, _ in measured]), [facts for _, facts in measured]
+    known = [facts for _, facts in measured]
+    hidden = [hidden_by_few(parts[0][1].metric, spread, facts) for spread, facts in measured]
+    found = mean_spread([spread for spread, _ in measured], hidden)
     facts = known[0]._replace(
         n=len(parts[0][0]),
         units=sum(f.units for f in known),
@@ -288,6 +298,10 @@ def _mean_of_sums(parts: list[Part], clusters: np.ndarray | None) -> tuple[Sprea
         zero_one=all(f.zero_one for f in known),
         negative=any(f.negative for f in known),
         risk=float(np.mean([f.risk for f in known])),
+        errors=sum(f.errors for f in known),
+        right=sum(f.right for f in known),
+        error_draws=sum(f.error_draws for f in known),
+        right_draws=sum(f.right_draws for f in known),
     )
     if clusters is None:
         return found, facts

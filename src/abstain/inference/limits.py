@@ -9,7 +9,8 @@ one independent draw (a row, or a cluster) does to it:
 - the interval is symmetric on the scale where the estimate's law nearly is: log, logit, or plain;
 - few errors say little of those that were not drawn: with up to eight effective errors
   :math:`k = (\sum w \alpha l)^2 / \sum (w \alpha l)^2` the upper limit also allows for the errors on top that a
-  sample can have missed, as it does with none; that fades out until there are sixteen;
+  sample can have missed, as it does with none; that fades out until there are sixteen. AUROC, NAURC and risk have
+  limits of their own for few errors or few right samples, see `few`;
 - without any spread (all right, all wrong, a perfect or a constant ranking) limits follow from counts.
 """
 
@@ -17,22 +18,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain.core.stretch import Sums
+from abstain.inference import few
 from abstain.inference.results import Interval
-
-FEW = 8.0  # effective errors up to which upper limits allow in full for errors that were not drawn
-# for a verdict on a difference; with ten, models of 20 confidence levels are told apart too often
-ENOUGH = 11.0
 
 _LOG = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc")  # never negative when the losses are not
 _ROUNDING = 1e-9
 _WEIGHED = ("aurc", "augrc", "e_aurc", "naurc")  # an error counts by its rank: many may be worth few
 _LOGIT = dict.fromkeys(("auroc", "risk", "aupr_error", "aupr_success"), (0.0, 1.0))
 _LOGIT["prediction_rejection_ratio"] = (-1.0, 1.0)
+Limits = tuple[float, float]
+_PLACEMENTS = ("auroc", "prediction_rejection_ratio")  # means of placements of either kind among the other
+_COMMON_KIND = {"aupr_success": "errors", "aupr_error": "right"}  # finds one kind; few of the other spoil it
 
 
 class Scale(NamedTuple):
@@ -86,6 +88,9 @@ class Facts(NamedTuple):
     errors: float = 0.0  # errors seen; with weights as many equal ones
     pairs: float = 1.0  # disjoint pairs of a right sample and an error, likewise
     heaviest: float = 1.0  # the largest cluster beside the mean one
+    right: float = 0.0  # right samples seen, as `errors`
+    error_draws: float = 0.0  # independent draws of an error: errors, or as many equal clusters of them
+    right_draws: float = 0.0
 
     def unseen(self, level: float) -> float:
         """Largest share of what no unit showed."""
@@ -101,6 +106,8 @@ class Spread(NamedTuple):
     reach: float = 0.0
     reach2: float = 0.0
     centre: float | None = None  # the less biased estimate that the interval is built around
+    wrong: float = math.nan  # the part of `second` that errors make up; nan for losses other than 0/1
+    hidden: float | None = None  # variance that few draws hide, where it is known (a mean over groups)
 
     @property
     def error(self) -> float:
@@ -116,7 +123,13 @@ class Spread(NamedTuple):
 def spread_of(estimate: float, sums: Sums, units: int, centre: float | None = None) -> Spread:
     """From sums over units, those of samples or of clusters."""
     return Spread(
-        estimate, sums.second, sums.fourth - sums.second**2 / units, sums.reach, sums.reach2, centre
+        estimate=estimate,
+        second=sums.second,
+        excess=sums.fourth - sums.second**2 / units,
+        reach=sums.reach,
+        reach2=sums.reach2,
+        centre=centre,
+        wrong=sums.wrong,
     )
 
 
@@ -127,12 +140,13 @@ def moments(v: np.ndarray, units: int | None = None) -> tuple[float, float]:
     return second, float(squares @ squares) - second**2 / (units or len(v))
 
 
-def mean_spread(parts: Sequence[Spread]) -> Spread:
-    """Of the plain mean of independent estimates."""
-    power = (1, 2, 4, 1, 2, 1)  # of one over their number, by which each sum shrinks
-    columns = np.asarray(parts, dtype=np.float64)  # a centre that is not known is nan
-    *known, centre = (math.fsum(x) / len(parts) ** k for x, k in zip(columns.T, power))
-    return Spread._make([*known, None if math.isnan(centre) else centre])
+def mean_spread(parts: Sequence[Spread], hidden: Sequence[float]) -> Spread:
+    """Of the plain mean of independent estimates; `hidden`: the variance that few draws hide in each."""
+    powers = (1, 2, 4, 1, 2, 1, 2, 2)  # of one over their number, by which each sum shrinks
+    columns = np.asarray([part._replace(hidden=h) for part, h in zip(parts, hidden)], dtype=np.float64)
+    means = Spread._make(math.fsum(x) / len(parts) ** power for x, power in zip(columns.T, powers))
+    unknown_centre = means.centre is None or math.isnan(means.centre)
+    return means._replace(centre=None) if unknown_centre else means
 
 
 def freedom(second: Any, excess: Any, units: Any, least: float = 1.0) -> Any:
@@ -152,47 +166,184 @@ def student(df: Any, level: Any) -> Any:
 
 def interval_of(
     metric: str,
-    found: Spread,
+    spread: Spread,
     facts: Facts,
     level: float = 0.95,
     method: str | None = None,
     loss_bound: float | None = None,
     around: str = "loo",
 ) -> Interval:
-    """Limits on the metric's scale (or the one asked for); from counts where there is no spread."""
-    own = method in (None, "logit", "jackknife")
-    scale = scale_of(metric, facts.zero_one, facts.negative) if own else Scale(str(method))
-    name = method or scale.name
-    tiny = 1e-12 * max(abs(found.estimate), abs(facts.risk))
-    if found.error <= tiny:
-        found = found._replace(second=0.0)  # rounding alone is no spread
-    perfect = metric in ("e_aurc", "naurc") and abs(found.estimate) <= tiny  # the ranking is ideal
-    missed = _missed(metric, found, facts, level)
-    few = facts.zero_one and found.reach > 0 and metric in _WEIGHED
-    note = rests_on(found.effective_errors, facts.errors) if few else ""
-    if found.error <= tiny or perfect:
-        limits = bounds(metric, found.estimate, facts, level, loss_bound)
+    """Limits on the metric's scale (or the requested one); from counts where there is no spread or few errors."""
+    default_scale = method in (None, "logit", "jackknife")
+    scale = scale_of(metric, facts.zero_one, facts.negative) if default_scale else Scale(str(method))
+    estimate = spread.estimate
+    rounding = 1e-12 * max(abs(estimate), abs(facts.risk))
+    if spread.error <= rounding:
+        spread = spread._replace(second=0.0)
+    ideal_order = metric in ("e_aurc", "naurc") and abs(estimate) <= rounding
+    missed = _missed(metric, spread, facts, level)
+    result = Interval(
+        metric=metric,
+        estimate=estimate,
+        standard_error=spread.error,
+        low=estimate,
+        high=estimate,
+        level=level,
+        method=method or scale.name,
+        n=facts.n,
+        note=_note(metric, spread, facts),
+    )
+    if spread.error == 0 or ideal_order:
+        limits = bounds(metric, estimate, facts, level, loss_bound)
         if limits is not None:
-            low, high = min(limits[0], found.estimate), max(limits[1], found.estimate + missed)
+            low = min(limits[0], estimate)
+            high = max(limits[1], estimate + missed)
             if loss_bound is None:
-                low, high = within(metric, facts, low, high, found.estimate)
-            ends = low, high, level, name, facts.n, "bound", note
-            return Interval(metric, found.estimate, found.error, *ends)
-    centre, told = found.estimate, "estimate"
-    if found.centre is not None and found.error > tiny and (scale.name == "log" or around != "loo"):
-        centre, told = found.centre, around
+                low, high = within(metric, facts, low, high, estimate)
+            return replace(result, low=low, high=high, centre="bound")
+    centre = estimate
+    centre_name = "estimate"
+    if spread.centre is not None and spread.error > 0 and (scale.name == "log" or around != "loo"):
+        centre = spread.centre
+        centre_name = around
     if not scale.holds(centre):
-        centre, told = 0.0 if perfect else found.estimate, "estimate"
+        centre = 0.0 if ideal_order else estimate
+        centre_name = "estimate"
     if not scale.holds(centre):
-        scale, name = Scale("normal"), "normal"
-    step = student(freedom(found.second, found.excess, facts.units), level) * found.error * scale.rate(centre)
-    low, high = (float(scale.shifted(centre, t)) for t in (-step, step))
+        scale = Scale("normal")
+        result = replace(result, method="normal")
+    hidden = spread.hidden if spread.hidden is not None else hidden_by_few(metric, spread, facts)
+    variance = spread.second + hidden
+    step = student(freedom(variance, spread.excess, facts.units), level) * math.sqrt(variance)
+    low, high = (float(scale.shifted(centre, sign * step * scale.rate(centre))) for sign in (-1, 1))
     if scale.name == "log":
-        high = found.estimate + math.hypot(max(high - found.estimate, 0.0), missed)
+        high = estimate + math.hypot(max(high - estimate, 0.0), missed)
+    elif metric in _COMMON_KIND:
+        low = estimate - math.hypot(max(estimate - low, 0.0), missed)
     if method != "normal":
-        low, high = min(low, found.estimate), max(high, found.estimate)
-        low, high = within(metric, facts, low, high, found.estimate)
-    return Interval(metric, found.estimate, found.error, low, high, level, name, facts.n, told, note)
+        low, high = _with_few_draws(metric, spread, facts, level, variance, (low, high))
+        low, high = within(metric, facts, min(low, estimate), max(high, estimate), estimate)
+    return replace(result, low=low, high=high, centre=centre_name)
+
+
+def hidden_by_few(metric: str, spread: Spread, facts: Facts) -> float:
+    """Variance that few errors, or few right samples, do not show; see `few.hidden_variance`."""
+    if not facts.zero_one or math.isnan(spread.wrong):
+        return 0.0
+    of_right = max(spread.second - spread.wrong, 0.0)
+    if metric in _PLACEMENTS:
+        low, high = _LOGIT[metric]
+        largest = (spread.estimate - low) * (high - spread.estimate)
+        of_errors = few.hidden_variance(largest, spread.wrong, facts.error_draws)
+        return of_errors + few.hidden_variance(largest, of_right, facts.right_draws)
+    if metric == "naurc" and (room := _room(facts.risk)) > 0:
+        right = 1 - facts.risk
+        largest = (_mean_weight_of_right(spread.estimate, facts.risk) * right / room) ** 2
+        return few.hidden_variance(largest, of_right, facts.right_draws)
+    return 0.0
+
+
+def _with_few_draws(
+    metric: str, spread: Spread, facts: Facts, level: float, variance: float, limits: Limits
+) -> Limits:
+    """Limits moved towards those of few draws, the more the fewer there are."""
+    if metric == "naurc" and spread.reach > 0 and not facts.negative:
+        # few errors say little of their mean rank weight, which is what NAURC is
+        least = few.gamma_limits(spread.estimate, spread.effective_errors, level)[0]
+        least = few.mixed(least, limits[0], few.fade(spread.effective_errors))
+        limits = min(limits[0], least), limits[1]
+    if not facts.zero_one:
+        return limits
+    share = few.fade(min(facts.error_draws, facts.right_draws))
+    if metric in _COMMON_KIND:
+        return _least_precision(metric, spread, facts, level, limits), limits[1]
+    if share == 0:
+        return limits
+    if metric in _PLACEMENTS:
+        return _mixed(_placement_limits(metric, spread.estimate, variance, level), limits, share)
+    if metric == "risk":
+        risk = spread.estimate
+        low, high = few.beta_limits(risk, risk * (1 - risk) / variance, level, pseudo=0.5)
+        return _mixed((float(low), float(high)), limits, share)
+    if metric == "naurc":
+        limits = limits[0], min(limits[1], _largest_naurc(facts, level))
+        share = few.fade(facts.right_draws)
+        if share > 0 and _room(facts.risk) > 0:
+            return _mixed(_naurc_of_few_right(spread.estimate, variance, facts, level), limits, share)
+    return limits
+
+
+def _mixed(few_limits: Limits, limits: Limits, share: float) -> Limits:
+    low, high = (few.mixed(x, y, share) for x, y in zip(few_limits, limits))
+    return low, high
+
+
+def _placement_limits(metric: str, estimate: float, variance: float, level: float) -> Limits:
+    """AUROC and the rejection ratio as a mean of placements between 0 and 1."""
+    start, end = _LOGIT[metric]
+    place = (estimate - start) / (end - start)
+    draws = (estimate - start) * (end - estimate) / variance
+    low, high = few.beta_limits(place, draws, level)
+    return start + (end - start) * float(low), start + (end - start) * float(high)
+
+
+def _least_precision(metric: str, spread: Spread, facts: Facts, level: float, limits: Limits) -> float:
+    """Average precision of a few hits is too high on average: its lower limit is that of a mean of placements."""
+    errors_are_hits = metric == "aupr_error"
+    hits = facts.error_draws if errors_are_hits else facts.right_draws
+    share = few.fade(hits)
+    if share == 0:
+        return limits[0]
+    of_hits = spread.wrong if errors_are_hits else spread.second - spread.wrong
+    largest = spread.estimate * (1 - spread.estimate)
+    variance = spread.second + few.hidden_variance(largest, of_hits, hits)
+    least = float(few.beta_limits(spread.estimate, largest / variance, level)[0])
+    return min(limits[0], few.mixed(least, limits[0], share))
+
+
+def _naurc_of_few_right(naurc: float, variance: float, facts: Facts, level: float) -> Limits:
+    """From limits of the mean rank weight of the right samples, on which NAURC depends linearly."""
+    naurc_per_weight = (1 - facts.risk) / _room(facts.risk)
+    weight = _mean_weight_of_right(naurc, facts.risk)
+    draws = (weight * naurc_per_weight) ** 2 / variance
+    # one more right sample at the mean weight of all: a single one at the bottom does not say that all are there
+    least, most = few.gamma_limits(weight, draws, level, added=1 / facts.right_draws)
+    return max(0.0, 1 - (most - 1) * naurc_per_weight), 1 - (least - 1) * naurc_per_weight
+
+
+def _room(risk: float) -> float:
+    """By how much the best order of a 0/1 loss lowers the area below that of a random order."""
+    return risk - best_area(risk)
+
+
+def _largest_naurc(facts: Facts, level: float) -> float:
+    """NAURC with all errors on top, which grows as the risk falls: at the lower limit of the risk."""
+    least_risk = float(few.beta_limits(facts.risk, facts.error_draws / facts.risk, level)[0])
+    return (worst_area(least_risk) - best_area(least_risk)) / max(_room(least_risk), 1e-300)
+
+
+def _mean_weight_of_right(naurc: float, risk: float) -> float:
+    """Mean rank weight of the right samples: 1 in random order, more where they stand on top."""
+    return max(1 + (1 - naurc) * _room(risk) / (1 - risk), 1e-9)
+
+
+def _note(metric: str, spread: Spread, facts: Facts) -> str:
+    """How few errors or right samples a number rests on, whichever are fewer."""
+    if not facts.zero_one or spread.reach <= 0:
+        return ""
+    if metric in _WEIGHED and metric != "naurc":
+        return few.rests_on(spread.effective_errors, facts.errors)
+    if metric not in (*_WEIGHED, *_PLACEMENTS, *_COMMON_KIND):
+        return ""
+    errors = spread.effective_errors if metric in _WEIGHED else facts.error_draws
+    return few_note(errors, facts)
+
+
+def few_note(errors: float, facts: Facts) -> str:
+    """The same for a metric that reads both kinds: AUROC, average precision, FPR at a TPR."""
+    if facts.right_draws < errors:
+        return few.rests_on(facts.right_draws, facts.right, "right samples")
+    return few.rests_on(errors, facts.errors)
 
 
 def within(metric: str, facts: Facts, low: float, high: float, estimate: float) -> tuple[float, float]:
@@ -223,10 +374,14 @@ def _on_top(metric: str, facts: Facts, level: float) -> float:
     return worst_area(p) / room if metric == "naurc" and room > 0 else added.get(metric, 0.0)
 
 
-def _missed(metric: str, found: Spread, facts: Facts, level: float) -> float:
-    """The same where few errors were seen; it fades from FEW effective errors to twice as many."""
-    few = facts.zero_one and 0 < found.effective_errors < 2 * FEW
-    return _on_top(metric, facts, level) * min(1.0, 2 * FEW / found.effective_errors - 1) if few else 0.0
+def _missed(metric: str, spread: Spread, facts: Facts, level: float) -> float:
+    """The same where few errors (or, for the precision of finding errors, few right samples) were seen."""
+    if not facts.zero_one:
+        return 0.0
+    if metric in _COMMON_KIND:
+        draws = facts.error_draws if _COMMON_KIND[metric] == "errors" else facts.right_draws
+        return worst_area(facts.unseen(level)) * few.fade(draws)
+    return _on_top(metric, facts, level) * few.fade(spread.effective_errors)
 
 
 def bounds(
@@ -365,10 +520,3 @@ def _reached(rise: Callable[[Any], Any], top: Any) -> Any:
         if not (np.abs(at_b) > 1e-15 * top).any():
             break
     return b
-
-
-def rests_on(effective: float, errors: float) -> str:
-    """How few errors a number rests on, where they are too few for a verdict on a difference."""
-    if effective >= ENOUGH:
-        return ""
-    return f"rests on about {effective:.1f} effective errors ({errors:.0f} in all)"

@@ -22,10 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain.inference import few
 from abstain.inference.limits import Scale, freedom, student, unseen
 
 CUTS = 512
 _Z = 1.959963984540054
+FEW_BEYOND = (
+    4.0  # right samples beyond the cut of an FPR, up to which its limits are those of order statistics
+)
 
 
 class Readings(NamedTuple):
@@ -68,6 +72,25 @@ def positions(share: np.ndarray, mass: float, w2: float, units: int) -> np.ndarr
     cut, sd = share * mass, np.sqrt(share * (1 - share) * w2)
     h = np.maximum(sd, 5 * mass / units)
     return np.stack([cut, cut - h, cut + h, cut - _Z * sd, cut + _Z * sd])
+
+
+def positions_along_right(tpr: np.ndarray, mass: float, w2: float, units: int) -> np.ndarray:
+    """`positions` along the right samples; with few of them beyond the cut, its error is that of order statistics.
+
+    How many of m right samples lie above the true cut is binomial. With few, the first and last place where that cut
+    may stand are the binomial's quantiles; beyond the last right sample the limit is open, and all errors count.
+    """
+    from scipy.special import bdtrik
+
+    at = positions(tpr, mass, w2, units)
+    if not at.size or w2 <= 0:
+        return at
+    draws = mass**2 / w2
+    few_beyond = draws * np.minimum(tpr, 1 - tpr) < 2 * FEW_BEYOND
+    fewest, most = (np.ceil(bdtrik(tail, draws, tpr)) for tail in (0.025, 0.975))
+    at[3] = np.where(few_beyond, fewest / draws * mass, at[3])
+    at[4] = np.where(few_beyond, (most + 1) / draws * mass, at[4])
+    return at
 
 
 def coverages() -> np.ndarray:
@@ -132,15 +155,13 @@ def proportion(
     share: np.ndarray, size: np.ndarray, draws: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Jeffreys limits of a proportion seen in `size` draws; exact one-sided ones where it is 0 or 1 of `draws`."""
-    from scipy.special import betaincinv
-
     tail = (1 - level) / 2
     share = np.where(np.abs(share - 0.5) > 0.5 - 1e-12, np.round(share), share)  # 0 or 1, but for rounding
-    x, rest = share * size + 0.5, (1 - share) * size + 0.5
+    within = few.beta_limits(share, size, level, pseudo=0.5)
     far = unseen(draws, 1 - tail)
     none, every = share < 1e-12, share > 1 - 1e-12  # sums of weights round
-    low = np.where(none, 0.0, np.where(every, 1 - far, betaincinv(x, rest, tail)))
-    high = np.where(every, 1.0, np.where(none, far, betaincinv(x, rest, 1 - tail)))
+    low = np.where(none, 0.0, np.where(every, 1 - far, within[0]))
+    high = np.where(every, 1.0, np.where(none, far, within[1]))
     return np.clip(np.minimum(low, share), 0.0, 1.0), np.clip(np.maximum(high, share), 0.0, 1.0)
 
 
@@ -254,11 +275,22 @@ def fpr_limits(
         moved = 0.0 if tied else (rho(above) ** p + rho(below) ** p) / 2
         return more ** (p // 2) * (own / E**p + moved * rest / H**p)
 
+    error_draws = np.asarray(E**2 / E2 / more)
     limits = []
     for at in (cut, first, last) if tied else (cut,):
         size = _draws(at.S / E, power(2, at), power(4, at), whole, level)
-        limits.append(proportion(at.S / E, size, np.asarray(E**2 / E2 / more), level))
-    return float(min(x[0][0] for x in limits)), float(max(x[1][0] for x in limits))
+        limits.append(proportion(at.S / E, size, error_draws, level))
+    low = float(min(x[0][0] for x in limits))
+    high = float(max(x[1][0] for x in limits))
+    beyond = H**2 / H2 * min(tpr, 1 - tpr)
+    share = min(1.0, max(0.0, 2 - beyond / FEW_BEYOND))
+    if share > 0:
+        # the cut stands between two right samples, at each of which the errors above are a plain proportion
+        few_low = float(proportion(first.S / E, error_draws, error_draws, level)[0][0])
+        few_high = float(proportion(last.S / E, error_draws, error_draws, level)[1][0])
+        low = few.mixed(min(few_low, low), low, share)
+        high = few.mixed(max(few_high, high), high, share)
+    return low, high
 
 
 def _draws(

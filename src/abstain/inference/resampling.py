@@ -14,8 +14,9 @@ from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
 from abstain.core.estimators import area, area_of_samples, asymptotic_oracle
 from abstain.core.sorting import order_of
 from abstain.errors import InputError
+from abstain.inference.few import FEW
 from abstain.inference.influence import Units, gather, measure, pulls_of, values_of
-from abstain.inference.limits import FEW, Spread, moments
+from abstain.inference.limits import Spread, moments
 from abstain.inference.points import pointwise_level, proportion
 from abstain.inference.results import CurveBand, Interval
 
@@ -42,7 +43,7 @@ def jackknife(units: Units) -> Spread:
     exact = left_out(units) if units.independent else None
     if exact is None:
         found = measure("interval", units)[0]
-        return Spread(found.estimate, found.second, found.excess, centre=found.estimate)
+        return found._replace(centre=found.estimate)
     estimate, without = exact
     n, mean = units.n, float(np.mean(without))
     second, excess = moments((without - mean) * np.sqrt((n - 1) / n))

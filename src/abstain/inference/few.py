@@ -1,0 +1,79 @@
+r"""Limits that rest on few errors, or on few right samples.
+
+AUROC is the mean, over the errors, of their placements: the share of right samples above each one. With k errors it is
+known from k draws, however many right samples there are, and with one error no spread is seen at all. The same holds
+with the two kinds exchanged. So below `FEW` draws of a kind
+
+- the variance gets what too few draws hide (`hidden_variance`): each kind's own variance is shrunk towards the largest
+  one that its range allows, as if two more draws had shown that one;
+- limits are quantiles of a Beta law (shares) or of a Gamma law (means of rank weights), not of a normal one;
+- the number is marked with how few it rests on (`rests_on`).
+
+All of this fades out until there are twice `FEW` draws, so that no limit jumps with one more error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+FEW = 8.0  # draws of a kind up to which limits allow in full for what so few cannot show
+# effective errors for a verdict on a difference; with ten, models of 20 confidence levels are told apart too often
+ENOUGH = 11.0
+
+
+def fade(draws: float) -> float:
+    """How much of the allowance for few draws applies: all of it up to FEW, nothing from twice as many."""
+    if draws <= 0:
+        return 0.0
+    return min(1.0, max(0.0, 2 * FEW / draws - 1))
+
+
+def hidden_variance(largest: float, variance: float, draws: float) -> float:
+    """What a kind of sample adds to the variance of an estimate beyond the `variance` its few draws show.
+
+    `largest` is the variance of one draw at its largest. Two draws of that size are averaged with the k that were
+    seen: k / (k + 1) of `variance`, and 2 largest / (k (k + 1)).
+    """
+    if draws <= 0:
+        return 0.0
+    return fade(draws) * max(2 * largest / draws - variance, 0.0) / (draws + 1)
+
+
+def beta_limits(share: Any, draws: Any, level: float, pseudo: float = 1.0) -> tuple[Any, Any]:
+    """Limits of a share seen in so many draws, of which need not be a whole number.
+
+    `pseudo` counts are added on the side that a limit moves towards: 1 gives the exact limits (Clopper and Pearson);
+    0.5 on both sides gives those of Jeffreys, which are narrower and hold on average.
+    """
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    hits = share * draws
+    misses = (1 - share) * draws
+    other = 1 - pseudo if pseudo < 1 else 1e-12
+    low = betaincinv(hits + other, misses + pseudo, tail)
+    high = betaincinv(hits + pseudo, misses + other, 1 - tail)
+    return low, high
+
+
+def gamma_limits(mean: float, draws: float, level: float, added: float = 0.0) -> tuple[float, float]:
+    """Limits of a mean of so many positive draws that vary as much as their mean; `added` goes to the upper limit."""
+    from scipy.special import gammaincinv
+
+    least = float(gammaincinv(draws, (1 - level) / 2)) / draws
+    return mean * least, (mean + added) / max(least, 1e-300)
+
+
+def mixed(few: float, many: float, share: float) -> float:
+    """A limit between the one for few draws and the one for many."""
+    return many if share == 0 else share * few + (1 - share) * many
+
+
+def rests_on(draws: float, count: float | None, kind: str = "errors") -> str:
+    """A note on how few errors (or right samples) a number rests on; empty where they are enough for a verdict."""
+    if draws >= ENOUGH:
+        return ""
+    in_all = "" if count is None else f" ({np.round(count):.0f} in all)"
+    return f"rests on about {draws:.1f} effective {kind}{in_all}"
