@@ -91,18 +91,20 @@ def test_every_run_kept_is_whole_and_of_one_data_set():
         assert tuned["cifar100", model] == {(o, s) for o in PAPERS for s in range(5)}
     for network in itertools.product(("cifar10", "cifar100"), ("resnet34", "vgg19_bn")):
         assert tuned[network] == {(o, s) for o in PAPERS for s in range(2)}
+    assert tuned["cifar10", "resnet50"] == {(o, s) for o in PAPERS for s in range(2)}
+    assert tuned["cifar100", "resnet50"] == {(o, 0) for o in PAPERS}
 
 
 def test_every_run_names_where_it_came_from():
     runs = [*load_runs(), *load_runs(EARLIER)]
-    assert len(runs) >= 191
+    assert len(runs) >= 205
     for run in runs:
         assert all(run[fact] for fact in ("commit", "device", "data", "command")), run["name"]
 
 
 def test_runs_of_the_second_set_name_their_command():
     for run in (r for r in load_runs() if r["dataset"] == "cifar100"):
-        assert run["command"].startswith("python -m reproduction plan ")
+        assert run["command"].startswith(("python -m reproduction plan ", "python -m reproduction finetune "))
         assert "--dataset cifar100" in run["command"]
 
 
