@@ -36,7 +36,7 @@ def add_selective(
     results : dict
         What `simple_evaluate(..., log_samples=True)` gave; changed in place.
     confidence : str, optional
-        The signal to rank by: "softmax", "softmax_norm", "margin", "loglikelihood", "sequence_logprob" or "agreement";
+        The signal to rank by: "softmax", "softmax_norm", "margin", "loglikelihood" or "agreement";
         by default the first that a task has.
     coverage : float
         The share to answer, at least, for the risk.

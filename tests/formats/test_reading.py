@@ -136,7 +136,7 @@ def test_npy_is_what_the_flag_says(tmp_path, scores):
     with pytest.raises(DataError, match="--as logits"):
         read_predictions(tmp_path / "z.npy", labels=tmp_path / "y.npy")
     assert read_predictions(tmp_path / "z.npy", kind="logits", labels=tmp_path / "y.npy").kind == "logits"
-    with pytest.raises(DataError, match="must sum to one.*--as logits"):
+    with pytest.raises(DataError, match=r"must sum to one.*--as logits"):
         read_predictions(tmp_path / "z.npy", kind="probs", labels=tmp_path / "y.npy")
     np.save(tmp_path / "p.npy", np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
     assert read_predictions(tmp_path / "p.npy", kind="probs", labels=tmp_path / "y.npy").kind == "probs"

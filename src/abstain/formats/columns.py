@@ -150,6 +150,8 @@ class LogFacts:
         Role -> column, unless stated otherwise; no "correct" where several columns could say it.
     scorers, signals : tuple of str
         Columns that say how right an answer is, and columns that are confidences.
+    worded : tuple of str
+        Columns that grade answers by words whose meaning has to be stated.
     answered : dict
         Scorer -> column that says whether there was an answer, where scorers differ in that.
     not_with : dict
@@ -173,6 +175,7 @@ class LogFacts:
     roles: dict[str, str]
     scorers: tuple[str, ...] = ()
     signals: tuple[str, ...] = ()
+    worded: tuple[str, ...] = ()
     answered: dict[str, str] = field(default_factory=dict)
     not_with: dict[str, tuple[str, ...]] = field(default_factory=dict)
     variant: str = ""
@@ -349,6 +352,14 @@ class RoleColumns:
 def plain(name: str) -> str:
     """A name as it is compared."""
     return re.sub(r"[\s.\-/]+", "_", name.strip().lower())
+
+
+def states_truth(name: str) -> str | None:
+    """The role of a column whose name says that it holds the truth (labels, correct, loss, error); else None."""
+    for role in ("labels", "correct", "loss", "error"):
+        if plain(name) in (role, *NAMES[role]):
+            return role
+    return None
 
 
 def role_of(name: str) -> str:

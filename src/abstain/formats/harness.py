@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from abstain.errors import DataError, needed
-from abstain.formats.columns import AGREEMENT, Column, LogFacts, Source, Words, text_of
+from abstain.formats.columns import AGREEMENT, Column, LogFacts, Source, Words, states_truth, text_of
 from abstain.formats.limits import Limits, are, counted, decoded, file_error, have, reading, shown
 
 Row = dict[str, Any]
@@ -107,6 +107,7 @@ def read_lm_eval(path: Path, records: list[Any], load: Load) -> Read:
     """Samples of lm-evaluation-harness, as a file or the harness itself holds them."""
     rows: list[Row] = []
     metrics: dict[str, None] = {}
+    leaking = 0
     for place, record in enumerate(records):
         if not isinstance(record, dict) or text_of(record.get("doc_id")) is None:
             raise file_error(path, f"record {place + 1} is no sample of lm-evaluation-harness (no doc_id).")
@@ -117,23 +118,36 @@ def read_lm_eval(path: Path, records: list[Any], load: Load) -> Read:
         metrics |= dict.fromkeys(name for name, value in scores.items() if value is not None)
         answer = _first_text(record.get("filtered_resps"))
         row = {"question": text_of(record["doc_id"]), "filter": text_of(record.get("filter")), **scores}
-        answered = answer is not None and answer.strip() not in ("", "[invalid]")
-        text = {"answer": answer, "answered": answered, **_repeats(record)}
-        rows.append(row | (_option_signals(record) or text))
+        likelihoods = _option_likelihoods(record)
+        if likelihoods is None:
+            answered = answer is not None and answer.strip() not in ("", "[invalid]")
+            row |= {"answer": answer, "answered": answered, **_repeats(record)}
+        elif len(likelihoods) == 1:  # of the right answer alone: whoever ranks by it has seen the label
+            row["answered"] = True
+            leaking += 1
+        else:
+            row |= _option_signals(likelihoods, "acc_norm" in record)
+        rows.append(row)
     scorers = shares(rows, list(metrics))
     roles = preferred(scorers, "acc", "exact_match", "pass@1") | {"question": "question"}
     if texts := any("answered" in row for row in rows):
         rows = [{"answered": True, **row} for row in rows]  # an option is always chosen
+    notes = _promised(path, len({row["question"] for row in rows}), load)
+    if leaking:
+        notes += (
+            f"{counted(leaking, 'row')} {have(leaking)} one log-likelihood, that of the right answer, which the model "
+            f"does not know: it is no confidence.",
+        )
     return rows, LogFacts(
         "lm-evaluation-harness",
         roles | ({"answered": "answered"} if texts else {}),
         scorers,
-        signals=(*_OF_OPTIONS, "softmax_norm", SEQUENCE, AGREEMENT),
+        signals=(*_OF_OPTIONS, "softmax_norm", AGREEMENT),
         not_with={"acc_norm": _OF_OPTIONS, "acc": ("softmax_norm",)},
         variant="filter" if any(row["filter"] for row in rows) else "",
         about={"answered": "the filtered reply is neither empty nor [invalid]"},
         task=_task_of(path),
-        notes=_promised(path, len({row["question"] for row in rows}), load),
+        notes=notes,
     )
 
 
@@ -151,30 +165,53 @@ def _repeats(record: Row) -> Row:
     return {AGREEMENT: Counter(r.strip() for r in replies).most_common(1)[0][1] / len(replies)}
 
 
-def _option_signals(record: Row) -> Row:
-    """Confidences from the log-likelihoods of the options; nothing where the record holds text."""
+class Option(NamedTuple):
+    """One continuation that the model was asked to score."""
+
+    loglikelihood: float
+    length: int  # characters, without the blank before it; 0 where the log does not say
+
+
+def _option_likelihoods(record: Row) -> list[Option] | None:
+    """What each request of a document scored; None where the record holds text.
+
+    A multiple-choice task scores every option. A task of kind `loglikelihood` (LAMBADA, ASDiv) scores one text: the
+    right answer.
+    """
     pairs = record.get("filtered_resps") or [None]
-    if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
-        return {}
-    found, lengths = [], []
+    if not isinstance(pairs, list) or not all(map(_is_scored, pairs)):
+        return None
+    options = []
     for k, (loglikelihood, _) in enumerate(pairs):
         request = at(record, "arguments", f"gen_args_{k}")
         if k and at(request, "arg_0") == "":  # unconditional, for the mutual information: no option
             continue
-        try:
-            found.append(float(loglikelihood))
-        except (TypeError, ValueError):
-            return {}
-        option = at(request, "arg_1")
-        lengths.append(len(option.removeprefix(" ")) if isinstance(option, str) else 0)
-    if not all(map(math.isfinite, found)):
+        text = at(request, "arg_1")
+        length = len(text.removeprefix(" ")) if isinstance(text, str) else 0
+        options.append(Option(float(loglikelihood), length))
+    return options
+
+
+def _is_scored(pair: Any) -> bool:
+    """A log-likelihood beside whether it is the greedy continuation; numbers and truth values may be text."""
+    if not isinstance(pair, list) or len(pair) != 2 or str(pair[1]) not in ("True", "False"):
+        return False
+    try:
+        float(pair[0])
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _option_signals(options: list[Option], normalised: bool) -> Row:
+    """Confidences from the log-likelihoods of all options, whichever of them is right."""
+    values = [option.loglikelihood for option in options]
+    if not all(map(math.isfinite, values)):
         return {"softmax": None}
-    if len(found) == 1:
-        return {SEQUENCE: found[0]}
-    second, first = sorted(found)[-2:]
-    signals = {"softmax": _softmax(found), "margin": first - second}
-    if "acc_norm" in record and min(lengths) > 0:
-        signals["softmax_norm"] = _softmax([x / length for x, length in zip(found, lengths)])
+    second, first = sorted(values)[-2:]
+    signals = {"softmax": _softmax(values), "margin": first - second}
+    if normalised and min(option.length for option in options) > 0:
+        signals["softmax_norm"] = _softmax([option.loglikelihood / option.length for option in options])
     return signals | {"loglikelihood": first}
 
 
@@ -212,6 +249,8 @@ def _no_samples(path: Path, content: Any, load: Load) -> Read:
 # HELM: a folder of JSON files for one run
 
 HELM = "per_instance_stats.json"
+# How a model was asked where `logprob` is that of its own reply; elsewhere it may be that of the right answer.
+_HELM_GENERATES = ("generation", "multiple_choice_joint", "chat")
 _HELM_PARTS = ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json")
 
 
@@ -228,12 +267,15 @@ def _helm(path: Path, instances: list[Any], load: Load) -> Read:
         rows.append(row | {name: x for name, x in stats if isinstance(name, str) and x is not None})
     names = dict.fromkeys(name for row in rows for name in row)
     scorers = shares(rows, [name for name in names if re.search("match|correct|accuracy|f1", name)])
+    spec = path.with_name("run_spec.json")
+    method = at(load(spec), "adapter_spec", "method") if spec.is_file() else None
+    generates = isinstance(method, str) and method in _HELM_GENERATES
     roles = ("question", "epoch", "answered") if outputs else ("question", "epoch")
     return rows, LogFacts(
         "HELM",
         preferred(scorers, "exact_match") | dict(zip(roles, roles)),
         scorers,
-        signals=("max_prob", "logprob"),
+        signals=("max_prob", "logprob") if generates else ("max_prob",),
         task=path.absolute().parent.name,
         about={"answered": "the reply is one of the options"},
     )
@@ -256,8 +298,12 @@ def _helm_outputs(state: Any) -> dict[Any, bool]:
 def _promptfoo_results(content: Any) -> list[Any] | None:
     inner = at(content, "data") or content
     found = at(inner, "results", "results") or at(inner, "results")
-    is_one = isinstance(found, list) and isinstance(at(found, 0, "success"), bool)
-    return found if is_one else None
+    first = at(found, 0) if isinstance(found, list) else None
+    asked = at(first, "vars") is not None or at(first, "testCase") is not None
+    known = any(
+        at(first, name) is not None for name in ("prompt", "provider", "failureReason", "gradingResult")
+    )
+    return found if isinstance(at(first, "success"), bool) and asked and known else None
 
 
 def _promptfoo(path: Path, content: Any, load: Load) -> Read:
@@ -315,12 +361,20 @@ def _uqlm(path: Path, content: Any, load: Load) -> Read:
             row |= token_signals(at(lists, "tokens", k))
             signals |= dict.fromkeys(name for name in row if name not in ("part", "question", "answer"))
             rows.append(row)
+    verdicts = [name for name in signals if states_truth(name)]
+    scorers = shares(rows, [name for name in verdicts if states_truth(name) == "correct"])
     return rows, LogFacts(
         "UQLM",
-        {"question": "question", "prediction": "answer"},
-        signals=tuple(s for s in signals if s != "entropy_values"),
+        preferred(scorers) | {"question": "question", "prediction": "answer"},
+        scorers,
+        signals=tuple(s for s in signals if s not in verdicts and not _is_entropy(s)),
         variant="part" if "part" in rows[0] else "",
     )
+
+
+def _is_entropy(name: str) -> bool:
+    """Entropies rise as a model gets less sure; UQLM gives a confidence beside each."""
+    return "entropy" in name.lower() and "negentropy" not in name.lower()
 
 
 # Inspect: `.eval` (a zip archive with a JSON file for each sample) and `.json`
@@ -392,9 +446,13 @@ def _inspect_samples(path: Path, header: Any, samples: Iterable[Any]) -> Read:
     notes = _inspect_notes(header, len(rows), without)
     if not rows:
         raise file_error(path, f"is a log of Inspect without scored samples; {' '.join(notes)}")
+    worded = _grade(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    stated = [n for n in names if n.endswith(".confidence") and not n.startswith("metadata.")]
+    stated = [
+        n for n in names if n.endswith(".confidence") and not n.startswith("metadata.") and n not in worded
+    ]
     own = {"question", "epoch", "answer", SEQUENCE, MEAN_TOKEN, *stated}
+    own |= set(worded)
     graded = (n for n in names if not n.endswith(".answered") and "metadata." not in n)
     scorers = shares(rows, [n for n in graded if n not in own])
     answered = {name: f"{name}.answered" for name in scorers if f"{name}.answered" in names}
@@ -410,6 +468,7 @@ def _inspect_samples(path: Path, header: Any, samples: Iterable[Any]) -> Read:
         preferred(scorers, headline, *scorers) | {"question": "question", "epoch": "epoch"},
         scorers,
         signals=(SEQUENCE, MEAN_TOKEN, AGREEMENT, *stated),
+        worded=worded,
         answered=answered,
         task=text_of(at(header, "eval", "task")) or "",
         notes=notes,
@@ -424,12 +483,30 @@ def _inspect_row(sample: Row) -> Row:
         row["answer"] = row["answer"] or text_of(at(score, "answer"))
         for key, part in (value if isinstance(value, dict) else {"": value}).items():
             column = f"{name}.{key}" if key else name
-            row[column] = GRADES.get(part) if isinstance(part, str) else number(part)
-            if part == "N":
-                row[f"{column}.answered"] = False
+            row[column] = part if isinstance(part, str) else number(part)
         row |= _numbers(f"{name}.metadata.", at(score, "metadata"))
     tokens = at(sample, "output", "choices", 0, "logprobs", "content")
     return row | _numbers("metadata.", sample.get("metadata")) | token_signals(tokens)
+
+
+def _grade(rows: list[Row]) -> tuple[str, ...]:
+    """Turn Inspect's letters into numbers, in place; return the scorers that grade by other words.
+
+    Where a scorer uses any other word, C may mean something else than correct (SimpleQA: not attempted).
+    """
+    worded = []
+    for name in dict.fromkeys(name for row in rows for name in row if name not in ("question", "answer")):
+        values = [row.get(name) for row in rows]
+        words = {value for value in values if isinstance(value, str)}
+        if words - GRADES.keys() and not any(isinstance(value, float) for value in values):
+            worded.append(name)
+            continue
+        for row in rows:
+            if isinstance(word := row.get(name), str):
+                row[name] = GRADES.get(word)
+                if word == "N":
+                    row[f"{name}.answered"] = False
+    return tuple(worded)
 
 
 def _numbers(head: str, content: Any) -> Row:

@@ -569,6 +569,14 @@ def _no_score(source: Source) -> str:
     if scorers := source.facts.scorers:
         listed = ", ".join(map(shown, scorers[:8]))
         return f"several scores could say right or wrong: {listed}. State one: -c correct={shown(scorers[0])}"
+    for name in source.facts.worded:
+        words = sorted(set(as_texts(source.columns[name].load()).tolist()) - {""})
+        listed = ", ".join(map(shown, words[:6]))
+        meaning = ",".join(f"{shown(word)}=MEANING" for word in words[:6])
+        return (
+            f"`{shown(name)}` grades by words ({listed}). Say what each means, right, wrong or unanswered: "
+            f"-c correct={shown(name)} --grades {meaning}"
+        )
     return (
         "holds nothing from 0 to 1 that says right or wrong. State right answers with --labels FILE, or a column with "
         f"-c correct=NAME; it has {source.listed()}."
