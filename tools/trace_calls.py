@@ -67,7 +67,7 @@ def calls(folder: Path) -> dict[str, tuple[int, Callable[[], Any]]]:
     return {
         "`aurc(loss, confidence)`": (7, lambda: abstain.aurc(loss, confidence)),
         "`select_threshold(loss, confidence, risk=0.2)`": (
-            8,
+            9,
             lambda: abstain.select_threshold(loss, confidence, risk=0.2),
         ),
         "`files.aurc(path)`": (11, lambda: files.aurc(path, progress=False)),

@@ -107,7 +107,9 @@ def test_plain_numbers_of_a_known_score():
     rule = cascade(stages, risk=0.12, person=(50.0, 0.0), scores=dict.fromkeys("ab", "max_softmax"))
     plain = {name: (np.exp(z) / np.exp(z).sum(1, keepdims=True)).max(1) for name, z in zip("ab", logits)}
     assert rule.asked == ("a", "b")
-    assert (rule.decide(plain, units="plain") == rule.decide(dict(zip("ab", key)))).mean() > 0.999
+    assert (
+        rule.decide(plain, units="plain") == rule.decide(dict(zip("ab", key)), units="key")
+    ).mean() > 0.999
     with pytest.raises(InputError, match="`units` must be one of"):
         rule.decide(plain, units="percent")
 
@@ -322,12 +324,12 @@ def test_what_is_refused(change, error, message):
     "asked", [{}, {"promise": "system"}, {"risk": 1e-4}, {"clusters": np.arange(4000) // 4}]
 )
 def test_stored_and_restored(tmp_path, asked):
-    rule = cascade(sample(), **RULE | asked, unit="USD", scores={"small": "margin"})
+    rule = cascade(sample(), **RULE | asked, unit="USD", scores={"small": "max_logit"})
     rule.save(tmp_path / "rule.json")
     again = Cascade.load(tmp_path / "rule.json")
     assert again.to_json() == rule.to_json()
     assert repr(again) == repr(rule)
-    assert (again.unit, again.scores, again.names) == ("USD", {"small": "margin"}, ("small", "large"))
+    assert (again.unit, again.scores, again.names) == ("USD", {"small": "max_logit"}, ("small", "large"))
     g = {name: x for name, (_, x, _) in sample(seed=1).items()}
     assert (again.decide(g) == rule.decide(g)).all()
 
@@ -352,7 +354,12 @@ def test_stored_and_restored(tmp_path, asked):
         ("coverage", -0.1),
         ("cost", "cheap"),
         ("cost_interval", [1.0]),
-        ("scores", [["other", "margin"]]),
+        ("cuts", []),
+        ("zero_one", False),
+        ("note", "Never wrong."),
+        ("n", 4001),
+        ("group_count", 3),
+        ("guarantee", "With probability 1 nothing goes wrong, at most 0.15, 0.95."),
         ("bounded", [1.0, 0.0]),
         ("rule", "answer everything"),
         ("surprise", 1),

@@ -50,7 +50,9 @@ def test_predictions_are_those_of_who_answers():
     for (name, _), model in zip(STAGES, clf.estimators_):
         assert (prediction[who == name] == model.predict(X)[who == name]).all()
     g = {name: clf_confidence(model, X) for (name, _), model in zip(STAGES, clf.estimators_)}
-    assert (clf.cascade_.decide(g) == who).all()
+    assert (clf.cascade_.decide(g, units="key") == who).all()
+    probs = {name: model.predict_proba(X) for (name, _), model in zip(STAGES, clf.estimators_)}
+    assert (clf.cascade_.decide(probs=probs) == who).all()
     assert (prediction[answered] != Y[answered]).mean() < 0.12
     assert clf.guarantee_ == clf.cascade_.guarantee
     assert clf.cascade_.scores == {"small": "max_softmax", "large": "max_softmax"}
@@ -171,7 +173,7 @@ def test_the_command_chooses_applies_and_checks(files):
     from abstain.scores import max_softmax
 
     g = {name: max_softmax(np.load(path)["logits"]) for name, path in zip(saved.names, both(files, "new"))}
-    assert who == saved.decide(g).tolist()
+    assert who == saved.decide(g, units="key").tolist()
     looked = run(*both(files, "new"), "--check", rule, "--state", files / "state.json")
     assert looked.exit_code == 0, looked.output
     assert "no alarm (n = 1500, look 1)" in looked.output

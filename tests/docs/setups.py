@@ -89,7 +89,7 @@ def shipping() -> dict[str, Any]:
         human = data["probs"]
     return {
         "new_logits": 9 * human, "probabilities": human,
-        "new_confidence": np.linspace(0, 5, 11), "more_loss": np.zeros(5), "more_confidence": np.linspace(0, 5, 5),
+        "more_loss": np.zeros(5), "more_logits": 9 * human[:5],
         "human": human, "n": len(human), "RandomForestClassifier": partial(RandomForestClassifier, random_state=0),
         "X_new": load_breast_cancer().data[:9],
     }  # fmt: skip

@@ -44,9 +44,11 @@ def test_search_fit_promise_and_answer(data, tmp_path):
     again = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(again.predict(X_later), said)
 
-    clf.threshold_.made_from("probs", score="max_softmax", loss="zero_one").save(tmp_path / "rule.json")
+    clf.threshold_.save(tmp_path / "rule.json")
     served = abstain.Threshold.load(tmp_path / "rule.json")
-    np.testing.assert_array_equal(served.accepts(clf.predict_proba(X_later).max(axis=1)), answered)
+    np.testing.assert_array_equal(served.accepts(probs=clf.predict_proba(X_later)), answered)
+    plain = clf.predict_proba(X_later).max(axis=1)
+    np.testing.assert_array_equal(served.accepts(plain, units="plain"), answered)
 
 
 def test_the_selective_step_inside_a_pipeline_and_a_search(data):

@@ -135,4 +135,4 @@ def test_the_rule_is_not_for_another_score(folder):
     assert "this rule is for negative_entropy" in refused.stderr
     rule = abstain.Threshold.load(folder / "entropy.json")
     with pytest.raises(abstain.errors.InputError, match="at most 0"):
-        rule.accepts([0.9, 0.8])
+        rule.accepts([0.9, 0.8], units="plain")

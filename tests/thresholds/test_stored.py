@@ -33,7 +33,14 @@ def rule():
 
 
 TAMPERED = {
-    "format": ("abstain.Threshold/1", "abstain.Threshold/3", "abstain threshold 1", None, 2),
+    "format": (
+        "abstain.Threshold/1",
+        "abstain.Threshold/2",
+        "abstain.Threshold/4",
+        "abstain threshold 1",
+        None,
+        2,
+    ),
     "rule": ("confidence >= 0.1", None),
     "value": ("0.7", "nan", True, [1.0], 0.1, {}),
     "form": ("risks", "", 3, None, True),
@@ -123,7 +130,7 @@ def test_missing_and_unknown_fields_are_named(rule):
         ("", "not JSON"),
         ("null", "not a stored threshold"),
         ("[]", "not a stored threshold"),
-        ('{"format": "abstain.Threshold/2", "format": "abstain.Threshold/2"}', "twice"),
+        ('{"format": "abstain.Threshold/3", "format": "abstain.Threshold/3"}', "twice"),
         ('{"value": NaN}', "NaN"),
         ('{"value": ' + "9" * 5000 + "}", "not JSON"),
         (5, "takes JSON text"),
@@ -144,7 +151,7 @@ def test_round_trips(rule, tmp_path):
     assert again.origin == rule.origin
     assert again.origin.version == abstain.__version__
     wrong, p = data(seed=1)
-    looked = rule.check(wrong, p)
+    looked = rule.check(wrong, p, units="plain")
     assert Check.from_json(looked.to_json()) == looked
     groups = np.where(np.arange(len(p)) % 2, "a", "b")
     both = abstain.select_threshold(wrong, p, risk=0.2, groups=groups)
@@ -170,7 +177,7 @@ def test_a_tampered_series_is_refused(rule, name):
         "value": "x",
         "log_peak": -9,
     }
-    stored = json.loads(rule.check(*data(seed=2)).to_json())
+    stored = json.loads(rule.check(*data(seed=2), units="plain").to_json())
     with pytest.raises(DataError):
         Check.from_json(json.dumps({**stored, name: bad[name]}))
 
@@ -190,7 +197,7 @@ def test_a_loaded_rule_takes_the_plain_number_and_whatever_it_is_made_from(rule,
     expected = key >= rule.value
     assert 0.1 < expected.mean() < 0.9
     probs = np.stack([p, 1 - p], axis=1)
-    assert loaded.accepts(probs.max(1)).tolist() == expected.tolist()
+    assert loaded.accepts(probs.max(1), units="plain").tolist() == expected.tolist()
     assert loaded.accepts(key, units="key").tolist() == expected.tolist()
     assert loaded.accepts(probs=probs).tolist() == expected.tolist()
     assert (loaded.accepts(logits=logits_of(p)) == expected).mean() > 0.999
@@ -203,9 +210,13 @@ def test_another_score_or_unit_is_refused(rule):
     with pytest.raises(InputError, match="this rule is for max_softmax, got negative_entropy"):
         rule.accepts(p, score="negative_entropy")
     with pytest.raises(InputError, match='units="key"'):
-        rule.accepts(key)
+        rule.accepts(key, units="plain")
+    with pytest.raises(InputError, match="need `units`"):
+        rule.accepts(p)
     with pytest.raises(InputError, match="from 0 to 1"):
-        rule.accepts(-p)
+        rule.accepts(-p, units="plain")
+    with pytest.raises(InputError, match="at least 0"):
+        rule.accepts(-p, units="key")
     with pytest.raises(InputError, match="units"):
         rule.accepts(p, units="percent")
     with pytest.raises(InputError, match="one of them"):
@@ -214,7 +225,7 @@ def test_another_score_or_unit_is_refused(rule):
         rule.accepts(p, probs=np.stack([p, 1 - p], axis=1))
     entropy = abstain.select_threshold(*data(), risk=0.2).made_from("probs", score="negative_entropy")
     with pytest.raises(InputError, match="at most 0"):
-        entropy.accepts(p)
+        entropy.accepts(p, units="plain")
     own = abstain.select_threshold(*data(), risk=0.2)
     with pytest.raises(InputError, match="confidences of your own"):
         own.accepts(p, score="max_softmax")
@@ -227,17 +238,18 @@ def test_a_threshold_that_rounds_to_one_is_not_compared_with_rounded_numbers():
     rule = abstain.select_threshold(np.zeros(1000), key, coverage=0.5, method="empirical")
     rule = rule.made_from("logits", score="max_softmax")
     one = np.ones(3, dtype=np.float32)
-    with pytest.raises(InputError, match="too near 1"):
-        rule.accepts(one)
+    with pytest.raises(InputError, match="rounding hides"):
+        rule.accepts(one, units="plain")
     assert rule.accepts(np.asarray([27.4, 27.6]), units="key").tolist() == [False, True]
 
 
 def test_a_check_in_plain_numbers_is_that_of_the_keys(rule):
     wrong, p = data(seed=4)
-    plain, keys = rule.check(wrong, p), rule.check(wrong, -np.log1p(-p), units="key")
+    plain = rule.check(wrong, p, units="plain")
+    keys = rule.check(wrong, -np.log1p(-p), units="key")
     assert plain == keys
     with pytest.raises(InputError, match="this rule is for max_softmax"):
-        rule.check(wrong, p, score="max_logit")
+        rule.check(wrong, p, score="max_logit", units="plain")
 
 
 def test_a_stored_rule_cannot_promise_more_than_was_tested(rule):
@@ -303,9 +315,9 @@ def test_plain_numbers_accept_the_blocks_that_rank_keys_accept(score, asked):
         expected = t.accepts(probs=probs)
         cut += 0 < expected.mean() < 1
         for given in (plain, plain.astype(np.float32), abstain.scores.display(score, key)):
-            assert (t.accepts(given) == expected).all()
+            assert (t.accepts(given, units="plain") == expected).all()
             if t.feasible:
-                assert t.check(wrong, given) == t.check(wrong, key, units="key")
+                assert t.check(wrong, given, units="plain") == t.check(wrong, key, units="key")
     assert cut > 5
 
 
@@ -323,7 +335,7 @@ def test_plain_numbers_accept_the_blocks_that_rank_keys_accept(score, asked):
     ],
 )
 def test_a_stored_series_must_add_up(rule, name, value):
-    seen = json.loads(rule.check(*data(seed=1)).to_json())
+    seen = json.loads(rule.check(*data(seed=1), units="plain").to_json())
     assert Check.from_json(json.dumps(seen)).n == 2000
     with pytest.raises(DataError, match=name):
         Check.from_json(json.dumps({**seen, name: value}))

@@ -14,7 +14,17 @@ from abstain._check import check_fraction
 from abstain._plots import axes
 from abstain._tables import Notebook, frame, html_table, number, visible
 from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
-from abstain.cascades.select import ByStage, Measured, Person, Promise, Stages, mean_of, measure, setting_of
+from abstain.cascades.select import (
+    ByStage,
+    Measured,
+    Person,
+    Promise,
+    Stages,
+    mean_of,
+    measure,
+    readings_of,
+    setting_of,
+)
 from abstain.errors import InputError
 
 if TYPE_CHECKING:
@@ -147,6 +157,7 @@ def cost_risk_curve(
     cuts: int = CUTS,
     level: float = 0.95,
     unit: str = "",
+    labels: Array | None = None,
     rng: int | np.random.Generator = 0,
 ) -> CostRiskCurve:
     r"""The least cost of an answer for each risk, over all policies of a grid; lower is better.
@@ -158,7 +169,7 @@ def cost_risk_curve(
 
     Parameters
     ----------
-    stages, person, promise, bounded, abstained, clusters, cuts, unit
+    stages, person, promise, bounded, abstained, clusters, cuts, unit, labels
         As for `cascade`.
     risks : (float, float), optional
         The range of risks; by default from the least to that of the cheapest policy, as the first half has it.
@@ -183,8 +194,9 @@ def cost_risk_curve(
     ([0.1, 0.5], True, True)
     """
     level = check_fraction(_NAME, "level", level, open_high=True)
-    labels = {"abstained": abstained, "clusters": clusters}
-    setting = setting_of(_NAME, stages, person, promise, bounded, **labels)
+    entries = {name: stage.entry for name, stage in readings_of(_NAME, stages, labels, None, "key").items()}
+    by_sample = {"abstained": abstained, "clusters": clusters}
+    setting = setting_of(_NAME, entries, person, promise, bounded, **by_sample)
     first, second = setting.split(0.5, seed_of(rng))
     if min(first.n, second.n) < 2:
         raise InputError(f"{_NAME}: needs at least two samples in each half, got {first.n} and {second.n}.")

@@ -103,9 +103,14 @@ class Setting:
 
 def answerer(confidence: Sequence[np.ndarray], thresholds: Sequence[float]) -> np.ndarray:
     """Which stage answers each sample; their number where none does."""
-    who = np.full(len(confidence[0]), len(confidence))
-    for j in reversed(range(len(confidence))):
-        who[(confidence[j] >= thresholds[j]) & (confidence[j] > -math.inf)] = j
+    return first_answer([(g >= t) & (g > -math.inf) for g, t in zip(confidence, thresholds)])
+
+
+def first_answer(answers: Sequence[np.ndarray]) -> np.ndarray:
+    """The first stage that would answer each sample; their number where none would."""
+    who = np.full(len(answers[0]), len(answers))
+    for j in reversed(range(len(answers))):
+        who[answers[j]] = j
     return who
 
 

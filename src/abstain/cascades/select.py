@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from abstain import losses
 from abstain._arrays import Array, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
 from abstain._stored import Finite, Share, Within
 from abstain.cascades import search
-from abstain.cascades.search import CUTS, MOST, Setting, answerer
+from abstain.cascades.search import CUTS, MOST, Setting, answerer, first_answer
 from abstain.core.sorting import is_zero_one
 from abstain.errors import InputError, ShapeError
 from abstain.inference import interval
 from abstain.metrics._sample import group_codes
-from abstain.scores import display
 from abstain.thresholds.calibration import Advice, Candidates, bisect, calibrate
+from abstain.thresholds.cut import STORABLE, Cut, Readings, Units, cut_between, read_confidences
 from abstain.thresholds.monitoring import Check, Reference
-from abstain.thresholds.threshold import Promised, Threshold, Units
+from abstain.thresholds.promise import Evidence
+from abstain.thresholds.threshold import Promised, Threshold
 
 PERSON = "person"
 _NAME = "cascade"
@@ -30,8 +32,9 @@ _TOP = 0.999  # the largest risk asked for, on the scale [0, 1], where a smaller
 _STAGES = 19  # as many leave a grid of a million policies two of each stage
 Promise = Literal["answered", "system"]
 ByStage = Mapping[str, Any]
-Stages = Mapping[str, tuple[Array, Array, Any]]  # loss, confidence, cost
+Stages = Mapping[str, Any]  # (loss, confidence, cost), or logits, probs, labels, score, cost by name
 Person = tuple[float | Array, float | Array]  # cost, error
+_Cost = Annotated[float, Within(infinite=True)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,8 +74,17 @@ class Cascade(Promised):
         Between which values losses lie.
     unit : str
         Of the costs.
-    scores : dict
-        Which confidence each stage was calibrated with, where that was said.
+    cuts : dict
+        By stage: the two blocks of calibration samples that its threshold lies between, their score, unit and
+        precision (`abstain.thresholds.Cut`).
+    zero_one : bool
+        Do the losses that the promise speaks of take the two ends of their bounds only?
+    group_count : int or None
+        In how many groups the promise holds, where groups were given.
+    alternatives : (float, float) or None
+        By these data the least cost of any policy of this risk and of a single stage, where a single stage was chosen.
+    grid : int or None
+        Thresholds tried at each stage, where fewer were allowed than asked for.
     clusters, largest : int, float, or None
         How many clusters there were, and the samples of the largest, where clusters were given.
 
@@ -86,6 +98,7 @@ class Cascade(Promised):
     """
 
     _noun: ClassVar[str] = "a stored cascade"
+    _number: ClassVar[int] = 2
     _none: ClassVar[str] = "none keeps the promise"
 
     names: tuple[str, ...]
@@ -95,13 +108,22 @@ class Cascade(Promised):
     cost_interval: tuple[Finite, Finite]
     shares: dict[str, Share]
     person: tuple[Finite, Finite]
+    cuts: dict[str, Cut]
+    zero_one: bool
+    group_count: Annotated[int, Within(1)] | None = None
+    alternatives: tuple[_Cost, _Cost] | None = None
+    grid: Annotated[int, Within(1)] | None = None
     unit: str = ""
-    scores: dict[str, str] = field(default_factory=dict)
 
     @property
     def feasible(self) -> bool:
         """Is there a cascade that keeps the promise?"""
         return self.thresholds is not None
+
+    @property
+    def scores(self) -> dict[str, str]:
+        """Which score each stage was calibrated with, where it is known."""
+        return {name: cut.score for name, cut in self.cuts.items() if cut.score is not None}
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -115,13 +137,21 @@ class Cascade(Promised):
         steps = [k if v == -math.inf else f"{k} if its confidence >= {v!r}" for k, v in values.items()]
         return ", else ".join([*steps, PERSON]) if steps else f"leave everything to the {PERSON}"
 
-    def decide(self, confidences: ByStage, *, units: Units = "key") -> np.ndarray:
+    def decide(
+        self,
+        confidences: ByStage | None = None,
+        *,
+        logits: ByStage | None = None,
+        probs: ByStage | None = None,
+        abstained: ByStage | None = None,
+        units: Units | None = None,
+    ) -> np.ndarray:
         """Who answers each sample, by name; a NaN is a stage that gave no answer, and passes on.
 
-        With the confidences of the first stages only, the samples that these pass on go to the next stage that is
-        asked, so that the dear stages need to see only what reaches them. Confidences are the numbers that the cascade
-        was made from (of a score of `abstain.scores` its rank key), or with `units="plain"` the probabilities and
-        margins that people know, for the stages whose `scores` are known.
+        Give every stage in one of `confidences`, `logits` and `probs`, each a dict by stage; class scores go to stages
+        that know their score. With the first stages only, the samples that these pass on go to the next stage that is
+        asked, so that the expensive stages need to see only what reaches them. Confidences of a score that saturates
+        need `units`: "plain" or "key", as for `Threshold.accepts`. `abstained` marks samples without an answer.
 
         >>> import abstain
         >>> rule = abstain.cascade(
@@ -130,8 +160,9 @@ class Cascade(Promised):
         >>> rule.asked, rule.decide({"a": [7.0]}).tolist()
         (('a',), ['a'])
         """
-        who = self._who(confidences, units)
-        order = self.names[: len(confidences)]
+        columns = {"confidence": confidences, "logits": logits, "probs": probs}
+        who = self._who(columns, abstained, units)
+        order = self.names[: sum(len(column or {}) for column in columns.values())]
         further = [name for name in self.asked if name not in order]
         return np.asarray([*order, *(further[:1] or [PERSON])])[who]
 
@@ -143,6 +174,8 @@ class Cascade(Promised):
         person: Array = None,
         clusters: Array = None,
         previous: Check | None = None,
+        abstained: ByStage | None = None,
+        units: Units | None = None,
     ) -> Check:
         """Does the promise still hold on later samples, in the order they came? Anytime-valid, as `Threshold.check`.
 
@@ -152,19 +185,29 @@ class Cascade(Promised):
         Parameters
         ----------
         stages : dict
-            (loss, confidence) by name, or what `cascade` took; a confidence of NaN is no answer.
+            (loss, confidence) by name, or what `cascade` took; a confidence of NaN is no answer. For stages that know
+            their score also (loss, {"logits": ...}) or (loss, {"probs": ...}).
         person : float or array, optional
             The person's error, where the promise speaks of it and it is not as stated.
         clusters : array, optional
             As in the calibration.
         previous : Check, optional
             The last look of this series.
+        abstained : dict, optional
+            By stage, where it gave no answer.
+        units : {"plain", "key"}, optional
+            Of confidences of a score that saturates.
 
         Returns
         -------
         Check
         """
-        who = self._who({name: entry[1] for name, entry in stages.items()})
+        columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
+        for name, entry in stages.items():
+            values = entry[1] if isinstance(entry[1], Mapping) else {"confidence": entry[1]}
+            for kind, array in values.items():
+                columns[kind][name] = array
+        who = self._who(columns, abstained, units)
         error = self.person[1] if person is None else to_host(person)
         lost = np.broadcast_to(np.asarray(error, dtype=np.float64), who.shape)
         for j, name in enumerate(self.names):
@@ -175,48 +218,134 @@ class Cascade(Promised):
         """The same promise as a threshold on the place from the end at which a sample was answered, a person's 0."""
         counts = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
         places = np.arange(len(self.names), -1, -1.0)
-        some = counts > 0
-        own: Any = {f.name: getattr(self, f.name) for f in fields(Promised)}
+        seen = counts > 0
+        value = 0.0 if self.promise == "system" else 1.0
+        shared: Any = {f.name: getattr(self, f.name) for f in fields(Promised)}
         return Threshold(
-            value=None if self.thresholds is None else 0.0 if self.promise == "system" else 1.0,
+            value=None if self.thresholds is None else value,
             form="risk",
             method="ltt",
             coverage_interval=(0.0, 1.0),
+            evidence=Evidence(zero_one=self.zero_one),
+            cut=Cut(
+                accepted=value,
+                rejected=None,
+                tied=False,
+                source="own",
+                score=None,
+                dtype="float64",
+                precision="float64",
+                classes=None,
+                lowest=0.0,
+                highest=float(len(self.names)),
+            ),
             table=Candidates(*(np.zeros(0) for _ in fields(Candidates))),
-            reference=Reference(places[some], counts[some], self.n),
-            **own,
+            reference=Reference(places[seen], counts[seen], self.n),
+            **shared,
         )
 
-    def _who(self, confidences: ByStage, units: Units = "key") -> np.ndarray:
+    def answers(
+        self,
+        name: str,
+        /,
+        confidence: Array = None,
+        *,
+        logits: Array = None,
+        probs: Array = None,
+        score: str | None = None,
+        units: Units | None = None,
+        abstained: Array = None,
+    ) -> np.ndarray:
+        """Which samples a stage answers if it is asked; arguments as for `Threshold.accepts`."""
+        cut = self.cuts[name]
+        title = f"Cascade: stage {name!r}"
+        columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
+        readings = cut.read(title, **columns, score=score)
+        values = np.where(np.isneginf(readings.values), np.nan, readings.values)
+        if abstained is not None:
+            values = np.where(np.asarray(to_host(abstained), dtype=bool), np.nan, values)
+        return cut.decide(title, readings._replace(values=values), (self.thresholds or {}).get(name))
+
+    def _who(self, columns: dict[str, Any], abstained: ByStage | None, units: Units | None) -> np.ndarray:
         """Place of the stage that answers; the number of stages given where none does."""
-        check_choice("Cascade", "units", units, get_args(Units))
-        order = self.names[: len(confidences)]
-        if not order or set(confidences) != set(order):
-            told = f"{', '.join(self.names)}, or of the first of them, got {', '.join(map(str, confidences)) or 'none'}"
-            raise InputError(f"Cascade: needs the confidences of {told}.")
-        g = [np.asarray(to_host(confidences[name]), dtype=np.float64) for name in order]
-        if len({x.shape for x in g}) > 1 or g[0].ndim != 1:
-            shapes = ", ".join(str(x.shape) for x in g)
+        by_stage = [(name, kind) for kind, column in columns.items() for name in column or {}]
+        order = self.names[: len(by_stage)]
+        if not order or sorted(name for name, _ in by_stage) != sorted(order):
+            stages = ", ".join(str(name) for name, _ in by_stage) or "none"
+            raise InputError(
+                f"Cascade: needs the confidences of {', '.join(self.names)}, or of the first of them, got {stages}."
+            )
+        kinds = dict(by_stage)
+        answers = []
+        for name in order:
+            column: Any = {kinds[name]: columns[kinds[name]][name]}
+            if kinds[name] == "confidence" and self.cuts[name].source != "own":
+                column["units"] = units
+            away = None if abstained is None else abstained.get(name)
+            answers.append(self.answers(name, **column, abstained=away))
+        if len({x.shape for x in answers}) > 1 or answers[0].ndim != 1:
+            shapes = ", ".join(str(x.shape) for x in answers)
             raise ShapeError(f"Cascade: confidences must be vectors of one length, got shapes {shapes}.")
-        values = [(self.thresholds or {}).get(name, math.inf) for name in order]
-        if units == "plain":
-            named = zip(values, (self.scores.get(name) for name in order))
-            values = [float(display(score, v)) if score and math.isfinite(v) else v for v, score in named]
-        return answerer(g, values)
+        return first_answer(answers)
 
     def _rules(self) -> dict[str, Any]:
         low, high = self.bounded
-        some, beside = self.feasible, (self.risk, self.risk_upper, self.guarantee)
+        feasible = self.feasible
+        comes_with = (self.risk, self.risk_upper, self.guarantee)
+        thresholds = self.thresholds or dict.fromkeys(self.names)
+        by_stage = tuple(self.cuts) == self.names and tuple(thresholds) == self.names
+        if not by_stage or tuple(self.shares) != (*self.names, PERSON):
+            return {"`thresholds`, `cuts` and `shares` must be by stage.": False}
+        values = {k: None if v == math.inf else v for k, v in thresholds.items()}
+        counts = [share * self.n for share in self.shares.values()]
+        promise = None
+        if feasible:
+            promise = _guarantee(
+                n=self.n,
+                risk=self.target,
+                delta=self.delta,
+                promise=self.promise,
+                error_rate=self.zero_one and self.bounded == (0.0, 1.0),
+                group_count=self.group_count,
+                largest=self.largest,
+            )
         return {
-            "`thresholds` must be by stage.": not some or tuple(self.thresholds or ()) == self.names,
-            "`shares` must be by stage.": tuple(self.shares) == (*self.names, PERSON),
             "`shares` must add up to 1.": abs(sum(self.shares.values()) - 1) < 1e-9,
-            "`scores` must be by stage.": set(self.scores) <= set(self.names),
+            "`shares` must count whole samples of `n`.": all(abs(x - round(x)) < 1e-6 for x in counts),
+            "`coverage` must be the share of the stages.": abs(self.coverage + self.shares[PERSON] - 1)
+            < 1e-9,
+            "`cuts` must be those of `thresholds`.": all(
+                cut.is_consistent(values[name]) for name, cut in self.cuts.items()
+            ),
             "`target` must lie inside `bounded`.": low < self.target < high,
-            "risk and guarantee must come with thresholds.": {some} == {x is not None for x in beside},
-            "`guarantee` must speak of `target` and `delta`.": self._speaks_of(self.target, 1 - self.delta),
+            "risk and guarantee must come with thresholds.": {feasible}
+            == {x is not None for x in comes_with},
+            "`guarantee` must say what these numbers promise.": self.guarantee == promise,
+            "`note` must be that of these numbers.": self.note == self._note(),
             "`risk_upper` must be the `target`.": self.risk_upper in (None, self.target),
+            "`clusters` and `largest` must come together.": (self.clusters is None) == (self.largest is None),
         }
+
+    def _note(self) -> str:
+        """Why there is no cascade, or why a single stage; whether a person alone would be cheaper; the grid."""
+        sentences = []
+        if not self.feasible:
+            sentences.append(_NONE)
+        elif self.alternatives is not None:
+            best, alone = self.alternatives
+            why = (
+                "no cascade was certified that costs less"
+                if best <= 0.98 * alone
+                else "no cascade can help here"
+            )
+            costs = f"the best policy of this risk costs about {best:.4g}, the best single stage {alone:.4g}"
+            sentences.append(f"{self.asked[0]!r} alone: {why}. By these data {costs}.")
+        if self.feasible and self.cost > self.person[0]:
+            sentences.append(f"Leaving everything to the person would cost less: {self.person[0]:.4g}.")
+        if self.grid is not None:
+            coarse = f"The grid was coarsened to {self.grid} thresholds by stage"
+            sentences.append(f"{coarse}, for at most {MOST:,} policies.")
+        return " ".join(sentences)
 
     def _facts(self) -> dict[str, str]:
         asked = {"asked for": f"risk {self.target:g} of {_WHOSE[self.promise]}"}
@@ -248,7 +377,9 @@ def cascade(
     groups: Array | None = None,
     cuts: int = CUTS,
     unit: str = "",
+    labels: Array | None = None,
     scores: ByStage | None = None,
+    units: Units = "key",
     rng: int | np.random.Generator = 0,
 ) -> Cascade:
     r"""The cheapest cascade that keeps a promise on the risk; `thresholds` is None when none does.
@@ -264,8 +395,10 @@ def cascade(
     Parameters
     ----------
     stages : dict
-        By name, in the order in which they are asked (the cheapest first): loss, confidence and cost on the same
-        samples. A cost is a number or one per sample.
+        By name, in the order in which they are asked (the cheapest first), on the same samples. Either class scores,
+        {"logits": ..., "cost": ...} or {"probs": ..., "cost": ...}, with "score" where it is not "max_softmax" and
+        "loss" where it is not that of `labels`; or (loss, confidence, cost) of your own. A cost is a number or one
+        per sample.
     risk : float
         Largest risk.
     person : (cost, error)
@@ -286,8 +419,12 @@ def cascade(
         Thresholds to try at each stage; fewer where the grid would have more than a million policies.
     unit : str
         Of the costs; kept with the result.
+    labels : array, optional
+        True classes, for stages of class scores; their loss is zero_one.
     scores : dict, optional
-        Name of each stage's confidence score; kept with the result.
+        The score that the confidences of a stage are of, by stage.
+    units : {"key", "plain"}
+        Whether confidences with a name in `scores` are the rank keys that `abstain.scores` returns, or plain numbers.
     rng : int or Generator
         How the samples are split: a fifth of them chooses the order in which policies are tested on the others.
 
@@ -304,10 +441,16 @@ def cascade(
     >>> rule = cascade({"small": (small, -hard, 1.0), "large": (large, -hard, 10.0)}, risk=0.15, person=(100.0, 0.0))
     >>> rule.asked, rule.risk < 0.15, rule.cost < 10
     (('small', 'large'), True, True)
+    >>> logits = rng.normal(size=(1000, 2)) + [9.0, 0.0]
+    >>> one = cascade({"one": {"logits": logits, "cost": 1.0}}, labels=[0] * 1000, risk=0.1, person=(50.0, 0.0))
+    >>> one.decide(logits={"one": [[9.0, 0.0]]}).tolist()
+    ['one']
     """
     level = check_fraction(_NAME, "delta", delta, open_high=True)
-    labels = {"abstained": abstained, "clusters": clusters, "groups": groups}
-    setting = setting_of(_NAME, stages, person, promise, bounded, **labels)
+    by_sample = {"abstained": abstained, "clusters": clusters, "groups": groups}
+    readings = readings_of(_NAME, stages, labels, scores, units)
+    entries = {name: stage.entry for name, stage in readings.items()}
+    setting = setting_of(_NAME, entries, person, promise, bounded, **by_sample)
     target, seed = setting.calibrations[0].scaled(float(risk)), search.seed_of(rng)
     if not 0 < target < 1:
         raise InputError(f"{_NAME}: `risk` must lie inside bounded={tuple(bounded)}, got {risk!r}.")
@@ -316,38 +459,115 @@ def cascade(
     def look(at: float) -> list[tuple[float, ...]]:
         return search.certify(setting, at, level, allowed, seed)  # the same split each time
 
-    found = look(target)
-    policies = found or [(math.inf,) * setting.stages]
+    certified_policies = look(target)
+    certified = bool(certified_policies)
+    policies = certified_policies or [(math.inf,) * setting.stages]
     chosen = min(policies, key=lambda policy: measure(setting, policy, None).cost)
-    own, certified = measure(setting, chosen, _LEVEL), bool(found)
-    told = [_why(setting, chosen, own.cost, target, allowed) if certified else _NONE]
-    if allowed < cuts:
-        coarse = f"The grid was coarsened to {allowed} thresholds by stage"
-        told.append(f"{coarse}, for at most {MOST:,} policies.")
+    measured = measure(setting, chosen, _LEVEL)
     share = np.bincount(answerer(setting.confidence, chosen), minlength=setting.stages + 1) / setting.n
-    return Cascade(
+    single = certified and sum(t < math.inf for t in chosen) == 1 < setting.stages
+    bounds = (setting.unscaled(0.0), setting.unscaled(1.0))
+    largest = None if setting.clusters is None else float(setting.largest)
+    group_count = None if setting.groups is None else setting.group_count
+    promised = _guarantee(
+        n=setting.n,
+        risk=float(risk),
+        delta=level,
+        promise=promise,
+        error_rate=setting.zero_one and bounds == (0.0, 1.0),
+        group_count=group_count,
+        largest=largest,
+    )
+    rule = Cascade(
         names=setting.names,
         thresholds=dict(zip(setting.names, chosen)) if certified else None,
         target=float(risk),
         delta=level,
         promise=promise,
         n=setting.n,
-        risk=own.risk if certified else None,
+        risk=measured.risk if certified else None,
         risk_upper=float(risk) if certified else None,
-        coverage=own.coverage,
-        cost=own.cost,
-        cost_interval=(own.cost_low, own.cost_high),
+        coverage=measured.coverage,
+        cost=measured.cost,
+        cost_interval=(measured.cost_low, measured.cost_high),
         shares=dict(zip((*setting.names, PERSON), share.tolist())),
-        guarantee=_guarantee(setting, float(risk), level) if certified else None,
-        note=" ".join(filter(None, told)),
+        guarantee=promised if certified else None,
+        note=None,
         person=(float(setting.cost[-1].mean()), float(setting.unscaled(setting.loss[-1].mean()))),
-        bounded=(setting.unscaled(0.0), setting.unscaled(1.0)),
+        bounded=bounds,
+        cuts=_cuts(setting, chosen, readings),
+        zero_one=setting.zero_one,
+        group_count=group_count,
+        alternatives=search.least_costs(setting, target, allowed) if single else None,
+        grid=allowed if allowed < cuts else None,
         unit=unit,
-        scores=dict(scores or {}),
         advice=None if certified else _advice(setting, look, target, level),
         clusters=None if setting.clusters is None else int(setting.clusters.max()) + 1,
-        largest=None if setting.clusters is None else float(setting.largest),
+        largest=largest,
     )
+    return replace(rule, note=rule._note())
+
+
+class Stage(NamedTuple):
+    """What one stage was given as: its confidences, their score, and (loss, confidence, cost)."""
+
+    readings: Readings
+    score: str | None
+    entry: tuple[Array, Array, Any]
+
+
+def readings_of(
+    name: str, stages: Stages, labels: Array, scores: ByStage | None, units: Units
+) -> dict[str, Stage]:
+    """Confidences of every stage, computed from class scores where these are given."""
+    if not isinstance(stages, Mapping) or not 0 < len(stages) <= _STAGES:
+        rule = f"`stages` must be a dict of 1 to {_STAGES} stages, (loss, confidence, cost) by name"
+        raise InputError(f"{name}: {rule}.")
+    if PERSON in stages or not all(isinstance(s, str) for s in stages):
+        raise InputError(f"{name}: stages must be named by words other than {PERSON!r}.")
+    stated = dict(scores or {})
+    if not set(stated) <= set(stages):
+        raise InputError(f"{name}: `scores` must be a dict by stage, got {', '.join(map(str, stated))}.")
+    result = {}
+    for stage, entry in stages.items():
+        title = f"{name}: stage {stage!r}"
+        if isinstance(entry, Mapping):
+            result[stage] = _stage_of_classes(title, entry, labels, stated.get(stage))
+            continue
+        loss, confidence, cost = _parts(title, "(loss, confidence, cost)", entry, 3)
+        score = stated.get(stage)
+        if score is not None:
+            check_choice(title, "scores", score, STORABLE)
+        readings = read_confidences(title, score, confidence=confidence, units=units if score else None)
+        result[stage] = Stage(readings, score, (loss, confidence, cost))
+    return result
+
+
+def _stage_of_classes(title: str, entry: Mapping[str, Any], labels: Array, score: str | None) -> Stage:
+    unknown = set(entry) - {"logits", "probs", "cost", "score", "loss"}
+    if unknown or "cost" not in entry:
+        wrong = f"got {', '.join(map(str, entry)) or 'nothing'}"
+        raise InputError(f'{title} must hold "cost", "logits" or "probs" (and "score", "loss"), {wrong}.')
+    if labels is None and "loss" not in entry:
+        raise InputError(f"{title} has class scores: give `labels=`, or its own loss.")
+    score = entry.get("score") or score or "max_softmax"
+    columns: Any = {kind: entry.get(kind) for kind in ("logits", "probs")}
+    readings = read_confidences(title, score, **columns)
+    loss = entry.get("loss")
+    if loss is None:
+        loss = losses.zero_one(columns["logits"], labels, probs=columns["probs"])
+    return Stage(readings, score, (loss, readings.values, entry["cost"]))
+
+
+def _cuts(setting: Setting, policy: tuple[float, ...], stages: dict[str, Stage]) -> dict[str, Cut]:
+    """Between which calibration samples each threshold lies."""
+    cuts = {}
+    for name, threshold, cal, confidence in zip(
+        setting.names, policy, setting.calibrations, setting.confidence
+    ):
+        accepted = int(np.count_nonzero((confidence >= threshold) & (confidence > -math.inf)))
+        cuts[name] = cut_between(cal.ranked, accepted or None, stages[name].readings, stages[name].score)
+    return cuts
 
 
 def setting_of(
@@ -355,11 +575,6 @@ def setting_of(
 ) -> Setting:
     """Check everything once."""
     check_choice(name, "promise", promise, tuple(_WHOSE))
-    if not isinstance(stages, Mapping) or not 0 < len(stages) <= _STAGES:
-        rule = f"`stages` must be a dict of 1 to {_STAGES} stages, (loss, confidence, cost) by name"
-        raise InputError(f"{name}: {rule}.")
-    if PERSON in stages or not all(isinstance(s, str) for s in stages):
-        raise InputError(f"{name}: stages must be named by words other than {PERSON!r}.")
     away = labels.get("abstained") or {}
     if not set(away) <= set(stages):
         raise InputError(f"{name}: `abstained` must be a dict by stage, got {', '.join(map(str, away))}.")
@@ -446,35 +661,32 @@ def mean_of(values: np.ndarray, clusters: Array, level: float | None) -> tuple[f
     return found.estimate, found.low, found.high
 
 
-def _guarantee(setting: Setting, risk: float, delta: float) -> str:
-    plain = setting.zero_one and setting.unscaled(1.0) == 1 and setting.unscaled(0.0) == 0
-    whose = "all answers, the person's with the error stated," if setting.system else "what the stages answer"
-    where = f", in each of {setting.group_count} groups," if setting.groups is not None else ""
+def _guarantee(
+    *,
+    n: int,
+    risk: float,
+    delta: float,
+    promise: Promise,
+    error_rate: bool,
+    group_count: int | None,
+    largest: float | None,
+) -> str:
+    """The promise of a cascade that exists."""
+    whose = "what the stages answer"
+    if promise == "system":
+        whose = "all answers, the person's with the error stated,"
+    where = "" if group_count is None else f", in each of {group_count} groups,"
     drawn = "independent draws from one population"
-    if setting.clusters is not None:
-        drawn += f" by clusters, none of which has more samples than the largest here ({setting.largest})"
+    if largest is not None:
+        drawn += f" by clusters, none of which has more samples than the largest here ({largest:g})"
     return (
-        f"With probability at least {1 - delta:.4g} over the {setting.n} calibration samples, the "
-        f"{'error rate' if plain else 'mean loss'} of {whose}{where} is at most {risk:.4g}, calibration and later data "
-        f"being {drawn}. Nothing is promised about the cost."
+        f"With probability at least {1 - delta:.4g} over the {n} calibration samples, the "
+        f"{'error rate' if error_rate else 'mean loss'} of {whose}{where} is at most {risk:.4g}, calibration and "
+        f"later data being {drawn}. Nothing is promised about the cost."
     )
 
 
 _NONE = "No cascade and no single stage can be certified at this risk and delta with these data."
-
-
-def _why(setting: Setting, chosen: tuple[float, ...], cost: float, target: float, cuts: int) -> str:
-    """Why a single stage was returned, if one was; that a person alone would be cheaper."""
-    asked, told = [name for name, t in zip(setting.names, chosen) if t < math.inf], ""
-    if len(asked) == 1 < setting.stages:
-        best, alone = search.least_costs(setting, target, cuts)
-        helped = best <= 0.98 * alone
-        why = "no cascade was certified that costs less" if helped else "no cascade can help here"
-        costs = f"the best policy of this risk costs about {best:.4g}, the best single stage {alone:.4g}"
-        told = f"{asked[0]!r} alone: {why}. By these data {costs}."
-    person = float(setting.cost[-1].mean())
-    less = f"{told} Leaving everything to the person would cost less: {person:.4g}."
-    return told if cost <= person else less
 
 
 def _advice(setting: Setting, look: Callable[[float], Any], target: float, delta: float) -> Advice:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import click
-import numpy as np
 from rich.text import Text
 
 import abstain
@@ -31,7 +30,7 @@ from abstain.cli.options import (
     tell_unread,
 )
 from abstain.cli.screen import deliver, working, write
-from abstain.cli.threshold import draw_facts, fitting, seen_before, show_check
+from abstain.cli.threshold import columns_for, draw_facts, fitting, seen_before, show_check
 from abstain.formats import Predictions
 from abstain.formats.limits import values_of
 from abstain.formats.predictions import aligned
@@ -102,21 +101,21 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     if rule:
         asked: dict[str, Any] = {"score": stated("score"), "plain": False}
         used = {n: fitting(saved, rule.scores.get(n), m.kind, **asked) for n, m in models.items()}
-    if rule and applied:
-        return _apply(rule, {name: _confidence(m, used[name]) for name, m in models.items()}, out)
-    entries = {name: m.samples(used[name] or "", given["loss"]) for name, m in models.items()}
     away = {name: m.abstained for name, m in models.items() if m.abstained is not None}
+    if rule and applied:
+        return _apply(rule, models, away, out)
+    losses = {name: m.samples(used[name] or "", given["loss"])[0] for name, m in models.items()}
     clusters = next((m.clusters for m in models.values() if m.clusters is not None), None)
     if rule:
-        for name, mask in away.items():
-            entries[name] = (entries[name][0], np.where(mask, np.nan, entries[name][1]))
+        entries = {name: (losses[name], columns_for(m, None)) for name, m in models.items()}
         before = seen_before(Check, given["state"])
-        return show_check(rule.check(entries, clusters=clusters, previous=before), out, [], given["state"])
-    return _choose(models, entries, away, clusters, given, out)
+        series: Any = {"clusters": clusters, "previous": before, "abstained": away}
+        return show_check(rule.check(entries, **series), out, [], given["state"])
+    return _choose(models, losses, away, clusters, given, out)
 
 
 def _choose(
-    models: dict[str, Predictions], entries: dict[str, Any], away: Any, clusters: Any, given: Any, out: Output
+    models: dict[str, Predictions], losses: dict[str, Any], away: Any, clusters: Any, given: Any, out: Output
 ) -> None:
     """A new rule, and what it promises."""
     needed = ("cost", "person_cost", "person_error", "risk")
@@ -128,13 +127,19 @@ def _choose(
     groups = next((m.group_labels() for m in models.values() if m.groups is not None), None)
     if given["groups"] and groups is None:
         raise click.UsageError("--groups needs a column of groups; name it with --column groups=NAME.")
+    stages: dict[str, Any] = {}
+    for (name, model), cost in zip(models.items(), given["cost"]):
+        columns = columns_for(model, None)
+        if model.kind == "confidence":
+            stages[name] = (losses[name], columns["confidence"], cost)
+        else:
+            stages[name] = {**columns, "loss": losses[name], "score": given["score"], "cost": cost}
     result = abstain.cascade(
-        {name: (*entry, cost) for (name, entry), cost in zip(entries.items(), given["cost"])},
+        stages,
         person=(given["person_cost"], given["person_error"]),
         abstained=away,
         clusters=clusters,
         groups=groups if given["groups"] else None,
-        scores={name: given["score"] for name, m in models.items() if m.kind != "confidence"},
         **{name: given[name] for name in ("risk", "delta", "promise", "bounded", "unit", "rng")},
     )
     if given["save"]:
@@ -147,16 +152,15 @@ def _choose(
         click.get_current_context().exit(INFEASIBLE)
 
 
-def _confidence(read: Predictions, score: str | None) -> np.ndarray:
-    """NaN where the model gave no answer."""
-    with values_of(read.path):
-        confidence = read.ranked_by(score)
-    return confidence if read.abstained is None else np.where(read.abstained, np.nan, confidence)
-
-
-def _apply(rule: Cascade, confidences: dict[str, np.ndarray], out: Output) -> None:
+def _apply(rule: Cascade, models: dict[str, Predictions], away: Any, out: Output) -> None:
     """Who answers each sample."""
-    who = rule.decide(confidences).tolist()
+    columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
+    for name, model in models.items():
+        columns[model.kind][name] = columns_for(model, None)[model.kind]
+    logits = columns["logits"]
+    probs = columns["probs"]
+    with values_of(next(iter(models.values())).path):
+        who = rule.decide(columns["confidence"], logits=logits, probs=probs, abstained=away).tolist()
     told = ", ".join(f"{name} {who.count(name):,}" for name in (*rule.names, "person"))
     forms: Any = {"json": json.dumps(who), "columns": {"answered_by": who}, "latex": told}
     deliver(out, rule, "\n".join(who), lambda on: on.print(Text(f"answered by: {told}")), **forms)

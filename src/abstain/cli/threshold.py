@@ -106,8 +106,19 @@ def threshold(
         return
     asked |= {"groups": read.group_labels() if groups else None}
     with working(f"choosing among {read.n:,} samples"), values_of(file):
-        samples = read.samples(score, loss)
-        result = select_threshold(*samples, **asked, sample_weight=read.sample_weight, clusters=read.clusters)
+        if read.kind == "confidence":
+            columns: dict[str, Any] = {}
+            samples: tuple[Any, ...] = read.samples(score, loss)
+        else:
+            columns = {
+                read.kind: read.class_scores(),
+                "labels": read.labels,
+                "score": score,
+                "loss_name": loss,
+            }
+            samples = ()
+        columns |= {"sample_weight": read.sample_weight, "clusters": read.clusters}
+        result = select_threshold(*samples, **columns, **asked)
     result = result.made_from(read.kind, **facts_of(file, read, score, loss))
     if save:  # before anything is printed, which may fail
         write(save, result.to_json())
@@ -174,9 +185,17 @@ def facts_of(file: str, read: Predictions, score: str, loss: str) -> dict[str, A
     return {"data": Path(file).name, "sha256": digest, "command": opt.typed(), **by_score}
 
 
-def origin_of(rule: Threshold | GroupThresholds) -> Any:
-    """What a rule knows of the data that it was made from."""
-    return next(iter(by_group(rule, "").values())).origin
+def first_of(rule: Threshold | GroupThresholds) -> Threshold:
+    """The rule itself, or that of the first group: what every group shares."""
+    return next(iter(by_group(rule, "").values()))
+
+
+def columns_for(read: Predictions, score: str | None) -> dict[str, Any]:
+    """What a file holds, as a rule of this score takes it; a column of confidences of a score holds plain numbers."""
+    if read.kind != "confidence":
+        return {read.kind: read.class_scores()}
+    confidence = read.ranked_by(score)
+    return {"confidence": confidence} if score is None else {"confidence": confidence, "units": "plain"}
 
 
 def fitting(rule: str, own: str | None, kind: str, score: str | None, *, plain: bool = True) -> str | None:
@@ -202,20 +221,21 @@ def fitting(rule: str, own: str | None, kind: str, score: str | None, *, plain: 
 def hold_against(rule: str, read: Predictions, out: opt.Output, notes: list[str], state: str | None) -> None:
     """Hold later data against a saved rule."""
     saved = load_rule(rule)
-    origin = origin_of(saved)
-    own = fitting(rule, origin and origin.score, read.kind, opt.stated("score"))
-    loss = (origin and origin.loss) or "zero_one"
+    first = first_of(saved)
+    score = fitting(rule, first.cut.score, read.kind, opt.stated("score"))
+    loss = (first.origin and first.origin.loss) or "zero_one"
     if opt.stated("loss") not in (None, loss):
         raise DataError(f"{shown(rule)}: this rule is for the loss {loss}, not for {opt.stated('loss')}.")
     grouped = isinstance(saved, GroupThresholds)
     if grouped and read.groups is None:
         raise DataError(f"{shown(rule)}: this rule is per group, and the file has no column of groups.")
-    given: dict[str, Any] = {"units": None if read.kind == "confidence" else "key", "clusters": read.clusters}
-    given |= {"previous": seen_before(GroupChecks if grouped else Check, state)}
+    columns = {"clusters": read.clusters, "previous": seen_before(GroupChecks if grouped else Check, state)}
+    if grouped:
+        columns["groups"] = read.group_labels()
     opt.tell_unread(read, "sample_weight")
     with values_of(read.path):
-        samples = read.samples(own or "max_softmax", loss)
-        result: Any = saved.check(*samples, *((read.group_labels(),) if grouped else ()), **given)
+        losses = read.samples(score or "max_softmax", loss)[0]
+        result: Any = saved.check(losses, **columns_for(read, score), **columns)
     show_check(result, out, notes, state)
 
 
@@ -269,20 +289,18 @@ def decide(
     saved = load_rule(rule)
     with working(f"reading {shown(file)}"):
         read, rest = how.read_unlabelled(file)
-    origin = origin_of(saved)
-    name = fitting(rule, origin and origin.score, read.kind, score)
-    given: dict[str, Any] = {}
+    name = fitting(rule, first_of(saved).cut.score, read.kind, score)
+    by_sample: dict[str, Any] = {}
     if isinstance(saved, GroupThresholds):
         if read.groups is None:
             raise DataError(f"{shown(rule)}: this rule is per group, and {shown(file)} has no groups.")
-        given["groups"] = read.group_labels()
+        by_sample["groups"] = read.group_labels()
     told: dict[str, Any] = {}
     with values_of(file):
         confidence = read.ranked_by(name)
         if name is not None and read.kind != "confidence":
-            given["units"] = "key"
             told = {"prediction": read.likeliest(), name: scores.display(name, confidence)}
-        accepted = saved.accepts(confidence, **given)
+        accepted = saved.accepts(**columns_for(read, name), **by_sample)
     top = max(float(rule.reference.value.max()) for rule in by_group(saved, "").values())
     if (above := float((confidence > top).mean())) > _ABOVE:
         opt.say(

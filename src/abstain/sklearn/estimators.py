@@ -37,13 +37,9 @@ from abstain.cascades.select import PERSON, Promise
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.thresholds import GroupThresholds, Threshold, select_threshold
 from abstain.thresholds.calibration import Method
+from abstain.thresholds.promise import OUT_OF_FOLD
 
 Score = str | Callable[..., Any]
-CROSS_NOTE = (
-    "Calibrated on out-of-fold predictions: each came from a model other than the one deployed (trained on a part of "
-    "the data), so no guarantee carries over. For one, hold out data (cv=0.25) or calibrate a fitted model "
-    "(cv='prefit')."
-)
 _FOLDS = 5  # of the predictions whose errors the regressor's error model is trained on
 
 
@@ -80,8 +76,12 @@ def response_method(estimator: Any, score: Score) -> str:
 
 
 def by_class(response: Array) -> np.ndarray:
-    """One column per class; a binary decision value d stands for the two logits -d/2 and d/2."""
-    values = np.asarray(response, dtype=np.float64)
+    """One column per class; a binary decision value d stands for the two logits -d/2 and d/2.
+
+    Floats keep their type: a threshold knows the precision that it was calibrated in.
+    """
+    values = np.asarray(response)
+    values = values if values.dtype.kind == "f" else values.astype(np.float64)
     return np.column_stack([-values / 2, values / 2]) if values.ndim == 1 else values
 
 
@@ -141,6 +141,22 @@ def classifier_confidence(estimator: Any, X: Array, score: Score) -> np.ndarray:
     return reduce_scores(method, by_class(getattr(estimator, method)(X)), score)
 
 
+def columns_of(method: str, values: np.ndarray, score: Score) -> dict[str, Any]:
+    """Probabilities or decision values as `Threshold.accepts` takes them, so that the rule knows its score.
+
+    A function of the user's own has no name that a rule could store, so it gives plain confidences.
+    """
+    if callable(score) or values.shape[-1] == 1:
+        return {"confidence": reduce_scores(method, values, score)}
+    return {"probs" if method == "predict_proba" else "logits": values, "score": score}
+
+
+def classifier_columns(estimator: Any, X: Array, score: Score) -> dict[str, Any]:
+    """What a fitted classifier says of samples, as `Threshold.accepts` takes it."""
+    method = response_method(estimator, score)
+    return columns_of(method, by_class(getattr(estimator, method)(X)), score)
+
+
 def _indexable(X: Array) -> Any:
     return np.asarray(X) if hasattr(X, "__array__") and not hasattr(X, "shape") else X
 
@@ -163,11 +179,21 @@ def _take_over(own: Any, fitted: Any) -> None:
 Rule = Threshold | GroupThresholds
 
 
-def _for_each_threshold(rule: Rule, **changes: Any) -> Rule:
-    """The rule with these fields changed, in every group where there are groups."""
+def _for_each_threshold(rule: Rule, change: Callable[[Threshold], Threshold]) -> Rule:
+    """The rule with its threshold changed, in every group where there are groups."""
     if isinstance(rule, GroupThresholds):
-        return replace(rule, thresholds={g: replace(t, **changes) for g, t in rule.thresholds.items()})
-    return replace(rule, **changes)
+        return replace(rule, thresholds={group: change(t) for group, t in rule.thresholds.items()})
+    return change(rule)
+
+
+def out_of_fold(rule: Rule) -> Rule:
+    """The rule without its promise: the predictions came from other models than the one deployed."""
+
+    def without_promise(threshold: Threshold) -> Threshold:
+        evidence = replace(threshold.evidence, out_of_fold=True)
+        return replace(threshold, guarantee=None, note=OUT_OF_FOLD, evidence=evidence)
+
+    return _for_each_threshold(rule, without_promise)
 
 
 def split_off(
@@ -235,17 +261,17 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         calibration = fitting
         if self._kind() == "prefit":
             self._use_fitted()
-            loss, confidence = self._calibrate(X, y)
+            loss, columns = self._calibrate(X, y)
         elif self._kind() == "folds":
-            loss, confidence = self._out_of_fold(X, y, fitting)
+            loss, columns = self._out_of_fold(X, y, fitting)
         else:
             train, kept = split_off(len(y), fitting.clusters, self.cv, self.random_state)
             self._train(_safe_indexing(X, train), y[train], fitting.rows(train, len(y)))
-            loss, confidence = self._calibrate(_safe_indexing(X, kept), y[kept])
+            loss, columns = self._calibrate(_safe_indexing(X, kept), y[kept])
             calibration = fitting.rows(kept, len(y))
         _take_over(self, self.estimator_)
         labels = {"groups": calibration.groups, "clusters": calibration.clusters}
-        self.threshold_ = self._choose(loss, confidence, **labels)
+        self.threshold_ = self._choose(loss, columns, **labels)
         self._warn_where_infeasible()
 
     def _warn_where_infeasible(self) -> None:
@@ -283,15 +309,16 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def accepts(self, X: Array, groups: Array | None = None) -> np.ndarray:
         """Which predictions to accept; `groups`, one per sample, where `fit` got them too."""
-        confidence = self.confidence(X)
+        check_is_fitted(self, "threshold_")
+        columns = self._columns(X)
         if isinstance(self.threshold_, GroupThresholds):
             if groups is None:
                 rule = "needs `groups`, one per sample, as `fit` got them, got None"
                 raise InputError(f"{type(self).__name__}: {rule}.")
-            return self.threshold_.accepts(confidence, groups, units="key")
+            return self.threshold_.accepts(**columns, groups=groups)
         if groups is not None:
             raise InputError(f"{type(self).__name__}: takes `groups` only where `fit` got them, got some.")
-        return self.threshold_.accepts(confidence, units="key")
+        return self.threshold_.accepts(**columns)
 
     def _predict(self, X: Array, label: Any, groups: Array | None) -> np.ndarray:
         """The prediction, and the abstain label where it is not accepted; without a label, every prediction."""
@@ -354,15 +381,19 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         rule = "`cv` must be 'prefit', a share in (0, 1) or at least 2 folds"
         raise InputError(f"{type(self).__name__}: {rule}, got {cv!r}.")
 
-    def _choose(self, loss: np.ndarray, confidence: np.ndarray, **options: Any) -> Rule:
-        goal = {"risk": self.risk, "coverage": self.coverage, "delta": self.delta, "method": self.method}
-        rule: Rule = select_threshold(loss, confidence, **goal, **options)
-        if self._kind() == "folds":
-            return _for_each_threshold(rule, guarantee=None, note=CROSS_NOTE)
-        return rule
+    def _columns(self, X: Array) -> dict[str, Any]:
+        """Confidences of samples, as `Threshold.accepts` takes them."""
+        return {"confidence": self._confidence(X)}
 
-    def _calibrate(self, X: Array, y: Array) -> tuple[np.ndarray, np.ndarray]:
-        return self._loss(self.estimator_.predict(X), y), self._confidence(X)
+    def _choose(self, loss: np.ndarray, columns: dict[str, Any], **options: Any) -> Rule:
+        goal = {"risk": self.risk, "coverage": self.coverage, "delta": self.delta, "method": self.method}
+        class_scores = {name: values for name, values in columns.items() if name != "confidence"}
+        confidence = columns.get("confidence")
+        rule: Rule = select_threshold(loss, confidence, **class_scores, **goal, **options)
+        return out_of_fold(rule) if self._kind() == "folds" else rule
+
+    def _calibrate(self, X: Array, y: Array) -> tuple[np.ndarray, dict[str, Any]]:
+        return self._loss(self.estimator_.predict(X), y), self._columns(X)
 
     def _train(self, X: Array, y: Array, fitting: _Fitting) -> None:
         self.estimator_ = clone(self._base()).fit(X, y, **fitting.to_estimator)
@@ -554,20 +585,13 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     def _confidence(self, X: Array) -> np.ndarray:
         return classifier_confidence(self.estimator_, X, self.__dict__["score"])
 
+    def _columns(self, X: Array) -> dict[str, Any]:
+        return classifier_columns(self.estimator_, X, self.__dict__["score"])
+
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
         return np.asarray(prediction) != np.asarray(y)
 
-    def _choose(self, loss: np.ndarray, confidence: np.ndarray, **options: Any) -> Rule:
-        rule = super()._choose(loss, confidence, **options)
-        score = scores.by_name(self.__dict__["score"]).name
-        if score not in (*scores.NAMES, *scores.READING_NAMES):
-            return rule
-        method = response_method(self.estimator_, score)
-        return rule.made_from(
-            "probs" if method == "predict_proba" else "logits", score=score, loss="zero_one"
-        )
-
-    def _out_of_fold(self, X: Array, y: Array, fitting: _Fitting) -> tuple[np.ndarray, np.ndarray]:
+    def _out_of_fold(self, X: Array, y: Array, fitting: _Fitting) -> tuple[np.ndarray, dict[str, Any]]:
         self._train(X, y, fitting)
         score = self.__dict__["score"]
         method = response_method(self.estimator_, score)
@@ -577,7 +601,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         )
         values = by_class(response)
         predicted = np.unique(np.asarray(y))[np.argmax(values, axis=1)]
-        return self._loss(predicted, y), reduce_scores(method, values, score)
+        return self._loss(predicted, y), columns_of(method, values, score)
 
 
 class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
@@ -711,26 +735,27 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         if self.error_model_ is not None:
             check_is_fitted(self.error_model_)
 
-    def _out_of_fold(self, X: Array, y: Array, fitting: _Fitting) -> tuple[np.ndarray, np.ndarray]:
+    def _out_of_fold(self, X: Array, y: Array, fitting: _Fitting) -> tuple[np.ndarray, dict[str, Any]]:
         self._train(X, y, fitting)
         folds = fitting.folds(self.cv, X, y)
         if self.error_model_ is None:
             outside = cross_val_predict(self._base(), X, y, cv=folds, params=fitting.to_estimator or None)
-            return self._loss(outside, y), self._confidence(X)
+            return self._loss(outside, y), self._columns(X)
         expected_error = cross_val_predict(self._error_model(), X, self.residuals_, cv=folds)
-        return self._loss(self.residuals_, np.zeros(())), -np.asarray(expected_error, dtype=np.float64)
+        confidence = -np.asarray(expected_error, dtype=np.float64)
+        return self._loss(self.residuals_, np.zeros(())), {"confidence": confidence}
 
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
         error = np.abs(np.asarray(prediction) - np.asarray(y))
         return error if self.tolerance is None else error > self.tolerance
 
-    def _choose(self, loss: np.ndarray, confidence: np.ndarray, **options: Any) -> Rule:
+    def _choose(self, loss: np.ndarray, columns: dict[str, Any], **options: Any) -> Rule:
         if self.tolerance is not None:
-            return super()._choose(loss, confidence, **options)
+            return super()._choose(loss, columns, **options)
         largest = max(float(loss.max()), np.finfo(float).tiny)
-        rule = super()._choose(loss, confidence, bounded=(0.0, largest), **options)
+        rule = super()._choose(loss, columns, bounded=(0.0, largest), **options)
         # the bound on the loss was read off the data, so the limit on the risk that follows from it does not hold
-        return _for_each_threshold(rule, risk_upper=None)
+        return _for_each_threshold(rule, lambda threshold: replace(threshold, risk_upper=None))
 
 
 class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -840,17 +865,20 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             _check_label(self, "deferred_label", label_for(self, "deferred_label"))
         _take_over(self, self.estimators_[0])
         X_kept = _safe_indexing(X, kept)
-        outcomes = {
-            name: (model.predict(X_kept) != y[kept], classifier_confidence(model, X_kept, self.scores), cost)
-            for (name, _), model, cost in zip(stages, self.estimators_, costs)
-        }
+        outcomes: dict[str, Any] = {}
+        for (name, _), model, cost in zip(stages, self.estimators_, costs):
+            loss = model.predict(X_kept) != y[kept]
+            columns = classifier_columns(model, X_kept, self.scores)
+            if "confidence" in columns:
+                outcomes[name] = (loss, columns["confidence"], cost)
+            else:
+                outcomes[name] = {**columns, "loss": loss, "cost": cost}
         goal: Any = {name: getattr(self, name) for name in ("risk", "delta", "promise", "person")}
         self.cascade_ = cascade(
             outcomes,
             **goal,
             groups=None if groups is None else groups[kept],
             clusters=None if clusters is None else clusters[kept],
-            scores=dict.fromkeys(outcomes, str(getattr(self.scores, "__name__", self.scores))),
             rng=self.random_state or 0,
         )
         self.guarantee_ = self.cascade_.guarantee
@@ -900,13 +928,13 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What the last classifier asked says of each sample, and the place of the one that answers."""
         check_is_fitted(self, "cascade_")
         X = _indexable(X)
-        rows, thresholds = np.arange(_num_samples(X)), self.cascade_.thresholds or {}
+        rows = np.arange(_num_samples(X))
         who, answer = np.full(len(rows), len(self.estimators_)), np.empty(len(rows), self.classes_.dtype)
         for j, (name, model) in enumerate(zip(self.cascade_.names, self.estimators_)):
             if name in self.cascade_.asked and len(rows):
                 some = X if len(rows) == len(who) else _safe_indexing(X, rows)
                 answer[rows] = model.predict(some)
-                taken = classifier_confidence(model, some, self.scores) >= thresholds[name]
+                taken = self.cascade_.answers(name, **classifier_columns(model, some, self.scores))
                 who[rows[taken]], rows = j, rows[~taken]
         return answer if self.cascade_.asked else np.asarray(self.estimators_[-1].predict(X)), who
 

@@ -1,6 +1,7 @@
 """Which threshold to ship, what it promises, and whether the promise still holds."""
 
 from abstain.thresholds.calibration import Candidates
+from abstain.thresholds.cut import Cut
 from abstain.thresholds.monitoring import Check, GroupChecks
 from abstain.thresholds.outcomes import ClinicalTable, CostCurve, class_costs, clinical_table, cost_curve
 from abstain.thresholds.record import decision_record
@@ -8,6 +9,15 @@ from abstain.thresholds.select import select_threshold
 from abstain.thresholds.testing import clopper_pearson
 from abstain.thresholds.threshold import GroupThresholds, Origin, Threshold, load_rule
 
-__all__ = ["Candidates", "Check", "ClinicalTable", "CostCurve", "GroupThresholds", "Threshold", "class_costs"]
+__all__ = [
+    "Candidates",
+    "Check",
+    "ClinicalTable",
+    "CostCurve",
+    "Cut",
+    "GroupThresholds",
+    "Threshold",
+    "class_costs",
+]
 __all__ += ["GroupChecks", "Origin", "decision_record", "load_rule"]
 __all__ += ["clinical_table", "clopper_pearson", "cost_curve", "select_threshold"]

@@ -6,7 +6,6 @@ import base64
 import binascii
 import hashlib
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
@@ -17,10 +16,11 @@ from abstain._arrays import Array, to_host
 from abstain._stored import Finite, Share, Stored, Within
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.metrics._sample import group_codes, prepare
+from abstain.thresholds.cut import Readings
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
 if TYPE_CHECKING:
-    from abstain.thresholds.threshold import GroupThresholds, Threshold, Units
+    from abstain.thresholds.threshold import GroupThresholds, Threshold
 
 Count = Annotated[int, Within(0)]
 _ALTERNATIVES = np.asarray([1.25, 1.5, 2.0, 3.0, 5.0])  # times the promised risk
@@ -41,14 +41,15 @@ class Reference:
     at_least: Annotated[np.ndarray, Within(0)]
     n: Annotated[float, Within(1)]
 
-    def p_value(self, confidence: np.ndarray, scale: Callable[[Any], Any], most: float) -> float:
-        """Of "these are distributed alike", over the confidences kept, which `scale` turns into later units.
+    def p_value(self, surely: np.ndarray, possibly: np.ndarray, m: int, most: float) -> float:
+        """Of "these are distributed alike", from how many of m later confidences are at least each `value`.
 
-        Up to `most` samples of one cluster may be one and the same.
+        Rounding leaves some counts open: they lie between `surely` and `possibly`, and the distance is the least that
+        either allows. Up to `most` samples of one cluster may be one and the same.
         """
-        m = len(confidence)
-        later = m - np.searchsorted(np.sort(confidence), scale(self.value), side="left")
-        return drift_p_value(np.abs(self.at_least / self.n - later / m).max(), self.n / most, m / most)
+        share = self.at_least / self.n
+        distance = np.maximum(surely / m - share, share - possibly / m).max()
+        return drift_p_value(max(0.0, float(distance)), self.n / most, m / most)
 
 
 def risk_level(delta: float) -> float:
@@ -252,17 +253,15 @@ class GroupChecks(Stored, _tables.Notebook):
 def check_promise(
     rule: Threshold,
     loss: Array,
-    confidence: np.ndarray,
-    cut: float | None,
-    scale: Callable[[Any], Any],
+    readings: Readings,
     *,
     clusters: Array,
     previous: Check | None,
 ) -> Check:
-    """Do the work of `Threshold.check`; `scale` turns confidences of the calibration into the units of `cut`."""
+    """Do the work of `Threshold.check` on confidences that the rule's cut has read."""
     if rule.value is None:
         raise InfeasibleError("Threshold.check: there is no threshold to check; nothing is accepted.")
-    sample = prepare("Threshold.check", to_host(loss), confidence)
+    sample = prepare("Threshold.check", to_host(loss), readings.values)
     low = rule.bounded[0]
     width = rule.bounded[1] - low
     l = (sample.loss.astype(np.float64) - low) / width
@@ -280,8 +279,8 @@ def check_promise(
         return replace(before, left_out=before.left_out + len(l))
     left_out = len(l) - len(rows)
     l = l[rows]
-    g = sample.confidence[rows]
-    accepted = g >= cut
+    readings = readings.take(rows)
+    accepted = rule.cut.decide("Threshold.check", readings, rule.value)
     r = (limit - low) / width
     everything = (
         rule.method == "crc"
@@ -309,7 +308,8 @@ def check_promise(
             "alarm_after": before.n + int(ends[first]) + 1,
         }
     most = rule.largest or 1.0
-    drift_p = rule.reference.p_value(g, scale, most)
+    surely, possibly = rule.cut.at_least("Threshold.check", readings, rule.reference.value)
+    drift_p = rule.reference.p_value(surely, possibly, len(l), most)
     drift_alarm = {
         "drift_alarm": before.drift_alarm,
         "drift_alarm_look": before.drift_alarm_look,
@@ -459,27 +459,24 @@ def check_groups(
     rules: GroupThresholds,
     parts: list[tuple[Any, np.ndarray]],
     loss: Array,
-    confidence: Array,
+    readings: Readings,
     *,
     clusters: Array,
     previous: GroupChecks | None,
-    score: str | None,
-    units: Units | None,
 ) -> GroupChecks:
     """Do the work of `GroupThresholds.check`; `parts` are the groups that are there, and where."""
     losses = np.asarray(to_host(loss))
-    confidences = np.asarray(to_host(confidence))
     labels = None if clusters is None else np.asarray(to_host(clusters))
     checks = {} if previous is None else dict(previous.checks)
     for group, rows in parts:
-        if rules.thresholds[group].feasible:
-            check = rules.thresholds[group].check(
+        rule = rules.thresholds[group]
+        if rule.feasible:
+            check = check_promise(
+                rule,
                 losses[rows],
-                confidences[rows],
+                rule.cut.admit("GroupThresholds.check", readings.take(rows)),
                 clusters=None if labels is None else labels[rows],
                 previous=checks.get(group),
-                score=score,
-                units=units,
             )
             latest = _encoded(_decoded(check.clusters_seen), len(rules.thresholds))
             checks[group] = replace(check, clusters_seen=latest)

@@ -1,97 +1,24 @@
-"""`select_threshold`: which threshold to ship, and what it promises in words."""
+"""`select_threshold`: which threshold to ship."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypedDict, Unpack, get_args, overload
+from collections.abc import Callable
+from typing import Any, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 
+from abstain import losses, scores
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.errors import InputError
 from abstain.metrics._sample import group_codes
 from abstain.thresholds import calibration
 from abstain.thresholds.calibration import Calibration, Form, Method, advise, bisect, calibrate
+from abstain.thresholds.cut import Readings, Units, cut_between, read_confidences
 from abstain.thresholds.monitoring import Reference
+from abstain.thresholds.promise import Evidence, Goal, guarantee, note
 from abstain.thresholds.testing import coverage_band, upper_limit
-from abstain.thresholds.threshold import GroupThresholds, Threshold
-
-_DRAWS = "calibration and later data being independent draws from one population"
-_CLUSTERS = (
-    "calibration and later clusters being independent draws from one population, whatever samples of one cluster have "
-    "in common, and none larger than the largest here ({most:g})"
-)
-_WEIGHTED = (
-    "if the sample weights are, up to a factor, the exact density ratio of later to calibration data, and no weight "
-    "of that population is larger than the largest seen here ({top:.4g})"
-)
-
-
-class Goal(NamedTuple):
-    """What was asked for: "risk", "coverage" or "cost", how much of it, how surely, and by which method."""
-
-    form: Form
-    target: float
-    delta: float
-    method: Method
-
-
-def guarantee(cal: Calibration, goal: Goal) -> str | None:
-    """The promise of a threshold that was found, or None."""
-    form, target, delta, method = goal
-    noun = "error rate" if cal.ranked.zero_one and (cal.low, cal.high) == (0.0, 1.0) else "mean loss"
-    weight = cal.ranked.weight
-    if form == "cost" or method == "empirical" or (form == "coverage" and weight is not None):
-        return None
-    over, draws = f"{cal.n} calibration samples", _DRAWS
-    if cal.clusters is not None:
-        over = f"{cal.clusters.number} calibration clusters ({cal.n} samples)"
-        draws = _CLUSTERS.format(most=cal.clusters.largest)
-    chance = f"With probability at least {1 - delta:.4g} over the {over},"
-    if form == "coverage":
-        what = f"at least a share {target:.4g} of later samples is accepted"
-        return f"{chance} {what}, {draws}. Nothing is promised about the risk."
-    if method == "crc":
-        sets = over.replace(" calibration", "")
-        return (
-            f"On average over calibration sets of {sets}, the loss of the accepted per sample of all "
-            f"(accepted or not) is at most {target:.4g}, {draws}. This is not the {noun} of the accepted, "
-            f"which may be larger, and no probability of failure is stated."
-        )
-    if weight is not None:
-        what = _WEIGHTED.format(top=float(weight.max()))
-        what += f", {draws}" if cal.clusters is not None else ""
-        return f"{chance} the {noun} of the accepted among later data is at most {target:.4g}, {what}."
-    promise = f"{chance} the {noun} of the accepted is at most {target:.4g}, {draws}"
-    if method == "sgr":
-        return f"{promise}, and the risk never falling as coverage grows (the search skips what it does not test)."
-    ties = "ties are accepted or rejected together"
-    return f"{promise}. Nothing is assumed about the shape of the risk; {ties}."
-
-
-_NOTES = {  # by what decided, for a threshold that was found and for none
-    "cost": (
-        "Least cost on the calibration data itself; later data will cost a little more.",
-        "Rejecting everything is cheapest on the calibration data.",
-    ),
-    "empirical": (
-        "Chosen on the calibration risk itself, which errs on the low side; about half of such thresholds exceed the "
-        "target.",
-        "At no threshold is the calibration risk at most the target.",
-    ),
-    "crc": (None, "Even the smallest block of samples has too much loss for the target."),
-}
-_ESTIMATED = "With importance weights the coverage is an estimate; nothing is promised."
-_CERTIFIED = (None, "No threshold can be certified at this risk and delta with these data.")
-
-
-def note(cal: Calibration, goal: Goal, found: bool) -> str | None:
-    """What to know besides, or None."""
-    if goal.form == "coverage":
-        return None if cal.ranked.weight is None else _ESTIMATED
-    told = _NOTES.get("cost" if goal.form == "cost" else goal.method, _CERTIFIED)
-    return told[0] if found else told[1]
-
+from abstain.thresholds.threshold import GroupThresholds, Origin, Threshold
 
 METHODS: tuple[Method, ...] = get_args(Method)
 _REFERENCE_POINTS = 512
@@ -101,6 +28,12 @@ _NAME = "select_threshold"
 class SelectOptions(TypedDict, total=False):
     """Options of `select_threshold`, for type checkers; explained there."""
 
+    logits: Array | None
+    probs: Array | None
+    labels: Array | None
+    score: str | Callable[..., Any] | None
+    units: Units | None
+    loss_name: str
     risk: float | None
     coverage: float | None
     cost: float | None
@@ -113,17 +46,23 @@ class SelectOptions(TypedDict, total=False):
 
 @overload
 def select_threshold(
-    loss: Array, confidence: Array, /, *, groups: None = None, **options: Unpack[SelectOptions]
+    loss: Array = None, confidence: Array = None, /, *, groups: None = None, **options: Unpack[SelectOptions]
 ) -> Threshold: ...
 @overload
 def select_threshold(
-    loss: Array, confidence: Array, /, *, groups: Array, **options: Unpack[SelectOptions]
+    loss: Array = None, confidence: Array = None, /, *, groups: Array, **options: Unpack[SelectOptions]
 ) -> GroupThresholds: ...
 def select_threshold(
-    loss: Array,
-    confidence: Array,
+    loss: Array = None,
+    confidence: Array = None,
     /,
     *,
+    logits: Array | None = None,
+    probs: Array | None = None,
+    labels: Array | None = None,
+    score: str | Callable[..., Any] | None = None,
+    units: Units | None = None,
+    loss_name: str = "zero_one",
     risk: float | None = None,
     coverage: float | None = None,
     cost: float | None = None,
@@ -141,10 +80,25 @@ def select_threshold(
     over calibration sets, for `risk=r`. Equal confidences are accepted or rejected together. The data must not have
     been used to train or tune the model or its confidence. Give exactly one of `risk`, `coverage`, `cost`.
 
+    Give class scores and labels (`logits=` or `probs=`, with `labels=`): the rule then knows its score and is applied
+    by `accepts(logits=...)`, in any precision. Or give a loss and a confidence of your own.
+
     Parameters
     ----------
     loss, confidence : array, shape (n,)
         One loss and one confidence (higher = surer) per calibration sample.
+    logits, probs : array, shape (n, K)
+        Class scores instead of a confidence, one of them.
+    labels : array, shape (n,)
+        True classes, beside class scores; left out where `loss` is given.
+    score : str or callable
+        The confidence of class scores, "max_softmax" unless stated. Beside `confidence`: the score that these numbers
+        are of, which needs `units` if it saturates.
+    units : {"plain", "key"}
+        Whether confidences of a named score are plain numbers (probabilities, margins, negative entropies) or the rank
+        keys that `abstain.scores` returns.
+    loss_name : str
+        The loss of class scores, a name in `abstain.losses`.
     risk : float
         The mean loss of the accepted is at most this, by `method`.
     coverage : float in (0, 1]
@@ -187,6 +141,10 @@ def select_threshold(
     (True, True, True)
     >>> select_threshold([0, 0, 0], [0.9, 0.8, 0.7], risk=0.05).value is None  # 3 samples prove nothing
     True
+    >>> logits = rng.normal(size=(2000, 3)) + 4 * np.eye(3)[rng.integers(0, 3, 2000)]
+    >>> rule = select_threshold(logits=logits, labels=logits.argmax(1), risk=0.05)
+    >>> rule.accepts(logits=[[9.0, 0.0, 0.0]]).tolist()
+    [True]
     """
     form, target = _form(risk, coverage, cost)
     level = check_fraction(_NAME, "delta", delta, open_high=True)
@@ -198,19 +156,66 @@ def select_threshold(
     if clusters is not None and method == "sgr":
         raise InputError(f'{_NAME}: method "sgr" needs independent samples, not `clusters`. Use "ltt".')
     goal = Goal(form, target, level, method)
+    if loss is None and confidence is None and logits is None and probs is None:
+        raise InputError(f"{_NAME}: takes a loss and a confidence, or `logits=` or `probs=` with `labels=`.")
+    if logits is None and probs is None:
+        origin = _origin_of_numbers(score, labels)
+    else:
+        loss, origin = _loss_of_classes(loss, confidence, logits, probs, labels, score, loss_name)
+    rule_score = None if origin is None else origin.score
+    if rule_score is None and origin is not None:  # a function of the user's own, whose name cannot be stored
+        confidence = scores.by_name(score or "max_softmax")(logits, probs=probs)
+        readings = read_confidences(_NAME, None, confidence=confidence)
+    else:
+        given = {"confidence": confidence, "logits": logits, "probs": probs}
+        readings = read_confidences(_NAME, rule_score, **given, units=units)
+    confidence = readings.values if confidence is None else confidence
     if form == "cost" and np.array_equal(bounded, (0, 1)):
         bounded = _seen_bounds(loss)
-    units = None if clusters is None else group_codes(_NAME, clusters, np.shape(loss), "clusters")[1]
+    units_of_clusters = None
+    if clusters is not None:
+        units_of_clusters = group_codes(_NAME, clusters, np.shape(loss), "clusters")[1]
     if groups is None:
-        return _select(calibrate(_NAME, loss, confidence, sample_weight, bounded, units), goal)
-    given = (loss, confidence, sample_weight, units)
-    columns = [None if x is None else np.asarray(to_host(x)) for x in given]
-    labels, codes = group_codes(_NAME, groups, np.shape(loss))
-    each, found = goal._replace(delta=level / len(labels)), {}
-    for code, label in enumerate(labels):
+        cal = calibrate(_NAME, loss, confidence, sample_weight, bounded, units_of_clusters)
+        return _select(cal, goal, readings, origin)
+    columns = [
+        None if x is None else np.asarray(to_host(x))
+        for x in (loss, confidence, sample_weight, units_of_clusters)
+    ]
+    group_names, codes = group_codes(_NAME, groups, np.shape(loss))
+    goal_of_each = goal._replace(delta=level / len(group_names))
+    thresholds = {}
+    for code, group in enumerate(group_names):
         l, g, w, c = (None if x is None else x[codes == code] for x in columns)
-        found[label] = _select(calibrate(_NAME, l, g, w, bounded, c), each)
-    return GroupThresholds(found, level)
+        thresholds[group] = _select(calibrate(_NAME, l, g, w, bounded, c), goal_of_each, readings, origin)
+    return GroupThresholds(thresholds, level)
+
+
+def _origin_of_numbers(score: Any, labels: Array | None) -> Origin | None:
+    """What is known of confidences that the user computed."""
+    if labels is not None:
+        raise InputError(
+            f"{_NAME}: `labels` go with `logits=` or `probs=`. Give the loss of each sample instead."
+        )
+    if score is None:
+        return None
+    return Origin("confidence", score=scores.by_name(score).name)
+
+
+def _loss_of_classes(
+    loss: Array, confidence: Array, logits: Array, probs: Array, labels: Array, score: Any, loss_name: str
+) -> tuple[Array, Origin]:
+    """The loss of each sample, and what is known of class scores."""
+    if confidence is not None:
+        raise InputError(f"{_NAME}: takes a confidence or class scores, one of them, got both.")
+    if (loss is None) == (labels is None):
+        raise InputError(f"{_NAME}: class scores need `labels=`, or a loss of your own in their place.")
+    stored_score = None if callable(score) else scores.by_name(score or "max_softmax").name
+    kind: Any = "logits" if probs is None else "probs"
+    if loss is not None:
+        return loss, Origin(kind, score=stored_score)
+    loss = losses.by_name(loss_name)(logits, labels, probs=probs)
+    return loss, Origin(kind, score=stored_score, loss=loss_name)
 
 
 def _form(risk: float | None, coverage: float | None, cost: float | None) -> tuple[Form, float]:
@@ -248,16 +253,21 @@ def _choose(cal: Calibration, goal: Goal) -> calibration.Selection:
     return calibration.conformal(cal, scaled) if goal.method == "crc" else calibration.empirical(cal, scaled)
 
 
-def _select(cal: Calibration, goal: Goal) -> Threshold:
+def _select(cal: Calibration, goal: Goal, readings: Readings, origin: Origin | None) -> Threshold:
     if goal.form == "risk":
         goal = goal._replace(target=check_risk(_NAME, goal.target, cal.low, cal.high))
     choice = _choose(cal, goal)
     count = np.asarray([choice.accepted or 0])
     share = float(cal.coverage(count)[0])
-    found = choice.accepted is not None
+    feasible = choice.accepted is not None
     tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
-    advice = advise(cal, cal.scaled(goal.target), goal.delta, goal.method) if tested and not found else None
+    advice = (
+        advise(cal, cal.scaled(goal.target), goal.delta, goal.method) if tested and not feasible else None
+    )
+    evidence = Evidence.of(cal)
     weight, clusters = cal.ranked.weight, cal.clusters
+    cluster_count = None if clusters is None else clusters.number
+    bounds = (cal.low, cal.high)
     if clusters is not None:
         weight = clusters.sums(np.ones(cal.n), np.arange(clusters.number))
     size = float(cal.n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
@@ -266,17 +276,20 @@ def _select(cal: Calibration, goal: Goal) -> Threshold:
         **goal._asdict(),
         n=cal.n,
         coverage=share,
-        coverage_interval=coverage_band(share, size, goal.delta) if found else (0.0, 0.0),
-        risk=float(cal.risk(count)[0]) if found else None,
-        risk_upper=goal.target if tested and found else _risk_upper(cal, choice.accepted, goal.delta),
-        guarantee=guarantee(cal, goal) if found else None,
-        note=note(cal, goal, found),
-        bounded=(cal.low, cal.high),
+        coverage_interval=coverage_band(share, size, goal.delta) if feasible else (0.0, 0.0),
+        risk=float(cal.risk(count)[0]) if feasible else None,
+        risk_upper=goal.target if tested and feasible else _risk_upper(cal, choice.accepted, goal.delta),
+        guarantee=guarantee(goal, evidence, cal.n, cluster_count, bounds) if feasible else None,
+        note=note(goal, evidence, feasible),
+        bounded=bounds,
+        evidence=evidence,
+        cut=cut_between(cal.ranked, choice.accepted, readings, None if origin is None else origin.score),
         table=choice.table,
         reference=_reference(cal),
         advice=advice,
-        clusters=None if clusters is None else clusters.number,
+        clusters=cluster_count,
         largest=None if clusters is None else float(np.bincount(clusters.codes).max()),
+        origin=None if origin is None else origin.with_plain(choice.value, readings.source),
     )
 
 

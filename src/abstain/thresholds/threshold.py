@@ -5,29 +5,30 @@ Needs numpy only, so that a server can load and use it.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from abstain import __version__, _tables, scores
-from abstain._arrays import Array, to_host
-from abstain._check import check_choice
+from abstain._arrays import Array
 from abstain._plots import axes
 from abstain._stored import Chance, Finite, Share, Stored, Within, parsed, text_of
 from abstain._tables import html_table
-from abstain.errors import InputError, ShapeError
+from abstain.errors import DataError, InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array
 from abstain.thresholds.calibration import Advice, Candidates, Form, Method
+from abstain.thresholds.cut import MISSING, Cut, Readings, Source, Units, check_domain, read_confidences
 from abstain.thresholds.monitoring import Check, GroupChecks, Reference, check_groups, check_promise
+from abstain.thresholds.promise import Evidence, Goal, guarantee, note
+from abstain.thresholds.testing import binomial
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Units = Literal["plain", "key"]
-_SCORES = (*scores.NAMES, *scores.ENSEMBLE_NAMES, *scores.READING_NAMES)
+
+Kind = Literal["logits", "probs", "confidence"]
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,15 @@ class Origin:
     Examples
     --------
     >>> from abstain import select_threshold
-    >>> t = select_threshold([0, 0, 1], [4.0, 3.0, 0.7], coverage=0.5, method="empirical")
-    >>> rule = t.made_from("probs", score="max_softmax")
-    >>> rule.value, round(rule.origin.plain, 4), rule.accepts([0.97, 0.5]).tolist()
-    (3.0, 0.9502, [True, False])
+    >>> probs = [[0.98, 0.02], [0.95, 0.05], [0.5, 0.5]]
+    >>> rule = select_threshold(probs=probs, labels=[0, 0, 1], coverage=0.5, method="empirical")
+    >>> rule.origin.score, round(rule.value, 4), round(rule.origin.plain, 4)
+    ('max_softmax', 2.9957, 0.95)
+    >>> rule.accepts([0.97, 0.5], units="plain").tolist()
+    [True, False]
     """
 
-    kind: Literal["logits", "probs", "confidence"]
+    kind: Kind
     score: str | None = None
     loss: str | None = None
     plain: Annotated[float, Within(infinite=True)] | None = None
@@ -64,6 +67,17 @@ class Origin:
     data: str | None = None
     sha256: str | None = None
     command: str | None = None
+
+    def with_plain(self, value: float | None, source: Source) -> Origin:
+        """The same, with the threshold as the number people know."""
+        return replace(self, plain=_plain_number(self.score, value, source))
+
+
+def _plain_number(score: str | None, value: float | None, source: Source) -> float | None:
+    """The threshold as the number people know."""
+    if value is None or score is None or source == "plain":
+        return value
+    return float(scores.display(score, value))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -93,9 +107,6 @@ class Promised(Stored):
 
     def _readable(self: Any) -> dict[str, Any]:
         return {"rule": self.rule}
-
-    def _speaks_of(self, *numbers: float) -> bool:
-        return self.guarantee is None or all(f"{x:.4g}" in self.guarantee for x in numbers)
 
     def __repr__(self: Any) -> str:
         head = type(self).__name__ if self.feasible else f"{type(self).__name__}: {self._none}"
@@ -131,6 +142,11 @@ class Threshold(Promised):
         What to know besides.
     bounded : (float, float)
         Between which values losses lie.
+    evidence : Evidence
+        What the promise rests on, besides the number of samples.
+    cut : Cut
+        The two blocks of calibration samples that the threshold lies between, their score, unit and precision: how
+        later confidences are compared with it.
     table : Candidates
         The thresholds it was chosen from.
     reference : Reference
@@ -140,7 +156,7 @@ class Threshold(Promised):
     clusters, largest : int, float, or None
         How many calibration clusters there were, and how much the largest of them weighs, where clusters were given.
     origin : Origin or None
-        The score, the loss and the data behind it, where they were stated (`made_from`; the command line does).
+        The score, the loss and the data behind it, where they are known.
 
     Examples
     --------
@@ -151,13 +167,15 @@ class Threshold(Promised):
     """
 
     _noun: ClassVar[str] = "a stored threshold"
-    _number: ClassVar[int] = 2
+    _number: ClassVar[int] = 3
     _none: ClassVar[str] = "no feasible threshold"
 
     value: Annotated[float, Within(infinite=True)] | None
     form: Form
     method: Method
     coverage_interval: tuple[Share, Share]
+    evidence: Evidence
+    cut: Cut
     table: Candidates
     reference: Reference
     origin: Origin | None = None
@@ -174,16 +192,25 @@ class Threshold(Promised):
             return "accept nothing"
         return "accept everything" if self.value == -np.inf else f"confidence >= {self.value!r}"
 
-    def made_from(self, kind: Literal["logits", "probs", "confidence"], **facts: Any) -> Threshold:
-        """The same rule, which now knows its score, its loss and its data (see `Origin`)."""
-        origin = Origin(kind, **facts)
-        return replace(self, origin=replace(origin, plain=self._plain(origin.score)))
+    def made_from(self, kind: Kind, **facts: Any) -> Threshold:
+        """The same rule, which now knows its score, its loss and its data (see `Origin`).
 
-    def _plain(self, score: str | None) -> float | None:
-        """The threshold as the number people know."""
-        if self.value is None or score is None:
-            return self.value
-        return float(scores.display(score, self.value))
+        For a rule made from numbers that `abstain.scores` computed: they are taken for rank keys of `score`.
+        `select_threshold(logits=..., labels=...)` makes a rule that knows more, the precision and the classes.
+        """
+        origin = Origin(kind, **facts)
+        cut = self.cut
+        if origin.score != cut.score:
+            if cut.score is not None:
+                raise InputError(f"made_from: this rule is for {cut.score}, got {origin.score}.")
+            if kind == "confidence":
+                remedy = "Calibrate with select_threshold(loss, confidence, score=..., units=...)"
+                raise InputError(
+                    f"made_from: confidences of a named score need their unit, got none. {remedy}."
+                )
+            check_domain("made_from", str(origin.score), "key", np.asarray([cut.lowest, cut.highest]))
+            cut = replace(cut, score=origin.score, source="key")
+        return replace(self, cut=cut, origin=origin.with_plain(self.value, cut.source))
 
     def accepts(
         self,
@@ -194,51 +221,22 @@ class Threshold(Promised):
         score: str | None = None,
         units: Units | None = None,
     ) -> np.ndarray:
-        """Which samples to accept; a NaN never is. Compared in double precision, as tested.
+        """Which samples to accept; a NaN never is.
 
-        Confidences are the numbers the rule was made from. A rule that knows its score (`origin`) takes `logits=` or
-        `probs=` as well, and reads confidences as the plain numbers of that score unless `units="key"` is said;
-        another `score=` is refused. Plain numbers are compared up to rounding, four times the precision of their type:
-        so a block of equal confidences that was rejected when it was tested stays out.
+        Give `logits=` or `probs=` to a rule that knows its score, in any precision: a block of equal confidences that
+        was rejected in calibration stays out, whatever form it comes in. Confidences of a score that saturates need
+        `units`: "plain" for the number people know, "key" for what `abstain.scores` returns. Another `score`, another
+        number of classes, values that cannot be of this score, and a precision too coarse for this threshold are
+        refused.
 
         >>> from abstain import select_threshold
         >>> t = select_threshold([0, 0, 1], [0.9, 0.8, 0.1], risk=0.2, method="empirical")
         >>> t.accepts([0.95, 0.8, 0.3]).tolist()
         [True, True, False]
         """
-        classes = {"logits": logits, "probs": probs}
-        g, cut, _ = self._comparable("Threshold.accepts", score, units, confidence, **classes)
-        return np.zeros(g.shape, dtype=bool) if cut is None else np.asarray(g >= cut)
-
-    def _comparable(
-        self, name: str, score: str | None, units: Units | None, confidence: Array, **classes: Array
-    ) -> tuple[np.ndarray, float | None, Callable[[Any], Any]]:
-        """Confidences, from where on they are accepted, and what turns those of the calibration into their units."""
-        own = None if self.origin is None else self.origin.score
-        mine = own or "confidences of your own"
-        if score is not None and score != own:
-            remedy = "Calibrate a rule for it, or give what this one is for."
-            raise InputError(f"{name}: this rule is for {mine}, got {score}. {remedy}")
-        if units is not None:
-            check_choice(name, "units", units, ("plain", "key"))
-        if (confidence is None) == all(x is None for x in classes.values()):
-            raise InputError(f"{name}: takes confidences, or `logits=` or `probs=`, one of them.")
-        if confidence is None:
-            if own is None:
-                raise InputError(f"{name}: this rule is for {mine}, got logits or probabilities.")
-            confidence, units = scores.by_name(own)(classes["logits"], probs=classes["probs"]), "key"
-        given = np.asarray(to_host(confidence))
-        g = given.astype(np.float64)
-        if own is None or units == "key" or not scores.by_name(own).saturates:
-            return g, self.value, lambda x: x
-        kind = given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
-        slack = 4 * float(np.finfo(kind).eps)
-        shown = functools.partial(_shown, own, slack=-slack)
-        cut = self.value
-        if cut is not None and cut > -np.inf:
-            rejected = np.nextafter(cut, -np.inf)
-            cut = float(_shown(own, rejected, slack) if self.lies_above else shown(cut))
-        return _plain_numbers(name, own, g, kind, self.value, cut), cut, shown
+        name = "Threshold.accepts"
+        columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
+        return self.cut.decide(name, self.cut.read(name, **columns, score=score), self.value)
 
     @property
     def lies_above(self) -> bool:
@@ -249,8 +247,10 @@ class Threshold(Promised):
     def check(
         self,
         loss: Array,
-        confidence: Array,
+        confidence: Array = None,
         *,
+        logits: Array = None,
+        probs: Array = None,
         clusters: Array = None,
         previous: Check | None = None,
         score: str | None = None,
@@ -273,47 +273,104 @@ class Threshold(Promised):
         whole clusters, in the order in which they are complete, and each cluster once: samples of a cluster that an
         earlier look held are left out of everything and counted in `left_out`. What is tested is then the mean over
         the samples with which each cluster first came; put whole clusters into one look, and that is the promise. A
-        series remembers its last million clusters, all groups together. `score` and `units` as in `accepts`.
+        series remembers its last million clusters, all groups together.
+
+        Confidences, `logits`, `probs`, `score` and `units` are as in `accepts`.
         """
-        given, cut, scale = self._comparable("Threshold.check", score, units, confidence)
-        return check_promise(self, loss, given, cut, scale, clusters=clusters, previous=previous)
+        columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
+        readings = self.cut.read("Threshold.check", **columns, score=score)
+        return check_promise(self, loss, readings, clusters=clusters, previous=previous)
 
     def _rules(self) -> dict[str, Any]:
         """What would make a stored rule accept or promise something that was never tested."""
-        (low, high), table, known, origin = self.bounded, self.table, self.reference, self.origin
+        table = self.table
+        reference = self.reference
         lengths = {len(column) for column in vars(table).values()}
-        if len(lengths) > 1 or len(known.value) != len(known.at_least) or not len(known.value):
+        if len(lengths) > 1 or len(reference.value) != len(reference.at_least) or not len(reference.value):
             return {"columns of one table must have one length.": False}
-        span = {"risk": (low, high), "coverage": (0.0, 1.0), "cost": (0.0, np.inf)}[self.form]
+        numbers = self._rules_of_numbers()
+        if not all(numbers.values()):
+            return numbers
+        return {**self._rules_of_test(), **self._rules_of_words()}
+
+    def _rules_of_numbers(self) -> dict[str, Any]:
+        """Ranges that hold for every rule, and what must agree with the calibration data as they are stored."""
+        low, high = self.bounded
+        reference = self.reference
+        spans = {"risk": (low, high), "coverage": (0.0, 1.0), "cost": (0.0, np.inf)}
+        least, most = spans[self.form]
         risks = [x for x in (self.risk, self.risk_upper) if x is not None]
-        rising = self.coverage_interval[0] <= self.coverage_interval[1]
-        falling = bool((np.diff(known.value) < 0).all() and (np.diff(known.at_least) >= 0).all())
-        chosen = [k for k, v in enumerate(table.value) if v == self.value and table.passed[k]]
-        found = [(table.coverage[k], table.risk[k]) for k in chosen]
-        told = [self.target, *([] if self.method == "crc" else [1 - self.delta])]
-        tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.value is not None
-        untested = self.form == "coverage" and self.value == -np.inf  # whatever comes, none of it rejected
+        falling = bool((np.diff(reference.value) < 0).all() and (np.diff(reference.at_least) >= 0).all())
+        counted = reference.at_least[-1] == reference.n < self.n + 1
+        lowest = float(reference.value[-1])
+        in_range = self.cut.highest == reference.value[0] and (self.cut.lowest == lowest or lowest <= MISSING)
+        weighted = self.evidence.heaviest_sample is not None
+        clustered = {self.clusters is None, self.largest is None, self.evidence.heaviest_cluster is None}
+        possible = self.clusters is None or self.clusters <= self.n <= self.clusters * (self.largest or 0)
         nothing = (self.guarantee, self.coverage, self.risk) == (None, 0.0, None)
-        score, plain = (None, self.value) if origin is None else (origin.score, origin.plain)
-        expected = self._plain(score if score in _SCORES else None)
-        agree = plain == expected or bool(plain and expected and abs(plain / expected - 1) < 1e-9)
         return {
             "`bounded` must rise.": low < high,
-            "`coverage_interval` must rise.": rising,
-            f"`target` must lie between {span[0]:g} and {span[1]:g}.": span[0] <= self.target <= span[1],
+            "`coverage_interval` must rise.": self.coverage_interval[0] <= self.coverage_interval[1],
+            f"`target` must lie between {least:g} and {most:g}.": least <= self.target <= most,
             "risks must lie within `bounded`.": all(low - 1e-9 <= x <= high + 1e-9 for x in risks),
-            "`table` must not accept more than `n`.": not len(table) or int(table.accepted.max()) <= self.n,
-            "`reference` must fall and count up to `n`.": falling
-            and known.at_least[-1] == known.n < self.n + 1,
+            "`reference` must fall and count up to `n`.": falling and counted,
+            "`reference` must count every sample once.": weighted or reference.n == self.n,
             "without a threshold nothing is accepted or promised.": self.value is not None or nothing,
-            "`value` must be one that passed in `table`.": self.value is None or bool(chosen) or untested,
-            "`coverage` and `risk` must be those in `table`.": (self.coverage, self.risk) in found
-            or not found,
-            "`guarantee` must speak of `target` and `delta`.": self._speaks_of(*told),
+            "`clusters` and `largest` must come together.": len(clustered) == 1,
+            "`clusters` and `largest` must fit `n`.": possible or weighted,
+            "`cut` must be that of `value`.": self.cut.is_consistent(self.value),
+            "`cut` must have the range of `reference`.": in_range,
+        }
+
+    def _rules_of_test(self) -> dict[str, Any]:
+        """The threshold must be one that passed, and its p-value that of the errors counted."""
+        table = self.table
+        evidence = self.evidence
+        rows = [k for k, v in enumerate(table.value) if v == self.value and table.passed[k]]
+        everything = self.form == "coverage" and self.value == -np.inf  # accepts whatever comes
+        tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.value is not None
+        measured = [(table.coverage[k], table.risk[k]) for k in rows]
+        unweighted = evidence.heaviest_sample is None
+        shares = not unweighted or bool((table.coverage == table.accepted / self.n).all())
+        passed = True
+        scaled = (self.target - self.bounded[0]) / (self.bounded[1] - self.bounded[0])
+        if tested and rows and 0 < scaled < 1:
+            k = rows[-1]
+            passed = table.p_value[k] <= table.level[k] <= self.delta
+            if evidence.zero_one and unweighted and self.clusters is None:
+                mean = (table.risk[k] - self.bounded[0]) / (self.bounded[1] - self.bounded[0])
+                errors = np.rint([mean * table.accepted[k]])
+                p_value = float(binomial(errors, table.accepted[[k]], scaled)[0])
+                passed &= abs(p_value - table.p_value[k]) <= 1e-9 * p_value + 1e-300
+        return {
+            "`table` must not accept more than `n`.": not len(table) or int(table.accepted.max()) <= self.n,
+            "`table` must count shares of `n`.": shares,
+            "`value` must be one that passed in `table`.": self.value is None or bool(rows) or everything,
+            "`coverage` and `risk` must be those in `table`.": (self.coverage, self.risk) in measured
+            or not measured,
+            "the p-value in `table` must be that of its errors.": passed,
             "`risk_upper` must be the `target` that was tested.": not tested
             or self.risk_upper == self.target,
-            "`clusters` and `largest` must come together.": (self.clusters is None) == (self.largest is None),
-            "`origin.score` must be the name of a score.": score is None or score in _SCORES,
+        }
+
+    def _rules_of_words(self) -> dict[str, Any]:
+        """Sentences must be those that the numbers make."""
+        goal = Goal(form=self.form, target=self.target, delta=self.delta, method=self.method)
+        promise = None
+        if self.feasible:
+            promise = guarantee(goal, self.evidence, self.n, self.clusters, self.bounded)
+        expected = self.value
+        known = True
+        if self.origin is not None:
+            known = self.origin.score == self.cut.score
+            expected = _plain_number(self.cut.score, self.value, self.cut.source) if known else None
+        plain = expected if self.origin is None else self.origin.plain
+        agree = plain == expected or bool(plain and expected and abs(plain / expected - 1) < 1e-9)
+        return {
+            "`guarantee` must say what these numbers promise.": self.guarantee == promise,
+            "`note` must be that of these numbers.": self.note == note(goal, self.evidence, self.feasible),
+            "`advice` must come without a threshold.": self.advice is None or not self.feasible,
+            "`origin.score` must be the score of `cut`.": known,
             "`origin.plain` must be `value` in plain numbers.": agree,
         }
 
@@ -351,31 +408,6 @@ class Threshold(Promised):
         return asked | found
 
 
-def _shown(score: str, key: Any, slack: float) -> Any:
-    """Rank keys as plain numbers, moved by what rounding may have done to the same numbers elsewhere."""
-    plain = np.asarray(scores.display(score, np.asarray(key, np.float64)))
-    return plain + slack * np.maximum(1.0, np.abs(plain))
-
-
-def _plain_numbers(
-    name: str, score: str, g: np.ndarray, kind: np.dtype[Any], value: float | None, cut: float | None
-) -> np.ndarray:
-    """Confidences that are plain numbers of this score; rank keys, which go further, are refused."""
-    top = float(scores.display(score, np.finfo(np.float64).max)) + 0.0
-    if bool((g > top).any()) or (top == 1 and bool((g < 0).any())):
-        rule = f"a plain {score} is {'at most 0' if top == 0 else 'from 0 to 1'}, got {g.max():g}"
-        remedy = (
-            'Say units="key" for rank keys, as `abstain.scores` gives them, or give `logits=` or `probs=`.'
-        )
-        raise InputError(f"{name}: {rule}. {remedy}")
-    if cut is None or value is None or not np.isfinite(value):
-        return g
-    if cut > top or kind.type(scores.display(score, value)) == top:
-        near = f"the threshold lies too near {top:g} to be told from it in {kind}"
-        raise InputError(f'{name}: {near}. Give `logits=`, or rank keys with units="key".')
-    return g
-
-
 @dataclass(frozen=True, eq=False)
 class GroupThresholds(Stored, _tables.Notebook):
     """One threshold per group, each at delta / groups, so that all guarantees hold together with 1 - delta.
@@ -398,7 +430,7 @@ class GroupThresholds(Stored, _tables.Notebook):
     """
 
     _noun: ClassVar[str] = "stored thresholds of groups"
-    _number: ClassVar[int] = 2
+    _number: ClassVar[int] = 3
 
     thresholds: dict[Any, Threshold]
     delta: Chance
@@ -424,7 +456,7 @@ class GroupThresholds(Stored, _tables.Notebook):
             f"{len(some)} groups holds, all at once (each was chosen at {some[0].delta:.4g}).{tail}"
         )
 
-    def made_from(self, kind: Literal["logits", "probs", "confidence"], **facts: Any) -> GroupThresholds:
+    def made_from(self, kind: Kind, **facts: Any) -> GroupThresholds:
         """The same rules, which now know their score, their loss and their data."""
         return replace(self, thresholds={g: t.made_from(kind, **facts) for g, t in self.thresholds.items()})
 
@@ -442,21 +474,24 @@ class GroupThresholds(Stored, _tables.Notebook):
 
         Confidences, logits or probabilities as in `Threshold.accepts`.
         """
+        name = "GroupThresholds.accepts"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
-        given: dict[str, Any] = {k: np.asarray(to_host(x)) for k, x in columns.items() if x is not None}
-        shapes = [x.shape if k == "confidence" else x.shape[:-1] for k, x in given.items()]
-        result = np.zeros(shapes[0] if shapes else (), dtype=bool)
-        for label, mine in self._parts("accepts", groups, result.shape):
-            own = {k: x[mine] for k, x in given.items()}
-            result[mine] = self.thresholds[label].accepts(**own, score=score, units=units)
-        return result
+        readings = self._read(name, score, units, columns)
+        decisions = np.zeros(readings.values.shape, dtype=bool)
+        for group, rows in self._parts("accepts", groups, decisions.shape):
+            rule = self.thresholds[group]
+            part = rule.cut.admit(name, readings.take(rows))
+            decisions[rows] = rule.cut.decide(name, part, rule.value)
+        return decisions
 
     def check(
         self,
         loss: Array,
-        confidence: Array,
-        groups: Array,
+        confidence: Array = None,
+        groups: Array = None,
         *,
+        logits: Array = None,
+        probs: Array = None,
         clusters: Array = None,
         previous: GroupChecks | None = None,
         score: str | None = None,
@@ -466,9 +501,16 @@ class GroupThresholds(Stored, _tables.Notebook):
 
         A group that is not there this time keeps its last look; one without a threshold has nothing to check.
         """
-        parts = self._parts("check", groups, np.shape(to_host(confidence)))
-        given: Any = {"clusters": clusters, "previous": previous, "score": score, "units": units}
-        return check_groups(self, parts, loss, confidence, **given)
+        columns = {"confidence": confidence, "logits": logits, "probs": probs}
+        readings = self._read("GroupThresholds.check", score, units, columns)
+        parts = self._parts("check", groups, readings.values.shape)
+        return check_groups(self, parts, loss, readings, clusters=clusters, previous=previous)
+
+    def _read(self, name: str, score: str | None, units: Units | None, columns: dict[str, Any]) -> Readings:
+        """Confidences of all groups; every group has the same score."""
+        cut = next(iter(self.thresholds.values())).cut
+        cut.check_score(name, score)
+        return read_confidences(name, cut.score, **columns, units=units)
 
     def _parts(self, name: str, groups: Array, shape: tuple[int, ...]) -> list[tuple[Any, np.ndarray]]:
         """Each known group that is there, and where."""
@@ -484,8 +526,10 @@ class GroupThresholds(Stored, _tables.Notebook):
 
     def _rules(self) -> dict[str, Any]:
         shared = sum(t.delta for t in self.thresholds.values())
+        forms = {(t.cut.source, t.cut.score, t.cut.classes) for t in self.thresholds.values()}
         return {
             "there must be a group.": self.thresholds,
+            "groups must share one score.": len(forms) == 1,
             "groups must share `delta`.": shared <= self.delta * (1 + 1e-9),
         }
 
@@ -519,6 +563,13 @@ def load_rule(path: Any) -> Threshold | GroupThresholds:
     'confidence >= 0.8'
     """
     text = text_of(path)
-    found = parsed("load_rule", text)
-    grouped = isinstance(found, dict) and found.get("format") == GroupThresholds._format()
-    return GroupThresholds.from_json(text) if grouped else Threshold.from_json(text)
+    record = parsed("load_rule", text)
+    name = str(record.get("format")) if isinstance(record, dict) else ""
+    if name.startswith("abstain.Cascade/"):
+        remedy = (
+            "Load it with `abstain.cascades.Cascade.load`, or apply it with `abstain cascade ... --apply`"
+        )
+        raise DataError(f"load_rule: {Path(path).name[:60]!r} holds a cascade, not a threshold. {remedy}.")
+    if name.startswith("abstain.GroupThresholds/"):
+        return GroupThresholds.from_json(text)
+    return Threshold.from_json(text)

@@ -1,0 +1,130 @@
+"""What a threshold promises, and what else to know of it, in words made from its numbers.
+
+A stored rule is checked by writing its sentences again, so every number in a sentence comes from a stored field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+from abstain._stored import Within
+from abstain.thresholds.calibration import Calibration, Form, Method
+
+Weight = Annotated[float, Within(0, ends=False)]
+
+_DRAWS = "calibration and later data being independent draws from one population"
+_CLUSTERS = (
+    "calibration and later clusters being independent draws from one population, whatever samples of one cluster have "
+    "in common, and none larger than the largest here ({most:g})"
+)
+_WEIGHTED = (
+    "if the sample weights are, up to a factor, the exact density ratio of later to calibration data, and no weight "
+    "of that population is larger than the largest seen here ({top:.4g})"
+)
+OUT_OF_FOLD = (
+    "Calibrated on out-of-fold predictions: each came from a model other than the one deployed (trained on a part of "
+    "the data), so no guarantee carries over. For one, hold out data (cv=0.25) or calibrate a fitted model "
+    "(cv='prefit')."
+)
+
+
+class Goal(NamedTuple):
+    """What was asked for: "risk", "coverage" or "cost", how much of it, how surely, and by which method."""
+
+    form: Form
+    target: float
+    delta: float
+    method: Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What the promise of a threshold rests on, besides the number of samples.
+
+    Attributes
+    ----------
+    zero_one : bool
+        Does the loss take the two ends of its bounds only?
+    heaviest_sample, heaviest_cluster : float or None
+        The largest weight of a sample and of a cluster, where there were sample weights and clusters.
+    out_of_fold : bool
+        Were the predictions made by other models than the one deployed? Then nothing is promised.
+    """
+
+    zero_one: bool
+    heaviest_sample: Weight | None = None
+    heaviest_cluster: Weight | None = None
+    out_of_fold: bool = False
+
+    @classmethod
+    def of(cls, cal: Calibration) -> Evidence:
+        """Of calibration data."""
+        weight = cal.ranked.weight
+        return cls(
+            zero_one=bool(cal.ranked.zero_one),
+            heaviest_sample=None if weight is None else float(weight.max()),
+            heaviest_cluster=None if cal.clusters is None else cal.clusters.largest,
+        )
+
+
+def guarantee(
+    goal: Goal, evidence: Evidence, n: int, clusters: int | None, bounded: tuple[float, float]
+) -> str | None:
+    """The promise of a threshold that exists, or None."""
+    form, target, delta, method = goal
+    weighted = evidence.heaviest_sample is not None
+    if form == "cost" or method == "empirical" or evidence.out_of_fold or (form == "coverage" and weighted):
+        return None
+    noun = "error rate" if evidence.zero_one and bounded == (0.0, 1.0) else "mean loss"
+    over = f"{n} calibration samples"
+    draws = _DRAWS
+    if clusters is not None:
+        over = f"{clusters} calibration clusters ({n} samples)"
+        draws = _CLUSTERS.format(most=evidence.heaviest_cluster)
+    chance = f"With probability at least {1 - delta:.4g} over the {over},"
+    if form == "coverage":
+        what = f"at least a share {target:.4g} of later samples is accepted"
+        return f"{chance} {what}, {draws}. Nothing is promised about the risk."
+    if method == "crc":
+        sets = over.replace(" calibration", "")
+        return (
+            f"On average over calibration sets of {sets}, the loss of the accepted per sample of all "
+            f"(accepted or not) is at most {target:.4g}, {draws}. This is not the {noun} of the accepted, "
+            f"which may be larger, and no probability of failure is stated."
+        )
+    if weighted:
+        what = _WEIGHTED.format(top=evidence.heaviest_sample)
+        what += f", {draws}" if clusters is not None else ""
+        return f"{chance} the {noun} of the accepted among later data is at most {target:.4g}, {what}."
+    promise = f"{chance} the {noun} of the accepted is at most {target:.4g}, {draws}"
+    if method == "sgr":
+        return f"{promise}, and the risk never falling as coverage grows (the search skips what it does not test)."
+    ties = "ties are accepted or rejected together"
+    return f"{promise}. Nothing is assumed about the shape of the risk; {ties}."
+
+
+_NOTES = {  # by what decided, for a threshold that exists and for none
+    "cost": (
+        "Least cost on the calibration data itself; later data will cost a little more.",
+        "Rejecting everything is cheapest on the calibration data.",
+    ),
+    "empirical": (
+        "Chosen on the calibration risk itself, which errs on the low side; about half of such thresholds exceed the "
+        "target.",
+        "At no threshold is the calibration risk at most the target.",
+    ),
+    "crc": (None, "Even the smallest block of samples has too much loss for the target."),
+}
+_ESTIMATED = "With importance weights the coverage is an estimate; nothing is promised."
+_CERTIFIED = (None, "No threshold can be certified at this risk and delta with these data.")
+
+
+def note(goal: Goal, evidence: Evidence, feasible: bool) -> str | None:
+    """What to know besides, or None."""
+    if evidence.out_of_fold:
+        return OUT_OF_FOLD
+    if goal.form == "coverage":
+        return None if evidence.heaviest_sample is None else _ESTIMATED
+    with_threshold, without = _NOTES.get("cost" if goal.form == "cost" else goal.method, _CERTIFIED)
+    return with_threshold if feasible else without
