@@ -30,6 +30,7 @@ def made(tmp_path_factory):
     entries = {}
     for k in range(MODELS):
         name = "<img src=x onerror=window.hacked=1>" if k == 40 else f"model-{k:02d}"
+        name = f"organisation/a-family-of-models-{k}" if k in (50, 51) else name
         wrong = (hard + rng.normal(0, 0.2, N) > 0.75 - 0.006 * k).astype(float)
         entries[name] = (wrong, np.round(1 - hard + rng.normal(0, 0.3, N), 1))
     found = abstain.compare(entries)
@@ -141,6 +142,10 @@ def test_a_phone_shows_rank_name_number_and_interval(browser, made):  # noqa: F8
         .evaluate_all("all => all.map(c => c.getBoundingClientRect().right)")
     )
     assert max(ends[:4]) <= 390
+    names = page.locator("#board-forest text title").evaluate_all(
+        "all => all.map(t => t.parentNode.firstChild.data)"
+    )
+    assert len(set(names)) == len(names) == MODELS  # cut, and still different
     context.close()
 
 

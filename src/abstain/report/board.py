@@ -73,10 +73,12 @@ def board(
             raise InputError(f"board: `{what}` has {name!r}, which is not in the comparison.")
     models = []
     shortened = short_names(comparison.names)
+    tiny = short_names(comparison.names, 20)  # beside the figure on a phone
     for c in comparison.contestants:
         more, by_group = ([values.get(c.name) for values in x.values()] for x in (columns, groups))
         own = {name: getattr(c, name) for name in ("name", "estimate", "low", "high")}
         own["short"] = shortened[c.name]
+        own["tiny"] = tiny[c.name]
         own |= {"letters": c.group, "rank": [c.rank_low, c.rank_high], "curve": _line(curves.get(c.name))}
         models.append(own | {"more": more, "groups": by_group})
     level, lower = f"{comparison.level:.0%}", comparison.lower_is_better

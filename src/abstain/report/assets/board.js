@@ -91,7 +91,7 @@ function kindOf(place, same) {
   return same.has(place) ? { k: 1, open: true, r: 4 } : { k: null, open: false, r: 3 };
 }
 
-function forest() {
+function forest(saved = false, small = false) {
   const same = equals(), rows = DATA.models.slice().reverse(), last = rows.length - 1, marks = [];
   rows.forEach((m, y) => {
     const kind = kindOf(last - y, same);
@@ -104,7 +104,7 @@ function forest() {
   return {
     title: `${DATA.label} with ${DATA.level} intervals`, about: "The table above holds the numbers.", height: 66 + 20 * rows.length,
     x: { title: `${DATA.label} with ${DATA.level} interval${log ? ", log scale" : ""}, ${DATA.lower ? "lower" : "higher"} is better`, log, low: log ? least / 1.05 : least - room, high: log ? most * 1.05 : most + room, format: three },
-    y: { low: -0.7, high: rows.length - 0.3, rows: rows.map((m) => m.short) }, marks,
+    y: { low: -0.7, high: rows.length - 0.3, rows: rows.map((m) => small ? m.tiny : m.short) }, marks,
   };
 }
 

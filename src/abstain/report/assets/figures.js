@@ -112,7 +112,7 @@ const MARKS = {
     element(svg, "path", { class: "span-mark", d: `M${low} ${y - end}V${y + end}M${low} ${y}H${high}M${high} ${y - end}V${y + end}`, fill: "none", stroke: ink(m.k), "stroke-width": 1.8 });
   },
   point(svg, m, px, py) {
-    element(svg, "circle", { class: "point", cx: px(m.x), cy: py(m.y), r: m.r || 4.5, fill: m.open ? colour("--card") : ink(m.k), stroke: m.open ? ink(m.k) : colour("--card"), "stroke-width": 2 });
+    element(svg, "circle", { class: "point", cx: px(m.x), cy: py(m.y), r: m.r || 4.5, fill: m.open ? colour("--card") : ink(m.k), stroke: m.open ? ink(m.k) : colour("--card"), "stroke-width": m.open ? 2 : 1 });
   },
 };
 
