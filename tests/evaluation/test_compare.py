@@ -132,7 +132,18 @@ def test_twins_cannot_be_told_apart_and_near_twins_keep_their_digits():
     rows = np.random.default_rng(0).normal(size=(3, 1000))
     rows[1] = rows[0] + 1e-9 * rows[2]
     sides = [
-        differences.Side(1.0, 1.0, float(np.linalg.norm(row)), 99.0, 99.0, 0.5, 1000, row) for row in rows
+        differences.Side(
+            estimate=1.0,
+            centre=1.0,
+            error=float(np.linalg.norm(row)),
+            effective_draws=99.0,
+            few="",
+            risk=0.5,
+            units=1000,
+            limits=lambda level: (0.0, 2.0),
+            pulls=row,
+        )
+        for row in rows
     ]
     a, b = np.triu_indices(3, 1)
     errors = differences.compared(sides, a, b, Scale("log"), 0.95, True).standard_error

@@ -10,7 +10,7 @@ from scipy.special import stdtr
 
 import abstain
 from abstain.errors import InputError, ShapeError
-from abstain.inference import curve_band, influence, paired_difference, unpaired_difference
+from abstain.inference import curve_band, influence, interval, paired_difference, unpaired_difference
 
 
 def models(n=400, seed=0):
@@ -252,3 +252,59 @@ def test_every_answer_counts_the_samples_that_have_a_weight():
     assert apart.n == 2 * some
     compared = abstain.compare({"a": (l, g), "b": (l, -g)}, sample_weight=w)
     assert (compared.n, compared["a"].n) == (some, some)
+
+
+# the interval and the verdict --------------------------------------------------------------------------------
+
+SMOOTH = ("aurc", "augrc", "risk", "e_aurc", "naurc", "auroc", "prediction_rejection_ratio", "aupr_error")
+
+
+def equal_models(rng, n, expected, few_right=False):
+    """Two models with about so many errors (or right samples), all anywhere; both kinds in either."""
+    while True:
+        first, second = rng.random((2, n)) < expected / n
+        if first.any() and second.any():
+            return [(1 - l if few_right else l) * 1.0 for l in (first, second)]
+
+
+def agrees(test, level=0.95):
+    return (test.low <= 0 <= test.high) == (test.p_value >= 1 - level)
+
+
+@pytest.mark.parametrize("few_right", [False, True])
+@pytest.mark.parametrize("metric", SMOOTH)
+def test_an_interval_without_a_verdict_holds_zero(metric, few_right):
+    """The interval left 0 out in 12 to 46% of runs in which the verdict was "too few to compare"."""
+    rng = np.random.default_rng(5)
+    out = 0
+    for run in range(40):
+        a, b = equal_models(rng, 300, 3 if run % 2 else 12, few_right)
+        test = paired_difference(a, rng.random(300), b, rng.random(300), metric=metric)
+        assert agrees(test), test
+        assert not (test.note and test.significant)
+        out += not test.low <= 0 <= test.high
+    assert out <= 6
+
+
+@pytest.mark.parametrize("metric", ["aurc", "auroc", "naurc"])
+def test_models_that_cannot_be_compared_keep_the_limits_of_each(metric):
+    """With three errors each, the difference is known no better than the two numbers taken apart."""
+    rng = np.random.default_rng(6)
+    a, b = equal_models(rng, 300, 3)
+    g, h = rng.random((2, 300))
+    test = paired_difference(a, g, b, h, metric=metric)
+    one, other = interval(metric, a, g), interval(metric, b, h)
+    assert test.note
+    assert test.p_value == 1
+    assert test.low <= one.low - other.high + 1e-12
+    assert test.high >= one.high - other.low - 1e-12
+
+
+def test_the_estimates_never_contradict_the_test():
+    """The interval is built around less biased areas than those it is printed with; near 0 the two may differ."""
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        g = rng.random(60)
+        a, b = rng.random((2, 60)) < 0.5
+        for level in (0.5, 0.8, 0.95):
+            assert agrees(paired_difference(a, g, b, rng.random(60), level=level), level)

@@ -41,7 +41,7 @@ from abstain.evaluation.table import asked_of
 from abstain.inference import evidence
 from abstain.inference.differences import Side, compared
 from abstain.inference.evidence import Asked, Evidence, Part
-from abstain.inference.limits import Joint, Scale, scale_of
+from abstain.inference.limits import Joint, Scale, fewest_draws, interval_of, scale_of
 from abstain.inference.results import Interval
 from abstain.metrics.points import RiskCoverageCurve
 from abstain.metrics.registry import Metric
@@ -461,8 +461,22 @@ class Pairing:
 
 
 def _side(answer: Answer) -> Side:
-    found = evidence.evidence_spread("aurc", answer.evidence[0])
-    centre = found.estimate if found.centre is None else found.centre
+    spread = evidence.evidence_spread("aurc", answer.evidence[0])
     known = evidence.facts_of(answer.total)
-    counted = found.effective_errors, known.errors, known.risk, known.units
-    return Side(found.estimate, centre, found.error, *counted, np.empty(0))
+    draws, note = fewest_draws("aurc", spread.effective_errors, known)
+
+    def limits(level: float) -> tuple[float, float]:
+        interval = interval_of("aurc", spread, known, level)
+        return interval.low, interval.high
+
+    return Side(
+        estimate=spread.estimate,
+        centre=spread.estimate if spread.centre is None else spread.centre,
+        error=spread.error,
+        effective_draws=draws,
+        few=note,
+        risk=known.risk,
+        units=known.units,
+        limits=limits,
+        pulls=np.empty(0),
+    )

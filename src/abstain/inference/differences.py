@@ -11,9 +11,26 @@ import numpy as np
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.errors import ShapeError
-from abstain.inference.few import rests_on
-from abstain.inference.influence import Units, facts, gather, leave_one_out, pulls_of, spread_over, values_of
-from abstain.inference.limits import Joint, Scale, contrast, freedom, moments, scale_of
+from abstain.inference.influence import (
+    Units,
+    facts,
+    gather,
+    leave_one_out,
+    pulls_of,
+    spread_by_sample,
+    spread_over,
+    values_of,
+)
+from abstain.inference.limits import (
+    Joint,
+    Scale,
+    contrast,
+    fewest_draws,
+    freedom,
+    interval_of,
+    moments,
+    scale_of,
+)
 from abstain.inference.results import Difference
 
 
@@ -41,7 +58,9 @@ def paired_difference(
     What makes a sample hard for both cancels in e, so this sees differences that two separate intervals hide.
     :math:`\phi` is the metric's scale (the logarithm for AURC). The p-value is two-sided, of "both have the same
     value in the population", by Student's t with the degrees of freedom of e. With fewer than eleven effective errors
-    on either side there is no verdict: the p-value is 1 and `note` says why.
+    on either side (or right samples, where the metric reads both kinds) there is no verdict: the p-value is 1, the
+    interval is that of the two models taken apart and holds 0, and `note` says why. The interval leaves 0 out exactly
+    where the p-value is below 1 - level.
 
     Parameters
     ----------
@@ -160,10 +179,13 @@ class Side(NamedTuple):
     estimate: float
     centre: float
     error: float
-    effective_errors: float
-    errors: float
+    effective_draws: (
+        float  # errors (or right samples, if those are fewer) of equal weight that would say as much
+    )
+    few: str  # says so where they are too few for a verdict
     risk: float
     units: int
+    limits: Callable[[float], tuple[float, float]]  # of this model alone, at a level
     pulls: np.ndarray  # empty where the joint sums are known
 
 
@@ -174,11 +196,28 @@ def side_of(units: Units) -> Side:
     if units.clusters is not None:
         pulls = pulls * math.sqrt(len(pulls) / (len(pulls) - 1))
     reach = pulls_of(values.weight * spread_over(units, units.loss), units, False)
-    square, loo = float(reach @ reach), leave_one_out(units)
+    square = float(reach @ reach)
     effective = float(np.sum(reach)) ** 2 / square if square > 0 else 0.0
-    centre, error = values.estimate if loo is None else loo, math.sqrt(float(pulls @ pulls))
+    loo = leave_one_out(units)
     known = facts(units)
-    return Side(values.estimate, centre, error, effective, known.errors, known.risk, known.units, pulls)
+    draws, note = fewest_draws(units.metric, effective, known)
+    return Side(
+        estimate=values.estimate,
+        centre=values.estimate if loo is None else loo,
+        error=math.sqrt(float(pulls @ pulls)),
+        effective_draws=draws,
+        few=note,
+        risk=known.risk,
+        units=known.units,
+        limits=lambda level: limits_of_units(units, level),
+        pulls=pulls,
+    )
+
+
+def limits_of_units(units: Units, level: float) -> tuple[float, float]:
+    """Limits of one model alone."""
+    interval = interval_of(units.metric, spread_by_sample("paired_difference", units), facts(units), level)
+    return interval.low, interval.high
 
 
 class Tests(NamedTuple):
@@ -227,19 +266,43 @@ def compared(
     flat = error <= _ROUNDING * size  # no spread at all: equal, or different in every sample alike
     gap = np.where(flat & (np.abs(gap) <= _ROUNDING * size), 0.0, gap)
     p = np.where(flat, np.where(gap == 0, 1.0, 0.0), p)
-    weaker = [min(sides[i], sides[j], key=lambda side: side.effective_errors) for i, j in zip(a, b)]
-    few = [rests_on(x.effective_errors, x.errors) for x in weaker]
-    messages = [f"{note}: too few to compare" if note and g != 0 else "" for note, g in zip(few, gap)]
+    weaker = [min(sides[i], sides[j], key=lambda side: side.effective_draws) for i, j in zip(a, b)]
+    messages = [
+        f"{side.few}: too few to compare" if side.few and g != 0 else "" for side, g in zip(weaker, gap)
+    ]
     notes = np.asarray(messages, dtype=object)
     p = np.where(notes == "", p, 1.0)
     adjusted = holm(p)
+    levels = np.full(len(p), level)
     if len(p) > 1:
         levels = corrected_levels(p, adjusted, level)
         for which, arguments in contrasts:
             low[which], high[which], _ = contrast(*arguments, levels[which])
     low = np.where(flat, gap, np.minimum(low, gap))
     high = np.where(flat, gap, np.maximum(high, gap))
-    return Tests(gap, error, low, high, p, adjusted, notes)
+    for k in np.flatnonzero(notes != ""):
+        (low_a, high_a), (low_b, high_b) = (sides[x].limits(float(levels[k])) for x in (a[k], b[k]))
+        low[k] = min(low[k], low_a - high_b)
+        high[k] = max(high[k], high_a - low_b)
+    return _agreeing(Tests(gap, error, low, high, p, adjusted, notes), level)
+
+
+def _agreeing(tests: Tests, level: float) -> Tests:
+    """Let interval and p-value say the same: 0 lies outside exactly where the corrected p-value is below 1 - level.
+
+    They differ where there is no verdict; and where the estimates, which the interval takes in, lie on the other side
+    of 0 than the less biased ones that the test reads.
+    """
+    alpha = 1 - level
+    significant = tests.p_adjusted < alpha
+    holds_zero = (tests.low <= 0) & (tests.high >= 0)
+    contradicted = significant & holds_zero
+    return tests._replace(
+        low=np.where(significant, tests.low, np.minimum(tests.low, 0.0)),
+        high=np.where(significant, tests.high, np.maximum(tests.high, 0.0)),
+        p_value=np.where(contradicted, np.maximum(tests.p_value, alpha), tests.p_value),
+        p_adjusted=np.where(contradicted, np.maximum(tests.p_adjusted, alpha), tests.p_adjusted),
+    )
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
@@ -262,7 +325,7 @@ def corrected_levels(p_values: np.ndarray, adjusted: np.ndarray, level: float) -
     All pairs get Bonferroni's level, at which their intervals cover together with probability `level`. Holm rejects
     a few pairs that Bonferroni would not: these get the level of Holm's step.
 
-    >>> p = np.array([0.001, 0.03, 0.5])
+    >>> p = np.array([0.001, 0.04, 0.5])
     >>> corrected_levels(p, holm(p), 0.94).round(3).tolist()
     [0.98, 0.98, 0.98]
     >>> p = np.array([0.001, 0.022, 0.5])  # 3 * 0.022 is above 0.06, 2 * 0.022 below

@@ -238,7 +238,7 @@ def _point(
     note = ""
     if metric == "fpr_at_tpr":
         facts = facts_of(total)
-        note = limits.few_note(facts.error_draws, facts)
+        note = limits.fewest_draws(metric, facts.error_draws, facts)[1]
         tpr = float(options.get("tpr", 0.95))
         at = right.at([asked.tprs.index(tpr)])
         value = float(at.S[0, 0] / total.S)

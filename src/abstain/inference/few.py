@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 FEW = 8.0  # draws of a kind up to which limits allow in full for what so few cannot show
 # effective errors for a verdict on a difference; with ten, models of 20 confidence levels are told apart too often
 ENOUGH = 11.0
@@ -71,9 +69,8 @@ def mixed(few: float, many: float, share: float) -> float:
     return many if share == 0 else share * few + (1 - share) * many
 
 
-def rests_on(draws: float, count: float | None, kind: str = "errors") -> str:
+def rests_on(draws: float, count: float, kind: str = "errors") -> str:
     """A note on how few errors (or right samples) a number rests on; empty where they are enough for a verdict."""
     if draws >= ENOUGH:
         return ""
-    in_all = "" if count is None else f" ({np.round(count):.0f} in all)"
-    return f"rests on about {draws:.1f} effective {kind}{in_all}"
+    return f"rests on about {draws:.1f} effective {kind} ({count:.0f} in all)"

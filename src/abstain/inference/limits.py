@@ -34,6 +34,7 @@ _LOGIT = dict.fromkeys(("auroc", "risk", "aupr_error", "aupr_success"), (0.0, 1.
 _LOGIT["prediction_rejection_ratio"] = (-1.0, 1.0)
 Limits = tuple[float, float]
 _PLACEMENTS = ("auroc", "prediction_rejection_ratio")  # means of placements of either kind among the other
+_TWO_KINDS = (*_PLACEMENTS, "aupr_error", "aupr_success", "fpr_at_tpr", "naurc")
 _COMMON_KIND = {"aupr_success": "errors", "aupr_error": "right"}  # finds one kind; few of the other spoil it
 
 
@@ -328,22 +329,19 @@ def _mean_weight_of_right(naurc: float, risk: float) -> float:
 
 
 def _note(metric: str, spread: Spread, facts: Facts) -> str:
-    """How few errors or right samples a number rests on, whichever are fewer."""
+    """How few errors or right samples a number rests on."""
     if not facts.zero_one or spread.reach <= 0:
         return ""
-    if metric in _WEIGHED and metric != "naurc":
-        return few.rests_on(spread.effective_errors, facts.errors)
-    if metric not in (*_WEIGHED, *_PLACEMENTS, *_COMMON_KIND):
+    if metric not in (*_WEIGHED, *_TWO_KINDS):
         return ""
-    errors = spread.effective_errors if metric in _WEIGHED else facts.error_draws
-    return few_note(errors, facts)
+    return fewest_draws(metric, spread.effective_errors, facts)[1]
 
 
-def few_note(errors: float, facts: Facts) -> str:
-    """The same for a metric that reads both kinds: AUROC, average precision, FPR at a TPR."""
-    if facts.right_draws < errors:
-        return few.rests_on(facts.right_draws, facts.right, "right samples")
-    return few.rests_on(errors, facts.errors)
+def fewest_draws(metric: str, effective_errors: float, facts: Facts) -> tuple[float, str]:
+    """Effective errors, or right samples where a metric reads both kinds and has fewer of those; and a note on it."""
+    if metric in _TWO_KINDS and facts.zero_one and facts.right_draws < effective_errors:
+        return facts.right_draws, few.rests_on(facts.right_draws, facts.right, "right samples")
+    return effective_errors, few.rests_on(effective_errors, facts.errors)
 
 
 def within(metric: str, facts: Facts, low: float, high: float, estimate: float) -> tuple[float, float]:
