@@ -34,7 +34,7 @@ _ROLES = (
 )
 _HELP = {
     "columns": f"Which column is which, where its name does not say. Roles: {_ROLES}. `probs=class_*` takes one "
-    "column per class.",
+    "column per class, `confidence=A,B` several confidences, `confidence=-A` the values of A with the other sign.",
     "kind": "What the array of an npy file is. Never guessed from its values.",
     "labels": "A second file that holds the labels.",
     "classes": "Class names in the order of the class scores, where labels are words.",

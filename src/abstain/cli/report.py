@@ -82,7 +82,7 @@ def write_report(
     if len(models) > 1 and content.comparison is not None and not content.comparison.paired:
         opt.say("note: the files hold different samples, so they are compared as different test sets.")
     made = datetime.now(UTC).strftime("%d %B %Y")
-    content = replace(content, notes=tuple(notes))
+    content = replace(content, notes=(*content.notes, *notes))
     save_page(content, target, title=title, command=command, made=made)
 
 

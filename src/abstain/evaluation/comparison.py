@@ -12,6 +12,7 @@ from abstain._check import check_fraction
 from abstain.core.influence import Ranked
 from abstain.core.rows import ranking_of
 from abstain.errors import InputError, ShapeError
+from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import flat, gap_of_ties, read_model
 from abstain.inference.differences import Tests, compared, side_of
@@ -220,6 +221,8 @@ def _compare(units: dict[str, Units], metric: Metric, loss: str, level: float, p
     if metric.key == "aurc" and any(_ties_matter(u, found[k].error) for k, u in units.items()):
         random = [side_of(units[k]._replace(options={"ties": "expected"})) for k in names]
         notes = _depending_on_ties(pairs, compared(random, a, b, scale, level, paired), level)
+    chance = (worse_than_chance(name, units[name]) for name in names)
+    notes = (*(warning for warning in chance if warning is not None), *notes)
     return Comparison(tuple(contestants), pairs, *head, level, max(sizes), paired, notes)
 
 

@@ -29,6 +29,7 @@ from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, ranking_of
 from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
+from abstain.evaluation.chance import warnings_of_entries, worse_than_chance
 from abstain.evaluation.results import Entry, Evaluation, TopTies
 from abstain.inference.evidence import POINTS, Asked, Evidence, Part, asked_for, estimate, part_of, together
 from abstain.inference.few import ENOUGH
@@ -297,6 +298,10 @@ def evaluation_of(
         ]
         for key, evidence in found.items()
     }
+    shown["notes"] = [
+        *shown.get("notes", ()),
+        *warnings_of_entries(e for found in rows.values() for e in found),
+    ]
     return _in_one_table(rows, level, **shown)
 
 
@@ -563,6 +568,7 @@ def _in_memory(
     best: dict[Any, Ranked] = {}
     rows: dict[Key, list[Entry]] = {}
     curves: dict[tuple[str, str], CurveLine] = {}
+    chance: list[str] = []
     shown_from = progress if progress or vectors.n >= _BAR_FROM else False
     with bars(shown_from) as shown:
         for score, confidence in parts[None].scores.items():
@@ -574,6 +580,10 @@ def _in_memory(
                     own = units._replace(confidence=part.scores[score], by_loss=best.get((group, name)))
                     key = (score, name, group)
                     rows[key], line = _measured(key, own, part.totals[name], ranking, metrics[name], level)
+                    if group is None:
+                        known = next((e.estimate for e in rows[key] if e.metric == "auroc"), None)
+                        warning = worse_than_chance(score, own, known)
+                        chance += [] if warning is None else [warning]
                     curves.setdefault((name, score), line)  # that of all samples comes first
             shown.advance("evaluating", 1, len(vectors.scores))
     ties = [TopTies(k, int(np.count_nonzero(g == g.max())), len(g)) for k, g in vectors.scores.items()]
@@ -591,7 +601,7 @@ def _in_memory(
         level,
         curves=[(s, l, curves[l, s]) for l in vectors.losses for s in vectors.scores],
         top_ties=ties,
-        notes=[*vectors.notes, *notes],
+        notes=[*chance, *vectors.notes, *notes],
         abstained=total.idle[1] / (total.W + total.idle[1]),
     )
 

@@ -9,7 +9,7 @@ import fnmatch
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,15 @@ class Column:
         texts = None if self.texts is None else self.texts[places]
         count = int(np.count_nonzero(places)) if places.dtype == bool else len(places)
         return Column((count, *self.shape[1:]), self.kind, lambda: self.load()[places], texts)
+
+    def negated(self) -> Column:
+        """The same numbers with the other sign; text stays, and is objected to where numbers are needed."""
+
+        def load() -> Values:
+            values = self.load()
+            return values if isinstance(values, Words) else -np.asarray(values, np.float64)
+
+        return Column(self.shape, self.kind, load)
 
     def as_texts(self) -> np.ndarray:
         """One text for each row, as it is written in the file; whole numbers without decimals."""
@@ -372,6 +381,16 @@ def role_of(name: str) -> str:
         if plain(name) in (role, *names):
             return role
     raise InputError(f"a column's role must be one of {', '.join(ROLES)}, got {name!r}.")
+
+
+def with_changed_signs(source: Source, stated: Mapping[str, str]) -> Source:
+    """The source with a column `-NAME` for each stated confidence of that name: the values of NAME, times -1."""
+    columns = dict(source.columns)
+    for name in _each_role_once(stated).get("confidence", "").split(","):
+        plain_name = name.strip().removeprefix("-")
+        if name.strip() not in columns and name.strip().startswith("-") and plain_name in columns:
+            columns[name.strip()] = columns[plain_name].negated()
+    return replace(source, columns=columns)
 
 
 def _each_role_once(columns: Mapping[str, str]) -> dict[str, str]:

@@ -29,6 +29,7 @@ from abstain.formats.columns import (
     Words,
     role_of,
     text_of,
+    with_changed_signs,
 )
 from abstain.formats.limits import Limits, counted, file_error, shown, values_of
 from abstain.formats.logs import (
@@ -537,6 +538,7 @@ def predictions_of(
     rules = rules or Rules()
     stated = {role_of(role) for role in columns or ()}
     check_kind(source, kind)
+    source = with_changed_signs(source, columns or {})
     roles = verdict_roles(source, source.roles(columns or {}, kind), stated)
     by = _class_scores_role(roles, stated, labelled=labels is not None or "labels" in roles)
     if by == "logits":
@@ -714,6 +716,7 @@ def read_log(
     source = open_source(path, format=format, limits=limits)
     right = None if labels is None else open_source(labels, limits=limits)
     stated = {role_of(role) for role in columns or ()}
+    source = with_changed_signs(source, columns or {})
     return answers_of(source, source.roles(columns or {}), rules or Rules(), right, stated)
 
 
@@ -739,6 +742,7 @@ def read_unlabelled(
     """Class scores or a confidence, with groups and refusals, where no truth is known yet; and all other columns."""
     source = open_source(path, format=format, limits=limits)
     check_kind(source, kind)
+    source = with_changed_signs(source, columns)
     chosen = source.roles(columns, kind)
     by = next((role for role in ("logits", "probs", "confidence") if role in chosen), None)
     if by is None:

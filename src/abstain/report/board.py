@@ -15,6 +15,7 @@ import numpy as np
 from abstain.display import CurveLine, thinned
 from abstain.errors import AbstainError, InputError
 from abstain.evaluation import Comparison
+from abstain.evaluation.chance import chance_warnings
 from abstain.formats import Predictions, Rules, replacing
 from abstain.metrics import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
@@ -86,7 +87,7 @@ def board(
     data |= {"columns": list(columns), "groups": list(groups), "equal": _equals(comparison)}
     way = "lower" if lower else "higher"
     filled = {
-        "notes": items([_summary(comparison), *notes]),
+        "notes": items([_summary(comparison), *chance_warnings(comparison.notes), *notes]),
         "label": text(comparison.label),
         "level": level,
         "way": way,

@@ -18,6 +18,7 @@ from abstain.core.estimators import Estimator
 from abstain.core.sorting import is_zero_one
 from abstain.errors import AbstainError, DataError, InputError
 from abstain.evaluation import Comparison, Evaluation
+from abstain.evaluation.chance import chance_warnings
 from abstain.evaluation.results import GROUPS_SHOWN, worst_first
 from abstain.formats import Predictions, Words
 from abstain.formats.limits import values_of
@@ -208,7 +209,12 @@ def gather(
             found.append(_model(read, score, loss, level, rng, replicates, steps))
     progress("comparing")
     ranked = _compared(models, found, score, loss, level, paired=paired)
-    return Content(tuple(found), ranked, level, rng, replicates)
+    notes = tuple(
+        f"{m.read.name}: {note}" if len(found) > 1 else note
+        for m in found
+        for note in chance_warnings(m.evaluation.notes)
+    )
+    return Content(tuple(found), ranked, level, rng, replicates, notes=notes)
 
 
 def _model(

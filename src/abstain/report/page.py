@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from abstain import __version__
 from abstain._tables import escaped, fixed, visible
 from abstain.evaluation import Comparison
+from abstain.evaluation.chance import chance_warnings
 from abstain.formats import replacing
 from abstain.losses import loss_words
 from abstain.metrics.registry import by_name
@@ -205,7 +206,8 @@ def about_ties(model: ModelContent) -> list[str]:
             f"{_risk(model, curve.risk[0])}, is that of the smallest set that can be accepted. A program that sorts "
             f"and cumulates would give a number that depends on the order of the rows."
         )
-    told += [note for note in model.evaluation.notes if "tie at the top of" not in note]
+    said = chance_warnings(model.evaluation.notes)  # at the top of the page
+    told += [note for note in model.evaluation.notes if "tie at the top of" not in note and note not in said]
     return told
 
 

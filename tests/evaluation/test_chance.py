@@ -1,0 +1,98 @@
+"""A ranking that is worse than chance is told wherever it is shown, and chance alone hardly ever is."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import abstain
+from abstain.cli import cli
+
+SAID = "ranks worse than chance"
+
+
+def entropies(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Losses, and an entropy that is higher where the answer is wrong."""
+    rng = np.random.default_rng(seed)
+    wrong = (rng.random(n) < 0.3).astype(float)
+    return wrong, 0.6 * wrong + rng.random(n)
+
+
+def pairs_won(wrong: np.ndarray, confidence: np.ndarray) -> float:
+    """AUROC by its definition: of all pairs of a right and a wrong sample, those in which the right one is surer."""
+    right, others = confidence[wrong == 0][:, None], confidence[wrong == 1][None, :]
+    return float(np.mean((right > others) + 0.5 * (right == others)))
+
+
+@pytest.mark.parametrize("metrics", [None, ["aurc"], ["aurc", "auroc"]])
+def test_python_says_it(metrics):
+    wrong, entropy = entropies()
+    table = abstain.evaluate(loss=wrong, confidence={"entropy": entropy, "fixed": -entropy}, metrics=metrics)
+    (said,) = [note for note in table.notes if SAID in note]
+    assert said.startswith(f"entropy {SAID} (AUROC {pairs_won(wrong, entropy):.3g},")
+    assert "change its sign" in said
+    ranked = abstain.compare({"a": (wrong, entropy), "b": (wrong, -entropy)})
+    assert [note.startswith("a ranks") for note in ranked.notes if SAID in note] == [True]
+
+
+@pytest.mark.parametrize("extra", [{"sample_weight": np.ones(300)}, {"clusters": np.arange(300) // 3},
+                                   {"abstained": np.arange(300) % 9 == 0}])  # fmt: skip
+def test_weights_clusters_and_refusals(extra):
+    wrong, entropy = entropies()
+    table = abstain.evaluate(loss=wrong, confidence=entropy, metrics=["aurc"], **extra)
+    assert any(SAID in note for note in table.notes)
+
+
+@pytest.fixture
+def files(tmp_path):
+    wrong, entropy = entropies()
+    for name, values in (("a", entropy), ("b", -entropy)):
+        rows = [f"q{k},{1 - w:g},{v:.6f}" for k, (w, v) in enumerate(zip(wrong, values))]
+        (tmp_path / f"{name}.csv").write_text("id,correct,entropy\n" + "\n".join(rows))
+    return tmp_path
+
+
+def test_every_command_says_it(files, monkeypatch):
+    monkeypatch.chdir(files)
+    stated = ["-c", "confidence=entropy"]
+    for command in (
+        ["evaluate", "a.csv"],
+        ["evaluate", "a.csv", "--metric", "aurc"],
+        ["evaluate", "a.csv", "--engine", "files"],
+        ["compare", "a.csv", "b.csv", "--html", "board.html"],
+        ["report", "a.csv", "-o", "one.html"],
+        ["report", "a.csv", "b.csv", "-o", "two.html"],
+    ):
+        done = CliRunner().invoke(cli, [*command, *stated])
+        assert done.exit_code == 0, done.output
+        page = next((part for part in command if part.endswith(".html")), None)
+        said = (files / page).read_text() if page else " ".join(done.stdout.split())
+        assert SAID in said, command
+        if command[0] == "compare":
+            assert SAID in " ".join(done.stdout.split())
+
+
+def test_the_remedy_works(files):
+    told = []
+    for name, sign in (("a", "-"), ("b", "")):
+        done = CliRunner().invoke(
+            cli, ["evaluate", str(files / f"{name}.csv"), "-c", f"confidence={sign}entropy", "--json"]
+        )
+        table = json.loads(done.stdout)
+        assert not any(SAID in note for note in table["notes"])
+        told.append([entry["estimate"] for entry in table["entries"]])
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("errors", [1, 2, 3, 5, 20])
+def test_chance_alone_is_not_told(errors):
+    rng = np.random.default_rng(errors)
+    wrong = np.arange(200) < errors
+    tables = (
+        abstain.evaluate(loss=wrong.astype(float), confidence=rng.random(200), metrics=["risk"])
+        for _ in range(60)
+    )
+    assert sum(any(SAID in note for note in table.notes) for table in tables) <= 2
