@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
 import abstain
-from abstain.errors import InputError
+from abstain.errors import DataError, InputError
 
 
 def model(n=300, k=3, seed=0):
@@ -128,3 +128,80 @@ def test_a_classifier_with_its_samples(estimator, k, names):
         abstain.evaluate(classifier, X)
     with pytest.raises(InputError, match="takes `y` after a fitted classifier"):
         abstain.evaluate(LOGITS, LABELS, LABELS)
+
+
+class Dataset:
+    """What `datasets.Dataset` has, as far as it is read: column names, and an Arrow table behind a format."""
+
+    def __init__(self, table):
+        self.table = table
+        self.column_names = table.column_names
+
+    def with_format(self, kind):
+        assert kind == "arrow"
+        return self.table
+
+    def to_pandas(self):
+        return self.table.to_pandas()
+
+
+def containers(columns):
+    """The same columns in every container of tables."""
+    pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    listed = {name: list(values) for name, values in columns.items()}
+    return {
+        "pandas": pd.DataFrame(listed),
+        "polars": pl.DataFrame(listed),
+        "pyarrow": pa.table(listed),
+        "datasets": Dataset(pa.table(listed)),
+    }
+
+
+ONE_PER_CLASS = {f"prob_{word}": PROBS[:, k] for k, word in enumerate(WORDS)}
+TABLES = {
+    "rows of logits": ({"logits": LOGITS.tolist(), "labels": LABELS.tolist()}, {}),
+    "words": ({"label": WORDS[LABELS].tolist(), **ONE_PER_CLASS}, {}),
+    "numbers": ({"label": LABELS.tolist(), **ONE_PER_CLASS}, {"classes": WORDS}),
+    "named": ({"truth": WORDS[LABELS].tolist(), **ONE_PER_CLASS}, {"labels": "truth"}),
+}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "datasets"])
+@pytest.mark.parametrize("content", TABLES)
+def test_tables_in_memory_are_read_as_files_are(content, library):
+    columns, arguments = TABLES[content]
+    table = abstain.evaluate(containers(columns)[library], **arguments)
+    assert risk(table) == (LOGITS.argmax(axis=1) != LABELS).mean()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "datasets"])
+def test_a_plain_table_in_memory_with_groups(library, tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {
+        "correct": (rng.random(60) < 0.8).tolist(),
+        "confidence": rng.random(60).tolist(),
+        "group": rng.choice(["north", "south"], 60).tolist(),
+        "comment": [None, "a"] * 30,
+    }
+    frames = containers(columns)
+    frames["pandas"].to_csv(tmp_path / "t.csv", index=False)
+    from_file = abstain.evaluate(tmp_path / "t.csv")
+    in_memory = abstain.evaluate(frames[library])
+    assert in_memory.entries == from_file.entries
+    assert in_memory["confidence", "zero_one", "risk"].estimate == 1 - np.mean(columns["correct"])
+
+
+def test_what_a_table_lacks_is_named():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"label": LABELS, **ONE_PER_CLASS})
+    with pytest.raises(DataError, match="the labels are numbers and the columns are named cat, ant, dog"):
+        abstain.evaluate(frame)
+    with pytest.raises(DataError, match="needs `logits` or `probs` with `labels`"):
+        abstain.evaluate(pd.DataFrame({"x": [1, 2]}))
+    with pytest.raises(DataError, match="has no rows"):
+        abstain.evaluate(frame[:0])
+    with pytest.raises(DataError, match="two columns of one name"):
+        abstain.evaluate(pd.DataFrame([[1, 2]], columns=["loss", "loss"]))
+    mixed = pd.DataFrame({"correct": [1, 0], "confidence": ["a", 0.5]})
+    with pytest.raises(DataError, match="'confidence' must hold numbers or text throughout"):
+        abstain.evaluate(mixed)

@@ -316,3 +316,75 @@ def test_labels_of_another_shape_than_the_predictions_are_refused(tmp_path):
     np.savez(tmp_path / "t.npz", labels=np.eye(3)[labels], prediction=labels, confidence=confidence)
     with pytest.raises(DataError, match="labels and predictions must be of one kind and length"):
         read_predictions(tmp_path / "t.npz")
+
+
+NAMED = "label,prob_dog,prob_cat,prob_ant\n{}\n"
+NAMED_ROWS = [
+    (1, "cat", 0.2, 0.7, 0.1),
+    (2, "dog", 0.6, 0.3, 0.1),
+    (0, "ant", 0.1, 0.2, 0.7),
+    (1, "cat", 0.3, 0.5, 0.2),
+]
+
+
+@pytest.mark.parametrize("labels", ["numbers", "words"])
+def test_numbers_as_labels_beside_columns_named_by_words(tmp_path, labels):
+    """The numbers follow the alphabet and the columns do not: by position three of four answers would be wrong."""
+    path = tmp_path / "animals.csv"
+    rows = [(row[labels == "words"], *row[2:]) for row in NAMED_ROWS]
+    path.write_text(NAMED.format("\n".join(",".join(map(str, row)) for row in rows)))
+    if labels == "numbers":
+        with pytest.raises(
+            DataError, match=r"animals.csv: the labels are numbers and the columns are named dog, cat"
+        ):
+            read_predictions(path)
+        result = CliRunner().invoke(cli, ["evaluate", str(path)])
+        assert result.exit_code == 3
+        assert "--classes first,second" in " ".join(result.output.split())
+    else:
+        assert read_predictions(path).samples("max_softmax", "zero_one")[0].sum() == 0
+    read = read_predictions(path, classes=("ant", "cat", "dog"))
+    assert read.samples("max_softmax", "zero_one")[0].sum() == 0
+    assert read.likeliest().tolist() == ["cat", "dog", "ant", "cat"]
+    assert read.probs[0].tolist() == [0.1, 0.7, 0.2]
+
+
+def test_an_engine_asks_for_the_order_of_named_columns_too(tmp_path):
+    path = tmp_path / "animals.csv"
+    rows = "".join(f"{row[0]},{','.join(map(str, row[2:]))}\n" for row in NAMED_ROWS * 20)
+    path.write_text("label,logit_dog,logit_cat,logit_ant\n" + rows)
+    arguments = ["evaluate", str(path), "--engine", "files"]
+    refused = CliRunner().invoke(cli, arguments)
+    assert refused.exit_code == 2
+    assert "do not say which number is which class" in " ".join(refused.output.split())
+    right = abstain.formats.predictions.engine_columns(path, {}, classes=("ant", "cat", "dog"))
+    assert right["logits"] == ["logit_ant", "logit_cat", "logit_dog"]
+
+
+def test_numbered_columns_take_numbers_as_labels(tmp_path):
+    path = tmp_path / "numbered.csv"
+    path.write_text("label,prob_class1,prob_class2\n1,0.9,0.1\n2,0.2,0.8\n2,0.6,0.4\n")
+    assert read_predictions(path).samples("max_softmax", "zero_one")[0].tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("kind", ["probability", "logit"])
+def test_one_column_of_a_binary_model_is_that_of_class_1(tmp_path, kind):
+    p = np.array([0.9, 0.2, 0.6, 0.4, 0.8])
+    numbers = p if kind == "probability" else np.log(p / (1 - p))
+    path = tmp_path / "binary.csv"
+    path.write_text(f"label,{kind}\n" + "".join(f"{y},{v:.17g}\n" for y, v in zip([1, 0, 0, 0, 1], numbers)))
+    with pytest.warns(AbstainWarning, match=f"`{kind}` is taken for the .* of class 1"):
+        read = read_predictions(path)
+    loss, key = read.samples("max_softmax", "zero_one")
+    assert loss.tolist() == [False, False, True, False, False]
+    np.testing.assert_allclose(key, -np.log(np.minimum(p, 1 - p)), rtol=1e-12)
+
+
+def test_the_probability_of_the_prediction_is_no_probability_of_class_1(tmp_path):
+    path = tmp_path / "predicted.csv"
+    path.write_text("label,probability\n" + "".join(f"{k % 2},{0.5 + k / 40}\n" for k in range(12)))
+    with pytest.raises(DataError, match=r"never below 0.5.*-c confidence=probability"):
+        read_predictions(path)
+    path.write_text("label,prediction,probability\n1,1,0.9\n0,0,0.8\n0,1,0.6\n")
+    with pytest.raises(DataError, match="`prediction` contradicts `probability` in 1 rows, first in row 2"):
+        read_predictions(path)

@@ -37,7 +37,8 @@ _HELP = {
     "column per class, `confidence=A,B` several confidences, `confidence=-A` the values of A with the other sign.",
     "kind": "What the array of an npy file is. Never guessed from its values.",
     "labels": "A second file that holds the labels.",
-    "classes": "Class names in the order of the class scores, where labels are words.",
+    "classes": "Class names in the order of the class scores, where labels are words; in the order of the labels, "
+    "where these are numbers and columns are named by words.",
     "format": f"Where neither its name nor its content says it: {_FORMATS}.",
     "tolerance": "How far rows of probabilities may be from summing to one; they are divided by their sums. By "
     "default what rounding to 2, 3 or 4 decimals explains.",
@@ -335,12 +336,13 @@ class ReadOptions(NamedTuple):
 
     def engine_columns(self, path: str) -> dict[str, Any]:
         """The columns of a table that an engine is to read, by argument; it reads them as they are."""
-        for name in ("kind", "labels", "classes", "tolerance", *abstain.formats.Rules.__dataclass_fields__):
+        for name in ("kind", "labels", "tolerance", *abstain.formats.Rules.__dataclass_fields__):
             if stated(name) is not None:
                 flag = "--as" if name == "kind" else f"--{name}"
                 raise click.UsageError(f"{flag} is for files that are read in memory, not for --engine.")
-        engine_columns = abstain.formats.predictions.engine_columns
-        return engine_columns(path, self.columns, self.kind, self.format, click.UsageError)
+        return abstain.formats.predictions.engine_columns(
+            path, self.columns, self.kind, self.format, click.UsageError, self.classes
+        )
 
     @property
     def limits(self) -> abstain.formats.Limits:

@@ -142,6 +142,16 @@ def _own(name: str, given: Any) -> dict[str, np.ndarray]:
     return {str(k): flat(v) for k, v in (given or {}).items()}
 
 
+def is_table(data: Any) -> bool:
+    """Is this a data frame, an Arrow table or a `datasets.Dataset`, in memory and with named columns?"""
+    named = hasattr(data, "columns") or hasattr(data, "column_names")
+    return named and any(hasattr(data, method) for method in ("to_numpy", "to_arrow", "to_pandas"))
+
+
+def _names_column(argument: Any) -> bool:
+    return argument is None or isinstance(argument, str)
+
+
 def is_classifier(model: Any) -> bool:
     """Is this a classifier with the methods of scikit-learn's?"""
     return hasattr(model, "predict") and any(hasattr(model, name) for name in _RESPONSES)
@@ -248,7 +258,8 @@ def _find_engine(name: str | Engine) -> Engine:
     """The engine of that name, imported from `abstain.engines` on first use; a function stands for itself."""
     if callable(name):
         return name
-    for module in ("abstain.formats" if name == "path" else "abstain.engines", f"abstain.engines.{name}"):
+    home = "abstain.formats" if name in ("path", "table") else "abstain.engines"
+    for module in (home, f"abstain.engines.{name}"):
         if name not in _ENGINES and name.isidentifier() and importlib.util.find_spec(module) is not None:
             importlib.import_module(module)
     if name not in _ENGINES:
@@ -448,6 +459,8 @@ def evaluate(
     y : array, optional
         The labels in `evaluate(classifier, X, y)`: a fitted classifier of scikit-learn (or one like it) is asked for
         its probabilities of X, or else its decision values. The prediction is the most probable class.
+        `evaluate(table)` reads a data frame (pandas, polars), an Arrow table or a `datasets.Dataset` as a file of the
+        same columns is read, and arguments may name them: `labels="truth"`.
     probs : array of shape (..., K), optional
         Probabilities, where there are no logits. A vector holds the probabilities of class 1 of a binary model.
     loss, confidence : array or dict of arrays
@@ -505,6 +518,12 @@ def evaluate(
         )
     if engine is None and isinstance(logits, (str, os.PathLike)):
         engine = "path"
+    elif (
+        engine is None
+        and is_table(logits)
+        and all(_names_column(x) for x in (labels, probs, loss, confidence))
+    ):
+        engine = "table"
     if engine is not None:
         model = {"logits": logits, "labels": labels, "probs": probs, "loss": loss, "confidence": confidence}
         given = {

@@ -153,7 +153,7 @@ def open_parquet(path: Path, limits: Limits) -> Source:
             taken[name] = _declared(file.metadata, name)
             limits.check(path, taken[name], f"column `{shown(name)}`")
             limits.check(path, sum(taken.values()), f"its {len(taken)} columns")
-            return _values(path, name, file.read(columns=[name])[name], limits)
+            return arrow_values(path, name, file.read(columns=[name])[name], limits)
 
     columns = _columns(schema, rows, load)
     return Source(path, "parquet", columns)
@@ -182,7 +182,7 @@ def open_arrow(path: Path, limits: Limits) -> Source:
         _check(path, table.schema, table.num_rows, limits)
 
     def load(name: str) -> Values:
-        return _values(path, name, table[name], limits)
+        return arrow_values(path, name, table[name], limits)
 
     return Source(path, "arrow", _columns(table.schema, table.num_rows, load))
 
@@ -264,7 +264,8 @@ def _is_text(kind: Any) -> bool:
     return any(is_kind(kind) for is_kind in (types.is_string, types.is_large_string, types.is_dictionary))
 
 
-def _values(path: Path, name: str, values: Any, limits: Limits) -> Values:
+def arrow_values(path: Path, name: str, values: Any, limits: Limits) -> Values:
+    """A chunked array of Arrow's as numbers or words; a list in each row becomes a row of numbers."""
     from pyarrow import types
 
     kind, what = values.type, f"column `{shown(name)}`"

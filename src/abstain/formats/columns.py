@@ -425,6 +425,14 @@ def _stated(source: Source, role: str, pattern: str) -> RoleColumns:
     return _in_class_order(matches, [m.removeprefix(head) for m in matches])
 
 
+def in_stated_order(columns: RoleColumns, classes: tuple[str, ...]) -> RoleColumns:
+    """The columns in the order of the stated class names, where these are the names that the columns have."""
+    if not classes or sorted(classes) != sorted(columns.suffixes):
+        return columns
+    place = dict(zip(columns.suffixes, columns.names))
+    return RoleColumns(tuple(place[name] for name in classes), tuple(classes))
+
+
 def _in_class_order(names: list[str], suffixes: list[str]) -> RoleColumns:
     """Those that end in 0 ... K-1 by number, where there are such; else all in file order, named by their endings."""
     if len(names) == 1:
@@ -437,6 +445,7 @@ def _in_class_order(names: list[str], suffixes: list[str]) -> RoleColumns:
 
 # columns by role, loaded: each check says what is wrong
 
+_PREDICTED_FROM = 8  # rows from which a binary probability that is never below one half is another's
 _ROUNDED = 0.1  # sums of rounded probabilities that are further from one are nobody's rounding
 
 
@@ -450,20 +459,17 @@ class Loaded:
     classes: tuple[str, ...] = ()
     stated: Set[str] = frozenset()
     tolerance: float | None = None
+    classes_stated: bool = False
 
     def class_scores(self, kind: str) -> dict[str, Any]:
         """Logits or probabilities with labels."""
-        found = self.numbers(kind)
+        found = self.by_class(kind)
         if found.ndim != 2:
             more = " For an ensemble use `abstain.expected_aurc` in Python." if found.ndim == 3 else ""
             raise self.error(f"the {kind} must have shape (samples, classes), got {found.shape}.{more}")
         n, count = found.shape
         if n == 0:
             raise self.error("has no rows.")
-        if count < 2:
-            raise self.error(
-                f"the {kind} must have at least two classes, got one. One column p becomes 1 - p and p."
-            )
         if self.classes and len(self.classes) != count:
             raise self.error(f"has {len(self.classes)} class names for {count} classes.")
         labels = self.label_numbers()
@@ -474,6 +480,39 @@ class Loaded:
             self.check_verdict(found.argmax(axis=1) != labels, alone)
         found = self.summing_to_one(found) if kind == "probs" else found
         return {"n": n, kind: found, "labels": labels, "classes": self.classes, **self.along(n)}
+
+    def by_class(self, kind: str) -> np.ndarray:
+        """Logits or probabilities, a column for each class; one column is that of class 1 of a binary model."""
+        values = self.numbers(kind)
+        if not (values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1)) or not len(values):
+            return values
+        of_class_1 = values.reshape(-1).astype(np.float64)
+        name = shown(self.roles[kind].names[0])
+        if kind == "probs" and len(of_class_1) >= _PREDICTED_FROM and of_class_1.min() >= 0.5:
+            raise self.error(
+                f"`{name}` is never below 0.5, as the probability of the prediction would be, and not that of class 1. "
+                f"State it as a confidence, -c confidence={name}, beside a column of right and wrong answers."
+            )
+        self.check_prediction(of_class_1 > (0.5 if kind == "probs" else 0.0), name)
+        what = "probability" if kind == "probs" else "log-odds"
+        message = f"{shown(self.source.path)}: `{name}` is taken for the {what} of class 1 of a binary model."
+        warnings.warn(message, AbstainWarning, stacklevel=5)
+        if kind == "probs":
+            return np.stack([1 - of_class_1, of_class_1], axis=1)
+        return np.stack([-of_class_1 / 2, of_class_1 / 2], axis=1)
+
+    def check_prediction(self, answers_1: np.ndarray, name: str) -> None:
+        """A column of predictions of 0 and 1 must not contradict the class that a binary model's number answers."""
+        prediction = self.values.get("prediction")
+        if not isinstance(prediction, np.ndarray) or prediction.shape != answers_1.shape:
+            return
+        against = (prediction == 1) != answers_1
+        if set(np.unique(prediction).tolist()) <= {0, 1} and against.any():
+            column = shown(self.roles["prediction"].names[0])
+            raise self.error(
+                f"`{column}` contradicts `{name}` in {int(against.sum()):,} rows, first in row "
+                f"{int(np.argmax(against)) + 1}: `{name}` must be that of class 1. Leave one of them out."
+            )
 
     def summing_to_one(self, probs: np.ndarray) -> np.ndarray:
         """Probabilities that were rounded when they were written are divided by their sums, and that is told."""
@@ -605,20 +644,30 @@ class Loaded:
     def label_numbers(self) -> np.ndarray:
         """Labels as class numbers; words need the order of the classes."""
         labels = self.values["labels"]
+        classes = self.classes
         if isinstance(labels, np.ndarray):
-            if labels.ndim != 1 or not self.classes or not all(c.isdigit() for c in self.classes):
+            if labels.ndim != 1 or not classes:
                 return labels
+            classes = _numbers_at_end(classes)
+            if not classes and self.classes_stated:
+                return labels
+            if not classes:
+                names = shown(", ".join(self.classes[:3])) + (", ..." if len(self.classes) > 3 else "")
+                raise self.error(
+                    f"the labels are numbers and the columns are named {names}, so nothing says which number is which "
+                    f"class. State the names in the order of the numbers: --classes first,second,..."
+                )
             labels = Words.of(f"{v:.17g}" for v in labels.tolist())
-        if not self.classes:
+        if not classes:
             raise self.error(
                 "the labels are words, so the order of the classes must be known. "
                 "State it with --classes first,second,... or a `classes` array in the file."
             )
-        found = labels.numbered(self.classes)
-        if (found < 0).any():
-            unknown, known = labels.row(int(np.argmin(found))), ", ".join(self.classes)
-            raise self.error(f"label {shown(unknown)!r} is none of the classes {shown(known)}.")
-        return found
+        columns = labels.numbered(classes)
+        if (columns < 0).any():
+            unknown = labels.row(int(np.argmin(columns)))
+            raise self.error(f"label {shown(unknown)!r} is none of the classes {shown(', '.join(classes))}.")
+        return columns
 
     def numbers(self, role: str) -> np.ndarray:
         """A column of numbers; text is refused."""
@@ -676,6 +725,17 @@ def _rounded_up(value: float) -> str:
     """A number with one digit that is no smaller, as a user would write it."""
     size = 10.0 ** np.floor(np.log10(value))
     return f"{np.ceil(value / size) * size:.1g}"
+
+
+def _numbers_at_end(classes: tuple[str, ...]) -> tuple[str, ...]:
+    """The numbers in the names of numbered classes (0, 1 or class_0, class_1); nothing where names are words.
+
+    >>> _numbers_at_end(("class_2", "class_10")), _numbers_at_end(("cat", "dog2"))
+    (('2', '10'), ())
+    """
+    parts = [re.fullmatch(r"(\D*)(\d+)", name, re.ASCII) for name in classes]
+    found_all = all(parts) and len({part.group(1) for part in parts if part}) == 1
+    return tuple(str(int(part.group(2))) for part in parts if part) if found_all else ()
 
 
 def filled(values: Values) -> np.ndarray:

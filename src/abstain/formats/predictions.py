@@ -27,6 +27,7 @@ from abstain.formats.columns import (
     UncertainError,
     Values,
     Words,
+    in_stated_order,
     role_of,
     text_of,
     with_changed_signs,
@@ -43,6 +44,7 @@ from abstain.formats.logs import (
     verdict_roles,
 )
 from abstain.formats.readers import ENDINGS, column_names, is_run, open_source
+from abstain.formats.tables import open_table
 
 
 @dataclass(frozen=True, repr=False)
@@ -447,7 +449,8 @@ def read_predictions(
     labels : str or Path, optional
         A second file that holds the labels.
     classes : tuple of str, optional
-        Class names in the order of the class scores, needed when labels are words.
+        Class names in the order of the class scores, needed when labels are words. Where the columns carry these names
+        themselves (`prob_cat`), in the order of the numbers that the labels are.
     name : str, optional
         The model's name; by default that of the file.
     format : str, optional
@@ -564,15 +567,24 @@ def predictions_of(
             )
     rows, rows_used = rows_of(source, rules)
     ids = source.columns[roles.pop("ids").names[0]] if "ids" in roles else None
+    if by:
+        roles[by] = in_stated_order(roles[by], classes)
     loaded = {role: source.load(role, choice) for role, choice in roles.items()}
     if labels is not None:
         loaded["labels"] = _labels_of(labels, limits)
-    class_names = classes or _class_names(loaded.pop("classes", None)) or source.classes
-    class_names = class_names or (roles[by].suffixes if by else ())
+    stated_names = classes or _class_names(loaded.pop("classes", None)) or source.classes
     if rows is not None:
         loaded = rows_chosen(source, loaded, rows)
         ids = None if ids is None else ids.rows(rows)
-    columns_read = Loaded(source, roles, loaded, class_names, stated, tolerance)
+    columns_read = Loaded(
+        source=source,
+        roles=roles,
+        values=loaded,
+        classes=stated_names or (roles[by].suffixes if by else ()),
+        stated=stated,
+        tolerance=tolerance,
+        classes_stated=bool(stated_names),
+    )
     fields = columns_read.class_scores(by) if by else columns_read.plain_table()
     used = {role: str(roles[role]) for role in loaded if role in roles} | rows_used
     if labels is not None:
@@ -747,6 +759,7 @@ def read_unlabelled(
     by = next((role for role in ("logits", "probs", "confidence") if role in chosen), None)
     if by is None:
         raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
+    chosen[by] = in_stated_order(chosen[by], classes)
     rules = rules or Rules()
     scored = by if by != "confidence" else ""
     options = _Options(source, scored, stated=frozenset(), tolerance=tolerance, classes=classes, rules=rules)
@@ -759,7 +772,8 @@ def read_unlabelled(
         roles = {role: chosen[role] for role in (by, "abstained") if role in chosen}
         values = {role: source.load(role, choice) for role, choice in roles.items()}
         held = Loaded(source, roles, values, (), tolerance=tolerance)
-        found = {by: held.numbers(by), "abstained": held.refused()}
+        outputs = held.numbers(by) if by == "confidence" else held.by_class(by)
+        found = {by: outputs, "abstained": held.refused()}
     if by == "probs" and found["probs"].ndim == 2:
         found["probs"] = held.summing_to_one(found["probs"])
     found["groups"] = source.load("groups", chosen["groups"]) if "groups" in chosen else None
@@ -802,6 +816,7 @@ def engine_columns(
     kind: str | None = None,
     format: str | None = None,  # noqa: A002
     refusal: Callable[[str], Exception] = DataError,
+    classes: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """The columns of a table (or of the first of a folder) that an engine is to read, by argument."""
     first = find_files("evaluate", path)[0]
@@ -825,7 +840,13 @@ def engine_columns(
             f"engines do not use a column of {role} here: leave -c {role} out, or evaluate in memory."
         )
     if by_logits:
-        several = list(roles["logits"].names)
+        by_class = in_stated_order(roles["logits"], classes)
+        if by_class.suffixes and by_class.suffixes != classes:
+            raise refusal(
+                f"an engine reads numbers as labels, and columns named {by_class} do not say which number is which "
+                f"class. State the names in the order of the numbers: --classes first,second,..."
+            )
+        several = list(by_class.names)
         return found | {"logits": several if len(several) > 1 else several[0], "labels": one["labels"]}
     if loss is None or "confidence" not in roles:
         raise refusal(
@@ -850,15 +871,38 @@ def evaluate_by(engine: str, path: str | Path, columns: dict[str, Any], **option
     return replace(table, entries=entries, curves=curves)
 
 
-def evaluate_path(logits: str | Path, **given: Any) -> Evaluation:
+def evaluate_path(logits: str | Path, **arguments: Any) -> Evaluation:
     """`abstain.evaluate(path)`: what `abstain evaluate` does; arguments may name columns."""
-    stated = {role: name for role, name in given.items() if role in ROLES and isinstance(name, str)}
-    options = {name: value for name, value in given.items() if name not in stated}
+    named_columns, classes, options = _sorted_arguments(arguments)
     if engine_for(logits) == "files":
-        return evaluate_by("files", logits, engine_columns(logits, stated), **options)
-    read = read_predictions(logits, columns=stated)
+        columns = engine_columns(logits, named_columns, classes=classes)
+        return evaluate_by("files", logits, columns, **options)
+    return _evaluate_read(read_predictions(logits, columns=named_columns, classes=classes), options)
+
+
+def evaluate_table(logits: Any, **arguments: Any) -> Evaluation:
+    """`abstain.evaluate(frame)`: as a file of that content is evaluated; arguments may name columns."""
+    named_columns, classes, options = _sorted_arguments(arguments)
+    source = open_table(logits)
+    name = str(source.path)
+    read = predictions_of(source, name=name, path=name, columns=named_columns, classes=classes)
+    return _evaluate_read(read, options)
+
+
+def _sorted_arguments(arguments: dict[str, Any]) -> tuple[dict[str, str], tuple[str, ...], dict[str, Any]]:
+    """Arguments of `evaluate` that name columns, the class names, and all the others."""
+    named_columns = {
+        role: name for role, name in arguments.items() if role in ROLES and isinstance(name, str)
+    }
+    options = {name: value for name, value in arguments.items() if name not in named_columns}
+    classes = tuple(str(name) for name in options.pop("classes", ()))
+    return named_columns, classes, options
+
+
+def _evaluate_read(read: Predictions, options: dict[str, Any]) -> Evaluation:
     with values_of(read.path):
-        return evaluate(**read.arguments(), **options)
+        return evaluate(**{**read.arguments(), **options})
 
 
 register_engine("path", evaluate_path)
+register_engine("table", evaluate_table)
