@@ -79,7 +79,7 @@ $(VENV)/.lint: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) --editable '.[files,report,sklearn,plot]' --group docs
+	$(INSTALL) --editable '.[files,sklearn,plot]' --group docs
 	@touch $@
 
 # torch is asked for by its exact version first, so that a CPU build found on the machine is taken.

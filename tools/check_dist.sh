@@ -35,8 +35,7 @@ for file in "$dist/abstain-$version-py3-none-any.whl" "$dist/abstain-$version.ta
     "${PYTHON:-python3}" -m venv "$env"
     install "$env/bin/python" "$file"
     cd "$place"
-    "$env/bin/abstain" demo --no-report | grep -q AURC || { echo "no table without extras"; exit 1; }
-    install "$env/bin/python" "$file[report]"
+    "$env/bin/abstain" demo --no-report | grep -q AURC || { echo "no table"; exit 1; }
     [ "$("$env/bin/python" -c 'import abstain; print(abstain.__version__)')" = "$version" ] || { echo "wrong version"; exit 1; }
     "$env/bin/abstain" demo -o "$place/demo.html" > "$place/demo.txt"
     grep -q AURC "$place/demo.txt" && [ -s "$place/demo.html" ] || { echo "the demo printed no table"; exit 1; }

@@ -103,6 +103,8 @@ class Backend(NamedTuple):
         if self.host:
             view = _host_view(x)
             return np.asarray(x) if view is None else view
+        if is_torch(x) and is_torch(like):
+            return x.to(like.device)
         if is_array(x) and not isinstance(x, np.ndarray):
             return x
         if is_torch(like):
@@ -128,6 +130,13 @@ def backend_of(*arrays: Array) -> Backend:
         return Backend(np, _deliver_like(foreign[0]), True)
     import array_api_compat
 
+    libraries = list(dict.fromkeys(type(a).__module__.partition(".")[0] for a in foreign))
+    libraries = ["jax" if name == "jaxlib" else name for name in libraries]
+    if len(set(libraries)) > 1:
+        raise DtypeError(
+            f"abstain: arrays must come from one library where one of them is on a device or has a gradient, got "
+            f"{' and '.join(libraries)}. Convert the others first."
+        )
     return Backend(array_api_compat.array_namespace(*foreign), lambda value: value, False)
 
 

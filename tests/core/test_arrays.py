@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
 import abstain
+from abstain.errors import DtypeError
 from tests.core.test_laws import METRICS
 
 
@@ -145,3 +148,51 @@ def test_curve_lives_where_the_input_lives(library):
         assert isinstance(column, library.kind)
         column = column.detach() if hasattr(column, "detach") else column
         assert np.asarray(column, dtype=float) == pytest.approx(getattr(expected, name), rel=library.rel)
+
+
+MIXED = ["list", "numpy", "torch", "gradient", "jax", "array_api_strict", "pandas", "polars"]
+
+
+def one_of(library, values):
+    """Numbers as a vector of that library; "gradient" is a torch tensor that takes part in one."""
+    if library == "list":
+        return values
+    if library in ("torch", "gradient"):
+        import torch
+
+        return torch.tensor(values, dtype=torch.float64, requires_grad=library == "gradient")
+    names = {"jax": "jax.numpy", "pandas": "pandas", "polars": "polars"}
+    module = importlib.import_module(names.get(library, library))
+    return module.Series(values) if library in ("pandas", "polars") else module.asarray(values)
+
+
+@pytest.mark.parametrize("first", MIXED)
+@pytest.mark.parametrize("second", MIXED)
+def test_mixed_libraries_work_or_are_refused_in_one_line(first, second):
+    loss, confidence, weight = [0.0, 1.0, 0.0, 0.0, 1.0], [0.9, 0.8, 0.7, 0.6, 0.5], [1.0, 2.0, 1.0, 1.0, 1.0]
+    expected = abstain.aurc(loss, confidence), abstain.aurc(loss, confidence, sample_weight=weight)
+    apart = {"torch": "torch", "gradient": "torch", "jax": "jax", "array_api_strict": "array_api_strict"}
+    libraries = {apart[name] for name in (first, second) if name in apart}
+    refused = len(libraries) > 1 and {"gradient", "array_api_strict"} & {first, second}
+    calls = [
+        lambda: abstain.aurc(one_of(first, loss), one_of(second, confidence)),
+        lambda: abstain.aurc(one_of(first, loss), confidence, sample_weight=one_of(second, weight)),
+    ]
+    for call, value in zip(calls, expected):
+        if refused:
+            with pytest.raises(DtypeError, match=r"^abstain: arrays must come from one library.*Convert"):
+                call()
+        else:
+            result = call()
+            number = result.detach() if hasattr(result, "detach") else result
+            assert float(number) == pytest.approx(value, rel=1e-6)
+
+
+def test_a_tensor_is_moved_to_the_device_of_the_other():
+    import torch
+
+    from abstain._arrays import backend_of
+
+    there = torch.empty(3, device="meta")
+    here = torch.zeros(3)
+    assert backend_of(there, here).asarray(here, there).device.type == "meta"

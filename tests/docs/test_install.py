@@ -15,7 +15,11 @@ from abstain.errors import MissingDependencyError
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.py"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.py")),
+]
 CALLED = {"sklearn": "scikit-learn", "distributed": "distributed", "pytorch_lightning": "lightning"}
 # a frame may be of polars, and a harness is where its plug-ins are used
 BESIDE = {"abstain", "reproduction", "polars", "inspect_ai", "lm_eval"}
@@ -41,6 +45,31 @@ def test_all_holds_what_the_page_imports(page):
     found = re.findall(r"^(?:>>> |\.\.\. )?\s*(?:import|from) (\w+)", code, re.M)
     used = {CALLED.get(name, name) for name in found}
     assert used - set(sys.stdlib_module_names) - BESIDE <= installed
+
+
+@pytest.mark.parametrize("file", ["Makefile", "tools/check_dist.sh", "README.md", "CONTRIBUTING.md"])
+def test_install_lines_name_extras_that_exist(file):
+    """pip only warns of an extra that does not exist, and installs nothing for it."""
+    lines = [
+        line for line in (ROOT / file).read_text(encoding="utf-8").splitlines() if "install" in line.lower()
+    ]
+    named = {
+        name
+        for line in lines
+        for group in re.findall(r"(?:\.|file)\[([\w,]+)\]", line)
+        for name in group.split(",")
+    }
+    assert named <= set(EXTRAS)
+    assert file != "README.md" or {"all", "inspect"} <= named
+
+
+def test_readme_lists_what_all_holds():
+    (line,) = EXTRAS["all"]
+    inside = re.search(r"\[(.*)\]", line)[1].split(",")
+    (told,) = re.findall(
+        r"pip install '\.\[all\]' +# any of: (.*)", (ROOT / "README.md").read_text(encoding="utf-8")
+    )
+    assert told.split() == inside
 
 
 def test_messages_name_extras_that_exist():

@@ -76,6 +76,7 @@ def evaluate(
     if engine == "memory":
         with screen.working(f"reading {shown(file)}"):
             read = how.read(file, tell=False)
+        opt.no_names_for_own_confidences(read)
         with screen.working(f"evaluating {read.n:,} samples"), values_of(file):
             table = abstain.evaluate(**read.arguments(), **options, progress=False)
             if read.log is not None:

@@ -200,6 +200,25 @@ def stated(name: str) -> Any:
     return context.params[name] if given else None
 
 
+def no_names_for_own_confidences(read: abstain.formats.Predictions) -> None:
+    """Refuse --score and --loss where they would do nothing: the file has confidences and losses of its own."""
+    if read.kind != "confidence":
+        return
+    for parameter, flag in (
+        ("score", "--score"),
+        ("scores", "--score"),
+        ("loss", "--loss"),
+        ("losses", "--loss"),
+    ):
+        value = stated(parameter)
+        names = value if isinstance(value, list | tuple) else [value]
+        if value is not None and not all(name in read.signals for name in names):
+            raise click.UsageError(
+                f"{flag} is for files with logits or probabilities, and {abstain.formats.limits.shown(read.path)} has "
+                f"confidences of its own. Leave it out; -c confidence=NAME names another column."
+            )
+
+
 def input_file(*flags: str, **settings: Any) -> Callable[[Command], Command]:
     """An option that takes a file that exists."""
     return click.option(*flags, metavar="FILE", type=click.Path(exists=True, dir_okay=False), **settings)

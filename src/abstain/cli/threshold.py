@@ -104,6 +104,7 @@ def threshold(
     if check:
         hold_against(check, read, out, notes, state)
         return
+    opt.no_names_for_own_confidences(read)
     asked |= {"groups": read.group_labels() if groups else None}
     with working(f"choosing among {read.n:,} samples"), values_of(file):
         if read.kind == "confidence":
