@@ -76,6 +76,8 @@ def test_mistakes_are_told(data):
         SelectiveClassifier(risk=0.1, abstain_label="benign", random_state=0).fit(X, y)
     with pytest.warns(AbstainWarning, match="nothing will be accepted"):
         hopeless = make_pipeline(StandardScaler(), SelectiveClassifier(risk=1e-5, random_state=0)).fit(X, y)
+    assert set(hopeless.predict(X)) == {"abstain"}
+    hopeless[-1].set_params(abstain_label=None)
     with pytest.raises(InfeasibleError, match="abstain_label"):
         hopeless.predict(X)
     assert set(hopeless.predict(X, abstain_label="ask")) == {"ask"}
