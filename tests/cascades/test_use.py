@@ -256,7 +256,9 @@ def test_what_the_command_says_when_nothing_can_be_certified(files):
         (("--apply", "r.json", "--save", "s.json"), "--save goes with a new rule"),
     ],
 )
-def test_what_the_command_refuses(files, arguments, message):
+def test_what_the_command_refuses(files, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.json").write_text("{}")  # a rule must exist before anything else is said
     answer = run(*both(files, "cal"), *arguments)
     assert answer.exit_code == 2
     assert message in answer.output

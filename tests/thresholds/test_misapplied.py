@@ -109,11 +109,13 @@ def must_be_equal(kind, made, applied):
     return made == applied or (kind == "separate" and wide)
 
 
-def thresholds_of(seed, tally):
-    """All 256 cells of one data set for `Threshold`."""
+def thresholds_of(seed, tally, rules=16):
+    """Cells of one data set for `Threshold`: so many rules, each applied to all 16 forms."""
     z, wrong, options = sample_of(seed)
     forms = forms_of(z)
-    for made, columns in forms.items():
+    made_from = np.random.default_rng(seed).permutation(len(FORMS))[:rules]
+    for made in (FORMS[k] for k in made_from):
+        columns = forms[made]
         rule = calibrated(wrong, columns, **options)
         if not rule.feasible:
             tally["Threshold", "no rule"] += 1
@@ -231,10 +233,10 @@ def shown(tally):
         print(f"{name:20} {result:28} {count:>9,}")
 
 
-def run_matrix(seeds, folder):
+def run_matrix(seeds, folder, rules=16):
     tally = collections.Counter()
     for seed in seeds:
-        thresholds_of(seed, tally)
+        thresholds_of(seed, tally, rules)
         others_of(seed, tally, folder)
     shown(tally)
     wrong = {cell for cell in tally if cell[1] not in ("equal", "refused", "no rule")}
@@ -249,4 +251,147 @@ def test_every_cell_is_the_calibrations_own_decision_or_refused(tmp_path):
 
 @pytest.mark.slow
 def test_every_cell_over_2000_data_sets(tmp_path):
-    run_matrix(range(2000), tmp_path)
+    run_matrix(range(2000), tmp_path, rules=4)
+
+
+# single findings ------------------------------------------------------------------------------------------------
+
+
+def verbalised(n=4000):
+    """Three levels of stated confidence; the middle one is wrong in 40% of the cases and must stay out at 5%."""
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.95, 0.9, 0.6], n, p=[0.5, 0.3, 0.2])
+    wrong = rng.random(n) < np.select([p == 0.95, p == 0.9], [0.02, 0.4], 0.6)
+    return p, np.stack([p, 1 - p], axis=1), wrong
+
+
+def test_a_cascade_keeps_the_rejected_block_out_in_plain_numbers():
+    p, probs, wrong = verbalised()
+    key = abstain.scores.max_softmax(probs=probs)
+    stages = {"small": (wrong, key, 1.0)}
+    rule = abstain.cascade(stages, risk=0.05, person=(50.0, 0.0), scores={"small": "max_softmax"})
+    for given in (
+        {"confidences": {"small": key}, "units": "key"},
+        {"confidences": {"small": p}, "units": "plain"},
+    ):
+        assert ((rule.decide(**given) == "small") == (p == 0.95)).all()
+    q = np.float32([1 - 1e-7, 1 - 2e-8, 1 - 1e-9])
+    key = np.repeat(-np.log([1e-7, 2e-8, 1e-9]), 500)
+    stages = {"a": (np.repeat([1.0, 1.0, 0.0], 500), key, 1.0)}
+    rule = abstain.cascade(stages, risk=0.05, person=(50.0, 0.0), scores={"a": "max_softmax"})
+    assert rule.decide({"a": key[::500]}, units="key").tolist() == ["person", "person", "a"]
+    with pytest.raises(InputError, match="rounding hides"):
+        rule.decide({"a": q}, units="plain")
+
+
+@pytest.mark.parametrize("made", ["float32", "float64"])
+def test_another_precision_neither_lets_a_block_in_nor_alarms(made):
+    p, probs, wrong = verbalised()
+    rules = [
+        abstain.select_threshold(wrong, probs=probs.astype(made), risk=0.05),
+        abstain.select_threshold(
+            wrong, abstain.scores.max_softmax(probs=probs.astype(made)), risk=0.05
+        ).made_from("probs", score="max_softmax"),
+    ]
+    for rule in rules:
+        for dtype in DTYPES:
+            assert (rule.accepts(probs=rounded(probs, dtype)) == (p == 0.95)).all()
+            assert (rule.accepts(rounded(p, dtype), units="plain") == (p == 0.95)).all()
+            assert rule.check(wrong, probs=rounded(probs, dtype)).drift_p > 0.5
+            key = abstain.scores.max_softmax(probs=rounded(probs, dtype))
+            assert rule.check(wrong, key, units="key").drift_p > 0.5
+        assert rule.check(wrong[p < 0.95], probs=probs[p < 0.95]).drift_alarm
+
+
+def test_keys_and_plain_numbers_are_never_guessed(tmp_path):
+    _, probs, wrong = verbalised()
+    rule = abstain.select_threshold(wrong, probs=probs, risk=0.05)
+    for value in (0.7, 0.95, 2.9):  # one number per call
+        with pytest.raises(InputError, match="need `units`"):
+            rule.accepts([value])
+    with pytest.raises(InputError, match="need `units`"):
+        rule.check(wrong, probs.max(1))
+    key = abstain.scores.max_softmax(probs=probs)
+    own = abstain.select_threshold(wrong, probs.max(1), risk=0.05)
+    with pytest.raises(InputError, match=r"calibrated on confidences within \[0, 1\], got"):
+        own.accepts(key)
+    with pytest.raises(InputError, match=r"within \[0, 1\], got 95"):
+        own.accepts(100 * probs.max(1))
+    keys = abstain.select_threshold(wrong, key, risk=0.05)
+    with pytest.warns(abstain.errors.AbstainWarning, match=r"none of 4,000 .* all lie in \[0, 1\]"):
+        assert not keys.accepts(probs.max(1)).any()
+    negative = abstain.select_threshold(wrong, -key, coverage=0.5, method="empirical")
+    with pytest.raises(InputError, match="at or below 0, got"):
+        negative.accepts(key)
+    clf = SelectiveClassifier(Stored(), coverage=0.5, method="empirical", cv="prefit").fit(
+        probs, wrong.astype(int)
+    )
+    clf.threshold_.save(tmp_path / "rule.json")
+    served = abstain.load_rule(tmp_path / "rule.json")
+    assert (served.cut.score, served.cut.source, served.cut.classes) == ("max_softmax", "probs", 2)
+    assert (served.accepts(probs=probs) == clf.accepts(probs)).all()
+    with pytest.raises(InputError, match="need `units`"):
+        served.accepts(probs.max(1))
+
+
+def test_probabilities_as_logits_and_other_classes_are_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(800, 10)) + 6 * np.eye(10)[rng.integers(0, 10, 800)]
+    probs = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    y = z.argmax(1)
+    rule = abstain.select_threshold(logits=z, labels=y, risk=0.1)
+    groups = np.where(np.arange(800) % 2, "a", "b")
+    by_group = abstain.select_threshold(logits=z, labels=y, risk=0.1, groups=groups)
+    stages = {"one": {"logits": z, "cost": 1.0}}
+    cascade = abstain.cascade(stages, labels=y, risk=0.1, person=(9.0, 0.0))
+    assert (cascade.decide(logits={"one": z}) == "one").mean() > 0.5
+    decisions = [
+        lambda **given: rule.accepts(**given),
+        lambda **given: by_group.accepts(**given, groups=groups[: len(next(iter(given.values())))]),
+        lambda **given: cascade.decide(**{name: {"one": x} for name, x in given.items()}),
+    ]
+    for decide in decisions:
+        for rows in (1, 800):
+            with pytest.raises(InputError, match="probabilities"):
+                decide(logits=probs[:rows])
+        with pytest.raises(InputError, match="calibrated on 10 classes, got 5"):
+            decide(logits=z[:, :5])
+        with pytest.raises(InputError, match="calibrated on 10 classes, got 2"):
+            decide(probs=np.stack([probs[:, 0], 1 - probs[:, 0]], axis=1))
+    with pytest.raises(InputError, match="probabilities"):
+        abstain.select_threshold(logits=probs, labels=y, risk=0.1)
+    rule.save(tmp_path / "rule.json")
+    with pytest.raises(DataError, match="calibrated on 10 classes, got 5"):
+        decided(tmp_path, {"logits": z[:, :5]}, ("logits", "float64"))
+
+
+def test_numbers_that_were_rounded_before_they_were_stored_are_noticed():
+    """bfloat16 logits saved as float32: the type says float32, the numbers do not."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(2000, 3)).astype(np.float32)
+    z[:, 0] += 3 * rng.random(2000, dtype=np.float32)
+    y = np.where(rng.random(2000) < 0.9, z.argmax(1), 0)
+    rule = abstain.select_threshold(logits=z, labels=y, coverage=0.5, method="empirical")
+    assert rule.cut.precision == "float32"
+    stored = np.asarray(torch.from_numpy(z).to(torch.bfloat16).float())
+    with pytest.raises(
+        InputError, match=r"got logits in bfloat16: rounding hides .* Calibrate on logits in bfloat16"
+    ):
+        rule.accepts(logits=stored)
+    assert rule.accepts(logits=z).mean() == rule.coverage
+    assert (rule.accepts(logits=z.astype(np.float64)) == rule.accepts(logits=z)).all()
+    coarse = abstain.select_threshold(logits=stored, labels=y, coverage=0.5, method="empirical")
+    assert coarse.cut.precision == "bfloat16"
+    one_by_one = [bool(coarse.accepts(logits=row[None])[0]) for row in stored[:50]]
+    assert one_by_one == coarse.accepts(logits=stored)[:50].tolist()
+
+
+def test_a_binary_column_is_the_same_rule():
+    rng = np.random.default_rng(1)
+    p = rng.choice([0.02, 0.3, 0.8, 0.97], 2000)
+    wrong = rng.random(2000) < np.where(np.abs(p - 0.5) > 0.4, 0.01, 0.4)
+    rule = abstain.select_threshold(wrong, probs=p[:, None], risk=0.05)
+    expected = (p == 0.02) | ((p == 0.97) & (rule.coverage > 0.5))
+    for given in ({"probs": p}, {"probs": np.stack([1 - p, p], 1)}, {"logits": np.log(p / (1 - p))}):
+        assert (rule.accepts(**given) == expected).all()
+        assert (rule.accepts(**{name: x.astype(np.float32) for name, x in given.items()}) == expected).all()

@@ -347,3 +347,100 @@ def test_samples_without_a_group_are_found_however_they_are_given():
     )
     for groups in (["a", np.nan], ("a", None), np.asarray(["a", None], dtype=object)):
         assert both.accepts([0.9, 0.9], groups).all()
+
+
+WEIGHTS = np.linspace(0.5, 2, 2000)
+PATIENTS = np.arange(2000) // 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"risk": 0.2},
+        {"risk": 0.2, "method": "sgr"},
+        {"risk": 0.2, "method": "crc"},
+        {"risk": 0.2, "method": "empirical"},
+        {"risk": 0.001},
+        {"coverage": 0.5},
+        {"coverage": 1.0},
+        {"cost": 0.2},
+        {"risk": 0.3, "clusters": PATIENTS},
+        {"risk": 0.3, "sample_weight": WEIGHTS},
+        {"coverage": 0.5, "sample_weight": WEIGHTS},
+        {"risk": 0.3, "sample_weight": WEIGHTS, "clusters": PATIENTS},
+        {"risk": 0.3, "bounded": (0, 2)},
+    ],
+)
+def test_no_sentence_and_no_count_can_be_edited(options):
+    """Not even by a sentence that has all the right numbers in it."""
+    wrong, p = data()
+    rule = abstain.select_threshold(wrong, probs=np.stack([p, 1 - p], axis=1), **options)
+    text = rule.to_json()
+    assert Threshold.from_json(text).to_json() == text
+    stored = json.loads(text)
+    numbers = f"{1 - rule.delta:.4g} {rule.target:.4g} {rule.n}"
+    edits = [
+        {"guarantee": f"Never wrong, whatever comes: {numbers}."},
+        {"note": "Approved."},
+        {"n": rule.n + 1},
+        {
+            "n": rule.n + 1,
+            "guarantee": rule.guarantee and rule.guarantee.replace(str(rule.n), str(rule.n + 1)),
+        },
+        {"evidence": {**stored["evidence"], "out_of_fold": True}},
+    ]
+    if rule.guarantee:
+        edits += [
+            {"guarantee": rule.guarantee.replace("at most", "far below").replace("at least", "exactly")}
+        ]
+        edits += [{"guarantee": None}]
+    for edit in edits:
+        weighted = "sample_weight" in options and set(edit) == {"n", "guarantee"}
+        if not weighted:  # the weights themselves are not stored, so that n is known from the sentence alone
+            with pytest.raises(DataError):
+                Threshold.from_json(json.dumps({**stored, **edit}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("accepted", 0.1),
+        ("rejected", 99.0),
+        ("source", "plain"),
+        ("source", "own"),
+        ("score", "negative_entropy"),
+        ("score", None),
+        ("dtype", "float8"),
+        ("precision", None),
+        ("classes", 1),
+        ("lowest", -5.0),
+        ("highest", 1e9),
+        ("magnitude", -1),
+    ],
+)
+def test_what_a_rule_is_compared_with_cannot_be_edited(rule, name, value):
+    stored = json.loads(rule.to_json())
+    stored["cut"][name] = value
+    with pytest.raises(DataError):
+        Threshold.from_json(json.dumps(stored))
+
+
+def test_p_values_that_do_not_belong_to_the_errors_are_refused(rule):
+    stored = json.loads(rule.to_json())
+    chosen = stored["table"]["value"].index(stored["value"])
+    stored["table"]["risk"][chosen] = stored["risk"] = 0.0
+    with pytest.raises(DataError, match="p-value"):
+        Threshold.from_json(json.dumps(stored))
+
+
+def test_a_cascade_is_not_loaded_as_a_threshold(tmp_path):
+    g = np.linspace(0, 1, 400)
+    rule = abstain.cascade({"only": (g < 0.1, g, 1.0)}, risk=0.2, person=(9.0, 0.0))
+    rule.save(tmp_path / "cascade.json")
+    with pytest.raises(
+        DataError, match=r"holds a cascade, not a threshold. Load it with `abstain.cascades.Cascade.load`"
+    ):
+        load_rule(tmp_path / "cascade.json")
+    old = {**json.loads(rule.to_json()), "format": "abstain.Cascade/1"}
+    with pytest.raises(DataError, match="Make it again"):
+        abstain.Cascade.from_json(json.dumps(old))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, get_args
@@ -21,7 +22,7 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_choice
 from abstain._stored import Within
 from abstain.core.sorting import Ordering
-from abstain.errors import DtypeError, InputError
+from abstain.errors import AbstainWarning, DtypeError, InputError
 
 Units = Literal["plain", "key"]
 Source = Literal["logits", "probs", "binary", "key", "plain", "own"]
@@ -37,6 +38,7 @@ MISSING = -float(np.finfo(np.float64).max)  # ranks samples without a confidence
 _LARGEST_LOG = 745.0  # -log of the smallest float64
 _LOOKED_AT = 4096  # numbers that show to which precision an array was rounded
 _HALVINGS = 24
+_WARNED_ABOUT = 20  # confidences, all of them on another scale
 _DISTINCT = 64  # as many different ones are needed to tell
 
 
@@ -171,6 +173,7 @@ def check_domain(name: str, score: str, source: Source, values: np.ndarray) -> N
         raise InputError(f"{name}: {rule}, got {smallest:g}. Give `logits=` or `probs=`.")
 
 
+@functools.cache
 def _end_of_scale(score: str) -> float:
     """The largest plain number of a score that saturates: 1 for probabilities, 0 for negative entropies."""
     return float(scores.display(score, np.finfo(np.float64).max)) + 0.0
@@ -313,6 +316,12 @@ class Cut:
                 "Give the confidence it was calibrated on: no percentages, no rank keys for probabilities."
             )
             raise InputError(f"{name}: {rule}, got {wrong:g}. {remedy}")
+        probabilities = smallest >= 0 and largest <= 1 < (self.accepted or 0.0)
+        if probabilities and known.size >= _WARNED_ABOUT:
+            message = f"none of {known.size:,} confidences will be accepted: all lie in [0, 1]"
+            calibrated = f"the rule was calibrated on {self.lowest:g} to {self.highest:g}"
+            remedy = "Rank keys and probabilities are different numbers"
+            warnings.warn(f"{name}: {message}, and {calibrated}. {remedy}.", AbstainWarning, stacklevel=4)
 
     def decide(self, name: str, readings: Readings, value: float | None) -> np.ndarray:
         """Which samples to accept by the threshold `value`; a NaN never is.

@@ -331,6 +331,11 @@ class Threshold(Promised):
         tested = self.form == "risk" and self.method in ("ltt", "sgr") and self.value is not None
         measured = [(table.coverage[k], table.risk[k]) for k in rows]
         unweighted = evidence.heaviest_sample is None
+        whole_curve = self.form != "risk" or self.method in (
+            "crc",
+            "empirical",
+        )  # its table ends with all samples
+        counted = not whole_curve or int(table.accepted[-1]) == self.n
         shares = not unweighted or bool((table.coverage == table.accepted / self.n).all())
         passed = True
         scaled = (self.target - self.bounded[0]) / (self.bounded[1] - self.bounded[0])
@@ -344,7 +349,7 @@ class Threshold(Promised):
                 passed &= abs(p_value - table.p_value[k]) <= 1e-9 * p_value + 1e-300
         return {
             "`table` must not accept more than `n`.": not len(table) or int(table.accepted.max()) <= self.n,
-            "`table` must count shares of `n`.": shares,
+            "`table` must count shares of `n`.": shares and counted,
             "`value` must be one that passed in `table`.": self.value is None or bool(rows) or everything,
             "`coverage` and `risk` must be those in `table`.": (self.coverage, self.risk) in measured
             or not measured,
