@@ -1,21 +1,34 @@
-"""Files that are written: checked before any work, then replaced whole or not at all.
+"""Files that are written: checked before any work, then replaced whole or not at all, one process at a time.
 
-The one home of which names an output may have, of when two outputs are one file, and of the atomic writer.
+The one home of which names an output may have, of when two outputs are one file, of the atomic writer, and of the lock
+that a file needs which is read, changed and written again.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
 import stat
+import time
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from abstain._tables import shown
 from abstain.errors import DataError
+
+fcntl: Any
+try:
+    fcntl = importlib.import_module("fcntl")
+except ImportError:  # Windows
+    fcntl = None
+
+LOCK_SECONDS = 60.0  # how long to wait for another process that holds a lock
+_LOCK_POLL = 0.02  # seconds between two attempts
+_ABANDONED = 3600.0  # seconds after which the temporary file of a killed process is removed
 
 ENDINGS: dict[str, tuple[str, ...]] = {
     "text": (".txt",),
@@ -165,3 +178,91 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
         if temporary is not None:
             with suppress(OSError):
                 temporary.unlink()
+
+
+@contextmanager
+def locked(path: str | Path) -> Iterator[None]:
+    """Hold the lock of a file that is read, changed and replaced, so that no process loses what another one wrote.
+
+    The lock is a file in the same folder. Where the system has `fcntl`, it is free as soon as its process ends, however
+    that ends. Elsewhere the lock is held while that file exists, so a process that is killed leaves it behind.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, which need not exist. All names of one file share one lock.
+
+    Raises
+    ------
+    DataError
+        The lock cannot be made, or another process holds it for longer than `LOCK_SECONDS`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with locked(f"{folder}/series.json"):
+    ...         print(os.listdir(folder))
+    ...     print(os.listdir(folder))
+    ['.series.json.lock']
+    []
+    """
+    target = Path(os.path.realpath(path))
+    lock = target.with_name(f".{target.name[:60]}.lock")
+    attempt = _lock_by_creating if fcntl is None else _lock_by_system
+    deadline = time.monotonic() + LOCK_SECONDS
+    try:
+        while (descriptor := attempt(lock)) is None:
+            if time.monotonic() > deadline:
+                raise file_error(
+                    path,
+                    f"another run has held its lock {shown(lock.name)} for {LOCK_SECONDS:g} seconds. "
+                    "Try again; if no other run is left, remove that file.",
+                )
+            time.sleep(_LOCK_POLL)
+    except OSError as error:
+        raise file_error(path, f"cannot be locked ({error.strerror or error}).") from error
+    try:
+        _remove_abandoned(target)
+        yield
+    finally:
+        if fcntl is None:
+            os.close(descriptor)  # Windows does not remove a file that is open
+        with suppress(OSError):
+            lock.unlink()
+        if fcntl is not None:
+            os.close(descriptor)  # only now may another process take the lock
+
+
+def _lock_by_system(lock: Path) -> int | None:
+    """An open file whose lock this process holds, or None while another one does."""
+    descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.stat(lock)):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass  # held by another process, or removed by it between our two calls
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _lock_by_creating(lock: Path) -> int | None:
+    """A file that did not exist before, or None while it does."""
+    try:
+        return os.open(lock, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+    except FileExistsError:
+        return None
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary files of `replacing` that a killed process left behind."""
+    prefix = f".{target.name[:60]}."
+    with suppress(OSError):
+        for entry in os.scandir(target.parent):
+            is_temporary = entry.name.startswith(prefix) and entry.name.endswith(".part")
+            if is_temporary and time.time() - entry.stat().st_mtime > _ABANDONED:
+                os.unlink(entry.path)

@@ -178,6 +178,24 @@ THRESHOLDS = {
         "_TESTS = 1",
         "tests/thresholds/test_monitor.py::test_risk_and_confidences_each_have_half_of_delta",
     ),
+    "a file counts whenever it is given": (
+        "cli/series.py",
+        "for digest, path in hashes.items() if digest in known]",
+        "for digest, path in hashes.items() if False]",
+        "tests/cli/test_series.py::test_a_file_is_counted_once",
+    ),
+    "runs at the same time do not wait for each other": (
+        "cli/series.py",
+        "stack.enter_context(locked(look.state))",
+        "pass",
+        "tests/cli/test_series.py::test_looks_at_the_same_time_are_all_counted",
+    ),
+    "a state that is not kept hides the alarm": (
+        "cli/series.py",
+        "    if not result.holds:\n",
+        "    if not result.holds and not problems:\n",
+        "tests/cli/test_series.py::test_an_alarm_is_told_whatever_fails",
+    ),
     "a cluster counts again in every look": (
         "thresholds/monitoring.py",
         "is_new = ~np.isin(fingerprints, seen)",

@@ -30,7 +30,8 @@ from abstain.cli.options import (
     tell_unread,
 )
 from abstain.cli.screen import deliver, working, write
-from abstain.cli.threshold import columns_for, draw_facts, fitting, seen_before, show_check
+from abstain.cli.series import Look, hold_look
+from abstain.cli.threshold import columns_for, draw_facts, fitting
 from abstain.formats import Predictions
 from abstain.formats.limits import values_of
 from abstain.formats.predictions import aligned
@@ -108,10 +109,16 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     clusters = next((m.clusters for m in models.values() if m.clusters is not None), None)
     if rule:
         entries = {name: (losses[name], columns_for(m, None)) for name, m in models.items()}
-        before = seen_before(Check, given["state"])
-        series: Any = {"clusters": clusters, "previous": before, "abstained": away}
-        return show_check(rule.check(entries, **series), out, [], given["state"])
+        look = Look(files=files, only=how.only, calibration=(), state=given["state"])
+        check = partial(_checked, rule, entries, away, clusters)
+        return hold_look(check, Check, look, out, [])
     return _choose(models, losses, away, clusters, given, out)
+
+
+def _checked(
+    rule: Cascade, entries: dict[str, Any], away: Any, clusters: Any, previous: Check | None
+) -> Check:
+    return rule.check(entries, abstained=away, clusters=clusters, previous=previous)
 
 
 def _choose(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -17,8 +16,9 @@ from rich.text import Text
 
 from abstain import GroupThresholds, Threshold, _tables, scores, select_threshold
 from abstain.cli import options as opt
-from abstain.cli.main import ALARM, INFEASIBLE
+from abstain.cli.main import INFEASIBLE
 from abstain.cli.screen import dash, deliver, plain_table, put, show_notes, working, write
+from abstain.cli.series import Look, hold_look, sha256_of
 from abstain.errors import DataError
 from abstain.formats import Predictions
 from abstain.formats.limits import file_error, shown, values_of
@@ -102,7 +102,7 @@ def threshold(
     if groups and read.groups is None:
         raise click.UsageError("--groups needs a column of groups; name it with --column groups=NAME.")
     if check:
-        hold_against(check, read, out, notes, state)
+        hold_against(check, read, how.only, out, notes, state)
         return
     opt.no_names_for_own_confidences(read)
     asked |= {"groups": read.group_labels() if groups else None}
@@ -137,10 +137,8 @@ def threshold(
 
 
 def by_group(result: Any, alone: str) -> dict[Any, Any]:
-    """The threshold (or check) of each group, or the one of all under a name of its own."""
-    if isinstance(result, GroupThresholds):
-        return result.thresholds
-    return result.checks if isinstance(result, GroupChecks) else {alone: result}
+    """The threshold of each group, or the one of all under a name of its own."""
+    return result.thresholds if isinstance(result, GroupThresholds) else {alone: result}
 
 
 def in_words(result: Any, score: str) -> str:
@@ -180,10 +178,8 @@ def draw_facts(on: Console, result: Any, notes: list[str]) -> None:
 
 def facts_of(file: str, read: Predictions, score: str, loss: str) -> dict[str, Any]:
     """What a rule is to know of the data that it was made from."""
-    with Path(file).open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
     by_score = {"loss": read.loss_name} if read.kind == "confidence" else {"score": score, "loss": loss}
-    return {"data": Path(file).name, "sha256": digest, "command": opt.typed(), **by_score}
+    return {"data": Path(file).name, "sha256": sha256_of(file), "command": opt.typed(), **by_score}
 
 
 def first_of(rule: Threshold | GroupThresholds) -> Threshold:
@@ -219,7 +215,9 @@ def fitting(rule: str, own: str | None, kind: str, score: str | None, *, plain: 
     return own
 
 
-def hold_against(rule: str, read: Predictions, out: opt.Output, notes: list[str], state: str | None) -> None:
+def hold_against(
+    rule: str, read: Predictions, only: dict[str, str], out: opt.Output, notes: list[str], state: str | None
+) -> None:
     """Hold later data against a saved rule."""
     saved = load_rule(rule)
     first = first_of(saved)
@@ -230,36 +228,21 @@ def hold_against(rule: str, read: Predictions, out: opt.Output, notes: list[str]
     grouped = isinstance(saved, GroupThresholds)
     if grouped and read.groups is None:
         raise DataError(f"{shown(rule)}: this rule is per group, and the file has no column of groups.")
-    columns = {"clusters": read.clusters, "previous": seen_before(GroupChecks if grouped else Check, state)}
+    columns = {"clusters": read.clusters}
     if grouped:
         columns["groups"] = read.group_labels()
     opt.tell_unread(read, "sample_weight")
     with values_of(read.path):
         losses = read.samples(score or "max_softmax", loss)[0]
-        result: Any = saved.check(losses, **columns_for(read, score), **columns)
-    show_check(result, out, notes, state)
+        columns |= columns_for(read, score)
 
+    def check(previous: Any) -> Any:
+        with values_of(read.path):
+            return saved.check(losses, previous=previous, **columns)
 
-def seen_before(kind: Any, state: str | None) -> Any:
-    """Where a series of checks stopped, if it has begun."""
-    return kind.load(state) if state and Path(state).exists() else None
-
-
-def show_check(result: Check | GroupChecks, out: opt.Output, notes: list[str], state: str | None) -> None:
-    """What later data say, kept for the next look; an alarm has an exit code of its own."""
-    if state:
-        write(state, result.to_json())
-    rows = by_group(result, "all")
-    names = [*(f.name for f in fields(Check)), "holds"]
-    columns = {"group": list(map(str, rows)), **_tables.columns_of(list(rows.values()), names)}
-
-    def draw(on: Console) -> None:
-        on.print(Text(repr(result)))
-        show_notes(on, notes)
-
-    deliver(out, result, "holds" if result.holds else "alarm", draw, columns=columns, latex=repr(result))
-    if not result.holds:
-        click.get_current_context().exit(ALARM)
+    calibration = [first.origin.sha256] if first.origin and first.origin.sha256 else []
+    look = Look(files=[str(read.path)], only=only, calibration=calibration, state=state)
+    hold_look(check, GroupChecks if grouped else Check, look, out, notes)
 
 
 @click.command("decide", cls=opt.Documented)

@@ -6,8 +6,9 @@ import base64
 import binascii
 import hashlib
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -248,6 +249,15 @@ class GroupChecks(Stored, _tables.Notebook):
     def __repr__(self) -> str:
         lines = [f"{label}: {check!r}" for label, check in self.checks.items()]
         return "\n".join(lines) or "no group to check"
+
+
+AnyCheck = TypeVar("AnyCheck", bound=Check | GroupChecks)
+
+
+def with_files(check: AnyCheck, hashes: Iterable[str]) -> AnyCheck:
+    """The same check, which now remembers the SHA-256 of these files too; the oldest of too many are forgotten."""
+    files = (*check.files, *hashes)
+    return replace(check, files=files[max(0, len(files) - FILES_REMEMBERED) :])
 
 
 def check_promise(

@@ -1,0 +1,269 @@
+"""A series of checks on the command line: nothing lost, nothing counted twice, and an alarm told whatever fails."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import sys
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import abstain
+from abstain import _outputs
+from abstain.cli import cli
+from abstain.errors import DataError
+
+ROWS = 40
+CHECK = ("--check", "rule.json", "--state", "series.json")
+
+
+def write_answers(path, seed, *, error=0.02, n=ROWS, least_confidence=0.0):
+    rng = np.random.default_rng(seed)
+    confidence = least_confidence + (1 - least_confidence) * rng.random(n)
+    lines = [f"{int(rng.random() > error)},{g!r},{k % 2}" for k, g in enumerate(confidence.tolist())]
+    path.write_text("\n".join(["correct,confidence,half", *lines]))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_answers(tmp_path / "calibration.csv", 0, n=600)
+    assert call("threshold", "calibration.csv", "--risk", "0.1", "--save", "rule.json").exit_code == 0
+    write_answers(
+        tmp_path / "bad.csv", 1, error=0.9, least_confidence=0.9
+    )  # alarms at whichever look it comes
+    for k in range(3):
+        write_answers(tmp_path / f"good{k}.csv", 10 + k)
+    return tmp_path
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli, list(arguments), prog_name="abstain")
+
+
+def look(name, *more):
+    return call("threshold", name, *CHECK, *more)
+
+
+def state(folder):
+    return abstain.Check.load(folder / "series.json")
+
+
+def run_in_process(arguments, start=None):
+    """The command in a process of its own, forked so that nothing needs importing again."""
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if start is not None:
+        start.wait()
+    cli(list(arguments), prog_name="abstain")
+
+
+def start_look(name, start=None):
+    process = multiprocessing.get_context("fork").Process(
+        target=run_in_process, args=(("threshold", name, *CHECK), start)
+    )
+    process.start()
+    return process
+
+
+def looks_at_the_same_time(folder, count):
+    """Exit codes of that many processes on one state, one of them with an alarm."""
+    names = [f"day{k}.csv" for k in range(count - 1)]
+    for k, name in enumerate(names):
+        write_answers(folder / name, 100 + k)
+    start = multiprocessing.get_context("fork").Event()
+    processes = [start_look(name, start) for name in ("bad.csv", *names)]
+    start.set()
+    for process in processes:
+        process.join()
+    return [process.exitcode for process in processes]
+
+
+def check_nothing_is_lost(folder, count):
+    codes = looks_at_the_same_time(folder, count)
+    series = state(folder)
+    print(
+        f"{count} processes on one state: {series.looks} looks, n = {series.n}, alarm kept: {not series.holds}"
+    )
+    assert (series.looks, series.n, len(series.files)) == (count, count * ROWS, count)
+    assert series.drift_alarm
+    assert codes[0] == 5
+    assert set(codes) <= {0, 5}
+    assert codes.count(5) == count - series.drift_alarm_look + 1  # every look from the alarm on tells it
+    assert sorted(x.name for x in folder.iterdir() if x.name.startswith(".")) == []
+
+
+def test_looks_at_the_same_time_are_all_counted(folder):
+    check_nothing_is_lost(folder, 8)
+
+
+@pytest.mark.slow
+def test_fifty_looks_at_the_same_time_are_all_counted(folder):
+    check_nothing_is_lost(folder, 50)
+
+
+def test_the_portable_lock_keeps_looks_apart(folder, monkeypatch):
+    monkeypatch.setattr(_outputs, "fcntl", None)
+    check_nothing_is_lost(folder, 6)
+
+
+def kill_at_random_moments(folder, times):
+    """Kill as many looks with SIGKILL; the state must be readable and hold every look that had finished."""
+    rng = np.random.default_rng(3)
+    begun = time.monotonic()
+    first = start_look("good0.csv")
+    first.join()
+    duration = time.monotonic() - begun
+    expected = 1
+    finished = 0
+    for k in range(times):
+        write_answers(folder / "today.csv", 1000 + k)
+        process = start_look("today.csv")
+        process.join(rng.random() * 1.2 * duration)
+        process.kill()
+        process.join()
+        series = state(folder)  # raises unless it is whole
+        assert series.looks == len(series.files) == series.n // ROWS
+        if process.exitcode in (0, 5):
+            finished += 1
+            assert series.looks == expected + 1
+        assert series.looks in (expected, expected + 1)
+        expected = series.looks
+    print(
+        f"killed {times} times: {finished} had finished, {expected - 1} looks are kept, the state was always valid"
+    )
+    return finished, expected - 1
+
+
+def test_killed_looks_leave_a_valid_state(folder):
+    _, kept = kill_at_random_moments(folder, 12)
+    look("good1.csv")  # no lock is in its way
+    assert state(folder).looks == kept + 2
+
+
+@pytest.mark.slow
+def test_two_hundred_killed_looks_leave_a_valid_state(folder):
+    finished, kept = kill_at_random_moments(folder, 200)
+    assert 0 < finished <= kept < 200
+
+
+def test_temporary_files_of_killed_runs_are_removed(folder):
+    for name, age in (
+        (".series.json.0123456789abcdef.part", 7200),
+        (".series.json.fedcba9876543210.part", 0),
+    ):
+        (folder / name).write_text("half of it")
+        os.utime(folder / name, (time.time() - age,) * 2)
+    look("good0.csv")
+    assert sorted(x.name for x in folder.iterdir() if x.name.startswith(".")) == [
+        ".series.json.fedcba9876543210.part"
+    ]
+
+
+def test_a_file_is_counted_once(folder):
+    assert look("good0.csv").exit_code == 0
+    (folder / "renamed.csv").write_bytes((folder / "good0.csv").read_bytes())
+    again = look("renamed.csv", "--json")
+    assert again.exit_code == 0
+    assert "renamed.csv was counted in this series before" in again.stderr
+    assert json.loads(again.stdout)["looks"] == 1
+    assert look("good1.csv").exit_code == 0
+    assert (state(folder).looks, state(folder).n) == (2, 2 * ROWS)
+    assert look("bad.csv").exit_code == 5
+    assert look("good0.csv", "--quiet").stdout.strip() == "alarm"  # the verdict of the series, which stands
+    assert state(folder).looks == 3
+
+
+def test_other_rows_of_one_file_are_other_data(folder):
+    for half, looks in (("0", 1), ("1", 2), ("0", 2)):
+        assert look("good0.csv", "--only", f"half={half}").exit_code == 0
+        assert (state(folder).looks, state(folder).n) == (looks, looks * ROWS // 2)
+
+
+def test_calibration_data_are_no_later_data(folder):
+    (folder / "renamed.csv").write_bytes((folder / "calibration.csv").read_bytes())
+    for options in ((), ("--state", "series.json")):
+        refused = call("threshold", "renamed.csv", "--check", "rule.json", *options)
+        assert refused.exit_code == 3
+        assert "the data that the rule was made from" in refused.stderr
+        assert refused.stderr.count("\n") == 1
+    assert not (folder / "series.json").exists()
+    told = call("threshold", "calibration.csv", "--check", "rule.json", "--only", "half=0")
+    assert told.exit_code == 0
+    assert "--only must leave those rows out" in told.stderr
+
+
+def refuse_to_sync(descriptor):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("trouble", ["no folder", "a folder", "full disk", "locked", "damaged", "output"])
+def test_an_alarm_is_told_whatever_fails(folder, monkeypatch, trouble):
+    """The verdict comes first and an alarm is exit code 5; without an alarm the trouble is the exit code."""
+    options = ["--check", "rule.json", "--state", "series.json"]
+    message = "series.json"
+    if trouble == "no folder":
+        options[-1] = "nowhere/series.json"
+    elif trouble == "a folder":
+        (folder / "series.json").mkdir()
+    elif trouble == "full disk":
+        monkeypatch.setattr(os, "fsync", refuse_to_sync)
+        message = "No space left"
+    elif trouble == "locked":
+        monkeypatch.setattr(_outputs, "LOCK_SECONDS", 0.1)
+        monkeypatch.setattr(_outputs, "_lock_by_system", lambda lock: None)
+        message = "another run has held its lock .series.json.lock"
+    elif trouble == "damaged":
+        (folder / "series.json").write_text("{")
+    else:
+        options += ["-o", "/dev/full"]
+        message = "/dev/full: cannot be written"
+    before = (folder / "series.json").read_bytes() if trouble == "damaged" else None
+    for name, code, verdict in (("good0.csv", 3, "Check: no alarm"), ("bad.csv", 5, "Check: ALARM")):
+        result = call("threshold", name, *options)
+        assert result.exit_code == code, result.stderr
+        assert message in result.stderr
+        assert "Traceback" not in result.stderr
+        if trouble == "output":
+            assert state(folder).holds == (code == 3)  # the look is kept all the same
+        else:
+            assert verdict in result.stdout
+            assert "this look is not kept in" in result.stderr
+    if before is not None:
+        assert (folder / "series.json").read_bytes() == before
+
+
+def test_a_state_that_was_read_and_cannot_be_written_still_counts_for_the_verdict(folder, monkeypatch):
+    assert look("bad.csv").exit_code == 5
+    monkeypatch.setattr(os, "fsync", refuse_to_sync)
+    later = look("good0.csv")
+    assert later.exit_code == 5
+    assert "ALARM at look 1" in later.stdout
+    assert state(folder).looks == 1
+
+
+def test_a_lock_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(_outputs, "LOCK_SECONDS", 0.05)
+    with _outputs.locked(tmp_path / "x.json"):
+        with (
+            pytest.raises(
+                DataError, match=r"x.json: another run has held its lock .x.json.lock for 0.05 seconds"
+            ),
+            _outputs.locked(tmp_path / "x.json"),
+        ):
+            pass
+        with _outputs.locked(tmp_path / "y.json"):  # of another file
+            pass
+    with _outputs.locked(tmp_path / "x.json"):
+        pass
+    os.symlink(tmp_path / "x.json", tmp_path / "link.json")
+    with (
+        _outputs.locked(tmp_path / "link.json"),
+        pytest.raises(DataError, match="another run"),
+        _outputs.locked(tmp_path / "x.json"),
+    ):
+        pass
