@@ -31,7 +31,9 @@ def cases(path: Path, patients: int, seed: int, *, labelled: bool = True, weaker
             ["case", *(["label"] if labelled else []), "cluster", "group", "prob_0", "prob_1", "prob_2"]
         )
         for i, row in enumerate(p.tolist()):
-            out.writerow([f"c{seed}-{i}", *([label[i]] if labelled else []), f"p{who[i]:04}", site[i], *row])
+            out.writerow(
+                [f"c{seed}-{i}", *([label[i]] if labelled else []), f"p{seed}-{who[i]:04}", site[i], *row]
+            )
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -84,6 +86,12 @@ def test_calibrate_save_decide_and_check_for_three_months(folder):
         assert seen.returncode == 0, seen.stdout
         told = json.loads(seen.stdout)
         assert (told["looks"], told["n"]) == (month, 300 * month)
+    again = run(
+        folder, "threshold", "month-3.csv", "--check", "rule.json", "--state", "series.json", "--json"
+    )
+    assert again.returncode == 0
+    assert "was counted in this series before" in again.stderr
+    assert json.loads(again.stdout)["looks"] == 3
     alarm = run(
         folder, "threshold", "new-scanner.csv", "--check", "rule.json", "--state", "series.json", "--quiet"
     )

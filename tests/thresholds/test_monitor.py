@@ -1,6 +1,8 @@
 """Monitoring: false alarms over streams, detection, series of looks."""
 
 import base64
+import itertools
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -108,7 +110,8 @@ def patients_at_the_promise(rng, series, looks_of):
         sure = rng.random(400)[patient]
         seen = None
         for rows in looks:
-            seen = t.check(wrong[rows], sure[rows], clusters=patient[rows], previous=seen)
+            with suppress(InputError):  # a look without a new patient is refused
+                seen = t.check(wrong[rows], sure[rows], clusters=patient[rows], previous=seen)
         alarms += not seen.holds
         drift_alarms += seen.drift_alarm
     return alarms, drift_alarms
@@ -134,6 +137,7 @@ def three_images_and_the_rest_of_the_last_look(patient):
 SPLITS = [whole_patients, an_image_a_day, three_images_and_the_rest_of_the_last_look]
 
 
+@pytest.mark.filterwarnings("ignore:.*left out:abstain.errors.AbstainWarning")
 @pytest.mark.parametrize("looks_of", SPLITS)
 def test_clusters_split_over_looks_keep_the_promise(looks_of):
     alarms, drift_alarms = patients_at_the_promise(np.random.default_rng(13), 60, looks_of)
@@ -142,6 +146,7 @@ def test_clusters_split_over_looks_keep_the_promise(looks_of):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*left out:abstain.errors.AbstainWarning")
 @pytest.mark.parametrize("looks_of", SPLITS)
 def test_clusters_split_over_looks_keep_the_promise_in_two_thousand_series(looks_of):
     alarms, drift_alarms = patients_at_the_promise(np.random.default_rng(14), 2000, looks_of)
@@ -162,27 +167,32 @@ def test_a_cluster_counts_once(by_patient):
     """Samples of a cluster of an earlier look are left out of everything, whatever its label looks like."""
     rng = np.random.default_rng(16)
     first = by_patient.check(np.ones(6), rng.random(6), clusters=[1, 1, 1, 2, 2, 3])
-    again = by_patient.check(np.ones(4), rng.random(4), clusters=["1", "2", "2", "3"], previous=first)
-    assert again == replace(first, left_out=4)
-    loss, g = rng.random(5) < 0.5, rng.random(5)
-    mixed = by_patient.check(loss, g, clusters=[2.0, 4.0, 4.0, 3.0, 5.0], previous=again)
+    with (
+        pytest.raises(InputError, match="`clusters` must hold a cluster that no earlier look held, got none"),
+        pytest.warns(AbstainWarning, match="4 of 4 samples are left out"),
+    ):
+        by_patient.check(np.ones(4), rng.random(4), clusters=["1", "2", "2", "3"], previous=first)
+    loss, g = rng.random(6) < 0.5, rng.random(6)
+    with pytest.warns(AbstainWarning, match="3 of 6 samples are left out"):
+        mixed = by_patient.check(loss, g, clusters=[2.0, 4.0, 4.0, 3.0, 5.0, 1.0], previous=first)
     alone = by_patient.check(loss[[1, 2, 4]], g[[1, 2, 4]], clusters=["4", "4", "5"], previous=first)
-    assert mixed == replace(alone, left_out=6)
+    assert mixed == replace(alone, left_out=3)
     assert (mixed.n, mixed.looks) == (9, 2)
-    assert "left out: 6 samples" in repr(mixed)
+    assert "left out: 3 samples" in repr(mixed)
     assert "left out" not in repr(first)
     restored = abstain.Check.from_json(mixed.to_json())
     assert restored == mixed
-    assert by_patient.check([1], [0.5], clusters=["5"], previous=restored).n == 9
+    with pytest.warns(AbstainWarning, match="1 of 2"):
+        assert by_patient.check([1, 1], [0.5, 0.5], clusters=["5", "6"], previous=restored).n == 10
 
 
 def test_a_series_remembers_its_latest_clusters(by_patient, monkeypatch):
     monkeypatch.setattr(monitoring, "CLUSTERS_REMEMBERED", 3)
     seen = by_patient.check(np.zeros(4), np.ones(4), clusters=list("abcd"))
     assert len(base64.b64decode(seen.clusters_seen)) == 3 * 8
-    assert (
-        by_patient.check(np.zeros(2), np.ones(2), clusters=list("ba"), previous=seen).n == 5
-    )  # `a` is forgotten
+    with pytest.warns(AbstainWarning, match="1 of 2"):
+        later = by_patient.check(np.zeros(2), np.ones(2), clusters=list("ba"), previous=seen)
+    assert later.n == 5  # `a` is forgotten
 
 
 def test_clusters_of_groups_are_apart():
@@ -191,9 +201,12 @@ def test_clusters_of_groups_are_apart():
     site = np.tile(["a", "b"], 400)
     rules = abstain.select_threshold(np.zeros(800), rng.random(800), risk=0.1, groups=site, clusters=who)
     first = rules.check([0, 0], [0.5, 0.5], ["a", "a"], clusters=[7, 8])
-    then = rules.check([0, 0, 0], [0.5] * 3, ["a", "b", "b"], clusters=[7, 7, 8], previous=first)
+    with pytest.warns(AbstainWarning, match="1 of 1"):
+        then = rules.check([0, 0, 0], [0.5] * 3, ["a", "b", "b"], clusters=[7, 7, 8], previous=first)
     assert (then["a"].n, then["a"].left_out, then["b"].n, then["b"].left_out) == (2, 1, 2, 0)
     assert abstain.GroupChecks.from_json(then.to_json()) == then
+    with pytest.warns(AbstainWarning), pytest.raises(InputError, match="got none"):
+        rules.check([0, 0], [0.5] * 2, ["a", "b"], clusters=[8, 7], previous=then)
 
 
 def test_clusters_that_the_rule_does_not_know_are_told(shipped):
@@ -325,10 +338,12 @@ def test_an_alarm_is_not_taken_back(shipped):
 def test_confidences_of_whole_clusters_rarely_alarm_wrongly():
     """Twenty images of a patient are nearly as sure as one another: what counts is the number of patients."""
     rng = np.random.default_rng(10)
+    numbers = itertools.count()
 
     def patients(count):
         sure = np.repeat(rng.random(count), 20)
-        return rng.random(20 * count) < 0.05 * (1 - sure), sure, np.repeat(np.arange(count), 20)
+        who = np.repeat([next(numbers) for _ in range(count)], 20)
+        return rng.random(20 * count) < 0.05 * (1 - sure), sure, who
 
     alarms = missed = 0
     for _ in range(150):

@@ -23,7 +23,7 @@ from abstain.cli.screen import deliver, show_notes, write
 from abstain.errors import AbstainError
 from abstain.formats.limits import file_error, shown
 from abstain.thresholds import Check, GroupChecks
-from abstain.thresholds.monitoring import with_files
+from abstain.thresholds.monitoring import with_files, without_clusters
 
 _MEMORY = ("clusters_seen", "files")  # fields that are no result, and long
 
@@ -111,16 +111,15 @@ def hold_look(
             except (AbstainError, OSError) as error:
                 problems.append(error)
                 opt.say("note: the series could not be read, so this look is checked by itself.")
-        result: Check | GroupChecks = check(
-            previous
-        )  # also refuses a series that was begun with another rule
-        known = () if previous is None else previous.files
-        repeated = [path for digest, path in hashes.items() if digest in known]
+        result: Check | GroupChecks
+        counted = () if previous is None else previous.files
+        repeated = [path for digest, path in hashes.items() if digest in counted]
         if previous is not None and repeated:
+            check(without_clusters(previous))  # refuses a series that was begun with another rule
             result = previous
             opt.say(f"note: {shown(repeated[0])} was counted in this series before, so nothing is added.")
         else:
-            result = with_files(result, hashes)
+            result = with_files(check(previous), hashes)
         may_keep = look.state is not None and not problems
         try:
             show_check(result, out, notes)

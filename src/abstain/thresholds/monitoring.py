@@ -260,6 +260,13 @@ def with_files(check: AnyCheck, hashes: Iterable[str]) -> AnyCheck:
     return replace(check, files=files[max(0, len(files) - FILES_REMEMBERED) :])
 
 
+def without_clusters(check: Check | GroupChecks) -> Check | GroupChecks:
+    """The same check, which remembers no cluster."""
+    if isinstance(check, Check):
+        return replace(check, clusters_seen="")
+    return replace(check, checks={group: replace(x, clusters_seen="") for group, x in check.checks.items()})
+
+
 def check_promise(
     rule: Threshold,
     loss: Array,
@@ -285,9 +292,12 @@ def check_promise(
         _check_same_series(rule, limit, previous)
     look = _new_clusters(rule, clusters, len(l), before)
     rows = look.rows
-    if not len(rows):
-        return replace(before, left_out=before.left_out + len(l))
     left_out = len(l) - len(rows)
+    if left_out:
+        message = f"{left_out} of {len(l)} samples are left out, because an earlier look held their cluster"
+        warnings.warn(f"Threshold.check: {message}.", AbstainWarning, stacklevel=3)
+    if not len(rows):
+        return replace(before, left_out=before.left_out + left_out)
     l = l[rows]
     readings = readings.take(rows)
     accepted = rule.cut.decide("Threshold.check", readings, rule.value)
@@ -352,6 +362,20 @@ def check_promise(
         files=before.files,
         **alarms,
     )
+
+
+def check_is_new(check: Check | GroupChecks, previous: Check | GroupChecks | None) -> None:
+    """Refuse a look that added nothing, because earlier looks held all of its clusters."""
+
+    def looks(series: Check | GroupChecks | None) -> int:
+        if isinstance(series, GroupChecks):
+            return sum(group.looks for group in series.checks.values())
+        return 0 if series is None else series.looks
+
+    if looks(check) == looks(previous):
+        message = "must hold a cluster that no earlier look held, got none"
+        remedy = "Give a cluster when it is complete, under a name that no other cluster has."
+        raise InputError(f"Threshold.check: `clusters` {message}. {remedy}")
 
 
 def _promised_risk(rule: Threshold) -> float:
@@ -480,14 +504,18 @@ def check_groups(
     checks = {} if previous is None else dict(previous.checks)
     for group, rows in parts:
         rule = rules.thresholds[group]
-        if rule.feasible:
-            check = check_promise(
-                rule,
-                losses[rows],
-                rule.cut.admit("GroupThresholds.check", readings.take(rows)),
-                clusters=None if labels is None else labels[rows],
-                previous=checks.get(group),
-            )
-            latest = _encoded(_decoded(check.clusters_seen), len(rules.thresholds))
-            checks[group] = replace(check, clusters_seen=latest)
-    return GroupChecks(checks, () if previous is None else previous.files)
+        if not rule.feasible:
+            continue
+        check = check_promise(
+            rule,
+            losses[rows],
+            rule.cut.admit("GroupThresholds.check", readings.take(rows)),
+            clusters=None if labels is None else labels[rows],
+            previous=checks.get(group),
+        )
+        latest = _encoded(_decoded(check.clusters_seen), len(rules.thresholds))
+        checks[group] = replace(check, clusters_seen=latest)
+    after = GroupChecks(checks, () if previous is None else previous.files)
+    if any(rules.thresholds[group].feasible for group, _ in parts):
+        check_is_new(after, previous)
+    return after

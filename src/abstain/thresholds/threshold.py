@@ -20,7 +20,14 @@ from abstain.errors import DataError, InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array
 from abstain.thresholds.calibration import Advice, Candidates, Form, Method
 from abstain.thresholds.cut import MISSING, Cut, Readings, Source, Units, check_domain, read_confidences
-from abstain.thresholds.monitoring import Check, GroupChecks, Reference, check_groups, check_promise
+from abstain.thresholds.monitoring import (
+    Check,
+    GroupChecks,
+    Reference,
+    check_groups,
+    check_is_new,
+    check_promise,
+)
 from abstain.thresholds.promise import Evidence, Goal, guarantee, note
 from abstain.thresholds.testing import binomial
 
@@ -271,15 +278,18 @@ class Threshold(Promised):
 
         With `previous`, this is the next look of its series: give each sample once. A rule made from clusters bets on
         whole clusters, in the order in which they are complete, and each cluster once: samples of a cluster that an
-        earlier look held are left out of everything and counted in `left_out`. What is tested is then the mean over
-        the samples with which each cluster first came; put whole clusters into one look, and that is the promise. A
-        series remembers its last million clusters, all groups together.
+        earlier look held are left out of everything, with a warning, and counted in `left_out`; a look that brings no
+        new cluster is refused. What is tested is then the mean over the samples with which each cluster first came;
+        put whole clusters into one look, and that is the promise. A series remembers its last million clusters, all
+        groups together.
 
         Confidences, `logits`, `probs`, `score` and `units` are as in `accepts`.
         """
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
         readings = self.cut.read("Threshold.check", **columns, score=score)
-        return check_promise(self, loss, readings, clusters=clusters, previous=previous)
+        check = check_promise(self, loss, readings, clusters=clusters, previous=previous)
+        check_is_new(check, previous)
+        return check
 
     def _rules(self) -> dict[str, Any]:
         """What would make a stored rule accept or promise something that was never tested."""
