@@ -197,6 +197,31 @@ def test_calibration_data_are_no_later_data(folder):
     assert "--only must leave those rows out" in told.stderr
 
 
+@pytest.mark.parametrize("names", ["patient", "number"])
+def test_clusters_of_two_files_are_told_apart_by_their_names(folder, names):
+    """Not by their place in the file: other patients count, the same ones are left out."""
+
+    def write(path, first, count=60):
+        rng = np.random.default_rng(first)
+        who = [f"{'p' * (names == 'patient')}{first + k // 2}" for k in range(2 * count)]
+        rows = [f"{int(rng.random() > 0.02)},{rng.random()!r},{name}" for name in who]
+        (folder / path).write_text("\n".join(["correct,confidence,cluster", *rows]))
+
+    write("patients.csv", 0, 400)
+    assert call("threshold", "patients.csv", "--risk", "0.2", "--save", "rule.json").exit_code == 0
+    write("one.csv", 1000)
+    write("two.csv", 1040)
+    write("same.csv", 1010, 20)
+    assert json.loads(look("one.csv", "--json").stdout)["n"] == 120
+    second = look("two.csv", "--json")
+    assert (json.loads(second.stdout)["n"], json.loads(second.stdout)["left_out"]) == (200, 40)
+    assert "note: Threshold.check: 40 of 120 samples are left out" in second.stderr
+    refused = look("same.csv")
+    assert refused.exit_code == 3
+    assert "a cluster that no earlier look held, got none" in refused.stderr
+    assert state(folder).looks == 2
+
+
 def refuse_to_sync(descriptor):
     raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -228,7 +228,7 @@ def hold_against(
     grouped = isinstance(saved, GroupThresholds)
     if grouped and read.groups is None:
         raise DataError(f"{shown(rule)}: this rule is per group, and the file has no column of groups.")
-    columns = {"clusters": read.clusters}
+    columns: dict[str, Any] = {"clusters": read.clusters}
     if grouped:
         columns["groups"] = read.group_labels()
     opt.tell_unread(read, "sample_weight")

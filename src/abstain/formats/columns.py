@@ -614,7 +614,8 @@ class Loaded:
             found["abstained"] = refused
         if "clusters" in self.values:
             clusters = self.values["clusters"]
-            found["clusters"] = clusters.codes if isinstance(clusters, Words) else clusters.reshape(-1)
+            # names, not codes: a cluster of this file may come again in another one
+            found["clusters"] = clusters.texts() if isinstance(clusters, Words) else clusters.reshape(-1)
         if "groups" in self.values:
             found["groups"] = self.values["groups"]
         for role in ("sample_weight", "confidence"):

@@ -210,13 +210,13 @@ class Log(Printable):
         return np.where(self.answered, self.loss, 1.0)[rows]
 
     def repeats(self) -> np.ndarray | None:
-        """A number for each question, where some question was asked more than once; else None."""
+        """The name of each question, with its task, where some question was asked more than once; else None."""
         if self.question is None:
             return self.clusters
-        codes = _codes(self.question)
+        names = as_texts(self.question).tolist()
         if self.task is not None:
-            codes = _codes(self.task) * (codes.max() + 1) + codes
-        return codes if len(np.unique(codes)) < self.n else self.clusters
+            names = [f"{task}: {name}" for task, name in zip(as_texts(self.task).tolist(), names)]
+        return np.array(names, dtype=object) if len(set(names)) < self.n else self.clusters
 
     def row_ids(self) -> Column | None:
         """What tells the rows apart: the question, with its task and epoch where questions repeat.
@@ -458,9 +458,11 @@ class _Answers(Loaded):
         notes += [f"`{shown(name)}` is the same in every row, so it is no confidence." for name in constant]
         names = ("question", "task", "groups", "labels", "prediction", "epoch", "sample_weight", "clusters")
         along: dict[str, Any] = {name: values.get(name) for name in names}
-        for name in names[-3:]:
+        for name in ("epoch", "sample_weight"):
             if isinstance(column := along[name], Words):
                 along[name] = column.codes
+        if isinstance(clusters := along["clusters"], Words):
+            along["clusters"] = clusters.texts()
         if "groups" not in values and "task" in values and len(np.unique(_codes(values["task"]))) > 1:
             along["groups"] = values["task"]
         log = Log(
