@@ -50,9 +50,10 @@ def draw_curves(
             colour = line.get_color()
             ax.fill_between(band.coverage, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
     low, high = ax.dataLim.intervaly if curves else (0.0, 1.0)
-    least = min(0.0, float(low))
-    room = 0.03 * (float(high) - least or 1.0)
-    ax.set(xlabel="coverage", ylabel=label, xlim=(0, 1), ylim=(least - room, float(high) + 2 * room))
+    bottom = min(0.0, float(low))
+    height = float(high) - bottom or 1.0
+    margin = 0.03 * height
+    ax.set(xlabel="coverage", ylabel=label, xlim=(0, 1), ylim=(bottom - margin, float(high) + 2 * margin))
     ax.grid(alpha=0.3)
     if any(name for name, _, _ in curves):
         ax.legend(fontsize="small", handlelength=3)

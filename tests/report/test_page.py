@@ -128,7 +128,7 @@ def test_many_classes_are_listed_worst_first_and_the_rest_added_up(tmp_path):
     sizes = np.bincount(labels, minlength=60)
     assert [sizes[int(name)] for name in part.names] == part.totals
     for at in range(len(steps.accepted)):
-        total, accepted, loss, _ = part.others[at]
+        total, accepted, loss, _ = part.unlisted[at]
         assert sum(part.totals[i] for i in part.listed[at]) + total == 500
         assert sum(part.accepted[at]) + accepted == steps.accepted[at]
         assert sum(part.loss[at]) + loss == pytest.approx(steps.loss[at])
@@ -141,11 +141,12 @@ def test_many_classes_are_listed_worst_first_and_the_rest_added_up(tmp_path):
     assert part.low[-1] == pytest.approx(shown, rel=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["errors", "losses", "gains"])
+@pytest.mark.parametrize("kind", ["errors", "costs", "losses", "gains"])
 def test_limits_of_groups_follow_the_samples(kind):
     """Of a group: the exact limits of a proportion, or Student's; a weight of two is not two draws."""
     rng = np.random.default_rng(1)
     values = {"errors": rng.random(90) < 0.3, "losses": rng.gamma(1.0, size=90), "gains": rng.normal(size=90)}
+    values["costs"] = 10 * values["errors"]
     loss = np.asarray(values[kind], dtype=np.float64)
     weight = rng.integers(1, 4, 90).astype(float)
     codes = np.repeat(np.arange(3), 30)
@@ -156,9 +157,9 @@ def test_limits_of_groups_follow_the_samples(kind):
         mean = np.average(l, weights=w)
         draws = w.sum() ** 2 / (w**2).sum()
         assert risk == pytest.approx(mean, rel=1e-3)
-        if kind == "errors":
-            hits = mean * draws
-            limits = beta.ppf([0.05, 0.95], [hits, hits + 1], [draws - hits + 1, draws - hits])
+        if kind in ("errors", "costs"):
+            hits = mean * draws / loss.max()
+            limits = loss.max() * beta.ppf([0.05, 0.95], [hits, hits + 1], [draws - hits + 1, draws - hits])
         else:
             error = np.sqrt(np.sum((w * (l - mean)) ** 2) / w.sum() ** 2 * draws / (draws - 1))
             step = student_t.ppf(0.95, draws - 1) * error
@@ -167,6 +168,14 @@ def test_limits_of_groups_follow_the_samples(kind):
             )
         assert (low, high) == pytest.approx(tuple(limits), rel=1e-3)
     assert part.low[0] == sorted(part.low[0], reverse=True)
+
+
+def test_two_equal_losses_are_no_proof_of_a_bad_group():
+    loss = np.array([5.0, 5.0, *np.linspace(0.5, 4, 40)])
+    partition = Partition(np.array([0, 0] + [1] * 40), ["pair", "many"], "group")
+    part = _breakdown(partition, np.arange(42), loss, np.ones(42), np.array([1, 42]), 0.95)
+    assert [part.names[i] for i in part.listed[-1]] == ["many", "pair"]
+    assert part.low[-1][1] is None
 
 
 @pytest.mark.parametrize("shift", [30, -30])

@@ -81,8 +81,9 @@ class RiskCoverageCurve(_tables.Notebook):
         drawn: Any = _plots.axes(ax)
         coverage = to_host(self.coverage)
         risk = to_host(self.risk)
-        shown = _plots.shown_points(coverage)
-        _plots.draw_curves(drawn, [(_tables.visible(name), coverage[shown], risk[shown])], "selective risk")
+        places = _plots.shown_points(coverage)
+        curve = (_tables.visible(name), coverage[places], risk[places])
+        _plots.draw_curves(drawn, [curve], "selective risk")
         return drawn
 
     def __repr__(self) -> str:

@@ -94,7 +94,7 @@ class Breakdown:
     """Who is answered: at each step the classes (or groups) of the largest error rates, and the others together.
 
     `listed` holds places in `names`, the worst first by the lower limit of the error rate. The fields below it stand
-    in the same order; `others` adds up what is not listed at that step: samples, accepted, loss, error rate.
+    in the same order; `unlisted` adds up what is not listed at that step: samples, accepted, loss, error rate.
     """
 
     by: str
@@ -107,7 +107,7 @@ class Breakdown:
     risk: list[list[float | None]]
     low: list[list[float | None]]
     high: list[list[float | None]]
-    others: list[tuple[int, int, float, float | None]]
+    unlisted: list[tuple[int, int, float, float | None]]
 
 
 @dataclass(frozen=True)
@@ -426,31 +426,38 @@ def _breakdown(
         (weight * loss) ** 2,
     )
     sums = np.zeros((len(columns), groups))
-    zero_one = is_zero_one(loss)
+    cost = (
+        float(loss.max()) if is_zero_one(loss / (loss.max() or 1.0)) else None
+    )  # of an error, where all cost the same
     scale = Scale("normal" if bool((loss < 0).any()) else "log")
     sizes = np.bincount(codes, minlength=groups)
     listed: list[np.ndarray] = []
     numbers: dict[str, list[Any]] = {
-        name: [] for name in ("accepted", "loss", "risk", "low", "high", "others")
+        name: [] for name in ("accepted", "loss", "risk", "low", "high", "unlisted")
     }
     for start, end in pairwise([0, *count]):
         accepted = order[start:end]
         for total, values in zip(sums, columns):
             total += np.bincount(codes[accepted], values[accepted], groups)
-        risk, low, high = _group_risks(sums, zero_one, scale, level)
+        risk, low, high = _group_risks(sums, cost, scale, level)
         worst = worst_first(risk, low, high, lower_is_better=True)
-        shown = worst[:GROUPS_SHOWN]
-        rest = worst[GROUPS_SHOWN:]
-        rest_mass = float(sums[2, rest].sum())
-        rest_risk = float(sums[3, rest].sum()) / rest_mass if rest_mass else None
-        listed.append(shown)
-        numbers["accepted"].append(sums[0, shown].astype(int).tolist())
-        numbers["loss"].append(_short(sums[1, shown]))
-        numbers["risk"].append(_known(risk[shown]))
-        numbers["low"].append(_known(low[shown]))
-        numbers["high"].append(_known(high[shown]))
-        numbers["others"].append(
-            (int(sizes[rest].sum()), int(sums[0, rest].sum()), float(sums[1, rest].sum()), rest_risk)
+        worst_listed = worst[:GROUPS_SHOWN]
+        unlisted = worst[GROUPS_SHOWN:]
+        unlisted_mass = float(sums[2, unlisted].sum())
+        unlisted_risk = float(sums[3, unlisted].sum()) / unlisted_mass if unlisted_mass else None
+        listed.append(worst_listed)
+        numbers["accepted"].append(sums[0, worst_listed].astype(int).tolist())
+        numbers["loss"].append(_short(sums[1, worst_listed]))
+        numbers["risk"].append(_known(risk[worst_listed]))
+        numbers["low"].append(_known(low[worst_listed]))
+        numbers["high"].append(_known(high[worst_listed]))
+        numbers["unlisted"].append(
+            (
+                int(sizes[unlisted].sum()),
+                int(sums[0, unlisted].sum()),
+                float(sums[1, unlisted].sum()),
+                unlisted_risk,
+            )
         )
     ever_listed = np.unique(listed)
     return Breakdown(
@@ -458,38 +465,48 @@ def _breakdown(
         groups=groups,
         names=[partition.names[i] for i in ever_listed],
         totals=sizes[ever_listed].tolist(),
-        listed=[np.searchsorted(ever_listed, shown).tolist() for shown in listed],
+        listed=[np.searchsorted(ever_listed, worst_listed).tolist() for worst_listed in listed],
         **numbers,
     )
 
 
+def _error_cost(loss: np.ndarray) -> float | None:
+    """What an error costs, where all cost the same; None for any other loss."""
+    largest = float(loss.max())
+    if largest == 0:
+        largest = 1.0
+    return largest if largest > 0 and is_zero_one(loss / largest) else None
+
+
 def _group_risks(
-    sums: np.ndarray, zero_one: bool, scale: Scale, level: float
+    sums: np.ndarray, cost: float | None, scale: Scale, level: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean loss of each group with its limits, each on its own; nan where nobody is accepted.
 
-    0/1 losses have the exact limits of a proportion (weights by as many equal draws), others Student's.
+    Errors of one cost have the exact limits of a proportion (weights by as many equal draws). Other losses have
+    Student's, and none where they do not vary: two equal losses are no proof of a bad group.
     """
-    mass, lost, square, square_loss, square_loss2 = sums[2:]
-    some = mass > 0
+    mass, lost, square = sums[2:5]
+    accepted_any = mass > 0
     risk, low, high = np.full((3, len(mass)), np.nan)
-    mean = lost[some] / mass[some]
-    draws = mass[some] ** 2 / square[some]
-    risk[some] = mean
-    if zero_one:
-        (errors, trials), place = np.unique([mean * draws, draws], axis=1, return_inverse=True)
-        limits = np.asarray(clopper_pearson(errors, trials, level))  # many groups share theirs
-        low[some], high[some] = limits[:, place.reshape(-1)]
+    mean = lost[accepted_any] / mass[accepted_any]
+    draws = mass[accepted_any] ** 2 / square[accepted_any]
+    risk[accepted_any] = mean
+    if cost is not None:
+        share = mean / cost if cost else mean
+        (errors, trials), place = np.unique([share * draws, draws], axis=1, return_inverse=True)
+        limits = (cost or 1.0) * np.asarray(
+            clopper_pearson(errors, trials, level)
+        )  # many groups share theirs
+        low[accepted_any], high[accepted_any] = limits[:, place.reshape(-1)]
         return risk, low, high
-    enough = draws > 1 + 1e-9
-    spread = square_loss2[some] - 2 * mean * square_loss[some] + mean**2 * square[some]
+    in_group = sums[2:, accepted_any]
+    spread = in_group[4] - 2 * mean * in_group[3] + mean**2 * in_group[2]
+    varies = spread > 1e-12 * in_group[4]  # more than rounding
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        variance = np.maximum(spread, 0.0) / mass[some] ** 2 * draws / (draws - 1)
-        step = student(np.where(enough, draws - 1, np.nan), level) * np.sqrt(variance) * scale.rate(mean)
-        ends = scale.shifted(mean, np.stack([-step, step]))
-    if scale.name == "log":
-        ends[:, mean == 0] = 0.0
-    low[some], high[some] = ends
+        variance = np.where(varies, spread, np.nan) / in_group[0] ** 2 * draws / (draws - 1)
+        step = student(draws - 1, level) * np.sqrt(variance) * scale.rate(mean)
+        low[accepted_any], high[accepted_any] = scale.shifted(mean, np.stack([-step, step]))
     return risk, low, high
 
 

@@ -113,7 +113,7 @@ function partRows(part, at) {
     name: part.names[place], total: part.totals[place], yes: part.accepted[at][k], loss: part.loss[at][k],
     risk: part.risk[at][k], low: part.low[at][k], high: part.high[at][k],
   }));
-  const left = part.groups - rows.length, [total, yes, loss, risk] = part.others[at];
+  const left = part.groups - rows.length, [total, yes, loss, risk] = part.unlisted[at];
   return left ? [...rows, { name: `${asCount(left)} others together`, total, yes, loss, risk, low: null, high: null }] : rows;
 }
 
@@ -140,7 +140,7 @@ function showPart(part, at, body) {
     setCsv(cells[6], r.risk, r.risk === null ? "" : r.low, r.risk === null ? "" : r.high);
   });
   const order = `the worst first by the lower end of its ${DATA.level} limits`;
-  const all = left ? `The ${rows.length - 1} worst of ${asCount(part.groups)} are listed; the other ${asCount(left)} hold ${asCount(part.others[at][0])} samples and are added up in the last row.` : "";
+  const all = left ? `The ${rows.length - 1} worst of ${asCount(part.groups)} are listed; the other ${asCount(left)} hold ${asCount(part.unlisted[at][0])} samples and are added up in the last row.` : "";
   body.parentNode.caption.firstElementChild.textContent = `By ${part.by}, at the threshold above, ${order}. ${all}`.trim();
 }
 
