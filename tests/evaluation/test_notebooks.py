@@ -121,6 +121,7 @@ def test_no_result_was_forgotten():
         "evaluation.Pair",
         "evaluation.TopTies",
         "thresholds.Candidates",
+        "thresholds.Cut",
         "thresholds.Origin",
     }  # parts of results
     assert views - parts == set()
