@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 
 import abstain
 from abstain.cli import cli
+from abstain.errors import InputError
 
 
 @pytest.fixture
@@ -257,9 +259,58 @@ def test_the_decision_record_can_be_filed(run, files, tmp_path):
     for text in (rule.guarantee, rule.origin.sha256, "cal.csv", "3,000", abstain.__version__, rule.origin.command,
                  "independent draws", "## What voids it", "abstain decide rule.json", "--check rule.json"):  # fmt: skip
         assert text in page
+    written = datetime.strptime(page.splitlines()[2], "Date: %Y-%m-%d %H:%M UTC").replace(tzinfo=UTC)
+    assert timedelta(0) <= datetime.now(UTC) - written < timedelta(minutes=5)
     run("threshold", "cal.csv", "--coverage", "0.5", "--method", "empirical", "--record", "free.md")
     assert "this rule promises nothing" in (tmp_path / "free.md").read_text()
     assert run("threshold", "cal.csv", "--check", "rule.json", "--record", "x.md").exit_code == 2
+
+
+def test_a_record_has_the_date_of_its_decision():
+    rule = abstain.select_threshold([0] * 99 + [1], range(100, 0, -1), risk=0.2)
+    tokyo = timezone(timedelta(hours=9))
+    page = abstain.decision_record(rule, date=datetime(2026, 1, 1, 8, 5, tzinfo=tokyo))
+    assert page.splitlines()[2] == "Date: 2025-12-31 23:05 UTC"
+    assert page == abstain.decision_record(rule, date=datetime(2025, 12, 31, 23, 5, tzinfo=UTC))
+    with pytest.raises(InputError, match="`date` must have a time zone"):
+        abstain.decision_record(rule, date=datetime(2026, 1, 1))
+
+
+def test_a_cascade_has_a_record_and_knows_its_files(run, tmp_path):
+    for name, errors in (("small", 1.5), ("large", 0.6)):
+        write(tmp_path / f"{name}.csv", 1500, 5, errors=errors)
+        write(tmp_path / f"later-{name}.csv", 300, 6, errors=errors)
+    asked = (
+        "--cost",
+        "1,10",
+        "--person-cost",
+        "100",
+        "--person-error",
+        "0",
+        "--risk",
+        "0.1",
+        "--unit",
+        "cents",
+    )
+    made = run("cascade", "small.csv", "large.csv", *asked, "--save", "c.json", "--record", "c.md")
+    assert made.exit_code == 0, made.stderr
+    page = (tmp_path / "c.md").read_text()
+    rule = abstain.Cascade.load(tmp_path / "c.json")
+    digests = [hashlib.sha256((tmp_path / f"{name}.csv").read_bytes()).hexdigest() for name in rule.names]
+    assert [origin.sha256 for origin in rule.origins.values()] == digests
+    for text in (rule.guarantee, rule.rule, *digests, "small.csv", "1,500", "Date: 20", abstain.__version__,
+                 "cents", "## What is assumed", "## What voids it", "max_softmax", "delta 0.05", "--risk 0.1",
+                 "abstain cascade later-small.csv later-large.csv --check c.json --state series.json"):  # fmt: skip
+        assert text in page
+    check = ("--check", "c.json", "--state", "s.json")
+    assert run("cascade", "later-small.csv", "later-large.csv", *check).exit_code == 0
+    again = run("cascade", "later-small.csv", "later-large.csv", *check)
+    assert "was counted in this series before" in again.stderr
+    assert abstain.Check.load(tmp_path / "s.json").looks == 1
+    refused = run("cascade", "small.csv", "large.csv", *check)
+    assert refused.exit_code == 3
+    assert "small.csv: these are the data that the rule was made from" in refused.stderr
+    assert run("cascade", "later-small.csv", "later-large.csv", *check, "--record", "x.md").exit_code == 2
 
 
 def test_the_rule_is_saved_before_anything_is_printed(files, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +23,14 @@ from abstain.thresholds.calibration import Advice, Candidates, bisect, calibrate
 from abstain.thresholds.cut import STORABLE, Cut, Readings, Units, cut_between, read_confidences
 from abstain.thresholds.monitoring import Check, Reference
 from abstain.thresholds.promise import Evidence
-from abstain.thresholds.threshold import Promised, Threshold
+from abstain.thresholds.record import (
+    RecordParts,
+    assumptions_of,
+    facts_as_list,
+    largest_cluster,
+    voids_of,
+)
+from abstain.thresholds.threshold import Origin, Promised, Threshold
 
 PERSON = "person"
 _NAME = "cascade"
@@ -87,6 +94,8 @@ class Cascade(Promised):
         Thresholds tried at each stage, where fewer were allowed than asked for.
     clusters, largest : int, float, or None
         How many clusters there were, and the samples of the largest, where clusters were given.
+    origins : dict
+        By stage: its calibration file, where that was stated (`made_from`; the command line does).
 
     Examples
     --------
@@ -114,6 +123,7 @@ class Cascade(Promised):
     alternatives: tuple[_Cost, _Cost] | None = None
     grid: Annotated[int, Within(1)] | None = None
     unit: str = ""
+    origins: dict[str, Origin] = field(default_factory=dict)
 
     @property
     def feasible(self) -> bool:
@@ -136,6 +146,69 @@ class Cascade(Promised):
         values = {name: (self.thresholds or {})[name] for name in self.asked}
         steps = [k if v == -math.inf else f"{k} if its confidence >= {v!r}" for k, v in values.items()]
         return ", else ".join([*steps, PERSON]) if steps else f"leave everything to the {PERSON}"
+
+    def made_from(self, origins: Mapping[str, Origin]) -> Cascade:
+        """The same rule, which now knows the file behind each stage."""
+        return replace(self, origins=dict(origins))
+
+    def record_parts(self, saved_as: str) -> RecordParts:
+        """What `abstain.thresholds.decision_record` says of it."""
+        rule = [f"- Who answers: {self.rule}."]
+        if self.feasible:
+            low, high = self.cost_interval
+            cost = f"cost {self.cost:.4g} [{low:.4g}, {high:.4g}] {self.unit}".strip()
+            seen = f"coverage {self.coverage:.4f}, risk {self.risk:.4g}, {cost}, n = {self.n:,}"
+            shares = ", ".join(f"{name} {share:.1%}" for name, share in self.shares.items())
+            rule += [f"  On the calibration data: {seen}.", f"  Answered by: {shares}."]
+        promise = [self.guarantee or "None: this rule promises nothing."]
+        if self.note:
+            promise.append(f"- Note: {self.note}")
+        models = "models"
+        assumptions = assumptions_of(self.clusters, models=models)
+        if self.clusters is not None:
+            assumptions.append(largest_cluster(self.largest))
+        if self.promise == "system":
+            assumptions.append(f"- The person's mean loss is {self.person[1]:g}, as was stated.")
+        files = " ".join(f"later-{name}.csv" for name in self.names)
+        return RecordParts(
+            title="Decision record: which model answers, and when a person does",
+            rule=rule,
+            promise=promise,
+            data=self._data_lines(),
+            assumptions=assumptions,
+            voids=voids_of(self.clusters, ", ".join(self.scores.values()) or "the confidences here", models),
+            decide=f"abstain cascade {files} --apply {saved_as} --csv -o who.csv",
+            check=f"abstain cascade {files} --check {saved_as} --state series.json",
+            delta=self.delta,
+        )
+
+    def _data_lines(self) -> list[str]:
+        """The data behind each stage and behind all of them, for the record."""
+        lines = []
+        for name in self.names:
+            origin = self.origins.get(name, Origin("confidence", score=self.scores.get(name)))
+            score = origin.score or "confidences of the user's own"
+            known = [
+                origin.data,
+                origin.sha256 and f"SHA-256 {origin.sha256}",
+                origin.loss and f"loss {origin.loss}",
+            ]
+            text = ", ".join([score, *filter(None, known)])
+            lines += facts_as_list({f"stage {name}": text})
+        low, high = self.bounded
+        first = next(iter(self.origins.values()), Origin("confidence"))
+        clusters = self.clusters and f"{self.clusters:,}, the largest of {self.largest:g} samples"
+        return lines + facts_as_list(
+            {
+                "samples": f"{self.n:,}",
+                "clusters": clusters,
+                "losses": f"between {low:g} and {high:g}",
+                "person": f"cost {self.person[0]:g} {self.unit}".strip() + f", mean loss {self.person[1]:g}",
+                "asked for": f"risk {self.target:g} of {_WHOSE[self.promise]}, delta {self.delta:g}",
+                "command": first.command and f"`{first.command}`",
+                "abstain": first.version,
+            }
+        )
 
     def decide(
         self,
@@ -310,6 +383,7 @@ class Cascade(Promised):
                 largest=self.largest,
             )
         return {
+            "`origins` must be by stage.": set(self.origins) <= set(self.names),
             "`shares` must add up to 1.": abs(sum(self.shares.values()) - 1) < 1e-9,
             "`shares` must count whole samples of `n`.": all(abs(x - round(x)) < 1e-6 for x in counts),
             "`coverage` must be the share of the stages.": abs(self.coverage + self.shares[PERSON] - 1)

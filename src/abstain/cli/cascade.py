@@ -31,10 +31,11 @@ from abstain.cli.options import (
 )
 from abstain.cli.screen import deliver, working, write
 from abstain.cli.series import Look, hold_look
-from abstain.cli.threshold import columns_for, draw_facts, fitting
+from abstain.cli.threshold import columns_for, draw_facts, facts_of, fitting
 from abstain.formats import Predictions
 from abstain.formats.limits import values_of
 from abstain.formats.predictions import aligned
+from abstain.thresholds import Origin, decision_record
 
 
 def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...]:
@@ -58,6 +59,9 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 @click.option("--groups", is_flag=True, help="The promise is to hold in every group.")
 @click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the split.")
 @output_file("--save", kind="json", help="Keep the rule as JSON.")
+@output_file(
+    "--record", kind="markdown", help="Write a page to be filed beside the rule, as for `threshold`."
+)
 @input_file("--apply", "applied", help="Say who answers each sample by a saved rule.")
 @input_file("--check", help="Hold this data against a saved rule.")
 @output_file(
@@ -83,6 +87,8 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     saved = given["applied"] or given["check"]
     if sum(bool(given[name]) for name in ("applied", "check", "save")) > 1:
         raise click.UsageError("--save goes with a new rule; give one of --save, --apply, --check.")
+    if saved and given["record"]:
+        raise click.UsageError("--record goes with a new rule.")
     if given["state"] and not given["check"]:
         raise click.UsageError("--state goes with --check.")
     rule = Cascade.load(saved) if saved else None
@@ -109,7 +115,8 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
     clusters = next((m.clusters for m in models.values() if m.clusters is not None), None)
     if rule:
         entries = {name: (losses[name], columns_for(m, None)) for name, m in models.items()}
-        look = Look(files=files, only=how.only, calibration=(), state=given["state"])
+        calibration = [origin.sha256 for origin in rule.origins.values() if origin.sha256]
+        look = Look(files=files, only=how.only, calibration=calibration, state=given["state"])
         check = partial(_checked, rule, entries, away, clusters)
         return hold_look(check, Check, look, out, [])
     return _choose(models, losses, away, clusters, given, out)
@@ -149,8 +156,15 @@ def _choose(
         groups=groups if given["groups"] else None,
         **{name: given[name] for name in ("risk", "delta", "promise", "bounded", "unit", "rng")},
     )
+    origins = {}
+    for name, model in models.items():
+        kind: Any = model.kind
+        origins[name] = Origin(kind, **facts_of(str(model.path), model, given["score"], given["loss"]))
+    result = result.made_from(origins)
     if given["save"]:
         write(given["save"], result.to_json())
+    if given["record"]:
+        write(given["record"], decision_record(result, saved_as=given["save"]))
     quiet = repr(result.cost) if result.feasible else "none"
     facts = {name: [text] for name, text in result.facts()}
     draw = partial(draw_facts, result=result, notes=[])
