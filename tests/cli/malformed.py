@@ -1,10 +1,15 @@
-"""Forty files that are wrong, each in its own way. `write_all(folder)` makes them and tells how to call `evaluate`."""
+"""Files that are wrong, each in its own way: `write_all(folder)` makes them and says how to call `evaluate`.
+
+`write_growing` makes small files that unpack to far more than is in proportion to their size.
+"""
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import pickle
 import struct
@@ -104,7 +109,7 @@ def small_files(mark: Path) -> dict[str, bytes]:
         "no-rows.csv": b"correct,confidence\n",
         "no-rows.parquet": _parquet({"confidence": np.zeros(0), "loss": np.zeros(0)}),
         "no-rows.jsonl": b"\n\n",
-        "one-class.json": json.dumps({"probs": [[1.0], [1.0]], "labels": [0, 0]}).encode(),
+        "no-class.json": json.dumps({"probs": [[], []], "labels": [0, 0]}).encode(),
         "deep.json": b"[" * 200_000,
         "label-out-of-range.json": json.dumps({"logits": [[1, 2], [3, 4]], "labels": [0, 2]}).encode(),
         "cells.csv": _csv("correct,confidence", "1,0.5", "0,0.5,7"),
@@ -176,6 +181,93 @@ def _arrow_bombs(folder: Path) -> None:
     with sink, pa.ipc.new_file(sink, zeros.schema, options=options) as writer:
         writer.write_table(zeros)
     pq.write_table(zeros, folder / "parquet-bomb.parquet", compression="zstd")
+
+
+# small files that unpack to less than the limit of memory, and to far more than their size explains
+
+_MANY = 1000  # megabytes and more that a packed stream unpacks to
+_PACKERS = {"gz": gzip, "xz": lzma, "bz2": bz2}
+
+
+def _zip(path: Path, members: dict[str, bytes], blanks: int = 0) -> None:
+    """A zip archive; its last member ends in so many megabytes of blanks."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, content in members.items():
+            with archive.open(name, "w", force_zip64=True) as member:
+                member.write(content)
+                for _ in range(blanks if name == list(members)[-1] else 0):
+                    member.write(b" " * (1 << 20))
+
+
+def _sheet(path: Path, rows: str) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.save(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    head = (
+        '<?xml version="1.0"?><worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
+    )
+    members["xl/worksheets/sheet1.xml"] = f"{head}<sheetData>{rows}</sheetData></worksheet>".encode()
+    _zip(path, members)
+
+
+def write_growing(folder: Path, free: int) -> list[str]:
+    """Files that take more than `free` bytes, which any file may take, and 200 times their size; their names."""
+    for ending, packer in _PACKERS.items():
+        rows = packer.compress(b"1,1\n" * (1 << 20)) * (_MANY // 4)
+        (folder / f"rows.csv.{ending}").write_bytes(packer.compress(b"correct,confidence\n") + rows)
+        quoted = packer.compress(b'1,1,"\n"\n' * (1 << 18)) * (_MANY // 2)
+        (folder / f"quoted.csv.{ending}").write_bytes(packer.compress(b"correct,confidence,group\n") + quoted)
+        blanks = packer.compress(b" " * (1 << 22)) * (_MANY // 4)
+        (folder / f"blank.json.{ending}").write_bytes(packer.compress(b"[") + blanks + packer.compress(b"]"))
+        lists = packer.compress(b"[]," * (1 << 20)) * (_MANY // 4)
+        (folder / f"lists.json.{ending}").write_bytes(packer.compress(b"[") + lists + packer.compress(b"[]]"))
+    _write_growing_tables(folder, free)
+    more = -(-free >> 20) + 20
+    header = _npy_header((free // 32 + 10**6, 4))
+    _zip(folder / "blanks.npz", {"logits.npy": header}, blanks=more + 40)
+    start = json.dumps({"eval": {"task": "t"}, "status": "success"}).encode()
+    _zip(folder / "blanks.eval", {"header.json": start, "samples/1.json": b""}, blanks=more)
+    _zip(folder / "marks.pt", {"a/data.pkl": b"\x80\x02" + b"(" * (10 << 20) + b".", "a/version": b"3\n"})
+    (folder / "old-marks.pt").write_bytes(b"\x80\x02" + b"(" * (2 << 20) + b".")
+    lists = b'{"a":[' + b"[]," * (5 << 20) + b"[]]}"
+    (folder / "header.safetensors").write_bytes(struct.pack("<Q", len(lists)) + lists)
+    (folder / "digits.json").write_text(f'[{{"correct": 1, "confidence": {"1" * 10**6}}}]')
+    (folder / "digits.csv").write_text(f"correct,confidence\n1,{'1' * 10**7}\n")
+    far = '<c r="A{0}"><v>1</v></c><c r="XFD{0}"><v>1</v></c>'
+    _sheet(folder / "far.xlsx", "".join(f'<row r="{r}">{far.format(r)}</row>' for r in (1, 2, 10**9)))
+    _sheet(folder / "rows.xlsx", '<row><c t="inlineStr"><is><t>a</t></is></c></row>' * (free // 300))
+    entities = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">'
+    entities += "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefghi", "bcdefghij")) + "]>"
+    _sheet(folder / "laughs.xlsx", '<row r="1"><c r="A1" t="inlineStr"><is><t>&j;</t></is></c></row>')
+    with zipfile.ZipFile(folder / "laughs.xlsx") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    text = members["xl/worksheets/sheet1.xml"].decode().replace("?><", f"?>{entities}<", 1)
+    _zip(folder / "laughs.xlsx", members | {"xl/worksheets/sheet1.xml": text.encode()})
+    return sorted(path.name for path in folder.iterdir())
+
+
+def _write_growing_tables(folder: Path, free: int) -> None:
+    """Parquet and Arrow: many equal rows, long texts in a dictionary, long lists."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = free // 32
+    equal = pa.table({"confidence": np.full(rows, 0.5), "correct": np.ones(rows)})
+    pq.write_table(equal, folder / "rows.parquet", compression="zstd", row_group_size=rows)
+    texts = pa.table(
+        {"correct": [1, 0], "confidence": [0.5, 0.6], "group": ["a" * (free // 2), "b" * (free // 2)]}
+    )
+    pq.write_table(texts, folder / "texts.parquet", compression="zstd")
+    with (
+        pa.OSFile(str(folder / "rows.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, equal.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer,
+    ):
+        for _ in range(4):
+            writer.write_table(equal)
+    (folder / "rows.csv.zst").write_bytes(pa.Codec("zstd").compress(b"1,1\n" * (1 << 20), asbytes=True))
 
 
 def write_all(folder: Path, mark: Path) -> dict[str, list[str]]:

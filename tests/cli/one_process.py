@@ -1,4 +1,5 @@
-"""Runs `abstain evaluate` on many files in one process and says of each: exit code, output, growth of peak memory."""
+"""Runs `abstain evaluate` on many files in one process and says of each: exit code, output, growth of peak memory, and
+seconds of processor time."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import io
 import json
 import resource
 import sys
+import time
 
 import pyarrow.parquet  # noqa: F401
 import torch  # noqa: F401
@@ -22,13 +24,17 @@ def peak() -> int:
 def run(arguments: list[str]) -> dict[str, object]:
     out, err = io.StringIO(), io.StringIO()
     before = peak()
+    start = time.process_time()
     code: object = None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             main(arguments)
         except SystemExit as stop:
             code = stop.code
-    return {"code": code, "out": out.getvalue(), "err": err.getvalue(), "grew": peak() - before}
+    seconds = time.process_time() - start
+    return {
+        "code": code, "out": out.getvalue(), "err": err.getvalue(), "grew": peak() - before, "seconds": seconds,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

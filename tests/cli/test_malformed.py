@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from abstain.formats import Limits, read_predictions
 
 sys.path.insert(0, str(Path(__file__).parent))
 import malformed
@@ -20,21 +26,50 @@ NAMES = [
 ]  # fmt: skip
 
 
+def run_all(calls):
+    """What `evaluate` says of each file, all in one process."""
+    done = subprocess.run(
+        [sys.executable, HERE / "one_process.py"],
+        input=json.dumps([["evaluate", *call] for call in calls]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bad")
     mark = folder / "code-was-run"
     calls = malformed.write_all(folder, mark)
     assert sorted(calls) == sorted(NAMES)
-    lines = [["evaluate", str(folder / name), *more] for name, more in calls.items()]
-    done = subprocess.run(
-        [sys.executable, HERE / "one_process.py"],
-        input=json.dumps(lines),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return dict(zip(calls, json.loads(done.stdout))), mark
+    return dict(zip(calls, run_all([[str(folder / name), *more] for name, more in calls.items()]))), mark
+
+
+def test_small_files_that_grow_are_refused_at_once(tmp_path):
+    """Within seconds, and within the memory that any file may take: a sixteenth of --memory."""
+    names = malformed.write_growing(tmp_path, free=50 * 10**6)
+    assert len(names) > 25
+    for name, answer in zip(names, run_all([[str(tmp_path / name), "--memory", "800MB"] for name in names])):
+        assert answer["code"] == 3, (name, answer)
+        assert len(answer["err"].splitlines()) == 1, (name, answer["err"])
+        assert name in answer["err"]
+        assert answer["grew"] < 120 * 2**20, (name, answer["grew"])
+        assert answer["seconds"] < 5, (name, answer["seconds"])
+
+
+@pytest.mark.parametrize("packer", [gzip, lzma, bz2], ids=lambda module: module.__name__)
+def test_a_table_that_packs_well_is_still_read(tmp_path, packer):
+    """Three levels of confidence, nearly all right: about as little as a row of predictions can tell."""
+    rng = np.random.default_rng(0)
+    levels = rng.choice(["90", "95", "99"], 200_000)
+    correct = (rng.random(200_000) < 0.97).astype(int)
+    text = "correct,confidence\n" + "".join(f"{c},{g}\n" for c, g in zip(correct, levels))
+    path = tmp_path / f"rows.csv.{ {gzip: 'gz', lzma: 'xz', bz2: 'bz2'}[packer] }"
+    path.write_bytes(packer.compress(text.encode()))
+    limits = Limits(memory=80 * 10**6)  # a sixteenth of it is half of what the cells take
+    assert read_predictions(path, limits=limits).n == 200_000
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -177,8 +177,9 @@ def test_columns_count_together(tmp_path):
     from abstain.formats import Limits, read_predictions
 
     n = 100_000
+    levels = np.random.default_rng(0).integers(0, 50, n)
     pq.write_table(
-        pa.table({f"logit_{k}": np.zeros(n) for k in range(9)} | {"label": np.zeros(n, int)}),
+        pa.table({f"logit_{k}": levels.astype(float) for k in range(9)} | {"label": np.zeros(n, int)}),
         tmp_path / "a.parquet",
     )
     with pytest.raises(

@@ -20,7 +20,7 @@ import numpy as np
 
 from abstain.errors import DataError, needed
 from abstain.formats.columns import Column, Source, Values, Words
-from abstain.formats.limits import Limits, file_error, reading, shown
+from abstain.formats.limits import GROWTH, PACKED, Limits, check_rows, file_error, opened, reading, shown
 
 # finding files
 
@@ -233,7 +233,8 @@ def batches(
             reader = _ipc(path)
         else:
             csv = _pyarrow(path, ".csv")
-            reader = csv.open_csv(path, read_options=csv.ReadOptions(block_size=16 << 20))
+            source = _unpacking(path) if path.suffix.lower() in PACKED else path
+            reader = csv.open_csv(source, read_options=csv.ReadOptions(block_size=16 << 20))
         names = chosen(reader.schema)
         if hasattr(reader, "num_record_batches"):
             reader = map(reader.get_batch, range(reader.num_record_batches))
@@ -244,6 +245,15 @@ def batches(
     except Exception:
         with reading(path, kind):
             raise
+
+
+def _unpacking(path: Path) -> Any:
+    """The bytes of a packed table of any size, refused where they are out of proportion to the file."""
+    size = path.stat().st_size
+    limits = Limits(memory=max(Limits().memory, GROWTH * size))
+    if GROWTH * size < Limits().memory:  # one that is small is measured first, which takes seconds
+        check_rows(path, limits)
+    return opened(path, limits)
 
 
 def _check(path: Path, schema: Any, rows: int, limits: Limits) -> None:

@@ -470,6 +470,8 @@ class Loaded:
         n, count = found.shape
         if n == 0:
             raise self.error("has no rows.")
+        if count == 0:
+            raise self.error(f"the {kind} must have a column for each class, got none.")
         if self.classes and len(self.classes) != count:
             raise self.error(f"has {len(self.classes)} class names for {count} classes.")
         labels = self.label_numbers()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,14 +21,23 @@ _TRUST = "If you trust the file, raise the limit with --memory."
 _LONGEST_LINE = 600  # characters of a message
 _PACKERS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
 PACKED = tuple(_PACKERS)
-# what Python's parser makes of one character of each kind, in bytes (a list, a dict, a value and its place)
-_COST = {b"[": 96, b"{": 280, b",": 40, b'"': 40}
+# memory that Python's parser takes for one character of each kind, in bytes (a list, a dict, a value and its place)
+_PARSING_COST = {b"[": 96, b"{": 280, b",": 40, b'"': 40}
 _MAGIC = (b"\x1f\x8b", b"BZ", b"\xfd7")  # how packed data begin
+CELL = 24  # bytes that a cell of a table costs, about, while it is being read
+_PIECE = 1 << 20  # bytes read at a time where a file is only measured
+# A file may always take this share of the memory, and more only in proportion to its size. Predictions cannot be
+# packed much more than a hundredfold: a row of a verbal confidence and a bit of correctness carries some three bits.
+_FREE_SHARE = 16
+GROWTH = 200
 
 
 @dataclass(frozen=True)
 class Limits:
     """What one file may cost; more is refused before anything of that size is allocated.
+
+    A file that is small and unpacks to much is refused long before that: beyond a sixteenth of `memory` its values may
+    take at most 200 times its size on disk.
 
     Parameters
     ----------
@@ -47,12 +57,28 @@ class Limits:
     memory: int = 4 * 10**9
     columns: int = 100_000
 
-    def check(self, path: str | Path, needed: int, what: str = "its values") -> None:
-        """Refuse what would take more memory than is allowed."""
-        if needed > self.memory:
-            size, most = shown_size(needed), shown_size(self.memory)
+    def allowed(self, path: str | Path) -> int:
+        """Bytes that the values of this file may take."""
+        try:
+            size = os.path.getsize(path)
+        except OSError:  # no file of its own, such as standard input
+            return self.memory
+        return min(self.memory, max(self.memory // _FREE_SHARE, GROWTH * size))
+
+    def check(self, path: str | Path, required: int, what: str = "its values") -> None:
+        """Refuse what would take more memory than is allowed, in all or for a file of this size."""
+        if required > self.memory:
+            size = shown_size(required)
+            limit = shown_size(self.memory)
             raise file_error(
-                path, f"{what} would take {size} of memory, more than the limit of {most}. {_TRUST}"
+                path, f"{what} would take {size} of memory, more than the limit of {limit}. {_TRUST}"
+            )
+        if required > self.allowed(path):
+            raise file_error(
+                path,
+                f"{what} would take {shown_size(required)} of memory or more, which is out of proportion to its "
+                f"{shown_size(os.path.getsize(path))} on disk. If you trust the file, unpack it first, or give "
+                f"--memory {shown_size(_FREE_SHARE * self.memory).replace(' ', '')}.",
             )
 
     def check_columns(self, path: Path, count: int) -> None:
@@ -161,13 +187,50 @@ def opened(path: Path, limits: Limits) -> IO[bytes]:
     """A file's bytes, unpacked when the name says gz, xz or bz2, and never more than the limit of them."""
     ending = path.suffix.lower()
     stream: IO[bytes] = importlib.import_module(_PACKERS.get(ending, "io")).open(path, "rb")
-    buffered = io.BufferedReader(Bounded(path, stream, limits.memory), 1 << 16)
+    buffered = io.BufferedReader(Bounded(path, stream, limits.allowed(path)), 1 << 16)
     if ending in PACKED and buffered.peek(6)[:2] in _MAGIC:
         raise file_error(path, f"is packed twice ({ending} of a packed file). Unpack it once first.")
     return cast(IO[bytes], buffered)
 
 
+def pieces(path: Path, limits: Limits) -> Iterator[bytes]:
+    """The unpacked bytes of a file, a megabyte at a time, to measure it before anything of its size is kept."""
+    with opened(path, limits) as stream:
+        while piece := stream.read(_PIECE):
+            yield piece
+
+
+def check_rows(path: Path, limits: Limits) -> None:
+    """Refuse a table of text whose cells would take more memory than is allowed.
+
+    Its lines are counted first, which takes a fraction of the time that parsing them does. Line ends between quotes are
+    part of a cell.
+    """
+    columns = rows = 0
+    quoted = False
+    for piece in pieces(path, limits):
+        if not columns:
+            header = piece.partition(b"\n")[0]
+            columns = 1 + max(header.count(delimiter) for delimiter in (b",", b";", b"\t"))
+        for place, part in enumerate(piece.split(b'"')):
+            quoted ^= place > 0
+            rows += 0 if quoted else part.count(b"\n")
+        limits.check(path, columns * rows * CELL, f"its {rows:,} rows")
+
+
+def check_parsing(path: Path, limits: Limits) -> None:
+    """Refuse a JSON file whose parsing would take more memory than is allowed; it is read once for that."""
+    required = 0
+    for piece in pieces(path, limits):
+        required += _parsing_cost(piece)
+        limits.check(path, required, "parsing it")
+
+
 def decoded(path: Path, data: bytes, limits: Limits) -> str:
     """The text of JSON data, refused where parsing it would take more memory than is allowed."""
-    limits.check(path, len(data) + sum(cost * data.count(c) for c, cost in _COST.items()), "parsing it")
+    limits.check(path, _parsing_cost(data), "parsing it")
     return data.decode(encoding_of(data))
+
+
+def _parsing_cost(data: bytes) -> int:
+    return len(data) + sum(cost * data.count(character) for character, cost in _PARSING_COST.items())

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import math
+import pickletools
 import re
 import shutil
 import sys
@@ -14,11 +15,11 @@ import tempfile
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -30,7 +31,19 @@ from abstain.errors import DataError, needed
 from abstain.formats.arrow import contents, open_arrow, open_parquet
 from abstain.formats.columns import Column, Source, Values, Words, text_of
 from abstain.formats.harness import HELM, is_archive, open_eval, read_json_log
-from abstain.formats.limits import PACKED, Limits, decoded, encoding_of, file_error, opened, reading, shown
+from abstain.formats.limits import (
+    CELL,
+    PACKED,
+    Limits,
+    check_parsing,
+    check_rows,
+    decoded,
+    encoding_of,
+    file_error,
+    opened,
+    reading,
+    shown,
+)
 
 # numpy: headers are read here, so that sizes are known and pickles refused before anything is loaded
 
@@ -144,8 +157,8 @@ def open_npz(path: Path, limits: Limits) -> Source:
 
 _CHUNK = 1 << 24  # bytes of cells, about, read at a time
 _PIECE = 128  # bytes that an array costs besides its values
-_CELL = 24  # bytes that a cell costs, about, while it is being read
 _LINE = 1 << 24  # characters of the longest line
+_SHEET = 8  # memory and time that a byte of a sheet takes, compared with a byte of another table
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or a decimal comma: nobody can tell
 _EXCEL = re.compile(r'"?sep=(.)"?\s*')  # how Excel is told what stands between cells
 
@@ -153,6 +166,7 @@ _EXCEL = re.compile(r'"?sep=(.)"?\s*')  # how Excel is told what stands between 
 def open_delimited(path: Path, limits: Limits) -> Source:
     """Reads the whole table (text has no index); columns keep numbers as float64."""
     with reading(path, "a table of text"), opened(path, limits) as stream:
+        check_rows(path, limits)
         delimiter, rows = _split(path, stream)
         kind = "tsv" if delimiter == "\t" else "csv"
         return Source(path, kind, _table(path, rows, limits, decimal_comma=delimiter != ","))
@@ -162,16 +176,30 @@ def open_excel(path: Path, limits: Limits) -> Source:
     """The first sheet of a workbook; of a formula, the value that Excel saved."""
     openpyxl = needed("openpyxl", f"Reading {shown(path.name)}", "files")
     with reading(path, "an Excel workbook"):
-        limits.check(path, 4 * _unpacked(path))
+        limits.check(path, _SHEET * _unpacked(path), "reading it")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and menus that it leaves out
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             rows = book.worksheets[0].iter_rows(values_only=True)
-            texts = (["" if cell is None else str(cell) for cell in row] for row in rows)
+            texts = (
+                ["" if cell is None else str(cell) for cell in row] for row in _counted(path, rows, limits)
+            )
             return Source(path, "xlsx", _table(path, texts, limits))
         finally:
             book.close()
+
+
+def _counted(path: Path, rows: Iterable[Sequence[Any]], limits: Limits) -> Iterator[Sequence[Any]]:
+    """Rows of a sheet, refused when they hold more cells than is allowed.
+
+    A cell far below or to the right of the others makes all cells between them, which the file does not hold.
+    """
+    cells = 0
+    for row in rows:
+        cells += max(1, len(row))
+        limits.check(path, cells * CELL, f"its {cells:,} cells")
+        yield row
 
 
 def _unpacked(path: Path) -> int:
@@ -206,7 +234,7 @@ def _table(
     done = texts = 0
     for some in _chunks(path, rows, len(names)):
         done += len(some)
-        limits.check(path, len(names) * (done * _CELL + (len(parts) + 1) * _PIECE) + texts)
+        limits.check(path, len(names) * (done * CELL + (len(parts) + 1) * _PIECE) + texts)
         parts.append([_from_cells(list(cells), decimal_comma) for cells in zip(*some)])
         words = (kept for part in parts[-1] for kept in part if isinstance(kept, Words))
         texts += sum(sys.getsizeof(v) for kept in words for v in kept.values)
@@ -319,6 +347,7 @@ def _joined(parts: list[Values]) -> Words:
 
 def _json(path: Path, limits: Limits, lines: bool = False) -> Any:
     """The content of a JSON file. A file of one record per line may be called .json, and the other way round."""
+    check_parsing(path, limits)
     with opened(path, limits) as stream:
         text = decoded(path, stream.read(), limits)
     try:
@@ -415,7 +444,8 @@ def _from_list(path: Path, name: str, values: list[Any]) -> Values:
 _NUMBERS = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1")
 SAFETENSORS = {f"{kind[0].upper()}{8 * int(kind[1])}": np.dtype(f"<{kind}").str for kind in _NUMBERS}
 SAFETENSORS |= {"BOOL": "|b1", "BF16": "<u2"}
-_LONGEST_HEADER = 16 * 2**20
+_LONGEST_HEADER = 2 * 2**20  # of the few tensors of a file of predictions, and its class names
+_INSTRUCTIONS = 100_000
 _TORCH_REFUSES = ("pickle", "weights_only", "Unsupported", "WeightsUnpickler", "GLOBAL", "persistent")
 
 
@@ -475,7 +505,7 @@ def open_torch(path: Path, limits: Limits) -> Source:
     """A dict of tensors (or one tensor, called "array") saved by torch, read with weights_only=True."""
     torch = needed("torch", f"Reading {shown(path.name)}", "torch")
     with reading(path, "a torch file of tensors"):
-        limits.check(path, _unpacked(path) if zipfile.is_zipfile(path) else path.stat().st_size)
+        _check_pickles(path, limits)
         content = _torch_content(path, torch)
         if isinstance(content, torch.Tensor):
             content = {"array": content}
@@ -489,6 +519,32 @@ def open_torch(path: Path, limits: Limits) -> Source:
                 columns[str(name)] = Column(tuple(tensor.shape), kind, partial(_torch_values, tensor))
     named = content.get("classes")
     return Source(path, "pt", columns, tuple(map(str, named)) if isinstance(named, (list, tuple)) else ())
+
+
+def _check_pickles(path: Path, limits: Limits) -> None:
+    """Refuse a torch file whose instructions for rebuilding its tensors are endless: some hundred make a dict of them.
+
+    A file of torch 1.6 or later is a zip archive with the instructions in a member of its own; an older one begins with
+    five pickles.
+    """
+    if zipfile.is_zipfile(path):
+        limits.check(path, _unpacked(path))
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                if member.filename.endswith(".pkl"):
+                    with archive.open(member) as stream:
+                        _check_instructions(path, pickletools.genops(stream))
+        return
+    limits.check(path, path.stat().st_size)
+    with path.open("rb") as stream:
+        _check_instructions(path, chain.from_iterable(pickletools.genops(stream) for _ in range(5)))
+
+
+def _check_instructions(path: Path, instructions: Iterable[Any]) -> None:
+    if next(islice(instructions, _INSTRUCTIONS, None), None) is not None:
+        raise file_error(
+            path, f"has more than {_INSTRUCTIONS:,} instructions, which no dict of tensors needs."
+        )
 
 
 def _torch_content(path: Path, torch: Any) -> Any:
