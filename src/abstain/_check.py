@@ -330,21 +330,23 @@ def _check_binary(name: str, kind: str, backend: Backend, x: Array, one_sample: 
 
 
 def _refuse_probabilities(name: str, backend: Backend, x: Array, outputs: Array) -> None:
-    """Refuse "logits" in [0, 1] whose rows all sum to one: logits do not, and every softmax does.
-
-    One row of float16 or bfloat16 logits can sum to one by chance, so two are needed there.
-    """
-    xp = backend.xp
-    tolerance = sum_tolerance(outputs)
-    rows = math.prod(tuple(x.shape)[:-1])
-    if tolerance > _SUM_TOLERANCE["float32"] and rows < 2:
-        return
-    total = xp.sum(xp.astype(x, float_dtype(xp)), axis=-1)
-    if float(xp.max(xp.abs(total - 1))) <= tolerance:
+    """Refuse "logits" that are unmistakably probabilities; they lie in [0, 1]."""
+    if sum_to_one(backend.xp, x, sum_tolerance(outputs)):
         raise InputError(
             f"{name}: `logits` must be scores before the softmax, got rows in [0, 1] that sum to one. Pass "
             f"probabilities as `probs=`; if these are logits, add 1 to all of them, which changes no probability."
         )
+
+
+def sum_to_one(xp: Any, rows: Array, tolerance: float) -> bool:
+    """Do rows of numbers in [0, 1] all sum to one, as those of a softmax do and those of logits do not?
+
+    One row of float16 or bfloat16 numbers can sum to one by chance, so two are needed there.
+    """
+    if tolerance > _SUM_TOLERANCE["float32"] and math.prod(tuple(rows.shape)[:-1]) < 2:
+        return False
+    total = xp.sum(xp.astype(rows, float_dtype(xp)), axis=-1)
+    return float(xp.max(xp.abs(total - 1))) <= tolerance
 
 
 def _stated(name: str, logits: Array | None, probs: Array | None, takes: tuple[str, ...]) -> str:

@@ -388,3 +388,19 @@ def test_the_probability_of_the_prediction_is_no_probability_of_class_1(tmp_path
     path.write_text("label,prediction,probability\n1,1,0.9\n0,0,0.8\n0,1,0.6\n")
     with pytest.raises(DataError, match="`prediction` contradicts `probability` in 1 rows, first in row 2"):
         read_predictions(path)
+
+
+def test_probabilities_named_logits_are_refused(tmp_path):
+    probs = np.array([[0.5, 0.25, 0.25], [0.1, 0.7, 0.2], [0.3, 0.3, 0.4]])
+    np.savez(tmp_path / "named.npz", logits=probs, labels=[0, 1, 1])
+    np.save(tmp_path / "array.npy", probs)
+    np.save(tmp_path / "labels.npy", [0, 1, 1])
+    with pytest.raises(
+        DataError, match=r"named.npz: its logits .* are probabilities. State them as -c probs=NAME"
+    ):
+        read_predictions(tmp_path / "named.npz")
+    labels = tmp_path / "labels.npy"
+    with pytest.raises(DataError, match=r"--as probs"):
+        read_predictions(tmp_path / "array.npy", kind="logits", labels=labels)
+    assert risk_of(tmp_path / "named.npz", columns={"probs": "logits"}) == pytest.approx(1 / 3)
+    assert risk_of(tmp_path / "array.npy", kind="probs", labels=labels) == pytest.approx(1 / 3)

@@ -528,11 +528,34 @@ def test_an_inner_model_gets_groups_only_if_it_asks_for_them(data):
         assert set(clf.threshold_.thresholds) == {"a", "b", "c"}
 
 
-def test_a_saved_rule_of_a_classifier_knows_its_score(data, tmp_path):
+@pytest.mark.parametrize("estimator", [LogisticRegression(), LinearSVC()])
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_saved_rule_of_a_classifier_knows_its_score(data, tmp_path, estimator, binary):
     X, y = data
-    clf = SelectiveClassifier(risk=0.25, cv=0.5, random_state=0).fit(X, y)
-    probs = clf.predict_proba(X)
-    np.testing.assert_array_equal(clf.threshold_.accepts(probs=probs), clf.accepts(X))
-    assert clf.threshold_.origin.score == "max_softmax"
-    own = SelectiveClassifier(score=lambda p: p[:, 0], coverage=0.5, cv=0.3, random_state=0).fit(X, y)
-    assert own.threshold_.origin is None
+    y = y == 0 if binary else y
+    clf = SelectiveClassifier(estimator, risk=0.25, cv=0.5, random_state=0).fit(X, y)
+    accepted = clf.accepts(X)
+    assert 0.05 < accepted.mean() <= 1
+    clf.threshold_.save(tmp_path / "rule.json")
+    rule = abstain.load_rule(tmp_path / "rule.json")
+    assert rule.origin.score == "max_softmax"
+    probs = hasattr(clf, "predict_proba")
+    outputs = {"probs": clf.predict_proba(X)} if probs else {"logits": clf.decision_function(X)}
+    np.testing.assert_array_equal(rule.accepts(**outputs), accepted)
+    one_by_one = [bool(clf.accepts(row[None])[0]) for row in X[:200]]
+    assert one_by_one == accepted[:200].tolist()
+    with pytest.raises(InputError, match="units"):
+        rule.accepts(clf.confidence(X))
+    with pytest.raises(InputError, match="classes"):
+        rule.accepts(logits=np.random.default_rng(0).normal(size=(9, 5)))
+
+
+def test_a_function_of_the_users_own_is_no_named_score(data):
+    X, y = data
+
+    def max_softmax(p):
+        return p[:, 0]
+
+    clf = SelectiveClassifier(score=max_softmax, coverage=0.5, cv=0.3, random_state=0).fit(X, y)
+    np.testing.assert_allclose(clf.confidence(X), clf.predict_proba(X)[:, 0])
+    np.testing.assert_array_equal(clf.accepts(X), clf.confidence(X) >= clf.threshold_.value)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from abstain._check import sum_tolerance
+from abstain._check import sum_to_one, sum_tolerance
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError, InputError
 from abstain.formats.limits import counted, file_error, have, shown
@@ -486,7 +486,11 @@ class Loaded:
     def by_class(self, kind: str) -> np.ndarray:
         """Logits or probabilities, a column for each class; one column is that of class 1 of a binary model."""
         values = self.numbers(kind)
-        if not (values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1)) or not len(values):
+        if values.ndim != 1 and values.shape[-1] != 1:
+            if kind == "logits" and values.size and values.min() >= 0 and values.max() <= 1:
+                self.refuse_probabilities(values)
+            return values
+        if values.ndim > 2 or not len(values):
             return values
         of_class_1 = values.reshape(-1).astype(np.float64)
         name = shown(self.roles[kind].names[0])
@@ -502,6 +506,15 @@ class Loaded:
         if kind == "probs":
             return np.stack([1 - of_class_1, of_class_1], axis=1)
         return np.stack([-of_class_1 / 2, of_class_1 / 2], axis=1)
+
+    def refuse_probabilities(self, values: np.ndarray) -> None:
+        """Logits whose rows sum to one have been through the softmax."""
+        if sum_to_one(np, values, sum_tolerance(values)):
+            pattern = "NAME" if len(self.roles["logits"].names) == 1 else "PATTERN"
+            raise self.error(
+                f"its logits lie in [0, 1] and sum to one in every row, so they are probabilities. State them as "
+                f"-c probs={pattern}, or --as probs for an array without a name."
+            )
 
     def check_prediction(self, answers_1: np.ndarray, name: str) -> None:
         """A column of predictions of 0 and 1 must not contradict the class that a binary model's number answers."""
