@@ -146,7 +146,7 @@ def test_kind_is_never_guessed_from_values(tmp_path):
     """Rows that sum to one under the name logits are neither taken for logits nor for probabilities."""
     p = np.full((5, 2), 0.5)
     np.savez(tmp_path / "p.npz", logits=p, labels=np.zeros(5, int))
-    with pytest.raises(DataError, match="they are probabilities. State them"):
+    with pytest.raises(DataError, match=r"they are probabilities. State them"):
         read_predictions(tmp_path / "p.npz")
     assert read_predictions(tmp_path / "p.npz", columns={"probs": "logits"}).kind == "probs"
     np.savez(tmp_path / "q.npz", scores=p, labels=np.zeros(5, int))
