@@ -1,7 +1,9 @@
 """Confidence scores: one number for each sample from its logits or probabilities, higher = surer.
 
 Input is stated, never guessed: logits are the first argument, probabilities come as `probs=`. Classes lie
-along the last axis, leading axes are free (samples, pixels). Scores on the softmax return exact rank keys
+along the last axis, leading axes are free (samples, pixels). One number per sample (a vector, or a last axis of length
+1) is that of class 1 of a binary model: its log-odds, or its probability. Logits whose rows all lie in [0, 1] and sum
+to one are refused as the probabilities they are. Scores on the softmax return exact rank keys
 that do not saturate; `display` gives the number people know.
 """
 
