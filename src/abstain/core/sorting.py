@@ -327,6 +327,25 @@ def is_zero_one(loss: np.ndarray) -> bool:
     return all(bool(np.all(x * x == x)) for x in pieces)
 
 
+def error_size(loss: np.ndarray) -> float | None:
+    """The size c of an error where every loss is 0 or c > 0, and both occur; 1 for 0/1 losses, None for others.
+
+    Such losses are c times 0/1 losses. (Losses that are all alike need not be errors.) Equality allows for rounding,
+    as in a cost of 0.3 computed as 0.1 * 3.
+    """
+    if is_zero_one(loss):
+        return 1.0
+    largest = float(loss.max())
+    if not largest > 0 or loss.all():
+        return None
+    slack = 1e-12 * largest
+    for a in range(0, len(loss), CHUNK):
+        part = loss[a : a + CHUNK]
+        if not np.all((part == 0) | (np.abs(part - largest) <= slack)):
+            return None
+    return largest
+
+
 def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> tuple[np.ndarray, int, Unpack] | None:
     """Keys to sort, how many bits below are payload, and how to read a loss from them; None if nothing fits."""
     packing = Packing(confidence)

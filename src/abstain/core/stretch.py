@@ -86,6 +86,14 @@ class Table:
         """Is every weight known to be 1, so that the sums of all powers are one array?"""
         return self.rows.m is self.squares[0]
 
+    def in_error_units(self, size: float) -> Table:
+        """The table of 0/1 losses, where all losses are 0 or `size`."""
+        m, L, N, S, W, *_ = self.rows
+        rows = Rows(m, L / size, N, S / size, W, np, False)
+        wrong = self.squares[1] / size
+        mass2 = m if self.unit else self.squares[0]
+        return Table(rows, (mass2, wrong, wrong), (self.fourths[0], *4 * [self.fourths[1] / size]))
+
     @property
     def zero_one(self) -> bool:
         """Are all losses known to be 0 or 1?"""
@@ -312,6 +320,34 @@ class Totals(NamedTuple):
     negative: bool = False  # is any loss below 0?
     whole: bool = True  # are all weights whole numbers, that is, repetitions?
     idle: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
+    error_size: float = 1.0  # one unit of the losses above, in the user's units
+
+    def in_error_units(self) -> Totals:
+        """The totals of 0/1 losses where every loss is 0 or one number c, and both occur; others as they are.
+
+        Losses of at least 0 take one value beside 0 exactly where their sums of powers are proportional:
+        sum w^4 l times sum w^4 l^3 is the square of sum w^4 l^2, and larger otherwise (Cauchy and Schwarz).
+        """
+        if self.zero_one or self.negative or not self.fourths or not self.fourths[1] > 0:
+            return self
+        l, l2, l3 = self.fourths[1:4]
+        size = l2 / l
+        all_alike = size * self.W * (1 - 1e-12) <= self.S
+        if all_alike or l * l3 - l2**2 > 1e-11 * l2**2:
+            return self
+        wrong = self.squares[1] / size
+        return self._replace(
+            S=self.S / size,
+            squares=(self.squares[0], wrong, wrong),
+            fourths=(self.fourths[0], *4 * [l / size]),
+            zero_one=True,
+            error_size=size,
+        )
+
+    @property
+    def right_or_wrong(self) -> bool:
+        """Are losses 0 and 1 in the user's units too, so that metrics of right and wrong apply?"""
+        return self.zero_one and self.error_size == 1
 
     @property
     def unit(self) -> bool:

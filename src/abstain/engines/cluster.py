@@ -327,7 +327,9 @@ def engine(name: str, connected: Callable[..., AbstractContextManager[ClusterRun
             found, best = run.execute(load, ask), None
             survey = found.survey
             if oracle := ask.of_oracle(survey.zero_one, survey.whole):
-                best = run.execute(load._replace(best=survey.zero_one), oracle, "oracle: ")
+                totals = [found.answer(group, None).total for group in found.numbering.first]
+                errors_alike = all(total.in_error_units().zero_one for total in totals)
+                best = run.execute(load._replace(best=errors_alike), oracle, "oracle: ")
             return {group: found.answer(group, best) for group in found.numbering.first}
 
     def compared(asked: PairQuestion, data: Any, **means: Any) -> Comparison:

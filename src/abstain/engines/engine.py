@@ -417,7 +417,7 @@ class Engine:
 
 
 def _with_reason(entry: Entry, found: Mapping[Key, Answer]) -> Entry:
-    graded = not found[entry.score, entry.loss, entry.group].total.zero_one
+    graded = not found[entry.score, entry.loss, entry.group].total.in_error_units().zero_one
     by_loss = by_name(entry.metric).name in BY_LOSS
     return replace(entry, reason=NO_SPREAD) if graded and by_loss and entry.low is None else entry
 

@@ -234,7 +234,8 @@ def _run(
         best: dict[Any, Any] = {}
         if oracle := ask.of_oracle(survey.zero_one, survey.whole):
             # the same plan in the order of the losses, smallest on top
-            run.read, run.ask = load._replace(best=survey.zero_one).batches, oracle
+            errors_alike = all(total.in_error_units().zero_one for total, _ in found.values())
+            run.read, run.ask = load._replace(best=errors_alike).batches, oracle
             by_loss = run.surveys()[0]
             best = run.execute(by_loss, run.cuts(by_loss), (spill, None), None)
     return {
@@ -310,7 +311,8 @@ def _in_memory(run: Run) -> Answer:
         total = totals_of_samples(loss, weight, loss.dtype == bool)
     finish.check_whole(run.name, total.whole, ask)
     place, oracle = Place(0.0, 0.0, total), ask.of_oracle(total.zero_one, total.whole)
-    best = [finish.finish(columns.in_best_order(total.zero_one), place, oracle)] if oracle else ()
+    errors_alike = total.zero_one or (oracle is not None and total.in_error_units().zero_one)
+    best = [finish.finish(columns.in_best_order(errors_alike), place, oracle)] if oracle else ()
     return Answer(total, ask, [finish.finish(columns, place, ask)], best)
 
 

@@ -240,7 +240,10 @@ def _finish(
             curves.append(_shown(table.rows, ask, labels))
     if terms:
         return Finished(tuple(map(math.fsum, zip(*terms))), half=math.fsum(halves))
-    areas = tuple(math.fsum(p.stretches["area"].terms for p in own if "area" in p.stretches) for own in parts)
+    size = place.total.in_error_units().error_size
+    areas = tuple(
+        size * math.fsum(p.stretches["area"].terms for p in own if "area" in p.stretches) for own in parts
+    )
     told: dict[tuple[str, float], Interval] = {}
     if place.N == 0 and table.rows.N[-1] >= place.total.W * (1 - 1e-12) and place.total.n > 1:
         for kind, own in zip(ask.kinds, parts):
@@ -338,7 +341,7 @@ class Answer:
 
     def measured(self, metric: Metric) -> Interval | None:
         """What sums over rows alone do not tell: points, and the value of oracles of losses other than 0/1."""
-        if metric.name in BY_LOSS and not self.total.zero_one:
+        if metric.name in BY_LOSS and not self.total.in_error_units().zero_one:
             value = self.value(metric)
             return Interval(metric.name, value, 0.0, value, value, self.ask.level, "", self.total.n)
         return self.told.get((metric.name, _number(metric)))
@@ -394,7 +397,10 @@ def standings(parts: Sequence[Finished], places: Sequence[Place]) -> list[Standi
     const, slope = offsets(stacked([piece.stretches["area"] for part in parts for piece in part.parts[0]]))
     # what lies below a range lies below its last piece
     last = np.cumsum([len(part.parts[0]) for part in parts]) - 1
-    return [Standing(place, float(a), float(b)) for place, a, b in zip(places, const[last], slope[last])]
+    size = places[0].total.in_error_units().error_size  # stretches are in units of an error
+    return [
+        Standing(place, size * float(a), float(b)) for place, a, b in zip(places, const[last], slope[last])
+    ]
 
 
 def influences(columns: Columns, standing: Standing, ask: Ask) -> np.ndarray:
@@ -462,20 +468,21 @@ class Pairing:
 
 def _side(answer: Answer) -> Side:
     spread = evidence.evidence_spread("aurc", answer.evidence[0])
-    known = evidence.facts_of(answer.total)
+    known = evidence.facts_of(answer.total.in_error_units())
     draws, note = fewest_draws("aurc", spread.effective_errors, known)
 
     def limits(level: float) -> tuple[float, float]:
         interval = interval_of("aurc", spread, known, level)
         return interval.low, interval.high
 
+    size = known.error_size
     return Side(
-        estimate=spread.estimate,
-        centre=spread.estimate if spread.centre is None else spread.centre,
-        error=spread.error,
+        estimate=size * spread.estimate,
+        centre=size * (spread.estimate if spread.centre is None else spread.centre),
+        error=size * spread.error,
         effective_draws=draws,
         few=note,
-        risk=known.risk,
+        risk=size * known.risk,
         units=known.units,
         limits=limits,
         pulls=np.empty(0),

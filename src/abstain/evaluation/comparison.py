@@ -15,9 +15,9 @@ from abstain.errors import InputError, ShapeError
 from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import flat, gap_of_ties, read_model
-from abstain.inference.differences import Tests, compared, side_of
+from abstain.inference.differences import Tests, compared, side_of, with_one_error_size
 from abstain.inference.influence import Units, facts, gather, spread_by_sample
-from abstain.inference.limits import interval_of, scale_of
+from abstain.inference.limits import SCALED_BY_LOSS, interval_of, scale_of
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.registry import Metric, by_name
 from abstain.theory import samples_to_tell_apart
@@ -154,8 +154,11 @@ def _entries(
         along = {k: None if v is None else flat(v) for k, v in along.items()}
         for title, (l, g) in vectors.items():
             units = gather("compare", metric.name, flat(l), flat(g), **along, options=dict(metric.options))
-            ranked = Ranked(ranking_of(units.confidence), units.loss, units.weight)
-            found[title] = units._replace(ranked=ranked)
+            found[title] = units
+    found = dict(zip(found, with_one_error_size(list(found.values()))))
+    for title, units in found.items():
+        ranked = Ranked(ranking_of(units.confidence), units.loss, units.weight)
+        found[title] = units._replace(ranked=ranked)
     if paired and len({units.n for units in found.values()}) > 1:
         told = ", ".join(f"{k} {units.n}" for k, units in found.items())
         raise ShapeError(
@@ -197,6 +200,8 @@ def _compare(units: dict[str, Units], metric: Metric, loss: str, level: float, p
     a, b = np.triu_indices(len(names), 1)
     negative = any(bool((u.loss < 0).any()) for u in units.values())
     scale = scale_of(metric.name, all(u.zero_one for u in units.values()), negative)
+    if metric.name in SCALED_BY_LOSS:
+        scale = scale.times(next(iter(units.values())).error_size)
     tests = compared([found[k] for k in names], a, b, scale, level, paired)
     sizes = [units[k].counted for k in names]
     pairs = tuple(
@@ -231,7 +236,7 @@ def _ties_matter(units: Units, error: float) -> bool:
     if not units.whole or units.ranked is None or units.ranked.place is None:
         return False
     rows = units.ranked.rows
-    return abs(gap_of_ties(rows.N, rows.S)) > error
+    return abs(units.error_size * gap_of_ties(rows.N, rows.S)) > error
 
 
 def _depending_on_ties(pairs: Sequence[Pair], tests: Tests, level: float) -> tuple[str, ...]:

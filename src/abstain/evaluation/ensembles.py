@@ -13,8 +13,8 @@ from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
 from abstain.evaluation.table import read_model
 from abstain.inference import influence
-from abstain.inference.influence import gather, measure, power_sums
-from abstain.inference.limits import Facts, Spread, freedom, interval_of, student
+from abstain.inference.influence import error_size_of, gather, measure, power_sums
+from abstain.inference.limits import SCALED_BY_LOSS, Facts, Spread, freedom, interval_of, student
 from abstain.inference.results import Interval
 from abstain.metrics.points import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
@@ -119,8 +119,13 @@ def _measure(
 ) -> ExpectedAURC:
     options = dict(metric.options)
 
+    # members without an error have the size of one from the others
+    size = error_size_of(np.concatenate([l for l, _ in pairs]))
+    scale = size if size is not None and metric.name in SCALED_BY_LOSS else 1.0
+
     def measured(l: np.ndarray, g: np.ndarray) -> tuple[Spread, Facts]:
-        return measure("expected_aurc", gather("expected_aurc", metric.name, l, g, options=options))
+        units = gather("expected_aurc", metric.name, l, g, options=options, error_size=size)
+        return measure("expected_aurc", units)
 
     found = [influence(metric.name, l, g, **options) for l, g in pairs]
     values = np.array([f.estimate for f in found])
@@ -131,6 +136,9 @@ def _measure(
 
     both = over_members**4 / max(count - 1, 1) + over_data**4 / freedom  # by Welch, as the excess is
     spreads, facts = zip(*(measured(l, g) for l, g in pairs))
+    if size is None:
+        spreads = tuple(s.times(f.error_size) for s, f in zip(spreads, facts))
+        facts = tuple(f._replace(risk=f.error_size * f.risk, zero_one=False, error_size=1.0) for f in facts)
     error2 = over_members**2 + over_data**2
     # the members' errors are on the same samples: together they rest on as many as one of them
     reach, reach2 = (float(np.mean([getattr(s, name) for s in spreads])) for name in ("reach", "reach2"))
@@ -141,7 +149,14 @@ def _measure(
         risk=float(np.mean([f.risk for f in facts])),
         errors=float(np.mean([f.errors for f in facts])),
     )
-    spread = Spread(float(values.mean()), error2, 2 * both, reach, reach2, centre)
+    spread = Spread(
+        estimate=float(values.mean()) / scale,
+        second=error2 / scale**2,
+        excess=2 * both / scale**4,
+        reach=reach,
+        reach2=reach2,
+        centre=centre,
+    )
     mean = interval_of(metric.name, spread, known, level)
     averaged = gain = None
     curves = [_mean_curve(pairs)]

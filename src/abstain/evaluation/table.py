@@ -301,7 +301,9 @@ def evaluation_of(
     `Evaluation` shows (curves, notes ...) comes by name.
     """
     losses = dict.fromkeys(key[1] for key in found)
-    zero_one = {l: all(e[0].total.zero_one for key, e in found.items() if key[1] == l) for l in losses}
+    zero_one = {
+        name: all(e[0].total.right_or_wrong for key, e in found.items() if key[1] == name) for name in losses
+    }
     rows = {
         key: [
             _entry(metric, key, evidence, level, partial(from_samples, key))
@@ -354,7 +356,7 @@ def _entry(
     def without(reason: str, value: float | None = None) -> Entry:
         return Entry(*head, value, n=n, group=group, reason=reason)
 
-    if metric.needs_zero_one and not total.zero_one:
+    if metric.needs_zero_one and not total.right_or_wrong:
         return without("needs a 0/1 loss")
     if metric.needs_both and total.S in (0, total.W):
         return without(ONE_KIND)
@@ -553,10 +555,19 @@ class _Part(NamedTuple):
     totals: dict[str, Totals]
 
 
-def _part(vectors: Vectors, columns: dict[str, np.ndarray | None], here: Any = slice(None)) -> _Part:
+def _part(
+    vectors: Vectors,
+    columns: dict[str, np.ndarray | None],
+    here: Any = slice(None),
+    whole: dict[str, Units] | None = None,
+) -> _Part:
+    """Some of the samples; `whole`: all of them, from which a group without an error has the size of one."""
     along: dict[str, Any] = {name: x if x is None else x[here] for name, x in columns.items()}
     some_loss, some_score = (next(iter(x.values()))[here] for x in (vectors.losses, vectors.scores))
-    losses = {k: gather("evaluate", "risk", l[here], some_score, **along) for k, l in vectors.losses.items()}
+    losses = {}
+    for name, loss in vectors.losses.items():
+        size = whole[name].error_size if whole and whole[name].zero_one else None
+        losses[name] = gather("evaluate", "risk", loss[here], some_score, **along, error_size=size)
     del along["clusters"]
     checked = {k: prepare("evaluate", some_loss, g[here], **along) for k, g in vectors.scores.items()}
     confidences = {name: sample.confidence for name, sample in checked.items()}
@@ -574,7 +585,7 @@ def _in_memory(
     labels, codes = ([], np.empty(0)) if groups is None else group_codes("evaluate", groups)
     named = [MISSING if label is None else label for label in labels]
     parts: dict[Any, _Part] = {None: _part(vectors, columns)}
-    parts |= {label: _part(vectors, columns, codes == k) for k, label in enumerate(named)}
+    parts |= {label: _part(vectors, columns, codes == k, parts[None].losses) for k, label in enumerate(named)}
     whole = next(iter(parts[None].losses.values()))
     for metric in wanted or ():
         options = check_options("evaluate", metric.name, dict(metric.options))
@@ -583,7 +594,7 @@ def _in_memory(
             prepare("evaluate", whole.loss, whole.loss, whole.weight, whole=who)  # says why
     if named and whole.kept is not None:
         codes = codes[whole.kept]
-    metrics = {name: metrics_for(wanted, units.zero_one) for name, units in parts[None].losses.items()}
+    metrics = {name: metrics_for(wanted, total.right_or_wrong) for name, total in parts[None].totals.items()}
     best: dict[Any, Ranked] = {}
     rows: dict[Key, list[Entry]] = {}
     curves: dict[tuple[str, str], CurveLine] = {}
@@ -661,9 +672,9 @@ def _measured(
 
     entries = [_entry(metric, key, evidence, level, from_samples) for metric in metrics]
     if units.whole and len(N) < len(units.loss):
-        entries = [_with_ties(entry, N, S) for entry in entries]
+        entries = [_with_ties(entry, N, units.error_size * S) for entry in entries]
     keep = shown_points(N)
-    return entries, thinned(key[0], N[keep] / units.total, S[keep] / N[keep])
+    return entries, thinned(key[0], N[keep] / units.total, units.error_size * S[keep] / N[keep])
 
 
 def _with_ties(entry: Entry, N: np.ndarray, S: np.ndarray) -> Entry:

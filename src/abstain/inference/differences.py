@@ -22,6 +22,7 @@ from abstain.inference.influence import (
     values_of,
 )
 from abstain.inference.limits import (
+    SCALED_BY_LOSS,
     Joint,
     Scale,
     contrast,
@@ -147,7 +148,7 @@ def _difference(
     name: str, metric: Any, a: Given, b: Given, level: float, options: dict[str, Any]
 ) -> Difference:
     level, paired = check_fraction(name, "level", level, open_high=True), name == "paired_difference"
-    one, other = (gather(name, metric, *columns, options=options) for columns in (a, b))
+    one, other = with_one_error_size([gather(name, metric, *columns, options=options) for columns in (a, b)])
     if paired and one.n != other.n:
         raise ShapeError(
             f"{name}: A and B must be the same samples, got {one.n} and {other.n} of them. "
@@ -156,6 +157,7 @@ def _difference(
     sides = [side_of(units) for units in (one, other)]
     negative = bool((one.loss < 0).any() or (other.loss < 0).any())
     scale = scale_of(one.metric, one.zero_one and other.zero_one, negative)
+    scale = scale.times(one.error_size) if one.metric in SCALED_BY_LOSS else scale
     test = compared(sides, np.asarray([0]), np.asarray([1]), scale, level, paired)
     return Difference(
         metric=one.metric,
@@ -201,17 +203,36 @@ def side_of(units: Units) -> Side:
     loo = leave_one_out(units)
     known = facts(units)
     draws, note = fewest_draws(units.metric, effective, known)
+    size = units.error_size if units.metric in SCALED_BY_LOSS else 1.0
+    pulls = size * pulls
     return Side(
-        estimate=values.estimate,
-        centre=values.estimate if loo is None else loo,
+        estimate=size * values.estimate,
+        centre=size * (values.estimate if loo is None else loo),
         error=math.sqrt(float(pulls @ pulls)),
         effective_draws=draws,
         few=note,
-        risk=known.risk,
+        risk=size * known.risk,
         units=known.units,
         limits=lambda level: limits_of_units(units, level),
         pulls=pulls,
     )
+
+
+def with_one_error_size(units: Sequence[Units]) -> list[Units]:
+    """Samples of several models, those without an error in units of the others' errors.
+
+    Models whose errors have different sizes are compared as any other losses are.
+    """
+    sizes = {u.error_size for u in units if u.zero_one and u.loss.any()}
+    if len(sizes) == 1:
+        size = sizes.pop()
+        return [u._replace(error_size=size) if u.zero_one else u for u in units]
+    if len(sizes) < 2:
+        return list(units)
+    return [
+        u._replace(loss=u.error_size * u.loss, zero_one=False, error_size=1.0) if u.zero_one else u
+        for u in units
+    ]
 
 
 def limits_of_units(units: Units, level: float) -> tuple[float, float]:

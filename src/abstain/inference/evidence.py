@@ -95,6 +95,10 @@ def whole_of(total: Totals) -> tuple[int, float, float, float]:
 
 def part_of(table: Table, total: Totals, asked: Asked) -> Part:
     """The part of a stretch whose rows hold N, S and W of the whole set."""
+    in_error_units = total.in_error_units()
+    if in_error_units is not total:
+        total = in_error_units
+        table = table.in_error_units(total.error_size)
     rows = table.rows
     both = total.zero_one and 0 < total.S < total.W
     areas = [name for name in asked.areas if both or name in BY_RANK]
@@ -114,7 +118,7 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
             found.append((here, np.stack([rows.m[row], *(running[id(x)][row] for x in table.columns)])))
     within = {}
     for r in asked.risks:
-        good = np.flatnonzero(r * (1 + _SLACK) * rows.N >= rows.S)
+        good = np.flatnonzero(r / total.error_size * (1 + _SLACK) * rows.N >= rows.S)
         within[r] = float(rows.N[good[-1]]) if len(good) else 0.0
     return Part(made, sums, tuple(found), within)
 
@@ -132,7 +136,11 @@ class Evidence:
 
 
 def together(parts: Sequence[Part], total: Totals, asked: Asked, oracle: float | None = None) -> Evidence:
-    """From the parts of all stretches, most confident first."""
+    """From the parts of all stretches, most confident first; losses 0 and c in units of c."""
+    in_error_units = total.in_error_units()
+    if in_error_units is not total:
+        total = in_error_units
+        oracle = None if oracle is None else oracle / total.error_size
     stretches = {name: stacked([p.stretches[name] for p in parts]) for name in parts[0].stretches}
     readings = []
     if parts[0].readings:
@@ -178,6 +186,7 @@ def facts_of(total: Totals) -> limits.Facts:
         right=right,
         error_draws=wrong,
         right_draws=right,
+        error_size=total.error_size,
     )
 
 
@@ -272,7 +281,7 @@ def _point(
             zero_one=total.zero_one,
             negative=total.negative,
         )
-        low, high = points.coverage_limits(at, answered, risk, level, more)
+        low, high = points.coverage_limits(at, answered, risk / total.error_size, level, more)
         if total.idle[0]:
             limits_among_answered = (min(low, among_answered), max(high, among_answered))
             low, high = points.scaled_by_answered_share(
@@ -282,7 +291,7 @@ def _point(
     if total.zero_one or metric == "coverage_at_risk":
         low, high = max(low, 0.0), min(high, 1.0)
     error = (high - low) / (2 * limits.student(math.inf, level))
-    return Interval(
+    interval = Interval(
         metric=metric,
         estimate=value,
         standard_error=error,
@@ -293,3 +302,4 @@ def _point(
         n=n,
         note=note,
     )
+    return limits.in_loss_units(interval, total.error_size)

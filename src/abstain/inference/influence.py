@@ -15,11 +15,11 @@ from abstain.core import influence as core_influence
 from abstain.core.estimators import ESTIMATORS, TIES, area_of_samples, needs_whole_weights, oracle_area
 from abstain.core.influence import BY_LOSS, METRICS, PIECE, AreaOptions
 from abstain.core.rows import ranking_of, sort_once
-from abstain.core.sorting import is_zero_one
+from abstain.core.sorting import error_size, is_zero_one
 from abstain.core.stretch import Sums, Totals, tables, tables_by, totals_of_samples
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.inference.evidence import POINTS, Evidence, asked_for, evidence_of, evidence_spread, facts_of
-from abstain.inference.limits import Facts, Spread, spread_of
+from abstain.inference.limits import SCALED_BY_LOSS, Facts, Spread, spread_of
 from abstain.inference.results import Influences
 from abstain.metrics._sample import group_codes, prepare
 
@@ -52,6 +52,7 @@ class Units(NamedTuple):
     strata: np.ndarray | None
     options: dict[str, Any]
     zero_one: bool
+    error_size: float = 1.0  # losses that are 0 or c are kept as 0/1; this is c
     ranked: core_influence.Ranked | None = None  # along the confidence, where that is known
     by_loss: core_influence.Ranked | None = None  # along the loss, the smallest first
 
@@ -107,8 +108,12 @@ def gather(
     clusters: Array | None = None,
     strata: Array | None = None,
     options: dict[str, Any] | None = None,
+    error_size: float | None = None,
 ) -> Units:
-    """Check everything once."""
+    """Check everything once. Losses that are 0 or one number c become 0/1 losses in units of c.
+
+    `error_size`: c where it is known already, for a part of a data set that may hold no error.
+    """
     name = metric_name(function, metric)
     options = check_options(function, name, options or {})
     loss, confidence = to_host(loss), to_host(confidence if confidence is not None else loss)
@@ -126,10 +131,35 @@ def gather(
         kept &= True if sample_weight is None else np.asarray(sample_weight) > 0
     zero_one = is_zero_one(sample.loss)
     _check_kind(function, name, sample.loss, zero_one, options)
+    losses = sample.loss
+    size = error_size_of(losses, error_size)
+    if size is not None and size != 1:
+        losses = losses != 0
+        zero_one = True
     whole_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     units, strata = codes(function, "clusters", clusters, n), codes(function, "strata", strata, n)
-    own = sample.loss, sample.confidence, sample.weight
-    return Units(name, *own, kept, n, float(sample.total), whole_weight, units, strata, options, zero_one)
+    return Units(
+        metric=name,
+        loss=losses,
+        confidence=sample.confidence,
+        weight=sample.weight,
+        kept=kept,
+        n=n,
+        total=float(sample.total),
+        whole_weight=whole_weight,
+        clusters=units,
+        strata=strata,
+        options=options,
+        zero_one=zero_one,
+        error_size=size or 1.0,
+    )
+
+
+def error_size_of(loss: np.ndarray, known: float | None = None) -> float | None:
+    """The size of an error where losses are 0 or one number; `known`: that of the data set they are a part of."""
+    if known is not None and bool(np.all(loss == known) or not loss.any()):
+        return known
+    return error_size(loss)
 
 
 def check_options(function: str, metric: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -223,8 +253,9 @@ def influence(
     [-0.5, -0.5, 0.5, 0.5]
     """
     units = gather("influence", metric, loss, confidence, sample_weight, abstained, options=options)
-    found = values_of("influence", units)
-    return Influences(units.metric, found.estimate, found.influence)
+    values = values_of("influence", units)
+    size = units.error_size if units.metric in SCALED_BY_LOSS else 1.0
+    return Influences(units.metric, size * values.estimate, size * values.influence)
 
 
 def standard_error(
@@ -268,7 +299,8 @@ def standard_error(
     units = gather(
         "standard_error", metric, loss, confidence, sample_weight, abstained, clusters, options=options
     )
-    return measure("standard_error", units)[0].error
+    size = units.error_size if units.metric in SCALED_BY_LOSS else 1.0
+    return size * measure("standard_error", units)[0].error
 
 
 def measure(function: str, units: Units) -> tuple[Spread, Facts]:
@@ -338,6 +370,7 @@ def evidence(units: Units) -> Evidence:
 def totals(units: Units) -> Totals:
     """Of samples in memory, those that abstained beside them."""
     found = totals_of_samples(units.loss, units.weight, units.zero_one)
+    found = found._replace(error_size=units.error_size)
     if units.kept is None:
         return found
     idle = np.ones(units.n) if units.whole_weight is None else units.whole_weight

@@ -21,6 +21,7 @@ from abstain.inference.influence import (
     Units,
     check_options,
     codes,
+    error_size_of,
     evidence,
     facts,
     gather,
@@ -124,7 +125,9 @@ def interval(
     groups : array, optional
         One label per sample: answers with `GroupedIntervals`.
     loss_bound : float, optional
-        Losses lie in [0, loss_bound]; used when all of them are 0. 1 for 0/1 losses.
+        Losses lie in [0, loss_bound]; used when all of them are 0, or when few large ones decide the number. By
+        default 1 when all are 0, and about the largest loss seen otherwise. Losses that are 0 or one number c need
+        none: they are c times 0/1 losses.
     replicates, rng, progress
         Of the bootstrap: how many, the seed or Generator, and whether to show a bar (by default when long).
     **options
@@ -154,8 +157,12 @@ def interval(
         loss_bound = check_nonnegative("interval", "loss_bound", loss_bound)
     columns = {"sample_weight": sample_weight, "abstained": abstained, "clusters": clusters, "strata": strata}
 
+    error_size = loss_bound or None  # of a sample without any error
+
     def one(loss: Array, confidence: Array, columns: dict[str, Any]) -> tuple[Units, Interval]:
-        units = gather("interval", metric, loss, confidence, **columns, options=options)
+        units = gather(
+            "interval", metric, loss, confidence, **columns, options=options, error_size=error_size
+        )
         if units.sampled < 2:
             raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
         _check_method(units, method)
@@ -168,6 +175,8 @@ def interval(
         return one(loss, confidence, columns)[1]
     loss, confidence = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
     labels, of = group_codes("interval", groups, loss.shape)
+    if loss.ndim == 1 and np.issubdtype(loss.dtype, np.number) and len(loss):
+        error_size = error_size_of(loss, error_size)  # a group without an error has it from the others
     columns = {k: None if v is None else np.asarray(to_host(v)) for k, v in columns.items()}
     parts = []
     for code in range(len(labels)):

@@ -33,6 +33,7 @@ _WEIGHED = ("aurc", "augrc", "e_aurc", "naurc")  # an error counts by its rank: 
 _LOGIT = dict.fromkeys(("auroc", "risk", "aupr_error", "aupr_success"), (0.0, 1.0))
 _LOGIT["prediction_rejection_ratio"] = (-1.0, 1.0)
 Limits = tuple[float, float]
+SCALED_BY_LOSS = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "risk_at_coverage")
 _PLACEMENTS = ("auroc", "prediction_rejection_ratio")  # means of placements of either kind among the other
 _TWO_KINDS = (*_PLACEMENTS, "aupr_error", "aupr_success", "fpr_at_tpr", "naurc")
 _COMMON_KIND = {"aupr_success": "errors", "aupr_error": "right"}  # finds one kind; few of the other spoil it
@@ -44,6 +45,10 @@ class Scale(NamedTuple):
     name: str
     low: float = 0.0
     high: float = 1.0
+
+    def times(self, size: float) -> Scale:
+        """The same scale for values in other units."""
+        return Scale(self.name, self.low * size, self.high * size)
 
     def holds(self, centre: Any) -> Any:
         """Does the centre lie inside the range of the scale?"""
@@ -90,6 +95,9 @@ class Facts(NamedTuple):
     pairs: float = 1.0  # disjoint pairs of a right sample and an error, likewise
     heaviest: float = 1.0  # the largest cluster beside the mean one
     right: float = 0.0  # right samples seen, as `errors`
+    error_size: float = (
+        1.0  # one unit of the losses, in the user's units: losses 0 and c are 0/1 in units of c
+    )
     error_draws: float = 0.0  # independent draws of an error: errors, or as many equal clusters of them
     right_draws: float = 0.0
 
@@ -109,6 +117,20 @@ class Spread(NamedTuple):
     centre: float | None = None  # the less biased estimate that the interval is built around
     wrong: float = math.nan  # the part of `second` that errors make up; nan for losses other than 0/1
     hidden: float | None = None  # variance that few draws hide, where it is known (a mean over groups)
+
+    def times(self, size: float) -> Spread:
+        """The same in other units of the loss."""
+        if size == 1:
+            return self
+        return self._replace(
+            estimate=size * self.estimate,
+            second=size**2 * self.second,
+            excess=size**4 * self.excess,
+            reach=size * self.reach,
+            reach2=size**2 * self.reach2,
+            centre=None if self.centre is None else size * self.centre,
+            wrong=size**2 * self.wrong,
+        )
 
     @property
     def error(self) -> float:
@@ -174,7 +196,32 @@ def interval_of(
     loss_bound: float | None = None,
     around: str = "loo",
 ) -> Interval:
-    """Limits on the metric's scale (or the requested one); from counts where there is no spread or few errors."""
+    """Limits on the metric's scale (or the requested one); from counts where there is no spread or few errors.
+
+    `spread` is in units of `facts.error_size`; the interval and `loss_bound` are in those of the losses.
+    """
+    bound = None if loss_bound is None else loss_bound / facts.error_size
+    interval = _interval_in_error_units(metric, spread, facts, level, method, bound, around)
+    return in_loss_units(interval, facts.error_size)
+
+
+def in_loss_units(interval: Interval, error_size: float) -> Interval:
+    """An interval of a metric that scales with the loss, from units of an error's size to those of the losses."""
+    if error_size == 1 or interval.metric not in SCALED_BY_LOSS:
+        return interval
+    names = ("estimate", "standard_error", "low", "high")
+    return replace(interval, **{name: error_size * getattr(interval, name) for name in names})
+
+
+def _interval_in_error_units(
+    metric: str,
+    spread: Spread,
+    facts: Facts,
+    level: float,
+    method: str | None,
+    loss_bound: float | None,
+    around: str,
+) -> Interval:
     default_scale = method in (None, "logit", "jackknife")
     scale = scale_of(metric, facts.zero_one, facts.negative) if default_scale else Scale(str(method))
     estimate = spread.estimate

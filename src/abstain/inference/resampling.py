@@ -16,7 +16,7 @@ from abstain.core.sorting import order_of
 from abstain.errors import InputError
 from abstain.inference.few import FEW
 from abstain.inference.influence import Units, gather, measure, pulls_of, values_of
-from abstain.inference.limits import Spread, moments
+from abstain.inference.limits import Spread, in_loss_units, moments
 from abstain.inference.points import pointwise_level, proportion
 from abstain.inference.results import CurveBand, Interval
 
@@ -75,7 +75,18 @@ def interval(
         tails = _bca(values, estimate, units, tails)
     low, high = (float(x) for x in np.quantile(values, tails))
     error = float(np.std(values, ddof=1))
-    return Interval(units.metric, estimate, error, low, high, level, method, units.counted, "replicates")
+    interval = Interval(
+        metric=units.metric,
+        estimate=estimate,
+        standard_error=error,
+        low=low,
+        high=high,
+        level=level,
+        method=method,
+        n=units.counted,
+        centre="replicates",
+    )
+    return in_loss_units(interval, units.error_size)
 
 
 def _check_replicates(name: str, replicates: int) -> None:
@@ -165,7 +176,9 @@ def statistic(units: Units) -> Statistic:
         "auroc": lambda d: points.auroc(d.rows),
         "prediction_rejection_ratio": lambda d: points.rejection_ratio(d.rows, d.by_loss()),
         "risk_at_coverage": lambda d: points.risk_at_coverage(d.rows, d.total, options["coverage"])[0],
-        "coverage_at_risk": lambda d: points.coverage_at_risk(d.rows, d.total, options["risk"]),
+        "coverage_at_risk": lambda d: points.coverage_at_risk(
+            d.rows, d.total, options["risk"] / units.error_size
+        ),
         "aupr_error": lambda d: points.average_precision(d.rows, of_errors=True),
         "aupr_success": lambda d: points.average_precision(d.rows, of_errors=False),
         "fpr_at_tpr": lambda d: points.fpr_at_tpr(d.rows, options.get("tpr", 0.95)),
@@ -255,9 +268,9 @@ def curve_band(
     low, high = _widened_for_few_errors(units, risk, size, most, level, low, high)
     return CurveBand(
         coverage=grid,
-        risk=risk,
-        low=np.minimum(low, risk),
-        high=np.maximum(high, risk),
+        risk=units.error_size * risk,
+        low=units.error_size * np.minimum(low, risk),
+        high=units.error_size * np.maximum(high, risk),
         level=level,
         method="bootstrap",
         n=units.counted,
