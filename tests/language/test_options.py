@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -185,17 +186,7 @@ def test_no_option_is_ignored(tmp_path):
 
 def test_a_price_is_obeyed_or_refused(tmp_path):
     for kind, (path, arguments) in write_all(tmp_path).items():
-        flags = []
-        if "labels" in arguments:
-            flags += ["--labels", str(arguments["labels"])]
-        if "kind" in arguments:
-            flags += ["--as", arguments["kind"]]
-        if kind == "graded":
-            flags += ["-c", "correct=grade", "--grades", "yes=right,no=wrong"]
-        if kind == "probs off by 5%":
-            flags += ["--tolerance", "0.06"]
-        if kind == "plain with a gap":
-            flags += ["--missing", "left_out"]
+        flags = flags_of(kind, arguments)
         done = CliRunner().invoke(cli, ["evaluate", str(path), *flags, "--price", "7", "--json"])
         if kind == "losses":
             assert (done.exit_code, "this file has losses" in done.output) == (2, True)
@@ -266,3 +257,57 @@ def test_an_engine_refuses_what_it_does_not_read(tmp_path, flags):
     path = table(tmp_path / "t.csv", correct=np.arange(N) % 2, confidence=np.arange(N) / N)
     done = CliRunner().invoke(cli, ["evaluate", str(path), "--engine", "files", *flags])
     assert done.exit_code == 2, done.output
+
+
+def suggested(path: Path, flags: list[str]) -> list[str] | None:
+    """What `describe` suggests for a file; each must give a table when it is typed."""
+    described = CliRunner().invoke(cli, ["describe", str(path), *flags, "--json"])
+    if described.exit_code == 3:  # no file of answers at all, such as a summary
+        return None
+    assert described.exit_code == 0, described.output
+    commands = json.loads(described.stdout)["commands"]
+    for command in commands:
+        done = CliRunner().invoke(cli, shlex.split(command)[1:])
+        assert done.exit_code == 0, (command, done.output)
+        assert "AURC" in done.output
+    return commands
+
+
+def flags_of(kind: str, arguments: dict[str, Any]) -> list[str]:
+    """The arguments that read a file, as flags."""
+    flags = [f for role, name in arguments.get("columns", {}).items() for f in ("-c", f"{role}={name}")]
+    if "labels" in arguments:
+        flags += ["--labels", str(arguments["labels"])]
+    if "kind" in arguments:
+        flags += ["--as", arguments["kind"]]
+    more = {"graded": ["--grades", "yes=right,no=wrong"], "plain with a gap": ["--missing", "left_out"]}
+    return flags + more.get(kind, []) + (["--tolerance", "0.06"] if kind == "probs off by 5%" else [])
+
+
+def test_what_describe_suggests_works(tmp_path):
+    for kind, (path, arguments) in write_all(tmp_path).items():
+        assert suggested(path, flags_of(kind, arguments)), kind
+        suggested(path, [])  # nothing, or something that works
+    unclear = table(tmp_path / "unclear.csv", a=[1, 0], b=[0.5, 0.25])
+    assert suggested(unclear, []) == []
+    said = CliRunner().invoke(cli, ["describe", str(unclear)]).output
+    assert "-c correct=NAME -c confidence=NAME" in " ".join(said.split())
+
+
+@pytest.mark.data
+def test_what_describe_suggests_for_real_logs_works(data_dir):
+    paths = [
+        p
+        for p in sorted((data_dir / "llm" / "raw_logs").rglob("*"))
+        if p.suffix in (".eval", ".json", ".jsonl")
+    ]
+    found = [suggested(path, []) for path in paths]
+    counts = [len(commands) for commands in found if commands is not None]
+    assert len(counts) >= 30
+    assert sum(counts) >= 8
+
+
+def test_a_table_by_group_names_its_signal(tmp_path):
+    path = table(tmp_path / "t.csv", correct=np.arange(N) % 2, sure=RNG.random(N), group=np.arange(N) % 3)
+    done = CliRunner().invoke(cli, ["evaluate", str(path), "-c", "confidence=sure"])
+    assert "AURC by confidence" in done.output or "AURC by sure" in done.output

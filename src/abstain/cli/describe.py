@@ -23,6 +23,11 @@ from abstain.formats.columns import UncertainError, as_texts
 from abstain.formats.limits import one_line, shown
 
 _MOST = 60  # columns that are shown
+_WIDEST = 24  # characters of a text that is shown
+_HOW_TO_STATE = (
+    "State which column is which: -c correct=NAME -c confidence=NAME, or -c labels=NAME -c prediction=NAME "
+    "-c confidence=NAME."
+)
 
 
 @click.command("describe", cls=Documented)
@@ -62,6 +67,8 @@ def described(file: str, how: ReadOptions) -> dict[str, Any]:
         notes = [] if log is None else [*log.notes, *answer_notes(log, 1.0, 0.95)]
     except AbstainError as error:
         notes.append(one_line(error))
+        if source.log is None:
+            notes.append(_HOW_TO_STATE)
     shape = max((c.shape[0] for c in source.columns.values() if c.shape), default=0)
     return {
         "file": source.path.name,
@@ -74,7 +81,7 @@ def described(file: str, how: ReadOptions) -> dict[str, Any]:
         "taken": taken,
         "columns": _columns(source),
         "notes": notes,
-        "commands": _commands(file, source, log, "read as" in taken),
+        "commands": _commands(file, source, how, log, "read as" in taken),
     }
 
 
@@ -96,7 +103,7 @@ def _held(values: Any) -> tuple[str, str, str]:
     if isinstance(values, Words):
         there = np.array([bool(v) for v in values.values])[values.codes]
         texts = [values.values[k] for k in np.unique(values.codes[there])]
-        return f"{there.mean():.1%}", f"{len(texts):,}", ", ".join(shown(t)[:24] for t in texts[:3])
+        return f"{there.mean():.1%}", f"{len(texts):,}", ", ".join(map(_clipped, texts[:3]))
     if values.ndim != 1:
         return "100.0%", "", " x ".join(map(str, values.shape[1:])) + " numbers"
     there = np.isfinite(values)
@@ -106,25 +113,39 @@ def _held(values: Any) -> tuple[str, str, str]:
     return f"{there.mean():.1%}", f"{distinct:,}", span + (" (constant)" if distinct == 1 else "")
 
 
-def _commands(file: str, source: Source, log: Log | None, ready: bool) -> list[str]:
-    """Command lines that evaluate the file, the shortest first; what has to be filled in stands in capitals."""
-    facts, quote = source.facts, shlex.quote
-    ends = [""] if ready else []
+def _clipped(text: str) -> str:
+    """A text cut between words where it is long."""
+    line = shown(text)
+    if len(line) <= _WIDEST:
+        return line
+    start = line[:_WIDEST]
+    return f"{start.rpartition(' ')[0] or start} …"
+
+
+def _commands(file: str, source: Source, how: ReadOptions, log: Log | None, ready: bool) -> list[str]:
+    """Command lines that evaluate the file, as it is read now first; each was tried and gives a table."""
+    facts = source.facts
+    columns: list[dict[str, str]] = []
     if source.log is None:
-        stated = "-c confidence=NAME"
-        ends = ends or [f"-c correct=NAME {stated}", f"-c labels=NAME -c prediction=NAME {stated}"]
+        columns = []
     elif log is None:
-        ends = [f"-c correct={quote(s)}" for s in facts.scorers[:4]] or ["--labels FILE"]
+        columns = [{"correct": name} for name in facts.scorers[:4]]
     elif not ready:
         varying = [n for n, c in source.columns.items() if n.startswith("metadata.") and _varies(c.load())]
-        ends = [f"-c confidence={quote(n)}" for n in varying[:4]]
+        columns = [{"confidence": name} for name in varying[:4]]
     else:
-        others = [s for s in facts.scorers if s != log.used["correct"].split(" (")[0]]
-        ends += [f"-c correct={quote(s)}" for s in others[:3]]
+        taken = log.used["correct"].split(" (")[0] if "correct" in log.used else ""
+        columns = [{"correct": name} for name in facts.scorers if name != taken][:3]
+    attempts = [how, *(how._replace(columns=how.columns | stated) for stated in columns)]
     if facts.variant and ready:
-        held = dict.fromkeys(as_texts(source.columns[facts.variant].load()).tolist())
-        ends += [f"--only {quote(f'{facts.variant}={value}')}" for value in list(held)[1:]]
-    return [f"abstain evaluate {quote(file)} {end}".rstrip() for end in ends]
+        variants = dict.fromkeys(as_texts(source.columns[facts.variant].load()).tolist())
+        attempts += [how._replace(only=how.only | {facts.variant: value}) for value in list(variants)[1:]]
+    lines = (
+        shlex.join(["abstain", "evaluate", file, *attempt.flags()])
+        for attempt in attempts
+        if attempt.works(file)
+    )
+    return list(dict.fromkeys(lines))
 
 
 def _varies(values: Any) -> bool:

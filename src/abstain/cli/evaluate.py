@@ -181,11 +181,12 @@ def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, .
 def _by_group(on: Console, table: Evaluation) -> Table:
     """The first metric and score within each group, the worst group first."""
     entries = table.by_group()[:GROUPS_SHOWN]
+    title = f"{entries[0].label} by {shown(entries[0].score)}"
     return screen.plain_table(
         {
             "group": [shown(e.group) for e in entries],
             "samples": [f"{e.n:,}" for e in entries],
-            entries[0].label: [screen.estimate(e.estimate, e.standard_error) for e in entries],
+            title: [screen.estimate(e.estimate, e.standard_error) for e in entries],
             f"{table.level:.0%} interval": [screen.span(on, e) or (e.reason or "") for e in entries],
         },
         right=("samples",),

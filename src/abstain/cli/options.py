@@ -10,6 +10,7 @@ import inspect
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
@@ -399,6 +400,37 @@ class ReadOptions(NamedTuple):
                 reason = str(error).rpartition(": ")[2]
                 notes.append(f"{abstain.formats.limits.shown(name)} is not ranked: {reason}")
         return models, notes
+
+    def works(self, path: str) -> bool:
+        """Can `abstain evaluate` make a table of this file as these options say?"""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                read = self.read(path, tell=False)
+                abstain.evaluate(**read.arguments(), metrics=["aurc"], progress=False)
+        except AbstainError:
+            return False
+        return True
+
+    def flags(self) -> list[str]:
+        """The options as a user would type them; nothing where they are the defaults."""
+        typed = [f for role, name in self.columns.items() for f in ("-c", f"{role}={name}")]
+        for option in ("only", "scale", "grades"):
+            for name, value in getattr(self, option).items():
+                typed += [f"--{option}", f"{name}={value}" if name else value]
+        settings: dict[str, Any] = {
+            "as": self.kind,
+            "labels": self.labels,
+            "classes": ",".join(self.classes),
+            "format": self.format,
+            "tolerance": self.tolerance,
+            "unanswered": self.unanswered,
+            "missing": self.missing,
+            "outside": self.outside,
+        }
+        for option, setting in settings.items():
+            typed += [] if setting in (None, "") else [f"--{option}", str(setting)]
+        return typed if self.limits == abstain.formats.Limits() else [*typed, "--memory", str(self.memory)]
 
     def read_log(self, path: str) -> abstain.formats.Log:
         """One file of answers, with a confidence or without."""
