@@ -287,7 +287,9 @@ def test_a_record_of_groups_tells_the_facts_of_each(rule):
     assert "- clusters of group b: 400, the largest of 10 samples" in told
     assert "- No later cluster of group b holds more than 10 samples." in told
     assert "method ltt, delta 0.05" in told
-    alarm = "it ever raises an alarm with probability at most 0.05."  # by risk or by confidences, in any group
+    alarm = (
+        "it ever raises an alarm with probability at most 0.05."  # by risk or by confidences, in any group
+    )
     assert alarm in " ".join(told.split())
     assert "from one population" in decision_record(rule)
     weighted = decision_record(abstain.select_threshold(wrong, p, risk=0.3, sample_weight=p))
