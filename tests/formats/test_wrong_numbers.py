@@ -236,6 +236,20 @@ def test_repeats_of_a_question_are_matched_by_their_epoch(tmp_path):
     assert one.rows(np.array([3, 1])).ids.as_texts().tolist() == ["q3, epoch 1", "q1, epoch 1"]
 
 
+def test_class_scores_of_several_tasks_are_matched_by_id_and_task(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {"id": np.arange(20) % 10, "task": np.repeat(["a", "b"], 10), "labels": np.arange(20) % 3}
+    order = rng.permutation(20)
+    logits = rng.normal(size=(20, 3))
+    np.savez(tmp_path / "a.npz", logits=logits, **columns)
+    np.savez(
+        tmp_path / "b.npz", logits=logits[order], **{name: values[order] for name, values in columns.items()}
+    )
+    with pytest.warns(AbstainWarning, match="by its ids"):
+        one, other = aligned([read_predictions(tmp_path / f"{name}.npz") for name in "ab"])
+    assert np.array_equal(one.logits, other.logits)
+
+
 @pytest.mark.parametrize("written", ["007 08 9", "7 8 9"])
 def test_ids_are_what_the_file_says(tmp_path, written):
     """Numbers and text of the same ids match; 007 and 7 are two ids."""

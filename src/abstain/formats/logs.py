@@ -225,10 +225,7 @@ class Log(Printable):
         """
         if self.question is None:
             return self.ids
-        keys = as_texts(self.question).tolist()
-        for title, column in (("task", self.task), ("epoch", self.epoch)):
-            if column is not None and len(set(keys)) < self.n:
-                keys = [f"{key}, {title} {part}" for key, part in zip(keys, as_texts(column).tolist())]
+        keys = told_apart(as_texts(self.question).tolist(), {"task": self.task, "epoch": self.epoch})
         if len(set(keys)) < self.n and self.ids is not None:
             return self.ids
         return Column.of(Words.of(keys))
@@ -280,6 +277,14 @@ def _ranked(signal: np.ndarray, answered: np.ndarray) -> np.ndarray:
 
 def _codes(values: Values) -> np.ndarray:
     return values.codes if isinstance(values, Words) else np.unique(values, return_inverse=True)[1]
+
+
+def told_apart(ids: list[str], columns: Mapping[str, Values | None]) -> list[str]:
+    """Ids with the values of these columns behind them, one column after the other, as long as some ids repeat."""
+    for title, column in columns.items():
+        if column is not None and len(set(ids)) < len(ids):
+            ids = [f"{key}, {title} {part}" for key, part in zip(ids, as_texts(column).tolist())]
+    return ids
 
 
 def verdict_roles(

@@ -40,6 +40,7 @@ from abstain.formats.logs import (
     is_log,
     rows_chosen,
     rows_of,
+    told_apart,
     unjudged,
     verdict_roles,
 )
@@ -558,7 +559,8 @@ def predictions_of(
             check_ranked(log)
         return Predictions(*head, used=log.used, log=log, **log.fields())
     if by:
-        options.check("class scores", _SCORE_ROLES | {by})
+        usable = _SCORE_ROLES if "ids" in roles else _SCORE_ROLES - {"task", "epoch"}  # which tell ids apart
+        options.check("class scores", usable | {by})
     else:
         options.check("a plain table", _TABLE_ROLES, with_labels="labels" in roles)
         if labels is not None and "confidence" in roles:
@@ -576,6 +578,8 @@ def predictions_of(
     if rows is not None:
         loaded = rows_chosen(source, loaded, rows)
         ids = None if ids is None else ids.rows(rows)
+    if ids is not None:
+        ids = _with_task_and_epoch(ids, loaded)
     columns_read = Loaded(
         source=source,
         roles=roles,
@@ -593,10 +597,22 @@ def predictions_of(
 
 
 _SCORE_ROLES = {"labels", "abstained", "answered", "groups", "sample_weight", "clusters", "classes", "ids"}
-_SCORE_ROLES |= {"confidence"}
+_SCORE_ROLES |= {"confidence", "task", "epoch"}
 _TABLE_ROLES = {"confidence", "correct", "loss", "error", "labels", "prediction", "abstained", "groups"}
 _TABLE_ROLES |= {"sample_weight", "clusters", "classes", "ids"}
 _ANSWER_ROLES = _TABLE_ROLES - {"classes"} | {"answered", "question", "task", "epoch"}
+
+
+def _with_task_and_epoch(ids: Column, loaded: Mapping[str, Values]) -> Column:
+    """Ids that are made different by task and epoch where they repeat; worked out when files are put in one order."""
+    parts = {role: loaded[role] for role in ("task", "epoch") if role in loaded}
+    if not parts:
+        return ids
+
+    def load() -> Values:
+        return Words.of(told_apart(ids.as_texts().tolist(), parts))
+
+    return Column(ids.shape, ids.kind, load)
 
 
 def check_kind(source: Source, kind: str | None) -> None:
