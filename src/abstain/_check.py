@@ -152,24 +152,81 @@ def check_pair(name: str, backend: Backend, loss: Array, confidence: Array) -> t
     return loss, confidence
 
 
-def check_weight(name: str, backend: Backend, weight: Array, like: Array, whole: str = "") -> Array:
-    """Non-negative sample weights with some mass; whole numbers if `whole` says who needs that."""
+def check_weight(
+    name: str, backend: Backend, weight: Array, like: Array, whole: str = "", repetitions: bool = False
+) -> Array:
+    """Non-negative sample weights with some mass, divided by their unit unless they are repetitions.
+
+    `whole` names the option that needs repetitions, if any does.
+    """
     weight = as_real(name, "sample_weight", backend, weight, like)
     _check_like_loss(name, "sample_weight", weight, like)
     check_finite(name, "sample_weight", backend, weight, "")
-    if not is_concrete(weight):
-        return weight
     xp = backend.xp
+    if not is_concrete(weight):
+        return weight if repetitions else _in_units(backend, weight)
     if bool(xp.any(weight < 0)):
         raise InputError(f"{name}: `sample_weight` must not be negative, got {float(xp.min(weight)):g}.")
     if bool(xp.any(~xp.any(weight > 0, axis=-1))):
         raise InputError(f"{name}: `sample_weight` must have some mass, got all zeros.")
-    if whole and xp.isdtype(weight.dtype, "real floating") and bool(xp.any(xp.floor(weight) != weight)):
-        raise InputError(
-            f"{name}: {whole} takes whole-number weights only (a weight means a repetition). "
-            f'Use estimator="harmonic" with ties="threshold" for fractional weights.'
-        )
+    if repetitions:
+        check_repetitions(name, "sample_weight", _smallest_fraction(backend, weight))
+        return weight
+    weight = _in_units(backend, weight)
+    if whole and _smallest_fraction(backend, weight) is not None:
+        raise needs_repetitions(name, whole)
     return weight
+
+
+def needs_repetitions(name: str, option: str) -> InputError:
+    """The error for an option that counts neighbours, with weights that are not said to be repetitions."""
+    return InputError(
+        f"{name}: {option} counts neighbours, so it needs weights that are repetitions, got relative ones. "
+        f'Pass `repetitions=True` if a weight is a number of repetitions, or use estimator="harmonic" with '
+        f'ties="threshold".'
+    )
+
+
+def check_repetitions(name: str, argument: str, fraction: float | None) -> None:
+    """Refuse repetitions that are not whole numbers; `fraction` is one of them."""
+    if fraction is not None:
+        raise InputError(
+            f"{name}: `{argument}` must hold whole numbers with repetitions=True, got {fraction:g}. "
+            f"Leave `repetitions` out for relative weights."
+        )
+
+
+def _smallest_fraction(backend: Backend, weight: Array) -> float | None:
+    """The smallest weight that is not a whole number, if there is one."""
+    xp = backend.xp
+    if not xp.isdtype(weight.dtype, "real floating"):
+        return None
+    fractional = xp.floor(weight) != weight
+    return float(xp.min(weight[fractional])) if bool(xp.any(fractional)) else None
+
+
+def weight_unit(least: np.ndarray | float, largest: np.ndarray | float) -> np.ndarray:
+    """What to divide relative weights by, from the least positive and the largest: their scale has no meaning.
+
+    Weights that are all equal become 1, as if there were none. Others are divided by the power of two that brings
+    the largest into [1, 2), which rounds nothing: then some weight is a fraction, so relative weights never pass for
+    repetitions, and their squares and fourth powers neither overflow nor vanish.
+    """
+    least, largest = np.asarray(least, dtype=np.float64), np.asarray(largest, dtype=np.float64)
+    return np.where(least == largest, largest, np.exp2(np.floor(np.log2(largest))))
+
+
+def _in_units(backend: Backend, weight: Array) -> Array:
+    """Relative weights over their unit, for each line of a batch."""
+    xp = backend.xp
+    if backend.host:
+        weight = weight.astype(np.float64, copy=False)
+        least = np.min(weight, axis=-1, keepdims=True, initial=np.inf, where=weight > 0)
+        unit = weight_unit(least, np.max(weight, axis=-1, keepdims=True))
+        return weight if bool(np.all(unit == 1)) else weight / unit
+    weight = xp.astype(weight, float_dtype(xp))
+    largest = xp.max(weight, axis=-1, keepdims=True)
+    return weight / xp.where(largest > 0, largest, xp.ones_like(largest))
 
 
 def _check_like_loss(name: str, argument: str, x: Array, loss: Array) -> None:

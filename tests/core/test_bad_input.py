@@ -48,13 +48,13 @@ CASES = {
         GOOD,
         {"sample_weight": [0.5, 1, 1], "estimator": "loo"},
         InputError,
-        "whole-number weights only",
+        "needs weights that are repetitions",
     ),
     "fractional for expected": (
         GOOD,
         {"sample_weight": [0.5, 1, 1], "ties": "expected"},
         InputError,
-        "whole-number",
+        "Pass `repetitions=True`",
     ),
     "unknown estimator": (GOOD, {"estimator": "best"}, InputError, '`estimator` must be one of "harmonic"'),
     "unknown ties": (

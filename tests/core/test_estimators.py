@@ -135,7 +135,9 @@ def test_whole_weights_are_repetitions_for_every_estimator(sample, data):
     values = [float(x) for x in loss]
     long_loss, long_confidence = oracles.repeat(weight, values, confidence)
     for estimator, ties in EVERY:
-        weighted = abstain.aurc(values, confidence, estimator=estimator, ties=ties, sample_weight=weight)
+        weighted = abstain.aurc(
+            values, confidence, estimator=estimator, ties=ties, sample_weight=weight, repetitions=True
+        )
         repeated = abstain.aurc(long_loss, long_confidence, estimator=estimator, ties=ties)
         assert weighted == pytest.approx(repeated, abs=1e-12)
 

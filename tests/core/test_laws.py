@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import abstain
 from abstain.core.estimators import ESTIMATORS, area
 from abstain.core.rows import Blocks
 
+SCALES = (1e-150, 1e-100, 0.1, 100.0, 1e22, 1e150)  # of weights
 METRICS = {
     **{f"aurc_{e}": (abstain.aurc, {"estimator": e}) for e in ESTIMATORS},
     **{f"aurc_{e}_expected": (abstain.aurc, {"estimator": e, "ties": "expected"}) for e in ESTIMATORS},
@@ -58,23 +61,39 @@ def test_increasing_maps_of_confidence_change_nothing(metric, options, sample):
 
 
 @every_metric
-def test_whole_weights_are_repetitions(metric, options, sample):
+def test_weights_stated_as_repetitions_are_repetitions(metric, options, sample):
     loss, confidence = sample
     w = np.random.default_rng(1).integers(0, 4, len(loss))
     repeated = metric(np.repeat(loss, w), np.repeat(confidence, w), **options)
-    assert metric(loss, confidence, sample_weight=w, **options) == pytest.approx(repeated, rel=1e-12)
+    stated = {"repetitions": True} if "repetitions" in inspect.signature(metric).parameters else {}
+    weighted = metric(loss, confidence, sample_weight=w, **stated, **options)
+    assert weighted == pytest.approx(repeated, rel=1e-12)
+    if stated:
+        with pytest.raises(abstain.errors.InputError, match=r"whole numbers with repetitions=True, got 0\.5"):
+            metric(loss, confidence, sample_weight=w + 0.5, **stated, **options)
 
 
 @every_metric
-def test_scaling_the_weights_changes_nothing_where_any_weight_is_taken(metric, options, sample):
+@pytest.mark.parametrize("kind", ["fractions", "whole numbers", "equal"])
+def test_the_scale_of_the_weights_changes_nothing(metric, options, sample, kind):
     loss, confidence = sample
-    if abstain.core.estimators.needs_whole_weights(options.get("estimator", ""), options.get("ties", "")):
-        with pytest.raises(abstain.errors.InputError, match="whole-number"):
-            metric(loss, confidence, sample_weight=np.full(len(loss), 0.5), **options)
+    rng = np.random.default_rng(1)
+    weights = {
+        "fractions": rng.exponential(size=len(loss)),
+        "whole numbers": rng.integers(0, 4, len(loss)).astype(float),
+        "equal": np.ones(len(loss)),
+    }[kind]
+    if kind == "equal":
+        value = metric(loss, confidence, **options)  # weights that do not differ say nothing
+    elif abstain.core.estimators.needs_whole_weights(options.get("estimator", ""), options.get("ties", "")):
+        with pytest.raises(abstain.errors.InputError, match="needs weights that are repetitions"):
+            metric(loss, confidence, sample_weight=weights, **options)
         return
-    w = np.random.default_rng(1).exponential(size=len(loss))
-    value = metric(loss, confidence, sample_weight=w, **options)
-    assert metric(loss, confidence, sample_weight=w * 0.125, **options) == pytest.approx(value, rel=1e-12)
+    else:
+        value = metric(loss, confidence, sample_weight=weights, **options)
+    for factor in SCALES:
+        scaled = metric(loss, confidence, sample_weight=weights * factor, **options)
+        assert scaled == pytest.approx(value, rel=1e-12, abs=1e-12), factor
 
 
 @every_metric

@@ -150,7 +150,7 @@ def test_bad_questions_are_told(sample, tmp_path):
         files.aurc(path, confidence="score")
     with pytest.raises(DataError, match="found no files"):
         files.aurc(str(tmp_path / "nothing-*.parquet"))
-    with pytest.raises(InputError, match="whole-number weights"):
+    with pytest.raises(InputError, match="needs weights that are repetitions"):
         files.aurc(path, estimator="loo", sample_weight="w")
     with pytest.raises(InputError, match=r"files.coverage_at_risk: .* got 5. Write 0.05 for 5%."):
         files.coverage_at_risk(path, risk=5)

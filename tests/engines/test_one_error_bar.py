@@ -42,8 +42,9 @@ def stored(request, tmp_path_factory):
     return columns, write_parts(tmp_path_factory.mktemp(f"errors-{request.param}") / "data", columns)
 
 
-def in_memory(columns, weight=None, groups=None, metrics=METRICS):
+def in_memory(columns, weight=None, groups=None, metrics=METRICS, repetitions=False):
     given = {"sample_weight": weight and columns[weight], "groups": groups and columns[groups]}
+    given["repetitions"] = repetitions
     return abstain.evaluate(loss=columns["loss"], confidence=columns["confidence"], metrics=metrics, **given)
 
 
@@ -75,8 +76,10 @@ def test_files_have_the_intervals_of_memory(spilled, weight, groups, stored, req
     if spilled:
         request.getfixturevalue("tiny_ranges")
     columns, path = stored
-    found = files.evaluate(path, sample_weight=WEIGHTS[weight], groups=groups, metrics=METRICS)
-    assert same(found, in_memory(columns, WEIGHTS[weight], groups)) >= 9
+    for repetitions in {False, weight == "whole"}:
+        stated = {"repetitions": repetitions}
+        found = files.evaluate(path, sample_weight=WEIGHTS[weight], groups=groups, metrics=METRICS, **stated)
+        assert same(found, in_memory(columns, WEIGHTS[weight], groups, **stated)) >= 9
 
 
 def test_few_right_samples_too(tmp_path, tiny_ranges):
@@ -131,8 +134,8 @@ def test_block_tables_have_them_too(weight, stored):
     parts = [[columns[name][some] for name in names] for some in np.array_split(np.arange(N), 3)]
     first, *others = (Blocks.from_samples(*part) for part in parts)
     tables = {("confidence", "loss"): first.merge(*others)}
-    found = abstain.evaluate("anything", engine=lambda **given: tables, metrics=METRICS)
-    assert same(found, in_memory(columns, WEIGHTS[weight])) >= 9
+    found = abstain.evaluate("anything", engine=lambda **given: tables, metrics=METRICS, repetitions=True)
+    assert same(found, in_memory(columns, WEIGHTS[weight], repetitions=True)) >= 9
 
 
 def test_negative_losses_are_not_put_on_a_log_scale(tmp_path):

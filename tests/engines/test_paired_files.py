@@ -225,7 +225,7 @@ def test_bad_questions_are_told_and_nothing_is_left(tmp_path, tiny):
     spill = str(tmp_path / "spill")
     with pytest.raises(DataError, match=r"`g2` must be finite, got nan in .*part-\d\.parquet, row \d+"):
         files.compare(path, **BOTH, spill=spill)
-    with pytest.raises(InputError, match="whole-number weights"):
+    with pytest.raises(InputError, match="needs weights that are repetitions"):
         files.compare(
             path, first=("g1", "l1"), second=("g1", "l2"), estimator="loo", sample_weight="w", spill=spill
         )

@@ -318,10 +318,10 @@ def test_a_damaged_sketch_is_refused_whatever_the_damage():
 def test_a_sketch_of_another_version_is_refused_by_its_version():
     sketch = _stored_sketch()
     whole = sketch.to_bytes()
-    with pytest.raises(DataError, match=r"version 2, got version '1'\. Make the sketch again"):
-        Sketch.from_bytes(whole.replace(b"abstain.Sketch.2\n", b"abstain.Sketch.1\n"))
+    with pytest.raises(DataError, match=r"version 3, got version '1'\. Make the sketch again"):
+        Sketch.from_bytes(whole.replace(b"abstain.Sketch.3\n", b"abstain.Sketch.1\n"))
     old = {k: v for k, v in json.loads(sketch.to_json()).items() if k not in ("version", "checksum")}
-    with pytest.raises(DataError, match=r"version 2, got version '1'"):
+    with pytest.raises(DataError, match=r"version 3, got version '1'"):
         Sketch.from_json(json.dumps(old))
     indented = json.dumps(json.loads(sketch.to_json()), indent=1, sort_keys=True)
     assert Sketch.from_json(indented).aurc() == sketch.aurc()

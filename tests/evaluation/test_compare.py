@@ -46,7 +46,7 @@ def test_all_pairs_equal_the_paired_test(metric, extra):
         models = {k: (np.where(rng.random(400) < 0.1, 1 - l, l), g) for k, (l, g) in models.items()}
     columns = {
         "plain": {},
-        "weights": {"sample_weight": np.random.default_rng(2).integers(1, 4, 400)},
+        "weights": {"sample_weight": np.random.default_rng(2).integers(1, 4, 400), "repetitions": True},
         "clusters": {"clusters": np.repeat(np.arange(40), 10)},
     }[extra]
     found = compare(models, metric=metric, **columns)

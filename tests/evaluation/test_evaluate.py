@@ -222,7 +222,7 @@ def test_values_that_look_equal_are_all_starred_or_none():
 def test_weights_repeat_and_abstentions_stay_in_the_coverage():
     rng = np.random.default_rng(1)
     loss, confidence, weight = rng.integers(0, 2, 60), rng.random(60), rng.integers(1, 4, 60)
-    weighted = evaluate(loss=loss, confidence=confidence, sample_weight=weight)
+    weighted = evaluate(loss=loss, confidence=confidence, sample_weight=weight, repetitions=True)
     repeated = evaluate(loss=np.repeat(loss, weight), confidence=np.repeat(confidence, weight))
     for a, b in zip(weighted.entries, repeated.entries):
         assert a.estimate == pytest.approx(b.estimate, rel=1e-12)
@@ -434,7 +434,7 @@ def test_unknown_engines_are_refused():
         ({"loss": [0, 1], "confidence": [1, 2], "metrics": ["aurc:nonsense"]}, "estimator"),
         (
             {"loss": [0, 1], "confidence": [1, 2], "metrics": ["aurc:loo"], "sample_weight": [0.5, 1]},
-            "whole-number weights",
+            "needs weights that are repetitions",
         ),
     ],
 )

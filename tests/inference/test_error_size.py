@@ -154,8 +154,9 @@ def test_files_and_block_tables(weights, spilled, tmp_path, monkeypatch):
         assert scaled.note == entry.note
     blocks = Blocks.from_samples(10 * l, g, w)
     for metric in ("aurc", "risk", *(() if weights == "fractional" else ("naurc",))):
-        one = interval(metric, l, g, sample_weight=w)
-        same(one, interval_from_blocks(metric, blocks), 10.0 if metric in SCALED else 1.0)
+        stated = {"repetitions": weights == "whole"}
+        one = interval(metric, l, g, sample_weight=w, **stated)
+        same(one, interval_from_blocks(metric, blocks, **stated), 10.0 if metric in SCALED else 1.0)
     if weights == "fractional":
         return
     models = {"first": (l, g), "second": (np.roll(l, 9), columns["sure"])}

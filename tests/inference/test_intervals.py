@@ -12,7 +12,16 @@ from scipy.special import stdtrit
 import abstain
 from abstain.core.rows import Blocks
 from abstain.errors import InfeasibleError, InputError, ShapeError
-from abstain.inference import influence, interval, interval_from_blocks, standard_error
+from abstain.inference import (
+    curve_band,
+    influence,
+    interval,
+    interval_from_blocks,
+    paired_difference,
+    standard_error,
+    unpaired_difference,
+)
+from abstain.inference.influence import NAMES
 
 
 def sample(n=500, seed=0, levels=None):
@@ -280,7 +289,7 @@ def test_results_are_frozen_and_readable():
         (
             lambda l, g: interval("aurc", l, g, estimator="loo", sample_weight=l + 0.5),
             InputError,
-            "whole-number",
+            "needs weights that are repetitions",
         ),
         (lambda l, g: interval("aurc", l, g, method="logit"), InputError, "bounded"),
     ],
@@ -409,3 +418,67 @@ def test_missing_labels_are_one_label_however_they_are_written(argument):
     if argument == "clusters":
         table = abstain.evaluate(loss=loss, confidence=confidence, clusters=missing, metrics="aurc")
         assert _numbers(table.entries[0]) == pytest.approx(found)
+
+
+# the scale of weights -----------------------------------------------------------------------------------
+
+SCALES = (1e-150, 1e-100, 0.1, 100.0, 1e22, 1e150)
+POINT_OPTIONS = {"risk_at_coverage": {"coverage": 0.7}, "coverage_at_risk": {"risk": 0.2}}
+
+
+def weighted_sample(kind):
+    rng = np.random.default_rng(5)
+    g = rng.integers(0, 30, 120) / 30
+    loss = (rng.random(120) < 0.5 * (1 - g)).astype(float)
+    weight = {
+        "fractions": rng.exponential(size=120),
+        "whole": rng.integers(1, 4, 120).astype(float),
+        "equal": np.ones(120),
+    }[kind]
+    return loss, g, weight
+
+
+@pytest.mark.parametrize("kind", ["fractions", "whole", "equal"])
+@pytest.mark.parametrize("metric", NAMES)
+def test_no_interval_depends_on_the_scale_of_the_weights(metric, kind):
+    loss, g, weight = weighted_sample(kind)
+    options = POINT_OPTIONS.get(metric, {})
+    clusters = np.arange(120) // 3
+    refused = g < 0.1 if metric in ("coverage_at_risk", "augrc") else None
+    for more in ({}, {"clusters": clusters}, {"abstained": refused}):
+        given = options | more
+        plain = interval(metric, loss, g, sample_weight=None if kind == "equal" else weight, **given)
+        for factor in SCALES:
+            scaled = interval(metric, loss, g, sample_weight=weight * factor, **given)
+            ends = (scaled.estimate, scaled.standard_error, scaled.low, scaled.high, scaled.n)
+            expected = (plain.estimate, plain.standard_error, plain.low, plain.high, plain.n)
+            assert ends == pytest.approx(expected, rel=1e-10, abs=1e-12), factor
+
+
+@pytest.mark.parametrize("factor", SCALES)
+def test_no_difference_band_threshold_or_table_depends_on_the_scale_of_the_weights(factor, tmp_path):
+    loss, g, weight = weighted_sample("fractions")
+    other = np.random.default_rng(1).permutation(g)
+
+    def answers(w):
+        paired = paired_difference(loss, g, loss, other, sample_weight=w)
+        unpaired = unpaired_difference(loss, g, loss, other, sample_weight_a=w, sample_weight_b=weight)
+        band = curve_band(loss, g, sample_weight=w, replicates=100, rng=0)
+        drawn = interval("aurc", loss, g, sample_weight=w, method="bca", replicates=100, rng=0)
+        rule = abstain.select_threshold(loss, g, risk=0.4, delta=0.3, sample_weight=w)
+        curve = abstain.risk_coverage_curve(loss, g, sample_weight=w)
+        sketch = abstain.engines.Sketch()
+        for part in np.array_split(np.arange(120), 3):
+            sketch.update(loss[part], g[part], sample_weight=w[part])
+        path = tmp_path / f"{w[0]:g}.csv"
+        rows = "".join(f"{a!r},{b!r},{c!r}\n" for a, b, c in zip(loss.tolist(), g.tolist(), w.tolist()))
+        path.write_text("loss,confidence,w\n" + rows)
+        table = abstain.engines.files.evaluate(str(path), sample_weight="w").entries
+        found = [(d.difference, d.low, d.high, d.p_value) for d in (paired, unpaired)]
+        found += [band.low, band.high, (drawn.low, drawn.high), (rule.value or 0, rule.coverage)]
+        found += [curve.coverage, curve.risk, (sketch.aurc().estimate, sketch.standard_error())]
+        found += [sketch.merge(sketch).augrc().estimate]
+        found += [[x or 0 for e in table for x in (e.estimate, e.low, e.high)], len(rule.guarantee or "")]
+        return np.concatenate([np.ravel(np.asarray(x, dtype=float)) for x in found])
+
+    np.testing.assert_allclose(answers(weight * factor), answers(weight), rtol=1e-9, atol=1e-12)

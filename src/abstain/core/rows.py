@@ -8,8 +8,9 @@ is how arrays of fixed shape (batches, compiled code) carry tables of different 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,7 +134,8 @@ class Blocks:
     confidence : ndarray, shape (k,)
         Rising, each once.
     mass, loss_sum : ndarray, shape (k,)
-        Sums of w and of w l.
+        Sums of w and of w l. Tables of one data set share one scale of weights, between 1e-70 and 1e70: fourth
+        powers must stay within the range of a double.
     w2, w2l, w2ll : ndarray, shape (k,)
         Sums of w^2, w^2 l and w^2 l^2.
     fourths : ndarray, shape (5, k)
@@ -184,6 +186,26 @@ class Blocks:
         order = np.argsort(confidence, kind="stable")
         distinct, starts = np.unique(confidence[order], return_index=True)
         return Blocks(distinct, *(np.add.reduceat(x[..., order], starts, axis=-1) for x in columns))
+
+    def in_units(self) -> Blocks:
+        """The table with relative weights over their unit: 1 where all are equal, a power of two otherwise."""
+        mean = self.mass / self.count
+        equal = np.allclose(mean, mean[0], rtol=1e-12, atol=0) and np.allclose(
+            self.w2 * self.count, self.mass**2, rtol=1e-12, atol=0
+        )
+        largest = float(np.sqrt(self.w2.max()))
+        unit = float(mean[0]) if equal else 2.0 ** math.floor(math.log2(largest))
+        if unit == 1:
+            return self
+        return replace(
+            self,
+            mass=self.count.astype(np.float64) if equal else self.mass / unit,
+            loss_sum=self.loss_sum / unit,
+            w2=self.count.astype(np.float64) if equal else self.w2 / unit**2,
+            w2l=self.w2l / unit**2,
+            w2ll=self.w2ll / unit**2,
+            fourths=self.fourths / unit**4,
+        )
 
     @property
     def zero_one(self) -> bool:

@@ -190,7 +190,7 @@ def by_range(pieces: Sequence[Bundle]) -> Iterator[tuple[int, Columns]]:
 # tasks ------------------------------------------------------------------------------------------------------
 
 
-def plan(name: str, survey: Survey, ask: Ask, at_least: int) -> Numbering:
+def plan(name: str, fields: Fields, survey: Survey, ask: Ask, at_least: int) -> Numbering:
     """As many ranges as needed to keep each small, and enough to keep every worker busy."""
     rows = survey.total
     if not rows:
@@ -200,7 +200,7 @@ def plan(name: str, survey: Survey, ask: Ask, at_least: int) -> Numbering:
             f"{name}: `points` must be at most {MOST_POINTS // len(survey.rows):,} for {len(survey.rows):,} groups, "
             f"got {ask.curve:,}. The points of all curves come to the driver."
         )
-    finish.check_whole(name, survey.whole, ask)
+    finish.check_weights(name, fields, survey, ask)
     tasks = max(-(-rows // SAMPLES_PER_RANGE), min(at_least, -(-rows // 10_000)))
     return numbering_for(survey, min(tasks, 4096))
 
@@ -296,7 +296,8 @@ class ClusterRun(ABC):
         """Survey, sums by range, every range finished where it lies; `stage` goes before the names of bars."""
         look, merge = partial(survey_groups, name=load.name), partial(merge_surveys, name=load.name)
         survey = self.merged(look, load._replace(other=None), merge, f"{stage}survey") or Survey()
-        numbering = plan(load.name, survey, ask, 2 * max(1, self.cores))
+        numbering = plan(load.name, load.fields, survey, ask, 2 * max(1, self.cores))
+        load = load._replace(units=survey.units(load.fields.repetitions))
         held, sums = self.split(load, numbering, stage)
         places = numbering.places(sums)
         parts = {  # of ranges that hold one confidence: nobody needs their samples
@@ -326,7 +327,7 @@ def engine(name: str, connected: Callable[..., AbstractContextManager[ClusterRun
             load = Loader(name, fields)
             found, best = run.execute(load, ask), None
             survey = found.survey
-            if oracle := ask.of_oracle(survey.zero_one, survey.whole):
+            if oracle := ask.of_oracle(survey.zero_one, survey.countable(fields.repetitions)):
                 totals = [found.answer(group, None).total for group in found.numbering.first]
                 errors_alike = all(total.in_error_units().zero_one for total in totals)
                 best = run.execute(load._replace(best=errors_alike), oracle, "oracle: ")

@@ -97,7 +97,8 @@ class Engine:
         level : float
             Of the intervals.
         **options
-            Columns: `confidence`, `loss` (called so unless said), `sample_weight`, `groups`; `correct` names a column
+            Columns: `confidence`, `loss` (called so unless said), `sample_weight` (relative weights, or with
+            `repetitions=True` numbers of repetitions), `groups`; `correct` names a column
             of 1 (right) and 0 in place of the losses. Instead of both: `labels` and `logits` (columns, or one column
             of lists, "logits" unless said), with `scores` (names of `abstain.scores`, "max_softmax") and `losses` (of
             `abstain.losses`, "zero_one"). Dask and Spark take at most 2,000 groups: their answers come to one process.
@@ -353,6 +354,7 @@ class Engine:
         ties: Ties = "threshold",
         level: float = 0.95,
         sample_weight: str | None = None,
+        repetitions: bool = False,
         **means: Any,
     ) -> Comparison:
         """Is the first model's AURC lower than the second's on the same samples?
@@ -370,7 +372,9 @@ class Engine:
         level : float
             Of the intervals.
         sample_weight : str, optional
-            A column.
+            A column of relative weights.
+        repetitions : bool
+            Are the weights numbers of repetitions?
         **means
             As in `evaluate`, but for `resume`. Files: also `other`, files that hold the second model's columns, sample
             by sample in the same order; intermediate data takes about 40 bytes for each sample.
@@ -395,7 +399,10 @@ class Engine:
                 )
         for unknown in sorted(set(means) - set(self.pair_means)):
             raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}")
-        a, b = (Fields(confidence, loss, sample_weight) for confidence, loss in (first, second))
+        a, b = (
+            Fields(confidence, loss, sample_weight, repetitions=repetitions)
+            for confidence, loss in (first, second)
+        )
         metric = by_name("aurc" if estimator == "harmonic" else f"aurc:{estimator}")
         asked = replace(metric, options=(("estimator", estimator), ("ties", ties)))
         ask = ask_for(name, [asked], check_fraction(name, "level", level, open_high=True))

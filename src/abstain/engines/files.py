@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -62,15 +62,18 @@ class Run:
     ask: Ask
     memory: int
     tick: Callable[[str, int], None]
+    fields: Fields
+    units: dict[Any, float] = field(default_factory=dict)  # what to divide the weights of each group by
 
     def batches(self, stage: str, file: Any) -> Iterator[Groups]:
         """The samples of a file by group, counted as they are done."""
         for groups in read.read_ahead(self.read(file)):
-            yield groups
+            yield ranges.in_units(groups, self.units)
             self.tick(stage, sum(columns.rows for columns in groups.values()))
 
     def surveys(self) -> list[Survey]:
         """First pass: a histogram of keys, and one of the other model's."""
+        self.units = {}
         found, rng = [Survey() for _ in range(1 + self.ask.paired)], np.random.default_rng(0)
         stride = max(1, (_UNKNOWN if self.rows is None else self.rows) // ranges.SURVEYED)
         for file in self.files:
@@ -80,7 +83,8 @@ class Run:
                     other.add({None: groups[None].behind()}, stride, rng)
         if not found[0].total:
             raise InputError(f"{self.name}: needs at least one sample, the files hold none.")
-        finish.check_whole(self.name, found[0].whole, self.ask)
+        finish.check_weights(self.name, self.fields, found[0], self.ask)
+        self.units = found[0].units(self.fields.repetitions)
         return found
 
     def fit(self, survey: Survey, taken: int = 0) -> int:
@@ -218,7 +222,7 @@ def _run(
     quiet = progress is False or (progress is None and (rows or _LONG) < _LONG)
     with nullcontext() if quiet else bars(progress) as shown:
         tick = partial(shown.advance, total=rows) if shown else lambda stage, count: None
-        run = Run(name, files, load.batches, rows, ask, budget, tick)
+        run = Run(name, files, load.batches, rows, ask, budget, tick, fields)
         types = _types(told, fields)
         small = rows is not None and not fields.group and resume is None and _fits(rows, budget, ask, types)
         many = rows is not None and rows >= _SAMPLE_FROM and not fields.group and types[0]
@@ -232,7 +236,7 @@ def _run(
         key = None if resume is None else _key(files, fields, ask, budget)
         found = run.execute(survey, cuts, (spill, resume), key)
         best: dict[Any, Any] = {}
-        if oracle := ask.of_oracle(survey.zero_one, survey.whole):
+        if oracle := ask.of_oracle(survey.zero_one, survey.countable(fields.repetitions)):
             # the same plan in the order of the losses, smallest on top
             errors_alike = all(total.in_error_units().zero_one for total, _ in found.values())
             run.read, run.ask = load._replace(best=errors_alike).batches, oracle
@@ -264,7 +268,8 @@ def _compared(
 
     with bars(progress) as shown, Spill(spill) as store:
         budget = bytes_of(name, memory)
-        run = Run(name, files, batches, rows, asked.ask, budget, partial(shown.advance, total=rows))
+        tick = partial(shown.advance, total=rows)
+        run = Run(name, files, batches, rows, asked.ask, budget, tick, asked.first)
         return run.compared(asked, store)
 
 
@@ -304,12 +309,16 @@ def _in_memory(run: Run) -> Answer:
     columns = ranges.gathered(read, run.rows or 0)
     if not columns.rows:
         raise InputError(f"{run.name}: needs at least one sample, the files hold none.")
+    if columns.weight is not None:
+        survey = Survey()
+        survey.note_weights(None, columns.weight)
+        finish.check_weights(run.name, run.fields, survey, ask)
+        columns = columns.in_units(survey.units(run.fields.repetitions)[None])
     loss, _, weight = columns.samples
     if ask.area_only and not ask.oracle and weight is None:  # as few passes as can be
         total = Totals(columns.rows, float(columns.rows), float(loss.sum(dtype=np.float64)), (), (), True)
     else:
         total = totals_of_samples(loss, weight, loss.dtype == bool)
-    finish.check_whole(run.name, total.whole, ask)
     place, oracle = Place(0.0, 0.0, total), ask.of_oracle(total.zero_one, total.whole)
     errors_alike = total.zero_one or (oracle is not None and total.in_error_units().zero_one)
     best = [finish.finish(columns.in_best_order(errors_alike), place, oracle)] if oracle else ()

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain._check import (
+    check_choice,
+    check_fraction,
+    check_nonnegative,
+    check_repetitions,
+    needs_repetitions,
+)
 from abstain.core import estimators, points, sorting
 from abstain.core.estimators import area_terms
 from abstain.core.influence import BY_LOSS, Best, metric_line, raw_line, zero_one_oracle
@@ -32,9 +38,8 @@ from abstain.core.stretch import (
 )
 from abstain.core.tally import Tally
 from abstain.display import CurveLine, thinned
-from abstain.engines.ranges import COUNT, Columns
+from abstain.engines.ranges import COUNT, Columns, Survey
 from abstain.engines.read import Fields
-from abstain.errors import InputError
 from abstain.evaluation.comparison import pair_of
 from abstain.evaluation.results import Comparison, Contestant
 from abstain.evaluation.table import asked_of
@@ -81,7 +86,7 @@ class Ask:
         return stored + (240 if self.thresholds else 130 if self.by_loss else 72)
 
     def of_oracle(self, zero_one: bool, whole: bool) -> Ask | None:
-        """The question of the pass in the order of the losses; 0/1 losses of whole weight have a closed form."""
+        """The question of the pass in the order of the losses; 0/1 losses of counted samples have a closed form."""
         return replace(self, by_loss=True, curve=0) if self.oracle and not (zero_one and whole) else None
 
     def kind(self, metric: Metric) -> int:
@@ -119,11 +124,13 @@ class PairQuestion(NamedTuple):
     ask: Ask
 
 
-def check_whole(name: str, whole: bool, ask: Ask) -> None:
-    """Some estimators count neighbours."""
-    who = [w for kind in ask.kinds if (w := estimators.needs_whole_weights(kind.estimator, kind.ties))]
-    if who and not whole:
-        raise InputError(f"{name}: {who[0]} takes whole-number weights only (a weight means a repetition).")
+def check_weights(name: str, fields: Fields, survey: Survey, ask: Ask) -> None:
+    """Repetitions are whole numbers, and estimators that count neighbours need them."""
+    if fields.repetitions:
+        check_repetitions(name, str(fields.weight), survey.fraction)
+    counting = [w for kind in ask.kinds if (w := estimators.needs_whole_weights(kind.estimator, kind.ties))]
+    if counting and not survey.countable(fields.repetitions):
+        raise needs_repetitions(name, counting[0])
 
 
 # ranges -----------------------------------------------------------------------------------------------------

@@ -7,12 +7,13 @@ range (this process, a Dask worker, a Spark task) needs nothing from the others 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain._check import weight_unit
 from abstain.core import tally
 from abstain.core.rows import sums_of_rows
 from abstain.core.stretch import Totals
@@ -58,6 +59,10 @@ class Columns(NamedTuple):
         key = -loss if self.weight is None or not zero_one else -loss * self.weight
         return Columns(self.loss if zero_one else loss, key, self.weight)
 
+    def in_units(self, unit: float) -> Columns:
+        """With weights over their unit (see `weight_unit`)."""
+        return self if self.weight is None or unit == 1 else self._replace(weight=self.weight / unit)
+
     def beside(self, other: Columns) -> Columns:
         """With loss and confidence of another model as what travels along."""
         return self._replace(extra=np.stack([other.loss, other.confidence]).astype(np.float64))
@@ -85,6 +90,11 @@ def merged(parts: Iterable[Groups]) -> Groups:
         for group, columns in part.items():
             found.setdefault(group, []).append(columns)
     return {group: joined_columns(pieces) for group, pieces in found.items()}
+
+
+def in_units(groups: Groups, units: Mapping[Any, float]) -> Groups:
+    """The weights of each group over their unit; 1 where a group has none."""
+    return {group: columns.in_units(units.get(group, 1.0)) for group, columns in groups.items()}
 
 
 def gathered(parts: Iterable[Columns], rows: int) -> Columns:
@@ -247,15 +257,28 @@ def lone(cuts: np.ndarray) -> np.ndarray:
 class Survey:
     """What a first pass learns of each group: how many samples, and how their confidences are spread.
 
-    Of all together: are the losses 0/1, some confidences wider than float32, weights given, and those whole?
+    Of all together: are the losses 0/1, some confidences wider than float32, weights given? `weights` holds the
+    least and the largest positive weight of each group, `fraction` one that is not a whole number.
     """
 
     rows: dict[Any, int] = field(default_factory=dict)
     histogram: dict[Any, Histogram] = field(default_factory=dict)
     zero_one: bool = True
     wide: bool = False
-    whole: bool = True
     weighted: bool = False
+    weights: dict[Any, tuple[float, float]] = field(default_factory=dict)
+    fraction: float | None = None
+
+    def units(self, repetitions: bool) -> dict[Any, float]:
+        """What to divide the weights of each group by; repetitions stay as they are."""
+        return {
+            group: 1.0 if repetitions else float(weight_unit(least, largest))
+            for group, (least, largest) in self.weights.items()
+        }
+
+    def countable(self, repetitions: bool) -> bool:
+        """Do estimators that count neighbours hold, by repetitions or since weights do not differ?"""
+        return repetitions or all(least == largest for least, largest in self.weights.values())
 
     @property
     def total(self) -> int:
@@ -268,12 +291,20 @@ class Survey:
             loss, confidence, weight, _ = columns
             seen = Survey({group: len(loss)}, {}, loss.dtype == bool, confidence.dtype != np.float32)
             if weight is not None:
-                seen.weighted, seen.whole = True, bool(np.all(weight == np.floor(weight)))
+                seen.note_weights(group, weight)
             some = np.ascontiguousarray(confidence[int(rng.integers(stride)) :: stride])
             if len(some):
                 none = np.zeros(len(some), dtype=bool)
                 seen.histogram[group] = histogram_of(none, some, None, _RESOLUTION)
             self.include(seen)
+
+    def note_weights(self, group: Any, weight: np.ndarray) -> None:
+        """The range of a group's weights, none of them 0, and one that is not a whole number."""
+        self.weighted = True
+        if len(weight):
+            self.weights[group] = (float(weight.min()), float(weight.max()))
+        fractions = weight[weight != np.floor(weight)]
+        self.fraction = float(fractions[0]) if len(fractions) else None
 
     def include(self, *others: Survey) -> Survey:
         """Become the survey of all samples together."""
@@ -285,7 +316,10 @@ class Survey:
                 self.histogram[group] = joined([known, table], _RESOLUTION)
             self.zero_one &= part.zero_one
             self.wide |= part.wide
-            self.whole &= part.whole
+            for group, (least, largest) in part.weights.items():
+                known_least, known_largest = self.weights.get(group, (least, largest))
+                self.weights[group] = (min(least, known_least), max(largest, known_largest))
+            self.fraction = part.fraction if self.fraction is None else self.fraction
             self.weighted |= part.weighted
         return self
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain.core.sorting import threads
-from abstain.engines.ranges import Columns, Groups, merged
+from abstain.engines.ranges import Columns, Groups, in_units, merged
 from abstain.errors import DataError, InputError
 from abstain.evaluation.table import listed
 from abstain.formats.arrow import Contents, batches, contents, kind_of, told_by_path
@@ -105,6 +105,7 @@ class ColumnOptions(TypedDict, total=False):
     scores: Any
     losses: Any
     sample_weight: str | None
+    repetitions: bool
     groups: str | None
 
 
@@ -120,6 +121,7 @@ class Fields:
     labels: str = ""
     correct: bool = False  # the column of losses holds 1 where the prediction is right
     also: tuple[str, ...] = ()  # columns that must be there, for whoever shares this part
+    repetitions: bool = False  # are weights numbers of repetitions?
 
     @property
     def names(self) -> list[str]:
@@ -141,6 +143,7 @@ def questions(name: str, options: Mapping[str, Any]) -> list[Fields]:
         given.get("sample_weight"),
         given.get("groups"),
         correct="correct" in given,
+        repetitions=bool(given.get("repetitions", False)),
     )
     if "labels" not in given:
         if "logits" in given:
@@ -261,6 +264,7 @@ class Loader(NamedTuple):
     fields: Fields
     best: bool | None = None  # in the oracle's order; are the losses 0/1?
     other: Fields | None = None  # of a second model: its loss and confidence travel along
+    units: Mapping[Any, float] | None = None  # what to divide the weights of each group by
 
     def batches(self, part: str | FilePart, size: int = BATCH) -> Iterator[Groups]:
         """The samples of a file or of a part of it, at most `size` at a time."""
@@ -280,7 +284,8 @@ class Loader(NamedTuple):
             columns = columns.beside(columns_of(spot, table, self.other)[0])
         if self.best is not None:
             columns = columns.in_best_order(self.best)
-        return {None: columns} if labels is None else dict(by_label(columns, labels))
+        groups = {None: columns} if labels is None else dict(by_label(columns, labels))
+        return groups if self.units is None else in_units(groups, self.units)
 
 
 def columns_of(spot: Spot, table: Any, fields: Fields) -> tuple[Columns, Labels | None]:

@@ -6,7 +6,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ from abstain.engines import histogram
 from abstain.engines.histogram import Histogram, joined, nothing
 from abstain.engines.ranges import Columns, joined_columns
 from abstain.errors import DataError, InputError
-from abstain.metrics._sample import prepare
+from abstain.metrics._sample import Sample, prepare
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def curve(table: Histogram, most: float | None) -> CertifiedCurve:
 
 _CHUNK = 1 << 22  # samples sorted at a time
 _BUFFER = 1 << 15  # small updates wait until they are worth a sort
-_KIND, _VERSION = b"abstain.Sketch.", 2
+_KIND, _VERSION = b"abstain.Sketch.", 3
 
 
 class Sketch:
@@ -132,6 +132,8 @@ class Sketch:
         Largest size in bytes when stored. While the confidences seen have few distinct values (some 30,000 in
         the default megabyte) every answer is exact; beyond that, stretches of the confidence axis are joined
         where it costs the bounds least, and each answer comes with the bounds that remain.
+    repetitions : bool
+        Are weights numbers of repetitions? Otherwise they are relative, one scale for all updates and merges.
 
     Sketches of parts merge, in any order and any shape of tree, into the sketch of the whole.
 
@@ -143,7 +145,7 @@ class Sketch:
     0.111111 (for certain between 0.111111 and 0.111111)
     """
 
-    def __init__(self, size: int = 1_000_000) -> None:
+    def __init__(self, size: int = 1_000_000, *, repetitions: bool = False) -> None:
         if int(size) < 4096:
             raise InputError(f"Sketch: `size` must be at least 4096 bytes, got {size}.")
         self.size = int(size)
@@ -151,7 +153,9 @@ class Sketch:
         self._waiting: list[Columns] = []
         self._waits = 0
         self.n = 0
-        self._whole = True
+        self.repetitions = repetitions
+        self._unit: float | None = None  # of relative weights, set by the first ones; they are stored over it
+        self._whole = True  # are all masses counts of samples?
         self._least, self._most = np.inf, -np.inf
 
     # feeding ------------------------------------------------------------------------------------------------
@@ -164,9 +168,10 @@ class Sketch:
         loss, confidence, sample_weight = (_flat(x) for x in (loss, confidence, sample_weight))
         if getattr(loss, "shape", None) == (0,) and getattr(confidence, "shape", None) == (0,):
             return
-        sample = prepare("Sketch.update", loss, confidence, sample_weight)
-        self._note(sample.loss, sample.weight, sample.backend.xp)
-        columns = Columns(sample.loss, sample.confidence, sample.weight)
+        sample = prepare("Sketch.update", loss, confidence, sample_weight, repetitions=self.repetitions)
+        weight = self._in_common_unit(sample, sample_weight)
+        self._note(sample.loss, weight, sample.backend.xp)
+        columns = Columns(sample.loss, sample.confidence, weight)
         if not sample.backend.host:
             if not is_torch(sample.loss):
                 raise InputError(
@@ -182,16 +187,46 @@ class Sketch:
                 part = columns.take(slice(a, a + _CHUNK))
                 self._take(histogram.histogram_of(*part.samples, self._limit(False)))
 
+    def _in_common_unit(self, sample: Sample, sample_weight: Array | None) -> Array | None:
+        """Weights over the unit of all updates; `prepare` has divided these by their own."""
+        xp = sample.backend.xp
+        if self.repetitions or (sample_weight is None and self._unit in (None, 1.0)):
+            self._unit = 1.0
+            return sample.weight
+        if sample.weight is None:
+            return xp.ones_like(sample.loss, dtype=xp.float64) / (self._unit or 1.0)
+        largest = float(xp.max(sample.backend.asarray(sample_weight, sample.loss)))
+        unit = largest / float(xp.max(sample.every_weight))
+        self._unit = unit if self._unit is None else self._unit
+        return sample.weight if unit == self._unit else sample.weight * (unit / self._unit)
+
+    def _over(self, unit: float) -> Histogram:
+        """The table with masses over another unit."""
+        factor = (self._unit or 1.0) / unit
+        if factor == 1:
+            return self._histogram
+        sums = self._histogram.widened().sums.copy()
+        sums[:2] *= factor
+        sums[2:] *= factor * factor
+        return replace(self._histogram, sums=sums)
+
     def merge(self, *others: Sketch) -> Sketch:
         """The sketch of all samples together (of the size of this one); neither input changes."""
-        result = Sketch(self.size)
+        result = Sketch(self.size, repetitions=self.repetitions)
         parts = [self, *others]
         for part in parts:
             part._flush()
+            if part.repetitions != self.repetitions:
+                raise InputError(
+                    "Sketch.merge: sketches must agree in `repetitions`, got both. Make all of them alike."
+                )
+        units = [part._unit for part in parts if part._unit is not None]
+        result._unit = units[0] if units else None
         wide = any(len(part._histogram.sums) == 5 for part in parts)
-        result._histogram = joined([part._histogram for part in parts], result._limit(wide))
+        tables = [part._over(result._unit or 1.0) for part in parts]
+        result._histogram = joined(tables, result._limit(wide))
         result.n = sum(part.n for part in parts)
-        result._whole = all(part._whole for part in parts)
+        result._whole = all(part._whole and part._unit in (None, result._unit) for part in parts)
         result._least, result._most = min(p._least for p in parts), max(p._most for p in parts)
         return result
 
@@ -199,8 +234,8 @@ class Sketch:
         self.n += int(loss.shape[0])
         self._least = min(self._least, float(loss.min()))
         self._most = max(self._most, float(loss.max()))
-        if weight is not None and self._whole:
-            self._whole = bool(xp.all(xp.floor(weight) == weight))
+        if weight is not None and self._whole and not self.repetitions:
+            self._whole = bool(xp.all(weight == 1))
 
     def _limit(self, wide: bool) -> int:
         return (self.size - 512) // (8 * (7 if wide else 4))
@@ -280,7 +315,8 @@ class Sketch:
     def _meta(self) -> dict[str, Any]:
         self._flush()
         span = None if self.n == 0 else [self._least, self._most]
-        return {"size": self.size, "n": self.n, "whole": self._whole, "losses": span}
+        kind = {"whole": self._whole, "repetitions": self.repetitions, "unit": self._unit}
+        return {"size": self.size, "n": self.n, **kind, "losses": span}
 
     def _packed(self) -> bytes:
         meta = json.dumps(self._meta() | {"columns": len(self._histogram.sums)}).encode()
@@ -326,7 +362,8 @@ class Sketch:
 
     @classmethod
     def _from(cls, meta: dict[str, Any], table: Histogram, checksum: int) -> Sketch:
-        sketch = cls(meta["size"])
+        sketch = cls(meta["size"], repetitions=bool(meta["repetitions"]))
+        sketch._unit = None if meta["unit"] is None else float(meta["unit"])
         sketch._histogram, sketch.n, sketch._whole = table, meta["n"], meta["whole"]
         if meta["losses"] is not None:
             sketch._least, sketch._most = map(float, meta["losses"])

@@ -52,6 +52,7 @@ def compare(
     metric: Any = "aurc",
     level: float = 0.95,
     sample_weight: Any = None,
+    repetitions: bool = False,
     clusters: Any = None,
     abstained: Any = None,
     classes: Any = None,
@@ -86,7 +87,9 @@ def compare(
     level : float
         Of intervals and tests.
     sample_weight : array, optional
-        The mass of each sample.
+        The mass of each sample, relative to the others.
+    repetitions : bool
+        Is a weight a number of repetitions? "aurc:loo" and "aurc:log" need that.
     clusters : array, optional
         One label per sample: samples of one cluster are not independent.
     abstained : bool array, or dict of them by model, optional
@@ -119,7 +122,7 @@ def compare(
     if models is not None and probs is not None:
         raise InputError("compare: takes models or `probs=`, one of them, got both.")
     outputs, kind = (models, "logits") if probs is None else (probs, "probs")
-    entries = _entries(outputs, kind, columns, scores, loss, chosen, paired, classes)
+    entries = _entries(outputs, kind, columns, repetitions, scores, loss, chosen, paired, classes)
     if len(entries) < 2:
         raise InputError(f"compare: needs at least two contestants, got {len(entries)}.")
     name = "own losses" if labels is None else loss_by_name(loss).name
@@ -133,6 +136,7 @@ def _entries(
     models: Any,
     kind: str,
     columns: dict[str, Any],
+    repetitions: bool,
     scores: Any,
     loss: Any,
     metric: Metric,
@@ -153,8 +157,15 @@ def _entries(
         vectors = _vectors(str(name), model, kind, along.pop("labels"), scores, loss, classes)
         along = {k: None if v is None else flat(v) for k, v in along.items()}
         for title, (l, g) in vectors.items():
-            units = gather("compare", metric.name, flat(l), flat(g), **along, options=dict(metric.options))
-            found[title] = units
+            found[title] = gather(
+                "compare",
+                metric.name,
+                flat(l),
+                flat(g),
+                **along,
+                options=dict(metric.options),
+                repetitions=repetitions,
+            )
     found = dict(zip(found, with_one_error_size(list(found.values()))))
     for title, units in found.items():
         ranked = Ranked(ranking_of(units.confidence), units.loss, units.weight)

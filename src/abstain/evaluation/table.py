@@ -20,7 +20,7 @@ import numpy as np
 from abstain import losses as loss_module
 from abstain import scores as score_module
 from abstain._arrays import Array, to_host
-from abstain._check import check_fraction, check_risk, class_indices
+from abstain._check import check_fraction, check_risk, class_indices, needs_repetitions
 from abstain._plots import shown_points
 from abstain._progress import bars
 from abstain.core.estimators import area, needs_whole_weights, oracle_area
@@ -384,6 +384,7 @@ def evaluate_blocks(
     metrics: Sequence[str | Metric] | None = None,
     level: float = 0.95,
     abstained: float = 0.0,
+    repetitions: bool = False,
 ) -> Evaluation:
     """The table from block tables by (score, loss), as an engine yields them.
 
@@ -397,6 +398,8 @@ def evaluate_blocks(
         Of the intervals.
     abstained : float
         Share of samples never accepted, to be shown.
+    repetitions : bool
+        Are the weights behind the masses numbers of repetitions?
 
     Returns
     -------
@@ -416,7 +419,7 @@ def evaluate_blocks(
     found, curves, ties = {}, [], {}
     for (score, loss), blocks in tables.items():
         kinds = _by_estimator(metrics_for(wanted, blocks.zero_one))
-        found[score, loss, None] = [evidence_of_blocks(blocks, kind) for kind in kinds]
+        found[score, loss, None] = [evidence_of_blocks(blocks, kind, repetitions) for kind in kinds]
         rows = blocks.rows()
         curves.append((score, loss, thinned(score, rows.N / rows.W, rows.risk)))
         ties[score] = TopTies(score, int(blocks.count[-1]), int(blocks.count.sum()))
@@ -442,6 +445,7 @@ def evaluate(
     level: float = 0.95,
     groups: Array | None = None,
     sample_weight: Array | None = None,
+    repetitions: bool = False,
     abstained: Array | None = None,
     clusters: Array | None = None,
     classes: Any = None,
@@ -480,7 +484,9 @@ def evaluate(
     groups : array, optional
         One label per sample: every number is also given within each group.
     sample_weight, abstained, clusters : arrays, optional
-        Weights; samples the model refused (never accepted, kept in the coverage); who belongs together.
+        Relative weights; samples the model refused (never accepted, kept in the coverage); who belongs together.
+    repetitions : bool
+        Is a weight a number of repetitions? "aurc:loo", "aurc:log" and random order within ties need that.
     classes : sequence, optional
         The class names in the order of the columns, where labels are words or numbers other than 0 ... K-1.
     engine : str, optional
@@ -537,14 +543,15 @@ def evaluate(
             "classes": classes,
         }
         given = {name: value for name, value in given.items() if value is not None}
+        given |= {"repetitions": True} if repetitions else {}
         keys = None if wanted is None else [m.key for m in wanted]
         answer = _find_engine(engine)(**given, level=level, metrics=keys)
         if isinstance(answer, Evaluation):
             return answer
-        return evaluate_blocks(answer, metrics=wanted, level=level)
+        return evaluate_blocks(answer, metrics=wanted, level=level, repetitions=repetitions)
     vectors = _gather(logits, labels, probs, loss, confidence, classes, scores=scores, losses=losses)
     columns = {name: _column(name, values, vectors.n) for name, values in along.items()}
-    return _in_memory(vectors, columns, wanted, level, progress)
+    return _in_memory(vectors, columns, repetitions, wanted, level, progress)
 
 
 class _Part(NamedTuple):
@@ -558,11 +565,13 @@ class _Part(NamedTuple):
 def _part(
     vectors: Vectors,
     columns: dict[str, np.ndarray | None],
+    repetitions: bool,
     here: Any = slice(None),
     whole: dict[str, Units] | None = None,
 ) -> _Part:
     """Some of the samples; `whole`: all of them, from which a group without an error has the size of one."""
     along: dict[str, Any] = {name: x if x is None else x[here] for name, x in columns.items()}
+    along["repetitions"] = repetitions
     some_loss, some_score = (next(iter(x.values()))[here] for x in (vectors.losses, vectors.scores))
     losses = {}
     for name, loss in vectors.losses.items():
@@ -577,6 +586,7 @@ def _part(
 def _in_memory(
     vectors: Vectors,
     columns: dict[str, Any],
+    repetitions: bool,
     wanted: list[Metric] | None,
     level: float,
     progress: bool | None,
@@ -584,14 +594,15 @@ def _in_memory(
     groups = columns.pop("groups")
     labels, codes = ([], np.empty(0)) if groups is None else group_codes("evaluate", groups)
     named = [MISSING if label is None else label for label in labels]
-    parts: dict[Any, _Part] = {None: _part(vectors, columns)}
-    parts |= {label: _part(vectors, columns, codes == k, parts[None].losses) for k, label in enumerate(named)}
+    parts: dict[Any, _Part] = {None: _part(vectors, columns, repetitions)}
+    for k, label in enumerate(named):
+        parts[label] = _part(vectors, columns, repetitions, codes == k, parts[None].losses)
     whole = next(iter(parts[None].losses.values()))
     for metric in wanted or ():
         options = check_options("evaluate", metric.name, dict(metric.options))
         who = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
         if who and not whole.whole:
-            prepare("evaluate", whole.loss, whole.loss, whole.weight, whole=who)  # says why
+            raise needs_repetitions("evaluate", who)
     if named and whole.kept is not None:
         codes = codes[whole.kept]
     metrics = {name: metrics_for(wanted, total.right_or_wrong) for name, total in parts[None].totals.items()}

@@ -47,6 +47,7 @@ def paired_difference(
     clusters: Array | None = None,
     strata: Array | None = None,
     sample_weight: Array | None = None,
+    repetitions: bool = False,
     abstained_a: Array | None = None,
     abstained_b: Array | None = None,
     **options: Any,
@@ -71,7 +72,7 @@ def paired_difference(
         One that has an influence function, see `influence`.
     level : float
         Of the interval.
-    clusters, strata, sample_weight : array, optional
+    clusters, strata, sample_weight, repetitions : optional
         As in `interval`; one for both models, since the samples are the same.
     abstained_a, abstained_b : array of bool, optional
         Samples that a model never accepts.
@@ -90,7 +91,7 @@ def paired_difference(
     """
     a = (loss_a, confidence_a, sample_weight, abstained_a, clusters, strata)
     b = (loss_b, confidence_b, sample_weight, abstained_b, clusters, strata)
-    return _difference("paired_difference", metric, a, b, level, options)
+    return _difference("paired_difference", metric, a, b, level, options, repetitions)
 
 
 def unpaired_difference(
@@ -106,6 +107,7 @@ def unpaired_difference(
     clusters_b: Array | None = None,
     sample_weight_a: Array | None = None,
     sample_weight_b: Array | None = None,
+    repetitions: bool = False,
     abstained_a: Array | None = None,
     abstained_b: Array | None = None,
     **options: Any,
@@ -120,7 +122,7 @@ def unpaired_difference(
         One that has an influence function, see `influence`.
     level : float
         Of the interval.
-    clusters_a, clusters_b, sample_weight_a, sample_weight_b : array, optional
+    clusters_a, clusters_b, sample_weight_a, sample_weight_b, repetitions : optional
         As in `interval`, of each model.
     abstained_a, abstained_b : array of bool, optional
         Samples that a model never accepts.
@@ -138,17 +140,25 @@ def unpaired_difference(
     """
     a = (loss_a, confidence_a, sample_weight_a, abstained_a, clusters_a, None)
     b = (loss_b, confidence_b, sample_weight_b, abstained_b, clusters_b, None)
-    return _difference("unpaired_difference", metric, a, b, level, options)
+    return _difference("unpaired_difference", metric, a, b, level, options, repetitions)
 
 
 Given = tuple[Array, Array, Array | None, Array | None, Array | None, Array | None]  # as `gather` takes them
 
 
 def _difference(
-    name: str, metric: Any, a: Given, b: Given, level: float, options: dict[str, Any]
+    name: str,
+    metric: Any,
+    a: Given,
+    b: Given,
+    level: float,
+    options: dict[str, Any],
+    repetitions: bool,
 ) -> Difference:
     level, paired = check_fraction(name, "level", level, open_high=True), name == "paired_difference"
-    one, other = with_one_error_size([gather(name, metric, *columns, options=options) for columns in (a, b)])
+    one, other = with_one_error_size(
+        [gather(name, metric, *columns, options=options, repetitions=repetitions) for columns in (a, b)]
+    )
     if paired and one.n != other.n:
         raise ShapeError(
             f"{name}: A and B must be the same samples, got {one.n} and {other.n} of them. "

@@ -201,7 +201,7 @@ def evidence_spread(metric: str, found: Evidence, kind: str = "empirical") -> li
     best = None
     if metric in ("oracle_aurc", "e_aurc", "naurc"):
         if not total.whole and found.oracle is None and kind == "empirical":
-            raise InputError(f"interval: {metric} with fractional weights needs the samples themselves.")
+            raise InputError(f"interval: {metric} with relative weights needs the samples themselves.")
         known = None if total.whole else found.oracle
         best = zero_one_oracle(total.W, total.S, asked.estimator, kind, known)
     every = found.stretches[name]

@@ -68,7 +68,7 @@ class Units(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Are the weights whole numbers, that is, repetitions?"""
+        """Are the weights repetitions, or all 1? (Relative weights over their unit are whole only if all are 1.)"""
         return self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
 
     @property
@@ -109,6 +109,7 @@ def gather(
     strata: Array | None = None,
     options: dict[str, Any] | None = None,
     error_size: float | None = None,
+    repetitions: bool = False,
 ) -> Units:
     """Check everything once. Losses that are 0 or one number c become 0/1 losses in units of c.
 
@@ -119,7 +120,7 @@ def gather(
     loss, confidence = to_host(loss), to_host(confidence if confidence is not None else loss)
     sample_weight, abstained = to_host(sample_weight), to_host(abstained)
     whole = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
-    sample = prepare(function, loss, confidence, sample_weight, abstained, whole)
+    sample = prepare(function, loss, confidence, sample_weight, abstained, whole, repetitions=repetitions)
     if sample.loss.ndim != 1:
         raise ShapeError(
             f"{function}: takes one vector, got shape {tuple(np.shape(loss))}. Loop over the batch."
@@ -136,7 +137,7 @@ def gather(
     if size is not None and size != 1:
         losses = losses != 0
         zero_one = True
-    whole_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    whole_weight = sample.every_weight
     units, strata = codes(function, "clusters", clusters, n), codes(function, "strata", strata, n)
     return Units(
         metric=name,
@@ -221,6 +222,7 @@ def influence(
     /,
     *,
     sample_weight: Array | None = None,
+    repetitions: bool = False,
     abstained: Array | None = None,
     **options: Any,
 ) -> Influences:
@@ -235,7 +237,9 @@ def influence(
     loss, confidence : array, shape (n,)
         Of each sample; higher confidence = surer.
     sample_weight : array, optional
-        The mass of each sample.
+        The mass of each sample, relative to the others.
+    repetitions : bool
+        Is a weight a number of repetitions? Values then count each; a weighted row is still one draw.
     abstained : array of bool, optional
         Samples that are never accepted: their influence is 0, except on AUGRC, whose loss is per sample of the
         whole set.
@@ -252,7 +256,16 @@ def influence(
     >>> influence("risk", [0, 0, 1, 1], [0.9, 0.8, 0.7, 0.6]).values.tolist()
     [-0.5, -0.5, 0.5, 0.5]
     """
-    units = gather("influence", metric, loss, confidence, sample_weight, abstained, options=options)
+    units = gather(
+        "influence",
+        metric,
+        loss,
+        confidence,
+        sample_weight,
+        abstained,
+        options=options,
+        repetitions=repetitions,
+    )
     values = values_of("influence", units)
     size = units.error_size if units.metric in SCALED_BY_LOSS else 1.0
     return Influences(units.metric, size * values.estimate, size * values.influence)
@@ -265,6 +278,7 @@ def standard_error(
     /,
     *,
     sample_weight: Array | None = None,
+    repetitions: bool = False,
     abstained: Array | None = None,
     clusters: Array | None = None,
     **options: Any,
@@ -282,7 +296,7 @@ def standard_error(
         One that has an influence function, see `influence`.
     loss, confidence : array, shape (n,)
         Of each sample; higher confidence = surer.
-    sample_weight, abstained, clusters : array, optional
+    sample_weight, repetitions, abstained, clusters : optional
         As in `interval`.
     **options
         The metric's own: `estimator`, `ties`, `oracle`.
@@ -297,7 +311,15 @@ def standard_error(
     0.25
     """
     units = gather(
-        "standard_error", metric, loss, confidence, sample_weight, abstained, clusters, options=options
+        "standard_error",
+        metric,
+        loss,
+        confidence,
+        sample_weight,
+        abstained,
+        clusters,
+        options=options,
+        repetitions=repetitions,
     )
     size = units.error_size if units.metric in SCALED_BY_LOSS else 1.0
     return size * measure("standard_error", units)[0].error

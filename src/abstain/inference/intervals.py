@@ -9,8 +9,8 @@ from typing import Any, Literal, TypedDict, Unpack, get_args, overload
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_choice, check_fraction, check_nonnegative
-from abstain.core.estimators import Estimator, Ties
+from abstain._check import check_choice, check_fraction, check_nonnegative, needs_repetitions
+from abstain.core.estimators import Estimator, Ties, needs_whole_weights
 from abstain.core.rows import Blocks
 from abstain.core.sorting import order_of
 from abstain.core.stretch import table_of_blocks, totals_of
@@ -54,6 +54,7 @@ class Options(TypedDict, total=False):
     level: float
     method: Method | None
     sample_weight: Array | None
+    repetitions: bool
     abstained: Array | None
     clusters: Array | None
     strata: Array | None
@@ -86,6 +87,7 @@ def interval(
     level: float = 0.95,
     method: Method | None = None,
     sample_weight: Array | None = None,
+    repetitions: bool = False,
     abstained: Array | None = None,
     clusters: Array | None = None,
     strata: Array | None = None,
@@ -115,7 +117,10 @@ def interval(
         is no influence function. The log interval of AURC is centred at the leave-one-out estimate, whatever
         estimator is asked for.
     sample_weight : array, optional
-        The mass of each sample.
+        The mass of each sample, relative to the others: no factor of all weights changes anything.
+    repetitions : bool
+        Is a weight a number of repetitions? The estimators "log" and "loo" and ties="expected" need that. Values then
+        count each repetition; for the width a weighted row is still one draw.
     abstained : array of bool, optional
         Samples that are never accepted.
     clusters : array, optional
@@ -161,7 +166,14 @@ def interval(
 
     def one(loss: Array, confidence: Array, columns: dict[str, Any]) -> tuple[Units, Interval]:
         units = gather(
-            "interval", metric, loss, confidence, **columns, options=options, error_size=error_size
+            "interval",
+            metric,
+            loss,
+            confidence,
+            **columns,
+            options=options,
+            error_size=error_size,
+            repetitions=repetitions,
         )
         if units.sampled < 2:
             raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
@@ -331,7 +343,14 @@ def _mean_of_sums(parts: list[Part], clusters: np.ndarray | None) -> tuple[Sprea
 
 
 def interval_from_blocks(
-    metric: str, blocks: Blocks, /, *, level: float = 0.95, method: str | None = None, **options: Any
+    metric: str,
+    blocks: Blocks,
+    /,
+    *,
+    level: float = 0.95,
+    method: str | None = None,
+    repetitions: bool = False,
+    **options: Any,
 ) -> Interval:
     """Interval from a mergeable block table (a stream, files, replicas); independent samples.
 
@@ -341,7 +360,7 @@ def interval_from_blocks(
         AURC, AUGRC, risk and points of the curve of any loss; the other metrics of `interval` for 0/1 losses.
     blocks : Blocks
         The table.
-    level, method
+    level, method, repetitions
         As in `interval`.
     **options
         The metric's own: `estimator`, `ties`, `oracle`, `coverage`, `risk`, `tpr`.
@@ -365,14 +384,27 @@ def interval_from_blocks(
     if blocks.count.sum() < 2:
         raise InputError(f"{name}: needs at least two samples to see any spread, got one.")
     return estimate(
-        metric, evidence_of_blocks(blocks, [(metric, options)]), level=level, method=method, **options
+        metric,
+        evidence_of_blocks(blocks, [(metric, options)], repetitions),
+        level=level,
+        method=method,
+        **options,
     )
 
 
-def evidence_of_blocks(blocks: Blocks, metrics: Iterable[tuple[str, dict[str, Any]]]) -> Evidence:
-    """Of a mergeable table, for metrics with these options. That weights are whole is told by the blocks' masses."""
+def evidence_of_blocks(
+    blocks: Blocks, metrics: Iterable[tuple[str, dict[str, Any]]], repetitions: bool = False
+) -> Evidence:
+    """Of a mergeable table, for metrics with these options; relative weights over their unit."""
+    if not repetitions:
+        blocks = blocks.in_units()
     tables = [table_of_blocks(blocks)]
-    whole = bool(np.all(blocks.mass == np.floor(blocks.mass)))
+    whole = repetitions or bool(np.all(blocks.mass == blocks.count) and np.all(blocks.w2 == blocks.count))
+    metrics = list(metrics)
+    for _, options in metrics:
+        counting = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
+        if counting and not whole:
+            raise needs_repetitions("interval_from_blocks", counting)
     negative = not blocks.zero_one and bool((blocks.loss_sum < 0).any())
     total = totals_of(tables, int(blocks.count.sum()), blocks.zero_one, negative, whole)
     return evidence_of(tables, total, asked_for(metrics))

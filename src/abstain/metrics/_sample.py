@@ -31,6 +31,7 @@ class Sample(NamedTuple):
     confidence: Array
     weight: Array | None
     total: Array
+    every_weight: Array | None = None  # of all samples, those that abstained or have no weight included
 
     @property
     def answered(self) -> Array:
@@ -63,10 +64,12 @@ def prepare(
     abstained: Array | None = None,
     whole: str = "",
     vector: bool = False,
+    repetitions: bool = False,
 ) -> Sample:
     """Check and place the inputs. Abstained samples keep their mass in `total` and lose it everywhere else.
 
-    whole: who needs weights that are whole numbers, if anybody. vector: are batches refused?
+    whole: the option that needs weights to be repetitions, if any. vector: are batches refused? repetitions: are the
+    weights numbers of repetitions? Otherwise they are relative, and divided by their unit.
     """
     backend = backend_of(loss, confidence, sample_weight, abstained)
     xp = backend.xp
@@ -77,10 +80,13 @@ def prepare(
         loss = loss.astype(np.float64)  # one case fewer; whole numbers stay whole
     if backend.host and confidence.dtype not in (np.float32, np.float64):
         confidence = confidence.astype(np.float64)
-    weight = None if sample_weight is None else check_weight(name, backend, sample_weight, loss, whole)
+    weight = None
+    if sample_weight is not None:
+        weight = check_weight(name, backend, sample_weight, loss, whole, repetitions)
     if backend.host and weight is not None:
         weight = weight.astype(np.float64, copy=False)  # sums of float32 weights would be float32
     total = _mass(backend, loss, weight)
+    every_weight = weight
     answered = None
     if abstained is not None:
         answered = ~check_mask(name, "abstained", backend, abstained, loss)
@@ -95,7 +101,15 @@ def prepare(
     elif answered is not None:
         ones = xp.astype(answered, float_dtype(xp))
         weight = ones if weight is None else ones * xp.astype(weight, float_dtype(xp))
-    return Sample(name, backend, loss, confidence, weight, total)
+    return Sample(
+        name=name,
+        backend=backend,
+        loss=loss,
+        confidence=confidence,
+        weight=weight,
+        total=total,
+        every_weight=every_weight,
+    )
 
 
 def _mass(backend: Backend, loss: Array, weight: Array | None) -> Array:

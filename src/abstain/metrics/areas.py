@@ -21,7 +21,7 @@ Oracle = Literal["empirical", "asymptotic"]
 
 
 def _checked(name: str, estimator: str, ties: str) -> str:
-    """The options of an area, checked: which of them needs weights that are whole numbers, if any does."""
+    """The options of an area, checked: which of them needs weights that are repetitions, if any does."""
     check_choice(name, "estimator", estimator, ESTIMATORS)
     check_choice(name, "ties", ties, TIES)
     return needs_whole_weights(estimator, ties)
@@ -45,6 +45,7 @@ def aurc(
     estimator: Estimator = "harmonic",
     ties: Ties = "threshold",
     sample_weight: Array | None = None,
+    repetitions: bool = False,
     abstained: Array | None = None,
 ) -> Array:
     r"""Area under the risk-coverage curve; lower is better.
@@ -60,7 +61,9 @@ def aurc(
     ties : {"threshold", "expected"}
         "threshold": equal confidences are accepted together. "expected": mean over random orders of equals.
     sample_weight : array, optional
-        Non-negative. "log", "loo" and ties="expected" take whole numbers (repetitions) only.
+        Non-negative. "log", "loo" and ties="expected" need repetitions.
+    repetitions : bool
+        Is a weight a number of repetitions? Otherwise weights are relative: their scale has no meaning.
     abstained : bool array, optional
         Samples never accepted; the area is over the coverage that can be attained.
     groups : array, optional
@@ -81,7 +84,8 @@ def aurc(
     >>> aurc([1, 0, 0, 0, 1], [0.9, 0.9, 0.9, 0.5, 0.5])  # ties are accepted together: 1/3 and 2/5
     0.36
     """
-    sample = prepare("aurc", loss, confidence, sample_weight, abstained, _checked("aurc", estimator, ties))
+    counting = _checked("aurc", estimator, ties)
+    sample = prepare("aurc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
     return sample.deliver(_area_of(sample, estimator, ties))
 
 
@@ -93,6 +97,7 @@ def augrc(
     *,
     ties: Ties = "threshold",
     sample_weight: Array | None = None,
+    repetitions: bool = False,
     abstained: Array | None = None,
 ) -> Array:
     r"""Area under the generalised risk-coverage curve, by the mean rule; lower is better.
@@ -108,7 +113,9 @@ def augrc(
     ties : {"threshold", "expected"}
         "threshold": equal confidences are accepted together. "expected": mean over random orders of equals.
     sample_weight : array, optional
-        Non-negative; ties="expected" takes whole numbers (repetitions) only.
+        Non-negative; ties="expected" needs repetitions.
+    repetitions : bool
+        Is a weight a number of repetitions? Otherwise weights are relative: their scale has no meaning.
     abstained : bool array, optional
         Samples never accepted; they count in the whole set.
     groups : array, optional
@@ -123,21 +130,40 @@ def augrc(
     >>> augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
     0.2
     """
-    sample = prepare("augrc", loss, confidence, sample_weight, abstained, _checked("augrc", "sele", ties))
+    counting = _checked("augrc", "sele", ties)
+    sample = prepare("augrc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
     value = _area_of(sample, "sele", ties)
     return sample.deliver(value if abstained is None else value * sample.answered / sample.total)
 
 
 @overload
 def aurc_given_cdf(
-    loss: Vector, confidence: Array, /, *, cdf: Cdf = None, sample_weight: Array | None = None
+    loss: Vector,
+    confidence: Array,
+    /,
+    *,
+    cdf: Cdf = None,
+    sample_weight: Array | None = None,
+    repetitions: bool = False,
 ) -> float: ...
 @overload
 def aurc_given_cdf(
-    loss: Array, confidence: Array, /, *, cdf: Cdf = None, sample_weight: Array | None = None
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    cdf: Cdf = None,
+    sample_weight: Array | None = None,
+    repetitions: bool = False,
 ) -> Array: ...
 def aurc_given_cdf(
-    loss: Array, confidence: Array, /, *, cdf: Cdf = None, sample_weight: Array | None = None
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    cdf: Cdf = None,
+    sample_weight: Array | None = None,
+    repetitions: bool = False,
 ) -> Array:
     r"""The form AURC_a: losses weighted by :math:`-\ln(1 - G)`; lower is better.
 
@@ -151,7 +177,9 @@ def aurc_given_cdf(
         The CDF G of the confidence, as a function of it or as its values at the samples, in [0, 1). Without it G
         is estimated by r/(n+1), ties sharing the mean weight of their ranks: that is `aurc(estimator="log")`.
     sample_weight : array, optional
-        Non-negative; without `cdf` whole numbers (repetitions) only.
+        Non-negative; without `cdf` they must be repetitions.
+    repetitions : bool
+        Is a weight a number of repetitions? Otherwise weights are relative: their scale has no meaning.
 
     Returns
     -------
@@ -163,11 +191,11 @@ def aurc_given_cdf(
     0.143841
     """
     if cdf is None:
-        return aurc(loss, confidence, estimator="log", sample_weight=sample_weight)
+        return aurc(loss, confidence, estimator="log", sample_weight=sample_weight, repetitions=repetitions)
     backend = backend_of(loss, confidence, sample_weight)
     xp = backend.xp
     loss, confidence = check_pair("aurc_given_cdf", backend, loss, confidence)
-    total = prepare("aurc_given_cdf", loss, confidence, sample_weight).total
+    sample = prepare("aurc_given_cdf", loss, confidence, sample_weight, repetitions=repetitions)
     values = backend.asarray(cdf(confidence) if callable(cdf) else cdf, loss)
     if tuple(values.shape) != tuple(loss.shape):
         raise ShapeError(
@@ -178,9 +206,9 @@ def aurc_given_cdf(
             "aurc_given_cdf: `cdf` must lie in [0, 1) and not be NaN: at 1 the weight is infinite. Use r/(n+1)."
         )
     own = -xp.log1p(-values) * loss
-    if sample_weight is not None:
-        own = own * backend.asarray(sample_weight, loss)
-    return backend.deliver(xp.sum(own, axis=-1) / total)
+    if sample.every_weight is not None:
+        own = own * sample.every_weight
+    return backend.deliver(xp.sum(own, axis=-1) / sample.total)
 
 
 # AURC beside the best any ordering of the same losses could do ------------------------------------
@@ -204,7 +232,11 @@ def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tup
                 f'Use oracle="empirical".'
             )
         best = core.asymptotic_oracle(sample.backend.xp, risk)
-    return _area_of(sample, estimator, ties), best, risk
+    value = _area_of(sample, estimator, ties)
+    if oracle == "empirical" and sample.weight is not None:
+        # with relative weights the order by loss is not always the very best one
+        best = sample.backend.xp.minimum(sample.backend.xp.asarray(best), sample.backend.xp.asarray(value))
+    return value, best, risk
 
 
 @by_group(lower_is_better=True)
@@ -216,6 +248,7 @@ def oracle_aurc(
     estimator: Estimator = "harmonic",
     oracle: Oracle = "empirical",
     sample_weight: Array | None = None,
+    repetitions: bool = False,
     abstained: Array | None = None,
 ) -> Array:
     r"""AURC of the best possible ordering of these losses (smallest on top); lower is better.
@@ -235,7 +268,9 @@ def oracle_aurc(
     oracle : {"empirical", "asymptotic"}
         "asymptotic": the population value for 0/1 loss, R + (1-R) ln(1-R).
     sample_weight : array, optional
-        Non-negative. "log" and "loo" take whole numbers (repetitions) only.
+        Non-negative. "log" and "loo" need repetitions.
+    repetitions : bool
+        Is a weight a number of repetitions? Otherwise weights are relative: their scale has no meaning.
     abstained : bool array, optional
         Samples never accepted; they are left out.
     groups : array, optional
@@ -251,8 +286,8 @@ def oracle_aurc(
     0.111111
     """
     same = loss if confidence is None else confidence
-    whole = _checked("oracle_aurc", estimator, "threshold")
-    sample = prepare("oracle_aurc", loss, same, sample_weight, abstained, whole)
+    counting = _checked("oracle_aurc", estimator, "threshold")
+    sample = prepare("oracle_aurc", loss, same, sample_weight, abstained, counting, repetitions=repetitions)
     return sample.deliver(_excess_parts(sample, estimator, "threshold", oracle)[1])
 
 
@@ -266,6 +301,7 @@ def e_aurc(
     ties: Ties = "threshold",
     oracle: Oracle = "empirical",
     sample_weight: Array | None = None,
+    repetitions: bool = False,
     abstained: Array | None = None,
 ) -> Array:
     r"""Excess AURC over the best ordering of the same losses; lower is better, 0 is perfect ranking.
@@ -283,7 +319,9 @@ def e_aurc(
     oracle : {"empirical", "asymptotic"}
         "asymptotic": the population value for 0/1 loss, R + (1-R) ln(1-R).
     sample_weight : array, optional
-        Non-negative. "log", "loo" and ties="expected" take whole numbers (repetitions) only.
+        Non-negative. "log", "loo" and ties="expected" need repetitions.
+    repetitions : bool
+        Is a weight a number of repetitions? Otherwise weights are relative: their scale has no meaning.
     abstained : bool array, optional
         Samples never accepted; the area is over the coverage that can be attained.
     groups : array, optional
@@ -298,9 +336,8 @@ def e_aurc(
     >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
     0.0
     """
-    sample = prepare(
-        "e_aurc", loss, confidence, sample_weight, abstained, _checked("e_aurc", estimator, ties)
-    )
+    counting = _checked("e_aurc", estimator, ties)
+    sample = prepare("e_aurc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
     value, best, _ = _excess_parts(sample, estimator, ties, oracle)
     return sample.deliver(value - best)
 
@@ -315,6 +352,7 @@ def naurc(
     ties: Ties = "threshold",
     oracle: Oracle = "empirical",
     sample_weight: Array | None = None,
+    repetitions: bool = False,
     abstained: Array | None = None,
 ) -> Array:
     r"""Normalised AURC: 0 for the best ordering, 1 for a useless confidence; lower is better.
@@ -335,7 +373,9 @@ def naurc(
     oracle : {"empirical", "asymptotic"}
         "asymptotic": the population value for 0/1 loss, R + (1-R) ln(1-R).
     sample_weight : array, optional
-        Non-negative. "log", "loo" and ties="expected" take whole numbers (repetitions) only.
+        Non-negative. "log", "loo" and ties="expected" need repetitions.
+    repetitions : bool
+        Is a weight a number of repetitions? Otherwise weights are relative: their scale has no meaning.
     abstained : bool array, optional
         Samples never accepted; the area is over the coverage that can be attained.
     groups : array, optional
@@ -350,7 +390,8 @@ def naurc(
     >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
     0.0
     """
-    sample = prepare("naurc", loss, confidence, sample_weight, abstained, _checked("naurc", estimator, ties))
+    counting = _checked("naurc", estimator, ties)
+    sample = prepare("naurc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
     value, best, risk = _excess_parts(sample, estimator, ties, oracle)
     xp = sample.backend.xp
     if is_concrete(sample.loss) and bool(xp.any(~has_room(risk, best) & has_room(value, best))):
@@ -389,11 +430,23 @@ def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
 
 @overload
 def weights(
-    confidence: Vector, /, *, estimator: Estimator = ..., ties: Ties = ..., sample_weight: Array | None = None
+    confidence: Vector,
+    /,
+    *,
+    estimator: Estimator = ...,
+    ties: Ties = ...,
+    sample_weight: Array | None = None,
+    repetitions: bool = False,
 ) -> np.ndarray: ...
 @overload
 def weights(
-    confidence: Array, /, *, estimator: Estimator = ..., ties: Ties = ..., sample_weight: Array | None = None
+    confidence: Array,
+    /,
+    *,
+    estimator: Estimator = ...,
+    ties: Ties = ...,
+    sample_weight: Array | None = None,
+    repetitions: bool = False,
 ) -> Array: ...
 def weights(
     confidence: Array,
@@ -402,6 +455,7 @@ def weights(
     estimator: Estimator = "harmonic",
     ties: Ties = "threshold",
     sample_weight: Array | None = None,
+    repetitions: bool = False,
 ) -> Array:
     r"""Weight :math:`\hat\alpha_i` of each sample, in the order given: AURC is the mean of weight times loss.
 
@@ -418,7 +472,9 @@ def weights(
     ties : {"threshold", "expected"}
         "threshold": equal confidences are accepted together. "expected": mean over random orders of equals.
     sample_weight : array, optional
-        Non-negative. "log", "loo" and ties="expected" take whole numbers (repetitions) only.
+        Non-negative. "log", "loo" and ties="expected" need repetitions.
+    repetitions : bool
+        Is a weight a number of repetitions? Otherwise weights are relative: their scale has no meaning.
 
     Returns
     -------
@@ -429,8 +485,10 @@ def weights(
     >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top
     [1.3333, 0.3333, 1.3333]
     """
-    whole = _checked("weights", estimator, ties)
+    counting = _checked("weights", estimator, ties)
     backend = backend_of(confidence, sample_weight)
     _, g = check_pair("weights", backend, confidence, confidence)
-    w = None if sample_weight is None else check_weight("weights", backend, sample_weight, g, whole)
+    w = None
+    if sample_weight is not None:
+        w = check_weight("weights", backend, sample_weight, g, counting, repetitions)
     return backend.deliver(core.sample_weights(backend.full_xp, g, w, estimator, ties))

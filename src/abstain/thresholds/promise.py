@@ -20,7 +20,7 @@ _CLUSTERS = (
 )
 _WEIGHTED = (
     "if the sample weights are, up to a factor, the exact density ratio of later to calibration data, and no weight "
-    "of that population is larger than the largest seen here ({top:.4g})"
+    "of that population is larger than the largest seen here ({top:.4g} times the mean)"
 )
 OUT_OF_FOLD = (
     "Calibrated on out-of-fold predictions: each came from a model other than the one deployed (trained on a part of "
@@ -47,7 +47,8 @@ class Evidence:
     zero_one : bool
         Does the loss take the two ends of its bounds only?
     heaviest_sample, heaviest_cluster : float or None
-        The largest weight of a sample and of a cluster, where there were sample weights and clusters.
+        The largest weight of a sample and of a cluster, over the mean weight of a sample, where there were sample
+        weights and clusters.
     out_of_fold : bool
         Were the predictions made by other models than the one deployed? Then nothing is promised.
     """
@@ -61,10 +62,13 @@ class Evidence:
     def of(cls, cal: Calibration) -> Evidence:
         """Of calibration data."""
         weight = cal.ranked.weight
+        heaviest_cluster = None
+        if cal.clusters is not None:
+            heaviest_cluster = cal.clusters.largest / float(cal.clusters.weight.mean())
         return cls(
             zero_one=bool(cal.ranked.zero_one),
-            heaviest_sample=None if weight is None else float(weight.max()),
-            heaviest_cluster=None if cal.clusters is None else cal.clusters.largest,
+            heaviest_sample=None if weight is None else float(weight.max() / weight.mean()),
+            heaviest_cluster=heaviest_cluster,
         )
 
 
