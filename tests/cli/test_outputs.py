@@ -497,7 +497,10 @@ def test_no_page_names_the_folders_of_its_author(run, tmp_path):
     assert run("report", *files, "-o", str(tmp_path / "report.html")).exit_code == 0
     rule = ["--save", str(tmp_path / "rule.json"), f"--record={tmp_path / 'record.md'}"]
     assert run("threshold", files[0], "--coverage", "0.5", *rule).exit_code == 0
-    for name in ("board.html", "report.html", "record.md", "rule.json"):
+    cost = ["--cost", "1,2", "--person-cost", "9", "--person-error", "0", "--risk", "0.6"]
+    page = ["--save", str(tmp_path / "cascade.json"), "--record", str(tmp_path / "cascade.md")]
+    assert run("cascade", *files, *cost, *page).exit_code == 0
+    for name in ("board.html", "report.html", "record.md", "rule.json", "cascade.md", "cascade.json"):
         text = Path(name).read_text()
         assert str(tmp_path) not in text, name
         assert tmp_path.name not in text, name

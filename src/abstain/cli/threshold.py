@@ -124,7 +124,7 @@ def threshold(
     if save:  # before anything is printed, which may fail
         write(save, result.to_json())
     if record:
-        write(record, decision_record(result, saved_as=save and Path(save).name))
+        write(record, decision_record(result, saved_as=save))
     if read.kind != "confidence" and (known := in_words(result, score)):
         notes = [" ".join([known, *notes])]
     rows = by_group(result, "all")

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from abstain.errors import DataError, needed
+from abstain.formats import pages
 from abstain.formats.columns import Column, Source, Values, Words
 from abstain.formats.limits import GROWTH, PACKED, Limits, check_rows, file_error, opened, reading, shown
 
@@ -92,6 +93,7 @@ def kind_of(file: str) -> str:
 # RecordBatch(length, nodes, buffers, compression), DictionaryBatch(id, data).
 
 
+_TEXT_COPIES = 5  # of a column of texts at the peak: unpacked, as a dictionary, joined, as Python's strings
 _PER_ROW = 40  # bytes at the peak of an evaluation: a loss and a confidence, the keys that sort them, rows
 
 
@@ -148,9 +150,13 @@ def open_parquet(path: Path, limits: Limits) -> Source:
     taken: dict[str, int] = {}
 
     def load(name: str) -> Values:
-        as_words = [name] if columns[name].kind == "text" else None
-        with reading(path, "parquet"), pq.ParquetFile(path, read_dictionary=as_words) as file:
-            taken[name] = _declared(file.metadata, name)
+        is_text = columns[name].kind == "text"
+        _check_kind(path, name, schema.field(name).type)
+        with (
+            reading(path, "parquet"),
+            pq.ParquetFile(path, read_dictionary=[name] if is_text else None) as file,
+        ):
+            taken[name] = (_TEXT_COPIES if is_text else 1) * _required(path, file.metadata, name)
             limits.check(path, taken[name], f"column `{shown(name)}`")
             limits.check(path, sum(taken.values()), f"its {len(taken)} columns")
             return arrow_values(path, name, file.read(columns=[name])[name], limits)
@@ -159,12 +165,12 @@ def open_parquet(path: Path, limits: Limits) -> Source:
     return Source(path, "parquet", columns)
 
 
-def _declared(metadata: Any, name: str) -> int:
-    """Bytes of one column once unpacked: what the row groups state, but no less than its values as numbers."""
-    groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
-    parts = [g.column(c) for g in groups for c in range(g.num_columns)]
-    own = [p for p in parts if f"{p.path_in_schema}.".startswith(f"{name}.")]
-    return sum(max(p.total_uncompressed_size, 8 * p.num_values) for p in own)
+def _required(path: Path, metadata: Any, name: str) -> int:
+    """Bytes of one column once unpacked: what its pages state, and no less than its values as numbers."""
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    of_column = [chunk for chunk in chunks if f"{chunk.path_in_schema}.".startswith(f"{name}.")]
+    return sum(max(pages.unpacked_size(path, chunk), 8 * chunk.num_values) for chunk in of_column)
 
 
 def open_arrow(path: Path, limits: Limits) -> Source:
@@ -274,18 +280,38 @@ def _is_text(kind: Any) -> bool:
     return any(is_kind(kind) for is_kind in (types.is_string, types.is_large_string, types.is_dictionary))
 
 
+def _check_kind(path: Path, name: str, kind: Any) -> None:
+    """Refuse a column that holds neither numbers, lists of numbers nor text; before it is read.
+
+    Other texts than those that are kept as a dictionary (bytes, lists of texts) repeat each value in memory, whatever
+    the file states.
+    """
+    from pyarrow import types
+
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        if not _is_number(kind.value_type):
+            raise file_error(path, f"rows of `{shown(name)}` must hold numbers.")
+    elif not (_is_text(kind) or _is_number(kind)):
+        raise file_error(path, f"column `{shown(name)}` must hold numbers or text, got {shown(kind)}.")
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return any(is_kind(kind) for is_kind in (types.is_boolean, types.is_integer, types.is_floating))
+
+
 def arrow_values(path: Path, name: str, values: Any, limits: Limits) -> Values:
     """A chunked array of Arrow's as numbers or words; a list in each row becomes a row of numbers."""
     from pyarrow import types
 
-    kind, what = values.type, f"column `{shown(name)}`"
+    kind = values.type
+    _check_kind(path, name, kind)
     if _is_text(kind):
         return _words(values if types.is_dictionary(kind) else values.dictionary_encode())
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _rows(path, name, values, limits)
-    if not (types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):
-        raise file_error(path, f"{what} must hold numbers or text, got {kind}.")
-    limits.check(path, len(values) * 8, what)
+    limits.check(path, len(values) * 8, f"column `{shown(name)}`")
     return np.asarray(values.to_numpy())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Protocol
 
 from abstain.errors import InputError
@@ -69,7 +70,9 @@ def decision_record(
     if date is not None and date.tzinfo is None:
         raise InputError(f"decision_record: `date` must have a time zone, got {date}. Give tzinfo=UTC.")
     moment = (date or datetime.now(UTC)).astimezone(UTC)
-    file = saved_as or "rule.json"
+    file = Path(
+        saved_as or "rule.json"
+    ).name  # the page is passed on: it names files, not the author's folders
     parts = _parts(rule, file) if isinstance(rule, (Threshold, GroupThresholds)) else rule.record_parts(file)
     later = [
         f"- Decide on new cases: `{parts.decide}`",
