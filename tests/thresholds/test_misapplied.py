@@ -122,6 +122,12 @@ def thresholds_of(seed, tally, rules=16):
             continue
         expected = own_numbers(columns) >= rule.value
         assert expected.mean() == pytest.approx(rule.coverage)
+        for rows in (
+            [int(made_from[0])],
+            np.arange(len(z))[:: int(made_from[1]) + 7],
+        ):  # parts of the same form
+            part = {name: x if name == "units" else x[rows] for name, x in columns.items()}
+            assert (rule.accepts(**part) == expected[rows]).all(), (seed, made)
         for applied, others in forms.items():
             result = outcome(expected, lambda rule=rule, others=others: rule.accepts(**others))
             tally["Threshold", result] += 1
@@ -148,7 +154,17 @@ def others_of(seed, tally, folder):
     if rule.feasible:
         rule.save(folder / "rule.json")
         expected = own_numbers(forms[("logits", "probs")[seed % 2], made[1]]) >= rule.value
-        tally["decide", outcome(expected, lambda: decided(folder, others, applied))] += 1
+        result = outcome(expected, lambda: decided(folder, others, applied))
+        if result == "rejects an accepted block" and applied[1] == "bfloat16" and only_short_numbers(others):
+            result = "rejected, short numbers"
+        tally["decide", result] += 1
+
+
+def only_short_numbers(columns):
+    """Do all numbers have at most five bits, or are whole? Then a file does not tell that they were rounded."""
+    values = next(x for name, x in columns.items() if name != "units").double().numpy()
+    mantissa = np.frexp(values)[0] * 32
+    return bool(((np.rint(mantissa) == mantissa) | (np.rint(values) == values)).all())
 
 
 def stage_of(seed, tally, wrong, columns, others):
@@ -239,7 +255,8 @@ def run_matrix(seeds, folder, rules=16):
         thresholds_of(seed, tally, rules)
         others_of(seed, tally, folder)
     shown(tally)
-    wrong = {cell for cell in tally if cell[1] not in ("equal", "refused", "no rule")}
+    fine = ("equal", "refused", "no rule", "rejected, short numbers")
+    wrong = {cell for cell in tally if cell[1] not in fine}
     assert not wrong, tally
     return tally
 

@@ -38,8 +38,9 @@ MISSING = -float(np.finfo(np.float64).max)  # ranks samples without a confidence
 _LARGEST_LOG = 745.0  # -log of the smallest float64
 _LOOKED_AT = 4096  # numbers that show to which precision an array was rounded
 _HALVINGS = 24
-_WARNED_ABOUT = 20  # confidences, all of them on another scale
-_DISTINCT = 64  # as many different ones are needed to tell
+_SIMPLE_BITS = 5  # numbers of so few bits are exact in every type
+_MANY = 20  # samples
+_TELLING = 8  # so many numbers tell that data are coarser than in calibration, whatever calibration held
 
 
 class Rounding(NamedTuple):
@@ -59,31 +60,52 @@ _ROUNDING: dict[Precision, Rounding] = {
     "float32": Rounding(2.0**-24, 2.0**-150),
     "float64": Rounding(2.0**-53, 0.0),
 }
-_COMPUTED = _ROUNDING[
-    "float32"
-].unit  # narrower types are results of float32 arithmetic, stored in fewer bits
+_MANTISSA: dict[Precision, int] = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}  # bits
+# narrower types hold results of float32 arithmetic, stored in fewer bits
+_COMPUTED = _ROUNDING["float32"].unit
+
+
+class Grain(NamedTuple):
+    """To which precision numbers were rounded before they were stored.
+
+    Logits of a bfloat16 model saved as float32, or a float32 column read as float64, are rounded more coarsely than
+    their type says. Whole numbers and short fractions (3/4, 7/16) are exact in every type and tell nothing.
+
+    `coarsest` and `finest` are types that hold one and all of the telling numbers; None where there are none.
+    `telling` is how many different ones were seen.
+    """
+
+    coarsest: Precision | None
+    finest: Precision | None
+    telling: int
 
 
 class Readings(NamedTuple):
     """Confidences of some samples, and what is known of where they come from.
 
     `values` are float64: rank keys of a score that saturates, unless the source is "plain" or "own"; otherwise the
-    numbers themselves. `precision` is None where there are too few different numbers to see to which precision
-    they were rounded before they were stored as `dtype`. `magnitude` is the largest absolute value of a row's
-    largest logit.
+    numbers themselves. `dtype` is the type they came in, `grain` the precision that they show. `magnitude` is the
+    largest absolute value of a row's largest logit.
     """
 
     values: np.ndarray
     source: Source
     dtype: Precision
-    precision: Precision | None
+    grain: Grain
     classes: int | None = None
     magnitude: float = 0.0
 
     @property
+    def is_telling(self) -> bool:
+        """Is the grain more than chance? One short number in a call of one sample is nothing unusual."""
+        return self.grain.telling >= 2 or (self.grain.telling == 1 and self.values.size >= _MANY)
+
+    @property
     def form(self) -> tuple[Source, Precision]:
         """Where the numbers come from, and their precision as far as it is known."""
-        return self.source, self.precision or self.dtype
+        if self.is_telling and self.grain.finest is not None:
+            return self.source, self.grain.finest
+        return self.source, self.dtype
 
     def take(self, rows: np.ndarray) -> Readings:
         """Some of the samples."""
@@ -125,7 +147,7 @@ def read_confidences(
         values=keys,
         source=source,
         dtype=dtype,
-        precision=_precision_of(host, dtype),
+        grain=_grain_of(host, dtype),
         classes=2 if one_column else int(host.shape[-1]),
         magnitude=float(np.abs(tops.astype(np.float64)).max()),
     )
@@ -150,7 +172,7 @@ def _read_numbers(name: str, score: str | None, confidence: Array, units: Units 
             )
         source = "plain" if saturates and units == "plain" else "key"
         check_domain(name, score, source, values)
-    return Readings(values=values, source=source, dtype=dtype, precision=_precision_of(values, dtype))
+    return Readings(values=values, source=source, dtype=dtype, grain=_grain_of(values, dtype))
 
 
 def check_domain(name: str, score: str, source: Source, values: np.ndarray) -> None:
@@ -185,39 +207,21 @@ def _dtype_of(values: Array) -> Precision:
     return next((precision for precision in _ROUNDING if precision == name), "float64")
 
 
-def _precision_of(values: np.ndarray, dtype: Precision) -> Precision | None:
-    """The coarsest type that holds all of the first numbers exactly; None where they are too few to tell.
-
-    Logits of a bfloat16 model saved as float32, or a float32 column read as float64, are rounded more coarsely than
-    their type says. Whole numbers are exact in every type and tell nothing.
-    """
+def _grain_of(values: np.ndarray, dtype: Precision) -> Grain:
     numbers = np.unique(values.reshape(-1)[:_LOOKED_AT].astype(np.float64))
-    numbers = numbers[np.isfinite(numbers)]
-    if len(numbers) < _DISTINCT or bool((np.rint(numbers) == numbers).all()):
-        return None
-    for precision in _coarser_than(dtype):
-        if bool((_rounded(numbers, precision) == numbers).all()):
-            return precision
-    return dtype
-
-
-def _coarser_than(dtype: Precision) -> list[Precision]:
-    coarser: dict[Precision, list[Precision]] = {
-        "float64": ["bfloat16", "float16", "float32"],
-        "float32": ["bfloat16", "float16"],
-        "float16": [],
-        "bfloat16": [],
-    }
-    return coarser[dtype]
-
-
-def _rounded(numbers: np.ndarray, precision: Precision) -> np.ndarray:
-    """Numbers cut to a coarser type; numpy has no bfloat16, which is a float32 without its last 16 bits."""
-    with np.errstate(over="ignore", under="ignore"):
-        if precision == "bfloat16":
-            bits = numbers.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
-            return bits.view(np.float32).astype(np.float64)
-        return numbers.astype(precision).astype(np.float64)
+    numbers = numbers[np.isfinite(numbers) & (np.rint(numbers) != numbers)]
+    whole = np.ldexp(np.frexp(numbers)[0], 53).astype(np.int64)
+    last_bit = np.frexp((whole & -whole).astype(np.float64))[1]
+    bits = 54 - last_bit  # of the mantissa, without zeros at its end
+    bits = bits[bits > _SIMPLE_BITS]
+    if not len(bits):
+        return Grain(None, None, 0)
+    classes = [precision for precision in _MANTISSA if _MANTISSA[precision] <= _MANTISSA[dtype]]
+    if dtype == "float16":
+        classes = ["float16"]
+    coarsest = next(x for x in classes if bits.min() <= _MANTISSA[x])
+    finest = next(x for x in classes if bits.max() <= _MANTISSA[x])
+    return Grain(coarsest, finest, len(bits))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,8 +241,9 @@ class Cut:
         or plain numbers of a score, or the user's own numbers.
     score : str or None
         Name of the score in `abstain.scores`; None for the user's own numbers.
-    dtype, precision : str
-        The type of the calibration data, and the coarsest type that holds them exactly.
+    dtype, precision, coarsest : str
+        The type of the calibration data, the coarsest type that holds all of them exactly, and the coarsest that holds
+        one of them (None where all are whole numbers or short fractions).
     classes : int or None
         Number of classes, where there were class scores.
     lowest, highest : float
@@ -264,6 +269,7 @@ class Cut:
     score: str | None
     dtype: Precision
     precision: Precision
+    coarsest: Precision | None = None
     classes: Annotated[int, Within(2)] | None
     lowest: Number
     highest: Number
@@ -317,7 +323,7 @@ class Cut:
             )
             raise InputError(f"{name}: {rule}, got {wrong:g}. {remedy}")
         probabilities = smallest >= 0 and largest <= 1 < (self.accepted or 0.0)
-        if probabilities and known.size >= _WARNED_ABOUT:
+        if probabilities and known.size >= _MANY:
             message = f"none of {known.size:,} confidences will be accepted: all lie in [0, 1]"
             calibrated = f"the rule was calibrated on {self.lowest:g} to {self.highest:g}"
             remedy = "Rank keys and probabilities are different numbers"
@@ -380,7 +386,13 @@ class Cut:
     def _same_form(self, readings: Readings) -> bool:
         if (readings.source, readings.dtype) != (self.source, self.dtype):
             return False
-        return readings.precision in (None, self.precision)
+        finest = readings.grain.finest
+        if finest is None or finest == self.precision:
+            return True
+        if _MANTISSA[finest] > _MANTISSA[self.precision]:
+            return False
+        coarser_than_all = self.coarsest is not None and _MANTISSA[finest] < _MANTISSA[self.coarsest]
+        return readings.grain.telling < _TELLING and not (coarser_than_all and readings.is_telling)
 
     def _refuse(self, name: str, readings: Readings, reason: str) -> None:
         source, precision = readings.form
@@ -480,6 +492,7 @@ def cut_between(ranked: Ordering, accepted: int | None, readings: Readings, scor
         score=score,
         dtype=readings.dtype,
         precision=readings.form[1],
+        coarsest=readings.grain.coarsest,
         classes=readings.classes,
         lowest=float(known[-1] if len(known) else levels[-1]),
         highest=float(ranked.values_at(ends[:1])[0]),
