@@ -5,6 +5,7 @@ AbstainError
 │   ├── ShapeError                  lengths or dimensions that do not fit
 │   ├── DtypeError (TypeError)      object arrays, complex numbers, logits where probabilities are meant
 │   └── DataError                   a file that cannot be read as predictions
+│       └── MemoryLimitError        a file too large for memory, though in proportion to its size on disk
 ├── InfeasibleError (ValueError)    the question has no answer on this data
 ├── SpillError (OSError)            the disk for intermediate data is full
 └── MissingDependencyError (ImportError)
@@ -17,7 +18,7 @@ import importlib
 from typing import Any
 
 __all__ = ["AbstainError", "AbstainWarning", "DataError", "DtypeError", "InfeasibleError", "InputError"]
-__all__ += ["MissingDependencyError", "ShapeError", "SpillError"]
+__all__ += ["MemoryLimitError", "MissingDependencyError", "ShapeError", "SpillError"]
 
 
 class AbstainError(Exception):
@@ -83,6 +84,16 @@ class DataError(InputError):
     Traceback (most recent call last):
     ...
     abstain.errors.DataError: nowhere.csv: there is no such file.
+    """
+
+
+class MemoryLimitError(DataError):
+    """The values of a file take more memory than is allowed; an engine may still read it.
+
+    Examples
+    --------
+    >>> issubclass(MemoryLimitError, DataError)
+    True
     """
 
 

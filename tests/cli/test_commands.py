@@ -511,3 +511,26 @@ def test_a_sketch_refuses_groups(run, table):
     done = run("evaluate", "answers.csv", "--engine", "sketch")
     assert done.exit_code == 2
     assert "a sketch has no groups" in done.output
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_no_memory_is_too_small_for_a_table_that_an_engine_reads(ending, tmp_path):
+    """Where the values prove too large while they are read, the table goes to the engine of files, as the help says."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import csv, parquet
+
+    rng = np.random.default_rng(0)
+    table = pa.table({"confidence": rng.random(30_000), "correct": rng.random(30_000) < 0.9})
+    path = tmp_path / f"answers.{ending}"
+    write = csv.write_csv if ending == "csv" else parquet.write_table
+    write(table, path)
+    answers = {
+        size: CliRunner().invoke(cli, ["evaluate", str(path), "--memory", size, "--quiet"])
+        for size in ("1KB", "300KB", "1MB", "2MB", "3MB", "4MB", "6MB", "10MB", "100MB")
+    }
+    assert {size: answer.exit_code for size, answer in answers.items()} == dict.fromkeys(answers, 0)
+    values = [float(answer.output) for answer in answers.values()]
+    assert values == pytest.approx([values[-1]] * len(values), rel=1e-12)
+    refused = CliRunner().invoke(cli, ["evaluate", str(path), "--memory", "300KB", "--engine", "memory"])
+    assert refused.exit_code != 0
+    assert "raise the limit with --memory" in refused.output

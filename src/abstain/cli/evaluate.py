@@ -15,17 +15,18 @@ import abstain
 from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.cli.describe import answer_notes, described, draw_description
+from abstain.errors import MemoryLimitError
 from abstain.evaluation import Entry, Evaluation
 from abstain.evaluation.results import GROUPS_SHOWN, best_scores
 from abstain.formats import Predictions
 from abstain.formats.arrow import find_files
 from abstain.formats.limits import shown, values_of
-from abstain.formats.predictions import engine_for, evaluate_by
+from abstain.formats.predictions import engine_for, engine_reads, evaluate_by
 from abstain.formats.readers import is_run
 
 _METRIC = 15  # columns for the names of the metrics
 _ENGINES = ["memory", "files", "dask", "spark", "sketch"]
-_ENGINE = "Who computes. By default memory, and files for a table larger than --memory."
+_ENGINE = "Compute backend. By default memory, and files for a table whose values exceed --memory."
 _SCORES = "Confidences computed from class scores, such as max_softmax, max_logit, or all."
 _PRICE = "What a wrong answer costs beside a right one, where questions may go unanswered; 1 by default."
 
@@ -64,6 +65,7 @@ def evaluate(
       abstain evaluate preds.npz --json -o table.json
       abstain evaluate predictions/                   a folder of tables
     """
+    chosen = engine is not None
     engine = engine or engine_for(file, how.memory)
     if (engine == "memory" and not is_run(file)) or preview:
         opt.no_folders((file,))
@@ -74,8 +76,15 @@ def evaluate(
     if engine != "memory" and price is not None:
         raise click.UsageError("--price is for files that are read in memory, not for --engine.")
     if engine == "memory":
-        with screen.working(f"reading {shown(file)}"):
-            read = how.read(file, tell=False)
+        try:
+            with screen.working(f"reading {shown(file)}"):
+                read = how.read(file, tell=False)
+        except MemoryLimitError:
+            if chosen or price is not None or not engine_reads(file):
+                raise
+            engine = "files"
+    if engine == "memory":
+        assert read is not None
         opt.no_names_for_own_confidences(read)
         with screen.working(f"evaluating {read.n:,} samples"), values_of(file):
             table = abstain.evaluate(**read.arguments(), **options, progress=False)

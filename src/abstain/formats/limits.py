@@ -15,7 +15,7 @@ from abstain._outputs import file_error as file_error
 from abstain._size import shown_size
 from abstain._tables import shown as shown
 from abstain._tables import visible
-from abstain.errors import AbstainError, DataError, InputError
+from abstain.errors import AbstainError, DataError, InputError, MemoryLimitError
 
 _TRUST = "If you trust the file, raise the limit with --memory."
 _LONGEST_LINE = 600  # characters of a message
@@ -70,9 +70,12 @@ class Limits:
         if required > self.memory:
             size = shown_size(required)
             limit = shown_size(self.memory)
-            raise file_error(
+            refusal = file_error(
                 path, f"{what} would take {size} of memory, more than the limit of {limit}. {_TRUST}"
             )
+            if os.path.isfile(path) and required <= GROWTH * os.path.getsize(path):
+                raise MemoryLimitError(str(refusal))  # no bomb: an engine may read it
+            raise refusal
         if required > self.allowed(path):
             raise file_error(
                 path,

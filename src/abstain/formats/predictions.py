@@ -15,7 +15,7 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._tables import Printable
-from abstain.errors import AbstainWarning, DataError
+from abstain.errors import AbstainWarning, DataError, MemoryLimitError
 from abstain.evaluation import Evaluation, evaluate, register_engine
 from abstain.formats.arrow import batches, find_files, kind_of
 from abstain.formats.columns import (
@@ -818,12 +818,21 @@ def _class_names(inside: Values | None) -> tuple[str, ...]:
 # a path given to `evaluate`
 
 
+# how many times larger the values of a file are than the file, at least; the files that an engine reads
+_GROWTH_IN_MEMORY = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}
+
+
 def engine_for(path: str | Path, memory: int = Limits().memory) -> str:
     """Folders, and files larger than the memory allowed, go to the engine that needs little of it."""
     if not os.path.isfile(path):
         return "memory" if str(path) == "-" or is_run(path) else "files"
-    times = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}.get(Path(path).suffix.lower(), 0)
+    times = _GROWTH_IN_MEMORY.get(Path(path).suffix.lower(), 0)
     return "files" if times * os.path.getsize(path) > memory else "memory"
+
+
+def engine_reads(path: str | Path) -> bool:
+    """Can the engine of files read this file, where it proves too large for memory?"""
+    return os.path.isfile(path) and Path(path).suffix.lower() in _GROWTH_IN_MEMORY
 
 
 def engine_columns(
@@ -890,10 +899,18 @@ def evaluate_by(engine: str, path: str | Path, columns: dict[str, Any], **option
 def evaluate_path(logits: str | Path, **arguments: Any) -> Evaluation:
     """`abstain.evaluate(path)`: what `abstain evaluate` does; arguments may name columns."""
     named_columns, classes, options = _sorted_arguments(arguments)
-    if engine_for(logits) == "files":
+    engine = engine_for(logits)
+    if engine == "memory":
+        try:
+            read = read_predictions(logits, columns=named_columns, classes=classes)
+        except MemoryLimitError:
+            if not engine_reads(logits):
+                raise
+            engine = "files"
+    if engine == "files":
         columns = engine_columns(logits, named_columns, classes=classes)
         return evaluate_by("files", logits, columns, **options)
-    return _evaluate_read(read_predictions(logits, columns=named_columns, classes=classes), options)
+    return _evaluate_read(read, options)
 
 
 def evaluate_table(logits: Any, **arguments: Any) -> Evaluation:
