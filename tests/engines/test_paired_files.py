@@ -174,6 +174,35 @@ def test_files_that_do_not_hold_the_same_samples(tmp_path):
         files.compare(path, other=tmp_path / "c.parquet", **names)
 
 
+def test_ids_of_both_files_agree_row_by_row_or_the_row_is_named(tmp_path):
+    g1, l1, g2, l2, _ = two_models("smooth")
+    number = np.arange(len(g1))
+    tables = {
+        "a": {"id": number, "confidence": g1, "loss": l1},
+        "b": {"id": number, "confidence": g2, "loss": l2},
+        "turned": {"id": number[::-1], "confidence": g2, "loss": l2},
+        "without": {"confidence": g2, "loss": l2},
+        "alone": {"confidence": g1, "loss": l1},
+        "case": {"case": number[::-1], "confidence": g2, "loss": l2},
+    }
+    path = {name: tmp_path / f"{name}.parquet" for name in tables}
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), path[name])
+    names = {"first": ("confidence", "loss"), "second": ("confidence", "loss")}
+    assert not files.compare(path["a"], other=path["b"], **names).notes
+    last = len(g1) - 1
+    with pytest.raises(
+        DataError, match=rf"row 1 has id '0' in .*a\.parquet and '{last}' in .*turned\.parquet"
+    ):
+        files.compare(path["a"], other=path["turned"], **names)
+    with pytest.raises(DataError, match=r"without\.parquet: has no ids and the other table has"):
+        files.compare(path["a"], other=path["without"], **names)
+    by_position = files.compare(path["alone"], other=path["without"], **names)
+    assert by_position.notes == ("No file has ids: rows are paired by position.",)
+    with pytest.raises(DataError, match=r"case"):
+        files.compare(path["case"], other=path["without"], ids="case", **names)
+
+
 def test_the_command_line_ranks_two_tables(tmp_path, monkeypatch):
     g1, l1, g2, l2, _ = two_models("smooth")
     pq.write_table(pa.table({"confidence": g1, "loss": l1}), tmp_path / "one.parquet")
@@ -201,7 +230,7 @@ def test_the_command_line_ranks_two_tables(tmp_path, monkeypatch):
         assert (a.different, a.samples_needed) == (b.different, b.samples_needed)
     same = CliRunner().invoke(cli, ["compare", "one.parquet", "one.parquet", "--engine", "files"])
     assert "cannot be told apart" in same.output
-    assert "note: --engine files pairs the rows in the order of the files" in same.stderr
+    assert "rows are paired by position" in same.output
     refused = CliRunner().invoke(
         cli, ["compare", "one.parquet", "two.parquet", "--engine", "files", "--metric", "augrc"]
     )

@@ -21,7 +21,6 @@ from abstain.formats.limits import shown
 from abstain.formats.predictions import (
     aligned,
     along,
-    check_same_ids,
     confirming_columns,
     model_name,
     reading_notes,
@@ -178,9 +177,8 @@ def compared_by_files(
     first, second = ((own["confidence"], own["loss"]) for own in columns)
     weight = {key: columns[0][key] for key in ("sample_weight",) if key in columns[0]}
     (one, path), (two, other) = files.items()
-    if not check_same_ids(path, other, how.columns):
-        opt.say("note: no file has ids, so rows are paired by position.")
     sides: dict[str, Any] = {"first": first, "second": second, "other": other, "names": (one, two)}
+    sides["ids"] = how.columns.get("ids", how.columns.get("question"))
     means: dict[str, Any] = {"memory": how.memory, "level": level}
     return abstain.engines.files.compare(path, **sides, **means, **weight, **dict(asked.options)), []
 

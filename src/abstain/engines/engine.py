@@ -377,7 +377,8 @@ class Engine:
             Are the weights numbers of repetitions?
         **means
             As in `evaluate`, but for `resume`. Files: also `other`, files that hold the second model's columns, sample
-            by sample in the same order; intermediate data takes about 40 bytes for each sample.
+            by sample in the same order, and `ids`, the column that must agree row by row (found by its name where it is
+            not stated); intermediate data takes about 40 bytes for each sample.
 
         Returns
         -------

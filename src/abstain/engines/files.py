@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from abstain.engines.spill import Range, Shelf, Spill, Window, cuts_that_fit
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, register_engine
 from abstain.formats.arrow import Contents, find_files
+from abstain.formats.predictions import PAIRED_BY_POSITION, check_same_ids
 
 __all__ = [*FUNCTIONS]
 
@@ -252,15 +253,18 @@ def _compared(
     asked: PairQuestion,
     path: Any,
     other: Any = None,
+    ids: str | None = None,
     memory: str | float = "1GB",
     spill: str | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """The comparison of files, or of the same samples in `other` files."""
+    """The comparison of files, or of the same samples in `other` files, whose ids must agree row by row."""
     name, load = asked.name, Loader(asked.name, asked.first, other=asked.second)
     files: list[Any] = find_files(name, path)
     rows = _rows([read.described(file) for file in files])
+    has_ids = True
     if other is not None:
+        has_ids = check_same_ids(path, other, {} if ids is None else {"ids": ids})
         files = [(files, find_files(name, other))]
 
     def batches(file: Any) -> Iterator[Groups]:
@@ -270,7 +274,8 @@ def _compared(
         budget = bytes_of(name, memory)
         tick = partial(shown.advance, total=rows)
         run = Run(name, files, batches, rows, asked.ask, budget, tick, asked.first)
-        return run.compared(asked, store)
+        comparison = run.compared(asked, store)
+    return comparison if has_ids else replace(comparison, notes=(*comparison.notes, PAIRED_BY_POSITION))
 
 
 def _rows(told: Sequence[Contents]) -> int | None:
@@ -332,7 +337,7 @@ def _key(files: list[str], fields: Fields, ask: Ask, memory: int) -> str:
 
 
 _MEANS = ("memory", "spill", "progress")
-_ENGINE = Engine("files", _run, _compared, (*_MEANS, "resume"), (*_MEANS, "other"))
+_ENGINE = Engine("files", _run, _compared, (*_MEANS, "resume"), (*_MEANS, "other", "ids"))
 evaluate, compare, risk_coverage_curve = _ENGINE.evaluate, _ENGINE.compare, _ENGINE.risk_coverage_curve
 aurc, augrc, e_aurc, naurc, risk = _ENGINE.aurc, _ENGINE.augrc, _ENGINE.e_aurc, _ENGINE.naurc, _ENGINE.risk
 risk_at_coverage, coverage_at_risk = _ENGINE.risk_at_coverage, _ENGINE.coverage_at_risk

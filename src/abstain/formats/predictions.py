@@ -376,6 +376,9 @@ def sample_keys(model: Predictions) -> list[str] | None:
     return ids
 
 
+PAIRED_BY_POSITION = "No file has ids: rows are paired by position."
+
+
 def check_same_ids(path: str | Path, other: str | Path, stated: Mapping[str, str]) -> bool:
     """Check that two tables have the same ids row by row, a batch at a time; False where neither has ids."""
     files = [find_files("compare", side) for side in (path, other)]
