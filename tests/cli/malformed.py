@@ -236,8 +236,11 @@ def write_growing(folder: Path, free: int) -> list[str]:
     (folder / "header.safetensors").write_bytes(struct.pack("<Q", len(lists)) + lists)
     (folder / "digits.json").write_text(f'[{{"correct": 1, "confidence": {"1" * 10**6}}}]')
     (folder / "digits.csv").write_text(f"correct,confidence\n1,{'1' * 10**7}\n")
-    far = '<c r="A{0}"><v>1</v></c><c r="XFD{0}"><v>1</v></c>'
-    _sheet(folder / "far.xlsx", "".join(f'<row r="{r}">{far.format(r)}</row>' for r in (1, 2, 10**9)))
+    names = "".join(f'<c t="inlineStr"><is><t>{name}</t></is></c>' for name in ("correct", "confidence"))
+    row = '<row r="{}"><c><v>1</v></c><c><v>0.5</v></c></row>'
+    _sheet(folder / "far.xlsx", f'<row r="1">{names}</row>{row.format(2)}{row.format(10**9)}')
+    wide = '<row r="2"><c r="XFD2"><v>1</v></c></row>'
+    _sheet(folder / "wide.xlsx", f'<row r="1">{names}</row>{wide}{row.format(10**6)}')
     _sheet(folder / "rows.xlsx", '<row><c t="inlineStr"><is><t>a</t></is></c></row>' * (free // 300))
     entities = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">'
     entities += "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefghi", "bcdefghij")) + "]>"
