@@ -119,14 +119,20 @@ def test_an_unknown_role_is_refused_in_python_as_on_the_command_line(table):
     assert run("evaluate", table, "-c", "colour=kind").exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["evaluate", "threshold"])
+@pytest.mark.parametrize("command", ["evaluate", "threshold", "compare", "report"])
 @pytest.mark.parametrize("flag", ["--score", "--loss"])
 def test_names_of_scores_are_refused_where_a_file_has_confidences(tmp_path, command, flag):
     """In the words of the command line, not of Python's arguments."""
     path = tmp_path / "plain.csv"
     path.write_text("correct,confidence\n" + "1,0.9\n0,0.2\n1,0.7\n" * 9)
     value = "max_softmax" if flag == "--score" else "zero_one"
-    goal = ["--coverage", "0.5"] if command == "threshold" else []
+    other = tmp_path / "other.csv"
+    other.write_text("correct,confidence\n" + "1,0.8\n0,0.3\n1,0.6\n" * 9)
+    goal = {
+        "threshold": ["--coverage", "0.5"],
+        "compare": [str(other)],
+        "report": ["-o", str(tmp_path / "page.html")],
+    }.get(command, [])
     result = CliRunner().invoke(cli, [command, str(path), *goal, flag, value])
     assert result.exit_code == 2
     assert f"{flag} is for files with logits or probabilities" in " ".join(result.output.split())

@@ -125,6 +125,7 @@ def compared(
         apart += [
             f"{shown(model.name)} is not ranked by `{shown(name)}`: no answer has it." for name in absent
         ]
+    opt.no_names_for_own_confidences(*models)
     models = models if unpaired else aligned(models)
     several = len(how.columns.get("confidence", "").split(",")) > 1 or any(len(m.signals) > 1 for m in models)
     named = {

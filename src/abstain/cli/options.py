@@ -201,10 +201,11 @@ def stated(name: str) -> Any:
     return context.params[name] if given else None
 
 
-def no_names_for_own_confidences(read: abstain.formats.Predictions) -> None:
-    """Refuse --score and --loss where they would do nothing: the file has confidences and losses of its own."""
-    if read.kind != "confidence":
+def no_names_for_own_confidences(*models: abstain.formats.Predictions) -> None:
+    """Refuse --score and --loss where they would do nothing: all files have confidences and losses of their own."""
+    if not models or any(read.kind != "confidence" for read in models):
         return
+    read = models[0]
     for parameter, flag in (
         ("score", "--score"),
         ("scores", "--score"),
@@ -213,7 +214,7 @@ def no_names_for_own_confidences(read: abstain.formats.Predictions) -> None:
     ):
         value = stated(parameter)
         names = value if isinstance(value, list | tuple) else [value]
-        if value is not None and not all(name in read.signals for name in names):
+        if value is not None and not all(name in model.signals for name in names for model in models):
             raise click.UsageError(
                 f"{flag} is for files with logits or probabilities, and {abstain.formats.limits.shown(read.path)} has "
                 f"confidences of its own. Leave it out; -c confidence=NAME names another column."

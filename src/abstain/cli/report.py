@@ -58,6 +58,7 @@ def report(
         opt.tell_first(model)
     if not models:
         raise DataError(" ".join(apart))
+    opt.no_names_for_own_confidences(*models)
     write_report(
         models, notes=[*apart, *reading_notes(models)], command=opt.typed("--open", "-q", "--quiet"), **page
     )
