@@ -138,7 +138,15 @@ def _measure(
     spreads, facts = zip(*(measured(l, g) for l, g in pairs))
     if size is None:
         spreads = tuple(s.times(f.error_size) for s, f in zip(spreads, facts))
-        facts = tuple(f._replace(risk=f.error_size * f.risk, zero_one=False, error_size=1.0) for f in facts)
+        facts = tuple(
+            f._replace(
+                risk=f.error_size * f.risk,
+                largest=f.error_size * f.largest,
+                zero_one=False,
+                error_size=1.0,
+            )
+            for f in facts
+        )
     error2 = over_members**2 + over_data**2
     # the members' errors are on the same samples: together they rest on as many as one of them
     reach, reach2 = (float(np.mean([getattr(s, name) for s in spreads])) for name in ("reach", "reach2"))
@@ -148,6 +156,7 @@ def _measure(
         negative=any(f.negative for f in facts),
         risk=float(np.mean([f.risk for f in facts])),
         errors=float(np.mean([f.errors for f in facts])),
+        largest=max(f.largest for f in facts),
     )
     spread = Spread(
         estimate=float(values.mean()) / scale,

@@ -187,7 +187,15 @@ def facts_of(total: Totals) -> limits.Facts:
         error_draws=wrong,
         right_draws=right,
         error_size=total.error_size,
+        largest=_largest(total),
     )
+
+
+def _largest(total: Totals) -> float:
+    """About the largest loss, from sums that add up over parts: the mean of losses weighted by their cubes."""
+    if total.zero_one:
+        return 1.0
+    return total.fourths[4] / total.fourths[3] if total.fourths[3] > 0 else 0.0
 
 
 def evidence_spread(metric: str, found: Evidence, kind: str = "empirical") -> limits.Spread:

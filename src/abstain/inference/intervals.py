@@ -320,6 +320,7 @@ def _mean_of_sums(parts: list[Part], clusters: np.ndarray | None) -> tuple[Sprea
         negative=any(f.negative for f in known),
         risk=float(np.mean([f.risk for f in known])),
         errors=sum(f.errors for f in known),
+        largest=max(f.largest for f in known),
         right=sum(f.right for f in known),
         error_draws=sum(f.error_draws for f in known),
         right_draws=sum(f.right_draws for f in known),

@@ -98,6 +98,7 @@ class Facts(NamedTuple):
     error_size: float = (
         1.0  # one unit of the losses, in the user's units: losses 0 and c are 0/1 in units of c
     )
+    largest: float = 1.0  # about the largest loss, in those units: sum w^4 l^4 / sum w^4 l^3
     error_draws: float = 0.0  # independent draws of an error: errors, or as many equal clusters of them
     right_draws: float = 0.0
 
@@ -229,7 +230,7 @@ def _interval_in_error_units(
     if spread.error <= rounding:
         spread = spread._replace(second=0.0)
     ideal_order = metric in ("e_aurc", "naurc") and abs(estimate) <= rounding
-    missed = _missed(metric, spread, facts, level)
+    missed = _missed(metric, spread, facts, level, loss_bound)
     result = Interval(
         metric=metric,
         estimate=estimate,
@@ -377,7 +378,7 @@ def _mean_weight_of_right(naurc: float, risk: float) -> float:
 
 def _note(metric: str, spread: Spread, facts: Facts) -> str:
     """How few errors or right samples a number rests on."""
-    if not facts.zero_one or spread.reach <= 0:
+    if facts.negative or spread.reach <= 0:
         return ""
     if metric not in (*_WEIGHED, *_TWO_KINDS):
         return ""
@@ -413,20 +414,36 @@ def unseen(draws: Any, level: float) -> Any:
 
 
 def _on_top(metric: str, facts: Facts, level: float) -> float:
-    """What errors on top add to an area, as large a share of them as a sample of this size may hold none of."""
-    p, room = facts.unseen(level), facts.risk - best_area(facts.risk)
-    added = {"aurc": worst_area(p), "e_aurc": worst_area(p), "augrc": p}
-    return worst_area(p) / room if metric == "naurc" and room > 0 else added.get(metric, 0.0)
+    """What errors on top add to an area, as large a share of them as a sample of this size may hold none of.
+
+    Errors are of size 1.
+    """
+    p = facts.unseen(level)
+    if metric == "naurc":
+        room = _room(facts.risk)
+        return worst_area(p) / room if room > 0 else 0.0
+    return {"aurc": worst_area(p), "e_aurc": worst_area(p), "augrc": p}.get(metric, 0.0)
 
 
-def _missed(metric: str, spread: Spread, facts: Facts, level: float) -> float:
-    """The same where few errors (or, for the precision of finding errors, few right samples) were seen."""
-    if not facts.zero_one:
+def _missed(metric: str, spread: Spread, facts: Facts, level: float, loss_bound: float | None) -> float:
+    """The same where few errors (or, for the precision of finding errors, few right samples) were seen.
+
+    Of other losses the few are the large ones: as many equal errors would decide the area. Errors that were missed are
+    taken to be as large as `loss_bound`, or as the largest losses seen.
+    """
+    if facts.negative:
         return 0.0
     if metric in _COMMON_KIND:
         draws = facts.error_draws if _COMMON_KIND[metric] == "errors" else facts.right_draws
         return worst_area(facts.unseen(level)) * few.fade(draws)
-    return _on_top(metric, facts, level) * few.fade(spread.effective_errors)
+    share = few.fade(spread.effective_errors)
+    if share == 0:
+        return 0.0
+    size = facts.largest if loss_bound is None else max(loss_bound, facts.risk)
+    in_errors = facts._replace(risk=min(facts.risk / size, 1.0) if size > 0 else 0.0)
+    if metric == "naurc":
+        return share * _on_top(metric, in_errors, level)
+    return share * min(size * _on_top(metric, in_errors, level), max(size - spread.estimate, 0.0))
 
 
 def bounds(
