@@ -288,7 +288,8 @@ def hidden_by_few(metric: str, spread: Spread, facts: Facts) -> float:
     if metric == "naurc" and (room := _room(facts.risk)) > 0:
         right = 1 - facts.risk
         largest = (_mean_weight_of_right(spread.estimate, facts.risk) * right / room) ** 2
-        return few.hidden_variance(largest, of_right, facts.right_draws)
+        of_errors = few.hidden_variance(spread.estimate**2, spread.wrong, facts.error_draws)
+        return of_errors + few.hidden_variance(largest, of_right, facts.right_draws)
     return 0.0
 
 
