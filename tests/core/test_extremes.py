@@ -218,3 +218,28 @@ def test_single_precision_weights_are_added_up_in_double(metric):
         getattr(abstain, metric)(loss, confidence, sample_weight=w) for w in (weight, weight.astype(float))
     )
     assert found == wide
+
+
+def test_no_order_is_better_than_the_best_whatever_the_weights():
+    """Thresholds lie at samples, so with weights the order by loss can lose by a hair; the excess is still not below 0."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n = int(rng.integers(2, 7))
+        loss, weight = rng.random(n), rng.exponential(size=n) ** 3
+        confidence = rng.normal(size=n) * 0.1 - loss
+        assert abstain.e_aurc(loss, confidence, sample_weight=weight) >= 0
+        assert abstain.naurc(loss, confidence, sample_weight=weight) >= 0
+        assert interval("e_aurc", loss, confidence, sample_weight=weight).estimate >= 0
+
+
+@pytest.mark.parametrize("metric", ["e_aurc", "naurc"])
+@pytest.mark.parametrize("offset", [2.0**40, -(2.0**40)])
+def test_an_offset_of_the_losses_takes_no_digits_from_the_excess(metric, offset):
+    rng = np.random.default_rng(1)
+    loss, confidence = (
+        rng.integers(0, 1024, 200) / 1024,
+        rng.random(200),
+    )  # multiples of 2^-10: exact at the offset
+    value = getattr(abstain, metric)(loss, confidence)
+    assert getattr(abstain, metric)(loss + offset, confidence) == pytest.approx(value, rel=1e-12)
+    assert interval(metric, loss + offset, confidence).estimate == pytest.approx(value, rel=1e-12)

@@ -107,3 +107,25 @@ def test_labels_must_be_a_vector_of_plain_values():
         abstain.aurc(LOSS, CONFIDENCE, groups=np.zeros((7, 2)))
     with pytest.raises(InputError, match="plain labels"):
         abstain.aurc([0, 1], [1, 2], groups=[{}, {}])
+
+
+def test_a_group_of_no_weight_is_no_group_in_memory_or_in_files(tmp_path):
+    weight = np.ones(len(LOSS))
+    weight[SECOND] = 0
+    labels = _labels("a", "b", "c")
+    rows = zip(LOSS, CONFIDENCE, weight, labels)
+    (tmp_path / "x.csv").write_text(
+        "loss,confidence,w,kind\n" + "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in rows)
+    )
+    by_metric = abstain.aurc(LOSS, CONFIDENCE, groups=labels, sample_weight=weight)
+    by_interval = abstain.inference.interval("risk", LOSS, CONFIDENCE, groups=labels, sample_weight=weight)
+    table = abstain.evaluate(
+        loss=LOSS, confidence=CONFIDENCE, groups=labels, sample_weight=weight, metrics=["risk"]
+    )
+    files = abstain.engines.files.aurc(tmp_path / "x.csv", groups="kind", sample_weight="w")
+    assert list(by_metric.values) == list(by_interval.intervals) == list(files.values) == ["a", "c"]
+    assert {entry.group for entry in table.entries} == {None, "a", "c"}
+    assert files.values == pytest.approx(by_metric.values)
+    assert files.counts == by_metric.counts
+    with pytest.raises(InputError, match="must have some mass"):
+        abstain.aurc(LOSS, CONFIDENCE, groups=labels, sample_weight=0 * weight)

@@ -337,3 +337,12 @@ def test_tensors_with_a_gradient_are_sketched_and_searched_for_thresholds(dtype)
     plain = ([0, 1, 0, 1], [0.75, 0.125, 0.5, 0.25])
     assert sketch.aurc().estimate == pytest.approx(abstain.aurc(*plain, sample_weight=[1, 2, 1, 1]))
     assert abstain.select_threshold(loss, confidence, cost=0.4).value == 0.5
+
+
+def test_rounding_of_weights_proves_no_loss():
+    """Bounds as sums of weights leave them where the truth is 0: what is left over is no proof."""
+    from abstain.core.bins import Bracket
+    from abstain.engines.sketch import certified
+
+    assert certified(Bracket(np.asarray(1e-3), np.asarray(3e-17), np.asarray(2e-3))).low == 0
+    assert certified(Bracket(np.asarray(1e-3), np.asarray(9e-4), np.asarray(2e-3))).low == 9e-4

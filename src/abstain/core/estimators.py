@@ -354,6 +354,20 @@ def oracle_area(xp: Namespace, loss: Array, weight: Array | None, estimator: str
     return area(rows, estimator, "expected" if whole else "threshold")
 
 
+def without_offset(loss: np.ndarray) -> np.ndarray:
+    """Losses less their least one, where it is large beside how much they vary, along the last axis.
+
+    Harmonic weights have mean 1, so an offset adds the same to an area, to its oracle and to the risk. It would only
+    take digits from their differences.
+    """
+    if loss.dtype == bool:
+        return loss
+    values = loss.astype(np.float64, copy=False)
+    least = values.min(axis=-1, keepdims=True)
+    offset = np.where(np.abs(least) > np.ptp(values, axis=-1, keepdims=True), least, 0.0)
+    return values - offset if offset.any() else loss
+
+
 def zero_one_oracle_rows(errors: float, n: float) -> Rows:
     """The two rows of a 0/1 loss: all that is right on top, all errors below (read with ties="expected")."""
     m = np.asarray([n - errors, errors])

@@ -326,16 +326,19 @@ def values(
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
     W, S = float(ranked.rows.W[0]), float(ranked.rows.S[-1])
     name, best, other = AREA_OF[metric], None, None
+    area = None
+    if metric not in ("risk", "oracle_aurc"):
+        area = ranked.area(name, options.estimator, options.ties)
     if metric in BY_LOSS and not is_zero_one(loss):
         by_loss = best_ranked(loss, weight, whole) if by_loss is None else by_loss
         other = by_loss.area(name, options.estimator, "expected" if whole else "threshold")
         best = Best(other.estimate)
+        if area is not None and name == "area":
+            # with relative weights the order by loss is not always the very best one
+            best = Best(min(other.estimate, area.estimate))
     elif metric in BY_LOSS and name == "area":
         known = None if whole else float(oracle_area(np, loss.astype(np.float64), weight, options.estimator))
         best = zero_one_oracle(W, S, options.estimator, options.oracle, known)
-    area = None
-    if metric not in ("risk", "oracle_aurc"):
-        area = ranked.area(name, options.estimator, options.ties)
     line = metric_line(metric, math.nan if area is None else area.estimate, S / W, best)
     if area is not None and line[2:] == (1.0, 0.0, 0.0, 0.0):
         return area

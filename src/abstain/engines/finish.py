@@ -333,6 +333,10 @@ class Answer:
             best = Best(least)
         elif metric.name in BY_LOSS:
             best = Best(self._area(k, self.best))
+            if (
+                metric.name != "oracle_aurc"
+            ):  # with relative weights the order by loss is not always the very best
+                best = Best(min(best.area, area))
             if total.zero_one:
                 known = None if total.whole else best.area
                 best = zero_one_oracle(total.W, total.S, self.ask.kinds[k].estimator, known=known)

@@ -76,8 +76,14 @@ class CertifiedCurve:
 
 def certified(result: bins.Bracket) -> Certified:
     """As plain numbers."""
-    low, high = (None if x is None else float(x) for x in (result.low, result.high))
-    return Certified(float(result.estimate), low, high)
+    if result.low is None or result.high is None:
+        return Certified(float(result.estimate), None, None)
+    return _without_rounding(float(result.estimate), float(result.low), float(result.high))
+
+
+def _without_rounding(estimate: float, low: float, high: float) -> Certified:
+    """Bounds of a mean of losses of at least 0; a lower one that is rounding of sums of weights proves nothing."""
+    return Certified(estimate, 0.0 if low < _ROUNDING * high else low, high)
 
 
 def risk_at(table: Histogram, position: float, most: float | None) -> Certified:
@@ -99,7 +105,7 @@ def risk_at(table: Histogram, position: float, most: float | None) -> Certified:
     place = np.where(known, above + mass, position)
     low, high = bins.risk_between(np, place, above, loss_above, mass, table.loss + over_loss, most)
     least, greatest = float(low[maybe].min()), float(high[maybe].max())
-    return Certified(min(max(estimate, least), greatest), least, greatest)
+    return _without_rounding(min(max(estimate, least), greatest), least, greatest)
 
 
 def curve(table: Histogram, most: float | None) -> CertifiedCurve:
@@ -118,6 +124,7 @@ def curve(table: Histogram, most: float | None) -> CertifiedCurve:
     return CertifiedCurve(threshold, (N + open_mass / 2) / W, risk, *bounds, N / W, (N + open_mass) / W)
 
 
+_ROUNDING = 1e-12  # relative; sums of ten million weights are off by less
 _CHUNK = 1 << 22  # samples sorted at a time
 _BUFFER = 1 << 15  # small updates wait until they are worth a sort
 _KIND, _VERSION = b"abstain.Sketch.", 3

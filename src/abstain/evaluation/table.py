@@ -592,7 +592,10 @@ def _in_memory(
     progress: bool | None,
 ) -> Evaluation:
     groups = columns.pop("groups")
-    labels, codes = ([], np.empty(0)) if groups is None else group_codes("evaluate", groups)
+    labels: list[Any] = []
+    codes = np.empty(0)
+    if groups is not None:
+        labels, codes = group_codes("evaluate", groups, weight=columns["sample_weight"])
     named = [MISSING if label is None else label for label in labels]
     parts: dict[Any, _Part] = {None: _part(vectors, columns, repetitions)}
     for k, label in enumerate(named):

@@ -12,7 +12,14 @@ import numpy as np
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.core import influence as core_influence
-from abstain.core.estimators import ESTIMATORS, TIES, area_of_samples, needs_whole_weights, oracle_area
+from abstain.core.estimators import (
+    ESTIMATORS,
+    TIES,
+    area_of_samples,
+    needs_whole_weights,
+    oracle_area,
+    without_offset,
+)
 from abstain.core.influence import BY_LOSS, METRICS, PIECE, AreaOptions
 from abstain.core.rows import ranking_of, sort_once
 from abstain.core.sorting import error_size, is_zero_one
@@ -137,6 +144,8 @@ def gather(
     if size is not None and size != 1:
         losses = losses != 0
         zero_one = True
+    if name in ("e_aurc", "naurc") and options.get("estimator", "harmonic") == "harmonic":
+        losses = without_offset(losses)
     whole_weight = sample.every_weight
     units, strata = codes(function, "clusters", clusters, n), codes(function, "strata", strata, n)
     return Units(

@@ -186,7 +186,9 @@ def interval(
     if groups is None:
         return one(loss, confidence, columns)[1]
     loss, confidence = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
-    labels, of = group_codes("interval", groups, loss.shape)
+    labels, of = group_codes("interval", groups, loss.shape, weight=sample_weight)
+    if not labels:  # no sample has any weight: the same call without groups says so
+        return one(loss, confidence, columns)[1]
     if loss.ndim == 1 and np.issubdtype(loss.dtype, np.number) and len(loss):
         error_size = error_size_of(loss, error_size)  # a group without an error has it from the others
     columns = {k: None if v is None else np.asarray(to_host(v)) for k, v in columns.items()}

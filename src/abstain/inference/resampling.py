@@ -161,7 +161,12 @@ def statistic(units: Units) -> Statistic:
     def best(d: Draw) -> np.ndarray:
         if area_of.oracle == "asymptotic":
             return np.asarray(asymptotic_oracle(np, risk(d)))
-        return np.asarray(area(d.by_loss(), area_of.estimator, kind))
+        area_by_loss = np.asarray(area(d.by_loss(), area_of.estimator, kind))
+        if units.weight is None or units.metric == "oracle_aurc":
+            return area_by_loss
+        return np.minimum(
+            area_by_loss, actual(d)
+        )  # with relative weights it is not always the very best order
 
     def actual(d: Draw) -> np.ndarray:
         return np.asarray(area(d.rows, area_of.estimator, area_of.ties))

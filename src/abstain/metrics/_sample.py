@@ -176,7 +176,9 @@ def per_group(
 ) -> tuple[dict[Any, float], dict[Any, int]]:
     """The metric within each group, and the number of its samples."""
     name = metric.__name__
-    labels, codes = group_codes(name, groups, np.shape(loss))
+    labels, codes = group_codes(name, groups, np.shape(loss), weight=options.get("sample_weight"))
+    if not labels:  # no sample has any weight: the metric says so
+        metric(loss, confidence, **options)
     values, counts = {}, {}
     for code, label in enumerate(labels):
         mask = codes == code
@@ -187,9 +189,15 @@ def per_group(
 
 
 def group_codes(
-    name: str, groups: Array, shape: tuple[int, ...] | None = None, argument: str = "groups"
+    name: str,
+    groups: Array,
+    shape: tuple[int, ...] | None = None,
+    argument: str = "groups",
+    weight: Array | None = None,
 ) -> tuple[list[Any], np.ndarray]:
     """The distinct labels in order, and the place of each sample's label among them; `shape`: that of the samples.
+
+    Samples of no `weight` belong to no group: their place is -1, and a group of such samples alone is not listed.
 
     Labels may be of any kind: numbers, strings, a pandas column or categorical. Missing ones, however written
     (None, NaN, NaT, pandas.NA), are one group, named None and listed last.
@@ -201,6 +209,11 @@ def group_codes(
         raise ShapeError(f"{name}: `{argument}` must be a vector with one label per sample, got {got}.")
     if shape is not None and not len(given):
         raise InputError(f"{name}: needs at least one sample, got none.")
+    counted = None if weight is None else np.asarray(to_host(weight)) > 0
+    if counted is not None and counted.shape == given.shape and not counted.all():
+        codes = np.full(len(given), -1, dtype=np.intp)
+        labels, codes[counted] = group_codes(name, given[counted], argument=argument)
+        return labels, codes
     if given.dtype != object:
         found, codes = np.unique(given, return_inverse=True)  # NaN and NaT stand last, once
         return [None if _is_missing(label) else label.item() for label in found], codes

@@ -217,6 +217,8 @@ def aurc_given_cdf(
 def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tuple[Array, Array, Array]:
     """AURC, oracle AURC and risk of one sample."""
     check_choice(sample.name, "oracle", oracle, get_args(Oracle))
+    if estimator == "harmonic" and sample.backend.host and sample.name != "oracle_aurc":
+        sample = sample._replace(loss=core.without_offset(sample.loss))
     if sample.backend.host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
         n, errors = float(len(sample.loss)), float(np.count_nonzero(sample.loss))
         risk: Array = np.asarray(errors / n)
@@ -233,7 +235,7 @@ def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tup
             )
         best = core.asymptotic_oracle(sample.backend.xp, risk)
     value = _area_of(sample, estimator, ties)
-    if oracle == "empirical" and sample.weight is not None:
+    if oracle == "empirical" and sample.weight is not None and sample.name != "oracle_aurc":
         # with relative weights the order by loss is not always the very best one
         best = sample.backend.xp.minimum(sample.backend.xp.asarray(best), sample.backend.xp.asarray(value))
     return value, best, risk
