@@ -173,6 +173,19 @@ def test_lists_are_counted_before_they_are_unpacked(tmp_path):
         read_predictions(tmp_path / "a.parquet", limits=Limits(memory=50_000_000))
 
 
+def test_a_long_name_of_a_group_costs_its_own_length_and_no_more(tmp_path):
+    """Written once in a few kilobytes and repeated in every row, it would take 20 GB."""
+    n = 200_000
+    words = pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), ["a" * 100_000])
+    numbers = {"correct": np.ones(n), "confidence": np.full(n, 0.5)}
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(numbers | {"group": words}), path, store_schema=False)
+    assert pq.ParquetFile(path).schema_arrow.field("group").type == pa.string()
+    output, status, peak = told("evaluate", path, "--engine", "files", "-q")
+    assert (output.strip(), status) == ("0.0", 0)
+    assert peak < 1e9
+
+
 def test_columns_count_together(tmp_path):
     from abstain.formats import Limits, read_predictions
 

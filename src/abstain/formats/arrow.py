@@ -232,8 +232,15 @@ def batches(
     """
     try:
         if kind == "parquet":
-            with _pyarrow(path, ".parquet").ParquetFile(path, pre_buffer=False) as opened:
-                yield from opened.iter_batches(size, row_groups=groups, columns=chosen(opened.schema_arrow))
+            parquet = _pyarrow(path, ".parquet")
+            with parquet.ParquetFile(path) as file:
+                schema = file.schema_arrow
+            names = chosen(schema)
+            texts = [
+                name for name in names if _is_text(schema.field(name).type)
+            ]  # repeated text costs nothing
+            with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=texts) as file:
+                yield from file.iter_batches(size, row_groups=groups, columns=names)
             return
         if kind == "arrow":
             reader = _ipc(path)
