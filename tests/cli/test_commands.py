@@ -534,3 +534,16 @@ def test_no_memory_is_too_small_for_a_table_that_an_engine_reads(ending, tmp_pat
     refused = CliRunner().invoke(cli, ["evaluate", str(path), "--memory", "300KB", "--engine", "memory"])
     assert refused.exit_code != 0
     assert "raise the limit with --memory" in refused.output
+
+
+@pytest.mark.parametrize("engine", ["memory", "files"])
+def test_weights_are_repetitions_only_if_stated(engine, tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("confidence,correct,weight\n.9,1,2\n.8,0,1\n.7,1,3\n.6,0,1\n")
+    call = ["evaluate", str(path), "--metric", "aurc:loo", "--quiet", "--engine", engine]
+    refused = CliRunner().invoke(cli, call)
+    assert refused.exit_code != 0
+    assert "repetitions" in refused.output
+    stated = CliRunner().invoke(cli, [*call, "--repetitions"])
+    written_out = abstain.aurc([0, 0, 1, 0, 0, 0, 1], [0.9, 0.9, 0.8, 0.7, 0.7, 0.7, 0.6], estimator="loo")
+    assert float(stated.output) == pytest.approx(written_out)

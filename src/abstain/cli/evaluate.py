@@ -29,6 +29,7 @@ _ENGINES = ["memory", "files", "dask", "spark", "sketch"]
 _ENGINE = "Compute backend. By default memory, and files for a table whose values exceed --memory."
 _SCORES = "Confidences computed from class scores, such as max_softmax, max_logit, or all."
 _PRICE = "What a wrong answer costs beside a right one, where questions may go unanswered; 1 by default."
+_REPETITIONS = "Sample weights are numbers of repetitions (aurc:loo and aurc:log need that), not relative."
 
 
 @click.command("evaluate", cls=opt.Documented)
@@ -39,6 +40,7 @@ _PRICE = "What a wrong answer costs beside a right one, where questions may go u
 @opt.shared("level")
 @click.option("--engine", type=click.Choice(_ENGINES), help=_ENGINE)
 @click.option("--price", type=float, metavar="P", help=_PRICE)
+@click.option("--repetitions", is_flag=True, help=_REPETITIONS)
 @click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
 @opt.reading
 @opt.output
