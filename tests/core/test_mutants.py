@@ -126,7 +126,7 @@ THRESHOLDS = {
     ),
     "each group at full delta": (
         "thresholds/select.py",
-        "delta=level / len(labels)",
+        "delta=level / len(group_names)",
         "delta=level",
         "tests/thresholds/test_select.py::test_groups_are_corrected",
     ),
@@ -227,16 +227,28 @@ THRESHOLDS = {
         "tests/thresholds/test_monitor.py::test_confidences_of_whole_clusters_rarely_alarm_wrongly",
     ),
     "rounding lets in a block that is rejected": (
-        "thresholds/threshold.py",
-        "_shown(own, rejected, slack)",
-        "shown(cut)",
-        "tests/thresholds/test_stored.py::test_plain_numbers_accept_the_blocks_that_rank_keys_accept",
+        "thresholds/cut.py",
+        "low > self._own_bounds(self.rejected, rounding)[1]",
+        "high > self._own_bounds(self.rejected, rounding)[0]",
+        "tests/thresholds/test_misapplied.py::test_another_precision_neither_lets_a_block_in_nor_alarms",
     ),
     "a rule takes any score": (
-        "thresholds/threshold.py",
-        "if score is not None and score != own:",
+        "thresholds/cut.py",
+        "if score is not None and score != self.score:",
         "if False:",
         "tests/thresholds/test_stored.py::test_another_score_or_unit_is_refused",
+    ),
+    "a coarser precision is compared exactly": (
+        "thresholds/cut.py",
+        "if rounding is None and not same_form:",
+        "if False:",
+        "tests/thresholds/test_misapplied.py::test_numbers_that_were_rounded_before_they_were_stored_are_noticed",
+    ),
+    "a promise may be rewritten": (
+        "thresholds/threshold.py",
+        "self.guarantee == promise,",
+        "True,",
+        "tests/thresholds/test_stored.py::test_no_sentence_and_no_count_can_be_edited",
     ),
     "stored numbers may be anything": (
         "_stored.py",
