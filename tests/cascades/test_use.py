@@ -12,9 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from abstain.cascades import Cascade
+from abstain.cascades import Cascade, cascade
 from abstain.cli.main import cli
-from abstain.errors import AbstainWarning, InputError
+from abstain.errors import AbstainError, AbstainWarning, InputError
 from abstain.sklearn import CascadeClassifier
 
 X, Y = make_classification(6000, n_features=8, n_informative=4, class_sep=0.9, random_state=0)
@@ -279,3 +279,54 @@ def test_deferring_is_the_default_and_clusters_reach_the_promise():
     site = np.arange(len(Y)) % 2
     by_site = CascadeClassifier(STAGES, **options | {"risk": 0.15}).fit(X, Y, groups=site)
     assert "group" in by_site.guarantee_
+
+
+def _two_stages():
+    rng = np.random.default_rng(0)
+    confidence = {name: rng.random(2000) for name in ("small", "large")}
+    worst = {"small": 0.6, "large": 0.2}
+    wrong = {name: rng.random(2000) < worst[name] * (1 - g) for name, g in confidence.items()}
+    stages = {
+        "small": (wrong["small"], confidence["small"], 1.0),
+        "large": (wrong["large"], confidence["large"], 5.0),
+    }
+    return cascade(stages, risk=0.12, person=(50.0, 0.0)), wrong, confidence
+
+
+@pytest.mark.parametrize(
+    ("abstained", "message"),
+    [
+        ({"smal": [True, True]}, r"must be a dict by stage \(small, large\), got smal"),
+        ({"small": [True]}, r"`abstained` needs one mark per sample, got shapes \(1,\) and \(2,\)"),
+        ({"small": True}, r"needs one mark per sample, got shapes \(\) and"),
+        ({"small": ["0", "0"]}, "`abstained` must be boolean"),
+    ],
+)
+def test_marks_of_missing_answers_are_never_dropped(abstained, message):
+    """A misspelt stage would let answers through that were never given."""
+    rule, _, _ = _two_stages()
+    confidences = {"small": [0.99, 0.98], "large": [0.99, 0.98]}
+    assert rule.decide(confidences).tolist() == ["small", "small"]
+    assert rule.decide(confidences, abstained={"small": [True, False]}).tolist() == ["large", "small"]
+    assert rule.decide({"small": [0.99]}, abstained={"large": [True]}).tolist() == ["small"]
+    with pytest.raises(AbstainError, match=message) as refused:
+        rule.decide(confidences, abstained=abstained)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_check_that_lacks_something_is_refused_in_one_line():
+    rule, wrong, g = _two_stages()
+    stages = {name: (wrong[name], g[name]) for name in g}
+    assert rule.check(stages).holds
+    bad = {
+        "needs every stage": {"small": stages["small"]},
+        "must be .loss, confidence.": stages | {"large": None},
+        "needs one loss per sample": stages | {"large": (wrong["large"][:7], g["large"])},
+        "`kind` must be one of": stages | {"large": (wrong["large"], {"logit": g["large"]})},
+    }
+    for message, given in bad.items():
+        with pytest.raises(AbstainError, match=message) as refused:
+            rule.check(given)
+        assert "\n" not in str(refused.value)
+    with pytest.raises(AbstainError, match="`stage` must be one of"):
+        rule.answers("medium", [0.9])

@@ -412,3 +412,39 @@ def test_a_binary_column_is_the_same_rule():
     for given in ({"probs": p}, {"probs": np.stack([1 - p, p], 1)}, {"logits": np.log(p / (1 - p))}):
         assert (rule.accepts(**given) == expected).all()
         assert (rule.accepts(**{name: x.astype(np.float32) for name, x in given.items()}) == expected).all()
+
+
+def blocks_of_logits(n=3000):
+    """Logits in forty tied blocks, their softmax, and labels drawn from it."""
+    rng = np.random.default_rng(0)
+    z = (2 * rng.normal(size=(40, 5)))[rng.integers(0, 40, n)]
+    probs = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    labels = (probs.cumsum(1) > rng.random((n, 1))).argmax(1)
+    return z, probs, labels
+
+
+def test_logits_larger_than_in_calibration_let_no_block_in():
+    """A number added to all logits changes no softmax, but float32 then keeps fewer digits of their differences."""
+    z, _, labels = blocks_of_logits()
+    rule = abstain.select_threshold(logits=z, labels=labels, risk=0.25)
+    expected = abstain.scores.max_softmax(z) >= rule.value
+    assert 0.2 < expected.mean() < 0.8
+    for shift in (0.0, 1e3, 1e4):
+        assert (rule.accepts(logits=(z + shift).astype(np.float32)) == expected).all()
+    with pytest.raises(InputError, match="got logits in float32: rounding hides"):
+        rule.accepts(logits=(z + 1e5).astype(np.float32))
+
+
+def test_a_decision_does_not_depend_on_the_other_rows():
+    """A rule made from probabilities knows no logits; a large logit is the matter of its own row."""
+    z, probs, labels = blocks_of_logits()
+    rule = abstain.select_threshold(probs=probs, labels=labels, risk=0.25)
+    expected = abstain.scores.max_softmax(probs=probs[:120]) >= rule.value
+    logits = z[:120].astype(np.float32)
+    logits[7] = [1e6, 0.0, 0.0, 0.0, 0.0]
+    expected[7] = True
+    assert rule.accepts(logits=logits).tolist() == expected.tolist()
+    assert [bool(rule.accepts(logits=row[None])[0]) for row in logits] == expected.tolist()
+    for rows in (logits[8:9], logits[:8], logits):  # bfloat16 hides this threshold, in one row as in many
+        with pytest.raises(InputError, match="got logits in bfloat16: rounding hides"):
+            rule.accepts(logits=rounded(rows, "bfloat16"))

@@ -275,16 +275,29 @@ class Cascade(Promised):
         -------
         Check
         """
+        if not isinstance(stages, Mapping) or set(stages) != set(self.names):
+            names = ", ".join(map(str, stages)) or "none"
+            raise InputError(f"Cascade.check: needs every stage ({', '.join(self.names)}), got {names}.")
         columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
+        stage_losses = {}
         for name, entry in stages.items():
+            title = f"Cascade.check: stage {name!r}"
+            if not isinstance(entry, (tuple, list)) or len(entry) < 2:
+                raise InputError(f"{title} must be (loss, confidence).")
+            stage_losses[name] = np.asarray(to_host(entry[0]), dtype=np.float64)
             values = entry[1] if isinstance(entry[1], Mapping) else {"confidence": entry[1]}
             for kind, array in values.items():
+                check_choice(title, "kind", kind, tuple(columns))
                 columns[kind][name] = array
         who = self._who(columns, abstained, units)
+        for name, loss in stage_losses.items():
+            if loss.shape != who.shape:
+                rule = f"stage {name!r} needs one loss per sample"
+                raise ShapeError(f"Cascade.check: {rule}, got shapes {loss.shape} and {who.shape}.")
         error = self.person[1] if person is None else to_host(person)
         lost = np.broadcast_to(np.asarray(error, dtype=np.float64), who.shape)
         for j, name in enumerate(self.names):
-            lost = np.where(who == j, np.asarray(to_host(stages[name][0]), dtype=np.float64), lost)
+            lost = np.where(who == j, stage_losses[name], lost)
         return self._watch().check(lost, len(self.names) - who, clusters=clusters, previous=previous)
 
     def _watch(self) -> Threshold:
@@ -330,13 +343,18 @@ class Cascade(Promised):
         abstained: Array = None,
     ) -> np.ndarray:
         """Which samples a stage answers if it is asked; arguments as for `Threshold.accepts`."""
+        check_choice("Cascade", "stage", name, self.names)
         cut = self.cuts[name]
         title = f"Cascade: stage {name!r}"
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
         readings = cut.read(title, **columns, score=score)
         values = np.where(np.isneginf(readings.values), np.nan, readings.values)
         if abstained is not None:
-            values = np.where(np.asarray(to_host(abstained), dtype=bool), np.nan, values)
+            if np.shape(to_host(abstained)) != values.shape:
+                shapes = f"got shapes {np.shape(to_host(abstained))} and {values.shape}"
+                raise ShapeError(f"{title}: `abstained` needs one mark per sample, {shapes}.")
+            without_answer = check_mask(title, "abstained", backend_of(values), to_host(abstained), values)
+            values = np.where(without_answer, np.nan, values)
         return cut.decide(title, readings._replace(values=values), (self.thresholds or {}).get(name))
 
     def _who(self, columns: dict[str, Any], abstained: ByStage | None, units: Units | None) -> np.ndarray:
@@ -347,6 +365,11 @@ class Cascade(Promised):
             stages = ", ".join(str(name) for name, _ in by_stage) or "none"
             raise InputError(
                 f"Cascade: needs the confidences of {', '.join(self.names)}, or of the first of them, got {stages}."
+            )
+        if not set(abstained or {}) <= set(self.names):
+            names = ", ".join(map(str, abstained or {}))
+            raise InputError(
+                f"Cascade: `abstained` must be a dict by stage ({', '.join(self.names)}), got {names}."
             )
         kinds = dict(by_stage)
         answers = []

@@ -85,7 +85,7 @@ class Readings(NamedTuple):
 
     `values` are float64: rank keys of a score that saturates, unless the source is "plain" or "own"; otherwise the
     numbers themselves. `dtype` is the type they came in, `grain` the precision that they show. `magnitude` is the
-    largest absolute value of a row's largest logit.
+    absolute value of each row's largest logit, on which its rounding depends; 0 without logits.
     """
 
     values: np.ndarray
@@ -93,7 +93,7 @@ class Readings(NamedTuple):
     dtype: Precision
     grain: Grain
     classes: int | None = None
-    magnitude: float = 0.0
+    magnitude: np.ndarray = np.zeros(())
 
     @property
     def is_telling(self) -> bool:
@@ -109,7 +109,8 @@ class Readings(NamedTuple):
 
     def take(self, rows: np.ndarray) -> Readings:
         """Some of the samples."""
-        return self._replace(values=self.values[rows])
+        magnitude = self.magnitude[rows] if self.magnitude.ndim else self.magnitude
+        return self._replace(values=self.values[rows], magnitude=magnitude)
 
 
 def read_confidences(
@@ -140,16 +141,17 @@ def read_confidences(
     dtype = _dtype_of(table)
     one_column = host.shape == keys.shape or host.shape[-1] == 1  # a binary model's class 1
     source: Source = "logits" if probs is None else "binary" if one_column else "probs"
-    tops = np.zeros(1)
+    magnitude = np.zeros(())
     if probs is None:
-        tops = host / 2 if one_column else host.max(axis=-1)
+        tops = host.reshape(keys.shape) / 2 if one_column else host.max(axis=-1)
+        magnitude = np.abs(tops.astype(np.float64))
     return Readings(
         values=keys,
         source=source,
         dtype=dtype,
         grain=_grain_of(host, dtype),
         classes=2 if one_column else int(host.shape[-1]),
-        magnitude=float(np.abs(tops.astype(np.float64)).max()),
+        magnitude=magnitude,
     )
 
 
@@ -343,12 +345,27 @@ class Cut:
         rounding = self.room(name, readings)
         if rounding is None:
             return np.asarray(values >= value)
+        decisions, hidden = self._decide_with_room(readings, value, rounding)
+        if hidden.any():  # rows of larger logits than in calibration are rounded more coarsely
+            finest = _finest(self.source, readings.source)
+            finer_decisions, still_hidden = self._decide_with_room(readings, value, finest)
+            decisions = np.where(hidden, finer_decisions, decisions)
+            hidden &= still_hidden
+        if hidden.any() and not self._same_form(readings):
+            self._refuse(name, readings, "rounding hides on which side of the threshold samples lie")
+        return np.where(hidden, values >= value, decisions)
+
+    def _decide_with_room(
+        self, readings: Readings, value: float, rounding: Rounding
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Which samples are accepted, and which may be of the accepted and of the rejected block alike."""
         low, high = self._bounds_of(readings, rounding)
-        threshold_low = self._own_bounds(value, rounding)[0]
-        decisions = high >= threshold_low
-        if self.rejected is not None:
-            decisions &= low > self._own_bounds(self.rejected, rounding)[1]
-        return np.asarray(decisions)
+        decisions = high >= self._own_bounds(value, rounding)[0]
+        if self.rejected is None:
+            return np.asarray(decisions), np.zeros(decisions.shape, dtype=bool)
+        outside = low > self._own_bounds(self.rejected, rounding)[1]
+        hidden = ~outside & (high >= self._own_bounds(self.accepted, rounding)[0])
+        return np.asarray(decisions & outside), np.asarray(hidden)
 
     def at_least(self, name: str, readings: Readings, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """How many of the new confidences lie at or above calibration confidences: surely, and possibly.
@@ -377,11 +394,21 @@ class Cut:
             self._refuse(name, readings, f"the rounding of {self.score} has no known bound")
         if self.accepted is None or self.rejected is None:
             return _ROUNDING[self.precision].at_least(_ROUNDING[readings.form[1]])
-        magnitude = self.magnitude or readings.magnitude
-        rounding = _widest_room(self, *readings.form, readings.classes or 2, magnitude)
+        classes = readings.classes or 2
+        rounding = _widest_room(self, *readings.form, classes, self._usual_magnitude(classes))
         if rounding is None and not same_form:
             self._refuse(name, readings, "rounding hides on which side of the threshold samples lie")
         return rounding
+
+    def _usual_magnitude(self, classes: int) -> float:
+        """Largest logit of a row near the threshold: that of the calibration, or the one its confidence suggests.
+
+        It must not depend on the new samples: whether one is refused would then depend on the others.
+        """
+        if self.magnitude or self.accepted is None:
+            return self.magnitude
+        key = float(self._comparable(self.source, self.accepted))
+        return min(abs(key), _LARGEST_LOG) + math.log(classes)
 
     def _same_form(self, readings: Readings) -> bool:
         if (readings.source, readings.dtype) != (self.source, self.dtype):
@@ -410,7 +437,7 @@ class Cut:
         """What new confidences may be without rounding."""
         source, precision = readings.form
         numbers = self._comparable(source, readings.values)
-        magnitude = self.magnitude or readings.magnitude
+        magnitude = np.maximum(self.magnitude, readings.magnitude)
         at_least = rounding.at_least(_ROUNDING[precision])
         return self._bounds(numbers, source, at_least, readings.classes or self.classes or 2, magnitude)
 
@@ -423,7 +450,7 @@ class Cut:
             return np.asarray(-np.log(_end_of_scale(self.score) - numbers))
 
     def _bounds(
-        self, numbers: np.ndarray, source: Source, rounding: Rounding, classes: int, magnitude: float
+        self, numbers: np.ndarray, source: Source, rounding: Rounding, classes: int, magnitude: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         r"""Limits of the numbers that exact arithmetic would give, for each comparable number.
 
@@ -496,7 +523,7 @@ def cut_between(ranked: Ordering, accepted: int | None, readings: Readings, scor
         classes=readings.classes,
         lowest=float(known[-1] if len(known) else levels[-1]),
         highest=float(ranked.values_at(ends[:1])[0]),
-        magnitude=readings.magnitude,
+        magnitude=float(readings.magnitude.max()),
     )
 
 
@@ -510,16 +537,20 @@ _WORDS = {
 }
 
 
+def _finest(source: Source, other: Source) -> Rounding:
+    """The least rounding between two sources."""
+    if source != other and {"key", "plain"} & {source, other}:
+        return _ROUNDING["float32"]  # keys and plain numbers do not tell from which logits they were computed
+    return _ROUNDING["float64"]
+
+
 @functools.lru_cache(maxsize=256)
 def _widest_room(
     cut: Cut, source: Source, precision: Precision, classes: int, magnitude: float
 ) -> Rounding | None:
     """The coarsest rounding at which the two blocks of the cut are told apart in this form; None if there is none."""
-    finest: Precision = "float64"
-    if source != cut.source and {"key", "plain"} & {source, cut.source}:
-        finest = "float32"  # keys and plain numbers do not tell from which logits they were computed
     for candidate in _ROUNDING.values():
-        rounding = candidate.at_least(_ROUNDING[finest])
+        rounding = candidate.at_least(_finest(cut.source, source))
         rounding_here = rounding.at_least(_ROUNDING[precision])
         rejected_high = float(cut._own_bounds(cut.rejected, rounding)[1])
         accepted_low = float(cut._own_bounds(cut.accepted, rounding)[0])
