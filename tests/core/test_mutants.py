@@ -290,9 +290,9 @@ INTERVALS = {
         "tests/inference/test_differences.py",
     ),
     "a verdict from few errors": (
-        "inference/limits.py",
-        "if effective >= ENOUGH:",
-        "if effective >= 0:",
+        "inference/few.py",
+        "if draws >= ENOUGH:",
+        "if draws >= 0:",
         "tests/inference/test_differences.py",
     ),
     "a stretch hands itself up": (
@@ -315,9 +315,15 @@ INTERVALS = {
     ),
     "a share without its half": (
         "inference/points.py",
-        "x, rest = share * size + 0.5, (1 - share) * size + 0.5",
-        "x, rest = share * size, (1 - share) * size",
+        "few.beta_limits(share, size, level, pseudo=0.5)",
+        "few.beta_limits(share, size, level, pseudo=0.0)",
         "tests/inference/test_points.py",
+    ),
+    "few errors show all of their variance": (
+        "inference/few.py",
+        "return fade(draws) * max(2 * largest / draws - variance, 0.0) / (draws + 1)",
+        "return 0.0",
+        "tests/inference/test_few.py",
     ),
 }
 
