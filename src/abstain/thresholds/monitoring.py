@@ -115,6 +115,7 @@ class Check(Stored, _tables.Notebook):
     """
 
     _noun: ClassVar[str] = "a check"
+    _has_checksum: ClassVar[bool] = True
     _number: ClassVar[int] = 2
 
     n: Count = 0  # the defaults are those of a series that has not begun
@@ -227,6 +228,7 @@ class GroupChecks(Stored, _tables.Notebook):
     """
 
     _noun: ClassVar[str] = "checks by group"
+    _has_checksum: ClassVar[bool] = True
     _number: ClassVar[int] = 2
 
     checks: dict[Any, Check]

@@ -92,6 +92,7 @@ class Promised(Stored):
     """A rule with a promise, and how it tells of both; the fields are explained where they are used."""
 
     _none: ClassVar[str]  # what to say where there is no rule
+    _has_checksum: ClassVar[bool] = True
 
     target: Finite
     delta: Chance
@@ -330,7 +331,14 @@ class Threshold(Promised):
             "`clusters` and `largest` must fit `n`.": possible or weighted,
             "`cut` must be that of `value`.": self.cut.is_consistent(self.value),
             "`cut` must have the range of `reference`.": in_range,
+            "`cut.rejected` must be just below `value`.": self._fits_rejected(),
         }
+
+    def _fits_rejected(self) -> bool:
+        """Is the rejected block of the cut the one that the threshold was put above?"""
+        if not self.lies_above:
+            return self.value is None or self.cut.rejected is not None or self.coverage == 1
+        return self.cut.rejected is not None and bool(self.value == np.nextafter(self.cut.rejected, np.inf))
 
     def _rules_of_test(self) -> dict[str, Any]:
         """The threshold must be one that passed, and its p-value that of the errors counted."""
@@ -445,6 +453,7 @@ class GroupThresholds(Stored, _tables.Notebook):
     """
 
     _noun: ClassVar[str] = "stored thresholds of groups"
+    _has_checksum: ClassVar[bool] = True
     _number: ClassVar[int] = 3
 
     thresholds: dict[Any, Threshold]
