@@ -489,7 +489,7 @@ def test_the_rejected_block_of_a_stored_rule_is_the_one_below_its_threshold(rule
     stored = json.loads(rule.to_json())
     stored["cut"]["lowest"] = stored["reference"]["value"][-1]
     rejected = rejected and stored["cut"]["lowest"]
-    with pytest.raises(DataError, match="`cut.rejected` must be just below `value`"):
+    with pytest.raises(DataError, match=r"`cut\.rejected` must be just below `value`"):
         Threshold.from_json(changed(stored, ("cut", "rejected"), rejected))
 
 
@@ -504,3 +504,14 @@ def test_a_record_written_by_another_program_is_the_same_record(rule):
 def shortest(text):
     number = float(text)
     return int(number) if number.is_integer() else number
+
+
+@pytest.mark.parametrize("options", [{"coverage": 0.5}, {"coverage": 0.9}, {"cost": 0.9}, {"risk": 0.4}])
+def test_rules_of_samples_without_a_confidence_are_read_back(options):
+    """Samples without a confidence rank last, as the lowest number there is; a cut may lie beside them."""
+    wrong, confidence = data()
+    confidence[:600] = -np.finfo(np.float64).max
+    made = abstain.select_threshold(wrong, confidence, **options)
+    restored = Threshold.from_json(made.to_json())
+    assert restored.feasible
+    assert (restored.accepts(confidence) == (confidence >= made.value)).all()

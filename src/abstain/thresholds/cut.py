@@ -493,10 +493,10 @@ class Cut:
             return False
         if value is None or self.accepted is None:
             return value is None and self.accepted is None
-        inside = self.lowest <= self.accepted <= self.highest
-        if self.rejected is None:
-            return inside and value <= self.accepted
-        return inside and self.lowest <= self.rejected < value <= self.accepted
+        known = [x for x in (self.accepted, self.rejected) if x is not None and x > MISSING]
+        inside = all(self.lowest <= x <= self.highest for x in known)
+        above = self.rejected is None or self.rejected < value
+        return inside and above and value <= self.accepted
 
 
 def cut_between(ranked: Ordering, accepted: int | None, readings: Readings, score: str | None) -> Cut:
