@@ -398,9 +398,11 @@ def _refuse_probabilities(name: str, backend: Backend, x: Array, outputs: Array)
 def sum_to_one(xp: Any, rows: Array, tolerance: float) -> bool:
     """Do rows of numbers in [0, 1] all sum to one, as those of a softmax do and those of logits do not?
 
-    One row of float16 or bfloat16 numbers can sum to one by chance, so two are needed there.
+    One row can by chance, if it is of float16 or bfloat16 numbers or of zeros and a one (quantised logits), so two are
+    needed there.
     """
-    if tolerance > _SUM_TOLERANCE["float32"] and math.prod(tuple(rows.shape)[:-1]) < 2:
+    may_be_chance = tolerance > _SUM_TOLERANCE["float32"] or bool(xp.all((rows == 0) | (rows == 1)))
+    if may_be_chance and math.prod(tuple(rows.shape)[:-1]) < 2:
         return False
     total = xp.sum(xp.astype(rows, float_dtype(xp)), axis=-1)
     return float(xp.max(xp.abs(total - 1))) <= tolerance

@@ -448,3 +448,16 @@ def test_a_decision_does_not_depend_on_the_other_rows():
     for rows in (logits[8:9], logits[:8], logits):  # bfloat16 hides this threshold, in one row as in many
         with pytest.raises(InputError, match="got logits in bfloat16: rounding hides"):
             rule.accepts(logits=rounded(rows, "bfloat16"))
+
+
+def test_one_row_of_whole_logits_is_no_probability():
+    """Quantised logits (0, 1) look like a one-hot probability when they come alone; the batch decides them."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(-6, 7, size=(2000, 2)).astype(np.float32)
+    labels = np.where(rng.random(2000) < 0.95, z.argmax(1), 0)
+    rule = abstain.select_threshold(logits=z, labels=labels, coverage=0.5, method="empirical")
+    alone = [bool(rule.accepts(logits=row[None])[0]) for row in z[:300]]
+    assert [0.0, 1.0] in z[:300].tolist()
+    assert alone == rule.accepts(logits=z)[:300].tolist()
+    with pytest.raises(InputError, match=r"rows in \[0, 1\] that sum to one"):
+        rule.accepts(logits=np.float32([[0.0, 1.0], [1.0, 0.0]]))
