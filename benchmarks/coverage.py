@@ -343,12 +343,14 @@ FEW_METRICS = (
 
 
 def rare(expected: float, n: int, shape: str, few_right: bool = False) -> Profile:
-    """A few errors (or right samples) among n: anywhere, among the unsure (sure), or with 15% on the wrong side."""
+    """A few errors (or right samples) among n: anywhere, where they belong, on the wrong side, or 15% of them there."""
     density = {
         "anywhere": lambda b: np.ones_like(b),
         "square": lambda b: 3 * (1 - b) ** 2,
         "steep": lambda b: 10 * (1 - b) ** 9,
         "some on top": lambda b: 8.5 * (1 - b) ** 9 + np.where(b > 0.9, 1.5, 0.0),
+        "very steep": lambda b: 31 * (1 - b) ** 30,
+        "reversed": lambda b: 3 * b**2,
     }[shape]
 
     def chance(b: Vector) -> Vector:
@@ -360,7 +362,7 @@ def rare(expected: float, n: int, shape: str, few_right: bool = False) -> Profil
     return Profile(f"{expected:g} {kind}, {shape}", chance, lambda c: np.full_like(c, np.nan))
 
 
-RARE_SHAPES = ("anywhere", "square", "steep", "some on top")
+RARE_SHAPES = ("anywhere", "square", "steep", "some on top", "very steep", "reversed")
 
 
 def uneven(rng: np.random.Generator, n: int) -> Vector:
