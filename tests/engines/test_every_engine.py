@@ -31,7 +31,7 @@ def test_one_machine_agrees_with_the_definition(engine, weighted, shape, stored,
     _name, l, g, w = shape
     if engine == "spilled":
         request.getfixturevalue("tiny_ranges")
-    found = told(files, stored, sample_weight="w" if weighted else None, **OPTIONS)
+    found = told(files, stored, sample_weight="w" if weighted else None, repetitions=weighted, **OPTIONS)
     assert (found.ranges > 5) == (engine == "spilled")
     check(found, l, g, w if weighted else np.ones_like(w))
 
@@ -49,7 +49,9 @@ def test_a_cluster_agrees_with_the_definition(engine, shape, stored, request):
         from abstain.engines import spark as module
 
         where = {"session": request.getfixturevalue("spark_session")}
-    found = told(module, stored, sample_weight="w" if weighted else None, **where, **OPTIONS)
+    found = told(
+        module, stored, sample_weight="w" if weighted else None, repetitions=weighted, **where, **OPTIONS
+    )
     assert found.ranges > 1
     check(found, l, g, w if weighted else np.ones_like(w))
 
