@@ -38,8 +38,9 @@ def test_a_limit_on_the_command_line_is_in_the_same_units(tmp_path):
     from abstain.cli import cli
 
     (tmp_path / "t.csv").write_text("correct,confidence\n" + "1,0.5\n" * 20_000)
-    for size, code in (("950kB", 3), ("950KiB", 0)):  # 2 columns of 24 bytes a cell, and a little more
+    # 2 columns of 24 bytes a cell, and a little more; `evaluate` would go to the engine of files instead
+    for size, code in (("950kB", 3), ("950KiB", 0)):
         done = CliRunner().invoke(
-            cli, ["evaluate", str(tmp_path / "t.csv"), "--metrics", "risk", "-q", "--memory", size]
+            cli, ["threshold", str(tmp_path / "t.csv"), "--coverage", "0.5", "-q", "--memory", size]
         )
         assert done.exit_code == code, done.output

@@ -8,6 +8,7 @@ import pytest
 import abstain
 from abstain.core.rows import Blocks
 from abstain.engines import files
+from abstain.errors import InputError
 from abstain.inference import (
     curve_band,
     influence,
@@ -165,3 +166,18 @@ def test_files_and_block_tables(weights, spilled, tmp_path, monkeypatch):
     test = files.compare(tmp_path, **sides, sample_weight=None if w is None else "w").pairs[0]
     assert (test.a, test.note) == (pair.a, pair.note)
     same(pair, test, 10.0, ("difference", "standard_error", "low", "high"))
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-200])
+@pytest.mark.parametrize("metric", ["aurc", "augrc", "e_aurc", "naurc", "risk"])
+def test_huge_and_tiny_losses_have_the_interval_of_ordinary_ones(metric, size):
+    rng = np.random.default_rng(7)
+    confidence = rng.random(80)
+    loss = rng.random(80)
+    unit = 1.0 if metric == "naurc" else size
+    ordinary = abstain.inference.interval(metric, loss, confidence)
+    scaled = abstain.inference.interval(metric, size * loss, confidence)
+    numbers = (scaled.low / unit, scaled.estimate / unit, scaled.high / unit)
+    assert numbers == pytest.approx((ordinary.low, ordinary.estimate, ordinary.high), rel=1e-9)
+    with pytest.raises(InputError, match=r"losses must lie between 1e-60 and 1e\+60.*Divide them"):
+        abstain.inference.paired_difference(size * loss, confidence, size * loss[::-1], confidence)

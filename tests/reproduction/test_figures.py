@@ -47,8 +47,8 @@ def test_the_figure_of_fine_tuning_has_a_line_for_every_objective_and_network(tm
     monkeypatch.setattr("reproduction.figures.finish", lambda figure, *more: drawn.append(figure))
     draw(entry("ours:finetuning"), {}, tmp_path)
     axes = drawn[0].axes
-    # ResNet-18, -34, VGG16-BN, VGG19-BN on CIFAR-10 and then on CIFAR-100; two panels each
-    lines = [n for network in (7, 4, 7, 4, 4, 4, 4, 4) for n in (network, network)]
+    # ResNet-18, -34, -50, VGG16-BN, VGG19-BN on CIFAR-10 and then on CIFAR-100; two panels each
+    lines = [n for network in (7, 4, 4, 7, 4, 4, 4, 4, 4, 4) for n in (network, network)]
     assert [len(axis.lines) for axis in axes] == lines
     final = {line.get_label(): line.get_ydata()[-1] for line in axes[0].lines}
     assert final["CE"] > max(value for name, value in final.items() if name != "CE")

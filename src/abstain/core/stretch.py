@@ -331,6 +331,8 @@ class Totals(NamedTuple):
         if self.zero_one or self.negative or not self.fourths or not self.fourths[1] > 0:
             return self
         l, l2, l3 = self.fourths[1:4]
+        if not math.isfinite(l * l3 * l2):
+            return self  # sums of huge losses overflow and tell nothing
         size = l2 / l
         all_alike = size * self.W * (1 - 1e-12) <= self.S
         if all_alike or l * l3 - l2**2 > 1e-11 * l2**2:

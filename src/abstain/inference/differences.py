@@ -10,8 +10,9 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_fraction
-from abstain.errors import ShapeError
+from abstain.errors import InputError, ShapeError
 from abstain.inference.influence import (
+    SMALLEST_LOSS,
     Units,
     facts,
     gather,
@@ -231,8 +232,15 @@ def side_of(units: Units) -> Side:
 def with_one_error_size(units: Sequence[Units]) -> list[Units]:
     """Samples of several models, those without an error in units of the others' errors.
 
-    Models whose errors have different sizes are compared as any other losses are.
+    Models whose errors have different sizes are compared as any other losses are. Sizes whose fourth powers would
+    overflow or vanish are refused.
     """
+    for u in units:
+        if not SMALLEST_LOSS < u.error_size < 1 / SMALLEST_LOSS:
+            rule = f"losses must lie between {SMALLEST_LOSS:g} and {1 / SMALLEST_LOSS:g} in size"
+            raise InputError(
+                f"comparison: {rule}, got about {u.error_size:.2g}. Divide them all by one number."
+            )
     sizes = {u.error_size for u in units if u.zero_one and u.loss.any()}
     if len(sizes) == 1:
         size = sizes.pop()

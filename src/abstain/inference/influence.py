@@ -31,6 +31,9 @@ from abstain.inference.results import Influences
 from abstain.metrics._sample import group_codes, prepare
 
 NAMES = (*METRICS, *POINTS)
+SMALLEST_LOSS = (
+    1e-60  # sums of fourth powers of losses below this, or above its inverse, leave the range of floats
+)
 _AREAS = ("aurc", "oracle_aurc", "e_aurc", "naurc")
 _TAKES = {
     **dict.fromkeys(_AREAS, ("estimator", "ties", "oracle")),
@@ -59,7 +62,9 @@ class Units(NamedTuple):
     strata: np.ndarray | None
     options: dict[str, Any]
     zero_one: bool
-    error_size: float = 1.0  # losses that are 0 or c are kept as 0/1; this is c
+    error_size: float = (
+        1.0  # losses are in units of this: c where all are 0 or c, a power of two for huge losses
+    )
     ranked: core_influence.Ranked | None = None  # along the confidence, where that is known
     by_loss: core_influence.Ranked | None = None  # along the loss, the smallest first
 
@@ -141,7 +146,10 @@ def gather(
     _check_kind(function, name, sample.loss, zero_one, options)
     losses = sample.loss
     size = error_size_of(losses, error_size)
-    if size is not None and size != 1:
+    if size is None:
+        size = power_of_two_near(losses)
+        losses = losses if size is None else losses / size
+    elif size != 1:
         losses = losses != 0
         zero_one = True
     if name in ("e_aurc", "naurc") and options.get("estimator", "harmonic") == "harmonic":
@@ -170,6 +178,14 @@ def error_size_of(loss: np.ndarray, known: float | None = None) -> float | None:
     if known is not None and bool(np.all(loss == known) or not loss.any()):
         return known
     return error_size(loss)
+
+
+def power_of_two_near(loss: np.ndarray) -> float | None:
+    """A unit for losses whose fourth powers would overflow or vanish; None where they are of an ordinary size."""
+    largest = float(np.abs(loss).max()) if loss.dtype == np.float64 and len(loss) else 0.0
+    if largest == 0 or SMALLEST_LOSS < largest < 1 / SMALLEST_LOSS:
+        return None
+    return float(2.0 ** math.floor(math.log2(largest)))
 
 
 def check_options(function: str, metric: str, options: dict[str, Any]) -> dict[str, Any]:

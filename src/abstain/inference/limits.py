@@ -297,7 +297,8 @@ def _with_few_draws(
     metric: str, spread: Spread, facts: Facts, level: float, variance: float, limits: Limits
 ) -> Limits:
     """Limits moved towards those of few draws, the more the fewer there are."""
-    if metric == "naurc" and spread.reach > 0 and not facts.negative:
+    # squares of huge losses overflow, which leaves no effective errors
+    if metric == "naurc" and spread.effective_errors > 0 and not facts.negative:
         # few errors say little of their mean rank weight, which is what NAURC is
         least = few.gamma_limits(spread.estimate, spread.effective_errors, level)[0]
         least = few.mixed(least, limits[0], few.fade(spread.effective_errors))
