@@ -468,8 +468,6 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         What confidences are compared with; equal ones are accepted together.
     estimator_, classes_ : classifier, array
         The fitted classifier and its classes.
-    abstain_label_ : label or None
-        What `predict` says for a rejected sample.
     guarantee_ : str or None
         What the threshold promises, in words.
 
