@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -38,14 +39,31 @@ def command(*arguments, **more):
     )
 
 
+MEASURED = """
+import sys
+from abstain.cli import main
+try:
+    main(sys.argv[2:])
+finally:
+    if sys.platform == "linux":
+        with open("/proc/self/status") as status, open(sys.argv[1], "w") as peak:
+            peak.write(next(line.split()[1] for line in status if line.startswith("VmHWM")))
+"""
+
+
 def told(*arguments):
-    """What a command says, its exit status, and the most memory it held (in bytes)."""
-    process = command(*arguments)
-    try:
-        said, peak = process.stdout.read(), os.wait4(process.pid, 0)
-    finally:
-        process.kill()
-    return said, os.waitstatus_to_exitcode(peak[1]), peak[2].ru_maxrss * 1024
+    """What a command says, its exit status, and the most memory it held (in bytes; 0 where there is no /proc).
+
+    By the process's own account: what `wait4` reports begins with the memory of the process that started it.
+    """
+    with tempfile.NamedTemporaryFile("r") as peak:
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURED, peak.name, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return done.stdout, done.returncode, 1024 * int(peak.read() or 0)
 
 
 def one_line(said):
@@ -148,7 +166,6 @@ def test_more_rows_than_memory_holds_are_refused_before_they_are_read(endless):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_files_engine_reads_them_within_its_budget(endless):
-    """By the process's own account: what `wait4` tells begins with the memory of the process that started it."""
     code = f"""
 from abstain.engines import files
 print(files.risk({str(endless)!r}, memory="1GB", progress=False))
