@@ -493,6 +493,23 @@ def test_the_rejected_block_of_a_stored_rule_is_the_one_below_its_threshold(rule
         Threshold.from_json(changed(stored, ("cut", "rejected"), rejected))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(
+    "options", [{}, {"groups": np.repeat(["a", "b"], 1000)}, {"clusters": np.arange(2000)}]
+)
+@pytest.mark.parametrize(
+    "goal", [{"risk": 0.2}, {"risk": 0.2, "method": "sgr"}, {"coverage": 0.5}, {"cost": 0.3}]
+)
+def test_rules_of_every_precision_are_read_back(dtype, options, goal):
+    if goal.get("method") == "sgr" and "clusters" in options:
+        goal = {"risk": 0.2, "method": "crc"}  # sgr takes no clusters
+    wrong, confidence = data()
+    rule = abstain.select_threshold(wrong, confidence.astype(dtype), **goal, **options)
+    assert rule.feasible
+    again = type(rule).from_json(rule.to_json())
+    assert again.to_json() == rule.to_json()
+
+
 def test_a_record_written_by_another_program_is_the_same_record(rule):
     """In another order, with white space, and 1 for 1.0: what editors and other languages do to JSON."""
     both = abstain.select_threshold(*data(), risk=0.2, groups=np.repeat(["a", "b"], 1000))

@@ -338,7 +338,12 @@ class Threshold(Promised):
         """Is the rejected block of the cut the one that the threshold was put above?"""
         if not self.lies_above:
             return self.value is None or self.cut.rejected is not None or self.coverage == 1
-        return self.cut.rejected is not None and bool(self.value == np.nextafter(self.cut.rejected, np.inf))
+        if self.cut.rejected is None:
+            return False
+        above = [float(np.nextafter(self.cut.rejected, np.inf))]
+        if np.float32(self.cut.rejected) == self.cut.rejected:  # such confidences are ranked as float32
+            above.append(float(np.nextafter(np.float32(self.cut.rejected), np.float32(np.inf))))
+        return self.value in above
 
     def _rules_of_test(self) -> dict[str, Any]:
         """The threshold must be one that passed, and its p-value that of the errors counted."""
