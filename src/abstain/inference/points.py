@@ -28,7 +28,7 @@ from abstain.inference.limits import Scale, freedom, student, unseen
 CUTS = 512
 _Z = 1.959963984540054
 FEW_BEYOND = (
-    4.0  # right samples beyond the cut of an FPR, up to which its limits are those of order statistics
+    2.5  # right samples beyond the cut of an FPR, up to which its limits are those of order statistics
 )
 
 
