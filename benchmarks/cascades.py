@@ -185,7 +185,7 @@ class Held(NamedTuple):
 @contextmanager
 def without_advice() -> Iterator[None]:
     """What would be needed where nothing is certified takes most of the time, and is not looked at here."""
-    select = importlib.import_module("abstain.cascades.select")
+    select = importlib.import_module("abstain.cascades.build")
     kept, select._advice = select._advice, lambda *_: None
     yield
     select._advice = kept

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from abstain.core.estimators import oracle_area
+from abstain.core.area_estimators import oracle_area
 from abstain.core.stretch import tables_of, totals_of_samples
 from abstain.evaluation import compare
 from abstain.inference import Difference, curve_band, interval, paired_difference, unpaired_difference

@@ -27,7 +27,7 @@ from scipy.special import log_softmax
 
 import abstain
 from abstain import scores
-from abstain.scores.registry import outputs
+from abstain.scores.catalogue import outputs
 
 SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")
 LOSSES = ("zero_one", "cross_entropy")

@@ -9,8 +9,8 @@ from time import process_time
 import numpy as np
 
 import abstain
+from abstain.core.area_estimators import area
 from abstain.core.bootstrap import Resampler
-from abstain.core.estimators import area
 
 
 def interleaved(

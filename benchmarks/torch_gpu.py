@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 
 import abstain
-from abstain.torch import AURC, AURCLoss, aurc_loss, bins, fused
+from abstain.torch import AURC, AURCLoss, aurc_loss, bin_state, fused
 from abstain.torch.metrics import bin_map
 
 DEVICE = "cuda"
@@ -201,16 +201,16 @@ def check_bins() -> None:
             confidence = torch.tensor(g, dtype=dtype, device=DEVICE)
             confidence[::5] = 0.75
             loss = torch.tensor(rng.random(len(g)) < 0.1, device=DEVICE)
-            expected = bins.empty_state(binmap.size, DEVICE)
-            bins._add_plainly(expected, binmap, loss, confidence, confidence)
-            general = bins.empty_state(binmap.size, DEVICE)
-            bins.add_generally(general, binmap, loss.view(torch.uint8), confidence, confidence)
+            expected = bin_state.empty_state(binmap.size, DEVICE)
+            bin_state._add_plainly(expected, binmap, loss, confidence, confidence)
+            general = bin_state.empty_state(binmap.size, DEVICE)
+            bin_state.add_generally(general, binmap, loss.view(torch.uint8), confidence, confidence)
             same = all(torch.equal(a, b) for a, b in zip(general, expected))
             line(f"general kernel = plain torch ({domain}, {dtype})", str(same), "equal", same)
             if dtype is torch.float32:
-                works = bins._lean_works(str(confidence.device), binmap)
-                lean = bins.empty_state(binmap.size, DEVICE)
-                bins.add_lean(lean, binmap, loss, confidence)
+                works = bin_state._lean_works(str(confidence.device), binmap)
+                lean = bin_state.empty_state(binmap.size, DEVICE)
+                bin_state.add_lean(lean, binmap, loss, confidence)
                 same = works and all(torch.equal(a, b) for a, b in zip(lean, expected))
                 line(f"lean kernel = plain torch ({domain}, {dtype})", str(same), "equal", same)
 
@@ -330,14 +330,14 @@ def time_bins(n: int) -> None:
     moved = 8 * n / seconds(functools.partial(torch.empty_like(source).copy_, source), 5, 3)
     loss = torch.rand(n, device=DEVICE) < 0.1
     binmap = bin_map(2048, "unit")
-    state = bins.empty_state(binmap.size, DEVICE)
+    state = bin_state.empty_state(binmap.size, DEVICE)
     cases = {
         "uniform": source,
         "confident (1 - u^4)": 1 - source**4,
         "all equal": torch.full_like(source, 0.9),
     }
     for name, confidence in cases.items():
-        took = seconds(functools.partial(bins.add, state, binmap, loss, confidence), 5, 2)
+        took = seconds(functools.partial(bin_state.add, state, binmap, loss, confidence), 5, 2)
         share = 5 * n / took / moved
         text = f"{took * 1e3:.2f} ms, {5 * n / took / 1e12:.2f} of {moved / 1e12:.2f} TB/s: {share:.0%}"
         line(
@@ -346,7 +346,7 @@ def time_bins(n: int) -> None:
             ">= 30% (first line)",
             share >= 0.3 or name != "uniform",
         )
-    took = seconds(lambda: bins.add_generally(state, binmap, loss, source, source), 3, 1)
+    took = seconds(lambda: bin_state.add_generally(state, binmap, loss, source, source), 3, 1)
     line("  the same by the general kernel", f"{took * 1e3:.2f} ms, {5 * n / took / 1e12:.2f} TB/s")
 
 
@@ -379,7 +379,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("This benchmark needs a CUDA device.")
         return 2
-    triton = __import__("triton").__version__ if bins.kernels.AVAILABLE else "none"
+    triton = __import__("triton").__version__ if bin_state.kernels.AVAILABLE else "none"
     print(f"{torch.cuda.get_device_name()}, {datetime.date.today()}, torch {torch.__version__}, triton {triton}, "
           f"Python {sys.version.split()[0]}, abstain {abstain.__version__}")  # fmt: skip
     steps = [functools.partial(time_step, 224, False), functools.partial(time_step, 32, True)]

@@ -889,7 +889,12 @@ def influence(keep: Record) -> None:
             )
             if "clusters" not in own and not case.startswith(("distinct", "saturated")):
                 keep(
-                    f"influence/{metric}/{case}", abstain.inference.influence, metric, loss, confidence, **own
+                    f"influence/{metric}/{case}",
+                    abstain.inference.influence,
+                    metric,
+                    loss,
+                    confidence,
+                    **own,
                 )
     loss, confidence, _ = samples()["ties-200"]
     for metric, estimator, ties in itertools.product(("aurc", "naurc"), ESTIMATORS, TIES):
@@ -902,7 +907,14 @@ def influence(keep: Record) -> None:
             confidence,
             **options,
         )
-    keep("influence/refused", abstain.inference.influence, "risk_at_coverage", loss, confidence, coverage=0.5)
+    keep(
+        "influence/refused",
+        abstain.inference.influence,
+        "risk_at_coverage",
+        loss,
+        confidence,
+        coverage=0.5,
+    )
     for oracle in ORACLES:
         keep(
             f"influence/e_aurc/{oracle}",

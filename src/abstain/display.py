@@ -12,7 +12,7 @@ from abstain._arrays import Array, to_host
 from abstain._plots import SHOWN_POINTS, axes, draw_curves, shown_points
 from abstain._tables import frame, visible
 from abstain.errors import InputError
-from abstain.inference.results import CurveBand
+from abstain.inference.records import CurveBand
 from abstain.metrics.points import RiskCoverageCurve, risk_coverage_curve
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Literal
 from abstain._arrays import Array, float_dtype, is_concrete
 from abstain._check import check_choice
 from abstain.core import batch
-from abstain.core.estimators import Estimator, accepts, pair_weights, sample_weights, softly_accepts
+from abstain.core.area_estimators import Estimator, accepts, pair_weights, sample_weights, softly_accepts
 from abstain.errors import DtypeError, InputError, MissingDependencyError, ShapeError
 
 try:

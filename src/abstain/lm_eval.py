@@ -11,8 +11,8 @@ from typing import Any
 
 from abstain.errors import AbstainError, InputError
 from abstain.formats.harness import read_lm_eval, source_of
-from abstain.formats.limits import Limits
 from abstain.formats.logs import Log, Rules, answers_of
+from abstain.formats.safety import Limits
 from abstain.inference import Interval, interval
 
 __all__ = ["add_selective"]

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from abstain.cascades.build import setting_of
 from abstain.cascades.search import (
     Tables,
     answerer,
@@ -16,7 +17,6 @@ from abstain.cascades.search import (
     seed_of,
     shares_of,
 )
-from abstain.cascades.select import setting_of
 
 
 def drawn(stages, n=60, seed=0, ties=False):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from abstain.core import bins as core_bins
-from abstain.core.bins import BinMap
+from abstain.core import confidence_bins
+from abstain.core.confidence_bins import BinMap
 
 
 def blocks_of(losses, ends):
@@ -54,7 +54,7 @@ def two_bins(c, L, N, S, tie=False):
     """A bin of interest below one tied bin (N, S); ascending."""
     count, loss = np.array([c, N], float), np.array([L, S], float)
     low, high = np.array([0.1, 0.9]), np.array([0.1 if tie else 0.2, 0.9])
-    return core_bins.disjoint_bins(np, count, loss, low, high)
+    return confidence_bins.disjoint_bins(np, count, loss, low, high)
 
 
 @pytest.mark.parametrize("c", range(1, 6))
@@ -64,13 +64,13 @@ def test_zero_one_bounds_are_sharp_over_all_orders_and_ties(c, N, S):
         losses = [1] * L + [0] * (c - L)
         least, greatest = extremes(losses, N, S, sum_of_risks)
         bins, top = two_bins(c, L, N, S), S if N else 0
-        result = core_bins.aurc(bins)
+        result = confidence_bins.aurc(bins)
         assert result.low * (N + c) == pytest.approx(top + least, abs=1e-12)
         assert result.high * (N + c) == pytest.approx(top + greatest, abs=1e-12)
         assert result.low - 1e-15 <= result.estimate <= result.high + 1e-15
 
         least, greatest = extremes(losses, N, S, sum_of_accepted)
-        result = core_bins.augrc(bins)
+        result = confidence_bins.augrc(bins)
         assert result.low * (N + c) ** 2 == pytest.approx(N * S + least, abs=1e-12)
         assert result.high * (N + c) ** 2 == pytest.approx(N * S + greatest, abs=1e-12)
 
@@ -84,8 +84,8 @@ def test_bounded_losses_lie_within_and_fractional_masses_are_wider(seed):
     S = float(rng.uniform(0, N * most))
     whole = two_bins(c, sum(losses), N, S)
     for measure, area, power, top in (
-        (sum_of_risks, core_bins.aurc, 1, S),
-        (sum_of_accepted, core_bins.augrc, 2, N * S),
+        (sum_of_risks, confidence_bins.aurc, 1, S),
+        (sum_of_accepted, confidence_bins.augrc, 2, N * S),
     ):
         least, greatest = extremes(losses, N, S, measure)
         result = area(whole, most)
@@ -116,25 +116,25 @@ def test_closed_forms_agree_with_the_sum_over_positions(seed):
     S = float(rng.uniform(0, most * N))
     L = 2.0 * int(rng.integers(0, c + 1))  # whole multiples of the largest loss: no rounding of positions
     low, high = position_bounds(c, L, N, S, most)
-    result = core_bins.aurc(two_bins(c, L, N, S), most)
+    result = confidence_bins.aurc(two_bins(c, L, N, S), most)
     assert result.low * (N + c) == pytest.approx(S + low, rel=1e-12)
     assert result.high * (N + c) == pytest.approx(S + high, rel=1e-12)
     L = float(rng.uniform(0, most * c))
     low, high = position_bounds(c, L, N, S, most)
-    result = core_bins.aurc(two_bins(c, L, N, S), most)
+    result = confidence_bins.aurc(two_bins(c, L, N, S), most)
     assert result.low * (N + c) <= S + low + 1e-9
     assert result.high * (N + c) >= S + high - 1e-9
     assert result.high - result.low <= (high - low) / (N + c) * 1.5 + most / (N + c)
 
 
 def test_a_bin_of_one_value_is_exact():
-    result = core_bins.aurc(two_bins(10, 4, 10, 1, tie=True))
+    result = confidence_bins.aurc(two_bins(10, 4, 10, 1, tie=True))
     assert result.low == result.high == result.estimate == pytest.approx((1 + 10 * 5 / 20) / 20)
 
 
 def test_ties_of_wrong_below_right_are_inside_the_bounds():
     """Ten right samples above, ten tied wrong ones: 10 x 1/2, more than any untied order gives."""
-    result = core_bins.aurc(two_bins(10, 10, 10, 0))
+    result = confidence_bins.aurc(two_bins(10, 10, 10, 0))
     assert result.high * 20 == pytest.approx(5.0)
     assert result.low * 20 == pytest.approx(sum(j / (10 + j) for j in range(1, 11)))
 
@@ -156,13 +156,15 @@ def test_the_map_bins_bound_the_truth_and_torch_agrees(weighted, domain):
         np.minimum.at(low, host, np.asarray(g))
         np.maximum.at(high, host, np.asarray(g))
         c, L = (np.bincount(host, np.asarray(x), bins.size) for x in (w, w * l))
-        return core_bins.disjoint_bins(xp, *(xp.asarray(x) for x in (c, L, low, high)), whole=not weighted)
+        return confidence_bins.disjoint_bins(
+            xp, *(xp.asarray(x) for x in (c, L, low, high)), whole=not weighted
+        )
 
     truth = pairwise_aurc(l, g, w)
-    ours = core_bins.aurc(state(np, g, w, l))
+    ours = confidence_bins.aurc(state(np, g, w, l))
     assert ours.low <= truth <= ours.high
     assert ours.estimate == pytest.approx(truth, rel=2e-2)
-    theirs = core_bins.aurc(state(torch_xp, *(torch.from_numpy(x) for x in (g, w, l))))
+    theirs = confidence_bins.aurc(state(torch_xp, *(torch.from_numpy(x) for x in (g, w, l))))
     np.testing.assert_allclose([float(x) for x in theirs], [float(x) for x in ours], rtol=1e-12)
 
 
@@ -221,6 +223,8 @@ def test_risk_at_a_position_is_bounded(seed):
                     seen.append(s / n)
                     break
     one = np.ones(1)
-    low, high = core_bins.risk_between(np, position * one, N * one, S * one, c * one, sum(losses) * one, 1.0)
+    low, high = confidence_bins.risk_between(
+        np, position * one, N * one, S * one, c * one, sum(losses) * one, 1.0
+    )
     assert low[0] == pytest.approx(min(seen), abs=1e-12)
     assert high[0] == pytest.approx(max(seen), abs=1e-12)

@@ -7,7 +7,7 @@ import pytest
 
 import abstain
 from abstain.core import device
-from abstain.core.estimators import ESTIMATORS, TIES
+from abstain.core.area_estimators import ESTIMATORS, TIES
 
 torch = pytest.importorskip("torch")
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import abstain
-from abstain.core.estimators import ESTIMATORS, TIES, area
+from abstain.core.area_estimators import ESTIMATORS, TIES, area
 from abstain.core.rows import Blocks, rows_of, rows_of_samples
 from abstain.errors import InputError
 from tests.core import oracles

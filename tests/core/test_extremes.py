@@ -9,7 +9,7 @@ import pytest
 
 import abstain
 from abstain.core import sorting
-from abstain.core.estimators import ESTIMATORS, harmonic_difference, log_factorial_difference
+from abstain.core.area_estimators import ESTIMATORS, harmonic_difference, log_factorial_difference
 from abstain.inference import interval
 
 

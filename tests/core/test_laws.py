@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core.estimators import ESTIMATORS, area
+from abstain.core.area_estimators import ESTIMATORS, area
 from abstain.core.rows import Blocks
 
 SCALES = (1e-150, 1e-100, 0.1, 100.0, 1e22, 1e150)  # of weights
@@ -85,7 +85,9 @@ def test_the_scale_of_the_weights_changes_nothing(metric, options, sample, kind)
     }[kind]
     if kind == "equal":
         value = metric(loss, confidence, **options)  # weights that do not differ say nothing
-    elif abstain.core.estimators.needs_whole_weights(options.get("estimator", ""), options.get("ties", "")):
+    elif abstain.core.area_estimators.needs_whole_weights(
+        options.get("estimator", ""), options.get("ties", "")
+    ):
         with pytest.raises(abstain.errors.InputError, match="needs weights that are repetitions"):
             metric(loss, confidence, sample_weight=weights, **options)
         return

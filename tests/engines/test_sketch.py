@@ -227,17 +227,17 @@ def test_overlapping_histogram_bound_every_arrangement(seed):
     items = Histogram(np.array(lows)[order], np.array(highs)[order], np.array(sums, float)[order].T)
     l, g = np.concatenate(losses), np.concatenate(places)
     most = max(l.max(), 1.0)
-    from abstain.core import bins as core_bins
+    from abstain.core import confidence_bins
 
     for whole in (True, False):
         bins = as_bins(items, most, whole)
-        for area, metric in ((core_bins.aurc, abstain.aurc), (core_bins.augrc, abstain.augrc)):
+        for area, metric in ((confidence_bins.aurc, abstain.aurc), (confidence_bins.augrc, abstain.augrc)):
             found = area(bins, most)
             truth = metric(l, g)
             assert found.low - 1e-12 <= truth <= found.high + 1e-12
     fewer = joined([items], 2)
     assert len(fewer) <= 2
-    found = core_bins.aurc(as_bins(fewer, most, True), most)
+    found = confidence_bins.aurc(as_bins(fewer, most, True), most)
     assert found.low - 1e-12 <= abstain.aurc(l, g) <= found.high + 1e-12
 
 
@@ -341,7 +341,7 @@ def test_tensors_with_a_gradient_are_sketched_and_searched_for_thresholds(dtype)
 
 def test_rounding_of_weights_proves_no_loss():
     """Bounds as sums of weights leave them where the truth is 0: what is left over is no proof."""
-    from abstain.core.bins import Bracket
+    from abstain.core.confidence_bins import Bracket
     from abstain.engines.sketch import certified
 
     assert certified(Bracket(np.asarray(1e-3), np.asarray(3e-17), np.asarray(2e-3))).low == 0

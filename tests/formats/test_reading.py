@@ -334,7 +334,7 @@ def test_real_outputs_in_every_format(tmp_path, data_dir):
 def test_unpacking_stops_at_the_limit_and_not_before(tmp_path, ending):
     import bz2
 
-    from abstain.formats.limits import opened
+    from abstain.formats.safety import opened
 
     pack = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress, ".txt": bytes}[ending]
     path = tmp_path / f"a{ending}"

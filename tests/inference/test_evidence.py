@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.core.estimators import oracle_area
+from abstain.core.area_estimators import oracle_area
 from abstain.core.rows import Rows
 from abstain.core.stretch import Table, tables_of, totals_of
 from abstain.inference.evidence import asked_for, estimate, evidence_of

@@ -21,7 +21,7 @@ from abstain.inference import (
     standard_error,
     unpaired_difference,
 )
-from abstain.inference.influence import NAMES
+from abstain.inference.standard_errors import NAMES
 
 
 def sample(n=500, seed=0, levels=None):

@@ -10,9 +10,9 @@ import abstain
 from abstain.core.bootstrap import Resampler, leave_one_out_areas
 from abstain.errors import InputError
 from abstain.inference import curve_band, interval
-from abstain.inference.influence import gather
-from abstain.inference.points import pointwise_level
+from abstain.inference.point_limits import pointwise_level
 from abstain.inference.resampling import replicate, resampler, statistic
+from abstain.inference.standard_errors import gather
 
 
 def sample(n=60, seed=0, levels=None, zero_one=True):

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from abstain import losses, scores
 from abstain.core import simplex, sorting
 from abstain.errors import InputError
-from abstain.scores.registry import outputs
+from abstain.scores.catalogue import outputs
 
 NAMES = (*scores.NAMES, "probability_norm")
 SUMMED = ("cross_entropy", "brier")

@@ -13,10 +13,10 @@ from metric_cases import ARGUMENTS, metrics
 from test_metrics import draw
 
 import abstain
-from abstain.core import bins as core_bins
-from abstain.core.bins import BinMap, disjoint_bins
+from abstain.core import confidence_bins
+from abstain.core.confidence_bins import BinMap, disjoint_bins
 from abstain.errors import InfeasibleError
-from abstain.torch import AURC, EAURC, bins
+from abstain.torch import AURC, EAURC, bin_state
 
 NAMES = tuple(metrics())
 
@@ -132,18 +132,18 @@ def test_points_are_bounded_over_all_arrangements(groups):
     )
     cases = list(arrangements(groups))
     for coverage in (0.2, 0.5, 0.8, 1.0):
-        found = core_bins.risk_at_coverage(table, coverage)
+        found = confidence_bins.risk_at_coverage(table, coverage)
         values = [abstain.risk_at_coverage(l, g, coverage=coverage) for l, g in cases]
         assert found.low - 1e-12 <= min(values)
         assert max(values) <= found.high + 1e-12
     for risk in (0.0, 0.25, 0.4, 0.6, 1.0):
-        found = core_bins.coverage_at_risk(table, risk)
+        found = confidence_bins.coverage_at_risk(table, risk)
         values = [abstain.coverage_at_risk(l, g, risk=risk) for l, g in cases]
         assert found.low - 1e-12 <= min(values)
         assert max(values) <= found.high + 1e-12
     errors = sum(map(sum, groups))
     if 0 < errors < sum(map(len, groups)):
-        found = core_bins.auroc(table)
+        found = confidence_bins.auroc(table)
         values = [abstain.auroc(l, g) for l, g in cases]
         assert min(values) == pytest.approx(found.low, abs=1e-12)
         assert max(values) == pytest.approx(found.high, abs=1e-12)
@@ -165,12 +165,12 @@ def test_order_preserving_integers_go_there_and_back():
     x = torch.tensor(
         [-torch.inf, -1e300, -2.5, -1e-300, 0.0, 1e-300, 0.5, 1.0, 1e300, torch.inf], dtype=torch.float64
     )
-    keys = bins.to_ordered(x)
+    keys = bin_state.to_ordered(x)
     assert torch.all(keys.diff() > 0)
-    assert torch.equal(bins.from_ordered(keys), x)
+    assert torch.equal(bin_state.from_ordered(keys), x)
 
 
 def test_bins_of_nothing_are_empty():
-    state = bins.empty_state(10)
-    bins.add(state, BinMap(200, "unit"), torch.zeros(0), torch.zeros(0))
+    state = bin_state.empty_state(10)
+    bin_state.add(state, BinMap(200, "unit"), torch.zeros(0), torch.zeros(0))
     assert int(state.count.sum()) == 0

@@ -22,8 +22,8 @@ import array_api_compat.torch as xp
 import numpy as np
 import torch
 from abstain.core import _triton_kernels, device
-from abstain.core.bins import BinMap
-from abstain.torch import aurc_loss, bins, fused
+from abstain.core.confidence_bins import BinMap
+from abstain.torch import aurc_loss, bin_state, fused
 assert _triton_kernels.AVAILABLE
 rng = np.random.default_rng(0)
 """
@@ -39,9 +39,9 @@ BINS = """
 loss, confidence = torch.from_numpy(rng.random(3000) < 0.3), torch.from_numpy(rng.normal(0, 2, 3000))
 confidence[::7] = 0.5
 binmap = BinMap(1000)
-found, expected = bins.empty_state(binmap.size), bins.empty_state(binmap.size)
-bins.add_generally(found, binmap, loss, confidence, confidence)
-bins._add_plainly(expected, binmap, loss, confidence, confidence)
+found, expected = bin_state.empty_state(binmap.size), bin_state.empty_state(binmap.size)
+bin_state.add_generally(found, binmap, loss, confidence, confidence)
+bin_state._add_plainly(expected, binmap, loss, confidence, confidence)
 for own, other in zip(found, expected):
     assert torch.equal(own, other)
 """

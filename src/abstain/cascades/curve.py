@@ -13,8 +13,7 @@ from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain._plots import axes
 from abstain._tables import Notebook, frame, html_table, number, visible
-from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
-from abstain.cascades.select import (
+from abstain.cascades.build import (
     ByStage,
     Measured,
     Person,
@@ -25,6 +24,7 @@ from abstain.cascades.select import (
     readings_of,
     setting_of,
 )
+from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
 from abstain.errors import InputError
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from abstain.cli import options as opt
 from abstain.cli.screen import deliver, plain_table, show_notes, stacked, working
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
-from abstain.formats.limits import shown
 from abstain.formats.predictions import (
     aligned,
     along,
@@ -25,6 +24,7 @@ from abstain.formats.predictions import (
     model_name,
     reading_notes,
 )
+from abstain.formats.safety import shown
 from abstain.metrics import registry
 from abstain.scores import NAMES, by_name
 

@@ -20,7 +20,7 @@ from abstain.cli.options import Documented, InputFile, Output, ReadOptions, outp
 from abstain.errors import AbstainError
 from abstain.formats import Log, Predictions, Source, Words, open_source
 from abstain.formats.columns import UncertainError, as_texts
-from abstain.formats.limits import one_line, shown
+from abstain.formats.safety import one_line, shown
 
 _MOST = 60  # columns that are shown
 _WIDEST = 24  # characters of a text that is shown

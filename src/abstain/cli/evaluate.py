@@ -20,9 +20,9 @@ from abstain.evaluation import Entry, Evaluation
 from abstain.evaluation.results import GROUPS_SHOWN, best_scores
 from abstain.formats import Predictions
 from abstain.formats.arrow import find_files
-from abstain.formats.limits import shown, values_of
 from abstain.formats.predictions import engine_for, engine_reads, evaluate_by
 from abstain.formats.readers import is_run
+from abstain.formats.safety import shown, values_of
 
 _METRIC = 15  # columns for the names of the metrics
 _ENGINES = ["memory", "files", "dask", "spark", "sketch"]

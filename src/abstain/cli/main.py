@@ -97,7 +97,7 @@ def complain(error: BaseException) -> None:
         from abstain.cli.screen import show_preview
 
         show_preview(error.source, stderr=True)
-    say(f"abstain: {abstain.formats.limits.one_line(error) or 'needs more memory than there is'}")
+    say(f"abstain: {abstain.formats.safety.one_line(error) or 'needs more memory than there is'}")
 
 
 @click.group(

@@ -188,7 +188,7 @@ def tell_unread(read: abstain.formats.Predictions, *names: str) -> None:
 def tell_first(read: abstain.formats.Predictions) -> None:
     """Which of several confidences is the one that counts here."""
     if len(read.signals) > 1:
-        first, *others = map(abstain.formats.limits.shown, read.signals)
+        first, *others = map(abstain.formats.safety.shown, read.signals)
         say(
             f"note: the confidence here is `{first}`, the first; name another with -c confidence={others[0]}."
         )
@@ -216,7 +216,7 @@ def no_names_for_own_confidences(*models: abstain.formats.Predictions) -> None:
         names = value if isinstance(value, list | tuple) else [value]
         if value is not None and not all(name in model.signals for name in names for model in models):
             raise click.UsageError(
-                f"{flag} is for files with logits or probabilities, and {abstain.formats.limits.shown(read.path)} has "
+                f"{flag} is for files with logits or probabilities, and {abstain.formats.safety.shown(read.path)} has "
                 f"confidences of its own. Leave it out; -c confidence=NAME names another column."
             )
 
@@ -399,7 +399,7 @@ class ReadOptions(NamedTuple):
                 models.append(self.read(path, name, tell=tell, purpose=purpose))
             except abstain.formats.predictions.NoConfidenceError as error:
                 reason = str(error).rpartition(": ")[2]
-                notes.append(f"{abstain.formats.limits.shown(name)} is not ranked: {reason}")
+                notes.append(f"{abstain.formats.safety.shown(name)} is not ranked: {reason}")
         return models, notes
 
     def works(self, path: str) -> bool:

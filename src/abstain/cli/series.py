@@ -21,7 +21,7 @@ from abstain.cli import options as opt
 from abstain.cli.main import ALARM, complain
 from abstain.cli.screen import deliver, show_notes, write
 from abstain.errors import AbstainError
-from abstain.formats.limits import file_error, shown
+from abstain.formats.safety import file_error, shown
 from abstain.thresholds import Check, GroupChecks
 from abstain.thresholds.monitoring import with_files, without_clusters
 

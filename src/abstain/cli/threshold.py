@@ -21,7 +21,7 @@ from abstain.cli.screen import dash, deliver, plain_table, put, show_notes, work
 from abstain.cli.series import Look, hold_look, sha256_of
 from abstain.errors import DataError
 from abstain.formats import Predictions
-from abstain.formats.limits import file_error, shown, values_of
+from abstain.formats.safety import file_error, shown, values_of
 from abstain.formats.writing import table_text, write_table
 from abstain.report.content import clinical_of
 from abstain.thresholds import Check, GroupChecks, decision_record, load_rule

@@ -7,7 +7,7 @@ from typing import Any
 from abstain._arrays import Array, Namespace
 from abstain._check import check_choice, check_fraction
 from abstain.core import simplex
-from abstain.core.estimators import ESTIMATORS
+from abstain.core.area_estimators import ESTIMATORS
 from abstain.errors import InputError, ShapeError
 
 NAME = "aurc_loss"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abstain.core import sorting
-from abstain.core.estimators import area_terms
+from abstain.core.area_estimators import area_terms
 from abstain.core.influence import Ranked
 from abstain.core.rows import Rows, ranking_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from abstain._arrays import Array, Namespace, extremes, is_cupy, is_torch
-from abstain.core.estimators import area_terms
+from abstain.core.area_estimators import area_terms
 from abstain.core.rows import Rows
 
 # Where blocks end in sorted keys, and how many errors lie at or above: on a GPU, by kernels that read the keys twice

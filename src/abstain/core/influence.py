@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._arrays import Array
-from abstain.core.estimators import (
+from abstain.core.area_estimators import (
     all_lone,
     area_terms,
     asymptotic_oracle,
@@ -34,7 +34,7 @@ from abstain.core.estimators import (
     row_weights,
     zero_one_oracle_rows,
 )
-from abstain.core.points import found_by, has_room, no_scale
+from abstain.core.curve_points import found_by, has_room, no_scale
 from abstain.core.rows import CHUNK, Ranking, Rows, adder, over, ranking_of, steps
 from abstain.core.sorting import is_zero_one
 

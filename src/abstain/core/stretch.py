@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.core.estimators import area_terms
+from abstain.core.area_estimators import area_terms
 from abstain.core.influence import BY_RANK, PIECE, MetricLine, dot, raw_line
 from abstain.core.rows import (
     Blocks,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from abstain._check import check_fraction, check_risk
-from abstain.core.estimators import Estimator, Ties
+from abstain.core.area_estimators import Estimator, Ties
 from abstain.core.influence import BY_LOSS
 from abstain.display import CurveLine
 from abstain.engines.finish import NO_SPREAD, NUMBERS, Answer, Ask, PairQuestion, ask_for

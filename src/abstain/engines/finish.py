@@ -22,8 +22,8 @@ from abstain._check import (
     check_repetitions,
     needs_repetitions,
 )
-from abstain.core import estimators, points, sorting
-from abstain.core.estimators import area_terms
+from abstain.core import area_estimators, curve_points, sorting
+from abstain.core.area_estimators import area_terms
 from abstain.core.influence import BY_LOSS, Best, metric_line, raw_line, zero_one_oracle
 from abstain.core.rows import Rows, ranking_of, row_pieces, rows_of_blocks, sort_once
 from abstain.core.stretch import (
@@ -47,7 +47,7 @@ from abstain.inference import evidence
 from abstain.inference.differences import Side, compared
 from abstain.inference.evidence import Asked, Evidence, Part
 from abstain.inference.limits import Joint, Scale, fewest_draws, interval_of, scale_of
-from abstain.inference.results import Interval
+from abstain.inference.records import Interval
 from abstain.metrics.points import RiskCoverageCurve
 from abstain.metrics.registry import Metric
 
@@ -105,8 +105,8 @@ def ask_for(name: str, metrics: Sequence[Metric], level: float = 0.95, alone: bo
     """Everything that metrics with their options need; of an area `alone` the number and nothing else."""
     for metric in metrics:
         options, (estimator, ties) = dict(metric.options), _kind_of(metric)
-        check_choice(name, "estimator", estimator, estimators.ESTIMATORS)
-        check_choice(name, "ties", ties, estimators.TIES)
+        check_choice(name, "estimator", estimator, area_estimators.ESTIMATORS)
+        check_choice(name, "ties", ties, area_estimators.TIES)
         check_fraction(name, "coverage", options.get("coverage", 1.0))
         check_nonnegative(name, "risk", options.get("risk", 0.0))
     kinds = (Asked((), estimator, ties),) if alone else tuple(asked_of(metrics))
@@ -128,7 +128,9 @@ def check_weights(name: str, fields: Fields, survey: Survey, ask: Ask) -> None:
     """Repetitions are whole numbers, and estimators that count neighbours need them."""
     if fields.repetitions:
         check_repetitions(name, str(fields.weight), survey.fraction)
-    counting = [w for kind in ask.kinds if (w := estimators.needs_whole_weights(kind.estimator, kind.ties))]
+    counting = [
+        w for kind in ask.kinds if (w := area_estimators.needs_whole_weights(kind.estimator, kind.ties))
+    ]
     if counting and not survey.countable(fields.repetitions):
         raise needs_repetitions(name, counting[0])
 
@@ -168,10 +170,10 @@ def finish(columns: Columns, place: Place, ask: Ask) -> Finished:
     if ask.by_loss:
         import array_api_compat.numpy as xp
 
-        return _finish([plain_table(estimators.oracle_rows(xp, loss, weight))], place, ask)
+        return _finish([plain_table(area_estimators.oracle_rows(xp, loss, weight))], place, ask)
     size = columns.rows if ask.thresholds else max(_SMALLEST, -(-columns.rows // _PIECES))
     if ask.area_only:  # a sum over pieces that stay in cache
-        reads_loss = estimators.reads_block_loss(ask.kinds[0].estimator, ask.kinds[0].ties)
+        reads_loss = area_estimators.reads_block_loss(ask.kinds[0].estimator, ask.kinds[0].ties)
         pieces = row_pieces(sort_once(loss, confidence, weight), reads_loss)
         return _finish((Table(rows, (), ()) for rows in pieces), place, ask)
     if zero_one and weight is None and not ask.thresholds:
@@ -242,7 +244,7 @@ def _finish(
             for kind, own in zip(ask.kinds, parts):
                 own.append(evidence.part_of(table, place.total, kind))
         if ask.oracle and not ask.area_only:
-            halves.append(float(points.half_mass_area(table.rows)))
+            halves.append(float(curve_points.half_mass_area(table.rows)))
         if ask.curve:
             curves.append(_shown(table.rows, ask, labels))
     if terms:
@@ -280,7 +282,7 @@ def _shown(rows: Rows, ask: Ask, labels: tuple[np.ndarray, np.ndarray] | None) -
     step, above = W / ask.curve, float(rows.N[0] - rows.m[0])
     keep = np.diff(np.floor(rows.N / step), prepend=math.floor(above / step)) > 0
     keep[0] |= above <= 1e-12 * W  # the most confident block is always shown
-    keep[-1] |= points.reaches(rows.N[-1] / W, 1.0)  # and so is coverage 1
+    keep[-1] |= curve_points.reaches(rows.N[-1] / W, 1.0)  # and so is coverage 1
     columns = [rows.N, rows.S]
     if ask.thresholds and labels is not None:
         columns += [labels[0], np.cumsum(labels[1])]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from abstain._arrays import Array
-from abstain.core import bins, sorting
+from abstain.core import confidence_bins, sorting
 from abstain.core.sorting import is_zero_one
 
 
@@ -152,7 +152,7 @@ def overlaps(table: Histogram) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     return N, S, mass, loss
 
 
-def as_bins(table: Histogram, most: float | None, whole: bool) -> bins.Bins:
+def as_bins(table: Histogram, most: float | None, whole: bool) -> confidence_bins.Bins:
     """Stretches as bins, each with what lies above it at best and at worst."""
     N, S, mass, loss = overlaps(table)
     largest = most or 1.0
@@ -162,7 +162,7 @@ def as_bins(table: Histogram, most: float | None, whole: bool) -> bins.Bins:
         heavy, light = np.ceil(heavy), np.ceil(light)
         loss = heavy * largest
     tie = table.low >= table.high
-    return bins.Bins(table.mass, table.loss, tie, N + light, S, N + heavy, S + loss, whole, np)
+    return confidence_bins.Bins(table.mass, table.loss, tie, N + light, S, N + heavy, S + loss, whole, np)
 
 
 def histogram_of(

@@ -13,9 +13,9 @@ import numpy as np
 
 from abstain._arrays import Array, is_torch
 from abstain._check import check_choice, check_fraction
-from abstain.core import bins
+from abstain.core import confidence_bins
+from abstain.core.curve_points import least_mass
 from abstain.core.influence import AREA_OF, MetricLine
-from abstain.core.points import least_mass
 from abstain.core.rows import rows_of_blocks
 from abstain.core.stretch import Table, combined, stacked, stretch_of
 from abstain.engines import histogram
@@ -74,7 +74,7 @@ class CertifiedCurve:
         )
 
 
-def certified(result: bins.Bracket) -> Certified:
+def certified(result: confidence_bins.Bracket) -> Certified:
     """As plain numbers."""
     if result.low is None or result.high is None:
         return Certified(float(result.estimate), None, None)
@@ -103,7 +103,7 @@ def risk_at(table: Histogram, position: float, most: float | None) -> Certified:
     maybe = (above < position) & (position <= above + mass)
     known = (table.low == table.high) & (over_mass == 0)
     place = np.where(known, above + mass, position)
-    low, high = bins.risk_between(np, place, above, loss_above, mass, table.loss + over_loss, most)
+    low, high = confidence_bins.risk_between(np, place, above, loss_above, mass, table.loss + over_loss, most)
     least, greatest = float(low[maybe].min()), float(high[maybe].max())
     return _without_rounding(min(max(estimate, least), greatest), least, greatest)
 
@@ -279,16 +279,16 @@ class Sketch:
             return None
         return max(self._most, 1.0) if self._most in (0.0, 1.0) else self._most
 
-    def _bins(self, name: str) -> bins.Bins:
+    def _bins(self, name: str) -> confidence_bins.Bins:
         return histogram.as_bins(self._table(name), self._largest(), self._whole)
 
     def aurc(self) -> Certified:
         """Area under the risk-coverage curve (harmonic, threshold ties); lower is better."""
-        return certified(bins.aurc(self._bins("aurc"), self._largest()))
+        return certified(confidence_bins.aurc(self._bins("aurc"), self._largest()))
 
     def augrc(self) -> Certified:
         """Area under the generalised risk-coverage curve (mean rule); lower is better."""
-        return certified(bins.augrc(self._bins("augrc"), self._largest()))
+        return certified(confidence_bins.augrc(self._bins("augrc"), self._largest()))
 
     def risk(self) -> Certified:
         """Mean loss of all samples: always exact; lower is better."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from abstain.errors import InfeasibleError, InputError
-from abstain.inference.influence import Units
 from abstain.inference.intervals import interval_of_units
+from abstain.inference.standard_errors import Units
 from abstain.metrics import auroc
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import flat, gap_of_ties, read_model
 from abstain.inference.differences import Tests, compared, side_of, with_one_error_size
-from abstain.inference.influence import Units, facts, gather, spread_by_sample
 from abstain.inference.limits import SCALED_BY_LOSS, interval_of, scale_of
+from abstain.inference.standard_errors import Units, facts, gather, spread_by_sample
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.registry import Metric, by_name
 from abstain.theory import samples_to_tell_apart

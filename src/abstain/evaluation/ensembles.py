@@ -13,9 +13,9 @@ from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
 from abstain.evaluation.table import read_model
 from abstain.inference import influence
-from abstain.inference.influence import error_size_of, gather, measure, power_sums
 from abstain.inference.limits import SCALED_BY_LOSS, Facts, Spread, freedom, interval_of, student
-from abstain.inference.results import Interval
+from abstain.inference.records import Interval
+from abstain.inference.standard_errors import error_size_of, gather, measure, power_sums
 from abstain.metrics.points import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
 from abstain.scores import pooled_log_probs

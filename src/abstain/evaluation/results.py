@@ -12,7 +12,7 @@ from abstain import _tables
 from abstain._stored import Stored
 from abstain.display import CurveLine, IntervalDisplay, RiskCoverageDisplay
 from abstain.errors import InfeasibleError, InputError
-from abstain.inference.results import Interval
+from abstain.inference.records import Interval
 from abstain.losses import loss_words
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_fraction, check_risk, class_indices, needs_repetitions
 from abstain._plots import shown_points
 from abstain._progress import bars
-from abstain.core.estimators import area, needs_whole_weights, oracle_area
+from abstain.core.area_estimators import area, needs_whole_weights, oracle_area
 from abstain.core.influence import Ranked, Reordered, best_ranked
 from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, ranking_of
 from abstain.core.stretch import Totals, tables_by
@@ -33,13 +33,13 @@ from abstain.evaluation.chance import warnings_of_entries, worse_than_chance
 from abstain.evaluation.results import Entry, Evaluation, TopTies
 from abstain.inference.evidence import POINTS, Asked, Evidence, Part, asked_for, estimate, part_of, together
 from abstain.inference.few import ENOUGH
-from abstain.inference.influence import Units, check_options, facts, gather, spread_by_sample, totals
 from abstain.inference.intervals import evidence_of_blocks, interval_of_units
 from abstain.inference.limits import interval_of
-from abstain.inference.results import Interval
+from abstain.inference.records import Interval
+from abstain.inference.standard_errors import Units, check_options, facts, gather, spread_by_sample, totals
 from abstain.metrics._sample import group_codes, prepare
 from abstain.metrics.registry import METRICS, Metric, by_name
-from abstain.scores.registry import outputs
+from abstain.scores.catalogue import outputs
 
 LOGIT_SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")
 DEFAULT_LOSSES = ("zero_one", "cross_entropy")

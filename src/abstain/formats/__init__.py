@@ -2,10 +2,10 @@
 
 from abstain._outputs import replacing
 from abstain.formats.columns import ROLES, Column, Source, UncertainError, Words
-from abstain.formats.limits import Limits
 from abstain.formats.logs import Log, Rules
 from abstain.formats.predictions import Predictions, read_log, read_predictions
 from abstain.formats.readers import FORMATS, open_source
+from abstain.formats.safety import Limits
 from abstain.formats.writing import WRITABLE, write_predictions
 
 __all__ = ["FORMATS", "ROLES", "WRITABLE", "Column", "Limits", "Log", "Predictions", "Rules", "Source"]

@@ -21,7 +21,7 @@ import numpy as np
 from abstain.errors import DataError, needed
 from abstain.formats import pages
 from abstain.formats.columns import Column, Source, Values, Words
-from abstain.formats.limits import GROWTH, PACKED, Limits, check_rows, file_error, opened, reading, shown
+from abstain.formats.safety import GROWTH, PACKED, Limits, check_rows, file_error, opened, reading, shown
 
 # finding files
 

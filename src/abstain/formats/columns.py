@@ -18,7 +18,7 @@ import numpy as np
 from abstain._check import sum_to_one, sum_tolerance
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError, InputError
-from abstain.formats.limits import counted, file_error, have, shown
+from abstain.formats.safety import counted, file_error, have, shown
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import numpy as np
 
 from abstain.errors import DataError, needed
 from abstain.formats.columns import AGREEMENT, Column, LogFacts, Source, Words, states_truth, text_of
-from abstain.formats.limits import Limits, are, counted, decoded, file_error, have, reading, shown
+from abstain.formats.safety import Limits, are, counted, decoded, file_error, have, reading, shown
 
 Row = dict[str, Any]
 Load = Callable[[Path], Any]  # the parsed content of a JSON file, within the limits

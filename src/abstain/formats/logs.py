@@ -27,7 +27,7 @@ from abstain.formats.columns import (
     filled,
 )
 from abstain.formats.harness import agreement
-from abstain.formats.limits import are, counted, file_error, have, shown
+from abstain.formats.safety import are, counted, file_error, have, shown
 
 # largest value, largest fraction
 _SCALES = {"percent": (100.0, 100.0), "fraction": (1.0, 1.0), "mixed": (100.0, 1.0)}

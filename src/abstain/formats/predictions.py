@@ -32,7 +32,6 @@ from abstain.formats.columns import (
     text_of,
     with_changed_signs,
 )
-from abstain.formats.limits import Limits, counted, file_error, shown, values_of
 from abstain.formats.logs import (
     Log,
     Rules,
@@ -45,6 +44,7 @@ from abstain.formats.logs import (
     verdict_roles,
 )
 from abstain.formats.readers import ENDINGS, column_names, is_run, open_source
+from abstain.formats.safety import Limits, counted, file_error, shown, values_of
 from abstain.formats.tables import open_table
 
 

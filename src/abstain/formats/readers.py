@@ -31,7 +31,7 @@ from abstain.errors import DataError, needed
 from abstain.formats.arrow import contents, open_arrow, open_parquet
 from abstain.formats.columns import Column, Source, Values, Words, text_of
 from abstain.formats.harness import HELM, is_archive, open_eval, read_json_log
-from abstain.formats.limits import (
+from abstain.formats.safety import (
     CELL,
     PACKED,
     Limits,

@@ -9,7 +9,7 @@ from typing import Any
 from abstain.errors import DataError, needed
 from abstain.formats.arrow import arrow_values
 from abstain.formats.columns import Column, Source, Values
-from abstain.formats.limits import Limits
+from abstain.formats.safety import Limits
 
 _NAME = Path("the table")  # what messages call it, where files have a path
 _NO_LIMIT = Limits(memory=1 << 62)  # the values are in memory already

@@ -11,17 +11,6 @@ import numpy as np
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.errors import InputError, ShapeError
-from abstain.inference.influence import (
-    SMALLEST_LOSS,
-    Units,
-    facts,
-    gather,
-    leave_one_out,
-    pulls_of,
-    spread_by_sample,
-    spread_over,
-    values_of,
-)
 from abstain.inference.limits import (
     SCALED_BY_LOSS,
     Joint,
@@ -33,7 +22,18 @@ from abstain.inference.limits import (
     moments,
     scale_of,
 )
-from abstain.inference.results import Difference
+from abstain.inference.records import Difference
+from abstain.inference.standard_errors import (
+    SMALLEST_LOSS,
+    Units,
+    facts,
+    gather,
+    leave_one_out,
+    pulls_of,
+    spread_by_sample,
+    spread_over,
+    values_of,
+)
 
 
 def paired_difference(

@@ -25,12 +25,12 @@ import numpy as np
 from abstain.core.influence import AREA_OF, BY_RANK, metric_line, zero_one_oracle
 from abstain.core.stretch import Stretch, Table, Totals, added_up, combined, stacked, stretches_of
 from abstain.errors import InfeasibleError, InputError
-from abstain.inference import limits, points
-from abstain.inference.points import Readings
-from abstain.inference.results import Interval
+from abstain.inference import limits, point_limits
+from abstain.inference.point_limits import Readings
+from abstain.inference.records import Interval
 
 POINTS = ("risk_at_coverage", "coverage_at_risk", "fpr_at_tpr")
-_SLACK = 1e-11  # as points.reaches: a share that is short by rounding alone is reached
+_SLACK = 1e-11  # as point_limits.reaches: a share that is short by rounding alone is reached
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,15 @@ class Part(NamedTuple):
 def positions(total: Totals, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
     """Masses from the top at which to read, along all samples and along the right ones; (5, points) each."""
     n, W, w2, _ = whole_of(total)
-    along = points.positions(np.asarray(asked.coverages), W, w2, n)
+    along = point_limits.positions(np.asarray(asked.coverages), W, w2, n)
     if asked.risks:
-        cuts = points.positions(points.coverages(), total.W, total.squares[0], total.n)
+        cuts = point_limits.positions(point_limits.coverages(), total.W, total.squares[0], total.n)
         along = np.concatenate([along, cuts], axis=1)
     right = np.asarray(asked.tprs if total.zero_one else ())
     wrong, wrong2 = total.S, total.squares[1]
-    return along, points.positions_along_right(right, total.W - wrong, total.squares[0] - wrong2, total.n)
+    return along, point_limits.positions_along_right(
+        right, total.W - wrong, total.squares[0] - wrong2, total.n
+    )
 
 
 def whole_of(total: Totals) -> tuple[int, float, float, float]:
@@ -250,7 +252,7 @@ def _point(
 ) -> Interval:
     asked, total = found.asked, found.total
     n, W, w2, w4 = whole_of(total)
-    whole = points.Whole(W, w2, w4, n, total.zero_one, total.negative)
+    whole = point_limits.Whole(W, w2, w4, n, total.zero_one, total.negative)
     along, right = found.readings
     note = ""
     if metric == "fpr_at_tpr":
@@ -259,8 +261,8 @@ def _point(
         tpr = float(options.get("tpr", 0.95))
         at = right.at([asked.tprs.index(tpr)])
         value = float(at.S[0, 0] / total.S)
-        whole = points.Whole(total.W, total.squares[0], total.fourths[0], total.n, True)
-        low, high = points.fpr_limits(
+        whole = point_limits.Whole(total.W, total.squares[0], total.fourths[0], total.n, True)
+        low, high = point_limits.fpr_limits(
             at, tpr, whole, (total.S, total.squares[1], total.fourths[1]), level, more
         )
     elif metric == "risk_at_coverage":
@@ -274,14 +276,14 @@ def _point(
                 f"accepted. Ask for at most the share that was answered."
             )
         low, high = (
-            float(x[0]) for x in points.risk_limits(at, np.asarray([coverage]), whole, level, more)[:2]
+            float(x[0]) for x in point_limits.risk_limits(at, np.asarray([coverage]), whole, level, more)[:2]
         )
     else:
         risk = float(options["risk"])
         at = along.at(slice(len(asked.coverages), None))
         among_answered = found.reached[risk] / total.W
         value = found.reached[risk] / W
-        answered = points.Whole(
+        answered = point_limits.Whole(
             mass=total.W,
             w2=total.squares[0],
             w4=total.fourths[0],
@@ -289,10 +291,10 @@ def _point(
             zero_one=total.zero_one,
             negative=total.negative,
         )
-        low, high = points.coverage_limits(at, answered, risk / total.error_size, level, more)
+        low, high = point_limits.coverage_limits(at, answered, risk / total.error_size, level, more)
         if total.idle[0]:
             limits_among_answered = (min(low, among_answered), max(high, among_answered))
-            low, high = points.scaled_by_answered_share(
+            low, high = point_limits.scaled_by_answered_share(
                 among_answered, limits_among_answered, total.W / W, W**2 / w2 / answered_effect, level
             )
     low, high = min(low, value), max(high, value)

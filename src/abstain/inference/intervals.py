@@ -10,14 +10,24 @@ import numpy as np
 
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, needs_repetitions
-from abstain.core.estimators import Estimator, Ties, needs_whole_weights
+from abstain.core.area_estimators import Estimator, Ties, needs_whole_weights
 from abstain.core.rows import Blocks
 from abstain.core.sorting import order_of
 from abstain.core.stretch import table_of_blocks, totals_of
 from abstain.errors import InputError
 from abstain.inference import resampling
 from abstain.inference.evidence import POINTS, Evidence, asked_for, estimate, evidence_of
-from abstain.inference.influence import (
+from abstain.inference.limits import (
+    Facts,
+    Spread,
+    hidden_by_few,
+    interval_of,
+    mean_spread,
+    moments,
+    scale_of,
+)
+from abstain.inference.records import GroupedIntervals, Interval
+from abstain.inference.standard_errors import (
     Units,
     check_options,
     codes,
@@ -31,16 +41,6 @@ from abstain.inference.influence import (
     spread_over,
     values_of,
 )
-from abstain.inference.limits import (
-    Facts,
-    Spread,
-    hidden_by_few,
-    interval_of,
-    mean_spread,
-    moments,
-    scale_of,
-)
-from abstain.inference.results import GroupedIntervals, Interval
 from abstain.metrics._sample import group_codes
 from abstain.metrics.areas import Oracle
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from abstain.core.stretch import Sums
 from abstain.inference import few
-from abstain.inference.results import Interval
+from abstain.inference.records import Interval
 
 _LOG = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc")  # never negative when the losses are not
 _ROUNDING = 1e-9

@@ -9,16 +9,16 @@ import numpy as np
 from abstain._arrays import Array
 from abstain._check import check_count, check_fraction
 from abstain._progress import bars
-from abstain.core import points
+from abstain.core import curve_points
+from abstain.core.area_estimators import area, area_of_samples, asymptotic_oracle
 from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
-from abstain.core.estimators import area, area_of_samples, asymptotic_oracle
 from abstain.core.sorting import order_of
 from abstain.errors import InputError
 from abstain.inference.few import FEW
-from abstain.inference.influence import Units, gather, measure, pulls_of, values_of
 from abstain.inference.limits import Spread, in_loss_units, moments
-from abstain.inference.points import pointwise_level, proportion
-from abstain.inference.results import CurveBand, Interval
+from abstain.inference.point_limits import pointwise_level, proportion
+from abstain.inference.records import CurveBand, Interval
+from abstain.inference.standard_errors import Units, gather, measure, pulls_of, values_of
 
 
 def left_out(units: Units) -> tuple[float, np.ndarray] | None:
@@ -177,16 +177,16 @@ def statistic(units: Units) -> Statistic:
         "risk": risk,
         "oracle_aurc": best,
         "e_aurc": lambda d: actual(d) - best(d),
-        "naurc": lambda d: points.share_of_room(np, actual(d) - best(d), risk(d), best(d)),
-        "auroc": lambda d: points.auroc(d.rows),
-        "prediction_rejection_ratio": lambda d: points.rejection_ratio(d.rows, d.by_loss()),
-        "risk_at_coverage": lambda d: points.risk_at_coverage(d.rows, d.total, options["coverage"])[0],
-        "coverage_at_risk": lambda d: points.coverage_at_risk(
+        "naurc": lambda d: curve_points.share_of_room(np, actual(d) - best(d), risk(d), best(d)),
+        "auroc": lambda d: curve_points.auroc(d.rows),
+        "prediction_rejection_ratio": lambda d: curve_points.rejection_ratio(d.rows, d.by_loss()),
+        "risk_at_coverage": lambda d: curve_points.risk_at_coverage(d.rows, d.total, options["coverage"])[0],
+        "coverage_at_risk": lambda d: curve_points.coverage_at_risk(
             d.rows, d.total, options["risk"] / units.error_size
         ),
-        "aupr_error": lambda d: points.average_precision(d.rows, of_errors=True),
-        "aupr_success": lambda d: points.average_precision(d.rows, of_errors=False),
-        "fpr_at_tpr": lambda d: points.fpr_at_tpr(d.rows, options.get("tpr", 0.95)),
+        "aupr_error": lambda d: curve_points.average_precision(d.rows, of_errors=True),
+        "aupr_success": lambda d: curve_points.average_precision(d.rows, of_errors=False),
+        "fpr_at_tpr": lambda d: curve_points.fpr_at_tpr(d.rows, options.get("tpr", 0.95)),
     }
     return table[units.metric]
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from abstain._arrays import Array, backend_of, is_concrete
 from abstain._check import check_choice, check_count, check_pair, check_weight
+from abstain.core import area_estimators as core
 from abstain.core import device
-from abstain.core import estimators as core
-from abstain.core.estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
-from abstain.core.points import has_room, no_scale, share_of_room
+from abstain.core.area_estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
+from abstain.core.curve_points import has_room, no_scale, share_of_room
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, Vector, by_group, prepare
 

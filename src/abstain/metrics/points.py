@@ -10,8 +10,8 @@ import numpy as np
 from abstain import _plots, _tables
 from abstain._arrays import Array, float_dtype, is_concrete, to_host
 from abstain._check import check_fraction, check_nonnegative, check_risk
-from abstain.core import points
-from abstain.core.estimators import oracle_rows
+from abstain.core import curve_points
+from abstain.core.area_estimators import oracle_rows
 from abstain.core.rows import Rows, rows_of_sorted, sort_samples
 from abstain.core.sorting import rank
 from abstain.errors import InfeasibleError, InputError
@@ -236,7 +236,7 @@ def risk_at_coverage(
     """
     asked = check_fraction("risk_at_coverage", "coverage", coverage)
     sample = prepare("risk_at_coverage", loss, confidence, sample_weight, abstained)
-    value, found = points.risk_at_coverage(sample.rows(), sample.total, asked)
+    value, found = curve_points.risk_at_coverage(sample.rows(), sample.total, asked)
     if not bool(sample.backend.xp.all(found)):
         raise InfeasibleError(
             f"risk_at_coverage: coverage {asked:g} cannot be reached, since abstained samples are never accepted. "
@@ -288,7 +288,7 @@ def coverage_at_risk(
     sample = prepare("coverage_at_risk", loss, confidence, sample_weight, abstained)
     if most > 1 and is_concrete(sample.loss) and sample.is_zero_one():
         check_risk("coverage_at_risk", most)
-    return sample.deliver(points.coverage_at_risk(sample.rows(), sample.total, most))
+    return sample.deliver(curve_points.coverage_at_risk(sample.rows(), sample.total, most))
 
 
 @by_group(lower_is_better=True)
@@ -344,7 +344,7 @@ def rejection_cost(
         mass = kept if sample.weight is None else kept * sample.weight
         paid = xp.sum(mass * sample.loss, axis=-1) + d * (sample.total - xp.sum(mass, axis=-1))
         return sample.deliver(paid / sample.total)
-    costs = points.rejection_costs(sample.rows(), sample.total, d)
+    costs = curve_points.rejection_costs(sample.rows(), sample.total, d)
     least = xp.min(costs, axis=-1)
     return sample.deliver(xp.minimum(least, xp.full_like(least, d)))
 
@@ -413,7 +413,7 @@ def best_rejection(
     d = check_nonnegative("best_rejection", "cost", cost)
     curve = risk_coverage_curve(loss, confidence, sample_weight=sample_weight, abstained=abstained)
     costs = np.asarray([d, *(curve.generalised_risk + d * (1 - curve.coverage)).tolist()])  # d: all rejected
-    place = points.cheapest(costs) - 1
+    place = curve_points.cheapest(costs) - 1
     if place < 0:
         return RejectionPoint(None, d, 0.0, None)
     columns = (curve.threshold, costs[1:], curve.coverage, curve.risk)
@@ -474,7 +474,7 @@ def auroc(
     0.875
     """
     sample, rows = _zero_one_rows("auroc", loss, confidence, sample_weight, abstained)
-    return sample.deliver(points.auroc(rows))
+    return sample.deliver(curve_points.auroc(rows))
 
 
 @by_group(lower_is_better=False)
@@ -510,7 +510,7 @@ def aupr_error(
     0.8333333333333333
     """
     sample, rows = _zero_one_rows("aupr_error", loss, confidence, sample_weight, abstained)
-    return sample.deliver(points.average_precision(rows, of_errors=True))
+    return sample.deliver(curve_points.average_precision(rows, of_errors=True))
 
 
 @by_group(lower_is_better=False)
@@ -546,7 +546,7 @@ def aupr_success(
     0.8333333333333333
     """
     sample, rows = _zero_one_rows("aupr_success", loss, confidence, sample_weight, abstained)
-    return sample.deliver(points.average_precision(rows, of_errors=False))
+    return sample.deliver(curve_points.average_precision(rows, of_errors=False))
 
 
 @by_group(lower_is_better=True)
@@ -590,7 +590,7 @@ def fpr_at_tpr(
     """
     share = check_fraction("fpr_at_tpr", "tpr", tpr)
     sample, rows = _zero_one_rows("fpr_at_tpr", loss, confidence, sample_weight, abstained)
-    return sample.deliver(points.fpr_at_tpr(rows, share))
+    return sample.deliver(curve_points.fpr_at_tpr(rows, share))
 
 
 @by_group(lower_is_better=False)
@@ -627,4 +627,4 @@ def prediction_rejection_ratio(
     """
     sample = prepare("prediction_rejection_ratio", loss, confidence, sample_weight, abstained)
     best = oracle_rows(sample.backend.full_xp, sample.loss, sample.weight)
-    return sample.deliver(points.rejection_ratio(sample.rows(), best))
+    return sample.deliver(curve_points.rejection_ratio(sample.rows(), best))

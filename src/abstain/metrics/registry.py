@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from abstain._check import check_choice
-from abstain.core.estimators import ESTIMATORS, TIES
+from abstain.core.area_estimators import ESTIMATORS, TIES
 from abstain.errors import InputError
 from abstain.metrics import areas, points
 

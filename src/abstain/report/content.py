@@ -14,15 +14,15 @@ import numpy as np
 
 import abstain
 from abstain import scores
-from abstain.core.estimators import Estimator
+from abstain.core.area_estimators import Estimator
 from abstain.core.sorting import is_zero_one
 from abstain.errors import AbstainError, DataError, InputError
 from abstain.evaluation import Comparison, Evaluation
 from abstain.evaluation.chance import chance_warnings
 from abstain.evaluation.results import GROUPS_SHOWN, worst_first
 from abstain.formats import Predictions, Words
-from abstain.formats.limits import values_of
 from abstain.formats.predictions import OtherSamplesError, aligned, along
+from abstain.formats.safety import values_of
 from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.inference.limits import Scale, student
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve

@@ -7,6 +7,16 @@ to one are refused as the probabilities they are. Scores on the softmax return e
 that do not saturate; `display` gives the number people know.
 """
 
+from abstain.scores.catalogue import (
+    ENSEMBLE_NAMES,
+    NAMES,
+    READING_NAMES,
+    Score,
+    Tuning,
+    by_name,
+    display,
+    tune,
+)
 from abstain.scores.ensemble import (
     mean_max_softmax,
     mutual_information,
@@ -21,16 +31,6 @@ from abstain.scores.logits import (
     logit_norm,
     max_logit,
     normalised_max_logit,
-)
-from abstain.scores.registry import (
-    ENSEMBLE_NAMES,
-    NAMES,
-    READING_NAMES,
-    Score,
-    Tuning,
-    by_name,
-    display,
-    tune,
 )
 from abstain.scores.softmax import (
     Saturation,

@@ -17,7 +17,7 @@ import numpy as np
 from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice
-from abstain.core.estimators import ESTIMATORS, Estimator, area, rank_weights
+from abstain.core.area_estimators import ESTIMATORS, Estimator, area, rank_weights
 from abstain.core.influence import AREA_OF, metric_line
 from abstain.core.rows import Blocks
 from abstain.core.stretch import combined, stacked, stretch_of, table_of_blocks

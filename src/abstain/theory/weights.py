@@ -10,7 +10,7 @@ import numpy as np
 from abstain import _tables
 from abstain._arrays import Array, to_python
 from abstain._check import check_choice, check_count
-from abstain.core.estimators import ESTIMATORS, Estimator, harmonic_difference, weight_of_rank
+from abstain.core.area_estimators import ESTIMATORS, Estimator, harmonic_difference, weight_of_rank
 from abstain.errors import InputError
 
 # The paper states its biases as binomial sums of n terms. Each equals one of the three functions below (`power_tail`,

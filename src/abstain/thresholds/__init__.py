@@ -5,9 +5,9 @@ from abstain.thresholds.cut import Cut
 from abstain.thresholds.monitoring import Check, GroupChecks
 from abstain.thresholds.outcomes import ClinicalTable, CostCurve, class_costs, clinical_table, cost_curve
 from abstain.thresholds.record import decision_record
+from abstain.thresholds.rules import GroupThresholds, Origin, Threshold, load_rule
 from abstain.thresholds.select import select_threshold
 from abstain.thresholds.testing import clopper_pearson
-from abstain.thresholds.threshold import GroupThresholds, Origin, Threshold, load_rule
 
 __all__ = [
     "Candidates",

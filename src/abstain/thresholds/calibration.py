@@ -14,8 +14,8 @@ import numpy as np
 from abstain._arrays import Array, to_host
 from abstain._stored import Finite, Share, Within
 from abstain._tables import frame
-from abstain.core.points import cheapest as least_cost
-from abstain.core.points import reaches
+from abstain.core.curve_points import cheapest as least_cost
+from abstain.core.curve_points import reaches
 from abstain.core.sorting import Ordering, is_zero_one, rank
 from abstain.errors import InputError
 from abstain.metrics._sample import prepare

@@ -21,7 +21,7 @@ from abstain.thresholds.cut import Readings
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
 if TYPE_CHECKING:
-    from abstain.thresholds.threshold import GroupThresholds, Threshold
+    from abstain.thresholds.rules import GroupThresholds, Threshold
 
 Count = Annotated[int, Within(0)]
 _ALTERNATIVES = np.asarray([1.25, 1.5, 2.0, 3.0, 5.0])  # times the promised risk

@@ -13,7 +13,7 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_fraction, check_nonnegative
 from abstain._plots import axes
 from abstain._stored import Stored, Within
-from abstain.core.points import cheapest
+from abstain.core.curve_points import cheapest
 from abstain.core.sorting import rank
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, group_codes, prepare

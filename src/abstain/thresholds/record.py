@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from abstain.errors import InputError
-from abstain.thresholds.threshold import GroupThresholds, Origin, Threshold
+from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
 
 
 @dataclass(frozen=True, kw_only=True)

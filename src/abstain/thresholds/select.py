@@ -17,8 +17,8 @@ from abstain.thresholds.calibration import Calibration, Form, Method, advise, bi
 from abstain.thresholds.cut import Readings, Units, cut_between, read_confidences
 from abstain.thresholds.monitoring import Reference
 from abstain.thresholds.promise import Evidence, Goal, guarantee, note
+from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
 from abstain.thresholds.testing import coverage_band, upper_limit
-from abstain.thresholds.threshold import GroupThresholds, Origin, Threshold
 
 METHODS: tuple[Method, ...] = get_args(Method)
 _REFERENCE_POINTS = 512

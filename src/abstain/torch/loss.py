@@ -18,8 +18,8 @@ from torch import nn
 from abstain import scores
 from abstain._arrays import Array
 from abstain._check import check_choice, check_count, check_fraction
-from abstain.core import batch, estimators
-from abstain.core.estimators import Estimator
+from abstain.core import area_estimators, batch
+from abstain.core.area_estimators import Estimator
 from abstain.errors import DtypeError, InputError, ShapeError
 from abstain.torch import fused
 
@@ -318,7 +318,7 @@ class LinearWarmup:
 
 def _check_together(estimator: str, weight: Array | None, rank: str, gather: bool) -> None:
     """Options of torch that exclude each other."""
-    if weight is not None and estimator in estimators.WHOLE_WEIGHTS_ONLY:
+    if weight is not None and estimator in area_estimators.WHOLE_WEIGHTS_ONLY:
         raise InputError(
             f'{_NAME}: estimator="{estimator}" counts samples and takes no class weights. '
             f'Use estimator="harmonic" or "sele" with `weight`.'
@@ -471,7 +471,7 @@ def hard_weights(key: Array, mass: Array | None, total: Array, estimator: str) -
     compiling = torch.compiler.is_compiling()
     most = PAIRS_AT_MOST if compiling or key.is_cuda else PAIRS_AT_MOST_ON_HOST
     if key.shape[0] <= most:
-        return estimators.pair_weights(xp, estimators.accepts(key), mass, total, estimator)
+        return area_estimators.pair_weights(xp, area_estimators.accepts(key), mass, total, estimator)
     return _sorted_weights_op(key, mass, estimator) if compiling else _sorted_weights(key, mass, estimator)
 
 
@@ -484,16 +484,18 @@ def soft_weights(
             f'{_NAME}: rank="soft" compares all pairs and takes at most {SOFT_AT_MOST} samples, got {key.shape[0]}. '
             f'Use rank="hard", or a sample of the pixels.'
         )
-    accepted = estimators.softly_accepts(xp, torch.where(valid, key, 0), temperature)
+    accepted = area_estimators.softly_accepts(xp, torch.where(valid, key, 0), temperature)
     own = valid.to(key.dtype) if mass is None else mass
-    weights = estimators.pair_weights(xp, accepted, own, total, estimator)
+    weights = area_estimators.pair_weights(xp, accepted, own, total, estimator)
     return torch.where(valid, weights, 0)
 
 
 def _sorted_weights(key: Array, mass: Array | None, estimator: str) -> Array:
     valid = ~torch.isnan(key)
     own = valid.to(key.dtype) if mass is None else torch.where(valid, mass, 0)
-    weights = estimators.sample_weights(xp, torch.where(valid, key, -torch.inf), own, estimator, "threshold")
+    weights = area_estimators.sample_weights(
+        xp, torch.where(valid, key, -torch.inf), own, estimator, "threshold"
+    )
     return torch.where(valid, weights, 0)
 
 

@@ -18,13 +18,13 @@ import abstain.metrics as functional
 from abstain import losses, scores
 from abstain._arrays import Array
 from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
-from abstain.core import bins as core_bins
-from abstain.core.bins import BinMap, Bins, Bracket
-from abstain.core.estimators import ESTIMATORS, TIES, area, zero_one_oracle_rows
-from abstain.core.points import has_room
+from abstain.core import confidence_bins
+from abstain.core.area_estimators import ESTIMATORS, TIES, area, zero_one_oracle_rows
+from abstain.core.confidence_bins import BinMap, Bins, Bracket
+from abstain.core.curve_points import has_room
 from abstain.errors import AbstainWarning, DtypeError, InfeasibleError, InputError, ShapeError, needed
 from abstain.inference import Interval, interval
-from abstain.torch import bins
+from abstain.torch import bin_state
 
 Metric = needed("torchmetrics", "abstain.torch metrics", "torch").Metric
 
@@ -171,7 +171,7 @@ class SelectiveMetric(Metric):  # type: ignore[misc, valid-type]
                 f"got {thresholds!r}. Some thousands give three digits."
             )
         self.domain = "unit" if self.reader.score.name in _UNIT_SCORES else "real"
-        empty = bins.empty_state(bin_map(thresholds, self.domain).size)
+        empty = bin_state.empty_state(bin_map(thresholds, self.domain).size)
         for name, value, merge in zip(empty._fields, empty, ("sum", "sum", "min", "max")):
             self.add_state(f"bin_{name}", default=value, dist_reduce_fx=merge)
 
@@ -187,7 +187,7 @@ class SelectiveMetric(Metric):  # type: ignore[misc, valid-type]
                 self.confidence.append(key)
             else:
                 place = None if confidence is not None else self.reader.score.back(xp, key)
-                bins.add(self._bin_state(), bin_map(self.thresholds, self.domain), loss, key, place)
+                bin_state.add(self._bin_state(), bin_map(self.thresholds, self.domain), loss, key, place)
 
     def compute(self) -> Array:
         """The metric of everything seen so far (in all processes)."""
@@ -232,7 +232,7 @@ class SelectiveMetric(Metric):  # type: ignore[misc, valid-type]
 
     def _binned(self, table: Bins) -> Bracket:
         """The metric of binned samples, with its bounds; these need a largest possible loss."""
-        finish = getattr(core_bins, self.function)
+        finish = getattr(confidence_bins, self.function)
         return finish(table, *self._options.values(), self.reader.loss.upper)
 
     def _synced(self, work: Callable[[], Any]) -> Any:
@@ -248,8 +248,8 @@ class SelectiveMetric(Metric):  # type: ignore[misc, valid-type]
         self._check_some(len(loss) > 0)
         return (loss.bool() if loss.dtype is torch.uint8 else loss), confidence
 
-    def _bin_state(self) -> bins.BinState:
-        return bins.BinState(self.bin_count, self.bin_loss_sum, self.bin_low, self.bin_high)
+    def _bin_state(self) -> bin_state.BinState:
+        return bin_state.BinState(self.bin_count, self.bin_loss_sum, self.bin_low, self.bin_high)
 
     def _table(self) -> Bins:
         state = self._bin_state()
@@ -258,7 +258,7 @@ class SelectiveMetric(Metric):  # type: ignore[misc, valid-type]
             (state.low.isnan() | state.high.isnan()).any()
         ):  # seen late, so that no update waits for a GPU
             raise InputError(f"{type(self).__name__}: `confidence` must be finite, got NaN.")
-        return bins.certified(state)
+        return bin_state.certified(state)
 
     def _check_some(self, seen: bool) -> None:
         if not seen:
@@ -295,7 +295,7 @@ class _Area(SelectiveMetric):
         self.estimator, self.ties = estimator, ties
 
     def _binned(self, table: Bins) -> Bracket:
-        return core_bins.aurc(table, self.reader.loss.upper)
+        return confidence_bins.aurc(table, self.reader.loss.upper)
 
 
 class AURC(_Area):
@@ -350,7 +350,7 @@ class EAURC(_Area):
 
     def _binned(self, table: Bins) -> Bracket:
         best, _ = self._best_and_risk(table)
-        return _each(core_bins.aurc(table, 1.0), lambda x: x - best)
+        return _each(confidence_bins.aurc(table, 1.0), lambda x: x - best)
 
     def _best_and_risk(self, table: Bins) -> tuple[float, float]:
         """AURC of the best ordering, which for a 0/1 loss needs the counts alone, and the risk."""
@@ -358,7 +358,7 @@ class EAURC(_Area):
             raise InfeasibleError(
                 f"{type(self).__name__}: bins know the best ordering of 0/1 losses only. Use thresholds=None."
             )
-        mass, errors = (float(x) for x in core_bins.total(table))
+        mass, errors = (float(x) for x in confidence_bins.total(table))
         return float(area(zero_one_oracle_rows(errors, mass), "harmonic", "expected")), errors / mass
 
 
@@ -521,11 +521,11 @@ class FailureAUROC(SelectiveMetric):
         return functional.auroc(loss, confidence)
 
     def _binned(self, table: Bins) -> Bracket:
-        mass, errors = core_bins.total(table)
+        mass, errors = confidence_bins.total(table)
         if not 0 < float(errors) < float(mass):
             value = _undefined(mass)
             return Bracket(value, value, value)
-        return core_bins.auroc(table)
+        return confidence_bins.auroc(table)
 
 
 def _each(value: Bracket, work: Callable[[Array], Array]) -> Bracket:

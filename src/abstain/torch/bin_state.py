@@ -11,7 +11,7 @@ import torch
 
 from abstain._arrays import Array
 from abstain.core import _triton_kernels as kernels
-from abstain.core.bins import BinMap, Bins, disjoint_bins
+from abstain.core.confidence_bins import BinMap, Bins, disjoint_bins
 
 _AT_ONCE = 1 << 24  # samples binned at a time without a kernel: their scratch is what memory is spent on
 

@@ -30,7 +30,7 @@ from abstain.thresholds.record import (
     largest_cluster,
     voids_of,
 )
-from abstain.thresholds.threshold import Origin, Promised, Threshold
+from abstain.thresholds.rules import Origin, Promised, Threshold
 
 PERSON = "person"
 _NAME = "cascade"

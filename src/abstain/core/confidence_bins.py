@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from abstain._arrays import Array, Namespace, float64_bits
-from abstain.core import points
-from abstain.core.estimators import area_terms, harmonic_difference
+from abstain.core import curve_points
+from abstain.core.area_estimators import area_terms, harmonic_difference
 from abstain.core.rows import Rows, beside, over, rows_of_blocks
 
 # A fixed, monotone map from confidences to bin numbers, the same everywhere, so that bins merge by addition
@@ -280,7 +280,7 @@ def auroc(bins: Bins) -> Bracket:
     """AUROC of a 0/1 loss: pairs within a bin count half, and may count 0 or 1 unless the bin is one tie."""
     xp = bins.xp
     W, errors = total(bins)
-    estimate = points.auroc(rows_of_bins(bins))
+    estimate = curve_points.auroc(rows_of_bins(bins))
     unsure = xp.sum(xp.where(bins.tie, 0.0, (bins.c - bins.L) * bins.L), axis=-1) / 2
     slack = unsure / (errors * (W - errors))[..., 0]
     return Bracket(estimate, estimate - slack, estimate + slack)
@@ -293,11 +293,11 @@ def risk_at_coverage(bins: Bins, least: float, most: float | None = 1.0) -> Brac
     """
     rows = rows_of_bins(bins)
     xp = rows.xp
-    reached = points.reaches(rows.N / rows.W, least) & (rows.m > 0)
-    at = partial(points.at_row, rows, index=points.first_row(rows, reached))
+    reached = curve_points.reaches(rows.N / rows.W, least) & (rows.m > 0)
+    at = partial(curve_points.at_row, rows, index=curve_points.first_row(rows, reached))
     c, L, N, S = at(rows.m), at(rows.L), at(rows.N - rows.m), at(rows.S - rows.L)
     tie = at(xp.flip(bins.tie, axis=-1))
-    position = points.least_mass(xp, rows.W[..., 0], least, bins.whole)
+    position = curve_points.least_mass(xp, rows.W[..., 0], least, bins.whole)
     position = xp.where(tie, N + c, xp.maximum(position, N + (1.0 if bins.whole else 0.0)))
     estimate = (S + L * (position - N) / c) / position
     if most is None:
@@ -311,7 +311,7 @@ def coverage_at_risk(bins: Bins, risk: float, most: float | None = 1.0) -> Brack
     """Largest coverage within the risk: the edge of a bin is certain, a point inside one is possible."""
     rows = rows_of_bins(bins)
     xp = rows.xp
-    low = points.coverage_at_risk(rows, rows.W[..., 0], risk)
+    low = curve_points.coverage_at_risk(rows, rows.W[..., 0], risk)
     if most is None or risk >= most:
         return Bracket(low, low, None if most is None else xp.maximum(low, xp.ones_like(low)))
     S = rows.S - rows.L

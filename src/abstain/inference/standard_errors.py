@@ -12,7 +12,7 @@ import numpy as np
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.core import influence as core_influence
-from abstain.core.estimators import (
+from abstain.core.area_estimators import (
     ESTIMATORS,
     TIES,
     area_of_samples,
@@ -27,7 +27,7 @@ from abstain.core.stretch import Sums, Totals, tables, tables_by, totals_of_samp
 from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.inference.evidence import POINTS, Evidence, asked_for, evidence_of, evidence_spread, facts_of
 from abstain.inference.limits import SCALED_BY_LOSS, Facts, Spread, spread_of
-from abstain.inference.results import Influences
+from abstain.inference.records import Influences
 from abstain.metrics._sample import group_codes, prepare
 
 NAMES = (*METRICS, *POINTS)
