@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,11 +29,50 @@ _REDUCE = (
 )
 
 
-def check_choice(name: str, argument: str, value: Any, choices: Sequence[str]) -> None:
-    """One of a few words."""
-    if value not in choices:
-        listed = ", ".join(f'"{c}"' for c in choices)
-        raise InputError(f"{name}: `{argument}` must be one of {listed}, got {value!r}.")
+def check_choice(
+    function: str,
+    argument: str,
+    value: Any,
+    choices: Sequence[str],
+    aliases: Mapping[str, str] | None = None,
+) -> None:
+    """Raise InputError, with a suggestion, unless `value` is one of `choices`.
+
+    `aliases` maps other names of a choice, e.g. `{"msp": "max_softmax"}`. An alias is not accepted as a value; the
+    message suggests the choice that it stands for.
+    """
+    if value in choices:
+        return
+    listed = ", ".join(f'"{choice}"' for choice in choices)
+    message = f"{function}: `{argument}` must be one of {listed}, got {value!r}."
+    suggestion = suggest_name(value, choices, aliases)
+    raise InputError(f"{message} {suggestion}" if suggestion else message)
+
+
+def suggest_name(name: Any, choices: Iterable[str], aliases: Mapping[str, str] | None = None) -> str:
+    """Return a sentence such as `Did you mean "aurc"?`, or an empty string when no choice is similar to `name`.
+
+    Capitals, spaces, hyphens and underscores are ignored. `aliases` maps other names to choices.
+
+    >>> suggest_name("E-AURC", ["aurc", "e_aurc"])
+    'Did you mean "e_aurc"?'
+    >>> suggest_name("msp", ["max_softmax", "margin"], {"msp": "max_softmax"})
+    'Did you mean "max_softmax"?'
+    """
+    if not isinstance(name, str):
+        return ""
+    choice_by_spelling = {_fold_spelling(alias): choice for alias, choice in (aliases or {}).items()}
+    choice_by_spelling.update((_fold_spelling(choice), choice) for choice in choices)
+
+    import difflib  # only needed for a wrong name
+
+    similar = difflib.get_close_matches(_fold_spelling(name), choice_by_spelling, n=1)
+    return f'Did you mean "{choice_by_spelling[similar[0]]}"?' if similar else ""
+
+
+def _fold_spelling(name: str) -> str:
+    """Lower-case a name and drop the characters that separate its words."""
+    return name.casefold().translate({ord(separator): None for separator in " -_."})
 
 
 def _number(name: str, argument: str, value: Any, rule: str) -> float:
