@@ -1565,7 +1565,7 @@ def _torch_metrics(keep: Record) -> None:
         "naurc": (at.NAURC, {}),
         "risk_at_coverage": (at.RiskAtCoverage, {"coverage": 0.7}),
         "coverage_at_risk": (at.CoverageAtRisk, {"risk": 0.3}),
-        "auroc": (at.FailureAUROC, {}),
+        "auroc": (at.AUROC, {}),
     }
     kinds = {
         "usual": {},

@@ -84,15 +84,15 @@ def test_the_deferred_label():
     assert (who == "person").any()
     assert (who != "person").any()
     for label in (-1, "ask a person"):
-        clf.deferred_label = label
+        clf.abstain_label = label
         said = clf.predict(X)
         assert (said[who == "person"] == label).all()
         assert (said[who != "person"] == clf.predict_selective(X)[0][who != "person"]).all()
 
 
 def test_the_deferred_label_is_no_class():
-    with pytest.raises(InputError, match="`deferred_label` must not be one of the classes"):
-        CascadeClassifier(STAGES, risk=0.2, deferred_label=1).fit(X, Y)
+    with pytest.raises(InputError, match="`abstain_label` must not be one of the classes"):
+        CascadeClassifier(STAGES, risk=0.2, abstain_label=1).fit(X, Y)
 
 
 @pytest.mark.parametrize("cv", [5, 1.0, "fit", None])
@@ -274,7 +274,7 @@ def test_deferring_is_the_default_and_clusters_reach_the_promise():
     np.testing.assert_array_equal(clf.predict_all(X), clf.predict_selective(X)[0])
     assert clf.cascade_.clusters == len(Y) // 4
     assert clf.cascade_.largest == 2
-    always = CascadeClassifier(STAGES, **options, deferred_label=None).fit(X, Y)
+    always = CascadeClassifier(STAGES, **options, abstain_label=None).fit(X, Y)
     np.testing.assert_array_equal(always.predict(X), always.predict_all(X))
     site = np.arange(len(Y)) % 2
     by_site = CascadeClassifier(STAGES, **options | {"risk": 0.15}).fit(X, Y, groups=site)

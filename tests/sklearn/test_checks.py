@@ -19,8 +19,8 @@ from abstain.sklearn import SelectiveClassifier, SelectiveRegressor
         SelectiveClassifier(
             LinearSVC(), coverage=0.5, method="empirical", abstain_label=None, random_state=0
         ),
-        SelectiveRegressor(Ridge(), coverage=0.8, abstain_value=None, random_state=0),
-        SelectiveRegressor(risk=0.2, tolerance=1.0, cv=3, abstain_value=0.0),
+        SelectiveRegressor(Ridge(), coverage=0.8, abstain_label=None, random_state=0),
+        SelectiveRegressor(risk=0.2, tolerance=1.0, cv=3, abstain_label=0.0),
     ]
 )
 def test_estimator_contract(estimator, check):

@@ -314,8 +314,8 @@ def test_regressor_keeps_errors_within_tolerance(uneven):
     assert (np.abs(value - y[3000:]) > 0.5).mean() > 0.13
     assert "error rate" in reg.guarantee_
     np.testing.assert_array_equal(np.isnan(reg.predict(X[3000:])), ~accepted)
-    assert (reg.predict(X[3000:], abstain_value=-99.0)[~accepted] == -99).all()
-    always = clone(reg).set_params(abstain_value=None).fit(X[:3000], y[:3000])
+    assert (reg.predict(X[3000:], abstain_label=-99.0)[~accepted] == -99).all()
+    always = clone(reg).set_params(abstain_label=None).fit(X[:3000], y[:3000])
     np.testing.assert_array_equal(always.predict(X[3000:]), value)
     assert reg.score(X[3000:], y[3000:]) == always.score(X[3000:], y[3000:]) > 0.5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchmetrics import MetricCollection
 
-from abstain.torch import AUGRC, AURC, EAURC, NAURC, CoverageAtRisk, FailureAUROC, RiskAtCoverage
+from abstain.torch import AUGRC, AURC, AUROC, EAURC, NAURC, CoverageAtRisk, RiskAtCoverage
 
 
 def metrics(**options):
@@ -15,7 +15,7 @@ def metrics(**options):
         "naurc": NAURC(**options),
         "risk_at_coverage": RiskAtCoverage(coverage=0.7, **options),
         "coverage_at_risk": CoverageAtRisk(risk=0.3, **options),
-        "auroc": FailureAUROC(**options),
+        "auroc": AUROC(**options),
     }
 
 

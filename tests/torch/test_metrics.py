@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 import abstain
 from abstain.errors import AbstainWarning, DtypeError, InfeasibleError, InputError, ShapeError
-from abstain.torch import AUGRC, AURC, EAURC, NAURC, CoverageAtRisk, FailureAUROC, RiskAtCoverage
+from abstain.torch import AUGRC, AURC, AUROC, EAURC, NAURC, CoverageAtRisk, RiskAtCoverage
 
 NAMES = tuple(metrics())
 
@@ -51,7 +51,7 @@ def test_per_batch_and_accumulated(name):
 
 def test_failure_auroc_is_that_of_scikit_learn():
     logits, target = draw(400)
-    metric = FailureAUROC()
+    metric = AUROC()
     metric.update(logits, target)
     right = (logits.argmax(1) == target).numpy()
     margin = logits.double().softmax(1).max(1).values.numpy()
@@ -187,7 +187,7 @@ def test_interval_is_that_of_the_library():
 def test_auroc_of_one_kind_is_nan_with_a_warning_and_does_not_raise():
     logits = 2 * torch.eye(3)
     for thresholds in (None, 500):
-        metric = FailureAUROC(thresholds=thresholds)
+        metric = AUROC(thresholds=thresholds)
         metric.update(logits, torch.arange(3))
         with pytest.warns(AbstainWarning, match="only one kind"):
             assert torch.isnan(metric.compute())
@@ -236,7 +236,7 @@ def test_bad_options():
     with pytest.raises(InputError, match="harmonic"):
         AURC(estimator="loo", thresholds=1000)
     with pytest.raises(InputError, match="loss"):
-        FailureAUROC(loss="brier")
+        AUROC(loss="brier")
     with pytest.raises(InputError, match="label"):
         AURC().update(torch.randn(2, 3), torch.tensor([0, 3]))
 

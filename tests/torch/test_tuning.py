@@ -14,7 +14,7 @@ from torch import nn
 
 import abstain
 from abstain.errors import InputError
-from abstain.torch import tune
+from abstain.torch import fine_tune
 from abstain.torch.tuning import Averaging
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def aurc_of(network, batches):
 
 def test_the_weights_are_the_mean_over_epochs_and_batch_norm_is_that_of_the_training_data():
     network, train = small(), data(1)
-    averaging = Averaging("tune", network, data(2), 3, looks=1, level=0.95)
+    averaging = Averaging("fine_tune", network, data(2), 3, looks=1, level=0.95)
     states = []
     for step in range(3):
         with torch.no_grad():
@@ -68,7 +68,7 @@ def test_a_start_that_is_worse_loses_and_the_network_holds_the_averaged_weights(
     train, held_out = data(1), data(2, 2000)
     network = small().eval()  # not trained at all
     before = aurc_of(network, held_out)
-    found = tune(network, train, held_out, epochs=8, rate=0.05)
+    found = fine_tune(network, train, held_out, epochs=8, rate=0.05)
     assert found.improved
     assert found.difference.high < 0
     assert found.difference.estimate_b == pytest.approx(before, rel=1e-6)
@@ -83,10 +83,10 @@ def test_a_start_that_is_worse_loses_and_the_network_holds_the_averaged_weights(
 def test_a_start_that_is_no_worse_is_kept_bit_by_bit():
     train, held_out = data(1), data(2)
     network = small()
-    tune(network, train, held_out, epochs=10)
+    fine_tune(network, train, held_out, epochs=10)
     before = copy.deepcopy(network.state_dict())
     labels = [(x, torch.randint(0, 3, y.shape)) for x, y in train]  # nothing to learn there
-    found = tune(network, labels, held_out, epochs=2, looks=2)
+    found = fine_tune(network, labels, held_out, epochs=2, looks=2)
     assert not found.improved
     assert "start, which is kept" in str(found)
     for name, value in network.state_dict().items():
@@ -95,17 +95,17 @@ def test_a_start_that_is_no_worse_is_kept_bit_by_bit():
 
 def test_looks_are_spread_over_the_epochs_and_the_last_epoch_is_one_of_them():
     for epochs, looks, due in ((20, 4, [5, 10, 15, 20]), (3, 4, [1, 2, 3]), (7, 2, [4, 7]), (1, 1, [1])):
-        assert sorted(Averaging("tune", small(), data(2), epochs, looks, 0.95).due) == due
+        assert sorted(Averaging("fine_tune", small(), data(2), epochs, looks, 0.95).due) == due
 
 
 def test_a_network_in_evaluation_mode_is_trained():
     network = small().eval()
-    Averaging("tune", network, data(2), 2, looks=4, level=0.95)
+    Averaging("fine_tune", network, data(2), 2, looks=4, level=0.95)
     assert all(part.training for part in network.modules())
 
 
 def test_a_run_that_ends_early_is_judged_where_it_ended():
-    averaging = Averaging("tune", small(), data(2), 20, looks=4, level=0.95)
+    averaging = Averaging("fine_tune", small(), data(2), 20, looks=4, level=0.95)
     averaging.after_epoch(data(1))
     found = averaging.finish(data(1))
     assert [epoch for epoch, _ in found.looks] == [1]
@@ -129,7 +129,7 @@ def test_batches_may_be_mappings_and_padding_does_not_count():
     padded = [{"features": x, "labels": torch.where(torch.arange(len(y)) < 50, y, -100)} for x, y in pairs]
     torch.manual_seed(0)
     model = Answers()
-    found = tune(model, train, padded, epochs=4)
+    found = fine_tune(model, train, padded, epochs=4)
     assert found.difference.n == 300
     with torch.no_grad():
         logits = torch.cat([model.line(x[:50]) for x, _ in pairs]).numpy()
@@ -143,12 +143,12 @@ def test_batches_may_be_mappings_and_padding_does_not_count():
 @pytest.mark.parametrize("options", [{"epochs": 0}, {"looks": 0}, {"level": 1.0}, {"mix": 2.0}])
 def test_nonsense_is_refused_by_name(options):
     with pytest.raises(InputError, match=next(iter(options))):
-        tune(small(), data(1), data(2), **options)
+        fine_tune(small(), data(1), data(2), **options)
 
 
 def test_the_example_of_the_page_is_short():
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "train.md").read_text(), re.DOTALL)
     lines = [line for line in blocks[0].splitlines() if line.strip()]
-    assert "tune(" in blocks[0]
+    assert "fine_tune(" in blocks[0]
     assert "load_digits" in blocks[0]
     assert len(lines) <= 15

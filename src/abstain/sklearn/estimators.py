@@ -618,8 +618,8 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         accepted, bounded exactly. `coverage` needs no tolerance.
     risk, coverage, delta, method, cv, random_state :
         As for `SelectiveClassifier`.
-    abstain_value : float or None
-        What `predict` says for a rejected sample: NaN unless stated, here or in `predict(X, abstain_value=...)`.
+    abstain_label : float or None
+        What `predict` says for a rejected sample: NaN unless stated, here or in `predict(X, abstain_label=...)`.
         None: `predict` answers always, and refuses to where no threshold could be certified. `predict_all(X)` answers
         always.
 
@@ -643,7 +643,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     """
 
     _default = LinearRegression
-    _label_parameter = "abstain_value"
+    _label_parameter = "abstain_label"
 
     def __init__(
         self,
@@ -656,7 +656,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         delta: float = 0.05,
         method: Method = "ltt",
         cv: Any = 0.25,
-        abstain_value: float | None = np.nan,
+        abstain_label: float | None = np.nan,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -667,7 +667,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         self.delta = delta
         self.method = method
         self.cv = cv
-        self.abstain_value = abstain_value
+        self.abstain_label = abstain_label
         self.random_state = random_state
 
     def fit(
@@ -693,10 +693,10 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         return self
 
     def predict(
-        self, X: Array, abstain_value: float | None = None, groups: Array | None = None
+        self, X: Array, abstain_label: float | None = None, groups: Array | None = None
     ) -> np.ndarray:
-        """The prediction; `abstain_value` (here, or of the constructor) where it is not accepted."""
-        return self._predict(X, abstain_value, groups)
+        """The prediction; `abstain_label` (here, or of the constructor) where it is not accepted."""
+        return self._predict(X, abstain_label, groups)
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
         """R squared of all predictions, accepted or not; higher is better."""
@@ -772,7 +772,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         A confidence of `abstain.scores` by name, or a function of the probabilities (else decision values).
     cv : float or "prefit"
         The share held out of training for calibration; "prefit": the classifiers are fitted, (X, y) calibrate.
-    deferred_label : label, "auto" or None
+    abstain_label : label, "auto" or None
         What `predict` says for a sample that is left to the person; no class may have this name. "auto" as
         `abstain_label` of `SelectiveClassifier`. None: what the last classifier says, as `predict_all(X)` does.
     random_state : int or None
@@ -812,7 +812,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         person: tuple[float, float] = (1000.0, 0.0),
         scores: Score = "max_softmax",
         cv: Any = 0.25,
-        deferred_label: Any = AUTO,
+        abstain_label: Any = AUTO,
         random_state: int | None = None,
     ) -> None:
         self.estimators = estimators
@@ -823,7 +823,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.person = person
         self.scores = scores
         self.cv = cv
-        self.deferred_label = deferred_label
+        self.abstain_label = abstain_label
         self.random_state = random_state
 
     def fit(
@@ -859,8 +859,8 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X_train = _safe_indexing(X, train)
             self.estimators_ = [clone(model).fit(X_train, y[train]) for model in self.estimators_]
         self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
-        if label_for(self, "deferred_label") is not None:
-            _check_label(self, "deferred_label", label_for(self, "deferred_label"))
+        if label_for(self, "abstain_label") is not None:
+            _check_label(self, "abstain_label", label_for(self, "abstain_label"))
         _take_over(self, self.estimators_[0])
         X_kept = _safe_indexing(X, kept)
         outcomes: dict[str, Any] = {}
@@ -901,16 +901,16 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return answer, who < len(self.estimators_)
 
     def predict(self, X: Array) -> np.ndarray:
-        """The answer; for samples that are left to the person, `deferred_label_`."""
+        """The answer; for samples that are left to the person, `abstain_label_`."""
         answer, answered = self.predict_selective(X)
-        label = self.deferred_label_
+        label = self.abstain_label_
         return answer if label is None else with_label(answer, answered, label)
 
     @property
-    def deferred_label_(self) -> Any:
+    def abstain_label_(self) -> Any:
         """What `predict` says for a sample that is left to the person; None: what the last classifier says."""
         check_is_fitted(self, "cascade_")
-        return label_for(self, "deferred_label")
+        return label_for(self, "abstain_label")
 
     def predict_all(self, X: Array) -> np.ndarray:
         """An answer for every sample: that of the last classifier asked, where the person is to answer."""

@@ -20,15 +20,15 @@ needed("torch", "abstain.torch", "torch")
 # For trainers: `abstain.torch.lightning` and `abstain.torch.huggingface`.
 if TYPE_CHECKING:
     from abstain.torch.loss import AURCLoss, LinearWarmup, aurc_loss, smooth_zero_one
-    from abstain.torch.metrics import AUGRC, AURC, EAURC, NAURC, CoverageAtRisk, FailureAUROC, RiskAtCoverage
-    from abstain.torch.tuning import Tuned, tune
+    from abstain.torch.metrics import AUGRC, AURC, AUROC, EAURC, NAURC, CoverageAtRisk, RiskAtCoverage
+    from abstain.torch.tuning import Tuned, fine_tune
 
 __all__ = ["AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one"]
-__all__ += ["AUGRC", "AURC", "EAURC", "NAURC", "CoverageAtRisk", "FailureAUROC", "RiskAtCoverage"]
-__all__ += ["Tuned", "tune"]
+__all__ += ["AUGRC", "AURC", "AUROC", "EAURC", "NAURC", "CoverageAtRisk", "RiskAtCoverage"]
+__all__ += ["Tuned", "fine_tune"]
 _HOMES = {
     **dict.fromkeys(("AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one"), "loss"),
-    **dict.fromkeys(("Tuned", "tune"), "tuning"),
+    **dict.fromkeys(("Tuned", "fine_tune"), "tuning"),
 }
 
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake

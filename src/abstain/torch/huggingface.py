@@ -142,7 +142,7 @@ class AURCStopping(TrainerCallback):  # type: ignore[misc, valid-type]
 
 
 class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
-    """The recipe of `abstain.torch.tune` in the Trainer: averaged weights, a paired verdict.
+    """The recipe of `abstain.torch.fine_tune` in the Trainer: averaged weights, a paired verdict.
 
     The Trainer brings what trains: `compute_loss_func=trainer_loss(mix=0.5)` and a constant rate. The callback takes
     the mean of the model's weights after each epoch and looks at it on held-out samples. When training is over, the
@@ -155,7 +155,7 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
         Mappings with "labels" that the model was not trained on, always in the same order, e.g.
         `trainer.get_eval_dataloader(held_out)`.
     looks, level
-        As in `abstain.torch.tune`.
+        As in `abstain.torch.fine_tune`.
 
     Examples
     --------

@@ -98,7 +98,7 @@ class AURCMonitor(Callback):  # type: ignore[misc]
 
 
 class SelectiveTuning(Callback):  # type: ignore[misc]
-    """The recipe of `abstain.torch.tune` for a module that is being trained: averaged weights, a paired verdict.
+    """The recipe of `abstain.torch.fine_tune` for a module that is being trained: averaged weights, a paired verdict.
 
     The module brings what trains: `AURCLoss(mix=0.5)` and SGD at a constant rate, 0.02 say. The callback takes the mean
     of the network's weights after each epoch and looks at it on held-out samples. When training is over, the network
@@ -112,7 +112,7 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
     network : str
         Attribute of the module that holds the network, which gives logits.
     looks, level
-        As in `abstain.torch.tune`.
+        As in `abstain.torch.fine_tune`.
 
     Examples
     --------

@@ -484,7 +484,7 @@ class CoverageAtRisk(SelectiveMetric):
             self.risk = check_risk("CoverageAtRisk", risk, high=most)
 
 
-class FailureAUROC(SelectiveMetric):
+class AUROC(SelectiveMetric):
     """Chance that a right sample is surer than a wrong one; higher is better. See `abstain.auroc`.
 
     Equal confidences count half. While only right or only wrong samples have been seen it is undefined: nan, with a
@@ -498,7 +498,7 @@ class FailureAUROC(SelectiveMetric):
     Examples
     --------
     >>> import torch
-    >>> metric = FailureAUROC()
+    >>> metric = AUROC()
     >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 1, 1]))
     >>> metric.compute()
     tensor(1., dtype=torch.float64)
@@ -512,7 +512,7 @@ class FailureAUROC(SelectiveMetric):
         super().__init__(**kwargs)
         if not self.reader.zero_one:
             raise InputError(
-                f'FailureAUROC: `loss` must be 0/1, got "{self.reader.loss.name}". Use loss="zero_one".'
+                f'AUROC: `loss` must be 0/1, got "{self.reader.loss.name}". Use loss="zero_one".'
             )
 
     def _exact(self, loss: Array, confidence: Array) -> Array:
@@ -535,7 +535,7 @@ def _each(value: Bracket, work: Callable[[Array], Array]) -> Bracket:
 
 def _undefined(like: Array) -> Array:
     warnings.warn(
-        "FailureAUROC: only one kind of sample (right or wrong) has been seen; nan. `AURC` is defined for either.",
+        "AUROC: only one kind of sample (right or wrong) has been seen; nan. `AURC` is defined for either.",
         AbstainWarning,
         stacklevel=3,
     )

@@ -1,6 +1,6 @@
 """Tune a finished classifier for selective prediction: averaged weights, kept only where held-out samples prefer them.
 
-`tune` is the whole recipe for a plain loop; `Averaging` is what the callbacks for trainers share with it.
+`fine_tune` is the whole recipe for a plain loop; `Averaging` is what the callbacks for trainers share with it.
 `PairedPatience` is the rule by which those callbacks stop.
 """
 
@@ -67,7 +67,7 @@ class Tuned:
         )
 
 
-def tune(
+def fine_tune(
     network: nn.Module,
     train: Iterable[Any],
     held_out: Iterable[Any],
@@ -123,7 +123,7 @@ def tune(
     --------
     >>> x = torch.randn(64, 4)
     >>> batches = [(x, (x.sum(1) > 0).long())]
-    >>> tune(torch.nn.Linear(4, 2), batches, batches, epochs=2, looks=1).looks[0][0]
+    >>> fine_tune(torch.nn.Linear(4, 2), batches, batches, epochs=2, looks=1).looks[0][0]
     2
     """
     if optimizer is None:
@@ -131,7 +131,7 @@ def tune(
             network.parameters(), lr=rate, momentum=0.9, nesterov=True, weight_decay=5e-4
         )
     criterion = AURCLoss(mix=mix)
-    averaging = Averaging("tune", network, held_out, epochs, looks, level)
+    averaging = Averaging("fine_tune", network, held_out, epochs, looks, level)
     for _ in range(epochs):
         network.train()
         for batch in _on(train, network):
