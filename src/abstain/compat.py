@@ -51,7 +51,7 @@ def _by_row_order(name: str, loss: Array, confidence: Array) -> Curve:
 def _by_distinct(name: str, loss: Array, confidence: Array) -> Curve:
     """One point per distinct confidence."""
     rows = rows_of(*vectors(name, loss, confidence))
-    return rows.N / rows.W, rows.risk
+    return rows.accepted_mass / rows.total_mass, rows.risk
 
 
 def _generalised(curve: Curve) -> Curve:
@@ -380,8 +380,8 @@ def literal_log_aurc(loss: Array, confidence: Array, /) -> float:
     1.09861
     """
     rows = rows_of(*vectors("literal_log_aurc", loss, confidence))
-    rank = rows.W - rows.N + rows.m
-    return float(np.sum(-np.log1p(-rank / (rows.W + 1)) * rows.L) / rows.W[0])
+    rank = rows.total_mass - rows.accepted_mass + rows.mass
+    return float(np.sum(-np.log1p(-rank / (rows.total_mass + 1)) * rows.loss) / rows.total_mass[0])
 
 
 _MEAN = "mean of the n prefix risks"

@@ -28,9 +28,9 @@ ALL = [(name, {}) for name in SMOOTH] + POINTS
 def pieces(table, count):
     """The table in stretches, as ranges of an engine would hold it."""
     found = []
-    for i in np.array_split(np.arange(len(table.rows.m)), count):
+    for i in np.array_split(np.arange(len(table.rows.mass)), count):
         if len(i):
-            rows = Rows(*(x[i] for x in table.rows[:4]), table.rows.W, np, False)
+            rows = Rows(*(x[i] for x in table.rows[:4]), total_mass=table.rows.total_mass, padded=False)
             squares, fourths = ([x[i] for x in columns] for columns in (table.squares, table.fourths))
             if table.squares[1] is table.squares[2]:
                 squares, fourths = [squares[0], *2 * squares[1:2]], [fourths[0], *4 * fourths[1:2]]

@@ -66,18 +66,18 @@ def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
 
 def all_lone(rows: Rows) -> bool:
     """Is every row one sample of weight 1? Then there are no ties to treat in one way or another."""
-    return rows.xp is np and not rows.padded and bool(rows.m.max() <= 1)
+    return rows.xp is np and not rows.padded and bool(rows.mass.max() <= 1)
 
 
 def block_gain(rows: Rows) -> Array:
     """`H_N - H_(N - m)` of each row: what its block adds to a harmonic sum, 1/N for a lone sample."""
     if rows.xp is not np:
-        return harmonic_difference(rows.xp, rows.N - rows.m, rows.N)
-    gain = over(np, rows.m, rows.N) if rows.padded else rows.m / rows.N
-    tied = rows.m > 1
+        return harmonic_difference(rows.xp, rows.accepted_mass - rows.mass, rows.accepted_mass)
+    gain = over(np, rows.mass, rows.accepted_mass) if rows.padded else rows.mass / rows.accepted_mass
+    tied = rows.mass > 1
     if tied.any():
-        N = rows.N[tied]
-        gain[tied] = harmonic_difference(np, N - rows.m[tied], N)
+        N = rows.accepted_mass[tied]
+        gain[tied] = harmonic_difference(np, N - rows.mass[tied], N)
     return gain
 
 
@@ -106,17 +106,17 @@ WHOLE_WEIGHTS_ONLY = ("log", "loo")  # these count neighbours, so a weight must 
 
 def _harmonic(r: Rows) -> Array:
     """A threshold at each sample: the selective risk there."""
-    return r.m * r.risk
+    return r.mass * r.risk
 
 
 def _sele(r: Rows) -> Array:
     """A threshold at each sample: the loss accepted there, per sample of the whole set (= AUGRC's mean rule)."""
-    return r.m * r.S / r.W
+    return r.mass * r.accepted_loss / r.total_mass
 
 
 def _loo(r: Rows) -> Array:
     """A threshold at each sample: the selective risk of the *other* samples, 0 where there is none."""
-    own, others = r.m * r.S - r.L, r.N - 1
+    own, others = r.mass * r.accepted_loss - r.loss, r.accepted_mass - 1
     if r.xp is np and (others > 0).all():
         return own / others
     return over(r.xp, own, others)
@@ -124,25 +124,27 @@ def _loo(r: Rows) -> Array:
 
 def _log(r: Rows) -> Array:
     """Mean of -ln(1 - rank/(n+1)) over the ranks of the block, times its loss."""
-    log_n1 = r.xp.log(r.W + 1)
-    return r.L * (log_n1 - over(r.xp, log_factorial_difference(r.xp, r.N - r.m, r.N), r.m))
+    log_n1 = r.xp.log(r.total_mass + 1)
+    return r.loss * (
+        log_n1 - over(r.xp, log_factorial_difference(r.xp, r.accepted_mass - r.mass, r.accepted_mass), r.mass)
+    )
 
 
 def _harmonic_expected(r: Rows) -> Array:
     """Random order within a block: its loss comes in evenly while the accepted mass grows from N - m to N."""
     if all_lone(r):
         return _harmonic(r)
-    above, gain = r.N - r.m, block_gain(r)
-    share = r.xp.where(r.m > 1, r.m - above * gain, gain)
-    return (r.S - r.L) * gain + r.L * share / r.xp.where(r.m > 0, r.m, 1.0)
+    above, gain = r.accepted_mass - r.mass, block_gain(r)
+    share = r.xp.where(r.mass > 1, r.mass - above * gain, gain)
+    return (r.accepted_loss - r.loss) * gain + r.loss * share / r.xp.where(r.mass > 0, r.mass, 1.0)
 
 
 def _loo_expected(r: Rows) -> Array:
-    return _harmonic_expected(r) - r.L / r.W
+    return _harmonic_expected(r) - r.loss / r.total_mass
 
 
 def _sele_expected(r: Rows) -> Array:
-    return (r.m * (r.S - r.L) + r.L * (r.m + 1) / 2) / r.W
+    return (r.mass * (r.accepted_loss - r.loss) + r.loss * (r.mass + 1) / 2) / r.total_mass
 
 
 _TERMS: dict[str, dict[str, Callable[[Rows], Array]]] = {
@@ -166,13 +168,13 @@ def needs_whole_weights(estimator: str, ties: str) -> str:
 
 
 def reads_block_loss(estimator: str, ties: str) -> bool:
-    """Do the terms read `rows.L`? (It need not be made otherwise.)"""
+    """Do the terms read `rows.loss`? (It need not be made otherwise.)"""
     return ties == "expected" or estimator in WHOLE_WEIGHTS_ONLY
 
 
 def area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
     """AURC of a table of rows, by one estimator."""
-    return rows.xp.sum(area_terms(rows, estimator, ties), axis=-1) / rows.W[..., 0]
+    return rows.xp.sum(area_terms(rows, estimator, ties), axis=-1) / rows.total_mass[..., 0]
 
 
 # Weights of ranks and of samples: AURC is their weighted mean of losses ----------------------------
@@ -215,29 +217,35 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     if estimator == "2sele":
         return 2 * row_weights(rows, "sele", ties)
     if estimator == "sele":
-        return (rows.W - rows.N + (rows.m if ties == "threshold" else (rows.m + 1) / 2)) / rows.W
+        return (
+            rows.total_mass - rows.accepted_mass + (rows.mass if ties == "threshold" else (rows.mass + 1) / 2)
+        ) / rows.total_mass
     if ties == "threshold" and estimator != "log":
         return _threshold_weights(rows, estimator)
-    above = rows.N - rows.m
+    above = rows.accepted_mass - rows.mass
     if estimator == "log":
-        return xp.log(rows.W + 1) - over(xp, log_factorial_difference(xp, above, rows.N), rows.m)
+        return xp.log(rows.total_mass + 1) - over(
+            xp, log_factorial_difference(xp, above, rows.accepted_mass), rows.mass
+        )
     # the rows may be a stretch of a longer table
-    outside = harmonic_difference(xp, rows.N[..., -1:], rows.W + 0 * rows.N[..., -1:])
-    outside = outside - (1 / rows.W if estimator == "loo" else 0.0)
+    outside = harmonic_difference(
+        xp, rows.accepted_mass[..., -1:], rows.total_mass + 0 * rows.accepted_mass[..., -1:]
+    )
+    outside = outside - (1 / rows.total_mass if estimator == "loo" else 0.0)
     if all_lone(rows):
         return _threshold_weights(rows, "harmonic") + outside
     gain = block_gain(rows)
     from_below = xp.flip(xp.cumulative_sum(xp.flip(gain, axis=-1), axis=-1), axis=-1)
-    own = xp.where(rows.m > 1, 1 - over(xp, above * gain, rows.m), gain)
+    own = xp.where(rows.mass > 1, 1 - over(xp, above * gain, rows.mass), gain)
     return from_below - gain + own + outside
 
 
 def _threshold_weights(rows: Rows, estimator: str) -> Array:
     """Sum over the blocks at or below one's own of mass / accepted mass (self left out for `loo`)."""
     xp = rows.xp
-    accepted = rows.N - (1.0 if estimator == "loo" else 0.0)
+    accepted = rows.accepted_mass - (1.0 if estimator == "loo" else 0.0)
     some = rows.padded or estimator == "loo"
-    share = over(xp, rows.m, accepted) if some else rows.m / accepted
+    share = over(xp, rows.mass, accepted) if some else rows.mass / accepted
     from_below = xp.flip(xp.cumulative_sum(xp.flip(share, axis=-1), axis=-1), axis=-1)
     return from_below - over(xp, xp.ones_like(accepted), accepted) if estimator == "loo" else from_below
 
@@ -323,8 +331,19 @@ def _tie_correction(own: np.ndarray, goes_on: np.ndarray, estimator: str, ties: 
     first = last - m + 1
     L = S[last] - S[first] + l[first]
     W = np.asarray([float(n)])
-    members = area_terms(Rows(np.ones_like(N), l, N, S, W, np, False), estimator, ties)
-    blocks = area_terms(Rows(m.astype(np.float64), L, N[last], S[last], W, np, False), estimator, ties)
+    member_rows = Rows(
+        mass=np.ones_like(N), loss=l, accepted_mass=N, accepted_loss=S, total_mass=W, padded=False
+    )
+    members = area_terms(member_rows, estimator, ties)
+    block_rows = Rows(
+        mass=m.astype(np.float64),
+        loss=L,
+        accepted_mass=N[last],
+        accepted_loss=S[last],
+        total_mass=W,
+        padded=False,
+    )
+    blocks = area_terms(block_rows, estimator, ties)
     return np.bincount(line[last], blocks, lines) - np.bincount(line, members, lines)
 
 
@@ -350,7 +369,7 @@ def oracle_rows(xp: Namespace, loss: Array, weight: Array | None) -> Rows:
 def oracle_area(xp: Namespace, loss: Array, weight: Array | None, estimator: str = "harmonic") -> Array:
     """AURC of the best ordering. Whole-number weights are repetitions, each copy a threshold of its own."""
     rows = oracle_rows(xp, loss, weight)
-    whole = weight is None or bool(xp.all(xp.floor(rows.m) == rows.m))
+    whole = weight is None or bool(xp.all(xp.floor(rows.mass) == rows.mass))
     return area(rows, estimator, "expected" if whole else "threshold")
 
 
@@ -371,7 +390,14 @@ def without_offset(loss: np.ndarray) -> np.ndarray:
 def zero_one_oracle_rows(errors: float, n: float) -> Rows:
     """The two rows of a 0/1 loss: all that is right on top, all errors below (read with ties="expected")."""
     m = np.asarray([n - errors, errors])
-    return Rows(m, np.asarray([0.0, errors]), np.cumsum(m), np.asarray([0.0, errors]), np.asarray([n]))
+    error_loss = np.asarray([0.0, errors])
+    return Rows(
+        mass=m,
+        loss=error_loss,
+        accepted_mass=np.cumsum(m),
+        accepted_loss=error_loss,
+        total_mass=np.asarray([n]),
+    )
 
 
 def asymptotic_oracle(xp: Namespace, risk: Array) -> Array:

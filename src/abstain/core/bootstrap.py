@@ -133,7 +133,7 @@ def _rows(mass: np.ndarray, loss: np.ndarray, starts: np.ndarray) -> Rows:
     W = N[:, -1:].copy()
     if not N[:, 0].all():
         N[N == 0] = 1.0  # rows above the first drawn: no mass, no loss, and now no 0/0
-    return Rows(mass, own, N, S, W, np, False)
+    return Rows(mass=mass, loss=own, accepted_mass=N, accepted_loss=S, total_mass=W, padded=False)
 
 
 def _counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray | None = None) -> np.ndarray:
@@ -169,7 +169,8 @@ def leave_one_out_areas(
     place = np.arange(len(l)) if ranked.place is None else ranked.place
 
     def terms(m: np.ndarray, L: np.ndarray, N: np.ndarray, S: np.ndarray) -> np.ndarray:
-        return np.asarray(area_terms(Rows(m, L, N, S, W), estimator, ties))
+        rows = Rows(mass=m, loss=L, accepted_mass=N, accepted_loss=S, total_mass=W)
+        return np.asarray(area_terms(rows, estimator, ties))
 
     before = np.cumsum(np.append(0.0, terms(m, L, N, S)))[:-1]
     one_less = np.maximum(N - 1, m)  # differs from N - 1 in the top row only, which is below nobody

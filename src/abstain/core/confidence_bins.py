@@ -211,17 +211,17 @@ def _estimate_terms(bins: Bins, estimator: str) -> Array:
     if bins.whole:
         spread = area_terms(rows, estimator, "expected")
     elif estimator == "sele":
-        spread = rows.m * (rows.S - rows.L / 2) / rows.W
+        spread = rows.mass * (rows.accepted_loss - rows.loss / 2) / rows.total_mass
     else:
         spread = harmonic_spread(rows)
-    return xp.where(rows.m > 0, xp.where(xp.flip(bins.tie, axis=-1), tied, spread), 0.0)
+    return xp.where(rows.mass > 0, xp.where(xp.flip(bins.tie, axis=-1), tied, spread), 0.0)
 
 
 def harmonic_spread(r: Rows) -> Array:
     """The even spread with masses of any size: sums over positions become integrals."""
-    above = r.N - r.m
-    gain = r.xp.log1p(over(r.xp, r.m, above))  # 0 at the very top, where nothing lies above
-    return (r.S - r.L) * gain + over(r.xp, r.L * (r.m - above * gain), r.m)
+    above = r.accepted_mass - r.mass
+    gain = r.xp.log1p(over(r.xp, r.mass, above))  # 0 at the very top, where nothing lies above
+    return (r.accepted_loss - r.loss) * gain + over(r.xp, r.loss * (r.mass - above * gain), r.mass)
 
 
 def _gain(bins: Bins, low: Array, high: Array) -> Array:
@@ -293,11 +293,16 @@ def risk_at_coverage(bins: Bins, least: float, most: float | None = 1.0) -> Brac
     """
     rows = rows_of_bins(bins)
     xp = rows.xp
-    reached = curve_points.reaches(rows.N / rows.W, least) & (rows.m > 0)
+    reached = curve_points.reaches(rows.accepted_mass / rows.total_mass, least) & (rows.mass > 0)
     at = partial(curve_points.at_row, rows, index=curve_points.first_row(rows, reached))
-    c, L, N, S = at(rows.m), at(rows.L), at(rows.N - rows.m), at(rows.S - rows.L)
+    c, L, N, S = (
+        at(rows.mass),
+        at(rows.loss),
+        at(rows.accepted_mass - rows.mass),
+        at(rows.accepted_loss - rows.loss),
+    )
     tie = at(xp.flip(bins.tie, axis=-1))
-    position = curve_points.least_mass(xp, rows.W[..., 0], least, bins.whole)
+    position = curve_points.least_mass(xp, rows.total_mass[..., 0], least, bins.whole)
     position = xp.where(tie, N + c, xp.maximum(position, N + (1.0 if bins.whole else 0.0)))
     estimate = (S + L * (position - N) / c) / position
     if most is None:
@@ -311,14 +316,19 @@ def coverage_at_risk(bins: Bins, risk: float, most: float | None = 1.0) -> Brack
     """Largest coverage within the risk: the edge of a bin is certain, a point inside one is possible."""
     rows = rows_of_bins(bins)
     xp = rows.xp
-    low = curve_points.coverage_at_risk(rows, rows.W[..., 0], risk)
+    low = curve_points.coverage_at_risk(rows, rows.total_mass[..., 0], risk)
     if most is None or risk >= most:
         return Bracket(low, low, None if most is None else xp.maximum(low, xp.ones_like(low)))
-    S = rows.S - rows.L
-    free = rows.N - rows.L / most  # positions that need not have met any of the bin's loss
-    reach = xp.minimum(rows.N, (most * free - S) / (most - risk))
+    S = rows.accepted_loss - rows.loss
+    free = rows.accepted_mass - rows.loss / most  # positions that need not have met any of the bin's loss
+    reach = xp.minimum(rows.accepted_mass, (most * free - S) / (most - risk))
     # a quotient may round to just below a whole number
     reach = xp.floor(reach * (1 + 1e-12)) if bins.whole else reach
-    inside = (rows.m > 0) & ~xp.flip(bins.tie, axis=-1) & (risk * free >= S) & (reach > rows.N - rows.m)
-    high = xp.max(xp.where(inside, reach / rows.W, 0.0), axis=-1)
+    inside = (
+        (rows.mass > 0)
+        & ~xp.flip(bins.tie, axis=-1)
+        & (risk * free >= S)
+        & (reach > rows.accepted_mass - rows.mass)
+    )
+    high = xp.max(xp.where(inside, reach / rows.total_mass, 0.0), axis=-1)
     return Bracket(low, low, xp.maximum(low, high))

@@ -67,42 +67,42 @@ def at_row(rows: Rows, values: Array, index: Array) -> Array:
 
 def coverage(rows: Rows, total: Array) -> Array:
     """Share of `total` accepted at each row."""
-    return rows.N / (total[..., None] if getattr(total, "ndim", 0) else total)
+    return rows.accepted_mass / (total[..., None] if getattr(total, "ndim", 0) else total)
 
 
 def risk_at_coverage(rows: Rows, total: Array, least: float) -> tuple[Array, Array]:
     """Selective risk at the least attainable coverage of at least `least`; and whether there is one."""
-    good = reaches(coverage(rows, total), least) & (rows.m > 0)
+    good = reaches(coverage(rows, total), least) & (rows.mass > 0)
     return at_row(rows, rows.risk, first_row(rows, good)), rows.xp.any(good, axis=-1)
 
 
 def coverage_at_risk(rows: Rows, total: Array, most: float) -> Array:
     """Largest coverage whose selective risk is at most `most`; 0 when no threshold does it."""
     share = coverage(rows, total)
-    good = reaches(-rows.risk, -most) & (rows.m > 0)
+    good = reaches(-rows.risk, -most) & (rows.mass > 0)
     return rows.xp.max(rows.xp.where(good, share, rows.xp.zeros_like(share)), axis=-1)
 
 
 def rejection_costs(rows: Rows, total: Array, cost: float) -> Array:
     """Chow's cost at each row's threshold: loss of the accepted plus `cost` for each rejected, per sample."""
     whole = total[..., None] if getattr(total, "ndim", 0) else total
-    costs = (rows.S + cost * (whole - rows.N)) / whole
-    return rows.xp.where(rows.m > 0, costs, float("inf"))  # no threshold inside a tie
+    costs = (rows.accepted_loss + cost * (whole - rows.accepted_mass)) / whole
+    return rows.xp.where(rows.mass > 0, costs, float("inf"))  # no threshold inside a tie
 
 
 # How well confidence separates right from wrong: rows of a 0/1 loss, errors `L` and successes `m - L` in each
 
 
 def _errors(rows: Rows) -> Array:
-    return rows.S[..., -1:]
+    return rows.accepted_loss[..., -1:]
 
 
 def auroc(rows: Rows) -> Array:
     """Chance that a random success is more confident than a random error, ties counting half."""
     errors = _errors(rows)
-    below = errors - rows.S
-    pairs = rows.xp.sum((rows.m - rows.L) * (below + rows.L / 2), axis=-1)
-    return pairs / (errors * (rows.W - errors))[..., 0]
+    below = errors - rows.accepted_loss
+    pairs = rows.xp.sum((rows.mass - rows.loss) * (below + rows.loss / 2), axis=-1)
+    return pairs / (errors * (rows.total_mass - errors))[..., 0]
 
 
 def average_precision(rows: Rows, of_errors: bool) -> Array:
@@ -118,22 +118,31 @@ def average_precision(rows: Rows, of_errors: bool) -> Array:
 def found_by(rows: Rows, errors: Array | float, of_errors: bool) -> tuple[Array, Array, Array]:
     """Hits in each row, and what is found and seen there: errors from below (of so many in all), or the right ones."""
     if of_errors:
-        return rows.L, errors - rows.S + rows.L, rows.W - rows.N + rows.m
-    return rows.m - rows.L, rows.N - rows.S, rows.N
+        return (
+            rows.loss,
+            errors - rows.accepted_loss + rows.loss,
+            rows.total_mass - rows.accepted_mass + rows.mass,
+        )
+    return rows.mass - rows.loss, rows.accepted_mass - rows.accepted_loss, rows.accepted_mass
 
 
 def fpr_at_tpr(rows: Rows, tpr: float) -> Array:
     """Share of errors accepted at the least threshold step that accepts a share `tpr` of the successes."""
     xp = rows.xp
     errors = _errors(rows)
-    enough = reaches((rows.N - rows.S) / (rows.W - errors), tpr) & (rows.m > 0)
-    accepted = rows.S / errors
+    enough = reaches((rows.accepted_mass - rows.accepted_loss) / (rows.total_mass - errors), tpr) & (
+        rows.mass > 0
+    )
+    accepted = rows.accepted_loss / errors
     return xp.min(xp.where(enough, accepted, xp.ones_like(accepted)), axis=-1)
 
 
 def half_mass_area(rows: Rows) -> Array:
     """Mean, over coverages spread evenly, of the loss accepted per sample; a block comes in evenly."""
-    return rows.xp.sum(rows.L * (rows.W - rows.N + rows.m / 2), axis=-1) / (rows.W * rows.W)[..., 0]
+    return (
+        rows.xp.sum(rows.loss * (rows.total_mass - rows.accepted_mass + rows.mass / 2), axis=-1)
+        / (rows.total_mass * rows.total_mass)[..., 0]
+    )
 
 
 def rejection_ratio(rows: Rows, oracle: Rows) -> Array:
@@ -142,5 +151,5 @@ def rejection_ratio(rows: Rows, oracle: Rows) -> Array:
     0/0 (nothing to gain by any order) is given as 0.
     """
     xp = rows.xp
-    random = (rows.S[..., -1:] / rows.W)[..., 0] / 2
+    random = (rows.accepted_loss[..., -1:] / rows.total_mass)[..., 0] / 2
     return share_of_room(xp, random - half_mass_area(rows), random, half_mass_area(oracle))

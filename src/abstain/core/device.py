@@ -165,7 +165,15 @@ def _rows(xp: Namespace, place: Array, errors: Array, start: int, W: Array) -> R
     N, S = xp.astype(place[first:stop], xp.float64) + 1, xp.astype(errors[first:stop], xp.float64)
     if start == 0:
         N, S = xp.concat([zero, N]), xp.concat([zero, S])
-    return Rows(N[1:] - N[:-1], S[1:] - S[:-1], N[1:], S[1:], W, xp, False)
+    return Rows(
+        mass=N[1:] - N[:-1],
+        loss=S[1:] - S[:-1],
+        accepted_mass=N[1:],
+        accepted_loss=S[1:],
+        total_mass=W,
+        xp=xp,
+        padded=False,
+    )
 
 
 def _keys(xp: Namespace, loss: Array, confidence: Array) -> Array:

@@ -76,10 +76,10 @@ def raw_line(
     if name == "sele":
         estimator = "sele"
     elif estimator == "harmonic" and ties == "threshold" and not rows.padded:
-        share, risk = rows.m / rows.N, rows.risk
+        share, risk = rows.mass / rows.accepted_mass, rows.risk
         slope, passed = running(share, share * risk, from_below=True)
         up = -float(passed[0]), float(slope[0])
-        return Line(float(np.sum(rows.m * risk)), risk - passed, slope, up)
+        return Line(float(np.sum(rows.mass * risk)), risk - passed, slope, up)
     slope = row_weights(rows, estimator, ties)
     below, const = _mass_terms(rows, estimator, ties)
     up_const = up_slope = 0.0
@@ -87,7 +87,7 @@ def raw_line(
         passed = np.cumsum(below[::-1])[::-1]
         const, up_const = const + passed, float(passed[0])
     if ties == "threshold" and estimator in ("harmonic", "loo"):
-        others = float(rows.N[0]) - 1
+        others = float(rows.accepted_mass[0]) - 1
         own = 1 / others if estimator == "loo" and others > 0 else 0.0  # left out for the top row alone
         up_slope = float(slope[0]) + own
     return Line(float(np.sum(area_terms(rows, estimator, ties))), const, slope, up=(up_const, up_slope))
@@ -106,7 +106,9 @@ def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Ar
     if estimator == "2sele":
         return None, 2 * _mass_terms(rows, "sele", ties)[1]
     if estimator == "sele":
-        return None, (rows.S if ties == "threshold" else rows.S - rows.L / 2) / rows.W
+        return None, (
+            rows.accepted_loss if ties == "threshold" else rows.accepted_loss - rows.loss / 2
+        ) / rows.total_mass
     if estimator == "log":
         return _log_terms(rows)
     return _threshold_terms(rows, estimator) if ties == "threshold" else _expected_terms(rows)
@@ -115,17 +117,19 @@ def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Ar
 def _threshold_terms(rows: Rows, estimator: str) -> tuple[Array, Array]:
     """Of m S / N (harmonic) and (m S - L) / (N - 1) (loo)."""
     loo = estimator == "loo"
-    per = over(np, 1.0, rows.N - (1.0 if loo else 0.0))
-    return -(rows.m * rows.S - (rows.L if loo else 0.0)) * per * per, rows.S * per
+    per = over(np, 1.0, rows.accepted_mass - (1.0 if loo else 0.0))
+    return -(
+        rows.mass * rows.accepted_loss - (rows.loss if loo else 0.0)
+    ) * per * per, rows.accepted_loss * per
 
 
 def _log_terms(rows: Rows) -> tuple[Array, Array]:
     """Of L (ln(W + 1) - D/m), D = ln N! - ln(N-m)!, factorials extended by the Gamma function."""
-    above, mass = rows.N - rows.m, _some(rows.m)
-    gain = harmonic_difference(np, above, rows.N)
+    above, mass = rows.accepted_mass - rows.mass, _some(rows.mass)
+    gain = harmonic_difference(np, above, rows.accepted_mass)
     digamma = harmonic_difference(np, np.zeros_like(above), above) - np.euler_gamma
-    mean_log = log_factorial_difference(np, above, rows.N) / mass
-    return -rows.L * gain / mass, rows.L * (mean_log - digamma) / mass
+    mean_log = log_factorial_difference(np, above, rows.accepted_mass) / mass
+    return -rows.loss * gain / mass, rows.loss * (mean_log - digamma) / mass
 
 
 def _expected_terms(rows: Rows) -> tuple[Array, Array]:
@@ -133,17 +137,23 @@ def _expected_terms(rows: Rows) -> tuple[Array, Array]:
     from scipy.special import polygamma
 
     if all_lone(rows):
-        square = 1 / np.square(rows.N)
-        trigamma = polygamma(1, rows.N[..., -1:] + 1) + np.cumsum(square[..., ::-1], axis=-1)[..., ::-1]
-        return -rows.S * square, trigamma * (rows.S - rows.L * rows.N) + rows.L
-    above, mass, loss_above = rows.N - rows.m, _some(rows.m), rows.S - rows.L
+        square = 1 / np.square(rows.accepted_mass)
+        trigamma = (
+            polygamma(1, rows.accepted_mass[..., -1:] + 1) + np.cumsum(square[..., ::-1], axis=-1)[..., ::-1]
+        )
+        return -rows.accepted_loss * square, trigamma * (
+            rows.accepted_loss - rows.loss * rows.accepted_mass
+        ) + rows.loss
+    above, mass, loss_above = rows.accepted_mass - rows.mass, _some(rows.mass), rows.accepted_loss - rows.loss
     gain = block_gain(rows)
-    change = -rows.m / _some(rows.N) ** 2  # of the trigamma function from one row to the next
-    tied = rows.m > 1
+    change = -rows.mass / _some(rows.accepted_mass) ** 2  # of the trigamma function from one row to the next
+    tied = rows.mass > 1
     if tied.any():
-        change[tied] = polygamma(1, rows.N[tied] + 1) - polygamma(1, above[tied] + 1)
-    trigamma = polygamma(1, rows.N[..., -1:] + 1) - np.cumsum(change[..., ::-1], axis=-1)[..., ::-1]
-    mean_loss = rows.L / mass
+        change[tied] = polygamma(1, rows.accepted_mass[tied] + 1) - polygamma(1, above[tied] + 1)
+    trigamma = (
+        polygamma(1, rows.accepted_mass[..., -1:] + 1) - np.cumsum(change[..., ::-1], axis=-1)[..., ::-1]
+    )
+    mean_loss = rows.loss / mass
     low = loss_above * change - mean_loss * (gain + above * change)
     return low, loss_above * trigamma + mean_loss * (gain * (above / mass + 1) - above * trigamma)
 
@@ -163,8 +173,8 @@ def dot(x: np.ndarray, y: np.ndarray) -> float:
 
 def _half_mass_area(rows: Rows) -> Line:
     """The area behind AUROC and the rejection ratio, where a block comes in evenly; nothing is read from outside."""
-    slope = (rows.W - rows.N + rows.m / 2) / rows.W
-    return Line(dot(rows.L, slope), (rows.S - rows.L / 2) / rows.W, slope)
+    slope = (rows.total_mass - rows.accepted_mass + rows.mass / 2) / rows.total_mass
+    return Line(dot(rows.loss, slope), (rows.accepted_loss - rows.loss / 2) / rows.total_mass, slope)
 
 
 def _precision(rows: Rows, errors: float, of_errors: bool) -> Line:
@@ -274,7 +284,7 @@ def zero_one_oracle(
         return Best(known, -rate * risk, rate)
     rows = zero_one_oracle_rows(S, W)
     line = raw_line("area", rows, estimator, "expected")
-    mean = float(rows.m @ line.const + rows.L @ line.slope) / W
+    mean = float(rows.mass @ line.const + rows.loss @ line.slope) / W
     # no sample of a kind: no influence
     right = float(line.const[0] - mean) if S < W else 0.0
     wrong = float(line.const[1] - mean + line.slope[1]) if S else 0.0
@@ -324,7 +334,7 @@ def values(
     """Estimate and the influence of each sample, in the order given; rankings that are known need no sort."""
     ranked = Ranked(ranking_of(confidence), loss, weight) if ranked is None else ranked
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
-    W, S = float(ranked.rows.W[0]), float(ranked.rows.S[-1])
+    W, S = float(ranked.rows.total_mass[0]), float(ranked.rows.accepted_loss[-1])
     name, best, other = AREA_OF[metric], None, None
     area = None
     if metric not in ("risk", "oracle_aurc"):
@@ -379,14 +389,16 @@ class Ranked:
         else:
             m, L = total(self.weight), total(self.weight * self.loss)
             N = np.cumsum(m)
-        self.rows = Rows(m, L, N, np.cumsum(L), N[-1:], np, False)
+        self.rows = Rows(
+            mass=m, loss=L, accepted_mass=N, accepted_loss=np.cumsum(L), total_mass=N[-1:], padded=False
+        )
         self._known: dict[tuple[str, ...], tuple[float, np.ndarray, tuple[float, float]]] = {}
 
     @cached_property
     def reach(self) -> tuple[float, float]:
         """Of mass times loss, the sum and the sum of squares."""
         own = self.loss if self.weight is None else self.weight * self.loss
-        return float(self.rows.S[-1]), float(np.sum(np.square(own)))
+        return float(self.rows.accepted_loss[-1]), float(np.sum(np.square(own)))
 
     def area(self, name: str, estimator: str, ties: str) -> Values:
         """An area with influence and rank weight of each sample, in the order given."""
@@ -403,14 +415,14 @@ class Ranked:
     def _area(self, name: str, estimator: str, ties: str) -> tuple[float, np.ndarray, tuple[float, float]]:
         """A cacheful of rows at a time, from the least confident up, so that each is told what lies below it."""
         rows, stops, influence = self.rows, self.ranking.stops, np.empty(len(self.loss))
-        size = len(rows.m) if name == "aupr_error" else PIECE  # that one reads what lies above
+        size = len(rows.mass) if name == "aupr_error" else PIECE  # that one reads what lies above
         sums, const, slope = [], 0.0, 0.0
-        for b in range(len(rows.m), 0, -size):
+        for b in range(len(rows.mass), 0, -size):
             a = max(0, b - size)
-            some = rows.part(a, b)
-            line = raw_line(name, some, estimator, ties, float(rows.S[-1]))
+            some = rows.slice(a, b)
+            line = raw_line(name, some, estimator, ties, float(rows.accepted_loss[-1]))
             own, steep = line.const + const, line.slope + slope
-            mean = float(some.m @ own + some.L @ steep)
+            mean = float(some.mass @ own + some.loss @ steep)
             here = slice(int(stops[a - 1]) if a else 0, int(stops[b - 1]))
             if self.place is not None:
                 own, steep = (x[self.place[here] - a] for x in (own, steep))
@@ -419,7 +431,7 @@ class Ranked:
             lost = lost if self.weight is None else lost * self.weight[here]
             sums.append((line.terms, mean, float(lost.sum()), float(lost @ lost)))
             const, slope = const + line.up[0], slope + line.up[1]
-        W = float(rows.W[0])
+        W = float(rows.total_mass[0])
         terms, mean, *reach = map(math.fsum, zip(*sums))
         influence -= mean / W  # mass given to one sample is taken from all
         return terms / W, self.given(influence), (reach[0], reach[1])
@@ -438,8 +450,10 @@ class Ranked:
 
     def plain_area(self, estimator: str, ties: str) -> float:
         """An area alone, a cacheful of rows at a time."""
-        parts = (self.rows.part(a, a + CHUNK) for a in range(0, len(self.rows.m), CHUNK))
-        return math.fsum(float(np.sum(area_terms(r, estimator, ties))) for r in parts) / float(self.rows.W[0])
+        parts = (self.rows.slice(a, a + CHUNK) for a in range(0, len(self.rows.mass), CHUNK))
+        return math.fsum(float(np.sum(area_terms(r, estimator, ties))) for r in parts) / float(
+            self.rows.total_mass[0]
+        )
 
 
 class Reordered(Ranked):

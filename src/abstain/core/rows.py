@@ -21,32 +21,68 @@ from abstain.core.sorting import pack_loss
 
 
 class Rows(NamedTuple):
-    """Blocks with what is accepted at each: mass `m`, loss `L`, cumulated from the top `N` and `S`, total mass `W`."""
+    """One row per distinct confidence along the last axis, most confident first; leading axes are batches.
 
-    m: Array
-    L: Array
-    N: Array
-    S: Array
-    W: Array
+    Formulas write m, L, N, S and W for the five arrays. Always construct with keywords.
+
+    Attributes
+    ----------
+    mass, loss : array, shape (..., k)
+        m and L: total weight, and total of weight times loss, of the samples in each row.
+    accepted_mass, accepted_loss : array, shape (..., k)
+        N and S: the same for all samples accepted when the threshold is put at this row, which are those of this row
+        and of all rows above it.
+    total_mass : array, shape (..., 1)
+        W: the mass of the whole data set, also where these rows are only a part of it.
+    xp : module
+        Array namespace of the five arrays.
+    padded : bool
+        True when some rows at the top may accept no mass, so that a division by `accepted_mass` needs a guard.
+    """
+
+    mass: Array
+    loss: Array
+    accepted_mass: Array
+    accepted_loss: Array
+    total_mass: Array
     xp: Namespace = np
-    padded: bool = True  # may some rows accept no mass at all?
+    padded: bool = True
+
+    @classmethod
+    def accumulate(cls, mass: np.ndarray, loss: np.ndarray) -> Rows:
+        """Rows of a whole data set from the mass and loss of each row, most confident first; all masses positive."""
+        accepted_mass = np.cumsum(mass)
+        return cls(
+            mass=mass,
+            loss=loss,
+            accepted_mass=accepted_mass,
+            accepted_loss=np.cumsum(loss),
+            total_mass=accepted_mass[-1:],
+            padded=False,
+        )
 
     @property
     def risk(self) -> Array:
         """Selective risk at each row; 0 where nothing is accepted."""
-        return over(self.xp, self.S, self.N) if self.padded else self.S / self.N
+        if self.padded:
+            return over(self.xp, self.accepted_loss, self.accepted_mass)
+        return self.accepted_loss / self.accepted_mass
 
-    def part(self, a: int, b: int) -> Rows:
-        """Some rows of a vector; what is accepted is still counted from the top."""
-        m, L, N, S = (x[a:b] for x in (self.m, self.L, self.N, self.S))
-        return Rows(m, L, N, S, self.W, self.xp, self.padded)
+    def slice(self, start: int, stop: int) -> Rows:
+        """Rows `start` to `stop` (exclusive) of a single data set; accepted sums are still counted from the top."""
+        return self._replace(
+            mass=self.mass[start:stop],
+            loss=self.loss[start:stop],
+            accepted_mass=self.accepted_mass[start:stop],
+            accepted_loss=self.accepted_loss[start:stop],
+        )
 
 
 def rows_of_blocks(mass: Array, loss_sum: Array, xp: Namespace = np) -> Rows:
     """Rows, most confident first, of a block table (which ascends)."""
     m, L = xp.flip(mass, axis=-1), xp.flip(loss_sum, axis=-1)
     N, S = xp.cumulative_sum(m, axis=-1), xp.cumulative_sum(L, axis=-1)
-    return Rows(m, L, N, S, N[..., -1:], xp)
+    return Rows(mass=m, loss=L, accepted_mass=N, accepted_loss=S, total_mass=N[..., -1:], xp=xp)
 
 
 def rows_of_samples(xp: Namespace, loss: Array, confidence: Array, weight: Array | None = None) -> Rows:
@@ -82,7 +118,14 @@ def rows_of_sorted(xp: Namespace, loss: Array, ends: Array, weight: Array | None
     if weight is not None:
         m = xp.where(single, weight, m)
     nothing = xp.zeros_like(loss)
-    return Rows(xp.where(ends, m, nothing), xp.where(ends, L, nothing), N, S, N[..., -1:], xp)
+    return Rows(
+        mass=xp.where(ends, m, nothing),
+        loss=xp.where(ends, L, nothing),
+        accepted_mass=N,
+        accepted_loss=S,
+        total_mass=N[..., -1:],
+        xp=xp,
+    )
 
 
 def over(xp: Namespace, value: Array, by: Array) -> Array:
@@ -323,7 +366,7 @@ def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> It
             L = np.where(lone, own.take(places), steps(S, S_done))
             m = m if mass is None else np.where(lone, mass.take(places), m)
         N_done, S_done = float(N[-1]), float(S[-1])
-        yield Rows(m, L, N, S, W, np, False)
+        yield Rows(mass=m, loss=L, accepted_mass=N, accepted_loss=S, total_mass=W, padded=False)
 
 
 def steps(x: np.ndarray, before: float) -> np.ndarray:
@@ -382,8 +425,17 @@ def rows_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None 
     if loss.ndim > 1:
         return _batch_rows(loss, confidence, weight)
     parts = row_pieces(sort_once(loss, confidence, weight))
-    m, L, N, S = (np.concatenate(column) for column in zip(*((r.m, r.L, r.N, r.S) for r in parts)))
-    return Rows(m, L, N, S, N[-1:], np, False)
+    mass, loss_sum, accepted_mass, accepted_loss = (
+        np.concatenate(column) for column in zip(*(part[:4] for part in parts))
+    )
+    return Rows(
+        mass=mass,
+        loss=loss_sum,
+        accepted_mass=accepted_mass,
+        accepted_loss=accepted_loss,
+        total_mass=accepted_mass[-1:],
+        padded=False,
+    )
 
 
 def _batch_rows(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Rows:

@@ -74,22 +74,24 @@ class Table:
     @cached_property
     def columns(self) -> list[np.ndarray]:
         """Sums of each row: mass, loss, w^2 l^j (3), w^4 l^j (5)."""
-        return [self.rows.m, self.rows.L, *self.squares, *self.fourths]
+        return [self.rows.mass, self.rows.loss, *self.squares, *self.fourths]
 
     @cached_property
     def sums(self) -> np.ndarray:
         """Of mass, loss and w^2 l^j, over all rows."""
-        return added_up([self.rows.m, self.rows.L, *self.squares])
+        return added_up([self.rows.mass, self.rows.loss, *self.squares])
 
     @property
     def unit(self) -> bool:
         """Is every weight known to be 1, so that the sums of all powers are one array?"""
-        return self.rows.m is self.squares[0]
+        return self.rows.mass is self.squares[0]
 
     def in_error_units(self, size: float) -> Table:
         """The table of 0/1 losses, where all losses are 0 or `size`."""
         m, L, N, S, W, *_ = self.rows
-        rows = Rows(m, L / size, N, S / size, W, np, False)
+        rows = Rows(
+            mass=m, loss=L / size, accepted_mass=N, accepted_loss=S / size, total_mass=W, padded=False
+        )
         wrong = self.squares[1] / size
         mass2 = m if self.unit else self.squares[0]
         return Table(rows, (mass2, wrong, wrong), (self.fourths[0], *4 * [self.fourths[1] / size]))
@@ -108,7 +110,9 @@ def added_up(columns: Sequence[np.ndarray]) -> np.ndarray:
 
 def plain_table(rows: Rows) -> Table:
     """Of 0/1 losses without weights: the rows say all."""
-    return Table(rows, (rows.m, rows.L, rows.L), (rows.m, rows.L, rows.L, rows.L, rows.L))
+    return Table(
+        rows, (rows.mass, rows.loss, rows.loss), (rows.mass, rows.loss, rows.loss, rows.loss, rows.loss)
+    )
 
 
 def tables_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> list[Table]:
@@ -135,9 +139,11 @@ def tables(samples: Sorted, zero_one: bool, size: int = PIECE) -> Iterator[Table
         apart = not zero_one and 2 * len(stops) > b - a
         m, L, *powers = sums_of_rows(l, w, stops, zero_one, fourths=not apart)
         accepted = a + stops.astype(np.float64) if w is None else N + np.cumsum(m)
-        rows = Rows(m, L, accepted, S + np.cumsum(L), W, np, False)
+        rows = Rows(
+            mass=m, loss=L, accepted_mass=accepted, accepted_loss=S + np.cumsum(L), total_mass=W, padded=False
+        )
         yield Table(rows, powers[:3], powers[3:], (l, w, stops) if apart else None)
-        N, S = float(rows.N[-1]), float(rows.S[-1])
+        N, S = float(rows.accepted_mass[-1]), float(rows.accepted_loss[-1])
 
 
 def totals_of_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: bool) -> Totals:
@@ -180,7 +186,7 @@ def table_of_sums(rows: Rows, powers: Sequence[np.ndarray], zero_one: bool) -> T
 def totals_of(tables: Sequence[Table], n: int, zero_one: bool, negative: bool, whole: bool) -> Totals:
     """Of the stretches of one data set; what sums cannot tell is given."""
     last, sums = tables[-1].rows, [math.fsum(x) for x in zip(*(added_up(t.columns) for t in tables))]
-    W, S = float(last.N[-1]), float(last.S[-1])
+    W, S = float(last.accepted_mass[-1]), float(last.accepted_loss[-1])
     return Totals(n, W, S, tuple(sums[2:5]), tuple(sums[5:]), zero_one, negative, whole)
 
 
@@ -218,10 +224,10 @@ def stretch_of(
     if area == "area" and estimator not in ("sele", "2sele"):
         loo = float(np.sum(area_terms(rows, "loo", ties)))
     (mass, loss), slope = table.sums[:2].tolist(), line.slope
-    p, reach = dot(rows.m, line.const) / mass, dot(rows.L, slope)
+    p, reach = dot(rows.mass, line.const) / mass, dot(rows.loss, slope)
     share = loss, reach
     if not table.zero_one:
-        size = np.abs(rows.L)
+        size = np.abs(rows.loss)
         share = float(size.sum()), dot(size, slope)
     q = share[1] / (share[0] or 1.0)
     second, fourth, wrong = _powers(table, line.const - p, slope - q)
@@ -236,10 +242,10 @@ def stretches_of(
 ) -> dict[str, Stretch]:
     """Of several areas. Without ties "half" needs no sums of its own: its influences are those of "sele" less l / W."""
     made: dict[str, Stretch] = {}
-    lone = ties == "threshold" and table.unit and len(table.rows.m) == table.sums[0]
+    lone = ties == "threshold" and table.unit and len(table.rows.mass) == table.sums[0]
     for name in areas:
         if name == "half" and "sele" in made and lone:
-            W, sele = float(table.rows.W[0]), made["sele"]
+            W, sele = float(table.rows.total_mass[0]), made["sele"]
             terms, centre = sele.weights[1] - sele.loss / (2 * W), sele.centre - sele.loss / W
             pivot = sele.pivot[0], sele.pivot[1] - 1 / W
             made[name] = sele._replace(terms=terms, centre=centre, pivot=pivot)

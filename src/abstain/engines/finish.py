@@ -147,7 +147,12 @@ class Place(NamedTuple):
 
     def of(self, rows: Rows) -> Rows:
         """Rows of the range with what the whole set accepts at each."""
-        return Rows(rows.m, rows.L, rows.N + self.N, rows.S + self.S, np.asarray([self.total.W]), np, False)
+        return rows._replace(
+            accepted_mass=rows.accepted_mass + self.N,
+            accepted_loss=rows.accepted_loss + self.S,
+            total_mass=np.asarray([self.total.W]),
+            padded=False,
+        )
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,7 @@ def finish(columns: Columns, place: Place, ask: Ask) -> Finished:
 def finish_tie(sums: np.ndarray, confidence: float, place: Place, ask: Ask) -> Finished:
     """The part of a range that is one tie, from its sums alone (in the order of `ranges.SUMS`)."""
     m, L, *powers = (sums[i : i + 1] for i in range(COUNT))
-    table = table_of_sums(Rows(m, L, m, L, m, np, False), powers, place.total.zero_one)
+    table = table_of_sums(Rows.accumulate(m, L), powers, place.total.zero_one)
     found = _finish([table], place, ask, (np.asarray([confidence]), sums[COUNT : COUNT + 1]))
     if not ask.by_loss or place.total.whole:
         return found
@@ -202,7 +207,7 @@ def finish_counted(counted: Tally, place: Place, ask: Ask) -> list[Finished]:
     def part(number: int) -> Finished:
         blocks = counted.stretch(number)
         m, L = blocks.mass, blocks.wrong
-        rows = Rows(m, L, np.cumsum(m), np.cumsum(L), m, np, False)
+        rows = Rows.accumulate(m, L)
         here = Place(float(N[number]), float(S[number]), place.total)
         return _finish([plain_table(rows)], here, ask, (blocks.confidence.astype(np.float64), m))
 
@@ -217,10 +222,10 @@ def _in_turn(rows: Rows, w: float, estimator: str) -> float:
     """
     from scipy.special import digamma
 
-    m, L = float(rows.m[0]), float(rows.L[0])
-    N, S = float(rows.N[0]) - m, float(rows.S[0]) - L
+    m, L = float(rows.mass[0]), float(rows.loss[0])
+    N, S = float(rows.accepted_mass[0]) - m, float(rows.accepted_loss[0]) - L
     if estimator != "harmonic":
-        return (m * S + L * (m + w) / 2) / float(rows.W[0]) * (2 if estimator == "2sele" else 1)
+        return (m * S + L * (m + w) / 2) / float(rows.total_mass[0]) * (2 if estimator == "2sele" else 1)
     count = m / w
     if count <= _FEW and math.isclose(count, round(count), rel_tol=1e-9):  # of equal weight: exact
         turn = np.arange(1, round(count) + 1)
@@ -254,7 +259,7 @@ def _finish(
         size * math.fsum(p.stretches["area"].terms for p in own if "area" in p.stretches) for own in parts
     )
     told: dict[tuple[str, float], Interval] = {}
-    if place.N == 0 and table.rows.N[-1] >= place.total.W * (1 - 1e-12) and place.total.n > 1:
+    if place.N == 0 and table.rows.accepted_mass[-1] >= place.total.W * (1 - 1e-12) and place.total.n > 1:
         for kind, own in zip(ask.kinds, parts):
             told |= _points(evidence.together(own, place.total, kind), ask.level)
             own[:] = [part._replace(readings=()) for part in own]
@@ -278,12 +283,12 @@ def _points(found: Evidence, level: float) -> dict[tuple[str, float], Interval]:
 
 def _shown(rows: Rows, ask: Ask, labels: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
     """Rows nearest to evenly spaced coverages, first and last included."""
-    W = float(rows.W[0])
-    step, above = W / ask.curve, float(rows.N[0] - rows.m[0])
-    keep = np.diff(np.floor(rows.N / step), prepend=math.floor(above / step)) > 0
+    W = float(rows.total_mass[0])
+    step, above = W / ask.curve, float(rows.accepted_mass[0] - rows.mass[0])
+    keep = np.diff(np.floor(rows.accepted_mass / step), prepend=math.floor(above / step)) > 0
     keep[0] |= above <= 1e-12 * W  # the most confident block is always shown
-    keep[-1] |= curve_points.reaches(rows.N[-1] / W, 1.0)  # and so is coverage 1
-    columns = [rows.N, rows.S]
+    keep[-1] |= curve_points.reaches(rows.accepted_mass[-1] / W, 1.0)  # and so is coverage 1
+    columns = [rows.accepted_mass, rows.accepted_loss]
     if ask.thresholds and labels is not None:
         columns += [labels[0], np.cumsum(labels[1])]
     return np.stack(columns)[:, keep]

@@ -247,7 +247,7 @@ def _ties_matter(units: Units, error: float) -> bool:
     if not units.whole or units.ranked is None or units.ranked.place is None:
         return False
     rows = units.ranked.rows
-    return abs(units.error_size * gap_of_ties(rows.N, rows.S)) > error
+    return abs(units.error_size * gap_of_ties(rows.accepted_mass, rows.accepted_loss)) > error
 
 
 def _depending_on_ties(pairs: Sequence[Pair], tests: Tests, level: float) -> tuple[str, ...]:

@@ -421,7 +421,7 @@ def evaluate_blocks(
         kinds = _by_estimator(metrics_for(wanted, blocks.zero_one))
         found[score, loss, None] = [evidence_of_blocks(blocks, kind, repetitions) for kind in kinds]
         rows = blocks.rows()
-        curves.append((score, loss, thinned(score, rows.N / rows.W, rows.risk)))
+        curves.append((score, loss, thinned(score, rows.accepted_mass / rows.total_mass, rows.risk)))
         ties[score] = TopTies(score, int(blocks.count[-1]), int(blocks.count.sum()))
     return evaluation_of(
         found, metrics=wanted, level=level, curves=curves, top_ties=list(ties.values()), abstained=abstained
@@ -704,7 +704,14 @@ def gap_of_ties(N: np.ndarray, S: np.ndarray) -> float:
     pieces = [slice(a, a + CHUNK + 1) for a in range(0, len(N), CHUNK)]
     tied = np.concatenate([[0], *(np.flatnonzero(np.diff(N[p]) > 1) + (p.start + 1) for p in pieces)])
     before = np.where(tied > 0, (N[tied - 1], S[tied - 1]), 0.0)  # the top row, and those that hold several
-    rows = Rows(N[tied] - before[0], S[tied] - before[1], N[tied], S[tied], N[-1:], np, False)
+    rows = Rows(
+        mass=N[tied] - before[0],
+        loss=S[tied] - before[1],
+        accepted_mass=N[tied],
+        accepted_loss=S[tied],
+        total_mass=N[-1:],
+        padded=False,
+    )
     return float(area(rows, ties="expected") - area(rows))
 
 
@@ -729,7 +736,7 @@ def _evidence(
     parts: list[list[Part]] = [[] for _ in asks]
     accepted = []
     for table in tables_by(ranking, units.loss, units.weight, units.zero_one):
-        accepted.append((table.rows.N, table.rows.S))
+        accepted.append((table.rows.accepted_mass, table.rows.accepted_loss))
         for asked, own in zip(asks, parts):
             own.append(part_of(table, total, asked))
     evidence = []

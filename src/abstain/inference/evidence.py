@@ -107,21 +107,24 @@ def part_of(table: Table, total: Totals, asked: Asked) -> Part:
     made = stretches_of(table, areas, asked.estimator, asked.ties, total.S)
     found, sums = [], None
     if asked.coverages or asked.risks or asked.tprs:
-        sums, start = added_up(table.columns), (float(rows.N[0] - rows.m[0]), float(rows.S[0] - rows.L[0]))
-        running = {id(rows.m): rows.N - start[0], id(rows.L): rows.S - start[1]}
+        sums, start = (
+            added_up(table.columns),
+            (float(rows.accepted_mass[0] - rows.mass[0]), float(rows.accepted_loss[0] - rows.loss[0])),
+        )
+        running = {id(rows.mass): rows.accepted_mass - start[0], id(rows.loss): rows.accepted_loss - start[1]}
         for x in table.columns:  # powers of a 0/1 loss are one array
             running[id(x)] = running[id(x)] if id(x) in running else np.cumsum(x)
         for wrong, asked_at in enumerate(positions(total, asked)):
-            along = rows.N - rows.S if wrong and asked_at.size else rows.N
+            along = rows.accepted_mass - rows.accepted_loss if wrong and asked_at.size else rows.accepted_mass
             above = start[0] - start[1] if wrong else start[0]
             wanted = np.maximum(asked_at.reshape(-1), 0.0) * (1 - _SLACK)
             here = np.flatnonzero((wanted <= along[-1]) & (wanted >= above * (1 - 4 * _SLACK)))
             row = np.searchsorted(along, wanted[here])
-            found.append((here, np.stack([rows.m[row], *(running[id(x)][row] for x in table.columns)])))
+            found.append((here, np.stack([rows.mass[row], *(running[id(x)][row] for x in table.columns)])))
     within = {}
     for r in asked.risks:
-        good = np.flatnonzero(r / total.error_size * (1 + _SLACK) * rows.N >= rows.S)
-        within[r] = float(rows.N[good[-1]]) if len(good) else 0.0
+        good = np.flatnonzero(r / total.error_size * (1 + _SLACK) * rows.accepted_mass >= rows.accepted_loss)
+        within[r] = float(rows.accepted_mass[good[-1]]) if len(good) else 0.0
     return Part(made, sums, tuple(found), within)
 
 

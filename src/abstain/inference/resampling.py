@@ -156,7 +156,7 @@ def statistic(units: Units) -> Statistic:
     kind = "expected" if units.whole else "threshold"
 
     def risk(d: Draw) -> np.ndarray:
-        return np.asarray(d.rows.S[:, -1] / d.rows.W[:, 0])
+        return np.asarray(d.rows.accepted_loss[:, -1] / d.rows.total_mass[:, 0])
 
     def best(d: Draw) -> np.ndarray:
         if area_of.oracle == "asymptotic":
@@ -173,7 +173,7 @@ def statistic(units: Units) -> Statistic:
 
     table: dict[str, Statistic] = {
         "aurc": actual,
-        "augrc": lambda d: area(d.rows, "sele", area_of.ties) * d.rows.W[:, 0] / d.total,
+        "augrc": lambda d: area(d.rows, "sele", area_of.ties) * d.rows.total_mass[:, 0] / d.total,
         "risk": risk,
         "oracle_aurc": best,
         "e_aurc": lambda d: actual(d) - best(d),
@@ -332,10 +332,12 @@ def _grid(coverage: Array | None, n: int, share: float) -> np.ndarray:
 def _read(drawn: Draw, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Selective risk, and the mass accepted, at the least attainable coverage of each grid point."""
     rows = drawn.rows
-    reached = np.cumsum(rows.m, axis=1) / drawn.total[:, None]
+    reached = np.cumsum(rows.mass, axis=1) / drawn.total[:, None]
     asked = np.minimum(grid, reached[:, -1:])  # a replicate may answer a little less than the sample did
     place = np.stack([np.searchsorted(r, a * (1 - 1e-12)) for r, a in zip(reached, asked)])
-    return np.take_along_axis(rows.S / rows.N, place, 1), np.take_along_axis(rows.N, place, 1)
+    return np.take_along_axis(rows.accepted_loss / rows.accepted_mass, place, 1), np.take_along_axis(
+        rows.accepted_mass, place, 1
+    )
 
 
 def _stable(risk: np.ndarray, size: np.ndarray, most: float, per_mass: float) -> np.ndarray:

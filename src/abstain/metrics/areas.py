@@ -225,7 +225,7 @@ def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tup
         best: Array = core.area(core.zero_one_oracle_rows(errors, n), estimator, "expected")
     else:
         rows = sample.rows()
-        risk = rows.S[..., -1] / rows.W[..., 0]
+        risk = rows.accepted_loss[..., -1] / rows.total_mass[..., 0]
         best = core.oracle_area(sample.backend.full_xp, sample.loss, sample.weight, estimator)
     if oracle == "asymptotic":
         if not sample.is_zero_one():

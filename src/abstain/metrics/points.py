@@ -149,8 +149,13 @@ def _on_device(sample: Sample) -> tuple[Array, Array, Array, Array]:
     loss, ranked, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
     ends = xp.concat([ranked[1:] != ranked[:-1], xp.ones_like(ranked[:1], dtype=xp.bool)])
     rows = rows_of_sorted(xp, loss, ends, weight)
-    kept = xp.nonzero(rows.m > 0)[0]
-    return xp.take(rows.N, kept), xp.take(rows.S, kept), xp.take(ranked, kept), kept + 1
+    kept = xp.nonzero(rows.mass > 0)[0]
+    return (
+        xp.take(rows.accepted_mass, kept),
+        xp.take(rows.accepted_loss, kept),
+        xp.take(ranked, kept),
+        kept + 1,
+    )
 
 
 @by_group(lower_is_better=True)
@@ -433,8 +438,8 @@ def _zero_one_rows(
             raise InputError(
                 f"{name}: `loss` must be 0 (right) or 1 (wrong) for failure detection, got other values."
             )
-        errors = rows.S[..., -1]
-        if bool(rows.xp.any((errors == 0) | (errors == rows.W[..., 0]))):
+        errors = rows.accepted_loss[..., -1]
+        if bool(rows.xp.any((errors == 0) | (errors == rows.total_mass[..., 0]))):
             raise InfeasibleError(
                 f"{name}: needs both right and wrong samples to tell them apart, got only one kind. "
                 f"`abstain.aurc` is defined for either."

@@ -77,7 +77,7 @@ def _from_pilot(name: str, loss: Array, confidence: Array) -> Profile:
     pilot = prepare(name, to_host(loss), to_host(confidence), vector=True)
     blocks = Blocks.from_samples(pilot.loss, pilot.confidence)
     rows = blocks.rows()
-    return _from_steps(rows.N / rows.W, rows.S / rows.W, blocks)
+    return _from_steps(rows.accepted_mass / rows.total_mass, rows.accepted_loss / rows.total_mass, blocks)
 
 
 def _from_steps(coverage: np.ndarray, accepted: np.ndarray, pilot: Blocks | None) -> Profile:
@@ -448,7 +448,7 @@ def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
     """The metric and the risk of a profile; of a pilot its own, ties and all."""
     if profile.pilot is not None:
         rows = profile.pilot.rows()
-        risk = float(rows.S[-1] / rows.W[0])
+        risk = float(rows.accepted_loss[-1] / rows.total_mass[0])
         return risk if metric == "risk" else float(area(rows, _ESTIMATOR_OF[metric])), risk
     grid = panels(2, profile.jumps)
     rho = profile.at(grid.q)
@@ -463,7 +463,7 @@ def asymptotic_deviation(profile: Profile, metric: str) -> float:
 
 def _of_pilot(blocks: Blocks, metric: str) -> float:
     table, area = table_of_blocks(blocks), AREA_OF[metric]
-    W, S = float(table.rows.W[0]), float(table.rows.S[-1])
+    W, S = float(table.rows.total_mass[0]), float(table.rows.accepted_loss[-1])
     every = stacked([stretch_of(table, area)])
     return W * combined(every, metric_line(metric, float(every.terms[0]) / W, S / W)).second
 
