@@ -310,7 +310,7 @@ INTERVALS = {
         "tests/inference/test_differences.py",
     ),
     "a verdict from few errors": (
-        "inference/few.py",
+        "metrics/few_draws.py",
         "if draws >= ENOUGH:",
         "if draws >= 0:",
         "tests/inference/test_differences.py",
@@ -340,10 +340,10 @@ INTERVALS = {
         "tests/inference/test_points.py",
     ),
     "few errors show all of their variance": (
-        "inference/few.py",
+        "metrics/few_draws.py",
         "return fade(draws) * max(2 * largest / draws - variance, 0.0) / (draws + 1)",
         "return 0.0",
-        "tests/inference/test_few.py",
+        "tests/inference/test_few_draws.py",
     ),
 }
 

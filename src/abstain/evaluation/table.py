@@ -32,12 +32,12 @@ from abstain.errors import InfeasibleError, InputError, ShapeError
 from abstain.evaluation.chance import warnings_of_entries, worse_than_chance
 from abstain.evaluation.results import Entry, Evaluation, TopTies
 from abstain.inference.evidence import POINTS, Asked, Evidence, Part, asked_for, estimate, part_of, together
-from abstain.inference.few import ENOUGH
 from abstain.inference.intervals import evidence_of_blocks, interval_of_units
 from abstain.inference.limits import interval_of
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import Units, check_options, facts, gather, spread_by_sample, totals
 from abstain.metrics._sample import group_codes, prepare
+from abstain.metrics.few_draws import ENOUGH
 from abstain.metrics.registry import METRICS, Metric, by_name
 from abstain.scores.catalogue import outputs
 

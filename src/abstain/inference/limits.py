@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.core.stretch import Sums
-from abstain.inference import few
 from abstain.inference.records import Interval
+from abstain.metrics import few_draws as few
 
 _LOG = ("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc")  # never negative when the losses are not
 _ROUNDING = 1e-9

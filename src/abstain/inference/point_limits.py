@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.inference import few
 from abstain.inference.limits import Scale, freedom, student, unseen
+from abstain.metrics import few_draws as few
 
 CUTS = 512
 _Z = 1.959963984540054

@@ -14,11 +14,11 @@ from abstain.core.area_estimators import area, area_of_samples, asymptotic_oracl
 from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
 from abstain.core.sorting import order_of
 from abstain.errors import InputError
-from abstain.inference.few import FEW
 from abstain.inference.limits import Spread, in_loss_units, moments
 from abstain.inference.point_limits import pointwise_level, proportion
 from abstain.inference.records import CurveBand, Interval
 from abstain.inference.standard_errors import Units, gather, measure, pulls_of, values_of
+from abstain.metrics.few_draws import FEW
 
 
 def left_out(units: Units) -> tuple[float, np.ndarray] | None:

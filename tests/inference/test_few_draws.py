@@ -13,7 +13,8 @@ from scipy import stats
 
 import abstain
 import abstain.engines.files
-from abstain.inference import few, interval
+from abstain.inference import interval
+from abstain.metrics import few_draws as few
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "coverage.py"
 _spec = importlib.util.spec_from_file_location("coverage_of_few", SCRIPT)
