@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from abstain.errors import InputError, MissingDependencyError
-from abstain.formats.harness import GRADES, MEAN_TOKEN, SEQUENCE, token_signals
+from abstain.formats.inspect_log import GRADES
+from abstain.formats.log_rows import MEAN_TOKEN, SEQUENCE, token_signals
 from abstain.formats.logs import Log, Rules
 from abstain.lm_eval import interval_of
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from abstain.errors import AbstainError, InputError
-from abstain.formats.harness import read_lm_eval, source_of
-from abstain.formats.logs import Log, Rules, answers_of
+from abstain.formats.answers import answers_of
+from abstain.formats.lm_eval_log import read_lm_eval
+from abstain.formats.log_rows import source_of
+from abstain.formats.logs import Log, Rules
 from abstain.formats.safety import Limits
 from abstain.inference import Interval, interval
 

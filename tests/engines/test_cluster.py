@@ -170,7 +170,7 @@ def test_ten_megabytes_are_enough_for_twenty_million_samples(tmp_path, dask_clie
 
 def test_a_part_of_a_file_knows_its_rows(two_models):
     from abstain.engines.read import Fields, columns_of, file_parts, tables_in
-    from abstain.formats.arrow import find_files
+    from abstain.formats.table_files import find_files
 
     path, g1, *_ = two_models
     files, fields = find_files("test", path), Fields("g1", "l1")

@@ -292,7 +292,7 @@ def test_an_interrupted_run_is_taken_up_again(sample, tmp_path, tiny_ranges, mon
     interrupted(path, f"resume={keep!r}")
     assert (tmp_path / "keep" / "progress.json").exists()
     from abstain.engines import files
-    from abstain.formats.arrow import find_files
+    from abstain.formats.table_files import find_files
 
     seen = []
     original = files.Run.scatter

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from abstain.formats import WRITABLE, read_predictions, replacing, write_predictions
-from abstain.formats.predictions import aligned
+from abstain.formats.alignment import aligned
 
 
 @pytest.mark.parametrize("ending", WRITABLE)

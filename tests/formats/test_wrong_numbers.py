@@ -16,7 +16,7 @@ import abstain
 from abstain.cli import cli
 from abstain.errors import AbstainWarning, DataError, InputError
 from abstain.formats import open_source, read_predictions
-from abstain.formats.predictions import aligned
+from abstain.formats.alignment import aligned
 
 
 def risk_of(path, **options) -> float:
@@ -47,7 +47,7 @@ def test_labels_are_class_names_of_many_digits(tmp_path):
 
 
 def test_whole_numbers_are_read_as_such(tmp_path, monkeypatch):
-    monkeypatch.setattr("abstain.formats.readers._CHUNK", 100)  # a few rows at a time
+    monkeypatch.setattr("abstain.formats.text_tables._CHUNK", 100)  # a few rows at a time
     path = tmp_path / "t.csv"
     path.write_text(
         "id,group,code,confidence,correct\n" + "".join(f"{2**53 + k},{k},{k:02d},{k},1\n" for k in range(30))
@@ -371,7 +371,7 @@ def test_an_engine_asks_for_the_order_of_named_columns_too(tmp_path):
     refused = CliRunner().invoke(cli, arguments)
     assert refused.exit_code == 2
     assert "do not say which number is which class" in " ".join(refused.output.split())
-    right = abstain.formats.predictions.engine_columns(path, {}, classes=("ant", "cat", "dog"))
+    right = abstain.formats.file_evaluation.engine_columns(path, {}, classes=("ant", "cat", "dog"))
     assert right["logits"] == ["logit_ant", "logit_cat", "logit_dog"]
 
 

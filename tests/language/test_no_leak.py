@@ -29,7 +29,7 @@ from written import (
 
 from abstain.errors import AbstainError, DataError
 from abstain.formats import Limits, Rules, read_log, read_predictions
-from abstain.formats.harness import _member
+from abstain.formats.inspect_log import _member
 
 LM_EVAL_INPUTS = {"doc_id", "filter", "metrics", "resps", "filtered_resps", "arguments"}
 

@@ -33,7 +33,7 @@ from abstain.cli.screen import deliver, working, write
 from abstain.cli.series import Look, hold_look
 from abstain.cli.threshold import columns_for, draw_facts, facts_of, fitting
 from abstain.formats import Predictions
-from abstain.formats.predictions import aligned
+from abstain.formats.alignment import aligned
 from abstain.formats.safety import values_of
 from abstain.thresholds import Origin, decision_record
 

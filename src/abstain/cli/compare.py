@@ -17,13 +17,9 @@ from abstain.cli import options as opt
 from abstain.cli.screen import deliver, plain_table, show_notes, stacked, working
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
-from abstain.formats.predictions import (
-    aligned,
-    along,
-    confirming_columns,
-    model_name,
-    reading_notes,
-)
+from abstain.formats.alignment import aligned, along, confirming_columns
+from abstain.formats.predictions import reading_notes
+from abstain.formats.read_files import model_name
 from abstain.formats.safety import shown
 from abstain.metrics import registry
 from abstain.scores import NAMES, by_name

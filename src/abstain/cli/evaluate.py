@@ -19,10 +19,10 @@ from abstain.errors import MemoryLimitError
 from abstain.evaluation import Entry, Evaluation
 from abstain.evaluation.results import GROUPS_SHOWN, best_scores
 from abstain.formats import Predictions
-from abstain.formats.arrow import find_files
-from abstain.formats.predictions import engine_for, engine_reads, evaluate_by
+from abstain.formats.file_evaluation import engine_for, engine_reads, evaluate_by
 from abstain.formats.readers import is_run
 from abstain.formats.safety import shown, values_of
+from abstain.formats.table_files import find_files
 
 _METRIC = 15  # columns for the names of the metrics
 _ENGINES = ["memory", "files", "dask", "spark", "sketch"]

@@ -285,7 +285,7 @@ def _columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
     for text in value:
         title, _, name = text.partition("=")
         try:
-            role = abstain.formats.columns.role_of(title)
+            role = abstain.formats.roles.role_of(title)
         except AbstainError:
             name = ""
         if not name:
@@ -361,7 +361,7 @@ class ReadOptions(NamedTuple):
             if stated(name) is not None:
                 flag = "--as" if name == "kind" else f"--{name}"
                 raise click.UsageError(f"{flag} is for files that are read in memory, not for --engine.")
-        return abstain.formats.predictions.engine_columns(
+        return abstain.formats.file_evaluation.engine_columns(
             path, self.columns, self.kind, self.format, click.UsageError, self.classes
         )
 
@@ -397,7 +397,7 @@ class ReadOptions(NamedTuple):
         for name, path in files.items():
             try:
                 models.append(self.read(path, name, tell=tell, purpose=purpose))
-            except abstain.formats.predictions.NoConfidenceError as error:
+            except abstain.formats.read_files.NoConfidenceError as error:
                 reason = str(error).rpartition(": ")[2]
                 notes.append(f"{abstain.formats.safety.shown(name)} is not ranked: {reason}")
         return models, notes
@@ -444,7 +444,7 @@ class ReadOptions(NamedTuple):
                 "--labels is for data that are measured; new data need none. Leave it out."
             )
         own = self._some("columns", "kind", "classes", "format", "limits", "tolerance", "rules")
-        return abstain.formats.predictions.read_unlabelled(path, **own)
+        return abstain.formats.read_files.read_unlabelled(path, **own)
 
 
 class Output(NamedTuple):

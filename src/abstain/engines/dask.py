@@ -25,7 +25,7 @@ from abstain.engines.ranges import RangeSums
 from abstain.engines.read import Fields, Loader, file_parts
 from abstain.errors import needed
 from abstain.evaluation import Evaluation, register_engine
-from abstain.formats.arrow import find_files
+from abstain.formats.table_files import find_files
 
 __all__ = [*FUNCTIONS, "on"]
 _FAN_IN = 16  # results merged at a time, on the workers

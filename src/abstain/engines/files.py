@@ -31,8 +31,9 @@ from abstain.engines.read import Fields, Loader
 from abstain.engines.spill import Range, Shelf, Spill, Window, cuts_that_fit
 from abstain.errors import InputError
 from abstain.evaluation import Comparison, register_engine
-from abstain.formats.arrow import Contents, find_files
-from abstain.formats.predictions import PAIRED_BY_POSITION, check_same_ids
+from abstain.formats.alignment import PAIRED_BY_POSITION, check_same_ids
+from abstain.formats.arrow import Contents
+from abstain.formats.table_files import find_files
 
 __all__ = [*FUNCTIONS]
 

@@ -18,7 +18,8 @@ from abstain.core.sorting import threads
 from abstain.engines.ranges import Columns, Groups, in_units, merged
 from abstain.errors import DataError, InputError
 from abstain.evaluation.table import listed
-from abstain.formats.arrow import Contents, batches, contents, kind_of, told_by_path
+from abstain.formats.arrow import Contents, batches, contents
+from abstain.formats.table_files import kind_of, told_by_path
 from abstain.metrics._sample import group_codes
 
 Made = TypeVar("Made")

@@ -27,7 +27,7 @@ from abstain.engines.ranges import Groups, RangeSums, merged, no_sums
 from abstain.engines.read import Fields, Loader
 from abstain.errors import DataError, InputError, needed
 from abstain.evaluation import Evaluation, register_engine
-from abstain.formats.arrow import find_files, holds_data, kind_of, told_by_path
+from abstain.formats.table_files import find_files, holds_data, kind_of, told_by_path
 
 __all__ = [*FUNCTIONS, "on"]
 _SECONDS = 0.2  # between two looks

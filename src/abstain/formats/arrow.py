@@ -5,85 +5,19 @@ Only the columns that are used are read, and their size is known before.
 
 from __future__ import annotations
 
-import glob
 import importlib
-import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import takewhile
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 
-from abstain.errors import DataError, needed
-from abstain.formats import pages
+from abstain.errors import needed
+from abstain.formats import parquet_pages as pages
 from abstain.formats.columns import Column, Source, Values, Words
 from abstain.formats.safety import GROWTH, PACKED, Limits, check_rows, file_error, opened, reading, shown
-
-# finding files
-
-_KINDS = dict.fromkeys((".parquet", ".pq"), "parquet")
-_KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow") | dict.fromkeys((".csv", ".gz"), "csv")
-
-
-def find_files(name: str, path: Any) -> list[str]:
-    """Files of a path, a folder (see `holds_data`), a glob or a list of them, in the order of their names."""
-    if not isinstance(path, (str, os.PathLike)):
-        return [file for part in path for file in find_files(name, part)]
-    text = os.fspath(path)
-    if os.path.isdir(text):
-        found = _below(text)
-    elif os.path.exists(text):
-        found = [text]
-    else:
-        # what the user wrote without a wildcard may be hidden
-        fixed = len(list(takewhile(lambda part: not glob.has_magic(part), Path(text).parts)))
-        hits = [hit for hit in glob.glob(text, recursive=True) if not _hidden(Path(hit).parts[fixed:])]
-        found = sorted({file for hit in hits for file in (_below(hit) if os.path.isdir(hit) else [hit])})
-    for odd in (file for file in found if not os.path.isfile(file)):
-        raise DataError(
-            f"{name}: {odd!r} is no regular file (a pipe, a device?), and an engine reads files more than once. "
-            f"Copy what it gives into a file first."
-        )
-    if not found:
-        kinds = ", ".join(k for k in _KINDS if k != ".gz")
-        raise DataError(
-            f"{name}: found no files at {text!r}. Give a file, a folder or a glob of {kinds} files."
-        )
-    return found
-
-
-def holds_data(below: PurePath) -> bool:
-    """Is this path below a folder a file of predictions? The rule of every engine: folders are looked into, but
-    nothing whose name, or that of a folder on the way, starts with _ or a dot (unfinished and hidden work)."""
-    return below.suffix in _KINDS and not _hidden(below.parts)
-
-
-def _below(folder: str) -> list[str]:
-    found = (p for p in Path(folder).rglob("*") if holds_data(p.relative_to(folder)) and p.is_file())
-    return sorted(map(str, found))
-
-
-def _hidden(parts: Sequence[str]) -> bool:
-    return any(part.startswith(("_", ".")) and "=" not in part for part in parts)
-
-
-def told_by_path(file: str) -> dict[str, str | None]:
-    """Columns that the folders of a file tell, as Hive and Spark write them: kind=a/part-0.parquet. Always text."""
-    told = dict(part.split("=", 1) for part in Path(file).parent.parts if "=" in part)
-    return {k: None if v == "__HIVE_DEFAULT_PARTITION__" else unquote(v) for k, v in told.items()}
-
-
-def kind_of(file: str) -> str:
-    """Parquet, Arrow or CSV, by the end of the name."""
-    kind = _KINDS.get(Path(file).suffix.lower())
-    if kind is None:
-        raise DataError(f"files: cannot tell what {file!r} is. Known: Parquet, Arrow (feather, ipc) and CSV.")
-    return kind
-
 
 # sizes
 #

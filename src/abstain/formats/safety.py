@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -201,6 +202,12 @@ def pieces(path: Path, limits: Limits) -> Iterator[bytes]:
     with opened(path, limits) as stream:
         while piece := stream.read(_PIECE):
             yield piece
+
+
+def unpacked_archive_size(path: Path) -> int:
+    """Bytes that a zip archive says its members have."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(member.file_size for member in archive.infolist())
 
 
 def check_rows(path: Path, limits: Limits) -> None:

@@ -14,7 +14,7 @@ from abstain._outputs import ENDINGS, check_ending, check_target, ending_of, rep
 from abstain._tables import as_csv
 from abstain.errors import DataError, needed
 from abstain.formats.predictions import Predictions, plain_values
-from abstain.formats.readers import SAFETENSORS
+from abstain.formats.tensor_files import SAFETENSORS
 
 WRITABLE = ENDINGS["predictions"]
 """Endings that `write_predictions` knows."""

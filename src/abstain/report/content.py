@@ -21,7 +21,7 @@ from abstain.evaluation import Comparison, Evaluation
 from abstain.evaluation.chance import chance_warnings
 from abstain.evaluation.results import GROUPS_SHOWN, worst_first
 from abstain.formats import Predictions, Words
-from abstain.formats.predictions import OtherSamplesError, aligned, along
+from abstain.formats.alignment import OtherSamplesError, aligned, along
 from abstain.formats.safety import values_of
 from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.inference.limits import Scale, student

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from abstain.errors import DataError
-from abstain.formats import Limits, pages, read_predictions
+from abstain.formats import Limits, read_predictions
+from abstain.formats import parquet_pages as pages
 
 N = 5_000
 
