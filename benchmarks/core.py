@@ -20,7 +20,7 @@ import tracemalloc
 import numpy as np
 
 import abstain
-from abstain.core.sorting import threads
+from abstain.core.sorting import thread_count
 
 FAILED: list[str] = []
 
@@ -160,7 +160,7 @@ def main():
     options.add_argument("--full", action="store_true", help="go on to n = 1e8 (needs about 4 GB)")
     full = options.parse_args().full
     print(f"abstain {abstain.__version__}, numpy {np.__version__}, Python {platform.python_version()}")
-    print(f"{platform.machine()}, {threads()} threads")
+    print(f"{platform.machine()}, {thread_count()} threads")
     rng = np.random.default_rng(0)
     small(rng)
     vectors(rng)

@@ -17,7 +17,7 @@ import torch
 import abstain
 from abstain._arrays import extremes
 from abstain.core import device
-from abstain.core.device import block_ends
+from abstain.core.device import find_row_ends
 
 
 def median_ms(call, repeats=7):
@@ -117,7 +117,7 @@ def parts(name, xp, loss, confidence):
         "finite": median_ms(lambda: extremes(xp, confidence), 3),
         "keys": median_ms(lambda: device._keys(xp, loss, confidence), 3),
         "sort": median_ms(lambda: xp.sort(keys), 3),
-        "block ends": median_ms(lambda: block_ends(xp, ranked), 3),
+        "block ends": median_ms(lambda: find_row_ends(xp, ranked), 3),
     }
     print(
         f"| parts, {name} | | " + ", ".join(f"{k} {v:.1f}" for k, v in times.items()) + " | | | |", flush=True

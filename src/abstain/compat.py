@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from abstain._arrays import Array
-from abstain.core.rows import rows_of
+from abstain.core.rows import rows_from_numpy
 from abstain.errors import DtypeError, InputError
 from abstain.metrics import augrc, aurc
 from abstain.metrics._sample import prepare
@@ -50,7 +50,7 @@ def _by_row_order(name: str, loss: Array, confidence: Array) -> Curve:
 
 def _by_distinct(name: str, loss: Array, confidence: Array) -> Curve:
     """One point per distinct confidence."""
-    rows = rows_of(*vectors(name, loss, confidence))
+    rows = rows_from_numpy(*vectors(name, loss, confidence))
     return rows.accepted_mass / rows.total_mass, rows.risk
 
 
@@ -379,7 +379,7 @@ def literal_log_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(literal_log_aurc([1, 1], [0.5, 0.5]), 5)  # ln 3
     1.09861
     """
-    rows = rows_of(*vectors("literal_log_aurc", loss, confidence))
+    rows = rows_from_numpy(*vectors("literal_log_aurc", loss, confidence))
     rank = rows.total_mass - rows.accepted_mass + rows.mass
     return float(np.sum(-np.log1p(-rank / (rows.total_mass + 1)) * rows.loss) / rows.total_mass[0])
 

@@ -46,7 +46,7 @@ def test_equals_the_numpy_road(xp, estimator, ties, chunk, monkeypatch):
 def test_block_ends_of_sorted_keys(xp, monkeypatch):
     monkeypatch.setattr(device, "CHUNK", 16)
     keys = np.sort(np.random.default_rng(0).integers(-40, 40, 100).astype(np.int32))
-    place, errors = device.block_ends(xp, torch.from_numpy(keys))
+    place, errors = device.find_row_ends(xp, torch.from_numpy(keys))
     expected = [i for i in range(100) if i == 99 or keys[i] // 2 != keys[i + 1] // 2]
     assert place.tolist() == expected
     assert errors.tolist() == [int(sum(k % 2 for k in keys[: i + 1])) for i in expected]
@@ -56,7 +56,7 @@ def test_block_ends_by_kernels_that_count_and_write_tile_by_tile(xp, monkeypatch
     """The host's side of the Triton and CUDA kernels, with stand-ins in Python."""
     monkeypatch.setattr(device, "_TILE", 16)
     keys = torch.from_numpy(np.sort(np.random.default_rng(1).integers(-40, 40, 100).astype(np.int32)))
-    expected = device.block_ends(xp, keys)
+    expected = device.find_row_ends(xp, keys)
 
     def start(kernel, tiles, ranked, n, *arrays):
         assert (tiles, n) == (7, 100)
@@ -86,10 +86,10 @@ def test_half_precision_and_all_wrong(xp):
 
 def test_takes_only_what_it_can_do():
     yes = (torch.ones(3, dtype=torch.bool), torch.rand(3))
-    assert device.takes(*yes, None, lambda: True)
-    assert not device.takes(*yes, None, lambda: False)
-    assert not device.takes(*yes, torch.ones(3), lambda: True)
-    assert not device.takes(yes[0], yes[1].double(), None, lambda: True)
-    assert not device.takes(yes[0].float().requires_grad_(), yes[1], None, lambda: True)
-    assert not device.takes(torch.ones(2, 3, dtype=torch.bool), torch.rand(2, 3), None, lambda: True)
-    assert not device.takes(np.ones(3, bool), np.ones(3, np.float32), None, lambda: True)
+    assert device.supports(*yes, None, lambda: True)
+    assert not device.supports(*yes, None, lambda: False)
+    assert not device.supports(*yes, torch.ones(3), lambda: True)
+    assert not device.supports(yes[0], yes[1].double(), None, lambda: True)
+    assert not device.supports(yes[0].float().requires_grad_(), yes[1], None, lambda: True)
+    assert not device.supports(torch.ones(2, 3, dtype=torch.bool), torch.rand(2, 3), None, lambda: True)
+    assert not device.supports(np.ones(3, bool), np.ones(3, np.float32), None, lambda: True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import abstain
 from abstain.core.area_estimators import ESTIMATORS, TIES, area
-from abstain.core.rows import Blocks, rows_of, rows_of_samples
+from abstain.core.rows import Blocks, rows_from_numpy, rows_from_samples
 from abstain.errors import InputError
 from tests.core import oracles
 
@@ -62,8 +62,8 @@ def test_all_roads_agree(estimator, ties, dtype):
         confidence = rng.integers(-distinct, distinct, n).astype(dtype)
         for loss in (rng.random(n) < 0.4, rng.random(n).astype(np.float32), rng.random(n)):
             value = abstain.aurc(loss, confidence, estimator=estimator, ties=ties)
-            generic = float(area(rows_of_samples(xp, loss, confidence), estimator, ties))
-            table = float(area(rows_of(loss, confidence), estimator, ties))
+            generic = float(area(rows_from_samples(xp, loss, confidence), estimator, ties))
+            table = float(area(rows_from_numpy(loss, confidence), estimator, ties))
             batch = abstain.aurc(
                 np.stack([loss, loss[::-1]]),
                 np.stack([confidence, confidence[::-1]]),

@@ -78,7 +78,7 @@ def test_float64_confidences_that_agree_in_their_leading_bits():
     rng = np.random.default_rng(0)
     confidence = 1 - rng.permutation(70_000) * 2.0**-53  # neighbours in float64: leading bits alike
     confidence[0] = -1.0  # both signs: no room for the index below the key
-    order = sorting.order_of(confidence)
+    order = sorting.argsort_descending(confidence)
     assert np.array_equal(order, np.argsort(-confidence, kind="stable"))
 
 
@@ -86,7 +86,7 @@ def test_order_is_stable_and_descending_for_both_widths():
     rng = np.random.default_rng(1)
     for dtype in (np.float32, np.float64):
         confidence = rng.integers(-50, 50, 10_000).astype(dtype)
-        assert np.array_equal(sorting.order_of(confidence), np.argsort(-confidence, kind="stable"))
+        assert np.array_equal(sorting.argsort_descending(confidence), np.argsort(-confidence, kind="stable"))
 
 
 def test_sort_in_threads_sorts():

@@ -122,8 +122,8 @@ THRESHOLDS = {
     ),
     "the sample at the cut is accepted": (
         "core/sorting.py",
-        'np.searchsorted(self.heads, left_out, side="left")',
-        'np.searchsorted(self.heads, left_out, side="right")',
+        'np.searchsorted(self.sorted_keys, left_out, side="left")',
+        'np.searchsorted(self.sorted_keys, left_out, side="right")',
         "tests/thresholds/test_select.py::test_default_method_equals_the_slow_version",
     ),
     "the threshold at the sample left out": (
@@ -134,8 +134,8 @@ THRESHOLDS = {
     ),
     "conformal without the sample to come": (
         "thresholds/calibration.py",
-        "(cal.ranked.cum_loss[ends] + 1) / (cal.n + 1)",
-        "cal.ranked.cum_loss[ends] / cal.n",
+        "(cal.ranked.accepted_loss[ends] + 1) / (cal.n + 1)",
+        "cal.ranked.accepted_loss[ends] / cal.n",
         "tests/thresholds/test_select.py::test_conformal_leaves_room_for_the_sample_to_come",
     ),
     "coverage of one sample too many": (
@@ -386,8 +386,8 @@ ENGINES = {
     ),
     "bounds of bins without their own loss": (
         "core/confidence_bins.py",
-        "peak = over(xp, S + L, last)",
-        "peak = over(xp, S, last)",
+        "peak = safe_divide(xp, S + L, last)",
+        "peak = safe_divide(xp, S, last)",
         "tests/core/test_binning.py",
     ),
 }

@@ -50,7 +50,7 @@ def test_p_values_of_nothing_are_one():
 
 def test_bounded_p_values_are_valid_and_useful():
     """At the boundary of the hypothesis each is below alpha at most alpha of the time; for low losses it is small."""
-    from abstain.core.sorting import rank
+    from abstain.core.sorting import rank_samples
 
     rng = np.random.default_rng(0)
     counts = np.asarray([40, 150])
@@ -62,24 +62,24 @@ def test_bounded_p_values_are_valid_and_useful():
     ):
         hb, bet = [], []
         for _ in range(2000):
-            ranked = rank(draw(), rng.random(150))
-            hb.append(testing.hoeffding_bentkus(ranked.cum_loss[counts], counts, 0.1))
+            ranked = rank_samples(draw(), rng.random(150))
+            hb.append(testing.hoeffding_bentkus(ranked.accepted_loss[counts], counts, 0.1))
             bet.append(testing.betting(ranked, counts, 0.1))
         for p in (np.asarray(hb), np.asarray(bet)):
             for alpha in (0.01, 0.05, 0.2):
                 assert (p <= alpha).mean(axis=0).max() <= alpha + 3 * np.sqrt(alpha / 2000)
-    ranked = rank(np.full(150, 0.03), rng.random(150))
+    ranked = rank_samples(np.full(150, 0.03), rng.random(150))
     assert testing.betting(ranked, counts, 0.1)[1] < 1e-3
 
 
 def test_betting_equals_the_product_written_out():
-    from abstain.core.sorting import rank
+    from abstain.core.sorting import rank_samples
 
     rng = np.random.default_rng(1)
     loss, g = rng.random(300) * 0.2, rng.random(300)
     ordered = loss[np.argsort(-g)]
     counts = np.asarray([10, 11, 120, 300])
-    found = testing.betting(rank(loss, g), counts, 0.2)
+    found = testing.betting(rank_samples(loss, g), counts, 0.2)
     scale, largest = 0.4, 0.95 / 0.8
     stakes = [largest]
     while stakes[0] > 1.75 / (300**0.5 * scale):
@@ -531,11 +531,14 @@ def test_hoeffding_bentkus_is_the_smaller_of_two_bounds(total, n, r):
 
 
 def test_the_better_of_two_bounds_has_its_price():
-    from abstain.core.sorting import rank
+    from abstain.core.sorting import rank_samples
 
-    ranked, count = rank(np.random.default_rng(2).random(80) * 0.2, np.arange(80.0)), np.asarray([10, 40, 80])
+    ranked, count = (
+        rank_samples(np.random.default_rng(2).random(80) * 0.2, np.arange(80.0)),
+        np.asarray([10, 40, 80]),
+    )
     both = [
-        testing.hoeffding_bentkus(ranked.cum_loss[count], count, 0.3),
+        testing.hoeffding_bentkus(ranked.accepted_loss[count], count, 0.3),
         testing.betting(ranked, count, 0.3),
     ]
     assert testing.bounded(ranked, count, 0.3) == pytest.approx(np.minimum(1, 2 * np.min(both, axis=0)))

@@ -14,8 +14,16 @@ from typing import Literal, get_args
 import numpy as np
 
 from abstain._arrays import Array, Namespace, float_dtype, running_max
-from abstain.core.rows import Rows, beside, over, row_pieces, rows_of, rows_of_sorted, sort_once
-from abstain.core.sorting import in_threads, pack_loss, sort_lines
+from abstain.core.rows import (
+    Rows,
+    device_keyword,
+    iterate_rows,
+    read_by_confidence,
+    rows_from_numpy,
+    rows_from_sorted,
+    safe_divide,
+)
+from abstain.core.sorting import map_in_threads, pack_loss, sort_lines
 
 # Differences of harmonic numbers and log-factorials that keep their last digits --------------------
 #
@@ -64,16 +72,16 @@ def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
     return large + part
 
 
-def all_lone(rows: Rows) -> bool:
+def has_only_single_samples(rows: Rows) -> bool:
     """Is every row one sample of weight 1? Then there are no ties to treat in one way or another."""
     return rows.xp is np and not rows.padded and bool(rows.mass.max() <= 1)
 
 
-def block_gain(rows: Rows) -> Array:
+def harmonic_gain(rows: Rows) -> Array:
     """`H_N - H_(N - m)` of each row: what its block adds to a harmonic sum, 1/N for a lone sample."""
     if rows.xp is not np:
         return harmonic_difference(rows.xp, rows.accepted_mass - rows.mass, rows.accepted_mass)
-    gain = over(np, rows.mass, rows.accepted_mass) if rows.padded else rows.mass / rows.accepted_mass
+    gain = safe_divide(np, rows.mass, rows.accepted_mass) if rows.padded else rows.mass / rows.accepted_mass
     tied = rows.mass > 1
     if tied.any():
         N = rows.accepted_mass[tied]
@@ -119,22 +127,23 @@ def _loo(r: Rows) -> Array:
     own, others = r.mass * r.accepted_loss - r.loss, r.accepted_mass - 1
     if r.xp is np and (others > 0).all():
         return own / others
-    return over(r.xp, own, others)
+    return safe_divide(r.xp, own, others)
 
 
 def _log(r: Rows) -> Array:
     """Mean of -ln(1 - rank/(n+1)) over the ranks of the block, times its loss."""
     log_n1 = r.xp.log(r.total_mass + 1)
     return r.loss * (
-        log_n1 - over(r.xp, log_factorial_difference(r.xp, r.accepted_mass - r.mass, r.accepted_mass), r.mass)
+        log_n1
+        - safe_divide(r.xp, log_factorial_difference(r.xp, r.accepted_mass - r.mass, r.accepted_mass), r.mass)
     )
 
 
 def _harmonic_expected(r: Rows) -> Array:
     """Random order within a block: its loss comes in evenly while the accepted mass grows from N - m to N."""
-    if all_lone(r):
+    if has_only_single_samples(r):
         return _harmonic(r)
-    above, gain = r.accepted_mass - r.mass, block_gain(r)
+    above, gain = r.accepted_mass - r.mass, harmonic_gain(r)
     share = r.xp.where(r.mass > 1, r.mass - above * gain, gain)
     return (r.accepted_loss - r.loss) * gain + r.loss * share / r.xp.where(r.mass > 0, r.mass, 1.0)
 
@@ -167,7 +176,7 @@ def needs_whole_weights(estimator: str, ties: str) -> str:
     return 'ties="expected"' if ties == "expected" else ""
 
 
-def reads_block_loss(estimator: str, ties: str) -> bool:
+def needs_row_loss(estimator: str, ties: str) -> bool:
     """Do the terms read `rows.loss`? (It need not be made otherwise.)"""
     return ties == "expected" or estimator in WHOLE_WEIGHTS_ONLY
 
@@ -224,7 +233,7 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
         return _threshold_weights(rows, estimator)
     above = rows.accepted_mass - rows.mass
     if estimator == "log":
-        return xp.log(rows.total_mass + 1) - over(
+        return xp.log(rows.total_mass + 1) - safe_divide(
             xp, log_factorial_difference(xp, above, rows.accepted_mass), rows.mass
         )
     # the rows may be a stretch of a longer table
@@ -232,11 +241,11 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
         xp, rows.accepted_mass[..., -1:], rows.total_mass + 0 * rows.accepted_mass[..., -1:]
     )
     outside = outside - (1 / rows.total_mass if estimator == "loo" else 0.0)
-    if all_lone(rows):
+    if has_only_single_samples(rows):
         return _threshold_weights(rows, "harmonic") + outside
-    gain = block_gain(rows)
+    gain = harmonic_gain(rows)
     from_below = xp.flip(xp.cumulative_sum(xp.flip(gain, axis=-1), axis=-1), axis=-1)
-    own = xp.where(rows.mass > 1, 1 - over(xp, above * gain, rows.mass), gain)
+    own = xp.where(rows.mass > 1, 1 - safe_divide(xp, above * gain, rows.mass), gain)
     return from_below - gain + own + outside
 
 
@@ -245,9 +254,11 @@ def _threshold_weights(rows: Rows, estimator: str) -> Array:
     xp = rows.xp
     accepted = rows.accepted_mass - (1.0 if estimator == "loo" else 0.0)
     some = rows.padded or estimator == "loo"
-    share = over(xp, rows.mass, accepted) if some else rows.mass / accepted
+    share = safe_divide(xp, rows.mass, accepted) if some else rows.mass / accepted
     from_below = xp.flip(xp.cumulative_sum(xp.flip(share, axis=-1), axis=-1), axis=-1)
-    return from_below - over(xp, xp.ones_like(accepted), accepted) if estimator == "loo" else from_below
+    return (
+        from_below - safe_divide(xp, xp.ones_like(accepted), accepted) if estimator == "loo" else from_below
+    )
 
 
 def sample_weights(
@@ -261,10 +272,12 @@ def sample_weights(
     wide = float_dtype(xp)
     if weight is not None:
         weight = xp.astype(xp.take_along_axis(weight, order, axis=-1), wide)
-    rows = rows_of_sorted(xp, xp.zeros_like(ranked, dtype=wide), ends, weight)
+    rows = rows_from_sorted(xp, xp.zeros_like(ranked, dtype=wide), ends, weight)
     by_row = row_weights(rows, estimator, ties)
     # members read their weight where their block's row stands: at the next end of a run
-    from_last = xp.flip(xp.broadcast_to(xp.arange(ranked.shape[-1], **beside(ranked)), ranked.shape), axis=-1)
+    from_last = xp.flip(
+        xp.broadcast_to(xp.arange(ranked.shape[-1], **device_keyword(ranked)), ranked.shape), axis=-1
+    )
     nearest = xp.flip(
         running_max(xp, xp.flip(xp.where(ends, from_last, xp.zeros_like(from_last)), axis=-1)), axis=-1
     )
@@ -274,7 +287,7 @@ def sample_weights(
 
 # Areas of numpy samples by the fastest way that is exact --------------------------------------------
 #
-# Whatever the way, the rows are those of `rows.rows_of_samples`; the tests hold every one against every other.
+# Whatever the way, the rows are those of `rows.rows_from_samples`; the tests hold every one against every other.
 
 
 def area_of_samples(
@@ -283,9 +296,9 @@ def area_of_samples(
     """AURC of samples along the last axis."""
     if loss.ndim > 1:
         return _batch_area(loss, confidence, weight, estimator, ties)
-    samples = sort_once(loss, confidence, weight)
-    parts = row_pieces(samples, reads_block_loss(estimator, ties))
-    return math.fsum(float(np.sum(area_terms(rows, estimator, ties))) for rows in parts) / samples.total
+    samples = read_by_confidence(loss, confidence, weight)
+    parts = iterate_rows(samples, needs_row_loss(estimator, ties))
+    return math.fsum(float(np.sum(area_terms(rows, estimator, ties))) for rows in parts) / samples.total_mass
 
 
 def _batch_area(
@@ -294,7 +307,7 @@ def _batch_area(
     """AURC of every line."""
     keys = pack_loss(loss, confidence) if weight is None else None
     if keys is None:
-        return np.asarray(area(rows_of(loss, confidence, weight), estimator, ties))
+        return np.asarray(area(rows_from_numpy(loss, confidence, weight), estimator, ties))
     unsorted, below, unpack = keys
     n = loss.shape[-1]
     flat = unsorted.reshape(-1, n)
@@ -313,7 +326,7 @@ def _batch_area(
         return totals / n
 
     step = max(1, _AT_ONCE // n)
-    return np.concatenate(in_threads(some, len(flat), step, n)).reshape(loss.shape[:-1])
+    return np.concatenate(map_in_threads(some, len(flat), step, n)).reshape(loss.shape[:-1])
 
 
 def _tie_correction(own: np.ndarray, goes_on: np.ndarray, estimator: str, ties: str) -> np.ndarray:
@@ -358,12 +371,12 @@ def oracle_rows(xp: Namespace, loss: Array, weight: Array | None) -> Rows:
     loss = xp.astype(loss, wide)
     if weight is None:
         ranked = xp.sort(loss, axis=-1)
-        return rows_of_sorted(xp, ranked, xp.ones_like(ranked, dtype=xp.bool))
+        return rows_from_sorted(xp, ranked, xp.ones_like(ranked, dtype=xp.bool))
     weight = xp.astype(weight, wide)
     for column in ("weight", "loss"):
         order = xp.argsort(weight if column == "weight" else loss, axis=-1, stable=True)
         loss, weight = xp.take_along_axis(loss, order, axis=-1), xp.take_along_axis(weight, order, axis=-1)
-    return rows_of_sorted(xp, loss, xp.ones_like(loss, dtype=xp.bool), weight)
+    return rows_from_sorted(xp, loss, xp.ones_like(loss, dtype=xp.bool), weight)
 
 
 def oracle_area(xp: Namespace, loss: Array, weight: Array | None, estimator: str = "harmonic") -> Array:
@@ -373,7 +386,7 @@ def oracle_area(xp: Namespace, loss: Array, weight: Array | None, estimator: str
     return area(rows, estimator, "expected" if whole else "threshold")
 
 
-def without_offset(loss: np.ndarray) -> np.ndarray:
+def remove_offset(loss: np.ndarray) -> np.ndarray:
     """Losses less their least one, where it is large beside how much they vary, along the last axis.
 
     Harmonic weights have mean 1, so an offset adds the same to an area, to its oracle and to the risk. It would only
@@ -428,7 +441,7 @@ def softly_accepts(xp: Namespace, confidence: Array, temperature: float) -> Arra
     """`A[..., i, j]` as a sigmoid of the difference over `temperature`; a sample always accepts itself."""
     difference = (confidence[..., :, None] - confidence[..., None, :]) / temperature
     smooth = 0.5 * (1 + xp.tanh(0.5 * difference))
-    own = xp.eye(confidence.shape[-1], dtype=xp.bool, **beside(confidence))
+    own = xp.eye(confidence.shape[-1], dtype=xp.bool, **device_keyword(confidence))
     return xp.where(own, xp.ones_like(smooth), smooth)
 
 
@@ -457,7 +470,9 @@ def _log_weights(xp: Namespace, A: Array, mass: Array | None, total: Array) -> A
         return -xp.log1p(-_sum(xp, A, mass, axis=-1) / (total + 1))
     N = _sum(xp, A, mass, axis=-2)[..., None]
     m = _sum(xp, A & xp.matrix_transpose(A), mass, axis=-1)
-    place = xp.astype(xp.arange(1, A.shape[-1] + 1, **beside(A)), N.dtype)  # from the top: rank W + 1 - place
+    place = xp.astype(
+        xp.arange(1, A.shape[-1] + 1, **device_keyword(A)), N.dtype
+    )  # from the top: rank W + 1 - place
     shared = (place <= N) & (place > N - m[..., None])
     logs = xp.sum(xp.where(shared, xp.log(place), 0.0), axis=-1)
     some = m > 0

@@ -15,7 +15,7 @@ import numpy as np
 from abstain.core import sorting
 from abstain.core.area_estimators import area_terms
 from abstain.core.influence import Ranked
-from abstain.core.rows import Rows, ranking_of
+from abstain.core.rows import Rows, rank_confidences
 
 _AT_ONCE = 1 << 17  # numbers in one table of counts: it stays in cache
 _CELLS_PAY = 8  # samples per distinct pair from which drawing the pairs is faster
@@ -44,7 +44,7 @@ class Resampler:
         clusters: np.ndarray | None = None,
         strata: np.ndarray | None = None,
     ) -> None:
-        order = sorting.order_of(confidence)
+        order = sorting.argsort_descending(confidence)
         self.loss = loss[order].astype(np.float64)
         self.key = confidence[order]
         idle = 0 if idle_weight is None else len(idle_weight)
@@ -164,7 +164,7 @@ def leave_one_out_areas(
     loss: np.ndarray, confidence: np.ndarray, estimator: str = "harmonic", ties: str = "threshold"
 ) -> np.ndarray:
     """AURC without sample i, for each i in the order given; unit weights, at least two samples."""
-    ranked = Ranked(ranking_of(confidence), loss)
+    ranked = Ranked(rank_confidences(confidence), loss)
     (m, L, N, S), l, W = ranked.rows[:4], ranked.loss, np.asarray([len(loss) - 1.0])
     place = np.arange(len(l)) if ranked.place is None else ranked.place
 

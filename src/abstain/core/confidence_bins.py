@@ -10,7 +10,7 @@ import numpy as np
 from abstain._arrays import Array, Namespace, float64_bits
 from abstain.core import curve_points
 from abstain.core.area_estimators import area_terms, harmonic_difference
-from abstain.core.rows import Rows, beside, over, rows_of_blocks
+from abstain.core.rows import Rows, device_keyword, rows_from_blocks, safe_divide
 
 # A fixed, monotone map from confidences to bin numbers, the same everywhere, so that bins merge by addition
 #
@@ -82,7 +82,7 @@ class BinMap:
             return self._offset, self._cells
         where = str(getattr(x, "device", ""))
         if where not in self._beside:
-            offset, cells = (xp.asarray(table, **beside(x)) for table in (self._offset, self._cells))
+            offset, cells = (xp.asarray(table, **device_keyword(x)) for table in (self._offset, self._cells))
             self._beside[where] = offset, cells
         return self._beside[where]
 
@@ -220,15 +220,15 @@ def _estimate_terms(bins: Bins, estimator: str) -> Array:
 def harmonic_spread(r: Rows) -> Array:
     """The even spread with masses of any size: sums over positions become integrals."""
     above = r.accepted_mass - r.mass
-    gain = r.xp.log1p(over(r.xp, r.mass, above))  # 0 at the very top, where nothing lies above
-    return (r.accepted_loss - r.loss) * gain + over(r.xp, r.loss * (r.mass - above * gain), r.mass)
+    gain = r.xp.log1p(safe_divide(r.xp, r.mass, above))  # 0 at the very top, where nothing lies above
+    return (r.accepted_loss - r.loss) * gain + safe_divide(r.xp, r.loss * (r.mass - above * gain), r.mass)
 
 
 def _gain(bins: Bins, low: Array, high: Array) -> Array:
     """Sum over positions in (low, high] of one over the position; an integral for masses of any size."""
     xp = bins.xp
     high = xp.maximum(low, high)
-    return harmonic_difference(xp, low, high) if bins.whole else xp.log1p(over(xp, high - low, low))
+    return harmonic_difference(xp, low, high) if bins.whole else xp.log1p(safe_divide(xp, high - low, low))
 
 
 def _risk_sums(bins: Bins, most: float) -> tuple[Array, Array]:
@@ -240,19 +240,19 @@ def _risk_sums(bins: Bins, most: float) -> tuple[Array, Array]:
     start = xp.floor(first) if bins.whole else first
     end = N + c
     loose = (
-        (start - N) * over(xp, S, first)
+        (start - N) * safe_divide(xp, S, first)
         + most * (end - start)
         + (S + L - most * end) * _gain(bins, start, end)
     )
-    low = xp.where(bins.tie, c * over(xp, S + L, end), loose)
+    low = xp.where(bins.tie, c * safe_divide(xp, S + L, end), loose)
 
     N, S = bins.N_high, bins.S_high
     last = N + x  # from here on all of the bin's loss may be accepted
     stop = xp.floor(last) if bins.whole else last
     # at the very top, with no mass above, the risk starts at its largest and falls
-    peak = over(xp, S + L, last)
+    peak = safe_divide(xp, S + L, last)
     loose = (stop - N) * peak + (S + L) * _gain(bins, stop, N + c)
-    high = xp.where(bins.tie, c * over(xp, S + L, N + c), loose)
+    high = xp.where(bins.tie, c * safe_divide(xp, S + L, N + c), loose)
     some = c > 0
     return xp.where(some, low, 0.0), xp.where(some, high, 0.0)
 
@@ -263,8 +263,8 @@ def risk_between(
     """Bounds of the selective risk when a threshold inside the bin accepts a mass of at least `position`."""
     end, x = N + c, L / most
     first, last = xp.maximum(position, N + c - x), xp.maximum(position, N + x)
-    low = over(xp, S + xp.maximum(0 * L, L - most * (end - first)), first)
-    high = over(xp, S + xp.minimum(L, most * (last - N)), last)
+    low = safe_divide(xp, S + xp.maximum(0 * L, L - most * (end - first)), first)
+    high = safe_divide(xp, S + xp.minimum(L, most * (last - N)), last)
     return low, high
 
 
@@ -273,7 +273,7 @@ def risk_between(
 
 def rows_of_bins(bins: Bins) -> Rows:
     """Each bin as one block, most confident first."""
-    return rows_of_blocks(bins.c, bins.L, bins.xp)
+    return rows_from_blocks(bins.c, bins.L, bins.xp)
 
 
 def auroc(bins: Bins) -> Bracket:

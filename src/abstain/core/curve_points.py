@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from abstain._arrays import Array, Namespace
-from abstain.core.rows import Rows, over
+from abstain.core.rows import Rows, safe_divide
 from abstain.errors import InfeasibleError
 
 # relative; more than a running sum of ten million weights is off, less than one sample of as many
@@ -112,7 +112,7 @@ def average_precision(rows: Rows, of_errors: bool) -> Array:
     """
     hits, found, seen = found_by(rows, _errors(rows), of_errors)
     xp = rows.xp
-    return xp.sum(hits * over(xp, found, seen), axis=-1) / xp.sum(hits, axis=-1)
+    return xp.sum(hits * safe_divide(xp, found, seen), axis=-1) / xp.sum(hits, axis=-1)
 
 
 def found_by(rows: Rows, errors: Array | float, of_errors: bool) -> tuple[Array, Array, Array]:

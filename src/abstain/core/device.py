@@ -15,7 +15,7 @@ from abstain.core.rows import Rows
 
 # Where blocks end in sorted keys, and how many errors lie at or above: on a GPU, by kernels that read the keys twice
 #
-# `block_ends(xp, ranked)` gives the places (0-based) where runs of equal heads (`key >> 1`) end, ascending, and the
+# `find_row_ends(xp, ranked)` gives the places (0-based) where runs of equal heads (`key >> 1`) end, ascending, and the
 # errors (`key & 1`) counted up to each. The plain version works on any library, in chunks; torch on CUDA takes a Triton
 # kernel and cupy a CUDA kernel with the same two steps (`_by_kernels`).
 
@@ -23,7 +23,7 @@ CHUNK = 1 << 26  # rows handled at a time by the plain version: bounds its scrat
 _TILE = 4096
 
 
-def block_ends(xp: Namespace, ranked: Array) -> tuple[Array, Array]:
+def find_row_ends(xp: Namespace, ranked: Array) -> tuple[Array, Array]:
     """Places of the block ends and errors up to each, both int64."""
     if is_cupy(ranked) and ranked.dtype == xp.int32:
         return _by_kernels(xp, ranked, _start_cuda)
@@ -135,7 +135,7 @@ def _start_cuda(kernel: str, tiles: int, keys: Array, n: int, *arrays: Array) ->
 # counts.
 
 
-def takes(loss: Array, confidence: Array, weight: Array | None, zero_one: Callable[[], bool]) -> bool:
+def supports(loss: Array, confidence: Array, weight: Array | None, zero_one: Callable[[], bool]) -> bool:
     """Is this a vector of float32 confidences with unweighted 0/1 losses that needs no gradient?"""
     if not (is_torch(loss) or is_cupy(loss)) or loss.ndim != 1 or weight is not None:
         return False
@@ -148,7 +148,7 @@ def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: st
     """AURC of one vector, as a scalar on the device."""
     n = loss.shape[0]
     ranked = xp.sort(_keys(xp, xp.astype(loss, xp.bool), xp.astype(confidence, xp.float32)))
-    place, errors = block_ends(xp, ranked)
+    place, errors = find_row_ends(xp, ranked)
     del ranked
     W = xp.full((1,), float(n), dtype=xp.float64, device=loss.device)
     total = xp.zeros((), dtype=xp.float64, device=loss.device)

@@ -24,18 +24,18 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain.core.area_estimators import (
-    all_lone,
     area_terms,
     asymptotic_oracle,
-    block_gain,
     harmonic_difference,
+    harmonic_gain,
+    has_only_single_samples,
     log_factorial_difference,
     oracle_area,
     row_weights,
     zero_one_oracle_rows,
 )
 from abstain.core.curve_points import found_by, has_room, no_scale
-from abstain.core.rows import CHUNK, Ranking, Rows, adder, over, ranking_of, steps
+from abstain.core.rows import CHUNK, Ranking, Rows, diff_from, make_row_sum, rank_confidences, safe_divide
 from abstain.core.sorting import is_zero_one
 
 PIECE = 1 << 13  # samples at a time: in cache, and BLAS takes dot products of so many in one thread
@@ -117,7 +117,7 @@ def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Ar
 def _threshold_terms(rows: Rows, estimator: str) -> tuple[Array, Array]:
     """Of m S / N (harmonic) and (m S - L) / (N - 1) (loo)."""
     loo = estimator == "loo"
-    per = over(np, 1.0, rows.accepted_mass - (1.0 if loo else 0.0))
+    per = safe_divide(np, 1.0, rows.accepted_mass - (1.0 if loo else 0.0))
     return -(
         rows.mass * rows.accepted_loss - (rows.loss if loo else 0.0)
     ) * per * per, rows.accepted_loss * per
@@ -136,7 +136,7 @@ def _expected_terms(rows: Rows) -> tuple[Array, Array]:
     """Of (S - L) g + L (1 - a g / m), a = N - m, g = H_N - H_a extended by the digamma function."""
     from scipy.special import polygamma
 
-    if all_lone(rows):
+    if has_only_single_samples(rows):
         square = 1 / np.square(rows.accepted_mass)
         trigamma = (
             polygamma(1, rows.accepted_mass[..., -1:] + 1) + np.cumsum(square[..., ::-1], axis=-1)[..., ::-1]
@@ -145,7 +145,7 @@ def _expected_terms(rows: Rows) -> tuple[Array, Array]:
             rows.accepted_loss - rows.loss * rows.accepted_mass
         ) + rows.loss
     above, mass, loss_above = rows.accepted_mass - rows.mass, _some(rows.mass), rows.accepted_loss - rows.loss
-    gain = block_gain(rows)
+    gain = harmonic_gain(rows)
     change = -rows.mass / _some(rows.accepted_mass) ** 2  # of the trigamma function from one row to the next
     tied = rows.mass > 1
     if tied.any():
@@ -332,7 +332,7 @@ def values(
     by_loss: Ranked | None = None,
 ) -> Values:
     """Estimate and the influence of each sample, in the order given; rankings that are known need no sort."""
-    ranked = Ranked(ranking_of(confidence), loss, weight) if ranked is None else ranked
+    ranked = Ranked(rank_confidences(confidence), loss, weight) if ranked is None else ranked
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
     W, S = float(ranked.rows.total_mass[0]), float(ranked.rows.accepted_loss[-1])
     name, best, other = AREA_OF[metric], None, None
@@ -380,7 +380,7 @@ class Ranked:
         along: Any = slice(None) if in_order else order
         self.loss = loss[along].astype(np.float64, copy=False)
         self.weight = None if weight is None else weight[along].astype(np.float64, copy=False)
-        counts, total = steps(stops, 0), adder(stops)
+        counts, total = diff_from(stops, 0), make_row_sum(stops)
         self.place = None
         if len(stops) < len(order):
             self.place = np.repeat(np.arange(len(stops), dtype=np.int32), counts)
@@ -414,7 +414,7 @@ class Ranked:
 
     def _area(self, name: str, estimator: str, ties: str) -> tuple[float, np.ndarray, tuple[float, float]]:
         """A cacheful of rows at a time, from the least confident up, so that each is told what lies below it."""
-        rows, stops, influence = self.rows, self.ranking.stops, np.empty(len(self.loss))
+        rows, stops, influence = self.rows, self.ranking.row_stops, np.empty(len(self.loss))
         size = len(rows.mass) if name == "aupr_error" else PIECE  # that one reads what lies above
         sums, const, slope = [], 0.0, 0.0
         for b in range(len(rows.mass), 0, -size):
@@ -470,7 +470,7 @@ class Reordered(Ranked):
 def best_ranked(loss: np.ndarray, weight: np.ndarray | None, whole: bool) -> Ranked:
     """The order of least area. Fractional weights are no repetitions: every sample is a row, equal losses by weight."""
     if whole or weight is None:
-        return Ranked(ranking_of(-loss.astype(np.float64)), loss, weight)
+        return Ranked(rank_confidences(-loss.astype(np.float64)), loss, weight)
     order = np.lexsort((weight, loss))
     return _OneByOne(Ranking(order, np.arange(1, len(order) + 1)), loss, weight)
 

@@ -65,7 +65,7 @@ class Rows(NamedTuple):
     def risk(self) -> Array:
         """Selective risk at each row; 0 where nothing is accepted."""
         if self.padded:
-            return over(self.xp, self.accepted_loss, self.accepted_mass)
+            return safe_divide(self.xp, self.accepted_loss, self.accepted_mass)
         return self.accepted_loss / self.accepted_mass
 
     def slice(self, start: int, stop: int) -> Rows:
@@ -78,14 +78,14 @@ class Rows(NamedTuple):
         )
 
 
-def rows_of_blocks(mass: Array, loss_sum: Array, xp: Namespace = np) -> Rows:
+def rows_from_blocks(mass: Array, loss_sum: Array, xp: Namespace = np) -> Rows:
     """Rows, most confident first, of a block table (which ascends)."""
     m, L = xp.flip(mass, axis=-1), xp.flip(loss_sum, axis=-1)
     N, S = xp.cumulative_sum(m, axis=-1), xp.cumulative_sum(L, axis=-1)
     return Rows(mass=m, loss=L, accepted_mass=N, accepted_loss=S, total_mass=N[..., -1:], xp=xp)
 
 
-def rows_of_samples(xp: Namespace, loss: Array, confidence: Array, weight: Array | None = None) -> Rows:
+def rows_from_samples(xp: Namespace, loss: Array, confidence: Array, weight: Array | None = None) -> Rows:
     """Rows of samples along the last axis, in arrays of the samples' own shape.
 
     Values never leave the device, and nothing depends on the order of the samples: equal confidences are ordered
@@ -94,16 +94,16 @@ def rows_of_samples(xp: Namespace, loss: Array, confidence: Array, weight: Array
     loss, confidence, weight = sort_samples(xp, loss, confidence, weight)
     last = xp.ones_like(loss[..., :1], dtype=xp.bool)
     ends = xp.concat([confidence[..., 1:] != confidence[..., :-1], last], axis=-1)
-    return rows_of_sorted(xp, loss, ends, weight)
+    return rows_from_sorted(xp, loss, ends, weight)
 
 
-def rows_of_sorted(xp: Namespace, loss: Array, ends: Array, weight: Array | None = None) -> Rows:
+def rows_from_sorted(xp: Namespace, loss: Array, ends: Array, weight: Array | None = None) -> Rows:
     """Rows of samples that stand most confident first; `ends` marks the last of each run of equals.
 
     A block's row stands where its run ends, the other places are rows of no mass.
     """
     n = loss.shape[-1]
-    index = xp.broadcast_to(xp.arange(1, n + 1, **beside(loss)), loss.shape)
+    index = xp.broadcast_to(xp.arange(1, n + 1, **device_keyword(loss)), loss.shape)
     own = loss if weight is None else weight * loss
     N = xp.astype(index, loss.dtype) if weight is None else xp.cumulative_sum(weight, axis=-1)
     S = xp.cumulative_sum(own, axis=-1)
@@ -128,13 +128,13 @@ def rows_of_sorted(xp: Namespace, loss: Array, ends: Array, weight: Array | None
     )
 
 
-def over(xp: Namespace, value: Array, by: Array) -> Array:
+def safe_divide(xp: Namespace, value: Array, by: Array) -> Array:
     """`value / by`, 0 where `by` is not positive; nothing is divided by 0, so that gradients are finite too."""
     some = by > 0
     return xp.where(some, value, 0.0) / xp.where(some, by, 1.0)
 
 
-def beside(x: Array) -> dict[str, Any]:
+def device_keyword(x: Array) -> dict[str, Any]:
     """Keyword that makes a new array where `x` lives."""
     return {"device": x.device} if hasattr(x, "device") else {}
 
@@ -214,10 +214,10 @@ class Blocks:
         cls, loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None
     ) -> Blocks:
         """Sort once, add up runs of equals."""
-        order, stops = ranking_of(confidence)
+        order, stops = rank_confidences(confidence)
         l = loss[order].astype(np.float64)
-        sums = sums_of_rows(l, None if weight is None else weight[order].astype(np.float64), stops)
-        counts = steps(stops, 0)
+        sums = sum_powers_by_row(l, None if weight is None else weight[order].astype(np.float64), stops)
+        counts = diff_from(stops, 0)
         graded = np.add.reduceat((l != 0) & (l != 1), stops - counts, dtype=np.int64)
         columns = [*sums[:5], np.stack(sums[5:]), counts, graded]
         return cls(confidence[order[stops - 1]][::-1], *(x[..., ::-1] for x in columns))
@@ -257,7 +257,7 @@ class Blocks:
 
     def rows(self) -> Rows:
         """The same table with what is accepted at each row, most confident first."""
-        return rows_of_blocks(self.mass, self.loss_sum)
+        return rows_from_blocks(self.mass, self.loss_sum)
 
 
 # One vector of samples, sorted once and read from the most confident down, a cacheful at a time ----
@@ -266,57 +266,59 @@ CHUNK = 1 << 16  # samples read at a time: their columns stay in cache
 Piece = Callable[[int, int], np.ndarray]
 
 
-class Sorted(NamedTuple):
+class SampleReader(NamedTuple):
     """Samples in order, most confident first, read piece by piece: `read(start, stop)`."""
 
-    n: int
-    ends: Piece  # places, from `start` on, where a run of equal confidences ends
-    loss: Piece
-    weight: Piece | None
-    total: float
+    sample_count: int
+    read_row_ends: Piece  # places, from `start` on, where a run of equal confidences ends
+    read_loss: Piece
+    read_weight: Piece | None
+    total_mass: float
 
 
 class Ranking(NamedTuple):
     """One sort of confidences, for every loss that is read along it: indices, most confident first."""
 
     order: np.ndarray
-    stops: np.ndarray  # after each run of equals: how many samples it and those above it hold
+    row_stops: np.ndarray  # after each run of equals: how many samples it and those above it hold
 
 
-def ranking_of(confidence: np.ndarray, order: np.ndarray | None = None) -> Ranking:
+def rank_confidences(confidence: np.ndarray, order: np.ndarray | None = None) -> Ranking:
     """Sort once; or take the order, where it is known."""
-    order, ranked = sorting.ranked_by(confidence) if order is None else (order, confidence[order])
+    order, ranked = (
+        sorting.argsort_descending_with_keys(confidence) if order is None else (order, confidence[order])
+    )
     ends = sorting.run_ends(ranked, 0, 0, len(order))
     return Ranking(order, np.flatnonzero(ends) + 1)
 
 
-def sort_once(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Sorted:
+def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> SampleReader:
     """Sort by packed keys where the loss fits below them, by packed indices otherwise."""
     n = len(loss)
     keys = pack_loss(loss, confidence) if weight is None else None
     if keys is not None:
         below, unpack = keys[1:]
         ranked = sorting.sort_in_place(keys[0])
-        return Sorted(
+        return SampleReader(
             n,
             lambda a, b: np.flatnonzero(sorting.run_ends(ranked, below, a, b)),
             lambda a, b: unpack(ranked[a:b]),
             None,
             float(n),
         )
-    order, stops = ranking = ranking_of(confidence)
-    found = read_along(ranking, loss, weight)
+    order, stops = ranking = rank_confidences(confidence)
+    found = read_along_ranking(ranking, loss, weight)
     if weight is None and loss.dtype == np.float32 and len(stops) < n:
         # let no order of entry show within ties
-        run = np.repeat(np.arange(len(stops), dtype=np.uint64), steps(stops, 0))
+        run = np.repeat(np.arange(len(stops), dtype=np.uint64), diff_from(stops, 0))
         within = sorting.sort_in_place((run << np.uint64(32)) | loss[order].view(np.uint32))
-        found = found._replace(loss=lambda a, b: sorting.low_float(within[a:b]))
+        found = found._replace(read_loss=lambda a, b: sorting.unpack_float32(within[a:b]))
     return found
 
 
-def read_along(
+def read_along_ranking(
     ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool = False
-) -> Sorted:
+) -> SampleReader:
     """Samples whose ranking is known; unweighted 0/1 losses as bytes, which add up exactly and fast."""
     order, stops = ranking
     kind = np.uint8 if zero_one and weight is None else np.float64
@@ -325,7 +327,7 @@ def read_along(
         first, last = np.searchsorted(stops, (a, b), "right")
         return np.asarray(stops[first:last] - (a + 1))
 
-    return Sorted(
+    return SampleReader(
         len(order),
         ends,
         lambda a, b: loss[order[a:b]].astype(kind, copy=False),
@@ -334,42 +336,42 @@ def read_along(
     )
 
 
-def pieces_of(samples: Sorted, size: int) -> Iterator[tuple[int, int, np.ndarray]]:
+def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[tuple[int, int, np.ndarray]]:
     """Pieces of whole rows, [start, stop), of about `size` samples, with the places from start on where rows end."""
     a = 0
-    while a < samples.n:
-        start, stop = a, min(a + size, samples.n)
-        while not len(places := samples.ends(start, stop)):  # a row longer than a piece
-            start, stop = stop, min(a + 8 * (stop - a), samples.n)
+    while a < samples.sample_count:
+        start, stop = a, min(a + size, samples.sample_count)
+        while not len(places := samples.read_row_ends(start, stop)):  # a row longer than a piece
+            start, stop = stop, min(a + 8 * (stop - a), samples.sample_count)
         places += start - a
         b = a + int(places[-1]) + 1
         yield a, b, places
         a = b
 
 
-def row_pieces(samples: Sorted, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
+def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
     """Rows, with what is accepted at each, in pieces that stay in cache. Without `with_loss`, `L` may be left out."""
-    W, N_done, S_done = np.asarray([samples.total]), 0.0, 0.0
-    for a, b, places in pieces_of(samples, size):
-        own, mass = samples.loss(a, b), samples.weight and samples.weight(a, b)
+    W, N_done, S_done = np.asarray([samples.total_mass]), 0.0, 0.0
+    for a, b, places in split_at_row_ends(samples, size):
+        own, mass = samples.read_loss(a, b), samples.read_weight and samples.read_weight(a, b)
         if mass is None:
             N = places + (a + 1.0)
         else:
             own, N = own * mass, np.cumsum(mass).take(places) + N_done
         one_row = len(places) == 1 and own.dtype == np.uint8  # other sums must round as those of the mass do
         S = (own.sum(keepdims=True) if one_row else np.cumsum(own).take(places)) + S_done
-        m, L = steps(N, N_done), None
+        m, L = diff_from(N, N_done), None
         if own.dtype == np.uint8:  # whole numbers: differences of sums are exact
-            L = steps(S, S_done) if with_loss else None
+            L = diff_from(S, S_done) if with_loss else None
         elif with_loss or mass is not None:  # a difference of sums rounds; a block of one needs none
-            lone = steps(places, -1) == 1
-            L = np.where(lone, own.take(places), steps(S, S_done))
+            lone = diff_from(places, -1) == 1
+            L = np.where(lone, own.take(places), diff_from(S, S_done))
             m = m if mass is None else np.where(lone, mass.take(places), m)
         N_done, S_done = float(N[-1]), float(S[-1])
         yield Rows(mass=m, loss=L, accepted_mass=N, accepted_loss=S, total_mass=W, padded=False)
 
 
-def steps(x: np.ndarray, before: float) -> np.ndarray:
+def diff_from(x: np.ndarray, before: float) -> np.ndarray:
     """Differences of neighbours, the first from `before`."""
     found = np.empty_like(x)
     np.subtract(x[1:], x[:-1], out=found[1:])
@@ -377,9 +379,9 @@ def steps(x: np.ndarray, before: float) -> np.ndarray:
     return found
 
 
-def adder(stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def make_row_sum(stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """What adds up values of ranked samples by row; `stops`: where rows end."""
-    counts = steps(stops, 0)
+    counts = diff_from(stops, 0)
     starts = stops - counts
     tied = np.flatnonzero(counts > 1)
     inner = np.cumsum(counts[tied]) - counts[tied]
@@ -396,14 +398,14 @@ def adder(stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return total
 
 
-def sums_of_rows(
+def sum_powers_by_row(
     l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, zero_one: bool = False, fourths: bool = True
 ) -> list[np.ndarray]:
     """Of ranked samples, for each row: w, w l, w^2 l^j (j <= 2), w^4 l^j (j <= 4). `stops`: where rows end.
 
     One array stands for all powers of a 0/1 loss, and for those of a weight of 1. `fourths=False` leaves w^4 out.
     """
-    total = adder(stops)
+    total = make_row_sum(stops)
 
     def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
         if zero_one:
@@ -414,17 +416,17 @@ def sums_of_rows(
         return [total(y) for y in found]
 
     if w is None:
-        every = [steps(stops, 0).astype(np.float64), *powers(l, 3 if fourths else 1)]
+        every = [diff_from(stops, 0).astype(np.float64), *powers(l, 3 if fourths else 1)]
         return [*every[:2], *every[:3], *(every if fourths else ())]
     square = w * w
     return [*powers(w, 1), *powers(square, 2), *(powers(square * square, 4) if fourths else ())]
 
 
-def rows_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:
+def rows_from_numpy(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:
     """Rows of numpy samples: compact (one row a block) for a vector, of the samples' shape for a batch."""
     if loss.ndim > 1:
         return _batch_rows(loss, confidence, weight)
-    parts = row_pieces(sort_once(loss, confidence, weight))
+    parts = iterate_rows(read_by_confidence(loss, confidence, weight))
     mass, loss_sum, accepted_mass, accepted_loss = (
         np.concatenate(column) for column in zip(*(part[:4] for part in parts))
     )
@@ -443,10 +445,10 @@ def _batch_rows(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | N
 
     keys = pack_loss(loss, confidence) if weight is None else None
     if keys is None:
-        return rows_of_samples(xp, loss, confidence, weight)
+        return rows_from_samples(xp, loss, confidence, weight)
     ranked, below, unpack = keys
     sorting.sort_in_place(ranked)
     heads = ranked >> ranked.dtype.type(below)
     ends = np.ones(heads.shape, dtype=bool)
     np.not_equal(heads[..., 1:], heads[..., :-1], out=ends[..., :-1])
-    return rows_of_sorted(xp, unpack(ranked).astype(np.float64), ends)
+    return rows_from_sorted(xp, unpack(ranked).astype(np.float64), ends)

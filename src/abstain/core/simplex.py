@@ -22,8 +22,8 @@ import numpy as np
 
 from abstain._arrays import Array, Namespace, float_dtype
 from abstain._check import Classes
-from abstain.core.rows import beside
-from abstain.core.sorting import in_threads
+from abstain.core.rows import device_keyword
+from abstain.core.sorting import map_in_threads
 
 _FACTORIAL = [math.factorial(k) for k in range(12)]
 _CHUNK = 1 << 17  # entries handled at a time on the host: temporaries stay in the cache
@@ -285,7 +285,7 @@ def numbers_of_rows(
             odds = Odds(np, kind, temperature, order, dict(zip(sums, whole[len(entries) :])), **of_rows)
             return [number.value(odds) for number in wanted]
 
-    found = in_threads(piece, len(flat), -(-_PIECE // step) * step, count)
+    found = map_in_threads(piece, len(flat), -(-_PIECE // step) * step, count)
     return [np.concatenate(part).reshape(classes.values.shape[:-1]) for part in zip(*found)]
 
 
@@ -313,7 +313,7 @@ def _with_winner(
 
 def places(xp: Namespace, x: Array) -> Array:
     """Class numbers 0 ... K-1 beside `x`."""
-    return xp.arange(x.shape[-1], **beside(x))
+    return xp.arange(x.shape[-1], **device_keyword(x))
 
 
 def winners(xp: Namespace, x: Array) -> Array:

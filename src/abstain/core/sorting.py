@@ -125,7 +125,7 @@ _LONG_LINE = 1 << 13  # keys from which on one thread sorts faster by digits, wh
 Result = TypeVar("Result")
 
 
-def threads() -> int:
+def thread_count() -> int:
     """Cores this process may use, at most eight (memory bandwidth is spent by then).
 
     OMP_NUM_THREADS is obeyed, as cluster engines set it for each of their workers.
@@ -135,22 +135,22 @@ def threads() -> int:
     return min(_MAX_THREADS, own, int(told) if told.isdecimal() and int(told) else own)
 
 
-def in_threads(work: Callable[[int, int], Result], n: int, step: int, width: int = 1) -> list[Result]:
+def map_in_threads(work: Callable[[int, int], Result], n: int, step: int, width: int = 1) -> list[Result]:
     """`work(start, stop)` over pieces of `step`, in order; in threads when there is enough of it (n * width)."""
     pieces = [(start, min(start + step, n)) for start in range(0, n, step)]
-    if n * width < PARALLEL_FROM or threads() == 1 or len(pieces) == 1:
+    if n * width < PARALLEL_FROM or thread_count() == 1 or len(pieces) == 1:
         return [work(*piece) for piece in pieces]
-    with ThreadPoolExecutor(threads()) as pool:
+    with ThreadPoolExecutor(thread_count()) as pool:
         return list(pool.map(lambda piece: work(*piece), pieces))
 
 
 def sort_in_place(keys: np.ndarray) -> np.ndarray:
     """Sort unsigned keys along the last axis; much work is split among threads, a vector by value."""
-    parts = threads()
+    parts = thread_count()
     if keys.ndim > 1:
         rows = keys.reshape(-1, keys.shape[-1])
         step = -(-len(rows) // (4 * parts))
-        in_threads(lambda a, b: sort_lines(rows[a:b]), len(rows), max(1, step), rows.shape[-1])
+        map_in_threads(lambda a, b: sort_lines(rows[a:b]), len(rows), max(1, step), rows.shape[-1])
         return keys
     if len(keys) >= _DIGITS_FROM and numpy_sorts_slowly():
         return sort_by_digits(keys)
@@ -176,7 +176,7 @@ def _each(work: Callable[[int], None], count: int) -> None:
         for number in range(a, b):
             work(number)
 
-    in_threads(some, count, -(-count // (4 * threads())), PARALLEL_FROM)
+    map_in_threads(some, count, -(-count // (4 * thread_count())), PARALLEL_FROM)
 
 
 def _sort_by_ranges(keys: np.ndarray, parts: int) -> np.ndarray:
@@ -208,13 +208,13 @@ def _sort_by_ranges(keys: np.ndarray, parts: int) -> np.ndarray:
     return result
 
 
-def falling_bits(confidence: np.ndarray, top: int, negative: bool) -> np.ndarray:
+def descending_bits(confidence: np.ndarray, top: int, negative: bool) -> np.ndarray:
     """Unsigned integers, 0 at the largest confidence, that fall as confidence rises. `top` is the largest's bits."""
-    bits = ordered_bits(confidence, negative)
+    bits = ascending_bits(confidence, negative)
     return np.subtract(bits.dtype.type(top), bits, out=bits)
 
 
-def ordered_bits(confidence: np.ndarray, negative: bool) -> np.ndarray:
+def ascending_bits(confidence: np.ndarray, negative: bool) -> np.ndarray:
     """Unsigned integers in the order of the floats; -0 and +0 alike. `negative`: some value is below zero."""
     unsigned: type[np.unsignedinteger] = np.uint32 if confidence.dtype == np.float32 else np.uint64
     fresh = confidence + confidence.dtype.type(0)  # turns -0 into +0
@@ -225,8 +225,8 @@ def ordered_bits(confidence: np.ndarray, negative: bool) -> np.ndarray:
     return bits
 
 
-def floats_of(falling: np.ndarray, top: int, negative: bool, dtype: np.dtype) -> np.ndarray:
-    """The confidences whose falling bits these are: `falling_bits` undone."""
+def floats_from_descending_bits(falling: np.ndarray, top: int, negative: bool, dtype: np.dtype) -> np.ndarray:
+    """The confidences whose falling bits these are: `descending_bits` undone."""
     unsigned: type[np.unsignedinteger] = np.uint32 if dtype == np.float32 else np.uint64
     bits: np.ndarray = unsigned(top) - falling.astype(unsigned)
     if negative:
@@ -242,7 +242,7 @@ class Packing:
         self.confidence = confidence
         low, high = confidence.min(), confidence.max()
         self.negative = bool(low < 0)
-        ends = ordered_bits(np.asarray([low, high], dtype=confidence.dtype), self.negative)
+        ends = ascending_bits(np.asarray([low, high], dtype=confidence.dtype), self.negative)
         self.top = int(ends[1])
         self.span_bits = (self.top - int(ends[0])).bit_length()
 
@@ -256,31 +256,31 @@ class Packing:
             for start in range(a, b, CHUNK):
                 stop = min(start + CHUNK, b)
                 piece = keys[start:stop]
-                piece[...] = falling_bits(flat[start:stop], self.top, self.negative)
+                piece[...] = descending_bits(flat[start:stop], self.top, self.negative)
                 if spare:
                     piece >>= piece.dtype.type(spare)
                 piece <<= piece.dtype.type(below)
                 piece |= payload(start, stop)
 
-        in_threads(some, len(flat), 16 * CHUNK)
+        map_in_threads(some, len(flat), 16 * CHUNK)
         return keys.reshape(self.confidence.shape)
 
     def unpack(self, falling: np.ndarray) -> np.ndarray:
         """The confidences of keys without their payload."""
-        return floats_of(falling, self.top, self.negative, self.confidence.dtype)
+        return floats_from_descending_bits(falling, self.top, self.negative, self.confidence.dtype)
 
     def fits(self, below: int) -> bool:
         """Is there room for `below` more bits in 64?"""
         return self.span_bits + below <= 64
 
 
-def order_of(confidence: np.ndarray) -> np.ndarray:
+def argsort_descending(confidence: np.ndarray) -> np.ndarray:
     """Indices along a vector, most confident first, equals in order of appearance: a fast stable argsort."""
-    return ranked_by(confidence)[0]
+    return argsort_descending_with_keys(confidence)[0]
 
 
-def ranked_by(confidence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`order_of`, and one number per sample in that order, equal for equal confidences."""
+def argsort_descending_with_keys(confidence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`argsort_descending`, and one number per sample in that order, equal for equal confidences."""
     packing = Packing(confidence)
     n = len(confidence)
     index_bits = max(1, (n - 1).bit_length())
@@ -293,7 +293,7 @@ def ranked_by(confidence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # 64-bit confidences leave no room for all their bits: put right the few that agree in the leading ones
     full = confidence[order]
     if np.any(full[1:] > full[:-1]):
-        bits = falling_bits(full, packing.top, packing.negative)
+        bits = descending_bits(full, packing.top, packing.negative)
         places = _in_runs(bits >> np.uint64(spare))
         order[places] = order[places][np.lexsort((order[places], bits[places]))]
         full[places] = confidence[order[places]]
@@ -357,7 +357,7 @@ def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> tuple[np.ndarray, int
     if packing.fits(32) and loss.dtype == np.float32:
         flat32 = loss.reshape(-1).view(np.uint32)
         keys = packing.pack(32, lambda a, b: flat32[a:b])
-        return keys, 32, low_float
+        return keys, 32, unpack_float32
     return None
 
 
@@ -367,7 +367,7 @@ def _low_bit(keys: np.ndarray) -> np.ndarray:
     return np.bitwise_and(keys, keys.dtype.type(1), out=bits, casting="unsafe")
 
 
-def low_float(keys: np.ndarray) -> np.ndarray:
+def unpack_float32(keys: np.ndarray) -> np.ndarray:
     """The float32 in the low half of each key."""
     low: np.ndarray = np.asarray(keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     return low.view(np.float32).astype(np.float64)
@@ -380,21 +380,21 @@ def low_float(keys: np.ndarray) -> np.ndarray:
 # guarantee of `abstain.thresholds` rests on.
 
 
-class Ordering(NamedTuple):
-    """Most confident first. `loss` and `weight` are in that order; `cum_*` start with 0."""
+class RankedSamples(NamedTuple):
+    """Most confident first. `loss` and `weight` are in that order; `accepted_*` start with 0."""
 
-    heads: np.ndarray  # one sorted number per sample, equal exactly for equal confidences, rising
-    decode: Callable[[np.ndarray], np.ndarray]  # from heads to confidences
+    sorted_keys: np.ndarray  # one sorted number per sample, equal exactly for equal confidences, rising
+    decode_keys: Callable[[np.ndarray], np.ndarray]  # from keys to confidences
     loss: np.ndarray
     weight: np.ndarray | None
-    cum_loss: np.ndarray
-    cum_weight: np.ndarray
+    accepted_loss: np.ndarray
+    accepted_mass: np.ndarray
     zero_one: bool
 
     @property
     def n(self) -> int:
         """Number of samples."""
-        return len(self.heads)
+        return len(self.sorted_keys)
 
     def cut(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """At each rank: how many samples lie above `tau`, and the smallest float that accepts exactly those.
@@ -402,23 +402,23 @@ class Ordering(NamedTuple):
         At rank n nothing is left out: every sample is accepted, whatever its confidence (-infinity).
         """
         inside = np.minimum(ranks, self.n - 1)
-        left_out = self.heads[inside]
-        count = np.where(ranks >= self.n, self.n, np.searchsorted(self.heads, left_out, side="left"))
-        tau = self.decode(left_out)
+        left_out = self.sorted_keys[inside]
+        count = np.where(ranks >= self.n, self.n, np.searchsorted(self.sorted_keys, left_out, side="left"))
+        tau = self.decode_keys(left_out)
         with np.errstate(over="ignore"):  # above the largest float there is infinity, which accepts nothing
             above = np.nextafter(tau, tau.dtype.type(np.inf)).astype(np.float64)
         return count, np.where(ranks >= self.n, -np.inf, above)
 
-    def values_at(self, count: np.ndarray) -> np.ndarray:
+    def smallest_confidence(self, count: np.ndarray) -> np.ndarray:
         """The smallest confidence among the first `count` samples."""
-        return self.decode(self.heads[count - 1]).astype(np.float64)
+        return self.decode_keys(self.sorted_keys[count - 1]).astype(np.float64)
 
-    def block_ends(self) -> np.ndarray:
+    def row_stops(self) -> np.ndarray:
         """How many samples each distinct confidence and those above it hold, rising."""
-        return np.flatnonzero(np.append(self.heads[1:] != self.heads[:-1], True)) + 1
+        return np.flatnonzero(np.append(self.sorted_keys[1:] != self.sorted_keys[:-1], True)) + 1
 
 
-def rank(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Ordering:
+def rank_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> RankedSamples:
     """Sort once. With a 0/1 loss (or a float32 one) the loss travels in the low bits of the key."""
     keys = pack_loss(loss, confidence) if weight is None else None
     decode: Callable[[np.ndarray], np.ndarray]
@@ -429,12 +429,12 @@ def rank(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = N
         heads, values, zero_one = ranked >> ranked.dtype.type(below), unpack(ranked), below == 1
         decode = Packing(confidence).unpack
     else:
-        order = order_of(confidence)
+        order = argsort_descending(confidence)
         values, zero_one = loss[order].astype(np.float64), is_zero_one(loss)
         mass = None if weight is None else weight[order].astype(np.float64)
         heads, decode = -confidence[order], np.negative  # -x rises where x falls, exactly
     kind = np.int64 if values.dtype == np.uint8 else np.float64
-    cum_loss = np.zeros(len(heads) + 1, dtype=kind)
-    np.cumsum(values if mass is None else values * mass, out=cum_loss[1:], dtype=kind)
-    cum_weight = np.arange(len(heads) + 1) if mass is None else np.append(0.0, np.cumsum(mass))
-    return Ordering(heads, decode, values, mass, cum_loss, cum_weight, zero_one)
+    accepted_loss = np.zeros(len(heads) + 1, dtype=kind)
+    np.cumsum(values if mass is None else values * mass, out=accepted_loss[1:], dtype=kind)
+    accepted_mass = np.arange(len(heads) + 1) if mass is None else np.append(0.0, np.cumsum(mass))
+    return RankedSamples(heads, decode, values, mass, accepted_loss, accepted_mass, zero_one)

@@ -31,13 +31,13 @@ from abstain.core.rows import (
     Blocks,
     Ranking,
     Rows,
-    Sorted,
-    pieces_of,
-    read_along,
-    row_pieces,
-    sort_once,
-    steps,
-    sums_of_rows,
+    SampleReader,
+    diff_from,
+    iterate_rows,
+    read_along_ranking,
+    read_by_confidence,
+    split_at_row_ends,
+    sum_powers_by_row,
 )
 from abstain.core.sorting import is_zero_one
 
@@ -69,7 +69,7 @@ class Table:
     @cached_property
     def fourths(self) -> Sequence[np.ndarray]:
         """Sums of w^4 l^j."""
-        return self.known_fourths if self.members is None else sums_of_rows(*self.members)[5:]
+        return self.known_fourths if self.members is None else sum_powers_by_row(*self.members)[5:]
 
     @cached_property
     def columns(self) -> list[np.ndarray]:
@@ -117,27 +117,27 @@ def plain_table(rows: Rows) -> Table:
 
 def tables_of(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> list[Table]:
     """Of samples, most confident first, in pieces that stay in cache."""
-    return list(tables(sort_once(loss, confidence, weight), is_zero_one(loss)))
+    return list(tables(read_by_confidence(loss, confidence, weight), is_zero_one(loss)))
 
 
 def tables_by(
     ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool, size: int = PIECE
 ) -> Iterator[Table]:
     """Of samples whose ranking is known."""
-    return tables(read_along(ranking, loss, weight, zero_one), zero_one, size)
+    return tables(read_along_ranking(ranking, loss, weight, zero_one), zero_one, size)
 
 
-def tables(samples: Sorted, zero_one: bool, size: int = PIECE) -> Iterator[Table]:
+def tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> Iterator[Table]:
     """Most confident first, in pieces of whole rows that stay in cache."""
-    if samples.weight is None and zero_one:
-        yield from map(plain_table, row_pieces(samples, size=size))
+    if samples.read_weight is None and zero_one:
+        yield from map(plain_table, iterate_rows(samples, size=size))
         return
-    W, N, S = np.asarray([samples.total]), 0.0, 0.0
-    for a, b, places in pieces_of(samples, size):
+    W, N, S = np.asarray([samples.total_mass]), 0.0, 0.0
+    for a, b, places in split_at_row_ends(samples, size):
         stops = places + 1
-        l, w = samples.loss(a, b), samples.weight and samples.weight(a, b)
+        l, w = samples.read_loss(a, b), samples.read_weight and samples.read_weight(a, b)
         apart = not zero_one and 2 * len(stops) > b - a
-        m, L, *powers = sums_of_rows(l, w, stops, zero_one, fourths=not apart)
+        m, L, *powers = sum_powers_by_row(l, w, stops, zero_one, fourths=not apart)
         accepted = a + stops.astype(np.float64) if w is None else N + np.cumsum(m)
         rows = Rows(
             mass=m, loss=L, accepted_mass=accepted, accepted_loss=S + np.cumsum(L), total_mass=W, padded=False
@@ -294,7 +294,7 @@ def _powers_of_members(
 ) -> tuple[np.ndarray, np.ndarray]:
     """From the members themselves: fourth powers are dot products of squares."""
     if len(stops) < len(l):
-        place = np.repeat(np.arange(len(stops)), steps(stops, 0))
+        place = np.repeat(np.arange(len(stops)), diff_from(stops, 0))
         const, slope = const[place], slope[place]
     u = const + slope * l
     one = np.ones(len(l)) if w is None else w * w

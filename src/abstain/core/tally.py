@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abstain.core.sorting import CHUNK, falling_bits, floats_of, ordered_bits
+from abstain.core.sorting import CHUNK, ascending_bits, descending_bits, floats_from_descending_bits
 
 BYTES = 8  # a word for each value: the low half counts its samples, the high half those that are wrong
 MOST = (1 << 32) - 1  # samples that are sure not to overflow half a word
@@ -29,7 +29,7 @@ class Counted(NamedTuple):
 
 def values_between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """How many float32 values lie in [low, high), for float32 ends."""
-    a, b = (ordered_bits(np.asarray(x, dtype=np.float32), True).astype(np.int64) for x in (low, high))
+    a, b = (ascending_bits(np.asarray(x, dtype=np.float32), True).astype(np.int64) for x in (low, high))
     return np.asarray(b - a)
 
 
@@ -44,7 +44,7 @@ class Tally:
     def __init__(self, low: float, high: float) -> None:
         ends = np.asarray([low, high], dtype=np.float32)
         self._negative = bool(ends[0] < 0)
-        bottom, self._top = (int(b) for b in ordered_bits(ends, self._negative))
+        bottom, self._top = (int(b) for b in ascending_bits(ends, self._negative))
         self._size = self._top - bottom + 1
         self._words = np.empty(self._size + 1, dtype=np.uint64)  # the last takes what lies elsewhere
         # in order: pages that come into being by random access cost more than the counting
@@ -55,7 +55,7 @@ class Tally:
         elsewhere = []
         places, ones = (np.empty(min(CHUNK, len(loss)), dtype=d) for d in (np.intp, np.uint64))
         for start in range(0, len(loss), CHUNK):
-            falling = falling_bits(confidence[start : start + CHUNK], self._top, self._negative)
+            falling = descending_bits(confidence[start : start + CHUNK], self._top, self._negative)
             place, one = places[: len(falling)], ones[: len(falling)]
             place[...] = falling  # above the window the difference wrapped around to a large number
             one[...] = loss[start : start + CHUNK]
@@ -88,7 +88,7 @@ class Tally:
         return Counted(self._values(there + start), mass, wrong)
 
     def _values(self, falling: np.ndarray) -> np.ndarray:
-        return floats_of(falling, self._top, self._negative, np.dtype(np.float32))
+        return floats_from_descending_bits(falling, self._top, self._negative, np.dtype(np.float32))
 
 
 def _halves(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -25,7 +25,7 @@ from abstain._check import (
 from abstain.core import area_estimators, curve_points, sorting
 from abstain.core.area_estimators import area_terms
 from abstain.core.influence import BY_LOSS, Best, metric_line, raw_line, zero_one_oracle
-from abstain.core.rows import Rows, ranking_of, row_pieces, rows_of_blocks, sort_once
+from abstain.core.rows import Rows, iterate_rows, rank_confidences, read_by_confidence, rows_from_blocks
 from abstain.core.stretch import (
     Table,
     Totals,
@@ -178,12 +178,12 @@ def finish(columns: Columns, place: Place, ask: Ask) -> Finished:
         return _finish([plain_table(area_estimators.oracle_rows(xp, loss, weight))], place, ask)
     size = columns.rows if ask.thresholds else max(_SMALLEST, -(-columns.rows // _PIECES))
     if ask.area_only:  # a sum over pieces that stay in cache
-        reads_loss = area_estimators.reads_block_loss(ask.kinds[0].estimator, ask.kinds[0].ties)
-        pieces = row_pieces(sort_once(loss, confidence, weight), reads_loss)
+        reads_loss = area_estimators.needs_row_loss(ask.kinds[0].estimator, ask.kinds[0].ties)
+        pieces = iterate_rows(read_by_confidence(loss, confidence, weight), reads_loss)
         return _finish((Table(rows, (), ()) for rows in pieces), place, ask)
     if zero_one and weight is None and not ask.thresholds:
-        return _finish(tables(sort_once(loss, confidence, None), True, size), place, ask)
-    order, stops = ranking = ranking_of(confidence)
+        return _finish(tables(read_by_confidence(loss, confidence, None), True, size), place, ask)
+    order, stops = ranking = rank_confidences(confidence)
     labels = (confidence[order[stops - 1]], np.diff(stops, prepend=0))
     return _finish(tables_by(ranking, loss, weight, zero_one, size), place, ask, labels)
 
@@ -211,7 +211,7 @@ def finish_counted(counted: Tally, place: Place, ask: Ask) -> list[Finished]:
         here = Place(float(N[number]), float(S[number]), place.total)
         return _finish([plain_table(rows)], here, ask, (blocks.confidence.astype(np.float64), m))
 
-    with ThreadPoolExecutor(sorting.threads()) as pool:
+    with ThreadPoolExecutor(sorting.thread_count()) as pool:
         return list(pool.map(part, np.flatnonzero(mass).tolist()))
 
 
@@ -430,7 +430,7 @@ def influences(columns: Columns, standing: Standing, ask: Ask) -> np.ndarray:
         sums = [np.bincount(at, x, len(values)) for x in (weight, weight * loss)]
     else:
         values, at, sums = tie[:1], np.zeros(len(loss), dtype=np.int64), [tie[:1], tie[1:2]]
-    rows = standing.place.of(rows_of_blocks(*sums))
+    rows = standing.place.of(rows_from_blocks(*sums))
     line, own = raw_line("area", rows, ask.kinds[0].estimator, ask.kinds[0].ties), len(values) - 1 - at
     return np.asarray(line.const[own] + standing.const + (line.slope[own] + standing.slope) * loss)
 

@@ -55,7 +55,7 @@ def nothing() -> Histogram:
 
 def bits_of(values: np.ndarray) -> np.ndarray:
     """Whole numbers in the order of the floats."""
-    return sorting.ordered_bits(values.astype(np.float64, copy=False), True)
+    return sorting.ascending_bits(values.astype(np.float64, copy=False), True)
 
 
 def float_of(bits: np.ndarray) -> np.ndarray:
@@ -173,7 +173,7 @@ def histogram_of(
         packing = sorting.Packing(confidence)
         if packing.fits(1):
             return _of_zero_one(packing, loss, count)
-    order = sorting.order_of(confidence)[::-1]
+    order = sorting.argsort_descending(confidence)[::-1]
     ranked = confidence[order].astype(np.float64, copy=False)
     l = loss[order].astype(np.float64)
     w = np.ones_like(l) if weight is None else weight[order].astype(np.float64)
@@ -193,7 +193,7 @@ def _of_zero_one(packing: sorting.Packing, loss: np.ndarray, count: int) -> Hist
     if runs is None:
         values = packing.unpack(keys[_quantiles(len(keys), count)])
         cuts = rounded_up(_cuts(values[::-1]), values.dtype).astype(values.dtype)
-        bits = sorting.ordered_bits(cuts, packing.negative).astype(np.uint64)  # as this packing writes them
+        bits = sorting.ascending_bits(cuts, packing.negative).astype(np.uint64)  # as this packing writes them
         top = np.uint64(packing.top)  # beyond 2^63 where confidences have both signs
         heads = (top - bits[bits <= top]).astype(keys.dtype)
         runs = np.unique(np.append(np.searchsorted(keys, heads, "right"), 0))

@@ -15,7 +15,7 @@ import numpy as np
 
 from abstain._check import weight_unit
 from abstain.core import tally
-from abstain.core.rows import sums_of_rows
+from abstain.core.rows import sum_powers_by_row
 from abstain.core.stretch import Totals
 from abstain.engines.histogram import Histogram, bits_of, float_of, histogram_of, joined, nothing, rounded_up
 
@@ -184,7 +184,7 @@ def _sums(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> RangeSums:
     l, w = l.astype(np.float64, copy=False), None if w is None else w.astype(np.float64, copy=False)
     odd = ((l != 0) & (l != 1), l < 0, np.zeros(len(l)) if w is None else w != np.floor(w))
     result.sums[COUNT + 1 :, some] = [np.add.reduceat(x, first, dtype=np.float64) for x in odd]
-    result.sums[:COUNT, some] = sums_of_rows(l, w, first + sizes[some], zero_one)
+    result.sums[:COUNT, some] = sum_powers_by_row(l, w, first + sizes[some], zero_one)
     return result
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 import numpy as np
 
 from abstain import losses, scores
-from abstain.core.sorting import threads
+from abstain.core.sorting import thread_count
 from abstain.engines.ranges import Columns, Groups, in_units, merged
 from abstain.errors import DataError, InputError
 from abstain.evaluation.table import listed
@@ -31,7 +31,7 @@ def read_ahead(batches: Iterable[Made]) -> Iterator[Made]:
 
     Nobody waits for the reader when the work is broken off: it may hang on a disk or a network.
     """
-    if threads() == 1:
+    if thread_count() == 1:
         yield from batches
         return
     made: Queue[Any] = Queue(1)

@@ -16,7 +16,7 @@ from abstain._check import check_choice, check_fraction
 from abstain.core import confidence_bins
 from abstain.core.curve_points import least_mass
 from abstain.core.influence import AREA_OF, MetricLine
-from abstain.core.rows import rows_of_blocks
+from abstain.core.rows import rows_from_blocks
 from abstain.core.stretch import Table, combined, stacked, stretch_of
 from abstain.engines import histogram
 from abstain.engines.histogram import Histogram, joined, nothing
@@ -313,7 +313,7 @@ class Sketch:
         table = self._table("standard_error").widened()
         m, L, *squares = table.sums[:, np.argsort(table.low + table.high)]
         squares = [x[::-1] for x in squares]
-        rows = Table(rows_of_blocks(m, L), squares, [np.zeros_like(m)] * 5)  # fourth powers tell no error
+        rows = Table(rows_from_blocks(m, L), squares, [np.zeros_like(m)] * 5)  # fourth powers tell no error
         area = AREA_OF[metric]
         return float(np.sqrt(combined(stacked([stretch_of(rows, area)]), MetricLine(0.0, area)).second))
 

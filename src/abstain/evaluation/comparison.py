@@ -10,7 +10,7 @@ import numpy as np
 from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.core.influence import Ranked
-from abstain.core.rows import ranking_of
+from abstain.core.rows import rank_confidences
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.results import Comparison, Contestant, Pair
@@ -168,7 +168,7 @@ def _entries(
             )
     found = dict(zip(found, with_one_error_size(list(found.values()))))
     for title, units in found.items():
-        ranked = Ranked(ranking_of(units.confidence), units.loss, units.weight)
+        ranked = Ranked(rank_confidences(units.confidence), units.loss, units.weight)
         found[title] = units._replace(ranked=ranked)
     if paired and len({units.n for units in found.values()}) > 1:
         told = ", ".join(f"{k} {units.n}" for k, units in found.items())

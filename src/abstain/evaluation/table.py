@@ -25,7 +25,7 @@ from abstain._plots import shown_points
 from abstain._progress import bars
 from abstain.core.area_estimators import area, needs_whole_weights, oracle_area
 from abstain.core.influence import Ranked, Reordered, best_ranked
-from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, ranking_of
+from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, rank_confidences
 from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, thinned
 from abstain.errors import InfeasibleError, InputError, ShapeError
@@ -652,12 +652,12 @@ def _in_memory(
 
 def _rankings(confidence: np.ndarray, labels: list[Any], codes: np.ndarray) -> Iterator[tuple[Any, Ranking]]:
     """The order of all samples, and of each group, which stands in it already."""
-    ranking = ranking_of(confidence)
+    ranking = rank_confidences(confidence)
     yield None, ranking
     for k, label in enumerate(labels):
         mine = codes == k
         order = ranking.order[mine[ranking.order]]
-        yield label, Ranking((np.cumsum(mine) - 1)[order], ranking_of(confidence, order).stops)
+        yield label, Ranking((np.cumsum(mine) - 1)[order], rank_confidences(confidence, order).row_stops)
 
 
 def _measured(
@@ -723,7 +723,7 @@ def _ranked(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
     names = ("loss", "weight", "whole_weight", "clusters")  # the confidence is read for clusters alone
     moved = {k: getattr(units, k) for k in (names if units.independent else ("confidence", *names))}
     moved = {name: None if x is None else x[order] for name, x in moved.items()}
-    ranking = Ranking(np.arange(len(order)), ranking.stops)
+    ranking = Ranking(np.arange(len(order)), ranking.row_stops)
     ranked = Ranked(ranking, moved["loss"], moved["weight"], in_order=True)
     by_loss = None if units.by_loss is None else Reordered(units.by_loss, order)
     return units._replace(**moved, ranked=ranked, by_loss=by_loss), ranking

@@ -12,7 +12,7 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, needs_repetitions
 from abstain.core.area_estimators import Estimator, Ties, needs_whole_weights
 from abstain.core.rows import Blocks
-from abstain.core.sorting import order_of
+from abstain.core.sorting import argsort_descending
 from abstain.core.stretch import table_of_blocks, totals_of
 from abstain.errors import InputError
 from abstain.inference import resampling
@@ -263,7 +263,7 @@ def _at_cut(units: Units, value: float) -> np.ndarray:
     """
     fpr = units.metric == "fpr_at_tpr"
     l, w = units.loss.astype(np.float64), units.mass_of(np.ones(len(units.loss)))
-    order = order_of(units.confidence) if units.ranked is None else units.ranked.ranking.order
+    order = argsort_descending(units.confidence) if units.ranked is None else units.ranked.ranking.order
     c = 1 - l if fpr else np.ones_like(l)
     along = np.cumsum((w * c)[order])
     whole = along[-1] if fpr else units.total

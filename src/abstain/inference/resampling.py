@@ -12,7 +12,7 @@ from abstain._progress import bars
 from abstain.core import curve_points
 from abstain.core.area_estimators import area, area_of_samples, asymptotic_oracle
 from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
-from abstain.core.sorting import order_of
+from abstain.core.sorting import argsort_descending
 from abstain.errors import InputError
 from abstain.inference.limits import Spread, in_loss_units, moments
 from abstain.inference.point_limits import pointwise_level, proportion
@@ -295,7 +295,7 @@ def _widened_for_few_errors(
 
     Losses lie in [0, most]. `risk` and `accepted_mass` are those of the sample at each coverage of the band.
     """
-    order = order_of(units.confidence)
+    order = argsort_descending(units.confidence)
     weight = units.mass_of(np.ones(len(units.loss)))[order]
     loss = units.loss[order].astype(np.float64) / most
     last = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - 1e-12))

@@ -18,10 +18,10 @@ from abstain.core.area_estimators import (
     area_of_samples,
     needs_whole_weights,
     oracle_area,
-    without_offset,
+    remove_offset,
 )
 from abstain.core.influence import BY_LOSS, METRICS, PIECE, AreaOptions
-from abstain.core.rows import ranking_of, sort_once
+from abstain.core.rows import rank_confidences, read_by_confidence
 from abstain.core.sorting import error_size, is_zero_one
 from abstain.core.stretch import Sums, Totals, tables, tables_by, totals_of_samples
 from abstain.errors import InfeasibleError, InputError, ShapeError
@@ -153,7 +153,7 @@ def gather(
         losses = losses != 0
         zero_one = True
     if name in ("e_aurc", "naurc") and options.get("estimator", "harmonic") == "harmonic":
-        losses = without_offset(losses)
+        losses = remove_offset(losses)
     whole_weight = sample.every_weight
     units, strata = codes(function, "clusters", clusters, n), codes(function, "strata", strata, n)
     return Units(
@@ -362,7 +362,7 @@ def measure(function: str, units: Units) -> tuple[Spread, Facts]:
 def spread_by_sample(function: str, units: Units) -> Spread:
     """The same from the influence of each sample: clusters, strata, oracles of losses other than 0/1."""
     if units.ranked is None:
-        ranking = ranking_of(units.confidence)
+        ranking = rank_confidences(units.confidence)
         units = units._replace(ranked=core_influence.Ranked(ranking, units.loss, units.weight))
     values = values_of(function, units)
     if units.independent:
@@ -404,7 +404,7 @@ def power_sums(
 def evidence(units: Units) -> Evidence:
     """All that its error bar reads, of independent samples."""
     found = (
-        tables(sort_once(units.loss, units.confidence, units.weight), units.zero_one)
+        tables(read_by_confidence(units.loss, units.confidence, units.weight), units.zero_one)
         if units.ranked is None
         else tables_by(units.ranked.ranking, units.loss, units.weight, units.zero_one)
     )

@@ -13,7 +13,7 @@ import numpy as np
 from abstain import _tables
 from abstain._arrays import Array, Backend, backend_of, float_dtype, to_host
 from abstain._check import check_mask, check_pair, check_weight
-from abstain.core.rows import Rows, rows_of, rows_of_samples
+from abstain.core.rows import Rows, rows_from_numpy, rows_from_samples
 from abstain.core.sorting import is_zero_one
 from abstain.errors import InputError, ShapeError
 
@@ -41,8 +41,8 @@ class Sample(NamedTuple):
     def rows(self) -> Rows:
         """Blocks of the samples that were answered, most confident first."""
         if self.backend.host:
-            return rows_of(self.loss, self.confidence, self.weight)
-        return rows_of_samples(self.backend.xp, self.loss, self.confidence, self.weight)
+            return rows_from_numpy(self.loss, self.confidence, self.weight)
+        return rows_from_samples(self.backend.xp, self.loss, self.confidence, self.weight)
 
     def is_zero_one(self) -> bool:
         """Are all losses 0 or 1? (Reads the values.)"""

@@ -31,7 +31,7 @@ def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
     """AURC of a checked sample, where it lives."""
     if sample.backend.host:
         return core.area_of_samples(sample.loss, sample.confidence, sample.weight, estimator, ties)
-    if device.takes(sample.loss, sample.confidence, sample.weight, sample.is_zero_one):
+    if device.supports(sample.loss, sample.confidence, sample.weight, sample.is_zero_one):
         return device.area(sample.backend.xp, sample.loss, sample.confidence, estimator, ties)
     return core.area(sample.rows(), estimator, ties)
 
@@ -218,7 +218,7 @@ def _excess_parts(sample: Sample, estimator: str, ties: str, oracle: str) -> tup
     """AURC, oracle AURC and risk of one sample."""
     check_choice(sample.name, "oracle", oracle, get_args(Oracle))
     if estimator == "harmonic" and sample.backend.host and sample.name != "oracle_aurc":
-        sample = sample._replace(loss=core.without_offset(sample.loss))
+        sample = sample._replace(loss=core.remove_offset(sample.loss))
     if sample.backend.host and sample.weight is None and sample.loss.ndim == 1 and sample.is_zero_one():
         n, errors = float(len(sample.loss)), float(np.count_nonzero(sample.loss))
         risk: Array = np.asarray(errors / n)

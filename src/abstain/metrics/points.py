@@ -12,8 +12,8 @@ from abstain._arrays import Array, float_dtype, is_concrete, to_host
 from abstain._check import check_fraction, check_nonnegative, check_risk
 from abstain.core import curve_points
 from abstain.core.area_estimators import oracle_rows
-from abstain.core.rows import Rows, rows_of_sorted, sort_samples
-from abstain.core.sorting import rank
+from abstain.core.rows import Rows, rows_from_sorted, sort_samples
+from abstain.core.sorting import rank_samples
 from abstain.errors import InfeasibleError, InputError
 from abstain.metrics._sample import Sample, by_group, prepare
 
@@ -139,16 +139,21 @@ def risk_coverage_curve(
 
 def _on_host(sample: Sample) -> tuple[Array, Array, Array, Array]:
     """At each block: mass and loss accepted, its confidence, and how many samples are accepted."""
-    ranked = rank(sample.loss, sample.confidence, sample.weight)
-    count = ranked.block_ends()
-    return ranked.cum_weight[count], ranked.cum_loss[count], ranked.decode(ranked.heads[count - 1]), count
+    ranked = rank_samples(sample.loss, sample.confidence, sample.weight)
+    count = ranked.row_stops()
+    return (
+        ranked.accepted_mass[count],
+        ranked.accepted_loss[count],
+        ranked.decode_keys(ranked.sorted_keys[count - 1]),
+        count,
+    )
 
 
 def _on_device(sample: Sample) -> tuple[Array, Array, Array, Array]:
     xp = sample.backend.xp
     loss, ranked, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
     ends = xp.concat([ranked[1:] != ranked[:-1], xp.ones_like(ranked[:1], dtype=xp.bool)])
-    rows = rows_of_sorted(xp, loss, ends, weight)
+    rows = rows_from_sorted(xp, loss, ends, weight)
     kept = xp.nonzero(rows.mass > 0)[0]
     return (
         xp.take(rows.accepted_mass, kept),

@@ -16,7 +16,7 @@ from abstain import losses as loss_functions
 from abstain._arrays import Array, Namespace, backend_of, float_dtype
 from abstain._check import as_real, check_choice, check_classes, check_labels
 from abstain.core import area_estimators, simplex
-from abstain.core.rows import rows_of_samples
+from abstain.core.rows import rows_from_samples
 from abstain.errors import DtypeError, InputError
 from abstain.scores import ensemble, logits, softmax
 from abstain.scores.softmax import Saturation, at_top
@@ -361,4 +361,4 @@ def _area(estimator: str, loss: Array, confidence: Array) -> Any:
     loss, confidence = (backend.xp.reshape(backend.asarray(x), (-1,)) for x in (loss, confidence))
     if backend.host:
         return area_estimators.area_of_samples(loss, confidence, None, estimator, "threshold")
-    return area_estimators.area(rows_of_samples(backend.xp, loss, confidence), estimator, "threshold")
+    return area_estimators.area(rows_from_samples(backend.xp, loss, confidence), estimator, "threshold")

@@ -16,7 +16,7 @@ from abstain._stored import Finite, Share, Within
 from abstain._tables import frame
 from abstain.core.curve_points import cheapest as least_cost
 from abstain.core.curve_points import reaches
-from abstain.core.sorting import Ordering, is_zero_one, rank
+from abstain.core.sorting import RankedSamples, is_zero_one, rank_samples
 from abstain.errors import InputError
 from abstain.metrics._sample import prepare
 from abstain.thresholds import testing
@@ -44,7 +44,7 @@ class Clusters(NamedTuple):
 class Calibration(NamedTuple):
     """Losses scaled to [0, 1] by `bounded = (low, high)`, most confident first."""
 
-    ranked: Ordering
+    ranked: RankedSamples
     low: float
     high: float
     clusters: Clusters | None = None
@@ -69,17 +69,17 @@ class Calibration(NamedTuple):
         if self.ranked.weight is not None:
             return testing.betting(self.ranked, count, risk, float(self.ranked.weight.max()))
         if self.ranked.zero_one:
-            return testing.binomial(self.ranked.cum_loss[count], count, risk)
+            return testing.binomial(self.ranked.accepted_loss[count], count, risk)
         return testing.bounded(self.ranked, count, risk)
 
     def coverage(self, count: np.ndarray) -> np.ndarray:
         """Share of the (weighted) samples accepted."""
-        return np.asarray(self.ranked.cum_weight[count] / self.ranked.cum_weight[-1], dtype=np.float64)
+        return np.asarray(self.ranked.accepted_mass[count] / self.ranked.accepted_mass[-1], dtype=np.float64)
 
     def risk(self, count: np.ndarray) -> np.ndarray:
         """Mean loss of the accepted on the user's scale; 0 where none is accepted."""
-        mass = self.ranked.cum_weight[count]
-        mean = np.where(mass > 0, self.ranked.cum_loss[count] / np.where(mass > 0, mass, 1), 0.0)
+        mass = self.ranked.accepted_mass[count]
+        mean = np.where(mass > 0, self.ranked.accepted_loss[count] / np.where(mass > 0, mass, 1), 0.0)
         return self.low + mean * (self.high - self.low)
 
 
@@ -118,7 +118,7 @@ def calibrate(
         heaviest = float(np.bincount(codes, weight).max())
         g = np.asarray(sample.confidence, np.float64)
         found = Clusters(scaled.astype(np.float64), g, weight, codes, int(codes.max()) + 1, heaviest)
-    return Calibration(rank(scaled, sample.confidence, sample.weight), low, high, found)
+    return Calibration(rank_samples(scaled, sample.confidence, sample.weight), low, high, found)
 
 
 # The table a threshold was chosen from ------------------------------------------------------------
@@ -284,14 +284,14 @@ def _curve(cal: Calibration, good: np.ndarray, ends: np.ndarray) -> Selection:
     """
     shown = np.linspace(0, len(ends) - 1, _SHOWN).astype(np.int64)
     shown = np.union1d(shown, np.flatnonzero(good)[-1:])
-    return _largest(cal, ends[shown], cal.ranked.values_at(ends[shown]), good[shown])
+    return _largest(cal, ends[shown], cal.ranked.smallest_confidence(ends[shown]), good[shown])
 
 
 def empirical(cal: Calibration, risk: float) -> Selection:
     """The largest coverage whose risk on the calibration data is at most `risk`: a description, not a promise."""
-    ends = cal.ranked.block_ends()
-    allowed = risk * cal.ranked.cum_weight[ends]
-    return _curve(cal, cal.ranked.cum_loss[ends] <= allowed * (1 + 1e-12), ends)
+    ends = cal.ranked.row_stops()
+    allowed = risk * cal.ranked.accepted_mass[ends]
+    return _curve(cal, cal.ranked.accepted_loss[ends] <= allowed * (1 + 1e-12), ends)
 
 
 def conformal(cal: Calibration, risk: float) -> Selection:
@@ -300,11 +300,11 @@ def conformal(cal: Calibration, risk: float) -> Selection:
     S only grows as more are accepted, so no multiple testing is needed; what is bounded is a mean over calibration
     sets as well as over later samples.
     """
-    ends = cal.ranked.block_ends()
+    ends = cal.ranked.row_stops()
     if cal.clusters is not None:  # (S_t - r n) / largest, which lies between -r and 1 - r for each cluster
-        above = cal.ranked.cum_loss[ends] + (1 - risk) * cal.clusters.largest
-        return _curve(cal, above <= risk * cal.ranked.cum_weight[-1], ends)
-    return _curve(cal, (cal.ranked.cum_loss[ends] + 1) / (cal.n + 1) <= risk, ends)
+        above = cal.ranked.accepted_loss[ends] + (1 - risk) * cal.clusters.largest
+        return _curve(cal, above <= risk * cal.ranked.accepted_mass[-1], ends)
+    return _curve(cal, (cal.ranked.accepted_loss[ends] + 1) / (cal.n + 1) <= risk, ends)
 
 
 def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Selection:
@@ -312,7 +312,7 @@ def at_coverage(cal: Calibration, coverage: float, delta: float | None) -> Selec
 
     The coverage of `g >= g_(k)`, k-th largest of n, is at least Beta(k, n - k + 1) distributed, ties or not.
     """
-    ends = cal.ranked.block_ends()
+    ends = cal.ranked.row_stops()
     if delta is None:
         enough = reaches(cal.coverage(ends), coverage)
     elif cal.clusters is not None:
@@ -342,9 +342,9 @@ def _enough_by_clusters(of: Clusters, coverage: float, delta: float) -> float:
 
 def cheapest(cal: Calibration, cost: float) -> Selection:
     """Least loss of the accepted plus `cost` (scaled) for each rejected; the largest coverage among equals."""
-    ends = cal.ranked.block_ends()
+    ends = cal.ranked.row_stops()
     rows = np.append(0, ends)  # 0: all rejected
-    loss, mass = cal.ranked.cum_loss[rows], cal.ranked.cum_weight[rows]
+    loss, mass = cal.ranked.accepted_loss[rows], cal.ranked.accepted_mass[rows]
     best = least_cost(loss + cost * (mass[-1] - mass)) - 1
     return _curve(cal, np.arange(len(ends)) == best, ends)
 
@@ -429,11 +429,11 @@ def bisect(
 def _samples(cal: Calibration, risk: float, delta: float) -> int | None:
     """Least multiple of n at which the risk curve seen would pass somewhere at a sixth of delta."""
     count = np.unique(np.geomspace(min(20, cal.n), cal.n, 200).astype(np.int64))
-    mass = np.maximum(cal.ranked.cum_weight[count], 1e-300)
+    mass = np.maximum(cal.ranked.accepted_mass[count], 1e-300)
     # one loss more than was seen, since the best of many places looks too good
-    mean = (cal.ranked.cum_loss[count] + cal.ranked.cum_weight[-1] / cal.n) / mass
+    mean = (cal.ranked.accepted_loss[count] + cal.ranked.accepted_mass[-1] / cal.n) / mass
     if not (mean < risk).any():
-        mean = cal.ranked.cum_loss[count] / mass
+        mean = cal.ranked.accepted_loss[count] / mass
     share, mean = count[mean < risk] / cal.n, mean[mean < risk]
     if not len(share) or risk <= 0:
         return None

@@ -21,7 +21,7 @@ from abstain import scores
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice
 from abstain._stored import Within
-from abstain.core.sorting import Ordering
+from abstain.core.sorting import RankedSamples
 from abstain.errors import AbstainWarning, DtypeError, InputError
 
 Units = Literal["plain", "key"]
@@ -499,21 +499,23 @@ class Cut:
         return inside and above and value <= self.accepted
 
 
-def cut_between(ranked: Ordering, accepted: int | None, readings: Readings, score: str | None) -> Cut:
+def cut_between(ranked: RankedSamples, accepted: int | None, readings: Readings, score: str | None) -> Cut:
     """The cut that accepts the first samples of calibration data, most confident first; None accepts nothing."""
-    heads = ranked.heads
+    heads = ranked.sorted_keys
     last = accepted or 0  # samples above the cut
     tied = False
     if last > 0:
         tied |= last > 1 and bool(heads[last - 1] == heads[last - 2])
     if last + 1 < ranked.n:
         tied |= bool(heads[last] == heads[last + 1])
-    ends = ranked.block_ends()
-    levels = ranked.values_at(ends[-2:])  # the lowest, or above it where some samples have no confidence
+    ends = ranked.row_stops()
+    levels = ranked.smallest_confidence(
+        ends[-2:]
+    )  # the lowest, or above it where some samples have no confidence
     known = levels[levels > MISSING]
     return Cut(
-        accepted=float(ranked.values_at(np.asarray([last]))[0]) if last else None,
-        rejected=float(ranked.values_at(np.asarray([last + 1]))[0]) if last < ranked.n else None,
+        accepted=float(ranked.smallest_confidence(np.asarray([last]))[0]) if last else None,
+        rejected=float(ranked.smallest_confidence(np.asarray([last + 1]))[0]) if last < ranked.n else None,
         tied=tied,
         source=readings.source,
         score=score,
@@ -522,7 +524,7 @@ def cut_between(ranked: Ordering, accepted: int | None, readings: Readings, scor
         coarsest=readings.grain.coarsest,
         classes=readings.classes,
         lowest=float(known[-1] if len(known) else levels[-1]),
-        highest=float(ranked.values_at(ends[:1])[0]),
+        highest=float(ranked.smallest_confidence(ends[:1])[0]),
         magnitude=float(readings.magnitude.max()),
     )
 

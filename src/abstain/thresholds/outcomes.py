@@ -14,7 +14,7 @@ from abstain._check import check_fraction, check_nonnegative
 from abstain._plots import axes
 from abstain._stored import Stored, Within
 from abstain.core.curve_points import cheapest
-from abstain.core.sorting import rank
+from abstain.core.sorting import rank_samples
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, group_codes, prepare
 from abstain.thresholds.testing import clopper_pearson
@@ -148,13 +148,13 @@ def cost_curve(
     kept = None if sample_weight is None else np.asarray(to_host(sample_weight)) > 0
     d = _per_sample("cost", cost, sample, kept)
     h = _per_sample("human_loss", human_loss, sample, kept)
-    ranked = [rank(x, sample.confidence, sample.weight) for x in (sample.loss, d + h, h)]
-    ends = ranked[0].block_ends()
+    ranked = [rank_samples(x, sample.confidence, sample.weight) for x in (sample.loss, d + h, h)]
+    ends = ranked[0].row_stops()
     rows = np.append(0, ends)
-    accepted, handed, human = (r.cum_loss[rows] / sample.total for r in ranked)
+    accepted, handed, human = (r.accepted_loss[rows] / sample.total for r in ranked)
     return CostCurve(
-        value=np.append(np.inf, ranked[0].values_at(ends)),
-        coverage=ranked[0].cum_weight[rows] / sample.total,
+        value=np.append(np.inf, ranked[0].smallest_confidence(ends)),
+        coverage=ranked[0].accepted_mass[rows] / sample.total,
         model_cost=accepted,
         reject_cost=handed[-1] - handed,
         human_loss=human[-1] - human,

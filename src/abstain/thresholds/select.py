@@ -296,7 +296,7 @@ def _select(cal: Calibration, goal: Goal, readings: Readings, origin: Origin | N
 def _risk_upper(cal: Calibration, accepted: int | None, delta: float) -> float | None:
     if accepted is None or cal.ranked.weight is not None or cal.clusters is not None:
         return None
-    total, count = float(cal.ranked.cum_loss[accepted]), np.asarray([accepted])
+    total, count = float(cal.ranked.accepted_loss[accepted]), np.asarray([accepted])
     if cal.ranked.zero_one:
         return cal.unscaled(upper_limit(total, accepted, delta))
 
@@ -308,7 +308,7 @@ def _risk_upper(cal: Calibration, accepted: int | None, delta: float) -> float |
 
 def _reference(cal: Calibration) -> Reference:
     """Some hundred confidences with the number of samples at or above each (ties included)."""
-    ends, weight = cal.ranked.block_ends(), cal.ranked.weight
+    ends, weight = cal.ranked.row_stops(), cal.ranked.weight
     shown = np.unique(np.linspace(0, len(ends) - 1, _REFERENCE_POINTS).astype(np.int64))
-    at_least = cal.ranked.cum_weight[ends[shown]] / (1.0 if weight is None else weight.max())
-    return Reference(cal.ranked.values_at(ends[shown]), at_least, float(at_least[-1]))
+    at_least = cal.ranked.accepted_mass[ends[shown]] / (1.0 if weight is None else weight.max())
+    return Reference(cal.ranked.smallest_confidence(ends[shown]), at_least, float(at_least[-1]))

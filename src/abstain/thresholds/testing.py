@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abstain._arrays import Array
-from abstain.core.sorting import Ordering
+from abstain.core.sorting import RankedSamples
 
 # p-values for "the mean loss of the accepted is above r" ------------------------------------------
 #
@@ -52,7 +52,7 @@ def hoeffding_bentkus(loss_sum: np.ndarray, count: np.ndarray, risk: float) -> n
     return np.where(some, np.minimum(1.0, np.minimum(np.exp(-k * kl), bentkus)), 1.0)
 
 
-def betting(ranked: Ordering, count: np.ndarray, risk: float, top_weight: float = 1.0) -> np.ndarray:
+def betting(ranked: RankedSamples, count: np.ndarray, risk: float, top_weight: float = 1.0) -> np.ndarray:
     r"""1 / wealth of a gambler who bets on low losses at fixed odds: sharper where the losses vary little.
 
     .. math:: p_N = 1 \Big/ \frac{1}{|\Lambda|}\sum_{\lambda\in\Lambda}\prod_{i \le N}(1 + \lambda w_i(r - \ell_i))
@@ -100,7 +100,7 @@ def _picked(count: np.ndarray, risk: float, stakes: np.ndarray, top_weight: floa
 
 
 def log_wealth(
-    ranked: Ordering, count: np.ndarray, risk: float, stakes: np.ndarray, last: np.ndarray
+    ranked: RankedSamples, count: np.ndarray, risk: float, stakes: np.ndarray, last: np.ndarray
 ) -> np.ndarray:
     """Sum of log(1 + stake * w (r - l)) over the first `count` samples, for rising counts; (counts, stakes).
 
@@ -143,9 +143,9 @@ def bold_stakes(risk: float) -> np.ndarray:
     return np.asarray(0.98 / (1 - risk) * 0.5 ** np.arange(8))
 
 
-def bounded(ranked: Ordering, count: np.ndarray, risk: float) -> np.ndarray:
+def bounded(ranked: RankedSamples, count: np.ndarray, risk: float) -> np.ndarray:
     """Twice the smaller of Hoeffding-Bentkus and betting: which is sharper depends on the variance."""
-    sums = ranked.cum_loss[count]
+    sums = ranked.accepted_loss[count]
     both = np.minimum(hoeffding_bentkus(sums, count, risk), betting(ranked, count, risk))
     return np.minimum(1.0, 2 * both)
 
