@@ -101,11 +101,23 @@ class Readings(NamedTuple):
         return self.grain.telling >= 2 or (self.grain.telling == 1 and self.values.size >= _MANY)
 
     @property
-    def form(self) -> tuple[Source, Precision]:
-        """Where the numbers come from, and their precision as far as it is known."""
+    def is_short(self) -> bool:
+        """Are all numbers whole or short fractions, so that any precision may have been their own?"""
+        return self.grain.finest is None
+
+    @property
+    def coarsest_precision(self) -> Precision:
+        """The coarsest precision that holds all numbers exactly: they may have been rounded to it."""
+        if self.grain.finest is not None:
+            return self.grain.finest
+        return "float16" if self.dtype == "float16" else "bfloat16"
+
+    @property
+    def likely_precision(self) -> Precision:
+        """The precision that the numbers show, or that of their type where they are too few or too short to show it."""
         if self.is_telling and self.grain.finest is not None:
-            return self.source, self.grain.finest
-        return self.source, self.dtype
+            return self.grain.finest
+        return self.dtype
 
     def take(self, rows: np.ndarray) -> Readings:
         """Some of the samples."""
@@ -393,10 +405,14 @@ class Cut:
         if not same_form and self.score in _WITHOUT_BOUND:
             self._refuse(name, readings, f"the rounding of {self.score} has no known bound")
         if self.accepted is None or self.rejected is None:
-            return _ROUNDING[self.precision].at_least(_ROUNDING[readings.form[1]])
+            return _ROUNDING[self.precision].at_least(_ROUNDING[self._precision_of(readings)])
         classes = readings.classes or 2
-        rounding = _widest_room(self, *readings.form, classes, self._usual_magnitude(classes))
+        magnitude = self._usual_magnitude(classes)
+        rounding = _widest_room(self, readings.source, self._precision_of(readings), classes, magnitude)
         if rounding is None and not same_form:
+            if readings.is_short:
+                # perhaps the numbers were never rounded: `decide` refuses only rows near the threshold
+                return _finest(self.source, readings.source)
             self._refuse(name, readings, "rounding hides on which side of the threshold samples lie")
         return rounding
 
@@ -411,21 +427,38 @@ class Cut:
         return min(abs(key), _LARGEST_LOG) + math.log(classes)
 
     def _same_form(self, readings: Readings) -> bool:
+        """Do new numbers come as those of the calibration did: same source, same type, rounded to the same precision?
+
+        A few whole numbers or short fractions are nothing unusual. A whole batch of them is, where the calibration
+        had longer numbers: they may have been rounded to bfloat16.
+        """
         if (readings.source, readings.dtype) != (self.source, self.dtype):
             return False
-        finest = readings.grain.finest
-        if finest is None or finest == self.precision:
+        finest = readings.coarsest_precision
+        if finest == self.precision:
             return True
+        if readings.is_short:
+            return self.coarsest is None or readings.values.size < _MANY
         if _MANTISSA[finest] > _MANTISSA[self.precision]:
             return False
         coarser_than_all = self.coarsest is not None and _MANTISSA[finest] < _MANTISSA[self.coarsest]
         return readings.grain.telling < _TELLING and not (coarser_than_all and readings.is_telling)
 
+    def _precision_of(self, readings: Readings) -> Precision:
+        """The precision that new numbers may have been rounded to; for numbers in another form, the coarsest one."""
+        if self._same_form(readings):
+            return readings.likely_precision
+        return readings.coarsest_precision
+
     def _refuse(self, name: str, readings: Readings, reason: str) -> None:
-        source, precision = readings.form
-        forms = f"{_WORDS[self.source]} in {self.precision}, got {_WORDS[source]} in {precision}"
-        remedy = f"Calibrate on {_WORDS[source]} in {precision}, or give {_WORDS[self.source]} in {self.precision}."
-        raise InputError(f"{name}: this rule is for {forms}: {reason}. {remedy}")
+        expected = f"{_WORDS[self.source]} in {self.precision}"
+        coarse_form = f"{_WORDS[readings.source]} in {readings.coarsest_precision}"
+        remedy = f"Calibrate on {coarse_form}, or give {expected}"
+        if not readings.is_short or readings.coarsest_precision == readings.dtype:
+            raise InputError(f"{name}: this rule is for {expected}, got {coarse_form}: {reason}. {remedy}.")
+        short_form = f"{_WORDS[readings.source]} so short that they may be {readings.coarsest_precision}"
+        remedy += " that were not rounded before"
+        raise InputError(f"{name}: this rule is for {expected}, got {short_form}: {reason}. {remedy}.")
 
     def _own_bounds(self, values: Any, rounding: Rounding) -> tuple[Any, Any]:
         """What calibration confidences may be without rounding."""
@@ -435,11 +468,11 @@ class Cut:
 
     def _bounds_of(self, readings: Readings, rounding: Rounding) -> tuple[np.ndarray, np.ndarray]:
         """What new confidences may be without rounding."""
-        source, precision = readings.form
-        numbers = self._comparable(source, readings.values)
+        numbers = self._comparable(readings.source, readings.values)
         magnitude = np.maximum(self.magnitude, readings.magnitude)
-        at_least = rounding.at_least(_ROUNDING[precision])
-        return self._bounds(numbers, source, at_least, readings.classes or self.classes or 2, magnitude)
+        at_least = rounding.at_least(_ROUNDING[self._precision_of(readings)])
+        classes = readings.classes or self.classes or 2
+        return self._bounds(numbers, readings.source, at_least, classes, magnitude)
 
     def _comparable(self, source: Source, values: Any) -> np.ndarray:
         """Numbers of any source on one scale: rank keys, or the number itself for scores that do not saturate."""
@@ -520,7 +553,7 @@ def cut_between(ranked: RankedSamples, accepted: int | None, readings: Readings,
         source=readings.source,
         score=score,
         dtype=readings.dtype,
-        precision=readings.form[1],
+        precision=readings.likely_precision,
         coarsest=readings.grain.coarsest,
         classes=readings.classes,
         lowest=float(known[-1] if len(known) else levels[-1]),
