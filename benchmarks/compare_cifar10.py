@@ -79,7 +79,7 @@ def winners(models: dict[str, np.ndarray], labels: np.ndarray) -> str:
         ("risk", "zero_one"),
         ("aurc", "brier"),
     ):
-        found = abstain.compare(models, labels, metric=metric, loss=loss)
+        found = abstain.compare(models, labels, metric=metric, losses=loss)
         best = found.contestants[0]
         rows.append(
             f"| {found.label} | {loss} | {best.name} ({best.estimate:.4g}) | {', '.join(found.winners)} |"

@@ -1170,7 +1170,7 @@ def compare(keep: Record) -> None:
         keep(f"compare/{metric}", run, models, labels, metric=metric)
     for name, more in {
         "scores": {"scores": ["max_softmax", "max_logit", "negative_entropy"]},
-        "loss": {"loss": "cross_entropy"},
+        "loss": {"losses": "cross_entropy"},
         "level": {"level": 0.8},
         "weights": {"sample_weight": rng.random(150)},
         "clusters": {"clusters": np.arange(150) // 5},
@@ -1204,13 +1204,13 @@ def ensembles(keep: Record) -> None:
     logits, labels = class_scores(100)
     members = logits + rng.normal(size=(4, 100, 5))
     run = lambda *given, **more: said(abstain.expected_aurc(*given, **more))  # noqa: E731
-    keep("ensembles/probs", run, softmax(members), labels)
+    keep("ensembles/probs", run, probs=softmax(members), labels=labels)
     keep("ensembles/logits", run, logits=members, labels=labels)
     for metric, loss, score in (
         ("augrc", "zero_one", "max_logit"),
         ("aurc:loo", "brier", "negative_entropy"),
     ):
-        options = {"metric": metric, "loss": loss, "score": score, "level": 0.9}
+        options = {"metric": metric, "losses": loss, "score": score, "level": 0.9}
         keep(f"ensembles/{metric}/{loss}/{score}", run, logits=members, labels=labels, **options)
     loss, sure = rng.random((3, 50)), rng.random((3, 50))
     keep("ensembles/own", run, loss=loss, confidence=sure)

@@ -273,7 +273,7 @@ def logits_of(seed=0, n=200, k=4):
 
 def test_models_scores_and_losses():
     models, labels = logits_of()
-    found = compare(models, labels, loss="cross_entropy", metric="augrc")
+    found = compare(models, labels, losses="cross_entropy", metric="augrc")
     truth = abstain.augrc(
         abstain.losses.cross_entropy(models["A"], labels), abstain.scores.max_softmax(models["A"])
     )
@@ -299,7 +299,7 @@ def test_models_scores_and_losses():
         (lambda m, y: compare(m, y, probs=m), "one of them"),
         (lambda m, y: compare(probs=m), "without `labels`"),
         (lambda m, y: compare(m, y, metric="risk_at_coverage"), "influence"),
-        (lambda m, y: compare(m, y, metric="auroc", loss="brier"), "0/1 loss"),
+        (lambda m, y: compare(m, y, metric="auroc", losses="brier"), "0/1 loss"),
         (lambda m, y: compare(m, y, level=95), "fraction"),
         (lambda m, y: compare(m, y, clusters=np.zeros(200)), "two clusters"),
     ],

@@ -29,7 +29,7 @@ PROBS, LABELS = ensemble()
 
 @pytest.mark.parametrize("loss", ["zero_one", "cross_entropy", "brier"])
 def test_members_average_and_gain_by_hand(loss):
-    found = expected_aurc(PROBS, LABELS, loss=loss)
+    found = expected_aurc(probs=PROBS, labels=LABELS, losses=loss)
     single = getattr(abstain.losses, loss)
 
     def area(p):
@@ -47,7 +47,7 @@ def test_members_average_and_gain_by_hand(loss):
 
 
 def test_error_over_data_is_that_of_the_mean_influence():
-    found = expected_aurc(PROBS, LABELS)
+    found = expected_aurc(probs=PROBS, labels=LABELS)
     pulls = [
         abstain.inference.influence(
             "aurc", abstain.losses.zero_one(probs=p, labels=LABELS), np.max(p, axis=-1)
@@ -59,7 +59,7 @@ def test_error_over_data_is_that_of_the_mean_influence():
 
 def test_fubini_the_mean_curve_has_the_mean_area():
     """100 samples without ties: coverages 1/100 ... 1 are the ranks, so the mean of the curve is the mean AURC."""
-    found = expected_aurc(PROBS, LABELS)
+    found = expected_aurc(probs=PROBS, labels=LABELS)
     assert np.mean(found.curves[0].risk) == pytest.approx(found.mean.estimate, rel=1e-12)
     assert np.mean(found.curves[1].risk[:]) > 0
 
@@ -73,7 +73,7 @@ def test_errors_over_data_against_simulation():
         labels = rng.integers(0, k, n)
         x = rng.normal(size=(n, k)) + 1.5 * np.eye(k)[labels]
         tilt = np.array([[0.0, 0.0, 0.0], [0.8, 0.0, -0.8], [-0.8, 0.8, 0.0]])  # three fixed predictors
-        found = expected_aurc(softmax(x[None] + tilt[:, None, :]), labels)
+        found = expected_aurc(x[None] + tilt[:, None, :], labels)
         means.append(found.mean.estimate)
         averages.append(found.averaged.estimate)
         gains.append(found.gain.estimate)
@@ -85,14 +85,14 @@ def test_errors_over_data_against_simulation():
 
 def test_equal_members_gain_nothing():
     same = np.broadcast_to(PROBS[:1], PROBS.shape)
-    found = expected_aurc(same, LABELS)
+    found = expected_aurc(probs=same, labels=LABELS)
     assert found.error_members == 0
     assert found.gain.estimate == pytest.approx(0, abs=1e-12)
     assert found.gain.standard_error == pytest.approx(0, abs=1e-12)
 
 
 def test_logits_say_the_same_as_probabilities():
-    a, b = expected_aurc(PROBS, LABELS), expected_aurc(logits=np.log(PROBS) + 3, labels=LABELS)
+    a, b = expected_aurc(probs=PROBS, labels=LABELS), expected_aurc(np.log(PROBS) + 3, LABELS)
     assert a.members == pytest.approx(b.members, rel=1e-9)
     assert a.averaged.estimate == pytest.approx(b.averaged.estimate, rel=1e-9)
 
@@ -108,13 +108,15 @@ def test_own_losses_and_confidences():
     given = expected_aurc(
         loss=loss, confidence=sure, averaged=(abstain.losses.zero_one(probs=pooled, labels=LABELS), pooled.max(axis=-1))
     )  # fmt: skip
-    assert given.gain.estimate == pytest.approx(expected_aurc(PROBS, LABELS).gain.estimate, rel=1e-9)
+    assert given.gain.estimate == pytest.approx(
+        expected_aurc(probs=PROBS, labels=LABELS).gain.estimate, rel=1e-9
+    )
     other = expected_aurc(loss=loss, confidence=sure, metric="auroc")
     assert other.members[0] == pytest.approx(abstain.auroc(loss[0], sure[0]))
 
 
 def test_one_member_has_no_error_over_members():
-    found = expected_aurc(PROBS[:1], LABELS)
+    found = expected_aurc(probs=PROBS[:1], labels=LABELS)
     assert found.error_members == 0
     assert found.mean.standard_error == pytest.approx(found.error_data)
 
@@ -122,7 +124,7 @@ def test_one_member_has_no_error_over_members():
 def test_object():
     import matplotlib.pyplot as plt
 
-    found = expected_aurc(PROBS, LABELS)
+    found = expected_aurc(probs=PROBS, labels=LABELS)
     assert ExpectedAURC.from_json(found.to_json()) == found
     assert found.frame("dict")["name"] == [*(f"member {k}" for k in range(5)), "mean", "averaged", "gain"]
     assert len(found.plot().lines) == 2
@@ -136,7 +138,7 @@ def test_object():
     ("given", "words"),
     [
         ({"probs": PROBS}, "labels"),
-        ({"probs": PROBS, "logits": PROBS, "labels": LABELS}, "takes probabilities or"),
+        ({"probs": PROBS, "logits": PROBS, "labels": LABELS}, "takes logits or"),
         ({"loss": [0, 1], "confidence": [1, 2]}, "members, samples"),
         ({"loss": "zero_one", "confidence": PROBS[:, :, 0]}, "members, samples"),
         ({"probs": PROBS, "labels": LABELS, "metric": "risk_at_coverage"}, "influence"),

@@ -1,8 +1,13 @@
-"""Is A better than B? Many models, or many scores of one model, ranked with ties."""
+"""Is A better than B? Many models, or many scores of one model, ranked with ties.
+
+`compare` reads and checks the samples. `assemble_comparison` makes the `Comparison`, for samples in memory and for
+engines alike.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,31 +20,39 @@ from abstain.errors import InputError, ShapeError
 from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import flat, gap_of_ties, read_model
-from abstain.inference.differences import Tests, compared, side_of, with_one_error_size
-from abstain.inference.limits import SCALED_BY_LOSS, interval_of, scale_of
+from abstain.inference.differences import Side, Tests, compared, side_of, with_one_error_size
+from abstain.inference.limits import SCALED_BY_LOSS, Joint, Scale, interval_of, scale_of
+from abstain.inference.records import Interval
 from abstain.inference.standard_errors import Units, facts, gather, spread_by_sample
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.registry import Metric, by_name
 from abstain.theory import samples_to_tell_apart
 
+_CHANGED_VERDICTS_SHOWN = 5  # of the verdicts that depend on ties; the others are counted
+
 
 def groups_of_equals(different: np.ndarray) -> list[list[int]]:
-    """Largest sets in which no two members differ, every member in at least one (insert and absorb).
+    """List the largest sets in which no two members differ; every member is in at least one of them.
+
+    `different[i, j]` says whether contestants i and j differ (symmetric). The sets are lists of indices. They are
+    found by insert and absorb: each different pair splits every set that holds both, and sets that lie inside another
+    are dropped.
 
     >>> groups_of_equals(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool))
     [[0, 1], [1, 2]]
     """
     sets = [frozenset(range(len(different)))]
     for a, b in np.argwhere(np.triu(different, 1)):
-        split: list[frozenset[int]] = []
+        split_sets: list[frozenset[int]] = []
         for members in sets:
             if a in members and b in members:
-                split += [members - {int(a)}, members - {int(b)}]
+                split_sets.append(members - {int(a)})
+                split_sets.append(members - {int(b)})
             else:
-                split.append(members)
-        distinct = list(dict.fromkeys(split))
-        sets = [s for s in distinct if not any(s < other for other in distinct)]
-    return sorted(sorted(s) for s in sets)
+                split_sets.append(members)
+        distinct_sets = list(dict.fromkeys(split_sets))
+        sets = [members for members in distinct_sets if not any(members < larger for larger in distinct_sets)]
+    return sorted(sorted(members) for members in sets)
 
 
 def compare(
@@ -48,7 +61,7 @@ def compare(
     *,
     probs: Any = None,
     scores: Any = "max_softmax",
-    loss: Any = "zero_one",
+    losses: Any = "zero_one",
     metric: Any = "aurc",
     level: float = 0.95,
     sample_weight: Any = None,
@@ -58,7 +71,7 @@ def compare(
     classes: Any = None,
     paired: bool = True,
 ) -> Comparison:
-    r"""Rank models (or scores) by a metric, and say which cannot be told apart.
+    r"""Rank models (or scores) by a metric, and say which of them the data cannot distinguish.
 
     .. math:: t_{ab} = \frac{\phi(T_a) - \phi(T_b)}{\|x_a - x_b\|}, \qquad
               x_a = (\phi'(T_a)\, w_i\,\mathrm{IF}^a_i / W)_i
@@ -81,8 +94,10 @@ def compare(
         log-odds.
     scores : name(s) or function(s)
         Several, with several models, compare every combination, "model / score".
-    loss, metric : str
-        The metric must have an influence function: aurc ("aurc:loo"), augrc, e_aurc, naurc, auroc, risk,
+    losses : name or function
+        The one loss that all contestants are measured by, such as "cross_entropy".
+    metric : str
+        It must have an influence function: aurc ("aurc:loo"), augrc, e_aurc, naurc, auroc, risk,
         prediction_rejection_ratio.
     level : float
         Of intervals and tests.
@@ -112,183 +127,373 @@ def compare(
     ('good', 'bad')
     """
     level = check_fraction("compare", "level", level, open_high=True)
-    chosen = by_name(metric)
-    if not chosen.smooth:
-        remedy = "compare by an area, AUROC or risk"
-        raise InputError(f"compare: {chosen.name} has no influence function; {remedy}.")
-    if chosen.needs_zero_one and labels is not None and loss_by_name(loss).name not in ("zero_one", "top_k"):
-        raise InputError(f"compare: {chosen.name} needs a 0/1 loss, got {loss!r}.")
-    columns = {"labels": labels, "sample_weight": sample_weight, "clusters": clusters, "abstained": abstained}
+    compared_metric = by_name(metric)
+    if not compared_metric.smooth:
+        raise InputError(
+            f"compare: {compared_metric.name} has no influence function. Compare by an area, AUROC or risk."
+        )
+    loss_name = "own losses"
+    if labels is not None:
+        loss_name = _name_of_one_loss(losses)
+        if compared_metric.needs_zero_one and loss_name not in ("zero_one", "top_k"):
+            raise InputError(f"compare: {compared_metric.name} needs a 0/1 loss, got {losses!r}.")
     if models is not None and probs is not None:
         raise InputError("compare: takes models or `probs=`, one of them, got both.")
-    outputs, kind = (models, "logits") if probs is None else (probs, "probs")
-    entries = _entries(outputs, kind, columns, repetitions, scores, loss, chosen, paired, classes)
-    if len(entries) < 2:
-        raise InputError(f"compare: needs at least two contestants, got {len(entries)}.")
-    name = "own losses" if labels is None else loss_by_name(loss).name
-    return _compare(entries, chosen, name, level, paired)
+    if probs is None:
+        outputs, kind = models, "logits"
+    else:
+        outputs, kind = probs, "probs"
+    units_by_name = _gather_contestants(
+        outputs,
+        kind,
+        {"labels": labels, "sample_weight": sample_weight, "clusters": clusters, "abstained": abstained},
+        repetitions=repetitions,
+        scores=scores,
+        losses=losses,
+        metric=compared_metric,
+        paired=paired,
+        classes=classes,
+    )
+    if len(units_by_name) < 2:
+        raise InputError(f"compare: needs at least two contestants, got {len(units_by_name)}.")
+    return _compare_units(units_by_name, compared_metric, loss_name, level, paired)
 
 
 # inputs ---------------------------------------------------------------------------------------------------
 
 
-def _entries(
+def _name_of_one_loss(losses: Any) -> str:
+    """Name the loss that `compare` was given, a name or a function; a list of several is an error."""
+    if isinstance(losses, (list, tuple)):
+        raise InputError(
+            f"compare: `losses` must be one name or function, got {losses!r}. Call it once for each."
+        )
+    return loss_by_name(losses).name
+
+
+def _gather_contestants(
     models: Any,
     kind: str,
-    columns: dict[str, Any],
+    columns: Mapping[str, Any],
+    *,
     repetitions: bool,
     scores: Any,
-    loss: Any,
+    losses: Any,
     metric: Metric,
     paired: bool,
     classes: Any,
 ) -> dict[str, Units]:
-    """Each contestant's checked samples, sorted once for its influences and its interval."""
+    """Check the samples of each contestant and sort them once, for influences and interval alike.
+
+    Parameters
+    ----------
+    models
+        As in `compare`: outputs by model name, or the outputs of one model.
+    kind : "logits" or "probs"
+        What the outputs are.
+    columns
+        The user's labels, sample_weight, clusters and abstained: one for all models, or a dict by model name.
+
+    Returns
+    -------
+    dict
+        Checked samples by name of the contestant: "model", "score" or "model / score".
+    """
     if not isinstance(models, Mapping):
         if models is None or columns["labels"] is None:
             raise InputError("compare: takes a dict of models, or the logits of one model with `labels`.")
         models = {"": models}
-    for name, column in columns.items():
-        if not (paired or name == "labels" or column is None or isinstance(column, Mapping)):
-            raise InputError(f"compare: with paired=False `{name}` must be a dict by contestant.")
-    found: dict[str, Units] = {}
-    for name, model in models.items():
-        along = {k: _of(column, name) for k, column in columns.items()}
-        vectors = _vectors(str(name), model, kind, along.pop("labels"), scores, loss, classes)
-        along = {k: None if v is None else flat(v) for k, v in along.items()}
-        for title, (l, g) in vectors.items():
-            found[title] = gather(
+    for argument, column in columns.items():
+        if not (paired or argument == "labels" or column is None or isinstance(column, Mapping)):
+            raise InputError(f"compare: with paired=False `{argument}` must be a dict by contestant.")
+    titles: list[str] = []
+    checked: list[Units] = []
+    for model_name, model in models.items():
+        model_columns = {
+            argument: _column_of_model(column, model_name) for argument, column in columns.items()
+        }
+        labels = model_columns.pop("labels")
+        vectors = _losses_and_confidences(str(model_name), model, kind, labels, scores, losses, classes)
+        flat_columns: dict[str, Any] = {
+            name: None if column is None else flat(column) for name, column in model_columns.items()
+        }
+        for title, (loss, confidence) in vectors.items():
+            units = gather(
                 "compare",
                 metric.name,
-                flat(l),
-                flat(g),
-                **along,
+                flat(loss),
+                flat(confidence),
+                **flat_columns,
                 options=dict(metric.options),
                 repetitions=repetitions,
             )
-    found = dict(zip(found, with_one_error_size(list(found.values()))))
-    for title, units in found.items():
+            titles.append(title)
+            checked.append(units)
+    contestants: dict[str, Units] = {}
+    for title, units in zip(titles, with_one_error_size(checked)):
         ranked = Ranked(rank_confidences(units.confidence), units.loss, units.weight)
-        found[title] = units._replace(ranked=ranked)
-    if paired and len({units.n for units in found.values()}) > 1:
-        told = ", ".join(f"{k} {units.n}" for k, units in found.items())
+        contestants[title] = units._replace(ranked=ranked)
+    if paired and len({units.n for units in contestants.values()}) > 1:
+        counts = ", ".join(f"{title} {units.n}" for title, units in contestants.items())
         raise ShapeError(
-            f"compare: the contestants must see the same samples, got {told}. Or use paired=False."
+            f"compare: the contestants must see the same samples, got {counts}. Or use paired=False."
         )
-    return found
+    return contestants
 
 
-def _of(column: Any, name: Any) -> Any:
+def _column_of_model(column: Any, model_name: Any) -> Any:
+    """Pick one model's part of an argument: `column[model_name]` if it is a dict, otherwise all of it."""
     if not isinstance(column, Mapping):
         return column
-    if name not in column:
-        known = ", ".join(map(str, column))
-        raise InputError(f"compare: nothing for {name!r} in the dict given, it has {known}.")
-    return column[name]
+    if model_name not in column:
+        names = ", ".join(map(str, column))
+        raise InputError(f"compare: the dict has nothing for {model_name!r}, it has {names}.")
+    return column[model_name]
 
 
-def _vectors(
-    name: str, model: Any, kind: str, labels: Array | None, scores: Any, loss: Any, classes: Any
+def _losses_and_confidences(
+    model_name: str, model: Any, kind: str, labels: Array | None, scores: Any, losses: Any, classes: Any
 ) -> dict[str, tuple[Array, Array]]:
-    """Loss and confidence of each contestant that a model enters."""
+    """Loss and confidence vectors of each contestant that a model enters, by the contestant's name.
+
+    Without `labels` the model is a pair (loss, confidence) and enters once. Otherwise it enters once per score;
+    `kind` says whether its outputs are "logits" or "probs".
+    """
     if labels is None:
         if kind == "probs" or not (isinstance(model, (tuple, list)) and len(model) == 2):
-            raise InputError(f"compare: without `labels` {name!r} must be (loss, confidence).")
-        return {name: (model[0], model[1])}
-    outputs = {kind: model}
-    found = read_model("compare", labels=labels, scores=scores, losses=[loss], classes=classes, **outputs)
-    l, several = next(iter(found.losses.values())), len(found.scores) > 1
-    return {f"{name} / {k}" if name and several else name or k: (l, g) for k, g in found.scores.items()}
+            raise InputError(f"compare: without `labels` {model_name!r} must be (loss, confidence).")
+        return {model_name: (model[0], model[1])}
+    vectors = read_model(
+        "compare", labels=labels, scores=scores, losses=[losses], classes=classes, **{kind: model}
+    )
+    loss = next(iter(vectors.losses.values()))
+    contestants = {}
+    for score, confidence in vectors.scores.items():
+        if not model_name:
+            title = score
+        elif len(vectors.scores) > 1:
+            title = f"{model_name} / {score}"
+        else:
+            title = model_name
+        contestants[title] = (loss, confidence)
+    return contestants
 
 
 # the comparison -------------------------------------------------------------------------------------------
 
 
-def _compare(units: dict[str, Units], metric: Metric, loss: str, level: float, paired: bool) -> Comparison:
-    found = {k: side_of(u) for k, u in units.items()}
+@dataclass(frozen=True, kw_only=True)
+class Competitor:
+    """What a comparison needs of one contestant.
+
+    Parameters
+    ----------
+    name : str
+        As tables show it.
+    side : Side
+        Estimate and influences, in the user's units.
+    interval : Interval
+        Of its own metric.
+    sample_count : int
+        Samples, without those of weight zero.
+    """
+
+    name: str
+    side: Side
+    interval: Interval
+    sample_count: int
+
+
+def assemble_comparison(
+    competitors: Sequence[Competitor],
+    *,
+    metric: Metric,
+    scale: Scale,
+    loss_name: str,
+    level: float,
+    paired: bool,
+    joint_sums: tuple[Joint, int] | None = None,
+) -> Comparison:
+    """Rank competitors, test all pairs as one family and put everything into a `Comparison`.
+
+    This is the only place that makes a comparison: samples in memory, files, Dask and Spark all come here.
+
+    Parameters
+    ----------
+    competitors
+        In any order; those with equal estimates keep it.
+    metric, loss_name
+        What the estimates are.
+    scale
+        On which differences are tested, in the user's units.
+    level
+        Of intervals and tests.
+    paired
+        Are the samples of all competitors the same?
+    joint_sums
+        Sums over the two influences of each sample, and the number of samples, where an engine has added them up.
+        Only for two competitors. Otherwise they are computed from the influences in `side`.
+    """
     sign = 1 if metric.lower_is_better else -1
-    names = sorted(found, key=lambda k: sign * found[k].estimate)  # equals keep the order given
-    a, b = np.triu_indices(len(names), 1)
-    negative = any(bool((u.loss < 0).any()) for u in units.values())
-    scale = scale_of(metric.name, all(u.zero_one for u in units.values()), negative)
-    if metric.name in SCALED_BY_LOSS:
-        scale = scale.times(next(iter(units.values())).error_size)
-    tests = compared([found[k] for k in names], a, b, scale, level, paired)
-    sizes = [units[k].counted for k in names]
-    pairs = tuple(
-        pair_of(names[i], names[j], tests, k, level, max(sizes[i], sizes[j]))
-        for k, (i, j) in enumerate(zip(a, b))
+    ranking = sorted(competitors, key=lambda competitor: sign * competitor.side.estimate)
+    first, second = np.triu_indices(len(ranking), 1)
+    tests = compared(
+        [competitor.side for competitor in ranking], first, second, scale, level, paired, joint_sums
     )
-    different = np.zeros((len(names), len(names)), dtype=bool)
-    different[a, b] = different[b, a] = tests.p_adjusted < 1 - level
-    letters = [""] * len(names)
-    for k, members in enumerate(groups_of_equals(different)):
-        for i in members:
-            letters[i] += chr(ord("a") + k) if k < 26 else f"({k + 1})"
-    contestants = []
-    for i, name in enumerate(names):
-        u, side = units[name], found[name]
-        own = interval_of(metric.name, spread_by_sample("compare", u), facts(u), level)
-        ranks = (1 + int(different[i, :i].sum()), len(names) - int(different[i, i + 1 :].sum()))
-        told = (side.estimate, side.error, own.low, own.high, own.n)
-        contestants.append(Contestant(name, *told, *ranks, letters[i]))
-    head = (metric.key, metric.label, metric.lower_is_better, loss)
-    notes: tuple[str, ...] = ()
-    if metric.key == "aurc" and any(_ties_matter(u, found[k].error) for k, u in units.items()):
-        random = [side_of(units[k]._replace(options={"ties": "expected"})) for k in names]
-        notes = _depending_on_ties(pairs, compared(random, a, b, scale, level, paired), level)
-    chance = (worse_than_chance(name, units[name]) for name in names)
-    notes = (*(warning for warning in chance if warning is not None), *notes)
-    return Comparison(tuple(contestants), pairs, *head, level, max(sizes), paired, notes)
+    pairs = tuple(
+        pair_of(
+            ranking[i].name,
+            ranking[j].name,
+            tests,
+            place,
+            level,
+            max(ranking[i].sample_count, ranking[j].sample_count),
+        )
+        for place, (i, j) in enumerate(zip(first, second))
+    )
+    different = np.zeros((len(ranking), len(ranking)), dtype=bool)
+    different[first, second] = tests.p_adjusted < 1 - level
+    different |= different.T
+    letters = _letters_of_equals(different)
+    contestants = tuple(
+        Contestant(
+            name=competitor.name,
+            estimate=competitor.side.estimate,
+            standard_error=competitor.side.error,
+            low=competitor.interval.low,
+            high=competitor.interval.high,
+            n=competitor.interval.n,
+            rank_low=1 + int(different[place, :place].sum()),
+            rank_high=len(ranking) - int(different[place, place + 1 :].sum()),
+            group=letters[place],
+        )
+        for place, competitor in enumerate(ranking)
+    )
+    return Comparison(
+        contestants=contestants,
+        pairs=pairs,
+        metric=metric.key,
+        label=metric.label,
+        lower_is_better=metric.lower_is_better,
+        loss=loss_name,
+        level=level,
+        n=max(competitor.sample_count for competitor in ranking),
+        paired=paired,
+    )
 
 
-def _ties_matter(units: Units, error: float) -> bool:
-    """Is the area in random order more than a standard error away?"""
+def _letters_of_equals(different: np.ndarray) -> list[str]:
+    """For each contestant, one letter per largest set of equals that it belongs to: "a", "ab", and "(27)" after "z"."""
+    letters = [""] * len(different)
+    for place, members in enumerate(groups_of_equals(different)):
+        letter = chr(ord("a") + place) if place < 26 else f"({place + 1})"
+        for member in members:
+            letters[member] += letter
+    return letters
+
+
+def _compare_units(
+    units_by_name: Mapping[str, Units], metric: Metric, loss_name: str, level: float, paired: bool
+) -> Comparison:
+    """Compare checked samples in memory, and note verdicts that depend on ties and rankings worse than chance."""
+    sides = {name: side_of(units) for name, units in units_by_name.items()}
+    scale = _scale_of_units(metric, list(units_by_name.values()))
+    competitors = [
+        Competitor(
+            name=name,
+            side=sides[name],
+            interval=interval_of(metric.name, spread_by_sample("compare", units), facts(units), level),
+            sample_count=units.counted,
+        )
+        for name, units in units_by_name.items()
+    ]
+    comparison = assemble_comparison(
+        competitors, metric=metric, scale=scale, loss_name=loss_name, level=level, paired=paired
+    )
+    warnings = [worse_than_chance(name, units_by_name[name]) for name in comparison.names]
+    notes = [warning for warning in warnings if warning is not None]
+    ties_matter = [_ties_matter(units, sides[name].error) for name, units in units_by_name.items()]
+    if metric.key == "aurc" and any(ties_matter):
+        sides_in_random_order = [
+            side_of(units_by_name[name]._replace(options={"ties": "expected"})) for name in comparison.names
+        ]
+        first, second = np.triu_indices(len(comparison.names), 1)
+        tests = compared(sides_in_random_order, first, second, scale, level, paired)
+        notes.append(_note_on_ties(comparison.pairs, tests, level))
+    return replace(comparison, notes=tuple(notes))
+
+
+def _scale_of_units(metric: Metric, contestants: Sequence[Units]) -> Scale:
+    """The scale on which differences of the metric are tested, in the user's units of the loss."""
+    zero_one = all(units.zero_one for units in contestants)
+    negative = any(bool((units.loss < 0).any()) for units in contestants)
+    scale = scale_of(metric.name, zero_one, negative)
+    if metric.name in SCALED_BY_LOSS:
+        return scale.times(contestants[0].error_size)
+    return scale
+
+
+def _ties_matter(units: Units, standard_error: float) -> bool:
+    """Is the area with equal confidences in random order more than a standard error away?"""
     if not units.whole or units.ranked is None or units.ranked.place is None:
         return False
     rows = units.ranked.rows
-    return abs(units.error_size * gap_of_ties(rows.accepted_mass, rows.accepted_loss)) > error
+    return abs(units.error_size * gap_of_ties(rows.accepted_mass, rows.accepted_loss)) > standard_error
 
 
-def _depending_on_ties(pairs: Sequence[Pair], tests: Tests, level: float) -> tuple[str, ...]:
-    """Pairs of which something else would be said if equal confidences came in random order."""
-    different = tests.p_adjusted < 1 - level
+def _note_on_ties(pairs: Sequence[Pair], random_order_tests: Tests, level: float) -> str:
+    """Name the pairs whose verdict would change if equal confidences came in random order.
+
+    `pairs` are judged with equal confidences accepted together; `random_order_tests` has one test per pair, in the
+    same order, of the areas in random order.
+    """
+    different = random_order_tests.p_adjusted < 1 - level
     changed = []
-    for pair, other, gap in zip(pairs, different, tests.difference):
-        said, now = np.sign(pair.difference) * pair.different, np.sign(gap) * other
-        if said != now:
-            verdict = "not told apart" if not now else f"{pair.a if now < 0 else pair.b} is lower"
-            changed.append(
-                f"{pair.a} against {pair.b} ({pair.difference:.3g}; in random order {gap:.3g}, {verdict})"
-            )
-    if not changed:
-        return (
-            "Some areas depend on how equal confidences are counted; no verdict between two of them does.",
+    for pair, is_different, difference in zip(pairs, different, random_order_tests.difference):
+        sign_together = np.sign(pair.difference) if pair.different else 0
+        sign_in_random_order = np.sign(difference) if is_different else 0
+        if sign_together == sign_in_random_order:
+            continue
+        if sign_in_random_order == 0:
+            verdict = "cannot be told apart"
+        else:
+            verdict = f"{pair.a if sign_in_random_order < 0 else pair.b} is lower"
+        changed.append(
+            f"{pair.a} against {pair.b} ({pair.difference:.3g}; in random order {difference:.3g}, {verdict})"
         )
-    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
-    told = f"{len(changed)} of {len(pairs)} verdicts depend on how equal confidences are counted: "
-    return (told + "; ".join(changed[:5]) + more + ".",)
+    if not changed:
+        return "Some areas depend on how equal confidences are counted; no verdict between two of them does."
+    listed = "; ".join(changed[:_CHANGED_VERDICTS_SHOWN])
+    if len(changed) > _CHANGED_VERDICTS_SHOWN:
+        listed += f" and {len(changed) - _CHANGED_VERDICTS_SHOWN} more"
+    return f"{len(changed)} of {len(pairs)} verdicts depend on how equal confidences are counted: {listed}."
 
 
-def pair_of(a: str, b: str, tests: Tests, k: int, level: float, n: int) -> Pair:
-    """The k-th of the pairs that were tested together."""
-    equal = tests.p_adjusted >= 1 - level
-    gap = float(tests.difference[k])
-    error = float(tests.standard_error[k])
+def pair_of(name_a: str, name_b: str, tests: Tests, place: int, level: float, sample_count: int) -> Pair:
+    """Make the `Pair` of two contestants from the test at `place` among those of the family.
+
+    `sample_count` is the larger number of samples of the two; `samples_needed` starts from it.
+    """
+    is_open = tests.p_adjusted >= 1 - level  # pairs that the tests cannot distinguish
+    difference = float(tests.difference[place])
+    standard_error = float(tests.standard_error[place])
+    note = str(tests.note[place])
     samples_needed = None
-    if equal[k] and gap != 0 and error > 0 and not tests.note[k]:
-        left = 1 - (1 - level) / int(equal.sum())  # the level that the correction leaves the open pairs
-        samples_needed = samples_to_tell_apart(gap, error, n, level=left)
+    if is_open[place] and difference != 0 and standard_error > 0 and not note:
+        corrected_level = 1 - (1 - level) / int(is_open.sum())  # what Holm's correction leaves them
+        samples_needed = samples_to_tell_apart(
+            difference, standard_error, sample_count, level=corrected_level
+        )
     return Pair(
-        a=a,
-        b=b,
-        difference=gap,
-        standard_error=error,
-        low=float(tests.low[k]),
-        high=float(tests.high[k]),
-        p_value=float(tests.p_value[k]),
-        p_adjusted=float(tests.p_adjusted[k]),
-        different=not equal[k],
+        a=name_a,
+        b=name_b,
+        difference=difference,
+        standard_error=standard_error,
+        low=float(tests.low[place]),
+        high=float(tests.high[place]),
+        p_value=float(tests.p_value[place]),
+        p_adjusted=float(tests.p_adjusted[place]),
+        different=not is_open[place],
         samples_needed=samples_needed,
-        note=tests.note[k],
+        note=note,
     )

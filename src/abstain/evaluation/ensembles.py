@@ -1,7 +1,8 @@
-"""Ensembles and posterior samples: the members' mean AURC, the averaged predictor beside it, and the gain."""
+"""Ensembles and posterior samples: the members' mean AURC, that of their averaged prediction, and the gain."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,22 +14,24 @@ from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
 from abstain.evaluation.table import read_model
 from abstain.inference import influence
-from abstain.inference.limits import SCALED_BY_LOSS, Facts, Spread, freedom, interval_of, student
+from abstain.inference.differences import compared, side_of_spread
+from abstain.inference.limits import SCALED_BY_LOSS, Facts, Spread, freedom, interval_of, scale_of
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import error_size_of, gather, measure, power_sums
 from abstain.metrics.points import risk_coverage_curve
 from abstain.metrics.registry import Metric, by_name
 from abstain.scores import pooled_log_probs
 
-_GRID = 100
+_CURVE_POINTS = 100  # of the members' mean curve
 
 
 def expected_aurc(
-    probs: Array | None = None,
+    logits: Array | None = None,
     labels: Array | None = None,
     *,
-    logits: Array | None = None,
-    loss: Any = "zero_one",
+    probs: Array | None = None,
+    losses: Any = "zero_one",
+    loss: Array | None = None,
     confidence: Array | None = None,
     averaged: tuple[Array, Array] | None = None,
     score: Any = "max_softmax",
@@ -36,7 +39,7 @@ def expected_aurc(
     classes: Any = None,
     level: float = 0.95,
 ) -> ExpectedAURC:
-    r"""Mean AURC over the members of an ensemble (or posterior samples), beside that of their averaged prediction.
+    r"""Mean AURC over the members of an ensemble (or posterior samples), and the AURC of their averaged prediction.
 
     .. math:: E_f[\mathrm{AURC}(f)] \approx \frac1M \sum_m \mathrm{AURC}(f_m)
 
@@ -44,14 +47,14 @@ def expected_aurc(
 
     Parameters
     ----------
-    probs, logits : array, shape (M, n, K)
-        One of them, members first. Of binary models (M, n, 1) will do: the probabilities or log-odds of class 1.
+    logits, probs : array, shape (M, n, K)
+        One of them, members first. For binary models (M, n, 1) is enough: the log-odds or probabilities of class 1.
     labels : array, shape (n,)
         Class indices, or names from `classes`.
-    loss : name or function, or array of shape (M, n)
-        With `confidence` the members' own losses; no probabilities are needed then.
-    confidence : array, shape (M, n), optional
-        The members' own confidences.
+    losses : name or function
+        The one loss computed from the outputs and labels.
+    loss, confidence : array, shape (M, n), optional
+        The members' own losses and confidences, instead of outputs and labels.
     averaged : (loss, confidence), optional
         Of the averaged predictor, where the members come as losses and confidences.
     score : name or function
@@ -67,7 +70,8 @@ def expected_aurc(
     -------
     ExpectedAURC
         Errors of the mean: over members :math:`s/\sqrt M`, over data from the mean of the influence functions;
-        its interval adds the two squares. Lower is better; a positive gain means that averaging helps.
+        its interval adds the two squares. Lower is better. The gain is the mean minus the averaged prediction, tested
+        as `inference.paired_difference` tests two models; a positive gain means that averaging helps.
 
     Examples
     --------
@@ -77,129 +81,192 @@ def expected_aurc(
     (0.20833333333333331, 0.3333333333333333)
     """
     level = check_fraction("expected_aurc", "level", level, open_high=True)
-    chosen = by_name(metric)
-    if not chosen.smooth:
-        raise InputError(f"expected_aurc: {chosen.name} has no influence function.")
-    pooled: Any = averaged
+    chosen_metric = by_name(metric)
+    if not chosen_metric.smooth:
+        raise InputError(f"expected_aurc: {chosen_metric.name} has no influence function.")
+    averaged_vectors: LossAndConfidence | None = None
     if confidence is not None:
-        l, g = (np.asarray(to_host(x)) for x in (loss, confidence))
-        if l.ndim != 2 or l.shape != g.shape or l.dtype.kind not in "biuf":
+        loss = np.asarray(to_host(loss))
+        confidence = np.asarray(to_host(confidence))
+        if loss.ndim != 2 or loss.shape != confidence.shape or loss.dtype.kind not in "biuf":
             raise ShapeError(
-                f"expected_aurc: `loss` and `confidence` must be of shape (members, samples), got {l.shape} and "
-                f"{g.shape}."
+                f"expected_aurc: `loss` and `confidence` must be of shape (members, samples), got {loss.shape} and "
+                f"{confidence.shape}."
             )
-        pairs, name = list(zip(l, g)), "own losses"
-        pooled = None if averaged is None else tuple(np.asarray(to_host(x)) for x in averaged)
+        members = list(zip(loss, confidence))
+        loss_name = "own losses"
+        if averaged is not None:
+            averaged_vectors = (np.asarray(to_host(averaged[0])), np.asarray(to_host(averaged[1])))
     elif (probs is None) == (logits is None) or labels is None:
         raise InputError(
-            "expected_aurc: takes probabilities or `logits=` of shape (members, samples, classes) with `labels`, or "
+            "expected_aurc: takes logits or `probs=` of shape (members, samples, classes) with `labels`, or "
             "`loss=` and `confidence=` of shape (members, samples)."
         )
     else:
         labels = class_indices("expected_aurc", labels, classes)
-        mean = pooled_log_probs(logits, probs=probs)
-        kind, stack = ("probs", probs) if logits is None else ("logits", logits)
-        assert stack is not None
-        pairs = [_one(labels, loss, score, **{kind: member})[1] for member in stack]
-        name, pooled = _one(labels, loss, score, logits=mean)
-    return _measure(pairs, pooled, chosen, name, level)
+        averaged_logits = pooled_log_probs(logits, probs=probs)
+        if logits is not None:
+            members = [_read_member(labels, losses, score, logits=member)[1] for member in logits]
+        else:
+            assert probs is not None
+            members = [_read_member(labels, losses, score, probs=member)[1] for member in probs]
+        loss_name, averaged_vectors = _read_member(labels, losses, score, logits=averaged_logits)
+    return _measure_ensemble(members, averaged_vectors, chosen_metric, loss_name, level)
 
 
-Vectors = tuple[np.ndarray, np.ndarray]
+LossAndConfidence = tuple[np.ndarray, np.ndarray]  # of one predictor: one value per sample in each
 
 
-def _one(labels: Array, loss: Any, score: Any, **outputs: Array) -> tuple[str, Vectors]:
-    found = read_model("expected_aurc", labels=labels, scores=[score], losses=[loss], **outputs)
-    ((name, l),), (confidence,) = found.losses.items(), found.scores.values()
-    return name, (l, confidence)
+def _read_member(labels: Array, losses: Any, score: Any, **outputs: Array) -> tuple[str, LossAndConfidence]:
+    """The name of the loss, and loss and confidence of one member from its logits or probabilities."""
+    vectors = read_model("expected_aurc", labels=labels, scores=[score], losses=[losses], **outputs)
+    loss_name, loss = next(iter(vectors.losses.items()))
+    confidence = next(iter(vectors.scores.values()))
+    return loss_name, (loss, confidence)
 
 
-def _measure(
-    pairs: list[Vectors], pooled: Vectors | None, metric: Metric, loss: str, level: float
+def _measure_ensemble(
+    members: list[LossAndConfidence],
+    averaged_vectors: LossAndConfidence | None,
+    metric: Metric,
+    loss_name: str,
+    level: float,
 ) -> ExpectedAURC:
+    """The mean over members with both of its errors, the averaged prediction and the gain, where there is one."""
     options = dict(metric.options)
+    # a member without an error takes the size of one from the other members
+    error_size = error_size_of(np.concatenate([loss for loss, _ in members]))
 
-    # members without an error have the size of one from the others
-    size = error_size_of(np.concatenate([l for l, _ in pairs]))
-    scale = size if size is not None and metric.name in SCALED_BY_LOSS else 1.0
-
-    def measured(l: np.ndarray, g: np.ndarray) -> tuple[Spread, Facts]:
-        units = gather("expected_aurc", metric.name, l, g, options=options, error_size=size)
+    def measured(loss: np.ndarray, confidence: np.ndarray) -> tuple[Spread, Facts]:
+        units = gather("expected_aurc", metric.name, loss, confidence, options=options, error_size=error_size)
         return measure("expected_aurc", units)
 
-    found = [influence(metric.name, l, g, **options) for l, g in pairs]
-    values = np.array([f.estimate for f in found])
-    pull = np.mean([f.values for f in found], axis=0)
-    n, count = len(pull), len(values)
-    over_data, freedom = _spread(pull)
-    over_members = float(np.std(values, ddof=1) / np.sqrt(count)) if count > 1 else 0.0
+    influences = [influence(metric.name, loss, confidence, **options) for loss, confidence in members]
+    estimates = np.array([member.estimate for member in influences])
+    mean_influence = np.mean([member.values for member in influences], axis=0)
+    n = len(mean_influence)
+    error_data, data_freedom = _standard_error_of_mean(mean_influence)
+    error_members = 0.0
+    if len(estimates) > 1:
+        error_members = float(np.std(estimates, ddof=1) / np.sqrt(len(estimates)))
 
-    both = over_members**4 / max(count - 1, 1) + over_data**4 / freedom  # by Welch, as the excess is
-    spreads, facts = zip(*(measured(l, g) for l, g in pairs))
-    if size is None:
-        spreads = tuple(s.times(f.error_size) for s, f in zip(spreads, facts))
-        facts = tuple(
-            f._replace(
-                risk=f.error_size * f.risk,
-                largest=f.error_size * f.largest,
+    unit = error_size if error_size is not None and metric.name in SCALED_BY_LOSS else 1.0
+    spread, facts = _mean_of_members(
+        [measured(*vectors) for vectors in members], has_one_size=error_size is not None
+    )
+    spread_over_data = spread._replace(
+        estimate=float(estimates.mean()) / unit,
+        second=error_data**2 / unit**2,
+        excess=2 * error_data**4 / data_freedom / unit**4,
+    )
+    members_freedom = max(len(estimates) - 1, 1)
+    variance_of_variance = error_members**4 / members_freedom + error_data**4 / data_freedom  # by Welch
+    spread_over_both = spread_over_data._replace(
+        second=(error_members**2 + error_data**2) / unit**2,
+        excess=2 * variance_of_variance / unit**4,
+    )
+    mean = interval_of(metric.name, spread_over_both, facts, level)
+    averaged = None
+    gain = None
+    curves = [_mean_curve(members)]
+    if averaged_vectors is not None:
+        if len(averaged_vectors[0]) != n:
+            raise ShapeError(
+                f"expected_aurc: `averaged` must have the members' {n} samples, got {len(averaged_vectors[0])}."
+            )
+        averaged_spread, averaged_facts = measured(*averaged_vectors)
+        averaged = interval_of(metric.name, averaged_spread, averaged_facts, level)
+        averaged_influence = influence(metric.name, *averaged_vectors, **options).values
+        sides = [
+            side_of_spread(metric.name, spread_over_data, facts, mean_influence / n),
+            side_of_spread(metric.name, averaged_spread, averaged_facts, averaged_influence / n),
+        ]
+        zero_one = facts.zero_one and averaged_facts.zero_one
+        scale = scale_of(metric.name, zero_one, facts.negative or averaged_facts.negative).times(unit)
+        test = compared(sides, np.asarray([0]), np.asarray([1]), scale, level, paired=True)
+        gain = Interval(
+            metric=metric.name,
+            estimate=float(test.difference[0]),
+            standard_error=float(test.standard_error[0]),
+            low=float(test.low[0]),
+            high=float(test.high[0]),
+            level=level,
+            method="paired",
+            n=n,
+            note=str(test.note[0]),
+        )
+        curve = risk_coverage_curve(*averaged_vectors)
+        curves.append(thinned("averaged prediction", curve.coverage, curve.risk))
+    return ExpectedAURC(
+        metric=metric.key,
+        label=metric.label,
+        loss=loss_name,
+        level=level,
+        n=n,
+        members=tuple(estimates.tolist()),
+        mean=mean,
+        error_members=error_members,
+        error_data=error_data,
+        averaged=averaged,
+        gain=gain,
+        curves=tuple(curves),
+    )
+
+
+def _mean_of_members(measured: Sequence[tuple[Spread, Facts]], has_one_size: bool) -> tuple[Spread, Facts]:
+    """Spread and facts of the members' mean; its estimate and the sums of its influences are left to the caller.
+
+    The members err on the same samples, so together they rest on as many errors as one of them on average. Where the
+    errors of the members have no common size, everything is in the user's units.
+    """
+    spreads = [spread for spread, _ in measured]
+    facts = [member_facts for _, member_facts in measured]
+    if not has_one_size:
+        spreads = [spread.times(member.error_size) for spread, member in measured]
+        facts = [
+            member._replace(
+                risk=member.error_size * member.risk,
+                largest=member.error_size * member.largest,
                 zero_one=False,
                 error_size=1.0,
             )
-            for f in facts
-        )
-    error2 = over_members**2 + over_data**2
-    # the members' errors are on the same samples: together they rest on as many as one of them
-    reach, reach2 = (float(np.mean([getattr(s, name) for s in spreads])) for name in ("reach", "reach2"))
-    centre = None if spreads[0].centre is None else float(np.mean([s.centre for s in spreads]))
-    known = facts[0]._replace(
-        zero_one=all(f.zero_one for f in facts),
-        negative=any(f.negative for f in facts),
-        risk=float(np.mean([f.risk for f in facts])),
-        errors=float(np.mean([f.errors for f in facts])),
-        largest=max(f.largest for f in facts),
-    )
-    spread = Spread(
-        estimate=float(values.mean()) / scale,
-        second=error2 / scale**2,
-        excess=2 * both / scale**4,
-        reach=reach,
-        reach2=reach2,
+            for member in facts
+        ]
+    centre = None
+    if spreads[0].centre is not None:
+        centre = float(np.mean([spread.centre for spread in spreads]))
+    mean_spread = Spread(
+        estimate=np.nan,
+        second=np.nan,
+        excess=np.nan,
+        reach=float(np.mean([spread.reach for spread in spreads])),
+        reach2=float(np.mean([spread.reach2 for spread in spreads])),
         centre=centre,
     )
-    mean = interval_of(metric.name, spread, known, level)
-    averaged = gain = None
-    curves = [_mean_curve(pairs)]
-    if pooled is not None:
-        if len(pooled[0]) != n:
-            raise ShapeError(
-                f"expected_aurc: `averaged` must have the members' {n} samples, got {len(pooled[0])}."
-            )
-        own = influence(metric.name, *pooled, **options)
-        averaged = interval_of(metric.name, *measured(*pooled), level)
-        error, gap = _spread(pull - own.values)[0], mean.estimate - own.estimate
-        step = float(student(max(1.0, n - 1.0), level)) * error
-        gain = Interval(metric.name, gap, error, gap - step, gap + step, level, "normal", n)
-        curve = risk_coverage_curve(*pooled)
-        curves.append(thinned("averaged prediction", curve.coverage, curve.risk))
-    return ExpectedAURC(
-        metric.key, metric.label, loss, level, n, tuple(values.tolist()), mean, over_members, over_data,
-        averaged, gain, tuple(curves),
-    )  # fmt: skip
+    mean_facts = facts[0]._replace(
+        zero_one=all(member.zero_one for member in facts),
+        negative=any(member.negative for member in facts),
+        risk=float(np.mean([member.risk for member in facts])),
+        errors=float(np.mean([member.errors for member in facts])),
+        largest=max(member.largest for member in facts),
+    )
+    return mean_spread, mean_facts
 
 
-def _spread(values: np.ndarray) -> tuple[float, float]:
+def _standard_error_of_mean(influence_values: np.ndarray) -> tuple[float, float]:
     """Standard error of a mean of influences, and its degrees of freedom."""
-    second, fourth = power_sums(values.__getitem__, len(values))
-    n = len(values)
+    second, fourth = power_sums(influence_values.__getitem__, len(influence_values))
+    n = len(influence_values)
     return float(np.sqrt(second)) / n, freedom(second, fourth - second**2 / n, n)
 
 
-def _mean_curve(pairs: list[Vectors]) -> CurveLine:
-    """Mean over members of the selective risk at each coverage (the least attainable one, where ties coarsen it)."""
-    grid = np.arange(1, _GRID + 1) / _GRID
-    total = np.zeros(_GRID)
-    for l, g in pairs:
-        curve = risk_coverage_curve(l, g)
-        place = np.searchsorted(curve.coverage, grid * (1 - 1e-12))
-        total += curve.risk[np.minimum(place, len(curve.risk) - 1)]
-    return CurveLine("mean of members", tuple(grid.tolist()), tuple((total / len(pairs)).tolist()))
+def _mean_curve(members: list[LossAndConfidence]) -> CurveLine:
+    """Mean over members of the selective risk at each coverage (at the next attainable one, where ties coarsen it)."""
+    coverages = np.arange(1, _CURVE_POINTS + 1) / _CURVE_POINTS
+    total_risk = np.zeros(_CURVE_POINTS)
+    for loss, confidence in members:
+        curve = risk_coverage_curve(loss, confidence)
+        place = np.searchsorted(curve.coverage, coverages * (1 - 1e-12))
+        total_risk += curve.risk[np.minimum(place, len(curve.risk) - 1)]
+    mean_risk = total_risk / len(members)
+    return CurveLine("mean of members", tuple(coverages.tolist()), tuple(mean_risk.tolist()))

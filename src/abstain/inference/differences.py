@@ -13,8 +13,10 @@ from abstain._check import check_fraction
 from abstain.errors import InputError, ShapeError
 from abstain.inference.limits import (
     SCALED_BY_LOSS,
+    Facts,
     Joint,
     Scale,
+    Spread,
     contrast,
     fewest_draws,
     freedom,
@@ -225,6 +227,32 @@ def side_of(units: Units) -> Side:
         risk=size * known.risk,
         units=known.units,
         limits=lambda level: limits_of_units(units, level),
+        pulls=pulls,
+    )
+
+
+def side_of_spread(metric: str, spread: Spread, facts: Facts, pulls: np.ndarray) -> Side:
+    """The side of a model whose sums are known already.
+
+    `pulls` holds what each independent unit does to the estimate, in the user's units; it may be empty where the
+    joint sums of the pair are known too.
+    """
+    draws, note = fewest_draws(metric, spread.effective_errors, facts)
+    size = facts.error_size if metric in SCALED_BY_LOSS else 1.0
+
+    def limits(level: float) -> tuple[float, float]:
+        interval = interval_of(metric, spread, facts, level)
+        return interval.low, interval.high
+
+    return Side(
+        estimate=size * spread.estimate,
+        centre=size * (spread.estimate if spread.centre is None else spread.centre),
+        error=size * spread.error,
+        effective_draws=draws,
+        few=note,
+        risk=size * facts.risk,
+        units=facts.units,
+        limits=limits,
         pulls=pulls,
     )
 
