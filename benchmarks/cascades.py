@@ -186,9 +186,10 @@ class Held(NamedTuple):
 def without_advice() -> Iterator[None]:
     """What would be needed where nothing is certified takes most of the time, and is not looked at here."""
     select = importlib.import_module("abstain.cascades.build")
-    kept, select._advice = select._advice, lambda *_: None
+    advise = select._advise
+    select._advise = lambda *_: None
     yield
-    select._advice = kept
+    select._advise = advise
 
 
 @without_advice()
@@ -428,19 +429,19 @@ def _cubic(plain: Callable[..., Any]) -> Callable[..., Any]:
 def tried(count: int) -> None:
     """The same pairs with one choice inside the search changed at a time."""
     search = importlib.import_module("abstain.cascades.search")
-    raw = lambda tables: tables.total(tables.setting.loss)  # noqa: E731
+    raw = lambda grid: grid.sum_over_answers(grid.data.losses)  # noqa: E731
     changes: dict[str, tuple[Any, str, Any]] = {
-        "as it is": (search, "_FIRST", 0.2),
-        "raw losses instead of smoothed ones": (search.Tables, "smooth_losses", raw),
-        "cubes of the ranks besides": (search, "_features", _cubic(search._features)),
-        "penalty 100 instead of 0.1": (search, "_HOLD", 100.0),
-        "start at z = 5 instead of 8": (search, "_START", (5.0, 0.0)),
-        "start at z = 20": (search, "_START", (20.0, 0.0)),
-        "a tenth chooses": (search, "_FIRST", 0.1),
-        "three tenths choose": (search, "_FIRST", 0.3),
-        "a cut for 40 samples": (search, "_APART", 40),
-        "45% of delta for cascades, 45% for the last": (search, "_SHARES", (0.1, 0.45, 0.45)),
-        "25% for cascades, 65% for the last": (search, "_SHARES", (0.1, 0.65, 0.25)),
+        "as it is": (search, "ORDERING_SHARE", 0.2),
+        "raw losses instead of smoothed ones": (search.PolicyGrid, "smoothed_losses", raw),
+        "cubes of the ranks besides": (search, "_rank_features", _cubic(search._rank_features)),
+        "penalty 100 instead of 0.1": (search, "RIDGE_PENALTY", 100.0),
+        "start at z = 5 instead of 8": (search, "START_MARGINS", (5.0, 0.0)),
+        "start at z = 20": (search, "START_MARGINS", (20.0, 0.0)),
+        "a tenth chooses": (search, "ORDERING_SHARE", 0.1),
+        "three tenths choose": (search, "ORDERING_SHARE", 0.3),
+        "a cut for 40 samples": (search, "SAMPLES_PER_CUT", 40),
+        "45% of delta for cascades, 45% for the last": (search, "DELTA_SHARES", (0.1, 0.45, 0.45)),
+        "25% for cascades, 65% for the last": (search, "DELTA_SHARES", (0.1, 0.65, 0.25)),
     }
     rows: list[tuple[str, ...]] = []
     stages, human = images()

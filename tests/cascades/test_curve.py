@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.cascades.curve import cheapest
+from abstain.cascades.curve import find_cheapest
 from abstain.errors import InputError
 from abstain.formats import Predictions
 from abstain.report import gather, page
@@ -27,7 +27,7 @@ def test_the_cheapest_policy_for_each_risk_one_by_one():
     cost, risk = rng.random(50), rng.random(50)
     cost[-1], risk[-1] = 2.0, 1.0  # the person
     target = np.linspace(-0.1, 1, 30)
-    for k, t in zip(cheapest(cost, risk, np.arange(50), target), target):
+    for k, t in zip(find_cheapest(cost, risk, np.arange(50), target), target):
         keeps = [i for i in range(50) if risk[i] <= t]
         assert k == (min(keeps, key=lambda i: cost[i]) if keeps else 49)
 

@@ -36,7 +36,7 @@ def test_a_test_without_its_level_would_be_caught(monkeypatch):
     """The simulation can fail: with ten times the level, violations are far above delta."""
     from abstain.cascades import search
 
-    monkeypatch.setattr(search, "_SHARES", (1.0, 5.5, 3.5))
+    monkeypatch.setattr(search, "DELTA_SHARES", (1.0, 5.5, 3.5))
     assert bench.held(bench.SETTINGS["two stages, risk .2 everywhere"], 60).violated > 0.3
 
 

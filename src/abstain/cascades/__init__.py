@@ -1,4 +1,4 @@
-"""Who should answer, at what cost, with a promise: cheap models first, dear ones next, a person last."""
+"""Decide which model answers: cheap models first, expensive ones next, a person last, with a promise on the risk."""
 
 from abstain.cascades.build import Cascade, cascade
 from abstain.cascades.curve import CostRiskCurve, cost_risk_curve

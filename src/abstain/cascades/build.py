@@ -1,26 +1,40 @@
-"""`cascade`: who should answer, at what cost, with a promise on the risk."""
+"""`cascade`: which model answers, when a person does, and at what cost, with a promise on the risk."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from abstain import losses
 from abstain._arrays import Array, backend_of, to_host
 from abstain._check import check_choice, check_fraction, check_mask
 from abstain._stored import Finite, Share, Within
 from abstain.cascades import search
-from abstain.cascades.search import CUTS, MOST, Setting, answerer, first_answer
-from abstain.core.sorting import is_zero_one
+from abstain.cascades.inputs import (
+    PERSON,
+    PROMISES,
+    ByStage,
+    Person,
+    Promise,
+    Stage,
+    Stages,
+    collect_data,
+    read_stages,
+)
+from abstain.cascades.measuring import measure_policy
+from abstain.cascades.search import (
+    DEFAULT_CUTS,
+    MAX_POLICIES,
+    CascadeData,
+    find_answering_stage,
+    first_stage_that_answers,
+)
 from abstain.errors import InputError, ShapeError
-from abstain.inference import interval
-from abstain.metrics._sample import group_codes
-from abstain.thresholds.calibration import Advice, Candidates, bisect, calibrate
-from abstain.thresholds.cut import STORABLE, Cut, Readings, Units, cut_between, read_confidences
+from abstain.thresholds.calibration import Advice, Candidates, bisect
+from abstain.thresholds.cut import Cut, Units, cut_between
 from abstain.thresholds.monitoring import Check, Reference
 from abstain.thresholds.promise import Evidence
 from abstain.thresholds.record import (
@@ -32,21 +46,16 @@ from abstain.thresholds.record import (
 )
 from abstain.thresholds.rules import Origin, Promised, Threshold
 
-PERSON = "person"
-_NAME = "cascade"
-_LEVEL = 0.95  # of the interval of the cost
-_TOP = 0.999  # the largest risk asked for, on the scale [0, 1], where a smaller one cannot be certified
-_STAGES = 19  # as many leave a grid of a million policies two of each stage
-Promise = Literal["answered", "system"]
-ByStage = Mapping[str, Any]
-Stages = Mapping[str, Any]  # (loss, confidence, cost), or logits, probs, labels, score, cost by name
-Person = tuple[float | Array, float | Array]  # cost, error
+FUNCTION_NAME = "cascade"  # in messages
+COST_LEVEL = 0.95  # of the interval of the cost
+LARGEST_RISK = 0.999  # the largest risk tried, on the scale [0, 1], when a smaller one cannot be certified
+CLEARLY_CHEAPER = 0.98  # a cascade below this share of the best single stage's cost would be worth having
 _Cost = Annotated[float, Within(infinite=True)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cascade(Promised):
-    """Who answers: the first stage whose confidence reaches its threshold, otherwise a person.
+    """A rule for who answers: the first stage whose confidence reaches its threshold, otherwise a person.
 
     Attributes
     ----------
@@ -144,8 +153,14 @@ class Cascade(Promised):
     def rule(self) -> str:
         """What to do with a new sample, in one line."""
         values = {name: (self.thresholds or {})[name] for name in self.asked}
-        steps = [k if v == -math.inf else f"{k} if its confidence >= {v!r}" for k, v in values.items()]
-        return ", else ".join([*steps, PERSON]) if steps else f"leave everything to the {PERSON}"
+        conditions = []
+        for name, threshold in values.items():
+            conditions.append(
+                name if threshold == -math.inf else f"{name} if its confidence >= {threshold!r}"
+            )
+        if not conditions:
+            return f"leave everything to the {PERSON}"
+        return ", else ".join([*conditions, PERSON])
 
     def made_from(self, origins: Mapping[str, Origin]) -> Cascade:
         """The same rule, which now knows the file behind each stage."""
@@ -157,9 +172,9 @@ class Cascade(Promised):
         if self.feasible:
             low, high = self.cost_interval
             cost = f"cost {self.cost:.4g} [{low:.4g}, {high:.4g}] {self.unit}".strip()
-            seen = f"coverage {self.coverage:.4f}, risk {self.risk:.4g}, {cost}, n = {self.n:,}"
+            observed = f"coverage {self.coverage:.4f}, risk {self.risk:.4g}, {cost}, n = {self.n:,}"
             shares = ", ".join(f"{name} {share:.1%}" for name, share in self.shares.items())
-            rule += [f"  On the calibration data: {seen}.", f"  Answered by: {shares}."]
+            rule += [f"  On the calibration data: {observed}.", f"  Answered by: {shares}."]
         promise = [self.guarantee or "None: this rule promises nothing."]
         if self.note:
             promise.append(f"- Note: {self.note}")
@@ -188,23 +203,26 @@ class Cascade(Promised):
         for name in self.names:
             origin = self.origins.get(name, Origin("confidence", score=self.scores.get(name)))
             score = origin.score or "confidences of the user's own"
-            known = [
-                origin.data,
-                origin.sha256 and f"SHA-256 {origin.sha256}",
-                origin.loss and f"loss {origin.loss}",
-            ]
-            text = ", ".join([score, *filter(None, known)])
-            lines += facts_as_list({f"stage {name}": text})
+            facts = [score]
+            if origin.data:
+                facts.append(origin.data)
+            if origin.sha256:
+                facts.append(f"SHA-256 {origin.sha256}")
+            if origin.loss:
+                facts.append(f"loss {origin.loss}")
+            lines += facts_as_list({f"stage {name}": ", ".join(facts)})
         low, high = self.bounded
         first = next(iter(self.origins.values()), Origin("confidence"))
-        clusters = self.clusters and f"{self.clusters:,}, the largest of {self.largest:g} samples"
+        clusters = None
+        if self.clusters is not None:
+            clusters = f"{self.clusters:,}, the largest of {self.largest:g} samples"
         return lines + facts_as_list(
             {
                 "samples": f"{self.n:,}",
                 "clusters": clusters,
                 "losses": f"between {low:g} and {high:g}",
                 "person": f"cost {self.person[0]:g} {self.unit}".strip() + f", mean loss {self.person[1]:g}",
-                "asked for": f"risk {self.target:g} of {_WHOSE[self.promise]}, delta {self.delta:g}",
+                "asked for": f"risk {self.target:g} of {PROMISES[self.promise]}, delta {self.delta:g}",
                 "command": first.command and f"`{first.command}`",
                 "abstain": first.version,
             }
@@ -234,10 +252,11 @@ class Cascade(Promised):
         (('a',), ['a'])
         """
         columns = {"confidence": confidences, "logits": logits, "probs": probs}
-        who = self._who(columns, abstained, units)
-        order = self.names[: sum(len(column or {}) for column in columns.values())]
-        further = [name for name in self.asked if name not in order]
-        return np.asarray([*order, *(further[:1] or [PERSON])])[who]
+        answering = self._find_answering_stage(columns, abstained, units)
+        stages_given = self.names[: sum(len(column or {}) for column in columns.values())]
+        later_stages = [name for name in self.asked if name not in stages_given]
+        next_to_ask = later_stages[0] if later_stages else PERSON
+        return np.asarray([*stages_given, next_to_ask])[answering]
 
     def check(
         self,
@@ -289,22 +308,27 @@ class Cascade(Promised):
             for kind, array in values.items():
                 check_choice(title, "kind", kind, tuple(columns))
                 columns[kind][name] = array
-        who = self._who(columns, abstained, units)
+        answering = self._find_answering_stage(columns, abstained, units)
         for name, loss in stage_losses.items():
-            if loss.shape != who.shape:
+            if loss.shape != answering.shape:
                 rule = f"stage {name!r} needs one loss per sample"
-                raise ShapeError(f"Cascade.check: {rule}, got shapes {loss.shape} and {who.shape}.")
-        error = self.person[1] if person is None else to_host(person)
-        lost = np.broadcast_to(np.asarray(error, dtype=np.float64), who.shape)
-        for j, name in enumerate(self.names):
-            lost = np.where(who == j, stage_losses[name], lost)
-        return self._watch().check(lost, len(self.names) - who, clusters=clusters, previous=previous)
+                raise ShapeError(f"Cascade.check: {rule}, got shapes {loss.shape} and {answering.shape}.")
+        person_loss = self.person[1] if person is None else to_host(person)
+        loss_of_answer = np.broadcast_to(np.asarray(person_loss, dtype=np.float64), answering.shape)
+        for stage, name in enumerate(self.names):
+            loss_of_answer = np.where(answering == stage, stage_losses[name], loss_of_answer)
+        stages_left = len(self.names) - answering
+        return self._as_threshold().check(loss_of_answer, stages_left, clusters=clusters, previous=previous)
 
-    def _watch(self) -> Threshold:
-        """The same promise as a threshold on the place from the end at which a sample was answered, a person's 0."""
+    def _as_threshold(self) -> Threshold:
+        """The same promise as a `Threshold`, so that it is monitored by the same code.
+
+        The confidence of a sample is the number of stages from the one that answered it to the end: K for the first
+        of K stages, 1 for the last, 0 for the person.
+        """
         counts = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
-        places = np.arange(len(self.names), -1, -1.0)
-        seen = counts > 0
+        stages_left = np.arange(len(self.names), -1, -1.0)
+        is_used = counts > 0
         value = 0.0 if self.promise == "system" else 1.0
         shared: Any = {f.name: getattr(self, f.name) for f in fields(Promised)}
         return Threshold(
@@ -326,7 +350,7 @@ class Cascade(Promised):
                 highest=float(len(self.names)),
             ),
             table=Candidates(*(np.zeros(0) for _ in fields(Candidates))),
-            reference=Reference(places[seen], counts[seen], self.n),
+            reference=Reference(stages_left[is_used], counts[is_used], self.n),
             **shared,
         )
 
@@ -357,11 +381,17 @@ class Cascade(Promised):
             values = np.where(without_answer, np.nan, values)
         return cut.decide(title, readings._replace(values=values), (self.thresholds or {}).get(name))
 
-    def _who(self, columns: dict[str, Any], abstained: ByStage | None, units: Units | None) -> np.ndarray:
-        """Place of the stage that answers; the number of stages given where none does."""
+    def _find_answering_stage(
+        self, columns: dict[str, Any], abstained: ByStage | None, units: Units | None
+    ) -> np.ndarray:
+        """Index of the stage that answers each sample; the number of stages given where none does.
+
+        `columns` maps "confidence", "logits" and "probs" to a dict by stage, or None. Raises InputError if the stages
+        given are not the first ones of this cascade, ShapeError if their arrays differ in length.
+        """
         by_stage = [(name, kind) for kind, column in columns.items() for name in column or {}]
-        order = self.names[: len(by_stage)]
-        if not order or sorted(name for name, _ in by_stage) != sorted(order):
+        stages_given = self.names[: len(by_stage)]
+        if not stages_given or sorted(name for name, _ in by_stage) != sorted(stages_given):
             stages = ", ".join(str(name) for name, _ in by_stage) or "none"
             raise InputError(
                 f"Cascade: needs the confidences of {', '.join(self.names)}, or of the first of them, got {stages}."
@@ -373,16 +403,16 @@ class Cascade(Promised):
             )
         kinds = dict(by_stage)
         answers = []
-        for name in order:
+        for name in stages_given:
             column: Any = {kinds[name]: columns[kinds[name]][name]}
             if kinds[name] == "confidence" and self.cuts[name].source != "own":
                 column["units"] = units
-            away = None if abstained is None else abstained.get(name)
-            answers.append(self.answers(name, **column, abstained=away))
+            without_answer = None if abstained is None else abstained.get(name)
+            answers.append(self.answers(name, **column, abstained=without_answer))
         if len({x.shape for x in answers}) > 1 or answers[0].ndim != 1:
             shapes = ", ".join(str(x.shape) for x in answers)
             raise ShapeError(f"Cascade: confidences must be vectors of one length, got shapes {shapes}.")
-        return first_answer(answers)
+        return first_stage_that_answers(answers)
 
     def _rules(self) -> dict[str, Any]:
         low, high = self.bounded
@@ -427,37 +457,36 @@ class Cascade(Promised):
         """Why there is no cascade, or why a single stage; whether a person alone would be cheaper; the grid."""
         sentences = []
         if not self.feasible:
-            sentences.append(_NONE)
+            sentences.append(NOTHING_CERTIFIED)
         elif self.alternatives is not None:
-            best, alone = self.alternatives
-            why = (
-                "no cascade was certified that costs less"
-                if best <= 0.98 * alone
-                else "no cascade can help here"
+            best_cost, single_stage_cost = self.alternatives
+            if best_cost <= CLEARLY_CHEAPER * single_stage_cost:
+                why = "no cascade was certified that costs less"
+            else:
+                why = "no cascade can help here"
+            costs = (
+                f"the best policy of this risk costs about {best_cost:.4g}, "
+                f"the best single stage {single_stage_cost:.4g}"
             )
-            costs = f"the best policy of this risk costs about {best:.4g}, the best single stage {alone:.4g}"
             sentences.append(f"{self.asked[0]!r} alone: {why}. By these data {costs}.")
         if self.feasible and self.cost > self.person[0]:
             sentences.append(f"Leaving everything to the person would cost less: {self.person[0]:.4g}.")
         if self.grid is not None:
             coarse = f"The grid was coarsened to {self.grid} thresholds by stage"
-            sentences.append(f"{coarse}, for at most {MOST:,} policies.")
+            sentences.append(f"{coarse}, for at most {MAX_POLICIES:,} policies.")
         return " ".join(sentences)
 
     def _facts(self) -> dict[str, str]:
-        asked = {"asked for": f"risk {self.target:g} of {_WHOSE[self.promise]}"}
+        request = {"asked for": f"risk {self.target:g} of {PROMISES[self.promise]}"}
         if self.thresholds is None:
-            return asked
+            return request
         low, high = self.cost_interval
-        return asked | {
+        return request | {
             "risk": f"{self.risk:.4g}  (at most {self.risk_upper:.4g})",
             "cost": f"{self.cost:.4g}  [{low:.4g}, {high:.4g}]  {self.unit}".strip(),
             "coverage": f"{self.coverage:.4f}",
             "answered by": ", ".join(f"{k} {v:.1%}" for k, v in self.shares.items()),
         }
-
-
-_WHOSE = {"answered": "what the stages answer", "system": "all answers, the person's included"}
 
 
 def cascade(
@@ -472,7 +501,7 @@ def cascade(
     abstained: ByStage | None = None,
     clusters: Array | None = None,
     groups: Array | None = None,
-    cuts: int = CUTS,
+    cuts: int = DEFAULT_CUTS,
     unit: str = "",
     labels: Array | None = None,
     scores: ByStage | None = None,
@@ -543,219 +572,92 @@ def cascade(
     >>> one.decide(logits={"one": [[9.0, 0.0]]}).tolist()
     ['one']
     """
-    level = check_fraction(_NAME, "delta", delta, open_high=True)
-    by_sample = {"abstained": abstained, "clusters": clusters, "groups": groups}
-    readings = readings_of(_NAME, stages, labels, scores, units)
-    entries = {name: stage.entry for name, stage in readings.items()}
-    setting = setting_of(_NAME, entries, person, promise, bounded, **by_sample)
-    target, seed = setting.calibrations[0].scaled(float(risk)), search.seed_of(rng)
-    if not 0 < target < 1:
-        raise InputError(f"{_NAME}: `risk` must lie inside bounded={tuple(bounded)}, got {risk!r}.")
-    allowed = search.cuts_allowed(setting.stages, cuts)
+    delta = check_fraction(FUNCTION_NAME, "delta", delta, open_high=True)
+    described = read_stages(FUNCTION_NAME, stages, labels, scores, units)
+    entries = {name: stage.entry for name, stage in described.items()}
+    data = collect_data(
+        FUNCTION_NAME,
+        entries,
+        person,
+        promise,
+        bounded,
+        abstained=abstained,
+        clusters=clusters,
+        groups=groups,
+    )
+    scaled_risk = data.calibrations[0].scaled(float(risk))
+    if not 0 < scaled_risk < 1:
+        raise InputError(f"{FUNCTION_NAME}: `risk` must lie inside bounded={tuple(bounded)}, got {risk!r}.")
+    seed = search.draw_split_seed(rng)
+    max_cuts = search.limit_cuts(data.stage_count, cuts)
 
-    def look(at: float) -> list[tuple[float, ...]]:
-        return search.certify(setting, at, level, allowed, seed)  # the same split each time
+    def certify(at_risk: float) -> list[tuple[float, ...]]:
+        return search.certify(data, at_risk, delta, max_cuts, seed)  # the same split at every risk
 
-    certified_policies = look(target)
-    certified = bool(certified_policies)
-    policies = certified_policies or [(math.inf,) * setting.stages]
-    chosen = min(policies, key=lambda policy: measure(setting, policy, None).cost)
-    measured = measure(setting, chosen, _LEVEL)
-    share = np.bincount(answerer(setting.confidence, chosen), minlength=setting.stages + 1) / setting.n
-    single = certified and sum(t < math.inf for t in chosen) == 1 < setting.stages
-    bounds = (setting.unscaled(0.0), setting.unscaled(1.0))
-    largest = None if setting.clusters is None else float(setting.largest)
-    group_count = None if setting.groups is None else setting.group_count
-    promised = _guarantee(
-        n=setting.n,
+    certified_policies = certify(scaled_risk)
+    is_certified = bool(certified_policies)
+    leave_all_to_person = (math.inf,) * data.stage_count
+    policies = certified_policies or [leave_all_to_person]
+    chosen = min(policies, key=lambda policy: measure_policy(data, policy, None).cost)
+    measures = measure_policy(data, chosen, COST_LEVEL)
+    answering = find_answering_stage(data.confidences, chosen)
+    shares = np.bincount(answering, minlength=data.stage_count + 1) / data.sample_count
+    asked_count = sum(threshold < math.inf for threshold in chosen)
+    is_single_stage = is_certified and asked_count == 1 < data.stage_count
+    bounds = (data.to_user_scale(0.0), data.to_user_scale(1.0))
+    largest = None if data.clusters is None else float(data.largest_cluster)
+    group_count = None if data.groups is None else data.group_count
+    guarantee = _guarantee(
+        n=data.sample_count,
         risk=float(risk),
-        delta=level,
+        delta=delta,
         promise=promise,
-        error_rate=setting.zero_one and bounds == (0.0, 1.0),
+        error_rate=data.is_zero_one and bounds == (0.0, 1.0),
         group_count=group_count,
         largest=largest,
     )
     rule = Cascade(
-        names=setting.names,
-        thresholds=dict(zip(setting.names, chosen)) if certified else None,
+        names=data.names,
+        thresholds=dict(zip(data.names, chosen)) if is_certified else None,
         target=float(risk),
-        delta=level,
+        delta=delta,
         promise=promise,
-        n=setting.n,
-        risk=measured.risk if certified else None,
-        risk_upper=float(risk) if certified else None,
-        coverage=measured.coverage,
-        cost=measured.cost,
-        cost_interval=(measured.cost_low, measured.cost_high),
-        shares=dict(zip((*setting.names, PERSON), share.tolist())),
-        guarantee=promised if certified else None,
+        n=data.sample_count,
+        risk=measures.risk if is_certified else None,
+        risk_upper=float(risk) if is_certified else None,
+        coverage=measures.coverage,
+        cost=measures.cost,
+        cost_interval=(measures.cost_low, measures.cost_high),
+        shares=dict(zip((*data.names, PERSON), shares.tolist())),
+        guarantee=guarantee if is_certified else None,
         note=None,
-        person=(float(setting.cost[-1].mean()), float(setting.unscaled(setting.loss[-1].mean()))),
+        person=(float(data.costs[-1].mean()), float(data.to_user_scale(data.losses[-1].mean()))),
         bounded=bounds,
-        cuts=_cuts(setting, chosen, readings),
-        zero_one=setting.zero_one,
+        cuts=_locate_cuts(data, chosen, described),
+        zero_one=data.is_zero_one,
         group_count=group_count,
-        alternatives=search.least_costs(setting, target, allowed) if single else None,
-        grid=allowed if allowed < cuts else None,
+        alternatives=search.estimate_least_costs(data, scaled_risk, max_cuts) if is_single_stage else None,
+        grid=max_cuts if max_cuts < cuts else None,
         unit=unit,
-        advice=None if certified else _advice(setting, look, target, level),
-        clusters=None if setting.clusters is None else int(setting.clusters.max()) + 1,
+        advice=None if is_certified else _advise(data, certify, scaled_risk, delta),
+        clusters=None if data.clusters is None else int(data.clusters.max()) + 1,
         largest=largest,
     )
     return replace(rule, note=rule._note())
 
 
-class Stage(NamedTuple):
-    """What one stage was given as: its confidences, their score, and (loss, confidence, cost)."""
-
-    readings: Readings
-    score: str | None
-    entry: tuple[Array, Array, Any]
-
-
-def readings_of(
-    name: str, stages: Stages, labels: Array, scores: ByStage | None, units: Units
-) -> dict[str, Stage]:
-    """Confidences of every stage, computed from class scores where these are given."""
-    if not isinstance(stages, Mapping) or not 0 < len(stages) <= _STAGES:
-        rule = f"`stages` must be a dict of 1 to {_STAGES} stages, (loss, confidence, cost) by name"
-        raise InputError(f"{name}: {rule}.")
-    if PERSON in stages or not all(isinstance(s, str) for s in stages):
-        raise InputError(f"{name}: stages must be named by words other than {PERSON!r}.")
-    stated = dict(scores or {})
-    if not set(stated) <= set(stages):
-        raise InputError(f"{name}: `scores` must be a dict by stage, got {', '.join(map(str, stated))}.")
-    result = {}
-    for stage, entry in stages.items():
-        title = f"{name}: stage {stage!r}"
-        if isinstance(entry, Mapping):
-            result[stage] = _stage_of_classes(title, entry, labels, stated.get(stage))
-            continue
-        loss, confidence, cost = _parts(title, "(loss, confidence, cost)", entry, 3)
-        score = stated.get(stage)
-        if score is not None:
-            check_choice(title, "scores", score, STORABLE)
-        readings = read_confidences(title, score, confidence=confidence, units=units if score else None)
-        result[stage] = Stage(readings, score, (loss, confidence, cost))
-    return result
-
-
-def _stage_of_classes(title: str, entry: Mapping[str, Any], labels: Array, score: str | None) -> Stage:
-    unknown = set(entry) - {"logits", "probs", "cost", "score", "loss"}
-    if unknown or "cost" not in entry:
-        wrong = f"got {', '.join(map(str, entry)) or 'nothing'}"
-        raise InputError(f'{title} must hold "cost", "logits" or "probs" (and "score", "loss"), {wrong}.')
-    if labels is None and "loss" not in entry:
-        raise InputError(f"{title} has class scores: give `labels=`, or its own loss.")
-    score = entry.get("score") or score or "max_softmax"
-    columns: Any = {kind: entry.get(kind) for kind in ("logits", "probs")}
-    readings = read_confidences(title, score, **columns)
-    loss = entry.get("loss")
-    if loss is None:
-        loss = losses.zero_one(columns["logits"], labels, probs=columns["probs"])
-    return Stage(readings, score, (loss, readings.values, entry["cost"]))
-
-
-def _cuts(setting: Setting, policy: tuple[float, ...], stages: dict[str, Stage]) -> dict[str, Cut]:
-    """Between which calibration samples each threshold lies."""
+def _locate_cuts(
+    data: CascadeData, thresholds: tuple[float, ...], stages: dict[str, Stage]
+) -> dict[str, Cut]:
+    """For each stage, the two blocks of calibration samples that its threshold lies between."""
     cuts = {}
-    for name, threshold, cal, confidence in zip(
-        setting.names, policy, setting.calibrations, setting.confidence
+    for name, threshold, calibration, confidence in zip(
+        data.names, thresholds, data.calibrations, data.confidences
     ):
-        accepted = int(np.count_nonzero((confidence >= threshold) & (confidence > -math.inf)))
-        cuts[name] = cut_between(cal.ranked, accepted or None, stages[name].readings, stages[name].score)
+        accepted_count = int(np.count_nonzero((confidence >= threshold) & (confidence > -math.inf)))
+        stage = stages[name]
+        cuts[name] = cut_between(calibration.ranked, accepted_count or None, stage.readings, stage.score)
     return cuts
-
-
-def setting_of(
-    name: str, stages: Stages, person: Person, promise: str, bounded: tuple[float, float], **labels: Any
-) -> Setting:
-    """Check everything once."""
-    check_choice(name, "promise", promise, tuple(_WHOSE))
-    away = labels.get("abstained") or {}
-    if not set(away) <= set(stages):
-        raise InputError(f"{name}: `abstained` must be a dict by stage, got {', '.join(map(str, away))}.")
-    losses, confidences, costs, calibrations = [], [], [], []
-    like: Any = None
-    for stage, entry in stages.items():
-        loss, confidence, cost = _parts(f"{name}: stage {stage!r}", "(loss, confidence, cost)", entry, 3)
-        l, g = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
-        like = l if like is None else like
-        if l.ndim != 1 or l.shape != like.shape or g.shape != like.shape:
-            told = f"got {l.shape} and {g.shape} for {stage!r}, {like.shape} for the first"
-            raise ShapeError(f"{name}: all stages need one loss and one confidence per sample, {told}.")
-        given = np.ones(len(l), dtype=bool)
-        if stage in away:
-            given = ~check_mask(name, f"abstained[{stage!r}]", backend_of(l), to_host(away[stage]), l)
-        cal: Any = calibrate(f"{name}: stage {stage!r}", l[given], g[given], None, bounded)
-        calibrations.append(cal)
-        losses.append(np.where(given, cal.scaled(l.astype(np.float64)), 0.0))
-        confidences.append(np.where(given, g, -math.inf).astype(np.float64))
-        costs.append(_per_sample(f"{name}: the cost of {stage!r}", cost, like))
-    person_cost, person_error = _parts(f"{name}: `person`", "(cost, error)", person, 2)
-    costs.append(_per_sample(f"{name}: the person's cost", person_cost, like))
-    errors = _per_sample(f"{name}: the person's error", person_error, like, cal.low, cal.high)
-    losses.append(cal.scaled(errors))
-    system = promise == "system"
-    zero_one = all(map(is_zero_one, losses if system else losses[:-1]))
-    setting = Setting(tuple(stages), losses, confidences, costs, calibrations, system, zero_one)
-    if labels.get("clusters") is not None:
-        codes = group_codes(name, labels["clusters"], like.shape, "clusters")[1]
-        setting = replace(setting, clusters=codes, largest=int(np.bincount(codes).max()))
-    if labels.get("groups") is not None:
-        known, codes = group_codes(name, labels["groups"], like.shape)
-        setting = replace(setting, groups=codes, group_count=len(known))
-    return setting
-
-
-def _parts(what: str, rule: str, entry: Any, count: int) -> Any:
-    if not isinstance(entry, (tuple, list)) or len(entry) != count:
-        raise InputError(f"{what} must be {rule}.")
-    return entry
-
-
-def _per_sample(what: str, x: Any, like: np.ndarray, low: float = 0.0, high: float = math.inf) -> np.ndarray:
-    """A number or one per sample, finite and within bounds."""
-    try:
-        values = np.broadcast_to(np.asarray(to_host(x), dtype=np.float64), like.shape)
-    except (TypeError, ValueError):
-        raise ShapeError(f"{what} must be a number or one per sample, got {np.shape(x)}.") from None
-    if not (np.isfinite(values).all() and values.min() >= low and values.max() <= high):
-        raise InputError(f"{what} must be finite and between {low:g} and {high:g}.")
-    return values
-
-
-class Measured(NamedTuple):
-    """Of a policy on some samples; intervals are NaN where none was asked for."""
-
-    cost: float
-    cost_low: float
-    cost_high: float
-    risk: float  # NaN where nothing is answered
-    risk_low: float
-    risk_high: float
-    coverage: float
-
-
-def measure(setting: Setting, policy: tuple[float, ...], level: float | None) -> Measured:
-    """Cost and risk with their intervals, and coverage."""
-    who = answerer(setting.confidence, policy)
-    spoken = setting.spoken(who)
-    codes = setting.clusters
-    of_cost = mean_of(setting.spent(who, policy), codes, level)
-    some = None if codes is None else codes[spoken]
-    of_risk = mean_of(setting.unscaled(setting.lost(who)[spoken]), some, level)
-    return Measured(*of_cost, *of_risk, float((who < setting.stages).mean()))
-
-
-def mean_of(values: np.ndarray, clusters: Array, level: float | None) -> tuple[float, float, float]:
-    """A mean over samples; a constant has no spread."""
-    if level is None or len(values) < 2:
-        return float(values.mean()) if len(values) else math.nan, math.nan, math.nan
-    if (values == values[0]).all():
-        return (float(values[0]),) * 3
-    found = interval("risk", values, values, clusters=clusters, level=level)
-    return found.estimate, found.low, found.high
 
 
 def _guarantee(
@@ -783,19 +685,27 @@ def _guarantee(
     )
 
 
-_NONE = "No cascade and no single stage can be certified at this risk and delta with these data."
+NOTHING_CERTIFIED = "No cascade and no single stage can be certified at this risk and delta with these data."
 
 
-def _advice(setting: Setting, look: Callable[[float], Any], target: float, delta: float) -> Advice:
-    """The least risk that passes, and about how many samples the best policy seen would need."""
-    risk = coverage = samples = None
-    if look(_TOP):
-        reached = bisect(lambda at: bool(look(at)), target, _TOP, relative=0.1)
-        coverage = max(measure(setting, policy, None).coverage for policy in look(reached))
-        risk = setting.unscaled(reached)
-    grid = search.cuts_of(setting, search.cuts_allowed(setting.stages, 10))
-    z = search.expected_z(setting, grid, target, setting.n).max()
-    if z > 0:
-        wanted = 2 * math.log(2 / delta)  # more than the square of the normal quantile at half of delta
-        samples = max(setting.n + 1, int(float(f"{setting.n * wanted / z**2:.1e}")))
-    return Advice(risk, coverage, samples)
+def _advise(
+    data: CascadeData, certify: Callable[[float], list[tuple[float, ...]]], scaled_risk: float, delta: float
+) -> Advice:
+    """What would be feasible: the least risk that can be certified, and about how many samples would be enough.
+
+    `certify` returns the policies that pass at a risk on the scale [0, 1].
+    """
+    feasible_risk = None
+    coverage = None
+    if certify(LARGEST_RISK):
+        least_risk = bisect(lambda at: bool(certify(at)), scaled_risk, LARGEST_RISK, relative=0.1)
+        coverage = max(measure_policy(data, policy, None).coverage for policy in certify(least_risk))
+        feasible_risk = data.to_user_scale(least_risk)
+    cuts = search.choose_cuts(data, search.limit_cuts(data.stage_count, 10))
+    best_z_score = search.expected_z_scores(data, cuts, scaled_risk, data.sample_count).max()
+    sample_count = None
+    if best_z_score > 0:
+        needed_z_squared = 2 * math.log(2 / delta)  # more than the squared normal quantile at half of delta
+        estimated = data.sample_count * needed_z_squared / best_z_score**2
+        sample_count = max(data.sample_count + 1, int(float(f"{estimated:.1e}")))
+    return Advice(feasible_risk, coverage, sample_count)

@@ -1,4 +1,4 @@
-"""What an answer costs at each risk: the cost-risk curve of a cascade, beside its stages alone."""
+"""The cost-risk curve: what an answer costs at each risk, by a cascade and by each of its stages alone."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain._plots import axes
 from abstain._tables import Notebook, frame, html_table, number, visible
-from abstain.cascades.build import (
-    ByStage,
-    Measured,
-    Person,
-    Promise,
-    Stages,
-    mean_of,
-    measure,
-    readings_of,
-    setting_of,
+from abstain.cascades.inputs import ByStage, Person, Promise, Stages, collect_data, read_stages
+from abstain.cascades.measuring import PolicyMeasures, mean_with_limits, measure_policy
+from abstain.cascades.search import (
+    DEFAULT_CUTS,
+    PolicyGrid,
+    choose_cuts,
+    draw_split_seed,
+    find_answering_stage,
+    limit_cuts,
 )
-from abstain.cascades.search import CUTS, Tables, answerer, cuts_allowed, cuts_of, seed_of
 from abstain.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_NAME = "cost_risk_curve"
+FUNCTION_NAME = "cost_risk_curve"  # in messages
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +104,7 @@ class CostRiskCurve(Notebook):
 
     def frame(self, library: str | None = None) -> Any:
         """One row per risk asked for."""
-        columns: Any = {name: getattr(self, name).tolist() for name in ("target", *Measured._fields)}
+        columns: Any = {name: getattr(self, name).tolist() for name in ("target", *PolicyMeasures._fields)}
         columns |= {f"threshold of {name}": x.tolist() for name, x in zip(self.names, self.thresholds.T)}
         return frame(columns, library)
 
@@ -129,18 +127,21 @@ class CostRiskCurve(Notebook):
         drawn: Any = self.plot()
         text = io.StringIO()
         drawn.figure.savefig(text, format="svg", metadata={"Date": None})
-        some = np.unique(np.linspace(0, len(self.target) - 1, 7).astype(np.int64))
+        rows_in_table = np.unique(np.linspace(0, len(self.target) - 1, 7).astype(np.int64))
         columns = {"risk": self.target, "cost": self.cost, "from": self.cost_low, "to": self.cost_high}
         columns |= {f"{name} alone": cost for name, cost in self.alone.items()}
-        table = html_table({name: [number(x[k]) for k in some] for name, x in columns.items()}, repr(self))
+        cells = {}
+        for name, values in columns.items():
+            cells[name] = [number(value) for value in values[rows_in_table]]
+        table = html_table(cells, repr(self))
         picture = text.getvalue()[text.getvalue().index("<svg") :]
         return f'<section id="cascade"><h2>What an answer costs</h2>{picture}{table}</section>'
 
     def __repr__(self) -> str:
         low, high = self.area_interval
-        told = f"mean cost {self.area:.4g} [{low:.4g}, {high:.4g}] {self.unit}".strip()
-        over = f"over risks from {self.target[0]:.4g} to {self.target[-1]:.4g}"
-        return f"CostRiskCurve({', '.join(self.names)}, n = {self.n}): {told} {over}"
+        mean_cost = f"mean cost {self.area:.4g} [{low:.4g}, {high:.4g}] {self.unit}".strip()
+        risk_range = f"over risks from {self.target[0]:.4g} to {self.target[-1]:.4g}"
+        return f"CostRiskCurve({', '.join(self.names)}, n = {self.n}): {mean_cost} {risk_range}"
 
 
 def cost_risk_curve(
@@ -154,7 +155,7 @@ def cost_risk_curve(
     abstained: ByStage | None = None,
     clusters: Array | None = None,
     points: int = 60,
-    cuts: int = CUTS,
+    cuts: int = DEFAULT_CUTS,
     level: float = 0.95,
     unit: str = "",
     labels: Array | None = None,
@@ -193,43 +194,99 @@ def cost_risk_curve(
     >>> curve.target[[0, -1]].tolist(), bool(abs(curve.cost_at(0.1) - 9) < 1), curve.risk_at(2.0) > 0.3
     ([0.1, 0.5], True, True)
     """
-    level = check_fraction(_NAME, "level", level, open_high=True)
-    entries = {name: stage.entry for name, stage in readings_of(_NAME, stages, labels, None, "key").items()}
-    by_sample = {"abstained": abstained, "clusters": clusters}
-    setting = setting_of(_NAME, entries, person, promise, bounded, **by_sample)
-    first, second = setting.split(0.5, seed_of(rng))
-    if min(first.n, second.n) < 2:
-        raise InputError(f"{_NAME}: needs at least two samples in each half, got {first.n} and {second.n}.")
-    tables = Tables(first, cuts_of(first, cuts_allowed(setting.stages, cuts)))
-    count, cost = tables.answers().reshape(-1), tables.costs().reshape(-1) / first.n
-    lost = tables.smooth_losses().reshape(-1)
-    seen = setting.unscaled(np.where(count > 0, lost / np.maximum(count, 1.0), 1.0))
-    least, most = risks or (float(seen[count > 0].min()), float(seen[np.argmin(cost)]))
-    if setting.system and least < seen.min():
-        raise InputError(f"{_NAME}: `risks` must not go below {seen.min():.4g}, the least that is seen.")
-    target = np.linspace(least, most, points)
+    level = check_fraction(FUNCTION_NAME, "level", level, open_high=True)
+    described = read_stages(FUNCTION_NAME, stages, labels, None, "key")
+    entries = {name: stage.entry for name, stage in described.items()}
+    data = collect_data(
+        FUNCTION_NAME, entries, person, promise, bounded, abstained=abstained, clusters=clusters
+    )
+    choosing, measuring = data.split(0.5, draw_split_seed(rng))
+    if min(choosing.sample_count, measuring.sample_count) < 2:
+        counts = f"{choosing.sample_count} and {measuring.sample_count}"
+        raise InputError(f"{FUNCTION_NAME}: needs at least two samples in each half, got {counts}.")
+    grid = PolicyGrid(choosing, choose_cuts(choosing, limit_cuts(data.stage_count, cuts)))
+    cost = grid.total_costs().reshape(-1) / choosing.sample_count
+    risk, has_answers = _smoothed_risks(grid)
+    if risks is None:
+        least_risk = float(risk[has_answers].min())
+        largest_risk = float(risk[np.argmin(cost)])
+    else:
+        least_risk, largest_risk = risks
+    if data.promise_includes_person and least_risk < risk.min():
+        raise InputError(
+            f"{FUNCTION_NAME}: `risks` must not go below {risk.min():.4g}, the least that is seen."
+        )
+    target = np.linspace(least_risk, largest_risk, points)
 
-    def policies(among: np.ndarray) -> list[tuple[float, ...]]:
-        return [tables.thresholds(k) for k in cheapest(cost, seen, among, target)]
+    def choose_policies(candidates: np.ndarray) -> list[tuple[float, ...]]:
+        return [grid.thresholds_of(policy) for policy in find_cheapest(cost, risk, candidates, target)]
 
-    chosen = policies(np.arange(cost.size))
-    measured = {policy: measure(second, policy, level) for policy in set(chosen)}
-    found: dict[str, Any] = dict(zip(Measured._fields, np.asarray([measured[p] for p in chosen]).T))
-    everything, alone = {}, {}
-    for j, name in enumerate(setting.names):
-        full = measure(second, tables.thresholds(tables.alone(j)[0]), None)
-        everything[name] = full.risk, full.cost
-        alone[name] = np.asarray([measure(second, policy, None).cost for policy in policies(tables.alone(j))])
-    each = sum(second.spent(answerer(second.confidence, policy), policy) for policy in chosen) / points
-    area, low, high = mean_of(np.asarray(each), second.clusters, level)
-    found |= {"target": target, "thresholds": np.asarray(chosen), "alone": alone, "everything": everything}
-    found |= {"area": area, "area_interval": (low, high), "level": level}
-    return CostRiskCurve(**found, names=setting.names, n=setting.n, unit=unit)
+    chosen = choose_policies(np.arange(cost.size))
+    measures_by_policy = {policy: measure_policy(measuring, policy, level) for policy in set(chosen)}
+    measures = np.asarray([measures_by_policy[policy] for policy in chosen]).T
+    measure_columns: dict[str, Any] = dict(zip(PolicyMeasures._fields, measures))
+    everything = {}
+    alone = {}
+    for stage, name in enumerate(data.names):
+        single_stage_policies = grid.single_stage_policies(stage)
+        answer_all = measure_policy(measuring, grid.thresholds_of(single_stage_policies[0]), None)
+        everything[name] = (answer_all.risk, answer_all.cost)
+        single_stage_chosen = choose_policies(single_stage_policies)
+        alone[name] = np.asarray(
+            [measure_policy(measuring, policy, None).cost for policy in single_stage_chosen]
+        )
+    cost_of_samples = np.zeros(measuring.sample_count)
+    for policy in chosen:
+        answering = find_answering_stage(measuring.confidences, policy)
+        cost_of_samples += measuring.cost_of_answers(answering, policy)
+    area, area_low, area_high = mean_with_limits(cost_of_samples / points, measuring.clusters, level)
+    return CostRiskCurve(
+        **measure_columns,
+        names=data.names,
+        target=target,
+        thresholds=np.asarray(chosen),
+        alone=alone,
+        everything=everything,
+        area=area,
+        area_interval=(area_low, area_high),
+        level=level,
+        n=data.sample_count,
+        unit=unit,
+    )
 
 
-def cheapest(cost: np.ndarray, risk: np.ndarray, among: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """For each target the cheapest policy of that risk; the last policy of all, a person alone, where there is none."""
-    order = among[np.argsort(cost[among], kind="stable")]
-    best = np.minimum.accumulate(risk[order])
-    place = np.searchsorted(-best, -target, side="left")
-    return np.where(place < len(order), order[np.minimum(place, len(order) - 1)], cost.size - 1)
+def _smoothed_risks(grid: PolicyGrid) -> tuple[np.ndarray, np.ndarray]:
+    """Risk of every policy by smoothed losses, on the user's scale, and whether the policy answers anything.
+
+    A policy without answers gets the largest possible loss.
+    """
+    count = grid.count_in_promise().reshape(-1)
+    total_loss = grid.smoothed_losses().reshape(-1)
+    scaled_risk = np.where(count > 0, total_loss / np.maximum(count, 1.0), 1.0)
+    return grid.data.to_user_scale(scaled_risk), count > 0
+
+
+def find_cheapest(
+    cost: np.ndarray, risk: np.ndarray, candidates: np.ndarray, target: np.ndarray
+) -> np.ndarray:
+    """For each target risk, the flat index of the cheapest candidate whose risk is at most that.
+
+    Where there is none it is the last policy of the grid, which leaves everything to the person.
+
+    Parameters
+    ----------
+    cost, risk : ndarray
+        Of every policy of the grid, flat.
+    candidates : ndarray of int
+        Flat indices of the policies to choose from.
+    target : ndarray
+        Risks asked for.
+    """
+    cheapest_first = candidates[np.argsort(cost[candidates], kind="stable")]
+    least_risk_so_far = np.minimum.accumulate(risk[cheapest_first])
+    position = np.searchsorted(-least_risk_so_far, -target, side="left")
+    last_position = len(cheapest_first) - 1
+    leave_all_to_person = cost.size - 1
+    return np.where(
+        position <= last_position, cheapest_first[np.minimum(position, last_position)], leave_all_to_person
+    )

@@ -1,14 +1,14 @@
-r"""All policies of a grid by cumulative sums, the order in which to test them, and the tests.
+r"""Search all policies of a grid, decide in which order to test them, and test them.
 
-A policy is one threshold per stage. Stage j answers the samples that passed every stage before it and whose confidence
-reaches its threshold, so whatever adds up over samples (losses, costs, log wealth) is known for every policy of a grid
-from K histograms of 1, 2, ..., K dimensions and their running sums.
+A policy is one threshold per stage. Stage j answers the samples that every earlier stage passed on and whose
+confidence reaches its threshold. Whatever adds up over samples (losses, costs, log wealth) is therefore known for every
+policy of a grid from K histograms of 1, 2, ..., K dimensions and their running sums.
 
 **Why the promise holds.** The samples are split at random. Cuts, estimates and the order of testing come from the first
-part alone; given that part, the hypotheses "the risk of this policy is above r" are a fixed sequence, each tested on
-the second part at the same level until one is not rejected. The first true one is rejected with at most that
-probability, and whatever is returned stands before it or is false. Single stages are tested on all samples by their own
-sequences (`thresholds.testing`), each with a share of delta. The shares add up to delta.
+part alone. Given that part, the hypotheses "the risk of this policy is above r" are a fixed sequence. Each is tested on
+the second part at the same level, until one is not rejected. The first true hypothesis is rejected with at most that
+probability, and the policy that is returned stands before it or has a false hypothesis. Single stages are tested on
+all samples by their own sequences (`thresholds.testing`), each with a share of delta. The shares add up to delta.
 """
 
 from __future__ import annotations
@@ -23,350 +23,510 @@ import numpy as np
 from abstain.thresholds import testing
 from abstain.thresholds.calibration import Calibration, learn_then_test
 
-MOST = 10**6  # policies of a grid
-CUTS = 80  # by stage, where as many policies are allowed
-_FIRST = 0.2  # of the samples choose the order of testing; the others test
-_START = (8.0, 0.1)  # the first policy tested is to be safe by these standard errors, and this share of r
-_SHARES = (0.1, 0.55, 0.35)  # of delta: all stages but the last, the last, the cascades
-_APART = 10  # samples between two cuts, at least
-_HOLD = 0.1  # penalty on the square of a coefficient, which a few samples outweigh
-_FITTED = 20_000  # samples to fit a smooth loss to
+MAX_POLICIES = 10**6  # in one grid
+DEFAULT_CUTS = 80  # thresholds tried at each stage, if the grid allows as many
+SAMPLES_PER_CUT = 10  # at least so many samples lie between two thresholds
+ORDERING_SHARE = 0.2  # of the samples decide the order of testing; the others are tested on
+
+# Testing starts at policies that seem safe by so many standard errors, or by this share of the risk if that is more.
+START_MARGINS = (8.0, 0.1)
+# How delta is divided: among all stages but the last, for the last stage, and for cascades of several stages.
+DELTA_SHARES = (0.1, 0.55, 0.35)
+
+RIDGE_PENALTY = 0.1  # on squared coefficients of the smoothed losses; a few samples outweigh it
+MAX_FITTED_SAMPLES = 20_000  # samples that the smoothed losses are fitted to
 
 
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """What a cascade is chosen on: losses scaled to [0, 1]; the last loss and the last cost are the person's.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CascadeData:
+    """The samples that a cascade is calibrated on.
 
-    A stage that gave no answer has a confidence of minus infinity.
+    Attributes
+    ----------
+    names : tuple of str
+        The stages, in the order in which they are asked.
+    losses : list of ndarray
+        One array per stage and then the person's, each with one loss per sample, scaled to [0, 1].
+    confidences : list of ndarray
+        One array per stage; minus infinity where the stage gave no answer.
+    costs : list of ndarray
+        One array per stage and then the person's.
+    calibrations : list of Calibration
+        Each stage by itself, sorted by confidence.
+    promise_includes_person : bool
+        Does the promise count the person's answers too?
+    is_zero_one : bool
+        Are all losses that the promise counts 0 or 1?
+    clusters : ndarray or None
+        Cluster of each sample, numbered from 0.
+    largest_cluster : int
+        Samples in the largest cluster.
+    groups : ndarray or None
+        Group of each sample, numbered from 0.
+    group_count : int
+        How many groups there are.
     """
 
     names: tuple[str, ...]
-    loss: list[np.ndarray]
-    confidence: list[np.ndarray]
-    cost: list[np.ndarray]
-    calibrations: list[Calibration]  # each stage by itself, sorted
-    system: bool  # is the person's loss part of the promise?
-    zero_one: bool  # are all losses that the promise speaks of 0 or 1?
-    clusters: np.ndarray | None = None  # codes 0, 1, ...
-    largest: int = 1  # samples of the largest cluster
-    groups: np.ndarray | None = None  # codes 0, 1, ...
+    losses: list[np.ndarray]
+    confidences: list[np.ndarray]
+    costs: list[np.ndarray]
+    calibrations: list[Calibration]
+    promise_includes_person: bool
+    is_zero_one: bool
+    clusters: np.ndarray | None = None
+    largest_cluster: int = 1
+    groups: np.ndarray | None = None
     group_count: int = 1
 
-    def unscaled(self, risk: Any) -> Any:
-        """A mean loss on the user's scale."""
-        return self.calibrations[0].unscaled(risk)
+    def to_user_scale(self, scaled_loss: Any) -> Any:
+        """Convert losses from [0, 1] back to the user's scale."""
+        return self.calibrations[0].unscaled(scaled_loss)
 
     @property
-    def stages(self) -> int:
-        """How many."""
+    def stage_count(self) -> int:
+        """Number of stages, the person not counted."""
         return len(self.names)
 
     @property
-    def n(self) -> int:
-        """Samples."""
-        return len(self.loss[0])
+    def sample_count(self) -> int:
+        """Number of samples."""
+        return len(self.losses[0])
 
-    def take(self, rows: np.ndarray) -> Setting:
-        """Some of the samples."""
-        own: Any = {name: [x[rows] for x in getattr(self, name)] for name in ("loss", "confidence", "cost")}
-        own |= {k: None if (x := getattr(self, k)) is None else x[rows] for k in ("clusters", "groups")}
-        return replace(self, **own)
+    def select(self, samples: np.ndarray) -> CascadeData:
+        """The same data, restricted to the samples with these indices."""
+        return replace(
+            self,
+            losses=[loss[samples] for loss in self.losses],
+            confidences=[confidence[samples] for confidence in self.confidences],
+            costs=[cost[samples] for cost in self.costs],
+            clusters=None if self.clusters is None else self.clusters[samples],
+            groups=None if self.groups is None else self.groups[samples],
+        )
 
-    def split(self, share: float, seed: int) -> tuple[Setting, Setting]:
-        """Two parts at random, clusters in one piece."""
-        units = np.arange(self.n) if self.clusters is None else self.clusters
-        first = (np.random.default_rng(seed).random(int(units.max()) + 1) < share)[units]
-        return self.take(np.flatnonzero(first)), self.take(np.flatnonzero(~first))
+    def split(self, first_share: float, seed: int) -> tuple[CascadeData, CascadeData]:
+        """Split the samples into two random parts. No cluster is divided."""
+        unit_of_sample = np.arange(self.sample_count) if self.clusters is None else self.clusters
+        unit_count = int(unit_of_sample.max()) + 1
+        unit_is_first = np.random.default_rng(seed).random(unit_count) < first_share
+        is_first = unit_is_first[unit_of_sample]
+        return self.select(np.flatnonzero(is_first)), self.select(np.flatnonzero(~is_first))
 
-    def by_group(self) -> list[Setting]:
-        """The samples of each group; all of them where there are none."""
+    def split_by_group(self) -> list[CascadeData]:
+        """The samples of each group; one element with all samples if there are no groups."""
         if self.groups is None:
             return [self]
-        return [self.take(np.flatnonzero(self.groups == code)) for code in range(self.group_count)]
+        return [self.select(np.flatnonzero(self.groups == code)) for code in range(self.group_count)]
 
-    def lost(self, who: np.ndarray) -> np.ndarray:
-        """The loss of whoever answers."""
-        return np.choose(who, self.loss)
+    def loss_of_answers(self, answering: np.ndarray) -> np.ndarray:
+        """The loss of each sample's answer; `answering` is the index of the stage that gives it."""
+        return np.choose(answering, self.losses)
 
-    def spoken(self, who: np.ndarray) -> np.ndarray:
-        """Which samples the promise speaks of."""
-        return (who < self.stages) | self.system
+    def in_promise(self, answering: np.ndarray) -> np.ndarray:
+        """Which samples the promise counts: those that a stage answers, or all of them."""
+        return (answering < self.stage_count) | self.promise_includes_person
 
-    def spent(self, who: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
-        """What each sample costs: every stage it reaches, and the person if nobody answered."""
-        total = np.where(who == self.stages, self.cost[-1], 0.0)
-        for j, threshold in enumerate(thresholds):
+    def cost_of_answers(self, answering: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
+        """Cost of each sample: every stage that it reaches, and the person if no stage answers.
+
+        A stage with a threshold of infinity is never asked and costs nothing.
+        """
+        cost = np.where(answering == self.stage_count, self.costs[-1], 0.0)
+        for stage, threshold in enumerate(thresholds):
             if threshold < math.inf:
-                total += np.where(who >= j, self.cost[j], 0.0)
-        return total
+                cost += np.where(answering >= stage, self.costs[stage], 0.0)
+        return cost
 
 
-def answerer(confidence: Sequence[np.ndarray], thresholds: Sequence[float]) -> np.ndarray:
-    """Which stage answers each sample; their number where none does."""
-    return first_answer([(g >= t) & (g > -math.inf) for g, t in zip(confidence, thresholds)])
+def find_answering_stage(confidences: Sequence[np.ndarray], thresholds: Sequence[float]) -> np.ndarray:
+    """Index of the stage that answers each sample; the number of stages where none does.
+
+    A confidence of minus infinity means that the stage has no answer, whatever its threshold is.
+    """
+    would_answer = []
+    for confidence, threshold in zip(confidences, thresholds):
+        would_answer.append((confidence >= threshold) & (confidence > -math.inf))
+    return first_stage_that_answers(would_answer)
 
 
-def first_answer(answers: Sequence[np.ndarray]) -> np.ndarray:
-    """The first stage that would answer each sample; their number where none would."""
-    who = np.full(len(answers[0]), len(answers))
-    for j in reversed(range(len(answers))):
-        who[answers[j]] = j
-    return who
+def first_stage_that_answers(would_answer: Sequence[np.ndarray]) -> np.ndarray:
+    """Index of the first stage whose mask is true for each sample; the number of stages where none is."""
+    answering = np.full(len(would_answer[0]), len(would_answer))
+    for stage in reversed(range(len(would_answer))):
+        answering[would_answer[stage]] = stage
+    return answering
 
 
-def seed_of(rng: int | np.random.Generator) -> int:
-    """Of the split: other numbers than those that the same seed may have made the samples with."""
+def draw_split_seed(rng: int | np.random.Generator) -> int:
+    """A seed for the split that is independent of the numbers that the user may have drawn with the same seed."""
     return int(np.random.default_rng(rng).integers(2**32))
 
 
-# every policy of a grid ---------------------------------------------------------------------------
+# Every policy of a grid ---------------------------------------------------------------------------
 
 
-class Tables:
-    """Samples counted by the cuts of every stage.
+class PolicyGrid:
+    """Sums over samples for every combination of one threshold per stage.
 
-    Policy i of a stage with c cuts answers at or above cut i, the first of which is minus infinity (whatever it has an
-    answer to); i = c asks the stage nothing. Bin 0 holds the samples without an answer, bin b those that the policies
-    0 ... b-1 answer.
+    A policy is one index per stage. Index i of a stage with c cuts means: answer at or above cut i. The first cut is
+    minus infinity (answer whenever there is an answer); i = c means that the stage is never asked. The bins of a stage
+    follow from its cuts: bin 0 holds the samples without an answer, bin b those that the indices 0 ... b-1 answer.
+
+    Attributes
+    ----------
+    data : CascadeData
+    cuts : list of ndarray
+        Thresholds to try at each stage, rising, minus infinity first.
+    shape : tuple of int
+        Number of indices at each stage. All results of this class have this shape, or broadcast to it.
+    bins : list of ndarray
+        For each stage, the bin of each sample.
     """
 
-    def __init__(self, setting: Setting, cuts: Sequence[np.ndarray]) -> None:
-        self.setting, self.cuts = setting, cuts
-        self.shape = tuple(len(c) + 1 for c in cuts)
-        both = zip(cuts, setting.confidence)
-        self.bins = [np.searchsorted(c[1:], g, side="right") + (g > -math.inf) for c, g in both]
-        self.cells = [self.bins[0]]
-        for size, b in zip(self.shape[1:], self.bins[1:]):
-            self.cells.append(self.cells[-1] * size + b)
-        self.counts = [self.histogram(j) for j in range(len(cuts))]
+    def __init__(self, data: CascadeData, cuts: Sequence[np.ndarray]) -> None:
+        self.data = data
+        self.cuts = cuts
+        self.shape = tuple(len(stage_cuts) + 1 for stage_cuts in cuts)
+        self.bins = []
+        for stage_cuts, confidence in zip(cuts, data.confidences):
+            has_answer = confidence > -math.inf
+            self.bins.append(np.searchsorted(stage_cuts[1:], confidence, side="right") + has_answer)
+        # flat index of each sample's cell in the histogram over the stages 0 ... j
+        self._cells = [self.bins[0]]
+        for size, stage_bins in zip(self.shape[1:], self.bins[1:]):
+            self._cells.append(self._cells[-1] * size + stage_bins)
+        self._counts = [self.histogram(stage) for stage in range(len(cuts))]
 
-    def histogram(self, j: int, values: np.ndarray | None = None) -> np.ndarray:
-        """Sums over samples by the bins of stages 0 ... j."""
-        shape = self.shape[: j + 1]
-        return np.bincount(self.cells[j], values, minlength=math.prod(shape)).reshape(shape)
+    def histogram(self, stage: int, values: np.ndarray | None = None) -> np.ndarray:
+        """Sum `values` (or count samples) by the bins of the stages 0 ... `stage`."""
+        shape = self.shape[: stage + 1]
+        return np.bincount(self._cells[stage], values, minlength=math.prod(shape)).reshape(shape)
 
-    def passed(self, histogram: np.ndarray) -> np.ndarray:
-        """Over the samples that all these stages pass on, for every policy."""
+    def sum_over_passed_on(self, histogram: np.ndarray) -> np.ndarray:
+        """For every policy, the sum over samples that none of the histogram's stages answers."""
         for axis in range(histogram.ndim):
             histogram = np.cumsum(histogram, axis=axis)
-        return self._spread(histogram)
+        return self._with_all_axes(histogram)
 
-    def answered(self, histogram: np.ndarray) -> np.ndarray:
-        """Over the samples that the last of these stages answers, for every policy."""
-        stays = self.passed(histogram)
-        last = stays.take([-1], axis=histogram.ndim - 1)
-        return last - stays
+    def sum_over_answered(self, histogram: np.ndarray) -> np.ndarray:
+        """For every policy, the sum over samples that the last of the histogram's stages answers."""
+        passed_on = self.sum_over_passed_on(histogram)
+        reached_last_stage = passed_on.take([-1], axis=histogram.ndim - 1)
+        return reached_last_stage - passed_on
 
-    def total(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """Sum over samples of the value of whoever answers; the person's is counted if the promise speaks of it."""
-        found = np.zeros(self.shape)
-        for j in range(len(self.shape)):
-            found += self.answered(self.histogram(j, values[j]))
-        return found + self.passed(self.histogram(j, values[-1])) if self.setting.system else found
+    def sum_over_answers(self, values: Sequence[np.ndarray]) -> np.ndarray:
+        """For every policy, the sum over all samples in the promise of the value of whoever answers.
 
-    def answers(self) -> np.ndarray:
-        """How many samples the promise speaks of."""
-        everyone = np.full(self.shape, float(self.setting.n))
-        return everyone if self.setting.system else everyone - self.passed(self.counts[-1])
+        `values` holds one array per stage and then the person's.
+        """
+        total = np.zeros(self.shape)
+        last_stage = len(self.shape) - 1
+        for stage in range(len(self.shape)):
+            total += self.sum_over_answered(self.histogram(stage, values[stage]))
+        if self.data.promise_includes_person:
+            total += self.sum_over_passed_on(self.histogram(last_stage, values[-1]))
+        return total
 
-    def costs(self) -> np.ndarray:
-        """What all samples cost; a stage that is never asked costs nothing."""
-        found = np.zeros(self.shape)
-        for j, size in enumerate(self.shape):
-            asked = self._spread((np.arange(size) < size - 1).reshape((1,) * j + (size,)))
-            cost = self.setting.cost[j]
-            found += asked * (self.passed(self.histogram(j - 1, cost)) if j else float(cost.sum()))
-        return found + self.passed(self.histogram(j, self.setting.cost[-1]))
+    def count_in_promise(self) -> np.ndarray:
+        """For every policy, how many samples the promise counts."""
+        all_samples = np.full(self.shape, float(self.data.sample_count))
+        if self.data.promise_includes_person:
+            return all_samples
+        return all_samples - self.sum_over_passed_on(self._counts[-1])
 
-    def smooth_losses(self) -> np.ndarray:
-        """As `total` of the losses, each replaced by a logistic regression on the ranks of the stages so far."""
-        found = np.zeros(self.shape)
-        middles = [_mid_ranks(b, size) for b, size in zip(self.bins, self.shape)]
-        for j, loss in enumerate(self.setting.loss[:-1]):
-            rows = np.flatnonzero(self.bins[j])
-            rows = rows[:: max(1, len(rows) // _FITTED)]
-            ranks = [m[b[rows]] for m, b in zip(middles[: j + 1], self.bins)]
-            fitted = logistic(_features(ranks), loss[rows])
-            axes = [m.reshape((1,) * i + (-1,) + (1,) * (j - i)) for i, m in enumerate(middles[: j + 1])]
-            score = sum(c * f for c, f in zip(fitted, _features(axes)))
-            found += self.answered(self.counts[j] * _expit(np.asarray(score)))
-        return found + self.passed(self.histogram(j, self.setting.loss[-1])) if self.setting.system else found
+    def total_costs(self) -> np.ndarray:
+        """For every policy, the cost of all samples; a stage that is never asked costs nothing."""
+        total = np.zeros(self.shape)
+        last_stage = len(self.shape) - 1
+        for stage, size in enumerate(self.shape):
+            is_asked = (np.arange(size) < size - 1).reshape((1,) * stage + (size,))
+            cost = self.data.costs[stage]
+            if stage == 0:
+                cost_if_asked: Any = float(cost.sum())
+            else:
+                cost_if_asked = self.sum_over_passed_on(self.histogram(stage - 1, cost))
+            total += self._with_all_axes(is_asked) * cost_if_asked
+        return total + self.sum_over_passed_on(self.histogram(last_stage, self.data.costs[-1]))
 
-    def thresholds(self, policy: int) -> tuple[float, ...]:
-        """By stage; infinity where it is never asked."""
-        places = np.unravel_index(policy, self.shape)
-        return tuple(float(np.append(c, math.inf)[i]) for c, i in zip(self.cuts, places))
+    def smoothed_losses(self) -> np.ndarray:
+        """As `sum_over_answers` of the losses, each loss replaced by its expectation.
 
-    def alone(self, j: int) -> np.ndarray:
-        """The policies that ask stage j only."""
-        places = [np.arange(size) if i == j else size - 1 for i, size in enumerate(self.shape)]
-        return np.asarray(np.ravel_multi_index(places, self.shape))
+        The expectation comes from a logistic regression of the loss on the ranks of the stages so far.
+        """
+        total = np.zeros(self.shape)
+        last_stage = len(self.shape) - 1
+        bin_ranks = [_mean_rank_by_bin(stage_bins, size) for stage_bins, size in zip(self.bins, self.shape)]
+        for stage, loss in enumerate(self.data.losses[:-1]):
+            answered = np.flatnonzero(self.bins[stage])
+            fitted = answered[:: max(1, len(answered) // MAX_FITTED_SAMPLES)]
+            sample_ranks = []
+            grid_ranks = []
+            for earlier in range(stage + 1):
+                sample_ranks.append(bin_ranks[earlier][self.bins[earlier][fitted]])
+                axis_shape = (1,) * earlier + (-1,) + (1,) * (stage - earlier)
+                grid_ranks.append(bin_ranks[earlier].reshape(axis_shape))
+            coefficients = fit_logistic(_rank_features(sample_ranks), loss[fitted])
+            log_odds = sum(c * feature for c, feature in zip(coefficients, _rank_features(grid_ranks)))
+            total += self.sum_over_answered(self._counts[stage] * _expit(np.asarray(log_odds)))
+        if self.data.promise_includes_person:
+            total += self.sum_over_passed_on(self.histogram(last_stage, self.data.losses[-1]))
+        return total
 
-    def _spread(self, table: np.ndarray) -> np.ndarray:
+    def thresholds_of(self, policy: int) -> tuple[float, ...]:
+        """The threshold of each stage in the policy with this flat index; infinity for a stage never asked."""
+        indices = np.unravel_index(policy, self.shape)
+        return tuple(float(np.append(cuts, math.inf)[i]) for cuts, i in zip(self.cuts, indices))
+
+    def single_stage_policies(self, stage: int) -> np.ndarray:
+        """Flat indices of the policies that ask this stage only, by its rising cuts."""
+        indices = [np.arange(size) if i == stage else size - 1 for i, size in enumerate(self.shape)]
+        return np.asarray(np.ravel_multi_index(indices, self.shape))
+
+    def _with_all_axes(self, table: np.ndarray) -> np.ndarray:
+        """Add an axis of length 1 for each later stage, so that the table broadcasts to the grid."""
         return table.reshape(table.shape + (1,) * (len(self.shape) - table.ndim))
 
 
-def cuts_of(setting: Setting, cuts: int) -> list[np.ndarray]:
-    """Quantiles of each stage's confidences, minus infinity first; no more than one for ten samples."""
-    found = []
-    cuts = max(1, min(cuts, setting.n // _APART))
-    for g in setting.confidence:
-        ranked = np.sort(g[g > -math.inf])
-        places = (np.arange(1, cuts) * len(ranked)) // cuts
-        found.append(np.append(-math.inf, np.unique(ranked[places]) if len(ranked) else ()))
-    return found
+def choose_cuts(data: CascadeData, max_cuts: int) -> list[np.ndarray]:
+    """Thresholds to try at each stage: minus infinity, then evenly spaced quantiles of its confidences.
+
+    There are at most `max_cuts`, and no more than one for every ten samples.
+    """
+    max_cuts = max(1, min(max_cuts, data.sample_count // SAMPLES_PER_CUT))
+    cuts = []
+    for confidence in data.confidences:
+        ascending = np.sort(confidence[confidence > -math.inf])
+        positions = (np.arange(1, max_cuts) * len(ascending)) // max_cuts
+        quantiles = np.unique(ascending[positions]) if len(ascending) else np.zeros(0)
+        cuts.append(np.append(-math.inf, quantiles))
+    return cuts
 
 
-def cuts_allowed(stages: int, cuts: int) -> int:
-    """As many, or fewer if the grid would have more than a million policies."""
-    return min(cuts, int(MOST ** (1 / stages) * (1 + 1e-12)) - 1)
+def limit_cuts(stage_count: int, max_cuts: int) -> int:
+    """`max_cuts`, or fewer if the grid would have more than MAX_POLICIES policies."""
+    return min(max_cuts, int(MAX_POLICIES ** (1 / stage_count) * (1 + 1e-12)) - 1)
 
 
-def _mid_ranks(bins: np.ndarray, size: int) -> np.ndarray:
-    """The mean rank in a bin, from -1/2 (no answer, or the least sure) to 1/2."""
-    mass = np.bincount(bins, minlength=size).astype(np.float64)
-    mass[0] = 0.0
-    return (np.cumsum(mass) - mass / 2) / max(1.0, mass.sum()) - 0.5
+def _mean_rank_by_bin(bins: np.ndarray, size: int) -> np.ndarray:
+    """The mean rank in each bin, from -1/2 (no answer, or the least confident) to 1/2."""
+    count = np.bincount(bins, minlength=size).astype(np.float64)
+    count[0] = 0.0  # samples without an answer have no rank
+    return (np.cumsum(count) - count / 2) / max(1.0, count.sum()) - 0.5
 
 
-def _features(ranks: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """1, each rank, its square, and products of two."""
-    pairs = [ranks[i] * ranks[k] for i in range(len(ranks)) for k in range(i + 1)]
-    return [np.ones_like(ranks[0]), *ranks, *pairs]
+def _rank_features(ranks: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Regressors: 1, each rank, and all products of two ranks, squares included."""
+    products = [ranks[i] * ranks[j] for i in range(len(ranks)) for j in range(i + 1)]
+    return [np.ones_like(ranks[0]), *ranks, *products]
 
 
-def _expit(x: np.ndarray) -> np.ndarray:
-    return 0.5 + 0.5 * np.tanh(x / 2)
+def _expit(log_odds: np.ndarray) -> np.ndarray:
+    """The probability with these log odds."""
+    return 0.5 + 0.5 * np.tanh(log_odds / 2)
 
 
-def logistic(features: Sequence[np.ndarray], loss: np.ndarray) -> np.ndarray:
-    """Coefficients of a logistic regression of losses in [0, 1], slightly held back, by Newton's method."""
-    X = np.stack(features, axis=1)
-    hold = np.full(X.shape[1], _HOLD)
-    fitted = np.zeros(X.shape[1])
+def fit_logistic(features: Sequence[np.ndarray], loss: np.ndarray) -> np.ndarray:
+    """Coefficients of a logistic regression of losses in [0, 1], with a small ridge penalty, by Newton's method."""
+    design = np.stack(features, axis=1)
+    penalty = np.full(design.shape[1], RIDGE_PENALTY)
+    coefficients = np.zeros(design.shape[1])
     for _ in range(25):
-        p = _expit(X @ fitted)
-        curve = (X * (p * (1 - p))[:, None]).T @ X + np.diag(hold)
-        step = np.linalg.solve(curve, X.T @ (loss - p) - hold * fitted)
-        fitted += step
-        if np.abs(step).max() < 1e-6:
+        expected = _expit(design @ coefficients)
+        hessian = (design * (expected * (1 - expected))[:, None]).T @ design + np.diag(penalty)
+        gradient = design.T @ (loss - expected) - penalty * coefficients
+        newton_step = np.linalg.solve(hessian, gradient)
+        coefficients += newton_step
+        if np.abs(newton_step).max() < 1e-6:
             break
-    return fitted
+    return coefficients
 
 
-# which to test, in which order ----------------------------------------------------------------------
+# Which policies to test, in which order -------------------------------------------------------------
 
 
-def expected_z(first: Setting, cuts: Sequence[np.ndarray], risk: float, samples: float) -> np.ndarray:
-    """By how many standard errors of so many independent samples each policy keeps the promise, by smoothed losses;
-    the least over groups."""
-    found = np.asarray(math.inf)
-    for part in first.by_group():
-        if not part.n:
+def expected_z_scores(
+    data: CascadeData, cuts: Sequence[np.ndarray], risk: float, test_size: float
+) -> np.ndarray:
+    """For every policy, by how many standard errors it is expected to keep the risk; the least over groups.
+
+    The expectation uses smoothed losses of `data`. Standard errors are those of `test_size` independent samples.
+    Policies that answer nothing have a score of minus infinity.
+    """
+    least_score = np.asarray(math.inf)
+    for group in data.split_by_group():
+        if not group.sample_count:
             continue
-        tables = Tables(part, cuts)
-        count = tables.answers()
-        gap = risk * count - tables.smooth_losses()
-        spread = np.sqrt(risk * (1 - risk) * np.where(count > 0, count, 1.0) * first.n / samples)
-        found = np.minimum(found, np.where(count > 0, gap / spread, -math.inf))
-    return found
+        grid = PolicyGrid(group, cuts)
+        count = grid.count_in_promise()
+        room = risk * count - grid.smoothed_losses()
+        variance = risk * (1 - risk) * np.where(count > 0, count, 1.0) * data.sample_count / test_size
+        score = np.where(count > 0, room / np.sqrt(variance), -math.inf)
+        least_score = np.minimum(least_score, score)
+    return least_score
 
 
-def frontier(cost: np.ndarray, z: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
-    """Policies that no cheaper one is as safe as, from the safest to the cheapest; ties by their place."""
-    every = np.arange(cost.size) if among is None else among
-    every = every[z.reshape(-1)[every] > -math.inf]
-    c, safety = cost.reshape(-1)[every], z.reshape(-1)[every]
-    order = np.lexsort((-safety, c))
-    best = np.maximum.accumulate(safety[order])
-    return every[order[safety[order] > np.append(-math.inf, best[:-1])]][::-1]
+def find_frontier(cost: np.ndarray, z_score: np.ndarray, candidates: np.ndarray | None = None) -> np.ndarray:
+    """Flat indices of the policies for which no cheaper one is as safe, from the safest to the cheapest.
+
+    Parameters
+    ----------
+    cost, z_score : ndarray
+        Of every policy of the grid.
+    candidates : ndarray, optional
+        Flat indices of the policies to choose from; by default all. Those with a score of minus infinity are left out.
+    """
+    candidates = np.arange(cost.size) if candidates is None else candidates
+    candidates = candidates[z_score.reshape(-1)[candidates] > -math.inf]
+    candidate_cost = cost.reshape(-1)[candidates]
+    safety = z_score.reshape(-1)[candidates]
+    cheapest_first = np.lexsort((-safety, candidate_cost))
+    safety = safety[cheapest_first]
+    safest_so_far = np.maximum.accumulate(safety)
+    is_on_frontier = safety > np.append(-math.inf, safest_so_far[:-1])
+    return candidates[cheapest_first[is_on_frontier]][::-1]
 
 
-def policy_p_values(tables: Tables, path: np.ndarray, risk: float, level: float) -> np.ndarray:
-    """Of "the risk is above r" for policies on a path; with clusters those beyond the first failure are 1."""
-    setting = tables.setting
-    if setting.clusters is not None:
-        return _cluster_p_values(tables, path, risk, level)
-    count = tables.answers().reshape(-1)[path]
-    lost = tables.total(setting.loss).reshape(-1)[path]
-    if setting.zero_one:
-        return testing.binomial(np.rint(lost), count, risk)
-    stakes = testing.ladder(setting.n, risk)
-    gains = ([np.log1p(stake * (risk - x)) for x in setting.loss] for stake in stakes)
-    logs = np.stack([tables.total(gain).reshape(-1)[path] for gain in gains], axis=-1)
-    bounds = testing.hoeffding_bentkus(lost, count, risk), testing.wealth_p(logs, count, risk, stakes)
-    return np.minimum(1.0, 2 * np.minimum(*bounds))
+def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: float) -> np.ndarray:
+    """P-values of "the risk of this policy is above r", for the policies with the flat indices `path`.
+
+    With clusters, p-values are computed up to the first above `level`; those after it are 1.
+    """
+    data = grid.data
+    if data.clusters is not None:
+        return _cluster_p_values(grid, path, risk, level)
+    count = grid.count_in_promise().reshape(-1)[path]
+    total_loss = grid.sum_over_answers(data.losses).reshape(-1)[path]
+    if data.is_zero_one:
+        return testing.binomial(np.rint(total_loss), count, risk)
+    stakes = testing.ladder(data.sample_count, risk)
+    log_wealth = []
+    for stake in stakes:
+        log_gains = [np.log1p(stake * (risk - loss)) for loss in data.losses]
+        log_wealth.append(grid.sum_over_answers(log_gains).reshape(-1)[path])
+    by_concentration = testing.hoeffding_bentkus(total_loss, count, risk)
+    by_betting = testing.wealth_p(np.stack(log_wealth, axis=-1), count, risk, stakes)
+    return np.minimum(1.0, 2 * np.minimum(by_concentration, by_betting))
 
 
-def _cluster_p_values(tables: Tables, path: np.ndarray, risk: float, level: float) -> np.ndarray:
-    """A bet on each cluster as a whole, which weighs as much as it has answers."""
-    setting = tables.setting
-    codes = np.unique(np.asarray(setting.clusters), return_inverse=True)[1]
-    p = np.ones(len(path))
-    top = float(setting.largest)
-    stakes = testing.ladder(int(codes.max()) + 1, risk, top)
-    for k, policy in enumerate(path):
-        who = answerer(setting.confidence, tables.thresholds(policy))
-        spoken = setting.spoken(who).astype(np.float64)
-        size = np.bincount(codes, spoken)
-        gain = (risk * size - np.bincount(codes, spoken * setting.lost(who)))[size > 0]
-        logs = np.log1p(stakes * gain[:, None]).sum(axis=0)
-        p[k] = testing.wealth_p(logs[None], np.asarray([len(gain)]), risk, stakes, top)[0]
-        if p[k] > level:
+def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: float) -> np.ndarray:
+    """The same by a bet on each cluster as a whole. A cluster's stake grows with its number of answers."""
+    data = grid.data
+    cluster_of_sample = np.unique(np.asarray(data.clusters), return_inverse=True)[1]
+    p_values = np.ones(len(path))
+    largest = float(data.largest_cluster)
+    stakes = testing.ladder(int(cluster_of_sample.max()) + 1, risk, largest)
+    for position, policy in enumerate(path):
+        answering = find_answering_stage(data.confidences, grid.thresholds_of(policy))
+        counts = data.in_promise(answering).astype(np.float64)
+        answers_by_cluster = np.bincount(cluster_of_sample, counts)
+        loss_by_cluster = np.bincount(cluster_of_sample, counts * data.loss_of_answers(answering))
+        gain = (risk * answers_by_cluster - loss_by_cluster)[answers_by_cluster > 0]
+        log_wealth = np.log1p(stakes * gain[:, None]).sum(axis=0)
+        p_values[position] = testing.wealth_p(
+            log_wealth[None], np.asarray([len(gain)]), risk, stakes, largest
+        )[0]
+        if p_values[position] > level:
             break
-    return p
+    return p_values
 
 
-# the search -------------------------------------------------------------------------------------------
+# The search -------------------------------------------------------------------------------------------
 
 
-def shares_of(stages: int) -> list[float]:
-    """Of delta, for each stage by itself and then for cascades."""
-    if stages == 1:
+def divide_delta(stage_count: int) -> list[float]:
+    """Shares of delta: one for each stage by itself, then one for cascades of several stages."""
+    if stage_count == 1:
         return [1.0, 0.0]
-    early, last, joint = _SHARES
-    return [*[early / (stages - 1)] * (stages - 1), last, joint]
+    early_share, last_share, cascade_share = DELTA_SHARES
+    early_count = stage_count - 1
+    return [*[early_share / early_count] * early_count, last_share, cascade_share]
 
 
-def certify(setting: Setting, risk: float, delta: float, cuts: int, seed: int) -> list[tuple[float, ...]]:
-    """Everything that can be certified; `risk` is scaled to [0, 1]."""
-    *alone, joint = shares_of(setting.stages)
+def certify(
+    data: CascadeData, risk: float, delta: float, max_cuts: int, seed: int
+) -> list[tuple[float, ...]]:
+    """Find the policies whose risk can be certified; their choice among each other is up to the caller.
+
+    Parameters
+    ----------
+    data : CascadeData
+    risk : float
+        Largest risk, scaled to [0, 1].
+    delta : float
+        Probability with which any of the returned policies may exceed the risk.
+    max_cuts : int
+        Thresholds to try at each stage.
+    seed : int
+        Of the split into samples that order the tests and samples that are tested on.
+
+    Returns
+    -------
+    list of tuple of float
+        One threshold per stage, infinity for a stage that is never asked. At most one policy for each stage by itself
+        and one cascade; empty if nothing can be certified.
+    """
+    *single_shares, cascade_share = divide_delta(data.stage_count)
     policies: list[tuple[float, ...]] = []
-    exact = not setting.system and setting.clusters is None and setting.groups is None
-    if exact:  # the sequence of a single stage needs no split
-        for j, cal in enumerate(setting.calibrations):
-            value = learn_then_test(cal, risk, delta * alone[j]).value
-            if value is not None:
-                policies.append(tuple(value if i == j else math.inf for i in range(setting.stages)))
-    first, second = setting.split(_FIRST, seed)
-    if not (first.n and second.n):
+    can_test_on_all_samples = (
+        not data.promise_includes_person and data.clusters is None and data.groups is None
+    )
+    if can_test_on_all_samples:
+        for stage, calibration in enumerate(data.calibrations):
+            threshold = learn_then_test(calibration, risk, delta * single_shares[stage]).value
+            if threshold is not None:
+                policies.append(_single_stage_thresholds(data.stage_count, stage, threshold))
+    ordering, testing_part = data.split(ORDERING_SHARE, seed)
+    if not (ordering.sample_count and testing_part.sample_count):
         return policies
-    grid = cuts_of(first, cuts)
-    units = second.n if second.clusters is None else len(np.unique(second.clusters))
-    z = expected_z(first, grid, risk, units)
-    cost = Tables(first, grid).costs() / first.n
-    by_group = [Tables(part, grid) for part in second.by_group()]
-    tables = by_group[0]
-    paths = [(frontier(cost, z), joint)]
-    if not exact:
-        paths += [(frontier(cost, z, tables.alone(j)), share) for j, share in enumerate(alone)]
-    # estimates of many samples err by more than chance, so a share of r counts beside standard errors
-    start = max(_START[0], _START[1] * math.sqrt(units * risk / (1 - risk)))
+    cuts = choose_cuts(ordering, max_cuts)
+    test_size = _count_independent_units(testing_part)
+    z_score = expected_z_scores(ordering, cuts, risk, test_size)
+    cost = PolicyGrid(ordering, cuts).total_costs() / ordering.sample_count
+    grids = [PolicyGrid(group, cuts) for group in testing_part.split_by_group()]
+    paths = [(find_frontier(cost, z_score), cascade_share)]
+    if not can_test_on_all_samples:
+        for stage, share in enumerate(single_shares):
+            paths.append((find_frontier(cost, z_score, grids[0].single_stage_policies(stage)), share))
+    # With many samples, estimates are off by more than their standard errors: keep a share of the risk as well.
+    standard_errors, share_of_risk = START_MARGINS
+    start = max(standard_errors, share_of_risk * math.sqrt(test_size * risk / (1 - risk)))
     for path, share in paths:
-        expected = z.reshape(-1)[path]
+        expected = z_score.reshape(-1)[path]
         path = path[expected <= max(start, expected.min(initial=math.inf))]
         if not (share and len(path)):
             continue
-        p = np.max([policy_p_values(t, path, risk, delta * share) for t in by_group], axis=0)
-        passed = np.flatnonzero(testing.walk(p, delta * share * (np.arange(len(path)) == 0)).passed)
-        policies += [tables.thresholds(path[k]) for k in passed[-1:]]
+        level = delta * share
+        p_values = np.max([policy_p_values(grid, path, risk, level) for grid in grids], axis=0)
+        level_of_each_start = np.zeros(len(path))
+        level_of_each_start[0] = level
+        passed = np.flatnonzero(testing.walk(p_values, level_of_each_start).passed)
+        if len(passed):
+            policies.append(grids[0].thresholds_of(path[passed[-1]]))
     return policies
 
 
-def least_costs(setting: Setting, risk: float, cuts: int) -> tuple[float, float]:
-    """Of all policies that keep the risk by smoothed losses, and of those that ask one stage only; infinite if none."""
-    grid = cuts_of(setting, cuts)
-    tables = Tables(setting, grid)
-    keeps = expected_z(setting, grid, risk, setting.n) >= 0
-    cost = np.where(keeps, tables.costs() / setting.n, math.inf).reshape(-1)
-    return float(cost.min()), min(float(cost[tables.alone(j)].min()) for j in range(setting.stages))
+def _single_stage_thresholds(stage_count: int, stage: int, threshold: float) -> tuple[float, ...]:
+    """The policy that asks one stage only."""
+    thresholds = [math.inf] * stage_count
+    thresholds[stage] = threshold
+    return tuple(thresholds)
+
+
+def _count_independent_units(data: CascadeData) -> int:
+    """Number of clusters, or of samples where there are no clusters."""
+    if data.clusters is None:
+        return data.sample_count
+    return len(np.unique(data.clusters))
+
+
+def estimate_least_costs(data: CascadeData, risk: float, max_cuts: int) -> tuple[float, float]:
+    """Least cost per sample of any policy that keeps the risk, and of those that ask a single stage.
+
+    Risks are judged by smoothed losses; nothing is certified here. Infinite where no policy keeps the risk.
+    """
+    cuts = choose_cuts(data, max_cuts)
+    grid = PolicyGrid(data, cuts)
+    keeps_risk = expected_z_scores(data, cuts, risk, data.sample_count) >= 0
+    cost = np.where(keeps_risk, grid.total_costs() / data.sample_count, math.inf).reshape(-1)
+    single_stage_policies = [grid.single_stage_policies(stage) for stage in range(data.stage_count)]
+    return float(cost.min()), min(float(cost[policies].min()) for policies in single_stage_policies)

@@ -33,7 +33,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 from abstain import scores
 from abstain._arrays import Array
 from abstain.cascades import cascade
-from abstain.cascades.build import PERSON, Promise
+from abstain.cascades.inputs import PERSON, Promise
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.thresholds import GroupThresholds, Threshold, select_threshold
 from abstain.thresholds.calibration import Method

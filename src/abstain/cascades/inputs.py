@@ -1,0 +1,204 @@
+"""Read and check the stages of a cascade: losses, confidences and costs of every model and of the person."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from abstain import losses
+from abstain._arrays import Array, backend_of, to_host
+from abstain._check import check_choice, check_mask
+from abstain.cascades.search import CascadeData
+from abstain.core.sorting import is_zero_one
+from abstain.errors import InputError, ShapeError
+from abstain.metrics._sample import group_codes
+from abstain.thresholds.calibration import calibrate
+from abstain.thresholds.cut import STORABLE, Readings, Units, read_confidences
+
+PERSON = "person"
+MAX_STAGES = 19  # so many still leave two thresholds per stage in a grid of a million policies
+PROMISES = {"answered": "what the stages answer", "system": "all answers, the person's included"}
+
+Promise = Literal["answered", "system"]
+ByStage = Mapping[str, Any]
+Stages = Mapping[str, Any]  # (loss, confidence, cost), or logits, probs, labels, score and cost by name
+Person = tuple[float | Array, float | Array]  # cost, error
+
+
+class Stage(NamedTuple):
+    """One stage as the user described it."""
+
+    readings: Readings  # its confidences, in the unit and precision they came in
+    score: str | None  # the confidence score, if it is known
+    entry: tuple[Array, Array, Any]  # (loss, confidence, cost)
+
+
+def read_stages(
+    function: str, stages: Stages, labels: Array, scores: ByStage | None, units: Units
+) -> dict[str, Stage]:
+    """Read every stage, computing confidences and losses where class scores are given.
+
+    Parameters
+    ----------
+    function : str
+        Name of the calling function, for messages.
+    stages : dict
+        As for `cascade`.
+    labels : array or None
+        True classes, for stages of class scores that do not bring their own loss.
+    scores : dict or None
+        Name of the score of each stage's confidences, where it is known.
+    units : {"key", "plain"}
+        Unit of confidences with a known score.
+
+    Raises
+    ------
+    InputError
+        If there are no or too many stages, or one of them is incomplete.
+    """
+    if not isinstance(stages, Mapping) or not 0 < len(stages) <= MAX_STAGES:
+        rule = f"`stages` must be a dict of 1 to {MAX_STAGES} stages, (loss, confidence, cost) by name"
+        raise InputError(f"{function}: {rule}.")
+    if PERSON in stages or not all(isinstance(name, str) for name in stages):
+        raise InputError(f"{function}: stages must be named by words other than {PERSON!r}.")
+    score_names = dict(scores or {})
+    if not set(score_names) <= set(stages):
+        names = ", ".join(map(str, score_names))
+        raise InputError(f"{function}: `scores` must be a dict by stage, got {names}.")
+    result = {}
+    for name, entry in stages.items():
+        title = f"{function}: stage {name!r}"
+        score = score_names.get(name)
+        if isinstance(entry, Mapping):
+            result[name] = _read_class_scores(title, entry, labels, score)
+        else:
+            result[name] = _read_confidences(title, entry, score, units)
+    return result
+
+
+def _read_confidences(title: str, entry: Any, score: str | None, units: Units) -> Stage:
+    """A stage given as (loss, confidence, cost)."""
+    loss, confidence, cost = _unpack(title, "(loss, confidence, cost)", entry, 3)
+    if score is not None:
+        check_choice(title, "scores", score, STORABLE)
+    readings = read_confidences(title, score, confidence=confidence, units=units if score else None)
+    return Stage(readings, score, (loss, confidence, cost))
+
+
+def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, score: str | None) -> Stage:
+    """A stage given as {"logits" or "probs": ..., "cost": ...}, perhaps with "score" and "loss"."""
+    unknown_keys = set(entry) - {"logits", "probs", "cost", "score", "loss"}
+    if unknown_keys or "cost" not in entry:
+        keys = ", ".join(map(str, entry)) or "nothing"
+        raise InputError(f'{title} must hold "cost", "logits" or "probs" (and "score", "loss"), got {keys}.')
+    if labels is None and "loss" not in entry:
+        raise InputError(f"{title} has class scores: give `labels=`, or its own loss.")
+    score = entry.get("score") or score or "max_softmax"
+    class_scores: Any = {kind: entry.get(kind) for kind in ("logits", "probs")}
+    readings = read_confidences(title, score, **class_scores)
+    loss = entry.get("loss")
+    if loss is None:
+        loss = losses.zero_one(class_scores["logits"], labels, probs=class_scores["probs"])
+    return Stage(readings, score, (loss, readings.values, entry["cost"]))
+
+
+def collect_data(
+    function: str,
+    stages: Mapping[str, Any],
+    person: Person,
+    promise: str,
+    bounded: tuple[float, float],
+    *,
+    abstained: ByStage | None = None,
+    clusters: Array | None = None,
+    groups: Array | None = None,
+) -> CascadeData:
+    """Check all stages and the person against each other, and scale losses to [0, 1].
+
+    `stages` maps names to (loss, confidence, cost). `function` is the name of the calling function, for messages; the
+    other arguments are those of `cascade`. Raises ShapeError where lengths differ, InputError for values out of range.
+    """
+    check_choice(function, "promise", promise, tuple(PROMISES))
+    no_answer = abstained or {}
+    if not set(no_answer) <= set(stages):
+        names = ", ".join(map(str, no_answer))
+        raise InputError(f"{function}: `abstained` must be a dict by stage, got {names}.")
+    stage_losses = []
+    confidences = []
+    costs = []
+    calibrations = []
+    first_loss: Any = None
+    for name, entry in stages.items():
+        title = f"{function}: stage {name!r}"
+        loss, confidence, cost = _unpack(title, "(loss, confidence, cost)", entry, 3)
+        loss = np.asarray(to_host(loss))
+        confidence = np.asarray(to_host(confidence))
+        first_loss = loss if first_loss is None else first_loss
+        if loss.ndim != 1 or loss.shape != first_loss.shape or confidence.shape != first_loss.shape:
+            shapes = f"{loss.shape} and {confidence.shape} for {name!r}, {first_loss.shape} for the first"
+            raise ShapeError(
+                f"{function}: all stages need one loss and one confidence per sample, got {shapes}."
+            )
+        has_answer = np.ones(len(loss), dtype=bool)
+        if name in no_answer:
+            mask = to_host(no_answer[name])
+            has_answer = ~check_mask(function, f"abstained[{name!r}]", backend_of(loss), mask, loss)
+        calibration: Any = calibrate(title, loss[has_answer], confidence[has_answer], None, bounded)
+        calibrations.append(calibration)
+        stage_losses.append(np.where(has_answer, calibration.scaled(loss.astype(np.float64)), 0.0))
+        confidences.append(np.where(has_answer, confidence, -math.inf).astype(np.float64))
+        costs.append(_per_sample(f"{function}: the cost of {name!r}", cost, first_loss))
+    person_cost, person_error = _unpack(f"{function}: `person`", "(cost, error)", person, 2)
+    costs.append(_per_sample(f"{function}: the person's cost", person_cost, first_loss))
+    person_loss = _per_sample(
+        f"{function}: the person's error", person_error, first_loss, calibration.low, calibration.high
+    )
+    stage_losses.append(calibration.scaled(person_loss))
+    promise_includes_person = promise == "system"
+    losses_in_promise = stage_losses if promise_includes_person else stage_losses[:-1]
+    cluster_codes = None
+    largest_cluster = 1
+    if clusters is not None:
+        cluster_codes = group_codes(function, clusters, first_loss.shape, "clusters")[1]
+        largest_cluster = int(np.bincount(cluster_codes).max())
+    group_of_sample = None
+    group_count = 1
+    if groups is not None:
+        group_labels, group_of_sample = group_codes(function, groups, first_loss.shape)
+        group_count = len(group_labels)
+    return CascadeData(
+        names=tuple(stages),
+        losses=stage_losses,
+        confidences=confidences,
+        costs=costs,
+        calibrations=calibrations,
+        promise_includes_person=promise_includes_person,
+        is_zero_one=all(map(is_zero_one, losses_in_promise)),
+        clusters=cluster_codes,
+        largest_cluster=largest_cluster,
+        groups=group_of_sample,
+        group_count=group_count,
+    )
+
+
+def _unpack(title: str, form: str, entry: Any, length: int) -> Any:
+    """`entry`, checked to be a tuple or list of this length; `form` shows it in the message."""
+    if not isinstance(entry, (tuple, list)) or len(entry) != length:
+        raise InputError(f"{title} must be {form}.")
+    return entry
+
+
+def _per_sample(
+    title: str, values: Any, like: np.ndarray, low: float = 0.0, high: float = math.inf
+) -> np.ndarray:
+    """A number, or one per sample, as an array of the shape of `like`; finite and within [low, high]."""
+    try:
+        expanded = np.broadcast_to(np.asarray(to_host(values), dtype=np.float64), like.shape)
+    except (TypeError, ValueError):
+        raise ShapeError(f"{title} must be a number or one per sample, got {np.shape(values)}.") from None
+    if not (np.isfinite(expanded).all() and expanded.min() >= low and expanded.max() <= high):
+        raise InputError(f"{title} must be finite and between {low:g} and {high:g}.")
+    return expanded
