@@ -204,7 +204,7 @@ def held(setting: Setting, runs: int, risk: float = 0.2) -> Held:
         stages, more = draw(population, setting.n, rng)
         rule = abstain.cascade(stages, risk=risk, delta=DELTA, rng=rng, **options, **more)
         bad = rule.feasible and true_risk(population, rule, person) > risk
-        found.append((bad, rule.feasible, len(rule.asked) > 1, rule.coverage))
+        found.append((bad, rule.feasible, len(rule.stages_in_use) > 1, rule.coverage))
     return Held(*(float(x) for x in np.mean(found, axis=0)))
 
 
@@ -278,7 +278,7 @@ def real(chain: tuple[str, ...], risk: float, runs: int, n: int = 3000) -> Held:
         stages, abstained = stages_of(chain, rows)
         rule = abstain.cascade(stages, risk=risk, delta=DELTA, person=PERSON, abstained=abstained, rng=rng)
         bad = rule.thresholds is not None and on(chain, everything, rule.thresholds)[1] > risk
-        found.append((bad, rule.feasible, len(rule.asked) > 1, rule.coverage))
+        found.append((bad, rule.feasible, len(rule.stages_in_use) > 1, rule.coverage))
     return Held(*(float(x) for x in np.mean(found, axis=0)))
 
 
@@ -326,7 +326,9 @@ def worth(
     stages, abstained = stages_of(chain, calibration)
     rule = abstain.cascade(stages, risk=risk, delta=DELTA, person=PERSON, abstained=abstained, rng=seed)
     cost = PERSON[0] if rule.thresholds is None else min(PERSON[0], on(chain, test, rule.thresholds)[0])
-    return Worth(chain, risk, single, cost, oracle(chain, risk) if best else math.nan, len(rule.asked))
+    return Worth(
+        chain, risk, single, cost, oracle(chain, risk) if best else math.nan, len(rule.stages_in_use)
+    )
 
 
 @cache

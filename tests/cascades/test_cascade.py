@@ -49,7 +49,7 @@ def walked(stages, thresholds, person_cost, abstained=None):
 def test_the_numbers_are_those_of_the_rule():
     stages = sample()
     rule = cascade(stages, **RULE)
-    assert rule.asked == ("small", "large")
+    assert rule.stages_in_use == ("small", "large")
     cost, risk, coverage, shares = walked(stages, rule.thresholds, 100.0)
     assert (rule.cost, rule.risk, rule.coverage) == pytest.approx((cost, risk, coverage))
     assert rule.shares == pytest.approx(shares)
@@ -80,7 +80,7 @@ def test_many_samples_do_not_start_too_late():
     told = enumerate(zip((0.6, 0.4, 0.2), (1.0, 10.0, 30.0)))
     stages = {str(j): (rng.random(n) < p * (1 - g[j]), g[j], cost) for j, (p, cost) in told}
     rule = cascade(stages, **RULE, cuts=50)
-    assert rule.asked == ("0", "1", "2")
+    assert rule.stages_in_use == ("0", "1", "2")
     assert rule.cost < 10
 
 
@@ -107,7 +107,7 @@ def test_plain_numbers_of_a_known_score():
     stages = {name: (z.argmax(1) != y, g, c) for name, z, g, c in zip("ab", logits, key, (1.0, 9.0))}
     rule = cascade(stages, risk=0.12, person=(50.0, 0.0), scores=dict.fromkeys("ab", "max_softmax"))
     plain = {name: (np.exp(z) / np.exp(z).sum(1, keepdims=True)).max(1) for name, z in zip("ab", logits)}
-    assert rule.asked == ("a", "b")
+    assert rule.stages_in_use == ("a", "b")
     assert (
         rule.decide(plain, units="plain") == rule.decide(dict(zip("ab", key)), units="key")
     ).mean() > 0.999
@@ -148,7 +148,7 @@ def test_a_single_stage_where_no_cascade_can_help():
         "good": (rng.random(6000) < 0.4 * (1 - g), g, 10.0),
     }
     rule = cascade(stages, risk=0.1, person=(100.0, 0.0))
-    assert rule.asked == ("good",)
+    assert rule.stages_in_use == ("good",)
     assert rule.thresholds["noise"] == math.inf
     assert "'good' alone: no cascade can help here" in rule.note
     assert rule.cost == pytest.approx(

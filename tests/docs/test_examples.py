@@ -42,7 +42,7 @@ def test_seven_scripts_of_under_sixty_lines():
 
 def test_cascade_torch(capsys):
     (rule, wrong), out = run("cascade_torch", capsys)
-    assert rule.asked == ("small", "large")
+    assert rule.stages_in_use == ("small", "large")
     assert rule.cost < 15  # less than the large network on every image
     assert wrong < 0.08
     assert "the large network saw" in out

@@ -145,14 +145,14 @@ class Cascade(Promised):
         return {name: cut.score for name, cut in self.cuts.items() if cut.score is not None}
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def stages_in_use(self) -> tuple[str, ...]:
         """The stages that may be asked."""
         return tuple(name for name in self.names if (self.thresholds or {}).get(name, math.inf) < math.inf)
 
     @property
     def rule(self) -> str:
         """What to do with a new sample, in one line."""
-        values = {name: (self.thresholds or {})[name] for name in self.asked}
+        values = {name: (self.thresholds or {})[name] for name in self.stages_in_use}
         conditions = []
         for name, threshold in values.items():
             conditions.append(
@@ -248,13 +248,13 @@ class Cascade(Promised):
         >>> rule = abstain.cascade(
         ...     {"a": ([0] * 300, range(300), 1.0), "b": ([0] * 300, range(300), 5.0)}, risk=0.2, person=(9.0, 0.0)
         ... )
-        >>> rule.asked, rule.decide({"a": [7.0]}).tolist()
+        >>> rule.stages_in_use, rule.decide({"a": [7.0]}).tolist()
         (('a',), ['a'])
         """
         columns = {"confidence": confidences, "logits": logits, "probs": probs}
         answering = self._find_answering_stage(columns, abstained, units)
         stages_given = self.names[: sum(len(column or {}) for column in columns.values())]
-        later_stages = [name for name in self.asked if name not in stages_given]
+        later_stages = [name for name in self.stages_in_use if name not in stages_given]
         next_to_ask = later_stages[0] if later_stages else PERSON
         return np.asarray([*stages_given, next_to_ask])[answering]
 
@@ -468,7 +468,7 @@ class Cascade(Promised):
                 f"the best policy of this risk costs about {best_cost:.4g}, "
                 f"the best single stage {single_stage_cost:.4g}"
             )
-            sentences.append(f"{self.asked[0]!r} alone: {why}. By these data {costs}.")
+            sentences.append(f"{self.stages_in_use[0]!r} alone: {why}. By these data {costs}.")
         if self.feasible and self.cost > self.person[0]:
             sentences.append(f"Leaving everything to the person would cost less: {self.person[0]:.4g}.")
         if self.grid is not None:
@@ -565,7 +565,7 @@ def cascade(
     >>> hard = rng.random(8000)
     >>> small, large = (rng.random(8000) < p * hard for p in (0.5, 0.2))
     >>> rule = cascade({"small": (small, -hard, 1.0), "large": (large, -hard, 10.0)}, risk=0.15, person=(100.0, 0.0))
-    >>> rule.asked, rule.risk < 0.15, rule.cost < 10
+    >>> rule.stages_in_use, rule.risk < 0.15, rule.cost < 10
     (('small', 'large'), True, True)
     >>> logits = rng.normal(size=(1000, 2)) + [9.0, 0.0]
     >>> one = cascade({"one": {"logits": logits, "cost": 1.0}}, labels=[0] * 1000, risk=0.1, person=(50.0, 0.0))

@@ -929,12 +929,12 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = np.arange(_num_samples(X))
         who, answer = np.full(len(rows), len(self.estimators_)), np.empty(len(rows), self.classes_.dtype)
         for j, (name, model) in enumerate(zip(self.cascade_.names, self.estimators_)):
-            if name in self.cascade_.asked and len(rows):
+            if name in self.cascade_.stages_in_use and len(rows):
                 some = X if len(rows) == len(who) else _safe_indexing(X, rows)
                 answer[rows] = model.predict(some)
                 taken = self.cascade_.answers(name, **classifier_columns(model, some, self.scores))
                 who[rows[taken]], rows = j, rows[~taken]
-        return answer if self.cascade_.asked else np.asarray(self.estimators_[-1].predict(X)), who
+        return answer if self.cascade_.stages_in_use else np.asarray(self.estimators_[-1].predict(X)), who
 
     def _stages(self) -> list[tuple[str, Any]]:
         default = [("small", DummyClassifier()), ("large", LogisticRegression())]
