@@ -75,7 +75,7 @@ def test_keys_that_differ_only_below_the_digits_looked_at():
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_threads_share_the_work(workers, monkeypatch):
-    monkeypatch.setattr(sorting, "threads", lambda: workers)
+    monkeypatch.setattr(sorting, "thread_count", lambda: workers)
     keys = np.random.default_rng(2).integers(0, 1 << 62, 300_000, dtype=np.uint64)
     assert np.array_equal(sorting.sort_by_digits(keys.copy()), np.sort(keys))
 

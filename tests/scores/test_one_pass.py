@@ -154,9 +154,9 @@ def test_losses_that_the_data_rule_out_are_refused_one_by_one():
 def test_threads_change_no_bit(monkeypatch):
     rng = np.random.default_rng(2)
     logits, labels = rng.normal(0, 5, (30_000, 12)), rng.integers(0, 12, 30_000)
-    monkeypatch.setattr(sorting, "threads", lambda: 1)
+    monkeypatch.setattr(sorting, "thread_count", lambda: 1)
     alone = outputs(logits, labels, scores=NAMES, losses=losses.NAMES)
-    monkeypatch.setattr(sorting, "threads", lambda: 4)
+    monkeypatch.setattr(sorting, "thread_count", lambda: 4)
     monkeypatch.setattr(sorting, "PARALLEL_FROM", 1)
     shared = outputs(logits, labels, scores=NAMES, losses=losses.NAMES)
     for a, b in ((alone.scores, shared.scores), (alone.losses, shared.losses)):
