@@ -81,7 +81,7 @@ def add_selective(
             except AbstainError as problem:  # nothing says right or wrong
                 notes.append(str(problem))
                 continue
-            notes += log.told()
+            notes += log.summary_lines()
             for label, (metric, options) in metrics.items() if log.signals else ():
                 try:
                     place |= _values(label, name, interval_of(log, rules, metric, level, options))

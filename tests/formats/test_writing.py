@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from abstain.formats import WRITABLE, read_predictions, replacing, write_predictions
-from abstain.formats.alignment import aligned
+from abstain.formats.alignment import align_models
 
 
 @pytest.mark.parametrize("ending", WRITABLE)
@@ -49,7 +49,7 @@ def test_answers_and_ids_come_along(tmp_path, ending):
     labels, said = read.answered().answers()
     assert (labels.tolist(), said.tolist()) == ([1, 0, 0], [1, 1, 0])
     if ending != ".safetensors":  # which holds numbers only
-        assert aligned([first, read])[1].confidence.tolist() == read.confidence.tolist()
+        assert align_models([first, read])[1].confidence.tolist() == read.confidence.tolist()
         assert read.ids.load().texts().tolist() == ["x1", "x2", "x3", "x4"]
 
 

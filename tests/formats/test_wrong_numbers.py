@@ -16,7 +16,7 @@ import abstain
 from abstain.cli import cli
 from abstain.errors import AbstainWarning, DataError, InputError
 from abstain.formats import open_source, read_predictions
-from abstain.formats.alignment import aligned
+from abstain.formats.alignment import align_models
 
 
 def risk_of(path, **options) -> float:
@@ -141,7 +141,7 @@ def test_tables_in_another_order_are_put_in_one_by_their_ids(tmp_path, more):
     ]
     a, b = (read_predictions(path) for path in two_tables(tmp_path, f"id,correct,confidence{more}", rows))
     with pytest.warns(AbstainWarning, match="put in the order of a by its ids"):
-        one, other = aligned([a, b])
+        one, other = align_models([a, b])
     assert other.confidence.tolist() == one.confidence.tolist()
     assert other.loss.tolist() == one.loss.tolist()
 
@@ -150,7 +150,7 @@ def test_other_ids_are_other_samples(tmp_path):
     a, b = two_tables(tmp_path)
     b.write_text(a.read_text().replace("4,0,0.2", "5,0,0.2"))
     with pytest.raises(DataError, match=r"a has id '4' and b has not.*--unpaired"):
-        aligned([read_predictions(a), read_predictions(b)])
+        align_models([read_predictions(a), read_predictions(b)])
 
 
 IDS = {  # ids of one file, ids of the other, the message
@@ -231,7 +231,7 @@ def test_repeats_of_a_question_are_matched_by_their_epoch(tmp_path):
         (tmp_path / f"{name}.csv").write_text(head + "\n".join(order))
     a, b = (read_predictions(tmp_path / f"{name}.csv") for name in "ab")
     with pytest.warns(AbstainWarning, match="by its ids"):
-        one, other = aligned([a, b])
+        one, other = align_models([a, b])
     assert one.confidence.tolist() == other.confidence.tolist()
     assert one.rows(np.array([3, 1])).ids.as_texts().tolist() == ["q3, epoch 1", "q1, epoch 1"]
 
@@ -246,7 +246,7 @@ def test_class_scores_of_several_tasks_are_matched_by_id_and_task(tmp_path):
         tmp_path / "b.npz", logits=logits[order], **{name: values[order] for name, values in columns.items()}
     )
     with pytest.warns(AbstainWarning, match="by its ids"):
-        one, other = aligned([read_predictions(tmp_path / f"{name}.npz") for name in "ab"])
+        one, other = align_models([read_predictions(tmp_path / f"{name}.npz") for name in "ab"])
     assert np.array_equal(one.logits, other.logits)
 
 
@@ -257,10 +257,10 @@ def test_ids_are_what_the_file_says(tmp_path, written):
     table.write_text("id,correct,confidence\n" + "\n".join(f"{k},1,0.{k[-1]}" for k in written.split()))
     records = [{"id": k, "correct": 1, "confidence": 0.5} for k in written.split()]
     (tmp_path / "b.json").write_text(json.dumps(records))
-    aligned([read_predictions(table), read_predictions(tmp_path / "b.json")])
+    align_models([read_predictions(table), read_predictions(tmp_path / "b.json")])
     (tmp_path / "b.json").write_text(json.dumps([r | {"id": f"0{r['id']}"} for r in records]))
     with pytest.raises(DataError, match="id"):
-        aligned([read_predictions(table), read_predictions(tmp_path / "b.json")])
+        align_models([read_predictions(table), read_predictions(tmp_path / "b.json")])
 
 
 @pytest.mark.parametrize("what", ["label", "group", "cluster"])
@@ -268,7 +268,7 @@ def test_without_ids_what_goes_along_the_samples_must_agree(tmp_path, what):
     rows = ("x,1,0.9", "y,0,0.4", "x,1,0.7", "z,0,0.2")
     a, b = (read_predictions(path) for path in two_tables(tmp_path, f"{what},correct,confidence", rows))
     with pytest.raises(DataError, match=f"different {what}"):
-        aligned([a, b])
+        align_models([a, b])
 
 
 def test_an_order_that_nothing_confirms_is_told(tmp_path, monkeypatch):

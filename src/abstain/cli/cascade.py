@@ -33,8 +33,8 @@ from abstain.cli.screen import deliver, working, write
 from abstain.cli.series import Look, hold_look
 from abstain.cli.threshold import columns_for, draw_facts, facts_of, fitting
 from abstain.formats import Predictions
-from abstain.formats.alignment import aligned
-from abstain.formats.safety import values_of
+from abstain.formats.alignment import align_models
+from abstain.formats.safety import naming_file
 from abstain.thresholds import Origin, decision_record
 
 
@@ -100,7 +100,7 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
             read = [replace(how.read_unlabelled(f)[0], name=name) for name, f in named.items()]
         else:
             read = [how.read(f, name, purpose="cascade") for name, f in named.items()]
-        models = {model.name: model for model in aligned(read)}
+        models = {model.name: model for model in align_models(read)}
     for model in models.values():
         tell_first(model)
     tell_unread(next(iter(models.values())), "sample_weight")
@@ -180,7 +180,7 @@ def _apply(rule: Cascade, models: dict[str, Predictions], away: Any, out: Output
         columns[model.kind][name] = columns_for(model, None)[model.kind]
     logits = columns["logits"]
     probs = columns["probs"]
-    with values_of(next(iter(models.values())).path):
+    with naming_file(next(iter(models.values())).path):
         who = rule.decide(columns["confidence"], logits=logits, probs=probs, abstained=away).tolist()
     told = ", ".join(f"{name} {who.count(name):,}" for name in (*rule.names, "person"))
     forms: Any = {"json": json.dumps(who), "columns": {"answered_by": who}, "latex": told}

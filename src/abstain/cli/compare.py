@@ -17,7 +17,7 @@ from abstain.cli import options as opt
 from abstain.cli.screen import deliver, plain_table, show_notes, stacked, working
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
-from abstain.formats.alignment import aligned, along, confirming_columns
+from abstain.formats.alignment import align_models, comparison_arguments, confirming_columns
 from abstain.formats.predictions import reading_notes
 from abstain.formats.read_files import model_name
 from abstain.formats.safety import shown
@@ -122,7 +122,7 @@ def compared(
             f"{shown(model.name)} is not ranked by `{shown(name)}`: no answer has it." for name in absent
         ]
     opt.no_names_for_own_confidences(*models)
-    models = models if unpaired else aligned(models)
+    models = models if unpaired else align_models(models)
     several = len(how.columns.get("confidence", "").split(",")) > 1 or any(len(m.signals) > 1 for m in models)
     named = {
         model.name: (model, score)
@@ -135,7 +135,7 @@ def compared(
             f"comparing needs at least two files, or several scores of one (--score A,B).{reason}"
         )
     entries = {name: model.samples(score, options["loss"]) for name, (model, score) in named.items()}
-    beside = along([model for model, _ in named.values()])
+    beside = comparison_arguments([model for model, _ in named.values()])
     asked = {"metric": options["metric"], "level": options["level"], "paired": not unpaired}
     with working("comparing"):
         result = abstain.compare(entries, **asked, **beside)

@@ -19,9 +19,9 @@ from abstain.errors import MemoryLimitError
 from abstain.evaluation import Entry, Evaluation
 from abstain.evaluation.results import GROUPS_SHOWN, best_scores
 from abstain.formats import Predictions
-from abstain.formats.file_evaluation import engine_for, engine_reads, evaluate_by
-from abstain.formats.readers import is_run
-from abstain.formats.safety import shown, values_of
+from abstain.formats.file_evaluation import choose_engine, engine_can_read, evaluate_with_engine
+from abstain.formats.readers import is_helm_run
+from abstain.formats.safety import naming_file, shown
 from abstain.formats.table_files import find_files
 
 _METRIC = 15  # columns for the names of the metrics
@@ -68,8 +68,8 @@ def evaluate(
       abstain evaluate predictions/                   a folder of tables
     """
     chosen = engine is not None
-    engine = engine or engine_for(file, how.memory)
-    if (engine == "memory" and not is_run(file)) or preview:
+    engine = engine or choose_engine(file, how.memory)
+    if (engine == "memory" and not is_helm_run(file)) or preview:
         opt.no_folders((file,))
     if preview:
         draw_description(screen.console(), described(file, how))
@@ -82,17 +82,17 @@ def evaluate(
             with screen.working(f"reading {shown(file)}"):
                 read = how.read(file, tell=False)
         except MemoryLimitError:
-            if chosen or price is not None or not engine_reads(file):
+            if chosen or price is not None or not engine_can_read(file):
                 raise
             engine = "files"
     if engine == "memory":
         assert read is not None
         opt.no_names_for_own_confidences(read)
-        with screen.working(f"evaluating {read.n:,} samples"), values_of(file):
+        with screen.working(f"evaluating {read.n:,} samples"), naming_file(file):
             table = abstain.evaluate(**read.arguments(), **options, progress=False)
             if read.log is not None:
                 more = [
-                    *read.log.told(),
+                    *read.log.summary_lines(),
                     *answer_notes(read.log, 1.0 if price is None else price, options["level"]),
                 ]
                 table = replace(table, notes=(*more, *table.notes))
@@ -102,7 +102,7 @@ def evaluate(
         table = sketched(file, how.engine_columns(file), options["level"])
     else:
         means = {"memory": how.memory} if engine == "files" else {}
-        table = evaluate_by(engine, file, how.engine_columns(file), **options, **means)
+        table = evaluate_with_engine(engine, file, how.engine_columns(file), **options, **means)
 
     metric = "aurc" if "aurc" in table.metrics else table.metrics[0]
     first = table[table.scores[0], table.losses[0], metric].estimate

@@ -147,7 +147,7 @@ class InputFile(click.Path):
         """The path, of a copy where it is standard input."""
         if super().convert(value, param, ctx) != "-":
             return value
-        return str(abstain.formats.readers.standard_input(abstain.formats.Limits()))
+        return str(abstain.formats.readers.save_standard_input(abstain.formats.Limits()))
 
 
 def say(text: object) -> None:
@@ -384,7 +384,7 @@ class ReadOptions(NamedTuple):
         """One file of predictions; of answers, what was taken for what is told on stderr."""
         names = ("columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules")
         read = abstain.formats.read_predictions(path, name=name, purpose=purpose, **self._some(*names))
-        for note in read.log.told() if tell and read.log else ():
+        for note in read.log.summary_lines() if tell and read.log else ():
             say(f"{read.name}: {note}")
         return read
 

@@ -21,7 +21,7 @@ from abstain.cli.screen import dash, deliver, plain_table, put, show_notes, work
 from abstain.cli.series import Look, hold_look, sha256_of
 from abstain.errors import DataError
 from abstain.formats import Predictions
-from abstain.formats.safety import file_error, shown, values_of
+from abstain.formats.safety import file_error, naming_file, shown
 from abstain.formats.writing import table_text, write_table
 from abstain.report.content import clinical_of
 from abstain.thresholds import Check, GroupChecks, decision_record, load_rule
@@ -106,7 +106,7 @@ def threshold(
         return
     opt.no_names_for_own_confidences(read)
     asked |= {"groups": read.group_labels() if groups else None}
-    with working(f"choosing among {read.n:,} samples"), values_of(file):
+    with working(f"choosing among {read.n:,} samples"), naming_file(file):
         if read.kind == "confidence":
             columns: dict[str, Any] = {}
             samples: tuple[Any, ...] = read.samples(score, loss)
@@ -232,12 +232,12 @@ def hold_against(
     if grouped:
         columns["groups"] = read.group_labels()
     opt.tell_unread(read, "sample_weight")
-    with values_of(read.path):
+    with naming_file(read.path):
         losses = read.samples(score or "max_softmax", loss)[0]
         columns |= columns_for(read, score)
 
     def check(previous: Any) -> Any:
-        with values_of(read.path):
+        with naming_file(read.path):
             return saved.check(losses, previous=previous, **columns)
 
     calibration = [first.origin.sha256] if first.origin and first.origin.sha256 else []
@@ -280,7 +280,7 @@ def decide(
             raise DataError(f"{shown(rule)}: this rule is per group, and {shown(file)} has no groups.")
         by_sample["groups"] = read.group_labels()
     told: dict[str, Any] = {}
-    with values_of(file):
+    with naming_file(file):
         confidence = read.ranked_by(name)
         if name is not None and read.kind != "confidence":
             told = {"prediction": read.likeliest(), name: scores.display(name, confidence)}
@@ -349,7 +349,7 @@ def clinical(
     opt.tell_first(read)
     labels = read.answered().answers()[0]
     wanted: Any = float(positive) if labels.dtype.kind in "biuf" and _tables.is_number(positive) else positive
-    with values_of(file):
+    with naming_file(file):
         table = replace(clinical_of(read, score, wanted, level), positive=positive)
     grid = table.grid()
     opt.tell_unread(read, "sample_weight", "clusters")

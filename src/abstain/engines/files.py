@@ -281,7 +281,7 @@ def _compared(
 
 def _rows(told: Sequence[Contents]) -> int | None:
     """Of all files, if they say."""
-    known = [sum(one.groups) for one in told if one.groups is not None]
+    known = [sum(one.row_group_sizes) for one in told if one.row_group_sizes is not None]
     return sum(known) if len(known) == len(told) else None
 
 
@@ -289,8 +289,8 @@ def _types(told: Sequence[Contents], fields: Fields) -> tuple[bool, bool, bool]:
     """(are losses surely 0/1, may confidences be wider than float32, are there weights), before any file is read."""
     if fields.logits or fields.weight:
         return False, True, fields.weight is not None
-    wide = any(one.kinds.get(fields.confidence) not in ("float", "halffloat") for one in told)
-    return all(one.kinds.get(fields.loss) == "bool" for one in told), wide, False
+    wide = any(one.column_types.get(fields.confidence) not in ("float", "halffloat") for one in told)
+    return all(one.column_types.get(fields.loss) == "bool" for one in told), wide, False
 
 
 def _sampled(load: Loader, files: list[str], rows: int, wide: bool) -> Survey:

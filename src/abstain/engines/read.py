@@ -18,8 +18,8 @@ from abstain.core.sorting import thread_count
 from abstain.engines.ranges import Columns, Groups, in_units, merged
 from abstain.errors import DataError, InputError
 from abstain.evaluation.table import listed
-from abstain.formats.arrow import Contents, batches, contents
-from abstain.formats.table_files import kind_of, told_by_path
+from abstain.formats.arrow import Contents, read_batches, read_contents
+from abstain.formats.table_files import partition_values, table_format
 from abstain.metrics._sample import group_codes
 
 Made = TypeVar("Made")
@@ -60,8 +60,8 @@ def read_ahead(batches: Iterable[Made]) -> Iterator[Made]:
 
 def described(file: str) -> Contents:
     """What a file tells before it is read; CSV tells nothing."""
-    kind = kind_of(file)
-    return Contents(None, {}) if kind == "csv" else contents(Path(file), kind)
+    kind = table_format(file)
+    return Contents(None, {}) if kind == "csv" else read_contents(Path(file), kind)
 
 
 class FilePart(NamedTuple):
@@ -76,7 +76,7 @@ def file_parts(files: Sequence[str], rows: int) -> list[FilePart]:
     """Parts of about `rows` samples each, found without reading the data."""
     found = []
     for file in files:
-        sizes = described(file).groups
+        sizes = described(file).row_group_sizes
         if sizes is None:
             found.append(FilePart(file))
             continue
@@ -234,7 +234,7 @@ class Spot(NamedTuple):
 def tables_in(name: str, part: str | FilePart, fields: Fields, size: int) -> Iterator[tuple[Spot, Any]]:
     """Tables of at most `size` rows, and where each begins."""
     file, start, groups = part if isinstance(part, FilePart) else FilePart(part)
-    told = told_by_path(file)
+    told = partition_values(file)
 
     def present(schema: Any) -> list[str]:
         """Columns that the file holds; others must be told by its path."""
@@ -246,7 +246,7 @@ def tables_in(name: str, part: str | FilePart, fields: Fields, size: int) -> Ite
                 )
         return [field for field in fields.names if field in schema.names]
 
-    for table in batches(Path(file), kind_of(file), present, size, groups):
+    for table in read_batches(Path(file), table_format(file), present, size, groups):
         for field in fields.names:
             if field not in table.schema.names:
                 import pyarrow as pa

@@ -27,7 +27,7 @@ from abstain.engines.ranges import Groups, RangeSums, merged, no_sums
 from abstain.engines.read import Fields, Loader
 from abstain.errors import DataError, InputError, needed
 from abstain.evaluation import Evaluation, register_engine
-from abstain.formats.table_files import find_files, holds_data, kind_of, told_by_path
+from abstain.formats.table_files import find_files, is_data_file, partition_values, table_format
 
 __all__ = [*FUNCTIONS, "on"]
 _SECONDS = 0.2  # between two looks
@@ -165,10 +165,10 @@ def frame_of(name: str, data: Any, session: Any) -> Any:
     if active is None:
         raise InputError(f"{name}: no Spark session is active. Pass `session=` (or a DataFrame).")
     files = _listed(name, active, data)
-    kinds = {kind_of(file) for file in files}
+    kinds = {table_format(file) for file in files}
     if kinds != {"parquet"} and kinds != {"csv"}:
         raise DataError(f"{name}: Spark takes Parquet files or CSV files, got {' and '.join(sorted(kinds))}.")
-    bases = {file[: file.rfind("/", 0, file.index("="))] for file in files if told_by_path(file)}
+    bases = {file[: file.rfind("/", 0, file.index("="))] for file in files if partition_values(file)}
     reader = active.read.option("basePath", *bases) if len(bases) == 1 else active.read
     with _as_text(active):  # what folders tell is text in every engine
         return (
@@ -191,7 +191,7 @@ def _listed(name: str, active: Any, data: Any) -> list[str]:
         top = PurePosixPath(system.resolvePath(root).toString())
         while files.hasNext():
             found.append(files.next().getPath().toString())
-        below = [f for f in found if holds_data(PurePosixPath(f).relative_to(top))]
+        below = [f for f in found if is_data_file(PurePosixPath(f).relative_to(top))]
         if not below:
             raise
         return sorted(below)

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from abstain.errors import AbstainWarning, DataError
-from abstain.formats.arrow import batches
+from abstain.formats.arrow import read_batches
 from abstain.formats.columns import text_of
 from abstain.formats.predictions import Predictions, plain_values
 from abstain.formats.readers import column_names
 from abstain.formats.safety import file_error, shown
-from abstain.formats.table_files import find_files, kind_of
+from abstain.formats.table_files import find_files, table_format
 
 
-def along(models: Sequence[Predictions]) -> dict[str, Any]:
+def comparison_arguments(models: Sequence[Predictions]) -> dict[str, Any]:
     """What goes along the samples of each model, as `compare` takes it; nothing of what no model has."""
     plain: Any = {"sample_weight": np.ones, "clusters": np.arange, "abstained": lambda n: np.zeros(n, bool)}
     found: dict[str, Any] = {}
@@ -42,7 +42,7 @@ class OtherSamplesError(DataError):
     """
 
 
-def aligned(models: Sequence[Predictions]) -> list[Predictions]:
+def align_models(models: Sequence[Predictions]) -> list[Predictions]:
     """The same samples in the same order: matched by their ids, or by position where no file has ids.
 
     An id that is repeated, empty or missing in one of the files is an error that names it. Position is confirmed by
@@ -195,5 +195,5 @@ def check_same_ids(path: str | Path, other: str | Path, stated: Mapping[str, str
 
 def _id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
     for file in files:
-        for batch in batches(Path(file), kind_of(file), lambda schema: [column], 1 << 16, None):
+        for batch in read_batches(Path(file), table_format(file), lambda schema: [column], 1 << 16, None):
             yield [str(text_of(value)) for value in batch.column(0).to_pylist()]

@@ -138,11 +138,11 @@ def _ipc(path: Path) -> Any:
 class Contents(NamedTuple):
     """What a file tells before it is read: rows of each group of rows (Parquet), columns with their types."""
 
-    groups: list[int] | None
-    kinds: dict[str, str]
+    row_group_sizes: list[int] | None
+    column_types: dict[str, str]
 
 
-def contents(path: Path, kind: str) -> Contents:
+def read_contents(path: Path, kind: str) -> Contents:
     """Of a parquet or arrow file, without its values."""
     try:
         if kind == "arrow":
@@ -157,7 +157,7 @@ def contents(path: Path, kind: str) -> Contents:
             raise
 
 
-def batches(
+def read_batches(
     path: Path, kind: str, chosen: Callable[[Any], list[str]], size: int, groups: tuple[int, ...] | None
 ) -> Iterator[Any]:
     """Arrow's batches of some columns (`chosen` by the schema) of a parquet, arrow or csv file, in their order.

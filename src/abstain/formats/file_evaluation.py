@@ -15,10 +15,10 @@ from abstain.evaluation import Evaluation, evaluate, register_engine
 from abstain.formats.answers import verdict_roles
 from abstain.formats.predictions import Predictions
 from abstain.formats.read_files import _class_scores_role, predictions_of, read_predictions
-from abstain.formats.readers import column_names, is_run
+from abstain.formats.readers import column_names, is_helm_run
 from abstain.formats.roles import ROLES, in_stated_order, role_of
-from abstain.formats.safety import Limits, shown, values_of
-from abstain.formats.table_files import find_files, kind_of
+from abstain.formats.safety import Limits, naming_file, shown
+from abstain.formats.table_files import find_files, table_format
 from abstain.formats.tables import open_table
 
 # a path given to `evaluate`
@@ -28,15 +28,15 @@ from abstain.formats.tables import open_table
 _GROWTH_IN_MEMORY = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}
 
 
-def engine_for(path: str | Path, memory: int = Limits().memory) -> str:
+def choose_engine(path: str | Path, memory: int = Limits().memory) -> str:
     """Folders, and files larger than the memory allowed, go to the engine that needs little of it."""
     if not os.path.isfile(path):
-        return "memory" if str(path) == "-" or is_run(path) else "files"
+        return "memory" if str(path) == "-" or is_helm_run(path) else "files"
     times = _GROWTH_IN_MEMORY.get(Path(path).suffix.lower(), 0)
     return "files" if times * os.path.getsize(path) > memory else "memory"
 
 
-def engine_reads(path: str | Path) -> bool:
+def engine_can_read(path: str | Path) -> bool:
     """Can the engine of files read this file, where it proves too large for memory?"""
     return os.path.isfile(path) and Path(path).suffix.lower() in _GROWTH_IN_MEMORY
 
@@ -51,7 +51,7 @@ def engine_columns(
 ) -> dict[str, Any]:
     """The columns of a table (or of the first of a folder) that an engine is to read, by argument."""
     first = find_files("evaluate", path)[0]
-    kind_of(first)  # an error that names the formats
+    table_format(first)  # an error that names the formats
     source = column_names(first, format=format)
     named = {role_of(role) for role in stated}
     roles = verdict_roles(source, source.roles(stated, kind), named)
@@ -91,7 +91,9 @@ def engine_columns(
     return found | {"correct" if loss == "correct" else "loss": one[loss], "confidence": one["confidence"]}
 
 
-def evaluate_by(engine: str, path: str | Path, columns: dict[str, Any], **options: Any) -> Evaluation:
+def evaluate_with_engine(
+    engine: str, path: str | Path, columns: dict[str, Any], **options: Any
+) -> Evaluation:
     """The table by files, Dask or Spark, under the names that memory gives."""
     module = importlib.import_module(f"abstain.engines.{engine}")
     table: Evaluation = module.evaluate(os.path.abspath(path), **columns, **options)
@@ -105,17 +107,17 @@ def evaluate_by(engine: str, path: str | Path, columns: dict[str, Any], **option
 def evaluate_path(logits: str | Path, **arguments: Any) -> Evaluation:
     """`abstain.evaluate(path)`: what `abstain evaluate` does; arguments may name columns."""
     named_columns, classes, options = _sorted_arguments(arguments)
-    engine = engine_for(logits)
+    engine = choose_engine(logits)
     if engine == "memory":
         try:
             read = read_predictions(logits, columns=named_columns, classes=classes)
         except MemoryLimitError:
-            if not engine_reads(logits):
+            if not engine_can_read(logits):
                 raise
             engine = "files"
     if engine == "files":
         columns = engine_columns(logits, named_columns, classes=classes)
-        return evaluate_by("files", logits, columns, **options)
+        return evaluate_with_engine("files", logits, columns, **options)
     return _evaluate_read(read, options)
 
 
@@ -139,7 +141,7 @@ def _sorted_arguments(arguments: dict[str, Any]) -> tuple[dict[str, str], tuple[
 
 
 def _evaluate_read(read: Predictions, options: dict[str, Any]) -> Evaluation:
-    with values_of(read.path):
+    with naming_file(read.path):
         return evaluate(**{**read.arguments(), **options})
 
 

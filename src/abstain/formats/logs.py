@@ -221,7 +221,7 @@ class Log(Printable):
         repeats = self.repeats()
         return self.n if repeats is None else len(np.unique(repeats))
 
-    def told(self) -> list[str]:
+    def summary_lines(self) -> list[str]:
         """What was taken for what, and what was counted, a line each."""
         return ["; ".join(f"{role}: {what}" for role, what in self.used.items()) + ".", *self.notes]
 

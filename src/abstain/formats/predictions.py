@@ -12,7 +12,7 @@ from abstain import losses, scores
 from abstain._tables import Printable
 from abstain.formats.columns import Column, Values, Words
 from abstain.formats.logs import Log
-from abstain.formats.safety import counted, file_error, shown, values_of
+from abstain.formats.safety import counted, file_error, naming_file, shown
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,7 +116,7 @@ class Predictions(Printable):
     def samples(self, score: str, loss: str) -> tuple[np.ndarray, np.ndarray]:
         """Loss and confidence of every sample: by a score and a loss where the file has class scores, its own
         columns otherwise."""
-        with values_of(self.path):
+        with naming_file(self.path):
             found = self.loss
             if self.kind != "confidence":
                 found = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)

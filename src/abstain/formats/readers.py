@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from abstain.errors import DataError
-from abstain.formats.arrow import contents, open_arrow, open_parquet
+from abstain.formats.arrow import open_arrow, open_parquet, read_contents
 from abstain.formats.columns import Column, Source, Values
 from abstain.formats.helm_log import HELM
 from abstain.formats.inspect_log import is_archive, open_eval
@@ -76,8 +76,8 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     '`correct` (2 numbers), `confidence` (2 numbers), `group` (2 text)'
     """
     limits = limits or Limits()
-    path = standard_input(limits) if str(path) == "-" else Path(path)
-    if is_run(path):
+    path = save_standard_input(limits) if str(path) == "-" else Path(path)
+    if is_helm_run(path):
         path /= HELM
     if not path.is_file():
         pipe = "is no plain file. Send what it gives to standard input, `-`"
@@ -94,7 +94,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     return source
 
 
-def standard_input(limits: Limits) -> Path:
+def save_standard_input(limits: Limits) -> Path:
     """What comes on standard input, in a file that lies there until the program ends."""
     folder = tempfile.mkdtemp(prefix="abstain-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -106,7 +106,7 @@ def standard_input(limits: Limits) -> Path:
     return path
 
 
-def is_run(path: str | Path) -> bool:
+def is_helm_run(path: str | Path) -> bool:
     """Is this the folder of a HELM run?"""
     return (Path(path) / HELM).is_file()
 
@@ -153,7 +153,7 @@ def column_names(path: str | Path, *, format: str | None = None) -> Source:  # n
     chosen = format or _by_name(path) or _by_content(path)
     with reading(path, chosen):
         if chosen in ("parquet", "arrow"):
-            names = list(contents(path, chosen).kinds)
+            names = list(read_contents(path, chosen).column_types)
         else:
             with opened(path, Limits()) as stream:
                 names = [name.strip() for name in next(_split(path, stream)[1], [])]

@@ -145,7 +145,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def values_of(path: str | Path) -> Iterator[None]:
+def naming_file(path: str | Path) -> Iterator[None]:
     """An objection to the values of a file names the file."""
     try:
         yield

@@ -19,7 +19,7 @@ _KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow") | dict.fromkeys
 
 
 def find_files(name: str, path: Any) -> list[str]:
-    """Files of a path, a folder (see `holds_data`), a glob or a list of them, in the order of their names."""
+    """Files of a path, a folder (see `is_data_file`), a glob or a list of them, in the order of their names."""
     if not isinstance(path, (str, os.PathLike)):
         return [file for part in path for file in find_files(name, part)]
     text = os.fspath(path)
@@ -45,14 +45,14 @@ def find_files(name: str, path: Any) -> list[str]:
     return found
 
 
-def holds_data(below: PurePath) -> bool:
+def is_data_file(below: PurePath) -> bool:
     """Is this path below a folder a file of predictions? The rule of every engine: folders are looked into, but
     nothing whose name, or that of a folder on the way, starts with _ or a dot (unfinished and hidden work)."""
     return below.suffix in _KINDS and not _hidden(below.parts)
 
 
 def _below(folder: str) -> list[str]:
-    found = (p for p in Path(folder).rglob("*") if holds_data(p.relative_to(folder)) and p.is_file())
+    found = (p for p in Path(folder).rglob("*") if is_data_file(p.relative_to(folder)) and p.is_file())
     return sorted(map(str, found))
 
 
@@ -60,13 +60,13 @@ def _hidden(parts: Sequence[str]) -> bool:
     return any(part.startswith(("_", ".")) and "=" not in part for part in parts)
 
 
-def told_by_path(file: str) -> dict[str, str | None]:
+def partition_values(file: str) -> dict[str, str | None]:
     """Columns that the folders of a file tell, as Hive and Spark write them: kind=a/part-0.parquet. Always text."""
     told = dict(part.split("=", 1) for part in Path(file).parent.parts if "=" in part)
     return {k: None if v == "__HIVE_DEFAULT_PARTITION__" else unquote(v) for k, v in told.items()}
 
 
-def kind_of(file: str) -> str:
+def table_format(file: str) -> str:
     """Parquet, Arrow or CSV, by the end of the name."""
     kind = _KINDS.get(Path(file).suffix.lower())
     if kind is None:

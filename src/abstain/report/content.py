@@ -21,8 +21,8 @@ from abstain.evaluation import Comparison, Evaluation
 from abstain.evaluation.chance import chance_warnings
 from abstain.evaluation.results import GROUPS_SHOWN, worst_first
 from abstain.formats import Predictions, Words
-from abstain.formats.alignment import OtherSamplesError, aligned, along
-from abstain.formats.safety import values_of
+from abstain.formats.alignment import OtherSamplesError, align_models, comparison_arguments
+from abstain.formats.safety import naming_file
 from abstain.inference import CurveBand, Interval, curve_band, interval
 from abstain.inference.limits import Scale, student
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
@@ -204,7 +204,7 @@ def gather(
     found = []
     for read in models:
         progress(read.name)
-        with values_of(read.path):
+        with naming_file(read.path):
             steps = min(_STEPS, 4 * _STEPS // len(models))
             found.append(_model(read, score, loss, level, rng, replicates, steps))
     progress("comparing")
@@ -294,7 +294,7 @@ def _told_apart(read: Predictions, found: Evaluation, level: float) -> dict[tupl
     best: dict[tuple[str, str], str] = {}
     if len(found.scores) < 2 or read.n * len(found.scores) * len(smooth) * len(found.losses) > _LOOKS:
         return best
-    more = along([replace(read, name=score) for score in found.scores])
+    more = comparison_arguments([replace(read, name=score) for score in found.scores])
     for loss in found.losses:
         entries = {score: read.samples(score, loss) for score in found.scores}
         for metric in smooth:
@@ -324,7 +324,7 @@ def _compared(
         return None
     entries = {model.name: model.samples(score, loss) for model, score in by}
     rivals = [model for model, _ in by]
-    return abstain.compare(entries, level=level, paired=paired, **along(rivals))
+    return abstain.compare(entries, level=level, paired=paired, **comparison_arguments(rivals))
 
 
 def in_one_order(models: Sequence[Predictions]) -> tuple[Sequence[Predictions], bool]:
@@ -333,7 +333,7 @@ def in_one_order(models: Sequence[Predictions]) -> tuple[Sequence[Predictions], 
     Files that share only some of their ids are neither: that is an error.
     """
     try:
-        return aligned(models), True
+        return align_models(models), True
     except OtherSamplesError:
         return models, False
 
