@@ -213,11 +213,11 @@ def check_weight(
         return weight
     weight = _in_units(backend, weight)
     if whole and _smallest_fraction(backend, weight) is not None:
-        raise needs_repetitions(name, whole)
+        raise repetitions_error(name, whole)
     return weight
 
 
-def needs_repetitions(name: str, option: str) -> InputError:
+def repetitions_error(name: str, option: str) -> InputError:
     """The error for an option that counts neighbours, with weights that are not said to be repetitions."""
     return InputError(
         f"{name}: {option} counts neighbours, so it needs weights that are repetitions, got relative ones. "
@@ -303,7 +303,7 @@ class Classes(NamedTuple):
     kind: str
     members: bool = False
 
-    def by_row(self, work: Callable[[Any, Array], Array]) -> Array:
+    def map_rows(self, work: Callable[[Any, Array], Array]) -> Array:
         """Apply `work(xp, wide rows)`, one result for each row (of all members); on the host a piece of them at a time.
 
         Every row is worked on alone and in one memory layout, so its result does not depend on where it
@@ -325,13 +325,13 @@ class Classes(NamedTuple):
 
     def deliver(self, value: Array) -> Any:
         """A result, where the input lives; finite also in a library of narrow floats."""
-        if self.backend.host and self.narrow and value.dtype == np.float64:
+        if self.backend.host and self.is_float32_only and value.dtype == np.float64:
             most = np.finfo(np.float32).max
             value = np.clip(value, -most, most)
         return self.backend.deliver(value)
 
     @property
-    def narrow(self) -> bool:
+    def is_float32_only(self) -> bool:
         """Does the input's library hold float32 only (jax unless told otherwise)?"""
         jax = sys.modules.get("jax")
         return jax is not None and not jax.config.jax_enable_x64 and is_jax(self.backend.deliver(np.zeros(1)))
@@ -345,7 +345,7 @@ def check_classes(
     takes: tuple[str, ...] = ("logits", "probs"),
     masked: bool = True,
     members: bool = False,
-    beside: Array | None = None,
+    like: Array | None = None,
 ) -> Classes:
     """One of logits and probabilities, as the caller stated it; `masked`: may logits be -inf?
 
@@ -354,8 +354,8 @@ def check_classes(
     """
     kind = _stated(name, logits, probs, takes)
     outputs = logits if kind == "logits" else probs
-    backend = backend_of(outputs, beside)
-    values = as_real(name, kind, backend, outputs, beside)
+    backend = backend_of(outputs, like)
+    values = as_real(name, kind, backend, outputs, like)
     # two axes of an ensemble may be one model's samples and classes: its binary members need a last axis of length 1
     if values.ndim < (3 if members else 1) or 0 in tuple(values.shape):
         layout = "(members, samples, classes)" if members else "(samples, classes)"
@@ -368,7 +368,7 @@ def check_classes(
     seen = values.detach() if readable and hasattr(values, "detach") else values
     if values.ndim == 1 or values.shape[-1] == 1:
         if readable:
-            _check_binary(name, kind, backend, seen, one_sample=beside is None and values.ndim == 1)
+            _check_binary(name, kind, backend, seen, one_sample=like is None and values.ndim == 1)
         return Classes(backend, _binary_columns(backend, values, kind), kind, members)
     if readable and kind == "logits":
         low, high = _check_logits(name, backend, seen, masked)
@@ -427,14 +427,14 @@ def _check_binary(name: str, kind: str, backend: Backend, x: Array, one_sample: 
 
 def _refuse_probabilities(name: str, backend: Backend, x: Array, outputs: Array) -> None:
     """Refuse "logits" that are unmistakably probabilities; they lie in [0, 1]."""
-    if sum_to_one(backend.xp, x, sum_tolerance(outputs)):
+    if rows_sum_to_one(backend.xp, x, sum_tolerance(outputs)):
         raise InputError(
             f"{name}: `logits` must be scores before the softmax, got rows in [0, 1] that sum to one. Pass "
             f"probabilities as `probs=`; if these are logits, add 1 to all of them, which changes no probability."
         )
 
 
-def sum_to_one(xp: Any, rows: Array, tolerance: float) -> bool:
+def rows_sum_to_one(xp: Any, rows: Array, tolerance: float) -> bool:
     """Do rows of numbers in [0, 1] all sum to one, as those of a softmax do and those of logits do not?
 
     One row can by chance, if it is of float16 or bfloat16 numbers or of zeros and a one (quantised logits), so two are
@@ -550,7 +550,7 @@ def _holds_words(labels: Array) -> bool:
     return host.dtype.kind not in "biufc" and any(isinstance(value, str) for value in host.flat)
 
 
-def class_indices(
+def labels_to_indices(
     name: str, labels: Array, classes: Sequence[Any] | None, columns: Sequence[Any] | None = None
 ) -> Array:
     """The column of each label.

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from abstain._tables import shown
+from abstain._tables import display_name
 from abstain.errors import DataError
 
 fcntl: Any
@@ -56,7 +56,7 @@ ENDINGS: dict[str, tuple[str, ...]] = {
 
 def file_error(path: object, text: str) -> DataError:
     """An objection that names the file."""
-    return DataError(f"{shown(path)}: {text}")
+    return DataError(f"{display_name(path)}: {text}")
 
 
 def ending_of(path: str | Path) -> str:
@@ -79,7 +79,7 @@ def check_ending(path: str | Path, *kinds: str) -> None:
         return
     listed = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
     without = "" if "predictions" in kinds else " (or have no ending)"
-    got = shown(ending, 40) if ending else "no ending"
+    got = display_name(ending, 40) if ending else "no ending"
     raise file_error(path, f"its name must end in {listed}{without}, got {got}.")
 
 
@@ -92,7 +92,7 @@ def check_place(path: str | Path) -> None:
             raise _not_written(path, error) from error
         folder = Path(os.path.realpath(path)).parent
         if not folder.is_dir():
-            raise file_error(path, f"there is no folder {shown(folder)} to write it to.") from None
+            raise file_error(path, f"there is no folder {display_name(folder)} to write it to.") from None
         return
     if stat.S_ISDIR(status.st_mode):
         raise file_error(path, "is a folder, so no file can be written there. Name a file in it.")
@@ -216,7 +216,7 @@ def locked(path: str | Path) -> Iterator[None]:
             if time.monotonic() > deadline:
                 raise file_error(
                     path,
-                    f"another run has held its lock {shown(lock.name)} for {LOCK_SECONDS:g} seconds. "
+                    f"another run has held its lock {display_name(lock.name)} for {LOCK_SECONDS:g} seconds. "
                     "Try again; if no other run is left, remove that file.",
                 )
             time.sleep(_LOCK_POLL)

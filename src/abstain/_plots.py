@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from abstain.errors import needed
+from abstain.errors import import_optional
 
 SHOWN_POINTS = 201  # of a curve; more would not show
 _DASHES = ("-", "--", ":", "-.")
 _COLOURS = 10  # of matplotlib's cycle
 
 
-def axes(ax: Any = None, *, height: float = 4.0, width: float = 6.4) -> Any:
+def make_axes(ax: Any = None, *, height: float = 4.0, width: float = 6.4) -> Any:
     """`ax` itself, or the axes of a new figure of this size in inches."""
     if ax is not None:
         return ax
-    plt = needed("matplotlib.pyplot", "Plotting", "plot")
+    plt = import_optional("matplotlib.pyplot", "Plotting", "plot")
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
-def shown_points(coverage: np.ndarray, points: int = SHOWN_POINTS) -> np.ndarray:
+def select_drawn_points(coverage: np.ndarray, points: int = SHOWN_POINTS) -> np.ndarray:
     """Places of about so many points, evenly in coverage, the first and the last among them."""
     grid = np.linspace(coverage[0], coverage[-1], points)
     return np.unique(np.minimum(np.searchsorted(coverage, grid), len(coverage) - 1))

@@ -50,7 +50,7 @@ class Bars:
 
 
 @contextmanager
-def bars(progress: bool | None) -> Iterator[Bars]:
+def progress_bars(progress: bool | None) -> Iterator[Bars]:
     """Bars as told; by default on a terminal, once the work has lasted a while."""
     drawn = _display(progress)
     try:

@@ -14,10 +14,10 @@ _LOADED = 150 * 10**6  # numpy and pyarrow in memory, where the system does not 
 _SIZE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
 
 
-def bytes_of(name: str, size: str | float) -> int:
+def parse_size(name: str, size: str | float) -> int:
     """Bytes of a size such as "1GB", "512 MiB" or a number of bytes.
 
-    >>> bytes_of("f", "1GB"), bytes_of("f", "2 MiB"), bytes_of("f", 1.5e6)
+    >>> parse_size("f", "1GB"), parse_size("f", "2 MiB"), parse_size("f", 1.5e6)
     (1000000000, 2097152, 1500000)
     """
     found = _SIZE.fullmatch(size) if isinstance(size, str) else None
@@ -28,10 +28,10 @@ def bytes_of(name: str, size: str | float) -> int:
     return int(size)
 
 
-def shown_size(count: int) -> str:
+def format_size(count: int) -> str:
     """Bytes for people.
 
-    >>> shown_size(3 * 10**9), shown_size(10)
+    >>> format_size(3 * 10**9), format_size(10)
     ('3 GB', '10 B')
     """
     value, prefix = float(count), 0
@@ -40,7 +40,7 @@ def shown_size(count: int) -> str:
     return f"{value:.3g} {_PREFIXES[prefix].strip().replace('K', 'k')}B"
 
 
-def resident() -> int:
+def resident_bytes() -> int:
     """Bytes this process occupies now: from Linux, from psutil elsewhere, or what numpy and pyarrow take."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
@@ -53,6 +53,6 @@ def resident() -> int:
         return int(psutil.Process().memory_info().rss)
 
 
-def free_of(memory: int) -> int:
+def free_bytes(memory: int) -> int:
     """Bytes of a budget that are neither in use nor needed for reading files."""
-    return max(memory - resident() - _READING, _LEAST)
+    return max(memory - resident_bytes() - _READING, _LEAST)

@@ -77,7 +77,7 @@ class Stored(Printable):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """What `to_json` wrote; anything else is refused, and the message names the field."""
-        record = parsed(f"{cls.__name__}.from_json", text)
+        record = parse_json(f"{cls.__name__}.from_json", text)
         checksum = None
         if cls._has_checksum and isinstance(record, dict):
             checksum = record.pop("checksum", None)
@@ -95,7 +95,7 @@ class Stored(Printable):
     @classmethod
     def load(cls, path: Any) -> Self:
         """Read what `save` wrote."""
-        return cls.from_json(text_of(path))
+        return cls.from_json(read_record_text(path))
 
     @classmethod
     def _format(cls) -> str:
@@ -120,7 +120,7 @@ def _checksum(record: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def text_of(path: Any) -> str:
+def read_record_text(path: Any) -> str:
     """The text of a file that may be anything: bounded, and never waited for."""
     file = Path(path)
     if not file.is_file():
@@ -130,19 +130,19 @@ def text_of(path: Any) -> str:
     return file.read_text(encoding="utf-8", errors="replace")
 
 
-def parsed(name: str, text: Any) -> Any:
+def parse_json(name: str, text: Any) -> Any:
     """JSON without surprises: bounded in length and depth, no key twice, no number that is not finite."""
     if not isinstance(text, (str, bytes)) or len(text) > _MOST:
         raise DataError(f"{name}: takes JSON text of at most {_MOST // 10**6} MB.")
     try:
-        return json.loads(text, object_pairs_hook=once, parse_constant=_refuse)
+        return json.loads(text, object_pairs_hook=refuse_repeated_keys, parse_constant=_refuse)
     except RecursionError:
         raise DataError(f"{name}: is nested too deeply to be a stored record.") from None
     except ValueError as error:
         raise DataError(f"{name}: not JSON: {str(error)[:120]}.") from None
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON; of two values under one name nobody knows which is meant."""
     found: dict[str, Any] = {}
     for name, value in pairs:

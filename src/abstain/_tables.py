@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ClassVar
 
-from abstain.errors import AbstainWarning, InputError, needed
+from abstain.errors import AbstainWarning, InputError, import_optional
 
 _MARKS = re.compile(r"( [*t])*$")  # of a cell: the best of its row; it depends on how ties are counted
 _DOUBTFUL = re.compile(r"[^ -~]")  # the rest of ASCII is safe
@@ -27,14 +27,14 @@ _SPELT = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less",
 _LATEX = {c: rf"\text{name}{{}}" for c, name in _SPELT.items()} | {c: rf"\{c}" for c in "{}_%&#$"}
 
 
-def visible(text: object, keep: str = "") -> str:
+def escape_controls(text: object, keep: str = "") -> str:
     """A text in which every character that steers instead of showing is spelt out; all but those in `keep`.
 
     These are control characters (they move a terminal's cursor), marks of writing direction (they make a name look like
     another one), and halves of surrogate pairs (they stand for bytes of a file name that are no text and cannot be
     encoded). This is the one home of the rule: terminal, repr, CSV, LaTeX, Markdown, HTML and pages all call it.
 
-    >>> visible("a\\x1b[31m\\nb"), visible("exe\\u202egpj")
+    >>> escape_controls("a\\x1b[31m\\nb"), escape_controls("exe\\u202egpj")
     ('a\\\\x1b[31m\\\\nb', 'exe\\\\u202egpj')
     """
 
@@ -47,9 +47,9 @@ def visible(text: object, keep: str = "") -> str:
     return _DOUBTFUL.sub(spelt_out, str(text))
 
 
-def escaped(value: object) -> str:
+def escape_html(value: object) -> str:
     """Text for HTML, in attributes too: it stays text, and every character in it shows."""
-    return html.escape(visible(value, keep="\n"), quote=True)
+    return html.escape(escape_controls(value, keep="\n"), quote=True)
 
 
 class Printable:
@@ -65,29 +65,48 @@ class Printable:
 def _spelling_out(written: Callable[[Any], str]) -> Callable[[Any], str]:
     @wraps(written)
     def spelt_out(self: Any) -> str:
-        return visible(written(self), keep="\n")
+        return escape_controls(written(self), keep="\n")
 
     return spelt_out
 
 
-def shown(text: object, most: int = 120) -> str:
+def display_name(text: object, most: int = 120) -> str:
     """A user's string on one line of a message: characters that steer a terminal spelt out, and of bounded length.
 
-    >>> shown("a\\x1b[31m\\nb")
+    >>> display_name("a\\x1b[31m\\nb")
     'a\\\\x1b[31m\\\\nb'
     """
-    line = visible(text)
+    line = escape_controls(text)
     return line if len(line) <= most else line[: most - 40] + "..." + line[-37:]
 
 
-def as_csv(columns: Columns, *, delimiter: str = ",") -> str:
+def count_noun(count: int, noun: str, plural: str = "") -> str:
+    """A count with its noun in the right number; `plural` is needed only where an s is not enough.
+
+    >>> count_noun(1, "answer"), count_noun(1200, "answer"), count_noun(2, "class", "classes")
+    ('1 answer', '1,200 answers', '2 classes')
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def has_or_have(count: int) -> str:
+    """The verb that follows a count: "has" after 1, otherwise "have"."""
+    return "has" if count == 1 else "have"
+
+
+def is_or_are(count: int) -> str:
+    """The verb that follows a count: "is" after 1, otherwise "are"."""
+    return "is" if count == 1 else "are"
+
+
+def csv_text(columns: Columns, *, delimiter: str = ",") -> str:
     """Columns as lines of cells, every digit. Text that a spreadsheet would run as a formula gets a ' in front."""
     lines, defused = io.StringIO(), []
 
     def cell(value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        shown = visible(value)
+        shown = escape_controls(value)
         if shown.startswith(("=", "+", "-", "@")) and not is_number(shown):
             defused.append(shown)
             return f"'{shown}"
@@ -113,7 +132,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-def frame(columns: Columns, library: str | None = None) -> Any:
+def make_frame(columns: Columns, library: str | None = None) -> Any:
     """A pandas or polars frame, or a dict of lists.
 
     Without `library`: the one the program has imported already, else one that is installed (pandas first),
@@ -126,7 +145,7 @@ def frame(columns: Columns, library: str | None = None) -> Any:
     if chosen == "dict":
         return held
     loose = {"strict": False} if chosen == "polars" else {}
-    return needed(chosen, f"frame(library={chosen!r})", "all").DataFrame(held, **loose)
+    return import_optional(chosen, f"frame(library={chosen!r})", "all").DataFrame(held, **loose)
 
 
 def _available() -> str:
@@ -135,17 +154,17 @@ def _available() -> str:
     return next(iter(imported or filter(importlib.util.find_spec, libraries)), "dict")
 
 
-def columns_of(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
+def collect_columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
     """Some attributes of records, each as a column."""
     return {name: [getattr(record, name) for record in records] for name in names}
 
 
-def text(columns: Mapping[str, Sequence[str]], indent: str = "  ") -> str:
+def text_table(columns: Mapping[str, Sequence[str]], indent: str = "  ") -> str:
     """Aligned columns: words to the left, numbers to the right."""
     return "\n".join(indent + "  ".join(line).rstrip() for line in _aligned(columns))
 
 
-def markdown(columns: Mapping[str, Sequence[str]]) -> str:
+def markdown_table(columns: Mapping[str, Sequence[str]]) -> str:
     """A Markdown table; vertical bars in the text are escaped."""
     safe = {_bar(k): [_bar(v) for v in values] for k, values in columns.items()}
     head, *body = _aligned(safe)
@@ -156,7 +175,7 @@ def markdown(columns: Mapping[str, Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *body]) + "\n"
 
 
-def latex(columns: Mapping[str, Sequence[str]], caption: str = "", note: str = "") -> str:
+def latex_table(columns: Mapping[str, Sequence[str]], caption: str = "", note: str = "") -> str:
     """A LaTeX `tabular` with booktabs rules, digits below each other; inside a `table` when there is a caption, with
     a note below that explains its marks."""
     sides = "".join("r" if _is_numeric(values) else "l" for values in columns.values())
@@ -208,36 +227,36 @@ def _widened(text: str, widths: list[list[int]]) -> str:
 def html_table(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:
     """An HTML table; every cell is escaped, since names come from the user."""
     side = {name: "right" if _is_numeric(values) else "left" for name, values in columns.items()}
-    head = "".join(f'<th style="text-align:{side[name]}">{escaped(name)}</th>' for name in columns)
+    head = "".join(f'<th style="text-align:{side[name]}">{escape_html(name)}</th>' for name in columns)
     rows = []
     for line in zip(*columns.values()):
-        cells = (f'<td style="text-align:{side[k]}">{escaped(v)}</td>' for k, v in zip(columns, line))
+        cells = (f'<td style="text-align:{side[k]}">{escape_html(v)}</td>' for k, v in zip(columns, line))
         rows.append("<tr>" + "".join(cells) + "</tr>")
-    title = f"<caption>{escaped(caption)}</caption>" if caption else ""
+    title = f"<caption>{escape_html(caption)}</caption>" if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def html_page(head: str, tables: Mapping[str, Mapping[str, Sequence[str]]], notes: Sequence[str]) -> str:
     """A line of text, tables by their captions, and a list of notes."""
-    title = f"<p>{escaped(head)}</p>" if head else ""
+    title = f"<p>{escape_html(head)}</p>" if head else ""
     body = "".join(html_table(columns, caption) for caption, columns in tables.items())
-    listed = "".join(f"<li>{escaped(note)}</li>" for note in notes)
+    listed = "".join(f"<li>{escape_html(note)}</li>" for note in notes)
     return f"<div>{title}{body}<ul>{listed}</ul></div>"
 
 
-def number(value: float | None, digits: int = 4) -> str:
+def format_number(value: float | None, digits: int = 4) -> str:
     """A number for a table; a dash for one that is absent. Adding 0.0 turns -0.0 into 0.0.
 
-    >>> number(0.12345), number(-0.0), number(None)
+    >>> format_number(0.12345), format_number(-0.0), format_number(None)
     ('0.1235', '0', '-')
     """
     return "-" if value is None else f"{value + 0.0:.{digits}g}"
 
 
-def fixed(value: float, places: int, sign: bool = False) -> str:
+def format_fixed(value: float, places: int, sign: bool = False) -> str:
     """A number with so many decimals; what rounds to zero has no sign.
 
-    >>> fixed(-0.00001, 3), fixed(0.5, 2, sign=True), fixed(-0.00001, 3, sign=True)
+    >>> format_fixed(-0.00001, 3), format_fixed(0.5, 2, sign=True), format_fixed(-0.00001, 3, sign=True)
     ('0.000', '+0.50', '0.000')
     """
     rounded = round(value, places) + 0.0
@@ -247,7 +266,7 @@ def fixed(value: float, places: int, sign: bool = False) -> str:
 def _aligned(columns: Mapping[str, Sequence[str]]) -> list[list[str]]:
     filled = []
     for name, values in columns.items():
-        cells = [visible(cell) for cell in (name, *values)]
+        cells = [escape_controls(cell) for cell in (name, *values)]
         width, side = max(map(len, cells)), ">" if _is_numeric(values) else "<"
         filled.append([f"{cell:{side}{width}}" for cell in cells])
     return [list(line) for line in zip(*filled)]
@@ -259,11 +278,11 @@ def _is_numeric(values: Sequence[str]) -> bool:
 
 
 def _bar(value: str) -> str:
-    return visible(value).replace("|", "\\|")
+    return escape_controls(value).replace("|", "\\|")
 
 
 def _tex(value: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in visible(value))
+    return "".join(_LATEX.get(c, c) for c in escape_controls(value))
 
 
 class Notebook(Printable):
@@ -283,11 +302,11 @@ class Notebook(Printable):
         }
         more = f"<p>{count - _ROWS:,} more rows in frame()</p>" if count > _ROWS else ""
         table = html_table(shown) if shown else ""
-        return f"<div><pre>{escaped(repr(self))}</pre>{table}{more}</div>"
+        return f"<div><pre>{escape_html(repr(self))}</pre>{table}{more}</div>"
 
 
 _ROWS = 20  # of a table in a notebook
 
 
 def _cell(value: Any) -> str:
-    return number(value) if value is None or isinstance(value, float) else str(value)
+    return format_number(value) if value is None or isinstance(value, float) else str(value)

@@ -9,8 +9,8 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._arrays import Array, to_host
-from abstain._plots import SHOWN_POINTS, axes, draw_curves, shown_points
-from abstain._tables import frame, visible
+from abstain._plots import SHOWN_POINTS, draw_curves, make_axes, select_drawn_points
+from abstain._tables import escape_controls, make_frame
 from abstain.errors import InputError
 from abstain.inference.records import CurveBand
 from abstain.metrics.points import RiskCoverageCurve, risk_coverage_curve
@@ -64,7 +64,7 @@ def thinned(name: str, coverage: np.ndarray, risk: np.ndarray, points: int = SHO
     >>> thinned("mine", np.linspace(0.001, 1, 1000), np.linspace(0, 0.3, 1000), points=3).coverage
     (0.001, 0.501, 1.0)
     """
-    keep = shown_points(coverage, points)
+    keep = select_drawn_points(coverage, points)
     return CurveLine(name, tuple(coverage[keep].tolist()), tuple(risk[keep].tolist()))
 
 
@@ -140,13 +140,13 @@ class RiskCoverageDisplay:
         """One row per point: name, coverage, risk."""
         points = [(x.name, *point) for x in self.lines for point in zip(x.coverage, x.risk)]
         columns = zip(*points) if points else ((), (), ())
-        return frame(dict(zip(("name", "coverage", "risk"), columns)), library)
+        return make_frame(dict(zip(("name", "coverage", "risk"), columns)), library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw on `ax` (or on a new figure) and give the axes back."""
-        ax = axes(ax)
-        curves = [(visible(line.name), line.coverage, line.risk) for line in self.lines]
-        draw_curves(ax, curves, self.label, {visible(name): band for name, band in self.bands})
+        ax = make_axes(ax)
+        curves = [(escape_controls(line.name), line.coverage, line.risk) for line in self.lines]
+        draw_curves(ax, curves, self.label, {escape_controls(name): band for name, band in self.bands})
         return ax
 
 
@@ -184,18 +184,18 @@ class IntervalDisplay:
     def frame(self, library: str | None = None) -> Any:
         """One row per name."""
         ends = {"low": self.low, "high": self.high}
-        return frame({"name": self.names, "estimate": self.estimates, **ends}, library)
+        return make_frame({"name": self.names, "estimate": self.estimates, **ends}, library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw on `ax` (or on a new figure) and give the axes back; the first name is on top."""
-        ax = axes(ax, height=0.9 + 0.32 * len(self.names))
+        ax = make_axes(ax, height=0.9 + 0.32 * len(self.names))
         places = range(len(self.names), 0, -1)
         for place, value, low, high in zip(places, self.estimates, self.low, self.high):
             if low is not None and high is not None:
                 ax.plot([low, high], [place, place], color="C0", linewidth=2, solid_capstyle="butt")
             ax.plot([value], [place], "o", color="C0", markersize=5)
         labels = self.names if not self.notes else [f"{n}  {t}" for n, t in zip(self.names, self.notes)]
-        ax.set_yticks(list(places), [visible(label) for label in labels])
+        ax.set_yticks(list(places), [escape_controls(label) for label in labels])
         ax.set_ylim(0.4, len(self.names) + 0.6)
         ax.set_xlabel(self.label)
         ax.grid(axis="x", alpha=0.3)

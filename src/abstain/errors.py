@@ -166,7 +166,7 @@ class AbstainWarning(UserWarning):
     """
 
 
-def needed(module: str, feature: str, extra: str) -> Any:
+def import_optional(module: str, feature: str, extra: str) -> Any:
     """An optional module, imported when it is needed; where it is missing, the error has the install line."""
     try:
         return importlib.import_module(module)

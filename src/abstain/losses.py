@@ -32,7 +32,7 @@ __all__ += ["squared_error", "top_k", "zero_one"]
 
 
 def _classes_and_labels(name: str, logits: Array, labels: Array, probs: Array) -> tuple[Classes, Array]:
-    classes = check_classes(name, logits, probs, beside=labels)
+    classes = check_classes(name, logits, probs, like=labels)
     return classes, check_labels(name, classes, labels)
 
 

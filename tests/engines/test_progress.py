@@ -99,10 +99,10 @@ def test_by_default_a_bar_waits_for_long_work_on_a_terminal(monkeypatch):
     shown.set("survey", 1, 2)
     shown.close()
     assert display.calls.count("start") == display.calls.count("stop") == 1
-    with _progress.bars(None) as silent:
+    with _progress.progress_bars(None) as silent:
         assert not silent.shown  # pytest has no terminal
     monkeypatch.setenv("FORCE_COLOR", "1")  # for rich, a terminal
-    with _progress.bars(None) as drawn:
+    with _progress.progress_bars(None) as drawn:
         assert drawn.shown
-    with _progress.bars(False) as silent:
+    with _progress.progress_bars(False) as silent:
         assert not silent.shown

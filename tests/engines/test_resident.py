@@ -23,7 +23,7 @@ def no_proc(monkeypatch):
 
 
 def test_read_from_the_system():
-    assert 10**7 < _size.resident() < 10**11
+    assert 10**7 < _size.resident_bytes() < 10**11
 
 
 def test_read_by_psutil(no_proc, monkeypatch):
@@ -33,9 +33,9 @@ def test_read_by_psutil(no_proc, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "psutil", type(sys)("psutil"))
     monkeypatch.setattr(sys.modules["psutil"], "Process", Process, raising=False)
-    assert _size.resident() == 123_456_789
+    assert _size.resident_bytes() == 123_456_789
 
 
 def test_assumed_without_psutil(no_proc, monkeypatch):
     monkeypatch.setitem(sys.modules, "psutil", None)
-    assert _size.resident() == 150_000_000
+    assert _size.resident_bytes() == 150_000_000

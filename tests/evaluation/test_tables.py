@@ -16,38 +16,38 @@ COLUMNS = {"name": ["a_b", "<script>x|y</script> & 50%"], "value": ["0.5", "12"]
 
 
 def test_frame_in_three_forms():
-    assert isinstance(_tables.frame(COLUMNS, "pandas"), pd.DataFrame)
-    assert isinstance(_tables.frame(COLUMNS, "polars"), pl.DataFrame)
-    assert _tables.frame(COLUMNS, "dict") == COLUMNS
-    assert _tables.frame(COLUMNS, "pandas").to_dict("list") == _tables.frame(COLUMNS, "polars").to_dict(
-        as_series=False
-    )
+    assert isinstance(_tables.make_frame(COLUMNS, "pandas"), pd.DataFrame)
+    assert isinstance(_tables.make_frame(COLUMNS, "polars"), pl.DataFrame)
+    assert _tables.make_frame(COLUMNS, "dict") == COLUMNS
+    assert _tables.make_frame(COLUMNS, "pandas").to_dict("list") == _tables.make_frame(
+        COLUMNS, "polars"
+    ).to_dict(as_series=False)
     with pytest.raises(InputError, match="library"):
-        _tables.frame(COLUMNS, "numpy")
+        _tables.make_frame(COLUMNS, "numpy")
 
 
 def test_frame_without_either_library_is_a_dict(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for name in ("pandas", "polars"):
         monkeypatch.delitem(_tables.sys.modules, name)
-    assert _tables.frame(COLUMNS) == COLUMNS
+    assert _tables.make_frame(COLUMNS) == COLUMNS
     monkeypatch.setitem(_tables.sys.modules, "polars", None)  # as Python marks what cannot be imported
     with pytest.raises(MissingDependencyError, match="pip install"):
-        _tables.frame(COLUMNS, "polars")
+        _tables.make_frame(COLUMNS, "polars")
 
 
 def test_frame_takes_the_library_already_imported(monkeypatch):
     monkeypatch.delitem(_tables.sys.modules, "pandas")
-    assert isinstance(_tables.frame(COLUMNS), pl.DataFrame)
+    assert isinstance(_tables.make_frame(COLUMNS), pl.DataFrame)
 
 
 def test_text_is_aligned():
-    lines = _tables.text({"name": ["a", "long"], "value": ["1", "22"]}).split("\n")
+    lines = _tables.text_table({"name": ["a", "long"], "value": ["1", "22"]}).split("\n")
     assert lines == ["  name  value", "  a         1", "  long     22"]
 
 
 def test_markdown_escapes_bars_and_aligns_numbers():
-    table = _tables.markdown(COLUMNS)
+    table = _tables.markdown_table(COLUMNS)
     head, rule, first, second = table.strip().split("\n")
     assert "x\\|y" in second
     assert rule.endswith("---: |")
@@ -63,13 +63,14 @@ def test_html_escapes_everything():
 
 
 def test_latex_escapes_what_latex_reads():
-    page = _tables.latex(COLUMNS, "50% of a_b")
+    page = _tables.latex_table(COLUMNS, "50% of a_b")
     assert r"a\_b" in page
     assert r"\& 50\%" in page
     assert r"\caption{50\% of a\_b}" in page
     assert page.count("{lr}") == 1
     assert (
-        _tables.latex({"x": ["\\{^~"]}).count(r"\textbackslash{}\{\textasciicircum{}\textasciitilde{}") == 1
+        _tables.latex_table({"x": ["\\{^~"]}).count(r"\textbackslash{}\{\textasciicircum{}\textasciitilde{}")
+        == 1
     )
 
 
@@ -81,7 +82,9 @@ def shown_by_latex(row: str) -> str:
 
 def test_latex_sets_points_below_each_other_and_explains_its_marks():
     cells = ["0.007432 [0.005, 0.0109] t *", "12.0675 [0.0545, 0.08]", "-"]
-    page = _tables.latex({"metric": ["AURC", "risk", "none"], "x": cells}, "a table", "* best of its row")
+    page = _tables.latex_table(
+        {"metric": ["AURC", "risk", "none"], "x": cells}, "a table", "* best of its row"
+    )
     rows = [shown_by_latex(line) for line in page.splitlines() if line.startswith(("AURC", "risk"))]
     points = [[m.start() for m in re.finditer(r"\.", row)] for row in rows]
     assert len(points[0]) == 3
@@ -91,6 +94,6 @@ def test_latex_sets_points_below_each_other_and_explains_its_marks():
 
 
 def test_latex_leaves_numbers_in_names_alone():
-    page = _tables.latex({"model": ["resnet 50", "resnet 101"], "n": ["5", "1200"]})
+    page = _tables.latex_table({"model": ["resnet 50", "resnet 101"], "n": ["5", "1200"]})
     assert "resnet 50 &" in page
     assert r"\phantom{000}5" in page

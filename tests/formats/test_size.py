@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abstain._size import bytes_of, shown_size
+from abstain._size import format_size, parse_size
 from abstain.errors import InputError
 
 
@@ -13,7 +13,7 @@ from abstain.errors import InputError
     (".5 TiB", 2**39), ("7", 7), ("7B", 7), (7, 7), (2.5e9, 2_500_000_000),
 ])  # fmt: skip
 def test_read(text, count):
-    assert bytes_of("f", text) == count
+    assert parse_size("f", text) == count
 
 
 @pytest.mark.parametrize(
@@ -21,14 +21,15 @@ def test_read(text, count):
 )
 def test_refused(bad):
     with pytest.raises(InputError, match='f: `memory` must be a size such as "1GB", got'):
-        bytes_of("f", bad)
+        parse_size("f", bad)
 
 
 @pytest.mark.parametrize("text", ["1 GB", "999 MB", "1.23 kB", "10 B", "4 TB", "2.5e+04 TB"])
 def test_written_as_it_is_read(text):
     number, unit = text.split()
     assert (
-        shown_size(round(float(number) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[unit])) == text
+        format_size(round(float(number) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[unit]))
+        == text
     )
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_fraction
-from abstain._plots import axes
-from abstain._tables import Notebook, frame, html_table, number, visible
+from abstain._plots import make_axes
+from abstain._tables import Notebook, escape_controls, format_number, html_table, make_frame
 from abstain.cascades.inputs import ByStage, Person, Promise, Stages, collect_data, read_stages
 from abstain.cascades.measuring import PolicyMeasures, mean_with_limits, measure_policy
 from abstain.cascades.search import (
@@ -106,18 +106,22 @@ class CostRiskCurve(Notebook):
         """One row per risk asked for."""
         columns: Any = {name: getattr(self, name).tolist() for name in ("target", *PolicyMeasures._fields)}
         columns |= {f"threshold of {name}": x.tolist() for name, x in zip(self.names, self.thresholds.T)}
-        return frame(columns, library)
+        return make_frame(columns, library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Cost against the risk asked for, with its band, the stages alone, and what a coin between them gives."""
-        drawn: Any = axes(ax)
+        drawn: Any = make_axes(ax)
         drawn.fill_between(self.target, self.cost_low, self.cost_high, color="C0", alpha=0.25, lw=0)
         drawn.plot(self.target, self.cost, color="C0", label="cascade")
         for k, (name, cost) in enumerate(self.alone.items(), 1):
-            drawn.plot(self.target, cost, color=f"C{k}", lw=1, ls="--", label=f"{visible(name)} alone")
+            drawn.plot(
+                self.target, cost, color=f"C{k}", lw=1, ls="--", label=f"{escape_controls(name)} alone"
+            )
         ends = np.asarray(list(self.everything.values()))
         drawn.plot(ends[:, 0], ends[:, 1], "o:", color="0.5", lw=1, ms=4, label="a coin between the stages")
-        drawn.set(xlabel="risk", ylabel=f"cost per sample {visible(self.unit)}".strip(), ylim=(0, None))
+        drawn.set(
+            xlabel="risk", ylabel=f"cost per sample {escape_controls(self.unit)}".strip(), ylim=(0, None)
+        )
         drawn.set_xlim(min(self.target[0], ends[:, 0].min()), max(self.target[-1], ends[:, 0].max()))
         drawn.legend(fontsize="small")
         return drawn
@@ -132,7 +136,7 @@ class CostRiskCurve(Notebook):
         columns |= {f"{name} alone": cost for name, cost in self.alone.items()}
         cells = {}
         for name, values in columns.items():
-            cells[name] = [number(value) for value in values[rows_in_table]]
+            cells[name] = [format_number(value) for value in values[rows_in_table]]
         table = html_table(cells, repr(self))
         picture = text.getvalue()[text.getvalue().index("<svg") :]
         return f'<section id="cascade"><h2>What an answer costs</h2>{picture}{table}</section>'

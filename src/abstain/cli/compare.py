@@ -20,7 +20,7 @@ from abstain.formats import Predictions
 from abstain.formats.alignment import align_models, comparison_arguments, confirming_columns
 from abstain.formats.predictions import reading_notes
 from abstain.formats.read_files import model_name
-from abstain.formats.safety import shown
+from abstain.formats.safety import display_name
 from abstain.metrics import registry
 from abstain.scores import NAMES, by_name
 
@@ -114,12 +114,15 @@ def compared(
 ) -> tuple[Comparison, Contestants, list[str]]:
     """Read every file and compare; the models by the names of the ranking, and what to know besides."""
     purpose = "compared" if len(files) > 1 else "one file"
-    with working(f"reading {len(files)} files" if len(files) > 1 else f"reading {shown(next(iter(files)))}"):
+    with working(
+        f"reading {len(files)} files" if len(files) > 1 else f"reading {display_name(next(iter(files)))}"
+    ):
         models, apart = how.read_several(files, purpose, tell=len(files) <= _TOLD)
     for model in models:
         absent = () if model.log is None else model.log.absent
         apart += [
-            f"{shown(model.name)} is not ranked by `{shown(name)}`: no answer has it." for name in absent
+            f"{display_name(model.name)} is not ranked by `{display_name(name)}`: no answer has it."
+            for name in absent
         ]
     opt.no_names_for_own_confidences(*models)
     models = models if unpaired else align_models(models)
@@ -198,7 +201,7 @@ def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) 
     rows, pairs = result.contestants, result.from_best()
     columns: dict[str, list[Any]] = {
         "rank": [c.ranks for c in rows],
-        "model": [shown(c.name) for c in rows],
+        "model": [display_name(c.name) for c in rows],
         result.label: [stacked(on, c.estimate, c) for c in rows],
         "difference": ["" if p is None else stacked(on, p.difference, p) for p in pairs],
         "p": ["" if p is None else f"{p.p_adjusted:.2g}" for p in pairs],

@@ -20,7 +20,7 @@ from abstain.cli.options import Documented, InputFile, Output, ReadOptions, outp
 from abstain.errors import AbstainError
 from abstain.formats import Log, Predictions, Source, Words, open_source
 from abstain.formats.columns import UncertainError, as_texts
-from abstain.formats.safety import one_line, shown
+from abstain.formats.safety import display_name, one_line
 
 _MOST = 60  # columns that are shown
 _WIDEST = 24  # characters of a text that is shown
@@ -47,7 +47,7 @@ def describe(file: str, how: ReadOptions, out: Output) -> None:
     """
     found = described(file, how)
     columns = found["columns"]
-    forms: Any = {"json": json.dumps(found), "columns": columns, "latex": _tables.latex(columns)}
+    forms: Any = {"json": json.dumps(found), "columns": columns, "latex": _tables.latex_table(columns)}
     screen.deliver(out, None, str(found["rows"]), partial(draw_description, found=found), **forms)
 
 
@@ -92,9 +92,9 @@ def _columns(source: Source) -> dict[str, list[str]]:
     for name, column in list(source.columns.items())[:_MOST]:
         kind = "score" if name in scorers else "signal" if name in signals else ""
         try:
-            rows.append((shown(name), kind, *_held(column.load())))
+            rows.append((display_name(name), kind, *_held(column.load())))
         except AbstainError:  # objects, or texts and numbers mixed: of no use as a column
-            rows.append((shown(name), kind, "", "", "neither numbers nor text"))
+            rows.append((display_name(name), kind, "", "", "neither numbers nor text"))
     titles = ("column", "kind", "present", "distinct", "holds")
     return {title: [str(row[k]) for row in rows] for k, title in enumerate(titles)}
 
@@ -115,7 +115,7 @@ def _held(values: Any) -> tuple[str, str, str]:
 
 def _clipped(text: str) -> str:
     """A text cut between words where it is long."""
-    line = shown(text)
+    line = display_name(text)
     if len(line) <= _WIDEST:
         return line
     start = line[:_WIDEST]
@@ -156,7 +156,7 @@ def draw_description(on: Console, found: dict[str, Any]) -> None:
     """The same on a screen."""
     read = f", {found['read']:,} read" if found["read"] not in (None, found["rows"]) else ""
     asked = "" if found["questions"] is None else f", {found['questions']:,} questions"
-    head = f"{shown(found['file'])}: {found['written by']}, {found['rows']:,} rows{read}{asked}"
+    head = f"{display_name(found['file'])}: {found['written by']}, {found['rows']:,} rows{read}{asked}"
     on.print(Text(head, style="bold"))
     on.print()
     on.print(screen.plain_table(found["columns"], right=("present", "distinct")))

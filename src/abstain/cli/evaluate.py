@@ -21,7 +21,7 @@ from abstain.evaluation.results import GROUPS_SHOWN, best_scores
 from abstain.formats import Predictions
 from abstain.formats.file_evaluation import choose_engine, engine_can_read, evaluate_with_engine
 from abstain.formats.readers import is_helm_run
-from abstain.formats.safety import naming_file, shown
+from abstain.formats.safety import display_name, naming_file
 from abstain.formats.table_files import find_files
 
 _METRIC = 15  # columns for the names of the metrics
@@ -79,7 +79,7 @@ def evaluate(
         raise click.UsageError("--price is for files that are read in memory, not for --engine.")
     if engine == "memory":
         try:
-            with screen.working(f"reading {shown(file)}"):
+            with screen.working(f"reading {display_name(file)}"):
                 read = how.read(file, tell=False)
         except MemoryLimitError:
             if chosen or price is not None or not engine_can_read(file):
@@ -150,7 +150,7 @@ def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
 def draw_evaluation(on: Console, table: Evaluation, read: Predictions | None) -> None:
     """The whole table, a few scores at a time where the screen is narrow."""
     away = f", {table.abstained:.1%} abstained" if table.abstained else ""
-    name = "" if read is None else f"{shown(read.name)}: "
+    name = "" if read is None else f"{display_name(read.name)}: "
     on.print(Text(f"{name}{table.n:,} samples{away}", style="bold"))
     on.print(Text(f"estimate, {table.level:.0%} interval below it; * best of its row", style="dim"))
     for loss in table.losses:
@@ -192,10 +192,10 @@ def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, .
 def _by_group(on: Console, table: Evaluation) -> Table:
     """The first metric and score within each group, the worst group first."""
     entries = table.by_group()[:GROUPS_SHOWN]
-    title = f"{entries[0].label} by {shown(entries[0].score)}"
+    title = f"{entries[0].label} by {display_name(entries[0].score)}"
     return screen.plain_table(
         {
-            "group": [shown(e.group) for e in entries],
+            "group": [display_name(e.group) for e in entries],
             "samples": [f"{e.n:,}" for e in entries],
             title: [screen.estimate(e.estimate, e.standard_error) for e in entries],
             f"{table.level:.0%} interval": [screen.span(on, e) or (e.reason or "") for e in entries],

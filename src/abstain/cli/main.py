@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 import abstain
-from abstain._tables import visible
+from abstain._tables import escape_controls
 from abstain.cli.options import Documented, InputFile, OutputFile, ReadOptions, reading, say, tell_first
 from abstain.errors import AbstainError, AbstainWarning, InfeasibleError, MissingDependencyError
 
@@ -74,7 +74,7 @@ class _Commands(Documented, click.Group):
                 warnings.showwarning = partial(_told, warnings.showwarning)
                 return super().invoke(ctx)
         except click.ClickException as error:
-            vars(error)["message"] = visible(error.message, keep="\n")  # it may quote a file's name
+            vars(error)["message"] = escape_controls(error.message, keep="\n")  # it may quote a file's name
             raise
         # anything else is a mistake of ours and shows its traceback
         except (AbstainError, MemoryError) as error:
@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> Any:
         OSError
     ) as error:  # readers and writers turn theirs into AbstainError; what is left is a full device
         _discard_output()
-        name = visible(error.filename) if error.filename else "standard output"
+        name = escape_controls(error.filename) if error.filename else "standard output"
         with suppress(OSError):
             say(f"abstain: {name}: cannot be read or written ({error.strerror or error}).")
         raise SystemExit(BAD_DATA) from None

@@ -23,8 +23,8 @@ from click.core import ParameterSource
 
 import abstain  # whose modules are loaded when they are used: `--help` is quick
 from abstain import _outputs
-from abstain._size import bytes_of
-from abstain._tables import visible
+from abstain._size import parse_size
+from abstain._tables import escape_controls
 from abstain.errors import AbstainError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -152,7 +152,7 @@ class InputFile(click.Path):
 
 def say(text: object) -> None:
     """A line on stderr, whatever characters it has."""
-    click.echo(visible(text), err=True)
+    click.echo(escape_controls(text), err=True)
 
 
 def no_folders(files: Iterable[str]) -> None:
@@ -188,7 +188,7 @@ def tell_unread(read: abstain.formats.Predictions, *names: str) -> None:
 def tell_first(read: abstain.formats.Predictions) -> None:
     """Which of several confidences is the one that counts here."""
     if len(read.signals) > 1:
-        first, *others = map(abstain.formats.safety.shown, read.signals)
+        first, *others = map(abstain.formats.safety.display_name, read.signals)
         say(
             f"note: the confidence here is `{first}`, the first; name another with -c confidence={others[0]}."
         )
@@ -216,7 +216,8 @@ def no_names_for_own_confidences(*models: abstain.formats.Predictions) -> None:
         names = value if isinstance(value, list | tuple) else [value]
         if value is not None and not all(name in model.signals for name in names for model in models):
             raise click.UsageError(
-                f"{flag} is for files with logits or probabilities, and {abstain.formats.safety.shown(read.path)} has "
+                f"{flag} is for files with logits or probabilities, and "
+                f"{abstain.formats.safety.display_name(read.path)} has "
                 f"confidences of its own. Leave it out; -c confidence=NAME names another column."
             )
 
@@ -319,7 +320,7 @@ def _screen(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 
 def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
     try:
-        return bytes_of("--memory", value)
+        return parse_size("--memory", value)
     except AbstainError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -399,7 +400,7 @@ class ReadOptions(NamedTuple):
                 models.append(self.read(path, name, tell=tell, purpose=purpose))
             except abstain.formats.read_files.NoConfidenceError as error:
                 reason = str(error).rpartition(": ")[2]
-                notes.append(f"{abstain.formats.safety.shown(name)} is not ranked: {reason}")
+                notes.append(f"{abstain.formats.safety.display_name(name)} is not ranked: {reason}")
         return models, notes
 
     def works(self, path: str) -> bool:

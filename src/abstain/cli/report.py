@@ -13,7 +13,7 @@ import click
 from rich.text import Text
 
 from abstain import compare, evaluate, select_threshold
-from abstain._progress import bars
+from abstain._progress import progress_bars
 from abstain.cli import options as opt
 from abstain.cli.compare import draw_comparison, named_files
 from abstain.cli.evaluate import draw_evaluation
@@ -78,7 +78,7 @@ def write_report(
     **how: Any,
 ) -> None:
     """The page, with a bar while its numbers are gathered; notes say how the files were read."""
-    with bars(None) as shown:
+    with progress_bars(None) as shown:
         content = gather(models, progress=lambda _: shown.advance("models", 1, len(models) + 1), **how)
     if len(models) > 1 and content.comparison is not None and not content.comparison.paired:
         opt.say("note: the files hold different samples, so they are compared as different test sets.")

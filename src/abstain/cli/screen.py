@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from abstain._tables import as_csv, visible
+from abstain._tables import csv_text, escape_controls
 from abstain.cli.options import Output, say
 from abstain.formats import replacing
 
@@ -26,7 +26,7 @@ class SafeConsole(Console):
     def render(self, *what: Any, **how: Any) -> Iterator[Segment]:
         """Pieces of text with their styles."""
         for piece in super().render(*what, **how):
-            yield piece if piece.control else piece._replace(text=visible(piece.text, keep="\n"))
+            yield piece if piece.control else piece._replace(text=escape_controls(piece.text, keep="\n"))
 
 
 def console(*, stderr: bool = False, file: Any = None, width: int | None = None) -> Console:
@@ -139,12 +139,12 @@ def deliver(
     forms: dict[str | None, Callable[[], str]] = {
         None: lambda: _drawn(draw),
         "json": lambda: json or result.to_json(),
-        "csv": lambda: as_csv(columns or result.frame("dict")),
+        "csv": lambda: csv_text(columns or result.frame("dict")),
         "latex": lambda: latex or result.to_latex(),
         "quiet": lambda: quiet,
     }
     text = forms[out.form]()
-    put(out.path, visible(text if text.endswith("\n") else text + "\n", keep="\n"))
+    put(out.path, escape_controls(text if text.endswith("\n") else text + "\n", keep="\n"))
 
 
 def _drawn(draw: Callable[[Console], None]) -> str:
@@ -165,5 +165,5 @@ def put(path: str | None, text: str) -> None:
 def write(path: str, text: str) -> None:
     """A file, whole or not at all, and a word about it."""
     with replacing(path) as stream:
-        stream.write(visible(text, keep="\n").encode("utf-8"))
+        stream.write(escape_controls(text, keep="\n").encode("utf-8"))
     say(f"wrote {path}")

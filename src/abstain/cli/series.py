@@ -21,7 +21,7 @@ from abstain.cli import options as opt
 from abstain.cli.main import ALARM, complain
 from abstain.cli.screen import deliver, show_notes, write
 from abstain.errors import AbstainError
-from abstain.formats.safety import file_error, shown
+from abstain.formats.safety import display_name, file_error
 from abstain.thresholds import Check, GroupChecks
 from abstain.thresholds.monitoring import with_files, without_clusters
 
@@ -66,7 +66,9 @@ class Look:
                 )
                 raise file_error(path, message)
             if digest in self.calibration:
-                opt.say(f"note: the rule was made from {shown(path)}; --only must leave those rows out.")
+                opt.say(
+                    f"note: the rule was made from {display_name(path)}; --only must leave those rows out."
+                )
             if self.only:
                 rows = json.dumps(sorted(self.only.items()))
                 digest = hashlib.sha256(f"{digest} {rows}".encode()).hexdigest()
@@ -117,7 +119,9 @@ def hold_look(
         if previous is not None and repeated:
             check(without_clusters(previous))  # refuses a series that was begun with another rule
             result = previous
-            opt.say(f"note: {shown(repeated[0])} was counted in this series before, so nothing is added.")
+            opt.say(
+                f"note: {display_name(repeated[0])} was counted in this series before, so nothing is added."
+            )
         else:
             result = with_files(check(previous), hashes)
         may_keep = look.state is not None and not problems
@@ -132,7 +136,7 @@ def hold_look(
                 problems.append(error)
                 may_keep = False
     if look.state is not None and not may_keep:
-        opt.say(f"abstain: this look is not kept in {shown(look.state)}.")
+        opt.say(f"abstain: this look is not kept in {display_name(look.state)}.")
     if not result.holds:
         for problem in problems:
             complain(problem)
@@ -145,7 +149,7 @@ def show_check(result: Check | GroupChecks, out: opt.Output, notes: list[str]) -
     """Print or write what later data say."""
     rows = result.checks if isinstance(result, GroupChecks) else {"all": result}
     names = [*(f.name for f in fields(Check) if f.name not in _MEMORY), "holds"]
-    columns = {"group": list(map(str, rows)), **_tables.columns_of(list(rows.values()), names)}
+    columns = {"group": list(map(str, rows)), **_tables.collect_columns(list(rows.values()), names)}
 
     def draw(on: Console) -> None:
         on.print(Text(repr(result)))

@@ -21,7 +21,7 @@ from abstain.cli.screen import dash, deliver, plain_table, put, show_notes, work
 from abstain.cli.series import Look, hold_look, sha256_of
 from abstain.errors import DataError
 from abstain.formats import Predictions
-from abstain.formats.safety import file_error, naming_file, shown
+from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
 from abstain.report.content import clinical_of
 from abstain.thresholds import Check, GroupChecks, decision_record, load_rule
@@ -93,7 +93,7 @@ def threshold(
     if risk is not None and not low < risk < high:
         hint = opt.percent_hint(risk)
         raise click.UsageError(f"--risk must lie between {low:g} and {high:g}, the bounds of the loss.{hint}")
-    with working(f"reading {shown(file)}"):
+    with working(f"reading {display_name(file)}"):
         whole = how.read(file)
     opt.tell_first(whole)
     read = whole.answered()
@@ -128,7 +128,7 @@ def threshold(
     if read.kind != "confidence" and (known := in_words(result, score)):
         notes = [" ".join([known, *notes])]
     rows = by_group(result, "all")
-    columns = {"group": list(map(str, rows)), **_tables.columns_of(list(rows.values()), _FACTS)}
+    columns = {"group": list(map(str, rows)), **_tables.collect_columns(list(rows.values()), _FACTS)}
     quiet = "\n".join("none" if value is None else repr(value) for value in columns["value"])
     drawn = partial(draw_facts, result=result, notes=notes)
     deliver(out, result, quiet, drawn, columns=columns, latex=latex(columns))
@@ -153,10 +153,10 @@ def in_words(result: Any, score: str) -> str:
 
 def latex(columns: dict[str, list[Any]]) -> str:
     def cell(value: Any) -> str:
-        return str(value) if isinstance(value, (str, int)) else _tables.number(value)
+        return str(value) if isinstance(value, (str, int)) else _tables.format_number(value)
 
     names = ("group", "value", "coverage", "risk", "risk_upper", "n")
-    return _tables.latex({name.replace("_", " "): list(map(cell, columns[name])) for name in names})
+    return _tables.latex_table({name.replace("_", " "): list(map(cell, columns[name])) for name in names})
 
 
 def draw_facts(on: Console, result: Any, notes: list[str]) -> None:
@@ -164,7 +164,7 @@ def draw_facts(on: Console, result: Any, notes: list[str]) -> None:
     for label, rule in by_group(result, "").items():
         kind = type(rule).__name__
         title = kind if rule.feasible else f"No feasible {kind.lower()}"
-        on.print(Text(title + (f" for group {shown(label)}" if label != "" else ""), style="bold"))
+        on.print(Text(title + (f" for group {display_name(label)}" if label != "" else ""), style="bold"))
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column()
@@ -211,7 +211,7 @@ def fitting(rule: str, own: str | None, kind: str, score: str | None, *, plain: 
     elif own is not None and kind not in (*scores.by_name(own).takes, "confidence"):
         told = f"{own}, which needs logits; the file holds {kind}"
     if told:
-        raise DataError(f"{shown(rule)}: this rule is for {told}.")
+        raise DataError(f"{display_name(rule)}: this rule is for {told}.")
     return own
 
 
@@ -224,10 +224,14 @@ def hold_against(
     score = fitting(rule, first.cut.score, read.kind, opt.stated("score"))
     loss = (first.origin and first.origin.loss) or "zero_one"
     if opt.stated("loss") not in (None, loss):
-        raise DataError(f"{shown(rule)}: this rule is for the loss {loss}, not for {opt.stated('loss')}.")
+        raise DataError(
+            f"{display_name(rule)}: this rule is for the loss {loss}, not for {opt.stated('loss')}."
+        )
     grouped = isinstance(saved, GroupThresholds)
     if grouped and read.groups is None:
-        raise DataError(f"{shown(rule)}: this rule is per group, and the file has no column of groups.")
+        raise DataError(
+            f"{display_name(rule)}: this rule is per group, and the file has no column of groups."
+        )
     columns: dict[str, Any] = {"clusters": read.clusters}
     if grouped:
         columns["groups"] = read.group_labels()
@@ -271,13 +275,15 @@ def decide(
       abstain decide rule.json table.csv --column confidence=p_max --score max_softmax
     """
     saved = load_rule(rule)
-    with working(f"reading {shown(file)}"):
+    with working(f"reading {display_name(file)}"):
         read, rest = how.read_unlabelled(file)
     name = fitting(rule, first_of(saved).cut.score, read.kind, score)
     by_sample: dict[str, Any] = {}
     if isinstance(saved, GroupThresholds):
         if read.groups is None:
-            raise DataError(f"{shown(rule)}: this rule is per group, and {shown(file)} has no groups.")
+            raise DataError(
+                f"{display_name(rule)}: this rule is per group, and {display_name(file)} has no groups."
+            )
         by_sample["groups"] = read.group_labels()
     told: dict[str, Any] = {}
     with naming_file(file):
@@ -314,7 +320,7 @@ def with_added(
         if name in kept:
             raise file_error(
                 file,
-                f"has a column `{shown(name)}` already, which is not replaced. Name the new one with --name.",
+                f"has a column `{display_name(name)}` already, which is not replaced. Name the new one with --name.",
             )
     columns = dict(kept)
     for name, values in computed.items():
@@ -322,7 +328,9 @@ def with_added(
         while free in columns or free in decision:
             free += "_computed"
         if free != name:
-            opt.say(f"note: {shown(file)} has a column `{name}`, which stays; the computed one is `{free}`.")
+            opt.say(
+                f"note: {display_name(file)} has a column `{name}`, which stays; the computed one is `{free}`."
+            )
         columns[free] = values
     return {name: np.asarray(values).reshape(-1) for name, values in (columns | decision).items()}
 

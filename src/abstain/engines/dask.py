@@ -16,14 +16,14 @@ from multiprocessing import resource_tracker
 from operator import itemgetter
 from typing import Any
 
-from abstain._progress import Bars, bars
+from abstain._progress import Bars, progress_bars
 from abstain.engines import cluster
 from abstain.engines.cluster import Bundle, Numbering, Work
 from abstain.engines.engine import FUNCTIONS
 from abstain.engines.finish import Ask
 from abstain.engines.ranges import RangeSums
 from abstain.engines.read import Fields, Loader, file_parts
-from abstain.errors import needed
+from abstain.errors import import_optional
 from abstain.evaluation import Evaluation, register_engine
 from abstain.formats.table_files import find_files
 
@@ -34,7 +34,7 @@ _FAN_IN = 16  # results merged at a time, on the workers
 @contextmanager
 def connected(client: Any) -> Iterator[Any]:
     """The client to use; one made here is closed here."""
-    distributed = needed("distributed", 'engine="dask"', "dask")
+    distributed = import_optional("distributed", 'engine="dask"', "dask")
     if client is None:
         try:
             yield distributed.get_client()
@@ -159,7 +159,7 @@ def _of_part(work: Work, load: Loader, part: Any) -> Any:
 def _run(
     name: str, data: Any, fields: Fields, client: Any = None, progress: bool | None = None
 ) -> Iterator[DaskRun]:
-    with connected(client) as connection, bars(progress) as shown:
+    with connected(client) as connection, progress_bars(progress) as shown:
         yield DaskRun(connection, partitions(name, data, connection, fields), shown)
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from abstain._progress import bars
-from abstain._size import bytes_of, free_of
+from abstain._progress import progress_bars
+from abstain._size import free_bytes, parse_size
 from abstain.core.stretch import Totals, totals_of_samples
 from abstain.core.tally import bytes_between
 from abstain.engines import finish, ranges, read
@@ -50,7 +50,7 @@ Cut = tuple[np.ndarray, Window | None]  # where ranges start, and which one is c
 
 def samples_that_fit(memory: int, ask: Ask, zero_one: bool, wide: bool, weighted: bool) -> int:
     """Samples a range may hold."""
-    return int(0.9 * free_of(memory)) // ask.bytes_per_sample(zero_one, wide, weighted)
+    return int(0.9 * free_bytes(memory)) // ask.bytes_per_sample(zero_one, wide, weighted)
 
 
 @dataclass
@@ -116,7 +116,9 @@ class Run:
     def _windows(self, survey: Survey) -> dict[Any, tuple[float, float]]:
         if not survey.zero_one or survey.wide or survey.weighted or self.ask.by_loss:
             return {}
-        room = int(0.45 * free_of(self.memory))  # the larger part is left to the ranges that must be sorted
+        room = int(
+            0.45 * free_bytes(self.memory)
+        )  # the larger part is left to the ranges that must be sorted
         found = {
             group: ranges.window(histogram, survey.rows[group], room * survey.rows[group] // survey.total)
             for group, histogram in survey.histogram.items()
@@ -220,9 +222,9 @@ def _run(
     """In memory when everything fits, through the disk otherwise."""
     files, load = find_files(name, path), Loader(name, fields)
     told = [read.described(file) for file in files]
-    rows, budget = _rows(told), bytes_of(name, memory)
+    rows, budget = _rows(told), parse_size(name, memory)
     quiet = progress is False or (progress is None and (rows or _LONG) < _LONG)
-    with nullcontext() if quiet else bars(progress) as shown:
+    with nullcontext() if quiet else progress_bars(progress) as shown:
         tick = partial(shown.advance, total=rows) if shown else lambda stage, count: None
         run = Run(name, files, load.batches, rows, ask, budget, tick, fields)
         types = _types(told, fields)
@@ -271,8 +273,8 @@ def _compared(
     def batches(file: Any) -> Iterator[Groups]:
         return load.batches(file, _PAIRED) if other is None else read.batches_in_step(load, file, _PAIRED)
 
-    with bars(progress) as shown, Spill(spill) as store:
-        budget = bytes_of(name, memory)
+    with progress_bars(progress) as shown, Spill(spill) as store:
+        budget = parse_size(name, memory)
         tick = partial(shown.advance, total=rows)
         run = Run(name, files, batches, rows, asked.ask, budget, tick, asked.first)
         comparison = run.compared(asked, store)

@@ -20,7 +20,7 @@ from abstain._check import (
     check_fraction,
     check_nonnegative,
     check_repetitions,
-    needs_repetitions,
+    repetitions_error,
 )
 from abstain.core import area_estimators, curve_points, sorting
 from abstain.core.area_estimators import area_terms
@@ -132,7 +132,7 @@ def check_weights(name: str, fields: Fields, survey: Survey, ask: Ask) -> None:
         w for kind in ask.kinds if (w := area_estimators.needs_whole_weights(kind.estimator, kind.ties))
     ]
     if counting and not survey.countable(fields.repetitions):
-        raise needs_repetitions(name, counting[0])
+        raise repetitions_error(name, counting[0])
 
 
 # ranges -----------------------------------------------------------------------------------------------------

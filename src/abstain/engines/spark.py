@@ -18,14 +18,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from abstain import errors
-from abstain._progress import Bars, bars
+from abstain._progress import Bars, progress_bars
 from abstain.engines import cluster
 from abstain.engines.cluster import Bundle, Numbering, Work
 from abstain.engines.engine import FUNCTIONS
 from abstain.engines.finish import Ask
 from abstain.engines.ranges import Groups, RangeSums, merged, no_sums
 from abstain.engines.read import Fields, Loader
-from abstain.errors import DataError, InputError, needed
+from abstain.errors import DataError, InputError, import_optional
 from abstain.evaluation import Evaluation, register_engine
 from abstain.formats.table_files import find_files, is_data_file, partition_values, table_format
 
@@ -158,7 +158,7 @@ _FAN_IN = 16  # answers merged at a time
 
 def frame_of(name: str, data: Any, session: Any) -> Any:
     """A DataFrame, read by Spark if it is not one yet."""
-    sql = needed("pyspark.sql", 'engine="spark"', "spark")
+    sql = import_optional("pyspark.sql", 'engine="spark"', "spark")
     if hasattr(data, "mapInArrow"):
         return data
     active = session or sql.SparkSession.getActiveSession()
@@ -282,7 +282,7 @@ def _run(
         if field not in frame.columns:
             raise DataError(f"{name}: the data has no column {field!r}; it has {', '.join(frame.columns)}.")
     try:
-        with bars(progress) as shown:
+        with progress_bars(progress) as shown:
             yield SparkRun(frame.select(*fields.names), shown)
     except Exception as error:
         raise named(name, frame, fields, error) from error

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_fraction, class_indices
+from abstain._check import check_fraction, labels_to_indices
 from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
@@ -103,7 +103,7 @@ def expected_aurc(
             "`loss=` and `confidence=` of shape (members, samples)."
         )
     else:
-        labels = class_indices("expected_aurc", labels, classes)
+        labels = labels_to_indices("expected_aurc", labels, classes)
         averaged_logits = pooled_log_probs(logits, probs=probs)
         if logits is not None:
             members = [_read_member(labels, losses, score, logits=member)[1] for member in logits]

@@ -82,13 +82,13 @@ class Entry(_tables.Printable):
         """The number as a table shows it."""
         if self.estimate is None or self.low is None:
             return self.shown_estimate
-        limits = f"[{_tables.number(self.low, 3)}, {_tables.number(self.high, 3)}]"
+        limits = f"[{_tables.format_number(self.low, 3)}, {_tables.format_number(self.high, 3)}]"
         return f"{self.shown_estimate} {limits}{self.mark}"
 
     @property
     def shown_estimate(self) -> str:
         """The estimate alone, with the digits that a table shows."""
-        return _tables.number(self.estimate)
+        return _tables.format_number(self.estimate)
 
     @property
     def mark(self) -> str:
@@ -226,7 +226,7 @@ class Evaluation(Stored):
         place = (score or self.scores[0], loss or self.losses[0], metric or self.metrics[0])
         self.select(score=place[0], loss=place[1], metric=place[2])  # names that are not there are refused
         entries = [e for e in self.entries if e.group is not None and (e.score, e.loss, e.metric) == place]
-        columns = _tables.columns_of(entries, ("estimate", "low", "high"))
+        columns = _tables.collect_columns(entries, ("estimate", "low", "high"))
         numbers = [np.asarray(column, dtype=np.float64) for column in columns.values()]  # None becomes nan
         order = worst_first(*numbers, lower_is_better=entries[0].lower_is_better)
         return tuple(entries[i] for i in order)
@@ -249,7 +249,7 @@ class Evaluation(Stored):
         used = {"group": bool(self.groups), "random_ties": any(e.mark for e in self.entries)}
         used["note"] = any(e.note for e in self.entries)
         names = [name for name in Entry.__dataclass_fields__ if used.get(name, True)]
-        return _tables.frame(_tables.columns_of(self.entries, names), library)
+        return _tables.make_frame(_tables.collect_columns(self.entries, names), library)
 
     def rows(self, loss: str, group: Any = None) -> list[tuple[Entry, ...]]:
         """The entries of each metric, score by score; a metric that no score has a value of is left out."""
@@ -293,7 +293,7 @@ class Evaluation(Stored):
         for loss in self.losses:
             parts += [f"loss: {loss}", *_in_pieces(self.grid(loss))]
         if self.groups:
-            parts += [self.group_title(), _tables.text(self.group_grid())]
+            parts += [self.group_title(), _tables.text_table(self.group_grid())]
         notes = [f"  - {note}" for note in self.remarks()]
         return "\n".join([*parts, *(["notes", *notes] if notes else [])])
 
@@ -316,9 +316,11 @@ class Evaluation(Stored):
 
     def to_markdown(self) -> str:
         """One Markdown table per loss, one of the groups, and the notes below."""
-        parts = [f"**{loss}** (n = {self.n})\n\n{_tables.markdown(self.grid(loss))}" for loss in self.losses]
+        parts = [
+            f"**{loss}** (n = {self.n})\n\n{_tables.markdown_table(self.grid(loss))}" for loss in self.losses
+        ]
         if self.groups:
-            parts.append(f"**{self.group_title()}**\n\n{_tables.markdown(self.group_grid())}")
+            parts.append(f"**{self.group_title()}**\n\n{_tables.markdown_table(self.group_grid())}")
         return "\n".join(parts) + "".join(f"\n- {note}" for note in self.remarks()) + "\n"
 
     def to_latex(self) -> str:
@@ -326,9 +328,11 @@ class Evaluation(Stored):
         about = f"n = {self.n}, {self.level:.0%} intervals"
         ties = "t depends on how ties are counted" if any(e.mark for e in self.entries) else ""
         marks = "; ".join(filter(None, ("* best of its row", ties)))
-        tables = [_tables.latex(self.grid(loss), f"{loss} loss, {about}", marks) for loss in self.losses]
+        tables = [
+            _tables.latex_table(self.grid(loss), f"{loss} loss, {about}", marks) for loss in self.losses
+        ]
         if self.groups:
-            tables.append(_tables.latex(self.group_grid(), f"{self.group_title()}; {about}", ties))
+            tables.append(_tables.latex_table(self.group_grid(), f"{self.group_title()}; {about}", ties))
         return "\n".join(tables)
 
     def _repr_html_(self) -> str:
@@ -391,7 +395,7 @@ def _best_first(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _bars(records: Sequence[Any], name: str, label: str, notes: tuple[str, ...] = ()) -> IntervalDisplay:
-    columns = _tables.columns_of(records, (name, "estimate", "low", "high"))
+    columns = _tables.collect_columns(records, (name, "estimate", "low", "high"))
     names, values, low, high = map(tuple, columns.values())
     return IntervalDisplay(names, values, low, high, label, notes)
 
@@ -404,7 +408,7 @@ def _in_pieces(grid: dict[str, list[str]], across: int = 4) -> list[str]:
     """Wide tables are broken after a few scores, the metric column repeated."""
     first, *names = grid
     pieces = [names[i : i + across] for i in range(0, len(names), across)]
-    return [_tables.text({k: grid[k] for k in (first, *piece)}) for piece in pieces]
+    return [_tables.text_table({k: grid[k] for k in (first, *piece)}) for piece in pieces]
 
 
 # what `compare` answers with ------------------------------------------------------------------------------
@@ -592,11 +596,11 @@ class Comparison(Stored):
 
     def frame(self, library: str | None = None) -> Any:
         """One row per contestant, best first; beside it how it differs from the best."""
-        columns = _tables.columns_of(self.contestants, list(Contestant.__dataclass_fields__))
+        columns = _tables.collect_columns(self.contestants, list(Contestant.__dataclass_fields__))
         names = {"low": "difference_low", "high": "difference_high"}
         for field in ("difference", "low", "high", "p_value", "p_adjusted"):
             columns[names.get(field, field)] = [p and getattr(p, field) for p in self.from_best()]
-        return _tables.frame(columns, library)
+        return _tables.make_frame(columns, library)
 
     def pairs_frame(self, library: str | None = None) -> Any:
         """One row per pair."""
@@ -609,7 +613,7 @@ class Comparison(Stored):
     def grid(self) -> dict[str, list[str]]:
         """The ranking as text, with the differences from the best one."""
         names = ("rank", "name", self.label, f"{self.level:.0%} interval", "difference", "p", "group")
-        number = _tables.number
+        number = _tables.format_number
         limits = ["-" if c.low is None else f"[{number(c.low)}, {number(c.high)}]" for c in self.contestants]
         apart = [
             ("-", "-")
@@ -642,15 +646,15 @@ class Comparison(Stored):
         more = [f"  ... and {len(told) - _SENTENCES} more such neighbours"] if len(told) > _SENTENCES else []
         lines = [f"  {s}" for s in told[:_SENTENCES]]
         notes = [f"  - {note}" for note in self.notes]
-        return "\n".join([self._head(), _tables.text(self.grid()), *lines, *more, *notes])
+        return "\n".join([self._head(), _tables.text_table(self.grid()), *lines, *more, *notes])
 
     def to_markdown(self) -> str:
         """The ranking as a Markdown table; those that share a letter cannot be told apart."""
-        return f"{self._head()}\n\n{_tables.markdown(self.grid())}\n{_MARKS}\n"
+        return f"{self._head()}\n\n{_tables.markdown_table(self.grid())}\n{_MARKS}\n"
 
     def to_latex(self) -> str:
         """The ranking as a LaTeX table (booktabs)."""
-        return _tables.latex(self.grid(), self._head(), _MARKS)
+        return _tables.latex_table(self.grid(), self._head(), _MARKS)
 
     def _repr_html_(self) -> str:
         return _tables.html_page(
@@ -668,7 +672,7 @@ class Comparison(Stored):
 
 
 def _frame(records: Sequence[Any], kind: Any, library: str | None) -> Any:
-    return _tables.frame(_tables.columns_of(records, list(kind.__dataclass_fields__)), library)
+    return _tables.make_frame(_tables.collect_columns(records, list(kind.__dataclass_fields__)), library)
 
 
 # what `expected_aurc` answers with ------------------------------------------------------------------------
@@ -742,9 +746,9 @@ class ExpectedAURC(Stored, _tables.Notebook):
         members = len(self.members)
         columns: dict[str, list[Any]] = {"name": [*(f"member {k}" for k in range(members)), *rows]}
         bars = ("estimate", "standard_error", "low", "high")
-        for name, column in _tables.columns_of(list(rows.values()), bars).items():
+        for name, column in _tables.collect_columns(list(rows.values()), bars).items():
             columns[name] = [*(self.members if name == "estimate" else [None] * members), *column]
-        return _tables.frame(columns, library)
+        return _tables.make_frame(columns, library)
 
     def display(self) -> RiskCoverageDisplay:
         """The curves behind `plot`: the members' mean selective risk at each coverage, and the averaged one."""

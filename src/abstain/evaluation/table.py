@@ -20,9 +20,9 @@ import numpy as np
 from abstain import losses as loss_module
 from abstain import scores as score_module
 from abstain._arrays import Array, to_host
-from abstain._check import check_fraction, check_risk, class_indices, needs_repetitions
-from abstain._plots import shown_points
-from abstain._progress import bars
+from abstain._check import check_fraction, check_risk, labels_to_indices, repetitions_error
+from abstain._plots import select_drawn_points
+from abstain._progress import progress_bars
 from abstain.core.area_estimators import area, needs_whole_weights, oracle_area
 from abstain.core.influence import Ranked, Reordered, best_ranked
 from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, rank_confidences
@@ -116,7 +116,7 @@ def read_model(
     """
     kind = "probs" if logits is None else "logits"
     if labels is not None:
-        labels = class_indices(name, labels, classes, column_names(probs if logits is None else logits))
+        labels = labels_to_indices(name, labels, classes, column_names(probs if logits is None else logits))
     allowed = [s for s in score_module.NAMES if kind in score_module.by_name(s).takes]
     asked = listed(scores, [s for s in LOGIT_SCORES if s in allowed], allowed)
     measured = () if labels is None else listed(losses, DEFAULT_LOSSES, loss_module.NAMES)
@@ -605,7 +605,7 @@ def _in_memory(
         options = check_options("evaluate", metric.name, dict(metric.options))
         who = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
         if who and not whole.whole:
-            raise needs_repetitions("evaluate", who)
+            raise repetitions_error("evaluate", who)
     if named and whole.kept is not None:
         codes = codes[whole.kept]
     metrics = {name: metrics_for(wanted, total.right_or_wrong) for name, total in parts[None].totals.items()}
@@ -614,7 +614,7 @@ def _in_memory(
     curves: dict[tuple[str, str], CurveLine] = {}
     chance: list[str] = []
     shown_from = progress if progress or vectors.n >= _BAR_FROM else False
-    with bars(shown_from) as shown:
+    with progress_bars(shown_from) as shown:
         for score, confidence in parts[None].scores.items():
             for group, ranking in _rankings(confidence, named, codes):
                 part = parts[group]
@@ -687,7 +687,7 @@ def _measured(
     entries = [_entry(metric, key, evidence, level, from_samples) for metric in metrics]
     if units.whole and len(N) < len(units.loss):
         entries = [_with_ties(entry, N, units.error_size * S) for entry in entries]
-    keep = shown_points(N)
+    keep = select_drawn_points(N)
     return entries, thinned(key[0], N[keep] / units.total, units.error_size * S[keep] / N[keep])
 
 

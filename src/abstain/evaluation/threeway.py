@@ -47,7 +47,9 @@ class ThreeWay(Stored, _tables.Notebook):
     def frame(self, library: str | None = None) -> Any:
         """A row for each of the four numbers."""
         rows = [self.right, self.wrong, self.not_attempted, self.score]
-        return _tables.frame(_tables.columns_of(rows, ("metric", "estimate", "low", "high", "n")), library)
+        return _tables.make_frame(
+            _tables.collect_columns(rows, ("metric", "estimate", "low", "high", "n")), library
+        )
 
     def __repr__(self) -> str:
         shares = ", ".join(

@@ -15,7 +15,7 @@ from abstain.formats.arrow import read_batches
 from abstain.formats.columns import text_of
 from abstain.formats.predictions import Predictions, plain_values
 from abstain.formats.readers import column_names
-from abstain.formats.safety import file_error, shown
+from abstain.formats.safety import display_name, file_error
 from abstain.formats.table_files import find_files, table_format
 
 
@@ -57,7 +57,8 @@ def align_models(models: Sequence[Predictions]) -> list[Predictions]:
     if len(without) < len(models):
         named = next(model for model, ids in zip(models, keys) if ids is not None)
         raise DataError(
-            f"{shown(without[0].name)} has no ids and {shown(named.name)} has: rows are matched by id in all files or "
+            f"{display_name(without[0].name)} has no ids and {display_name(named.name)} has: rows are "
+            f"matched by id in all files or "
             f"in none. Name the column with -c ids=NAME, or remove the ids from the other files."
         )
     return _matched_by_position(models)
@@ -70,15 +71,18 @@ def _matched_by_id(models: Sequence[Predictions], keys: Sequence[list[str]]) -> 
     matched = [first]
     for other, ids in zip(models[1:], keys[1:]):
         if place.keys().isdisjoint(ids):
-            raise _not_the_same(first, other, f"they have no id in common (such as {shown(ids[0])!r})")
+            raise _not_the_same(first, other, f"they have no id in common (such as {display_name(ids[0])!r})")
         for key, holder, lacking in _unmatched(first, place, other, ids):
             raise DataError(
-                f"{shown(holder.name)} has id {shown(key)!r} and {shown(lacking.name)} has not: every id must be in "
+                f"{display_name(holder.name)} has id {display_name(key)!r} and {display_name(lacking.name)} has "
+                f"not: every id must be in "
                 f"every file. Different test sets can be compared with `abstain compare --unpaired`."
             )
         order = np.argsort([place[key] for key in ids])
         if (np.diff(order) < 0).any():
-            message = f"{shown(other.name)} was put in the order of {shown(first.name)} by its ids."
+            message = (
+                f"{display_name(other.name)} was put in the order of {display_name(first.name)} by its ids."
+            )
             warnings.warn(message, AbstainWarning, stacklevel=3)
         matched.append(other.rows(order))
     return matched
@@ -127,7 +131,7 @@ def confirming_columns(models: Sequence[Predictions]) -> str | None:
 
 def _not_the_same(one: Predictions, other: Predictions, why: str) -> OtherSamplesError:
     return OtherSamplesError(
-        f"{shown(one.name)} and {shown(other.name)} are not the same samples in the same order: {why}. "
+        f"{display_name(one.name)} and {display_name(other.name)} are not the same samples in the same order: {why}. "
         f"Different test sets can be compared with `abstain compare --unpaired`."
     )
 
@@ -148,7 +152,8 @@ def sample_keys(model: Predictions) -> list[str] | None:
         key, count = Counter(ids).most_common(1)[0]
         raise file_error(
             model.path,
-            f"id {shown(key)!r} is in {count:,} rows, so rows cannot be matched by id. Number the repeats in a column "
+            f"id {display_name(key)!r} is in {count:,} rows, so rows cannot be matched by id. Number the "
+            f"repeats in a column "
             f"and name it (-c epoch=NAME), keep one of each (--only NAME=VALUE), or name another column (-c ids=NAME).",
         )
     return ids
@@ -180,7 +185,8 @@ def check_same_ids(path: str | Path, other: str | Path, stated: Mapping[str, str
         for place, (one, two) in enumerate(zip(left[:size], right[:size]), row + 1):
             if one != two:
                 raise DataError(
-                    f"row {place:,} has id {shown(one)!r} in {shown(path)} and {shown(two)!r} in {shown(other)}: an "
+                    f"row {place:,} has id {display_name(one)!r} in {display_name(path)} and {display_name(two)!r} "
+                    f"in {display_name(other)}: an "
                     f"engine pairs rows by position. Sort both by id, or compare them in memory."
                 )
         row += size
@@ -188,7 +194,7 @@ def check_same_ids(path: str | Path, other: str | Path, stated: Mapping[str, str
         right = right[size:]
     if left or right:
         raise DataError(
-            f"{shown(path)} and {shown(other)} must have as many rows each: one ends at row {row:,}."
+            f"{display_name(path)} and {display_name(other)} must have as many rows each: one ends at row {row:,}."
         )
     return True
 

@@ -14,7 +14,7 @@ from abstain.formats.loaded_columns import PLAIN, TRUTH, Loaded
 from abstain.formats.log_rows import agreement
 from abstain.formats.logs import _GRADES, _SCALES, Log, Rules
 from abstain.formats.roles import RoleColumns
-from abstain.formats.safety import are, counted, file_error, have, shown
+from abstain.formats.safety import count_noun, display_name, file_error, has_or_have, is_or_are
 
 ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Columns that make a table one of answers, where it has no class scores."""
@@ -82,7 +82,7 @@ def answers_of(
     signals: dict[str, Any] = {n: source.columns[n].load() for n in names if n in source.columns}
     if right is not None:
         values["labels"] = _right_answers(right, values)
-        told["labels"] = shown(right.path.name)
+        told["labels"] = display_name(right.path.name)
     if rows is not None:
         values = rows_chosen(source, values, rows)
         signals = rows_chosen(source, signals, rows)
@@ -120,19 +120,23 @@ def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, 
     if variant := source.facts.variant:
         several = list(dict.fromkeys(as_texts(source.columns[variant].load()).tolist()))
         only.setdefault(variant, several[0])
-        others = ", ".join(shown(v) for v in several if v != only[variant])
-        told[variant] = shown(only[variant]) + (f" (others: {others})" if others else "")
+        others = ", ".join(display_name(v) for v in several if v != only[variant])
+        told[variant] = display_name(only[variant]) + (f" (others: {others})" if others else "")
     rows = None
     for name, value in only.items():
         if name not in source.columns:
-            raise UncertainError(f"there is no column `{shown(name)}`, it has {source.listed()}.", source)
+            raise UncertainError(
+                f"there is no column `{display_name(name)}`, it has {source.listed()}.", source
+            )
         held = as_texts(source.columns[name].load())
         some = held == value
         if not some.any():
-            listed = ", ".join(shown(v) for v in np.unique(held)[:6])
-            raise file_error(source.path, f"no row has `{shown(name)}` {shown(value)!r}; it holds {listed}.")
+            listed = ", ".join(display_name(v) for v in np.unique(held)[:6])
+            raise file_error(
+                source.path, f"no row has `{display_name(name)}` {display_name(value)!r}; it holds {listed}."
+            )
         rows = some if rows is None else rows & some
-    return rows, {name: shown(value) for name, value in only.items()} | told
+    return rows, {name: display_name(value) for name, value in only.items()} | told
 
 
 def rows_chosen(source: Source, values: Mapping[str, Values], rows: np.ndarray) -> dict[str, Values]:
@@ -140,7 +144,8 @@ def rows_chosen(source: Source, values: Mapping[str, Values], rows: np.ndarray) 
     for name, column in values.items():
         if len(column) != len(rows):
             raise file_error(
-                source.path, f"`{shown(name)}` must have {len(rows):,} rows as the rest, got {len(column):,}."
+                source.path,
+                f"`{display_name(name)}` must have {len(rows):,} rows as the rest, got {len(column):,}.",
             )
     return {name: column[rows] for name, column in values.items()}
 
@@ -161,7 +166,7 @@ def _right_answers(right: Source, along: Mapping[str, Values]) -> Values:
     unknown = [q for q in asked if q not in answers]
     if unknown:
         raise file_error(
-            right.path, f"has no answer to {len(unknown):,} questions, such as {shown(unknown[0])!r}."
+            right.path, f"has no answer to {len(unknown):,} questions, such as {display_name(unknown[0])!r}."
         )
     return Words.of(answers[q] for q in asked)
 
@@ -196,8 +201,10 @@ class _Answers(Loaded):
         absent = [name for name, s in finite.items() if not s.size]
         dropped = absent if len(absent) < len(made) or not stated else []
         constant = [name for name, s in finite.items() if s.size and s.min() == s.max() and not stated]
-        notes = [*self.source.facts.notes, *(f"no row has `{shown(name)}`." for name in dropped)]
-        notes += [f"`{shown(name)}` is the same in every row, so it is no confidence." for name in constant]
+        notes = [*self.source.facts.notes, *(f"no row has `{display_name(name)}`." for name in dropped)]
+        notes += [
+            f"`{display_name(name)}` is the same in every row, so it is no confidence." for name in constant
+        ]
         names = ("question", "task", "groups", "labels", "prediction", "epoch", "sample_weight", "clusters")
         along: dict[str, Any] = {name: values.get(name) for name in names}
         for name in ("epoch", "sample_weight"):
@@ -224,8 +231,8 @@ class _Answers(Loaded):
         """Refuse a scale of a column that is no confidence here, and `--outside` without a scale."""
         for name in self.rules.scale:
             if name and name not in signals:
-                listed = ", ".join(map(shown, signals)) or "none"
-                raise self.error(f"--scale names `{shown(name)}`, and the confidences are {listed}.")
+                listed = ", ".join(map(display_name, signals)) or "none"
+                raise self.error(f"--scale names `{display_name(name)}`, and the confidences are {listed}.")
         if self.rules.outside is not None and not self.rules.scale:
             raise self.error("--outside needs --scale, which says where the stated numbers must lie.")
 
@@ -237,7 +244,7 @@ class _Answers(Loaded):
                 raise self.error("grades are for a column of words: state it with -c correct=NAME.")
             unknown = [v for v in held.values if v and v not in grades]
             if unknown:
-                raise self.error(f"the grade {shown(unknown[0])!r} is not among those stated.")
+                raise self.error(f"the grade {display_name(unknown[0])!r} is not among those stated.")
             found = [_GRADES[grades.get(v, "unanswered")] for v in held.values]
             return np.array(found)[held.codes], "zero_one"
         if held is None and self.source.log is not None and "labels" not in self.values:
@@ -275,7 +282,9 @@ class _Answers(Loaded):
             if not (texts := [v for v in held.values if v]):
                 return np.full(len(held), np.nan)
             bad = next((v for v in texts if not is_number(v)), texts[0])
-            raise self.error(f"the confidence `{shown(name)}` must be numbers, got {shown(bad)!r}. {PLAIN}")
+            raise self.error(
+                f"the confidence `{display_name(name)}` must be numbers, got {display_name(bad)!r}. {PLAIN}"
+            )
         found = np.asarray(held, np.float64).reshape(-1)
         scale = self.rules.scale.get(name, self.rules.scale.get(""))
         if scale is None:
@@ -283,7 +292,7 @@ class _Answers(Loaded):
         most, fraction = _SCALES[scale]
         outside = np.isfinite(found) & ~((found >= 0) & (found <= most))
         if outside.any() and self.rules.outside != "missing":
-            count = f"{outside.sum():,} of {np.isfinite(found).sum():,} values of `{shown(name)}`"
+            count = f"{outside.sum():,} of {np.isfinite(found).sum():,} values of `{display_name(name)}`"
             raise self.error(
                 f"{count} lie outside 0 to {most:g} (such as {found[outside][0]:g}), so they are no stated {scale}. "
                 f"Count them as missing with --outside missing, state another --scale, or leave it out to rank the "
@@ -296,30 +305,30 @@ class _Answers(Loaded):
         """Role -> what was taken for it, in the words that would state it."""
         facts, about = self.source.facts, self.source.facts.about
         used = {r: str(c) + (f" ({about[str(c)]})" if str(c) in about else "") for r, c in self.roles.items()}
-        used["confidence"] = ", ".join(map(shown, signals)) or "none"
+        used["confidence"] = ", ".join(map(display_name, signals)) or "none"
         others = [s for s in facts.scorers if s != used.get("correct", "").split(" (")[0]]
         if others:
-            used["correct"] += f" (others: {', '.join(map(shown, others[:6]))})"
+            used["correct"] += f" (others: {', '.join(map(display_name, others[:6]))})"
         given = "wherever the prediction is not empty" if "prediction" in self.roles else "every row"
         used.setdefault("answered", "by the grade" if self.rules.grades else given)
         used.setdefault("question", "every row is another one")
         used.setdefault("epoch", "none")
-        used.setdefault("task", shown(facts.task or "one"))
+        used.setdefault("task", display_name(facts.task or "one"))
         return used
 
 
 def _no_score(source: Source) -> str:
     """What to say of a log that does not say by itself which answers are right."""
     if scorers := source.facts.scorers:
-        listed = ", ".join(map(shown, scorers[:8]))
-        return f"several scores could say right or wrong: {listed}. State one: -c correct={shown(scorers[0])}"
+        listed = ", ".join(map(display_name, scorers[:8]))
+        return f"several scores could say right or wrong: {listed}. State one: -c correct={display_name(scorers[0])}"
     for name in source.facts.worded:
         words = sorted(set(as_texts(source.columns[name].load()).tolist()) - {""})
-        listed = ", ".join(map(shown, words[:6]))
-        meaning = ",".join(f"{shown(word)}=MEANING" for word in words[:6])
+        listed = ", ".join(map(display_name, words[:6]))
+        meaning = ",".join(f"{display_name(word)}=MEANING" for word in words[:6])
         return (
-            f"`{shown(name)}` grades by words ({listed}). Say what each means, right, wrong or unanswered: "
-            f"-c correct={shown(name)} --grades {meaning}"
+            f"`{display_name(name)}` grades by words ({listed}). Say what each means, right, wrong or unanswered: "
+            f"-c correct={display_name(name)} --grades {meaning}"
         )
     return (
         "holds nothing from 0 to 1 that says right or wrong. State right answers with --labels FILE, or a column with "
@@ -333,15 +342,17 @@ def _counts(log: Log) -> list[str]:
     told = []
     if unscored := int((~log.scored).sum()):
         told.append(
-            f"{unscored:,} of {counted(log.n, 'answer')} {have(unscored)} no score and {are(unscored)} left out."
+            f"{unscored:,} of {count_noun(log.n, 'answer')} {has_or_have(unscored)} no score and "
+            f"{is_or_are(unscored)} left out."
         )
     if refused := int((~log.answered).sum()):
         kept = "abstentions: never accepted, kept in the coverage"
         taken = {"abstained": kept, "wrong": "wrong, ranked last"}
         other = next(rule for rule in taken if rule != rules.unanswered)
         told.append(
-            f"{refused:,} of {counted(log.n, 'question')} ({refused / log.n:.1%}) {have(refused)} no answer and "
-            f"{are(refused)} taken as {taken[str(rules.unanswered)]} (--unanswered {other} for the other way)."
+            f"{refused:,} of {count_noun(log.n, 'question')} ({refused / log.n:.1%}) {has_or_have(refused)} "
+            f"no answer and "
+            f"{is_or_are(refused)} taken as {taken[str(rules.unanswered)]} (--unanswered {other} for the other way)."
         )
     lacking = {n: int((~np.isfinite(s) & log.answered & log.scored).sum()) for n, s in log.signals.items()}
     for name, count in lacking.items():
@@ -349,9 +360,10 @@ def _counts(log: Log) -> list[str]:
             left = "left out (--missing last ranks them last)"
             how = "ranked last" if rules.missing == "last" else left
             told.append(
-                f"{counted(count, 'answer')} {have(count)} no `{shown(name)}` and {are(count)} {how}."
+                f"{count_noun(count, 'answer')} {has_or_have(count)} no `{display_name(name)}` and "
+                f"{is_or_are(count)} {how}."
             )
     if log.repeats() is not None and log.question is not None:
-        asked = f"{counted(log.questions, 'question')} in {counted(log.n, 'row')}"
+        asked = f"{count_noun(log.questions, 'question')} in {count_noun(log.n, 'row')}"
         told.append(f"{asked}: repeats of one question are a cluster.")
     return told

@@ -14,10 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.errors import needed
+from abstain.errors import import_optional
 from abstain.formats import parquet_pages as pages
 from abstain.formats.columns import Column, Source, Values, Words
-from abstain.formats.safety import GROWTH, PACKED, Limits, check_rows, file_error, opened, reading, shown
+from abstain.formats.safety import (
+    GROWTH,
+    PACKED,
+    Limits,
+    check_rows,
+    display_name,
+    file_error,
+    opened,
+    reading,
+)
 
 # sizes
 #
@@ -71,7 +80,7 @@ def _pyarrow(path: Path, part: str = "") -> Any:
 
         return importlib.import_module(part, pyarrow.__name__) if part else pyarrow
     except ImportError:
-        return needed("pyarrow", f"Reading {shown(path.name)}", "files")
+        return import_optional("pyarrow", f"Reading {display_name(path.name)}", "files")
 
 
 def open_parquet(path: Path, limits: Limits) -> Source:
@@ -91,7 +100,7 @@ def open_parquet(path: Path, limits: Limits) -> Source:
             pq.ParquetFile(path, read_dictionary=[name] if is_text else None) as file,
         ):
             taken[name] = (_TEXT_COPIES if is_text else 1) * _required(path, file.metadata, name)
-            limits.check(path, taken[name], f"column `{shown(name)}`")
+            limits.check(path, taken[name], f"column `{display_name(name)}`")
             limits.check(path, sum(taken.values()), f"its {len(taken)} columns")
             return arrow_values(path, name, file.read(columns=[name])[name], limits)
 
@@ -231,9 +240,11 @@ def _check_kind(path: Path, name: str, kind: Any) -> None:
 
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         if not _is_number(kind.value_type):
-            raise file_error(path, f"rows of `{shown(name)}` must hold numbers.")
+            raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
     elif not (_is_text(kind) or _is_number(kind)):
-        raise file_error(path, f"column `{shown(name)}` must hold numbers or text, got {shown(kind)}.")
+        raise file_error(
+            path, f"column `{display_name(name)}` must hold numbers or text, got {display_name(kind)}."
+        )
 
 
 def _is_number(kind: Any) -> bool:
@@ -252,7 +263,7 @@ def arrow_values(path: Path, name: str, values: Any, limits: Limits) -> Values:
         return _words(values if types.is_dictionary(kind) else values.dictionary_encode())
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _rows(path, name, values, limits)
-    limits.check(path, len(values) * 8, f"column `{shown(name)}`")
+    limits.check(path, len(values) * 8, f"column `{display_name(name)}`")
     return np.asarray(values.to_numpy())
 
 
@@ -270,10 +281,10 @@ def _rows(path: Path, name: str, values: Any, limits: Limits) -> np.ndarray:
 
     flat = [np.asarray(chunk.flatten().to_numpy(zero_copy_only=False)) for chunk in values.chunks]
     whole = np.concatenate(flat) if flat else np.zeros(0)
-    limits.check(path, whole.nbytes, f"column `{shown(name)}`")
+    limits.check(path, whole.nbytes, f"column `{display_name(name)}`")
     lengths = pc.list_value_length(values)
     if values.null_count or not len(values) or pc.min(lengths).as_py() != pc.max(lengths).as_py():
-        raise file_error(path, f"rows of `{shown(name)}` must have one length.")
+        raise file_error(path, f"rows of `{display_name(name)}` must have one length.")
     if whole.dtype.kind not in "biuf":
-        raise file_error(path, f"rows of `{shown(name)}` must hold numbers.")
+        raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
     return whole.reshape(len(values), -1)

@@ -23,7 +23,7 @@ from abstain.formats.roles import (
     _in_class_order,
     plain,
 )
-from abstain.formats.safety import file_error, shown
+from abstain.formats.safety import display_name, file_error
 
 
 @dataclass(frozen=True)
@@ -247,9 +247,10 @@ class Source:
             if role in found or not matches:
                 continue
             if len(matches) > 1 and role != "ids":  # each of them would do
-                listed = " and ".join(f"`{shown(m)}`" for m in matches)
+                listed = " and ".join(f"`{display_name(m)}`" for m in matches)
                 raise UncertainError(
-                    f"{listed} could both be the {role}. Say which: --column {role}={shown(matches[0])}", self
+                    f"{listed} could both be the {role}. Say which: --column {role}={display_name(matches[0])}",
+                    self,
                 )
             found[role] = RoleColumns((matches[0],))
         for role, pattern in _PER_CLASS.items():
@@ -268,14 +269,16 @@ class Source:
             return parts[0]
         for name, part in zip(choice.names, parts):
             if isinstance(part, Words) or part.ndim != 1:
-                raise file_error(self.path, f"column `{shown(name)}` must hold numbers for the {role}.")
+                raise file_error(
+                    self.path, f"column `{display_name(name)}` must hold numbers for the {role}."
+                )
         if len({len(part) for part in parts}) > 1:
             raise file_error(self.path, f"the columns of the {role} must have one length.")
         return np.stack(parts, axis=1)  # type: ignore[arg-type]
 
     def listed(self, most: int = 8) -> str:
         """Its columns in words, for messages."""
-        parts = [f"`{shown(name)}` ({column})" for name, column in list(self.columns.items())[:most]]
+        parts = [f"`{display_name(name)}` ({column})" for name, column in list(self.columns.items())[:most]]
         more = len(self.columns) - most
         return ", ".join(parts) + (f" and {more} more" if more > 0 else "") or "no columns"
 
@@ -283,7 +286,7 @@ class Source:
         """Name, kind and first values of each column, for a table on the screen."""
         some = list(self.columns.items())[:20]
         return {
-            "column": [shown(name) for name, _ in some],
+            "column": [display_name(name) for name, _ in some],
             "holds": [str(column) for _, column in some],
             "first values": [_first(column.load(), rows) for _, column in some],
         }
@@ -291,11 +294,11 @@ class Source:
 
 def _first(values: Values, rows: int) -> str:
     if isinstance(values, Words):
-        return ", ".join(shown(values.row(i)) for i in range(min(rows, len(values))))
+        return ", ".join(display_name(values.row(i)) for i in range(min(rows, len(values))))
     if values.ndim <= 1:
         some = values.reshape(-1)[:rows]
-        return ", ".join(shown(f"{v:.4g}" if some.dtype.kind == "f" else v) for v in some)
-    return shown(np.array2string(values[0].reshape(-1)[:4], precision=3, separator=", ")) + " ..."
+        return ", ".join(display_name(f"{v:.4g}" if some.dtype.kind == "f" else v) for v in some)
+    return display_name(np.array2string(values[0].reshape(-1)[:4], precision=3, separator=", ")) + " ..."
 
 
 class UncertainError(DataError):
@@ -310,7 +313,7 @@ class UncertainError(DataError):
     """
 
     def __init__(self, text: str, source: Source) -> None:
-        super().__init__(f"{shown(source.path)}: {text}")
+        super().__init__(f"{display_name(source.path)}: {text}")
         self.source = source
 
 
@@ -333,11 +336,12 @@ def _stated(source: Source, role: str, pattern: str) -> RoleColumns:
     matches = [c for c in source.columns if fnmatch.fnmatchcase(c, pattern)]
     if not matches:
         raise UncertainError(
-            f"there is no column `{shown(pattern)}` for the {role}, it has {source.listed()}.", source
+            f"there is no column `{display_name(pattern)}` for the {role}, it has {source.listed()}.", source
         )
     if len(matches) > 1 and role not in _PER_CLASS:
         raise UncertainError(
-            f"`{shown(pattern)}` must mean one column for the {role}, got {len(matches)} of them.", source
+            f"`{display_name(pattern)}` must mean one column for the {role}, got {len(matches)} of them.",
+            source,
         )
     head = pattern.split("*")[0]
     return _in_class_order(matches, [m.removeprefix(head) for m in matches])

@@ -17,7 +17,7 @@ from abstain.formats.predictions import Predictions
 from abstain.formats.read_files import _class_scores_role, predictions_of, read_predictions
 from abstain.formats.readers import column_names, is_helm_run
 from abstain.formats.roles import ROLES, in_stated_order, role_of
-from abstain.formats.safety import Limits, naming_file, shown
+from abstain.formats.safety import Limits, display_name, naming_file
 from abstain.formats.table_files import find_files, table_format
 from abstain.formats.tables import open_table
 
@@ -86,7 +86,10 @@ def engine_columns(
     if len(roles["confidence"].names) > 1:
         raise refusal("an engine ranks by one confidence: name one with -c confidence=NAME.")
     if "prediction" in one:
-        told = f"Engines do not read `{shown(one['prediction'])}`: a row without a prediction counts as an answer."
+        told = (
+            f"Engines do not read `{display_name(one['prediction'])}`: a row without a prediction counts as "
+            f"an answer."
+        )
         warnings.warn(told, AbstainWarning, stacklevel=2)
     return found | {"correct" if loss == "correct" else "loss": one[loss], "confidence": one["confidence"]}
 

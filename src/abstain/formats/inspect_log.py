@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from abstain.errors import needed
+from abstain.errors import import_optional
 from abstain.formats.columns import LogFacts, Source, text_of
 from abstain.formats.log_rows import (
     MEAN_TOKEN,
@@ -26,7 +26,16 @@ from abstain.formats.log_rows import (
     token_signals,
 )
 from abstain.formats.roles import AGREEMENT
-from abstain.formats.safety import Limits, are, counted, decoded, file_error, have, reading, shown
+from abstain.formats.safety import (
+    Limits,
+    count_noun,
+    decoded,
+    display_name,
+    file_error,
+    has_or_have,
+    is_or_are,
+    reading,
+)
 
 # Inspect: `.eval` (a zip archive with a JSON file for each sample) and `.json`
 
@@ -72,7 +81,9 @@ def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit
     if member.compress_type != _ZSTD:
         with archive.open(member) as stream:
             return decoded(path, stream.read(member.file_size), limits)  # without a number it may unpack more
-    pa = needed("pyarrow", f"Reading {shown(path.name)}, whose parts are packed by zstd,", "files")
+    pa = import_optional(
+        "pyarrow", f"Reading {display_name(path.name)}, whose parts are packed by zstd,", "files"
+    )
     with path.open("rb") as file:
         file.seek(member.header_offset + 26)  # the lengths of the name and of the extra field
         file.seek(sum(struct.unpack("<HH", file.read(4))), 1)
@@ -80,7 +91,9 @@ def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit
     with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
         data = stream.read(member.file_size + 1)
     if len(data) != member.file_size:
-        raise file_error(path, f"`{shown(member.filename)}` is not of the size that the archive states.")
+        raise file_error(
+            path, f"`{display_name(member.filename)}` is not of the size that the archive states."
+        )
     return decoded(path, data, limits)
 
 
@@ -168,12 +181,12 @@ def _numbers(head: str, content: Any) -> Row:
 def _inspect_notes(header: Any, scored: int, without: dict[str, int]) -> tuple[str, ...]:
     status, promised = at(header, "status"), number(at(header, "results", "total_samples"))
     held = scored + sum(without.values())
-    notes = [] if status == "success" else [f"the run has status {shown(status)}."]
+    notes = [] if status == "success" else [f"the run has status {display_name(status)}."]
     if promised is not None and promised != held:
-        notes.append(f"the header promises {counted(int(promised), 'sample')}, the file holds {held:,}.")
-    reasons = {"failed": "failed", "have no score": f"{have(without['have no score'])} no score"}
+        notes.append(f"the header promises {count_noun(int(promised), 'sample')}, the file holds {held:,}.")
+    reasons = {"failed": "failed", "have no score": f"{has_or_have(without['have no score'])} no score"}
     notes += [
-        f"{counted(count, 'sample')} {reasons[why]} and {are(count)} left out."
+        f"{count_noun(count, 'sample')} {reasons[why]} and {is_or_are(count)} left out."
         for why, count in without.items()
         if count
     ]

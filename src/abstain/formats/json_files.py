@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from abstain._stored import once
+from abstain._stored import refuse_repeated_keys
 from abstain.errors import DataError
 from abstain.formats.columns import Column, Source, Values, Words
 from abstain.formats.log_readers import read_json_log
-from abstain.formats.safety import Limits, check_parsing, decoded, file_error, opened, reading, shown
+from abstain.formats.safety import Limits, check_parsing, decoded, display_name, file_error, opened, reading
 
 # json and jsonl: an object of columns, a list of records, or one record per line
 
@@ -43,7 +43,7 @@ def _by_line(path: Path, text: str) -> list[Any]:
     return records
 
 
-_loads = partial(json.loads, object_pairs_hook=once)
+_loads = partial(json.loads, object_pairs_hook=refuse_repeated_keys)
 
 
 def open_json(path: Path, limits: Limits, *, lines: bool = False) -> Source:
@@ -85,7 +85,7 @@ def _list_column(path: Path, name: str, values: list[Any]) -> Column:
         shape.append(len(first))
         first = first[0] if first else None
     kind = "text" if isinstance(first, str) else "objects" if isinstance(first, dict) else "numbers"
-    return Column(tuple(shape), kind, lambda: _from_list(path, f"`{shown(name)}`", values))
+    return Column(tuple(shape), kind, lambda: _from_list(path, f"`{display_name(name)}`", values))
 
 
 def _from_list(path: Path, name: str, values: list[Any]) -> Values:

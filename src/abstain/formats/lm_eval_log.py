@@ -12,7 +12,7 @@ from abstain.errors import DataError
 from abstain.formats.columns import LogFacts, text_of
 from abstain.formats.log_rows import Load, Read, Row, at, number, preferred, shares
 from abstain.formats.roles import AGREEMENT
-from abstain.formats.safety import counted, file_error, have, shown
+from abstain.formats.safety import count_noun, display_name, file_error, has_or_have
 
 # lm-evaluation-harness: one record per document and filter
 
@@ -52,7 +52,8 @@ def read_lm_eval(path: Path, records: list[Any], load: Load) -> Read:
     notes = _promised(path, len({row["question"] for row in rows}), load)
     if leaking:
         notes += (
-            f"{counted(leaking, 'row')} {have(leaking)} one log-likelihood, that of the right answer, which the model "
+            f"{count_noun(leaking, 'row')} {has_or_have(leaking)} one log-likelihood, that of the right "
+            f"answer, which the model "
             f"does not know: it is no confidence.",
         )
     return rows, LogFacts(
@@ -153,7 +154,8 @@ def _promised(path: Path, held: int, load: Load) -> tuple[str, ...]:
                 continue
             if count is not None and count != held:
                 return (
-                    f"{shown(other.name)} promises {counted(int(count), 'document')}, the file holds {held:,}.",
+                    f"{display_name(other.name)} promises {count_noun(int(count), 'document')}, the file holds "
+                    f"{held:,}.",
                 )
     return ()
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from abstain._check import sum_to_one, sum_tolerance
+from abstain._check import rows_sum_to_one, sum_tolerance
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning
 from abstain.formats.columns import Source, UncertainError, Values, Words, filled
 from abstain.formats.roles import RoleColumns
-from abstain.formats.safety import counted, file_error, have, shown
+from abstain.formats.safety import count_noun, display_name, file_error, has_or_have
 
 TRUTH = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
 TRUTH[""] = np.nan
@@ -75,7 +75,7 @@ class Loaded:
         if values.ndim > 2 or not len(values):
             return values
         of_class_1 = values.reshape(-1).astype(np.float64)
-        name = shown(self.roles[kind].names[0])
+        name = display_name(self.roles[kind].names[0])
         if kind == "probs" and len(of_class_1) >= _PREDICTED_FROM and of_class_1.min() >= 0.5:
             raise self.error(
                 f"`{name}` is never below 0.5, as the probability of the prediction would be, and not that of class 1. "
@@ -83,7 +83,7 @@ class Loaded:
             )
         self.check_prediction(of_class_1 > (0.5 if kind == "probs" else 0.0), name)
         what = "probability" if kind == "probs" else "log-odds"
-        message = f"{shown(self.source.path)}: `{name}` is taken for the {what} of class 1 of a binary model."
+        message = f"{display_name(self.source.path)}: `{name}` is taken for the {what} of class 1 of a binary model."
         warnings.warn(message, AbstainWarning, stacklevel=5)
         if kind == "probs":
             return np.stack([1 - of_class_1, of_class_1], axis=1)
@@ -91,7 +91,7 @@ class Loaded:
 
     def refuse_probabilities(self, values: np.ndarray) -> None:
         """Logits whose rows sum to one have been through the softmax."""
-        if sum_to_one(np, values, sum_tolerance(values)):
+        if rows_sum_to_one(np, values, sum_tolerance(values)):
             pattern = "NAME" if len(self.roles["logits"].names) == 1 else "PATTERN"
             raise self.error(
                 f"its logits lie in [0, 1] and sum to one in every row, so they are probabilities. State them as "
@@ -105,7 +105,7 @@ class Loaded:
             return
         against = (prediction == 1) != answers_1
         if set(np.unique(prediction).tolist()) <= {0, 1} and against.any():
-            column = shown(self.roles["prediction"].names[0])
+            column = display_name(self.roles["prediction"].names[0])
             raise self.error(
                 f"`{column}` contradicts `{name}` in {int(against.sum()):,} rows, first in row "
                 f"{int(np.argmax(against)) + 1}: `{name}` must be that of class 1. Leave one of them out."
@@ -124,7 +124,10 @@ class Loaded:
                 f"each row of probabilities must sum to one, got {float(total[row, 0]):.6g} in row {row + 1:,}. If "
                 f"they are logits, say so: -c logits=NAME, or --as logits for an array without a name{rounded}."
             )
-        told = f"{shown(self.source.path)}: rows of probabilities were divided by their sums, which are off by up to"
+        told = (
+            f"{display_name(self.source.path)}: rows of probabilities were divided by their sums, which are "
+            f"off by up to"
+        )
         warnings.warn(f"{told} {off:.2g} (rounded numbers?).", AbstainWarning, stacklevel=4)
         return np.asarray(probs / total)
 
@@ -137,7 +140,7 @@ class Loaded:
             said = truth == (role == "correct")  # is it said to be right?
             if said.shape != wrong.shape or not (against := known & (said == wrong) & ~np.isnan(truth)).any():
                 continue
-            name = shown(self.roles[role].names[0])
+            name = display_name(self.roles[role].names[0])
             raise self.error(
                 f"`{name}` contradicts the labels in {int(against.sum()):,} rows, first in row "
                 f"{int(np.argmax(against)) + 1}. Leave one of them out, or say that it counts: --column {role}={name}."
@@ -173,7 +176,8 @@ class Loaded:
         if missing.any():
             count = int(missing.sum())
             raise self.error(
-                f"{counted(count, 'row')} {have(count)} no confidence, first row {int(np.argmax(missing)) + 1:,}. "
+                f"{count_noun(count, 'row')} {has_or_have(count)} no confidence, first row "
+                f"{int(np.argmax(missing)) + 1:,}. "
                 f"Leave such rows out with --missing left_out, or rank them last with --missing last."
             )
 
@@ -225,7 +229,7 @@ class Loaded:
         """As many rows everywhere."""
         for name, values in columns.items():
             if len(values) != n:
-                raise self.error(f"`{shown(name)}` must have {n} rows as the rest, got {len(values)}.")
+                raise self.error(f"`{display_name(name)}` must have {n} rows as the rest, got {len(values)}.")
 
     def refused(self) -> np.ndarray | None:
         """Where the model abstained, if a column of `abstained` or `answered` says so.
@@ -250,7 +254,7 @@ class Loaded:
             if not classes and self.classes_stated:
                 return labels
             if not classes:
-                names = shown(", ".join(self.classes[:3])) + (", ..." if len(self.classes) > 3 else "")
+                names = display_name(", ".join(self.classes[:3])) + (", ..." if len(self.classes) > 3 else "")
                 raise self.error(
                     f"the labels are numbers and the columns are named {names}, so nothing says which number is which "
                     f"class. State the names in the order of the numbers: --classes first,second,..."
@@ -264,7 +268,9 @@ class Loaded:
         columns = labels.numbered(classes)
         if (columns < 0).any():
             unknown = labels.row(int(np.argmin(columns)))
-            raise self.error(f"label {shown(unknown)!r} is none of the classes {shown(', '.join(classes))}.")
+            raise self.error(
+                f"label {display_name(unknown)!r} is none of the classes {display_name(', '.join(classes))}."
+            )
         return columns
 
     def numbers(self, role: str) -> np.ndarray:
@@ -274,7 +280,7 @@ class Loaded:
             bad = next((v for v in values.values if not is_number(v)), None)
             if bad is None:
                 raise self.error(f"the {role} must be numbers, got numbers in quotes. Write them without.")
-            raise self.error(f"the {role} must be numbers, got text such as {shown(bad)!r}. {PLAIN}")
+            raise self.error(f"the {role} must be numbers, got text such as {display_name(bad)!r}. {PLAIN}")
         return values
 
     def truth(self, role: str) -> np.ndarray:
@@ -283,7 +289,7 @@ class Loaded:
         if isinstance(values, Words):
             for word in values.values:
                 if word.strip().lower() not in TRUTH:
-                    raise self.error(f"`{role}` must be true or false, got {shown(word)!r}.")
+                    raise self.error(f"`{role}` must be true or false, got {display_name(word)!r}.")
             return np.array([TRUTH[word.strip().lower()] for word in values.values])[values.codes]
         flat = values.reshape(-1).astype(np.float64)
         wrong = ~((flat == 0) | (flat == 1) | np.isnan(flat))

@@ -14,7 +14,7 @@ import numpy as np
 from abstain._check import check_choice
 from abstain._tables import Printable
 from abstain.formats.columns import Column, Values, Words, as_texts
-from abstain.formats.safety import file_error, shown
+from abstain.formats.safety import display_name, file_error
 
 # largest value, largest fraction
 _SCALES = {"percent": (100.0, 100.0), "fraction": (1.0, 1.0), "mixed": (100.0, 1.0)}
@@ -250,7 +250,10 @@ class Log(Printable):
         return found
 
     def __repr__(self) -> str:
-        return f"Log({shown(self.path)}, {self.n:,} rows, {', '.join(self.signals) or 'no confidence'}, {self.tool})"
+        return (
+            f"Log({display_name(self.path)}, {self.n:,} rows, {', '.join(self.signals) or 'no confidence'}, "
+            f"{self.tool})"
+        )
 
 
 def _ranked(signal: np.ndarray, answered: np.ndarray) -> np.ndarray:

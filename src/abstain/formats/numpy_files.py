@@ -13,7 +13,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from abstain.formats.columns import Column, Source, Words
-from abstain.formats.safety import PACKED, Limits, file_error, opened, reading, shown
+from abstain.formats.safety import PACKED, Limits, display_name, file_error, opened, reading
 
 # numpy: headers are read here, so that sizes are known and pickles refused before anything is loaded
 
@@ -99,7 +99,7 @@ def open_npz(path: Path, limits: Limits) -> Source:
 
     def load(member: zipfile.ZipInfo, header: _Header) -> np.ndarray:
         with reading(path, "npz"), zipfile.ZipFile(path) as archive, archive.open(member) as stream:
-            return _body(path, f"`{shown(member.filename)}`", stream, header)
+            return _body(path, f"`{display_name(member.filename)}`", stream, header)
 
     columns = {}
     with reading(path, "npz"), zipfile.ZipFile(path) as archive:
@@ -109,12 +109,13 @@ def open_npz(path: Path, limits: Limits) -> Source:
         for member in members:
             name = member.filename.removesuffix(".npy")
             if name in columns:
-                raise file_error(path, f"holds two arrays named {shown(name)!r}.")
+                raise file_error(path, f"holds two arrays named {display_name(name)!r}.")
             with archive.open(member) as stream:
-                header = _header(path, f"`{shown(name)}`", stream)
+                header = _header(path, f"`{display_name(name)}`", stream)
             if header.length + header.nbytes > member.file_size:
                 raise file_error(
-                    path, f"`{shown(name)}` announces {header.nbytes} bytes, more than the archive has."
+                    path,
+                    f"`{display_name(name)}` announces {header.nbytes} bytes, more than the archive has.",
                 )
             total += header.nbytes
             limits.check(path, total)

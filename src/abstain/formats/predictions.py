@@ -12,7 +12,7 @@ from abstain import losses, scores
 from abstain._tables import Printable
 from abstain.formats.columns import Column, Values, Words
 from abstain.formats.logs import Log
-from abstain.formats.safety import counted, file_error, naming_file, shown
+from abstain.formats.safety import count_noun, display_name, file_error, naming_file
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,7 +166,7 @@ class Predictions(Printable):
 
 def reading_notes(models: Sequence[Predictions]) -> list[str]:
     """How refusals and missing confidences of these models were counted, for every table and page that shows them."""
-    logs = [(shown(m.name), m.log) for m in models if m.log is not None]
+    logs = [(display_name(m.name), m.log) for m in models if m.log is not None]
     unanswered = {name: log.unanswered for name, log in logs if log.unanswered}
     missing = {name: log.without_confidence for name, log in logs if log.without_confidence}
     notes = []
@@ -185,10 +185,15 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
         if shares:
             notes.append(f"Answers without a confidence are {meaning}: {_shares(shares)}.")
     for model in models:
-        if model.abstained is not None and model.abstained.any() and shown(model.name) not in unanswered:
+        if (
+            model.abstained is not None
+            and model.abstained.any()
+            and display_name(model.name) not in unanswered
+        ):
             share = 1 - float(model.abstained.mean())
             notes.append(
-                f"{shown(model.name)} answered {share:.1%} of the samples; areas are over the coverage it can attain."
+                f"{display_name(model.name)} answered {share:.1%} of the samples; areas are over the coverage it "
+                f"can attain."
             )
     return notes
 
@@ -205,7 +210,7 @@ def _shares(shares: Mapping[str, float]) -> str:
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     listed = ", ".join(f"{name} {share:.1%}" for name, share in ranked[:_LISTED])
     rest = len(ranked) - _LISTED
-    return listed + (f" and {counted(rest, 'other model')}" if rest > 0 else "")
+    return listed + (f" and {count_noun(rest, 'other model')}" if rest > 0 else "")
 
 
 def plain_values(values: Values) -> np.ndarray:

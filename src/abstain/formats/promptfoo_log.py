@@ -8,7 +8,7 @@ from typing import Any
 
 from abstain.formats.columns import LogFacts, text_of
 from abstain.formats.log_rows import MEAN_TOKEN, SEQUENCE, Load, Read, Row, at, number, shares, token_signals
-from abstain.formats.safety import are, counted, file_error
+from abstain.formats.safety import count_noun, file_error, is_or_are
 
 # promptfoo: five shapes around one list of results
 
@@ -48,5 +48,5 @@ def _promptfoo(path: Path, content: Any, load: Load) -> Read:
         shares(rows, ["correct", "score"]),
         signals=("namedScores.confidence", SEQUENCE, MEAN_TOKEN),
         about={"correct": "success", "question": "the values of vars"},
-        notes=(f"{counted(failed, 'result')} failed and {are(failed)} left out.",) if failed else (),
+        notes=(f"{count_noun(failed, 'result')} failed and {is_or_are(failed)} left out.",) if failed else (),
     )

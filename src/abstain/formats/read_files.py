@@ -17,7 +17,7 @@ from abstain.formats.logs import Log, Rules, told_apart
 from abstain.formats.predictions import Predictions, plain_values
 from abstain.formats.readers import ENDINGS, open_source
 from abstain.formats.roles import RoleColumns, in_stated_order, role_of
-from abstain.formats.safety import Limits, file_error, shown
+from abstain.formats.safety import Limits, display_name, file_error
 
 
 def read_predictions(
@@ -189,7 +189,7 @@ def predictions_of(
     fields = columns_read.class_scores(by) if by else columns_read.plain_table()
     used = {role: str(roles[role]) for role in loaded if role in roles} | rows_used
     if labels is not None:
-        used["labels"] = shown(Path(labels).name)
+        used["labels"] = display_name(Path(labels).name)
     return Predictions(*head, used=used, ids=ids, **fields)
 
 
@@ -227,8 +227,10 @@ def check_ranked(log: Log) -> None:
     answered = log.answered & log.scored
     ranked = any(bool((np.isfinite(signal) & answered).any()) for signal in log.signals.values())
     if answered.any() and not ranked:
-        listed = ", ".join(f"`{shown(name)}`" for name in log.signals)
-        raise NoConfidenceError(f"{shown(log.path)}: no answer has {listed}, so the model cannot be ranked.")
+        listed = ", ".join(f"`{display_name(name)}`" for name in log.signals)
+        raise NoConfidenceError(
+            f"{display_name(log.path)}: no answer has {listed}, so the model cannot be ranked."
+        )
 
 
 def _class_scores_role(roles: Mapping[str, RoleColumns], stated: Set[str], *, labelled: bool) -> str:

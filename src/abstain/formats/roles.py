@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from abstain.errors import InputError
-from abstain.formats.safety import shown
+from abstain.formats.safety import display_name
 
 # role -> names that state it, compared without case and with - . and blanks as _
 NAMES: dict[str, tuple[str, ...]] = {
@@ -48,8 +48,8 @@ class RoleColumns:
 
     def __str__(self) -> str:
         if len(self.names) > 3:
-            return f"{shown(self.names[0])} ... {shown(self.names[-1])} ({len(self.names)} columns)"
-        return ", ".join(map(shown, self.names))
+            return f"{display_name(self.names[0])} ... {display_name(self.names[-1])} ({len(self.names)} columns)"
+        return ", ".join(map(display_name, self.names))
 
 
 def plain(name: str) -> str:

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import IO, cast
 
 from abstain._outputs import file_error as file_error
-from abstain._size import shown_size
-from abstain._tables import shown as shown
-from abstain._tables import visible
+from abstain._size import format_size
+from abstain._tables import count_noun as count_noun
+from abstain._tables import display_name as display_name
+from abstain._tables import escape_controls
+from abstain._tables import has_or_have as has_or_have
+from abstain._tables import is_or_are as is_or_are
 from abstain.errors import AbstainError, DataError, InputError, MemoryLimitError
 
 _TRUST = "If you trust the file, raise the limit with --memory."
@@ -69,8 +72,8 @@ class Limits:
     def check(self, path: str | Path, required: int, what: str = "its values") -> None:
         """Refuse what would take more memory than is allowed, in all or for a file of this size."""
         if required > self.memory:
-            size = shown_size(required)
-            limit = shown_size(self.memory)
+            size = format_size(required)
+            limit = format_size(self.memory)
             refusal = file_error(
                 path, f"{what} would take {size} of memory, more than the limit of {limit}. {_TRUST}"
             )
@@ -80,9 +83,9 @@ class Limits:
         if required > self.allowed(path):
             raise file_error(
                 path,
-                f"{what} would take {shown_size(required)} of memory or more, which is out of proportion to its "
-                f"{shown_size(os.path.getsize(path))} on disk. If you trust the file, unpack it first, or give "
-                f"--memory {shown_size(_FREE_SHARE * self.memory).replace(' ', '')}.",
+                f"{what} would take {format_size(required)} of memory or more, which is out of proportion to its "
+                f"{format_size(os.path.getsize(path))} on disk. If you trust the file, unpack it first, or give "
+                f"--memory {format_size(_FREE_SHARE * self.memory).replace(' ', '')}.",
             )
 
     def check_columns(self, path: Path, count: int) -> None:
@@ -91,28 +94,9 @@ class Limits:
             raise file_error(path, f"has {count} columns, which is too many.")
 
 
-def counted(count: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "answer"), counted(1200, "answer")
-    ('1 answer', '1,200 answers')
-    """
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
-def have(count: int) -> str:
-    """The verb after so many."""
-    return "has" if count == 1 else "have"
-
-
-def are(count: int) -> str:
-    """The verb after so many."""
-    return "is" if count == 1 else "are"
-
-
 def one_line(error: BaseException) -> str:
     """The message of an error on one line of bounded length, cut between words."""
-    words = visible(" ".join(str(error).split()))
+    words = escape_controls(" ".join(str(error).split()))
     if len(words) <= _LONGEST_LINE:
         return words
     start, end = words[: _LONGEST_LINE - 160], words[-150:]
@@ -171,7 +155,7 @@ class Bounded(io.RawIOBase):
         data = self._stream.read(min(len(view), self._left + 1))
         self._left -= len(data)
         if self._left < 0:
-            most = shown_size(self._limit)
+            most = format_size(self._limit)
             raise file_error(self._path, f"unpacks to more than {most}, the limit. {_TRUST}")
         view[: len(data)] = data
         return len(data)

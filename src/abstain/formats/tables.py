@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from abstain.errors import DataError, needed
+from abstain.errors import DataError, import_optional
 from abstain.formats.arrow import arrow_values
 from abstain.formats.columns import Column, Source, Values
 from abstain.formats.safety import Limits
@@ -42,7 +42,7 @@ def open_table(table: Any) -> Source:
 
 
 def _load(table: Any, name: Any) -> Values:
-    pyarrow = needed("pyarrow", "evaluate", "files")
+    pyarrow = import_optional("pyarrow", "evaluate", "files")
     column = table[name]
     if hasattr(column, "to_arrow"):  # of polars
         column = column.to_arrow()

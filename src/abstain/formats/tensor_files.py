@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from abstain.errors import needed
+from abstain.errors import import_optional
 from abstain.formats.columns import Column, Source
 from abstain.formats.json_files import _loads
-from abstain.formats.safety import Limits, file_error, reading, shown, unpacked_archive_size
+from abstain.formats.safety import Limits, display_name, file_error, reading, unpacked_archive_size
 
 # safetensors (a JSON header and raw numbers, read here) and torch files (tensors only, never code)
 
@@ -45,7 +45,7 @@ def open_safetensors(path: Path, limits: Limits) -> Source:
         spans = sorted((*map(int, v["data_offsets"]), k) for k, v in header.items())
         for (_, end, one), (start, _, other) in pairwise(spans):
             if start < end:
-                raise file_error(path, f"tensors `{shown(one)}` and `{shown(other)}` overlap.")
+                raise file_error(path, f"tensors `{display_name(one)}` and `{display_name(other)}` overlap.")
     stated = more.get("classes") if isinstance(more, dict) else None
     return Source(path, "safetensors", columns, _stated_classes(stated))
 
@@ -65,12 +65,16 @@ def _tensor(path: Path, name: str, entry: Any, start: int, room: int, limits: Li
     kind, shape = entry["dtype"], tuple(int(s) for s in entry["shape"])
     low, high = (int(x) for x in entry["data_offsets"])
     if kind not in SAFETENSORS:
-        raise file_error(path, f"tensor `{shown(name)}` has dtype {shown(kind)}, which is not read.")
+        raise file_error(
+            path, f"tensor `{display_name(name)}` has dtype {display_name(kind)}, which is not read."
+        )
     dtype = np.dtype(SAFETENSORS[kind])
     size = math.prod(shape) * dtype.itemsize
     if min((low, *shape), default=0) < 0 or high - low != size or high > room:
-        raise file_error(path, f"tensor `{shown(name)}` does not lie inside the file; is it truncated?")
-    limits.check(path, 2 * size, f"tensor `{shown(name)}`")
+        raise file_error(
+            path, f"tensor `{display_name(name)}` does not lie inside the file; is it truncated?"
+        )
+    limits.check(path, 2 * size, f"tensor `{display_name(name)}`")
 
     def load() -> np.ndarray:
         with reading(path, "safetensors"), path.open("rb") as stream:
@@ -84,7 +88,7 @@ def _tensor(path: Path, name: str, entry: Any, start: int, room: int, limits: Li
 
 def open_torch(path: Path, limits: Limits) -> Source:
     """A dict of tensors (or one tensor, called "array") saved by torch, read with weights_only=True."""
-    torch = needed("torch", f"Reading {shown(path.name)}", "torch")
+    torch = import_optional("torch", f"Reading {display_name(path.name)}", "torch")
     with reading(path, "a torch file of tensors"):
         _check_pickles(path, limits)
         content = _torch_content(path, torch)
@@ -95,7 +99,9 @@ def open_torch(path: Path, limits: Limits) -> Source:
         columns = {}
         for name, tensor in content.items():
             if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
-                limits.check(path, tensor.numel() * tensor.element_size() * 2, f"tensor `{shown(name)}`")
+                limits.check(
+                    path, tensor.numel() * tensor.element_size() * 2, f"tensor `{display_name(name)}`"
+                )
                 kind = str(tensor.dtype).removeprefix("torch.")
                 columns[str(name)] = Column(tuple(tensor.shape), kind, partial(_torch_values, tensor))
     named = content.get("classes")

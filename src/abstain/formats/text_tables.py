@@ -18,17 +18,17 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from abstain._tables import is_number
-from abstain.errors import needed
+from abstain.errors import import_optional
 from abstain.formats.columns import Column, Source, Values, Words, text_of
 from abstain.formats.safety import (
     CELL,
     Limits,
     check_rows,
+    display_name,
     encoding_of,
     file_error,
     opened,
     reading,
-    shown,
     unpacked_archive_size,
 )
 
@@ -55,7 +55,7 @@ def open_delimited(path: Path, limits: Limits) -> Source:
 
 def open_excel(path: Path, limits: Limits) -> Source:
     """The first sheet of a workbook; of a formula, the value that Excel saved."""
-    openpyxl = needed("openpyxl", f"Reading {shown(path.name)}", "files")
+    openpyxl = import_optional("openpyxl", f"Reading {display_name(path.name)}", "files")
     with reading(path, "an Excel workbook"):
         limits.check(path, _SHEET * unpacked_archive_size(path), "reading it")
         with warnings.catch_warnings():
@@ -158,10 +158,10 @@ def _check_names(path: Path, names: list[str], limits: Limits) -> None:
     limits.check_columns(path, len(names))
     name, times = Counter(names).most_common(1)[0]
     if times > 1:
-        raise file_error(path, f"has two columns named {shown(name)!r}.")
+        raise file_error(path, f"has two columns named {display_name(name)!r}.")
     if all(map(is_number, names)):
         raise file_error(
-            path, f"must begin with a line of column names, got numbers: {shown(','.join(names[:4]))}."
+            path, f"must begin with a line of column names, got numbers: {display_name(','.join(names[:4]))}."
         )
 
 

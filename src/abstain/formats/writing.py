@@ -11,8 +11,8 @@ from typing import IO, Any
 import numpy as np
 
 from abstain._outputs import ENDINGS, check_ending, check_target, ending_of, replacing
-from abstain._tables import as_csv
-from abstain.errors import DataError, needed
+from abstain._tables import csv_text
+from abstain.errors import DataError, import_optional
 from abstain.formats.predictions import Predictions, plain_values
 from abstain.formats.tensor_files import SAFETENSORS
 
@@ -151,15 +151,15 @@ def _text(ending: str, columns: Mapping[str, np.ndarray]) -> str:
     lists = _cells(columns)
     if ending == ".jsonl":
         return "".join(f"{json.dumps(dict(zip(lists, row)))}\n" for row in zip(*lists.values()))
-    return as_csv(lists, delimiter="\t" if ending == ".tsv" else ",")
+    return csv_text(lists, delimiter="\t" if ending == ".tsv" else ",")
 
 
 def _arrow(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndarray]) -> None:
-    pa = needed("pyarrow", f"Writing a {ending} file", "files")
+    pa = import_optional("pyarrow", f"Writing a {ending} file", "files")
     plain = {name: v.tolist() if v.dtype.kind in "USO" else v for name, v in columns.items()}
     table = pa.table({name: pa.array(values) for name, values in plain.items()})
     if ending == ".parquet":
-        needed("pyarrow.parquet", "Writing a parquet file", "files").write_table(table, stream)
+        import_optional("pyarrow.parquet", "Writing a parquet file", "files").write_table(table, stream)
         return
     with pa.ipc.new_file(stream, table.schema) as writer:
         writer.write_table(table)

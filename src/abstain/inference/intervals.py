@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_args, overload
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_choice, check_fraction, check_nonnegative, needs_repetitions
+from abstain._check import check_choice, check_fraction, check_nonnegative, repetitions_error
 from abstain.core.area_estimators import Estimator, Ties, needs_whole_weights
 from abstain.core.rows import Blocks
 from abstain.core.sorting import argsort_descending
@@ -407,7 +407,7 @@ def evidence_of_blocks(
     for _, options in metrics:
         counting = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
         if counting and not whole:
-            raise needs_repetitions("interval_from_blocks", counting)
+            raise repetitions_error("interval_from_blocks", counting)
     negative = not blocks.zero_one and bool((blocks.loss_sum < 0).any())
     total = totals_of(tables, int(blocks.count.sum()), blocks.zero_one, negative, whole)
     return evidence_of(tables, total, asked_for(metrics))

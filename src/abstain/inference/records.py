@@ -199,12 +199,12 @@ class CurveBand(_tables.Notebook):
     def frame(self, library: str | None = None) -> Any:
         """One row per coverage."""
         names = ("coverage", "risk", "low", "high")
-        return _tables.frame({name: getattr(self, name).tolist() for name in names}, library)
+        return _tables.make_frame({name: getattr(self, name).tolist() for name in names}, library)
 
     def plot(self, ax: Axes | None = None, *, name: str = "") -> Axes:
         """Draw the curve and its band on `ax` (or on a new figure) and give the axes back."""
-        drawn: Any = _plots.axes(ax)
-        title = _tables.visible(name)
+        drawn: Any = _plots.make_axes(ax)
+        title = _tables.escape_controls(name)
         _plots.draw_curves(drawn, [(title, self.coverage, self.risk)], "selective risk", {title: self})
         return drawn
 

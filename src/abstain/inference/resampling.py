@@ -8,7 +8,7 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_count, check_fraction
-from abstain._progress import bars
+from abstain._progress import progress_bars
 from abstain.core import curve_points
 from abstain.core.area_estimators import area, area_of_samples, asymptotic_oracle
 from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
@@ -141,7 +141,7 @@ def replicate(
     """`value` of each replicate, stacked along the first axis."""
     source = resampler(units)
     found = []
-    with bars(progress) as shown:
+    with progress_bars(progress) as shown:
         for size in source.batches(replicates):
             # a replicate without errors is dropped later
             with np.errstate(invalid="ignore", divide="ignore"):

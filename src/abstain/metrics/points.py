@@ -66,7 +66,7 @@ class RiskCoverageCurve(_tables.Notebook):
     def frame(self, library: str | None = None) -> Any:
         """One row per point."""
         names = ("coverage", "risk", "generalised_risk", "threshold", "count")
-        return _tables.frame({name: to_host(getattr(self, name)).tolist() for name in names}, library)
+        return _tables.make_frame({name: to_host(getattr(self, name)).tolist() for name in names}, library)
 
     def plot(self, ax: Axes | None = None, *, name: str = "") -> Axes:
         """Draw selective risk against coverage on `ax` (or on a new figure) and give the axes back.
@@ -78,11 +78,11 @@ class RiskCoverageCurve(_tables.Notebook):
         name : str
             In the legend; several curves on the same axes need one each (see `RiskCoverageDisplay.from_curves`).
         """
-        drawn: Any = _plots.axes(ax)
+        drawn: Any = _plots.make_axes(ax)
         coverage = to_host(self.coverage)
         risk = to_host(self.risk)
-        places = _plots.shown_points(coverage)
-        curve = (_tables.visible(name), coverage[places], risk[places])
+        places = _plots.select_drawn_points(coverage)
+        curve = (_tables.escape_controls(name), coverage[places], risk[places])
         _plots.draw_curves(drawn, [curve], "selective risk")
         return drawn
 

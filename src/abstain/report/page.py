@@ -16,7 +16,7 @@ from string import Template
 from typing import Any, NamedTuple
 
 from abstain import __version__
-from abstain._tables import escaped, fixed, visible
+from abstain._tables import escape_controls, escape_html, format_fixed
 from abstain.evaluation import Comparison
 from abstain.evaluation.chance import chance_warnings
 from abstain.formats import replacing
@@ -127,7 +127,7 @@ def verdicts(content: Content) -> str:
             about = int(float(f"{p.samples_needed or 0:.2g}"))  # more digits than such a guess holds
             need = f"; about {about:,} samples would be needed" if about else ""
             meaning = f"cannot be told apart{need}"
-        difference, low, high = (fixed(x, places, sign=True) for x in (p.difference, p.low, p.high))
+        difference, low, high = (format_fixed(x, places, sign=True) for x in (p.difference, p.low, p.high))
         chance = "< 0.001" if p.p_adjusted < 0.001 else f"{p.p_adjusted:.3f}"
         said = f'<span class="said">{text(meaning)}</span>'
         rows.append(
@@ -213,7 +213,7 @@ def about_ties(model: ModelContent) -> list[str]:
 
 def text(value: object) -> str:
     """A string that stays text in HTML, in attributes too; see `abstain._tables.escaped`."""
-    return escaped(value)
+    return escape_html(value)
 
 
 def with_code(value: str) -> str:
@@ -245,7 +245,7 @@ def _csv_of(cell: str | Cell) -> str:
 
 
 def _csv_attribute(columns: Sequence[str]) -> str:
-    return f' data-csv="{text(json.dumps([visible(column) for column in columns]))}"'
+    return f' data-csv="{text(json.dumps([escape_controls(column) for column in columns]))}"'
 
 
 def _csv_titles(name: str, width: int) -> list[str]:
@@ -260,9 +260,9 @@ def number(found: Any, places: int, best: bool = False) -> Cell:
     if found is None or found.estimate is None:
         return Cell("–", ("", "", ""))
     mark = ' class="best"' if best else ""
-    shown = f"<span{mark}>{fixed(found.estimate, places)}</span>"
+    shown = f"<span{mark}>{format_fixed(found.estimate, places)}</span>"
     if found.low is not None and found.high is not None:
-        shown += below(fixed(found.low, places), fixed(found.high, places))
+        shown += below(format_fixed(found.low, places), format_fixed(found.high, places))
     return Cell(shown, (plain(found.estimate), plain(found.low), plain(found.high)))
 
 
@@ -546,7 +546,7 @@ def _plain(data: Any) -> Any:
     if isinstance(data, list):
         return [_plain(value) for value in data]
     if isinstance(data, str):
-        return visible(data, keep="\n")
+        return escape_controls(data, keep="\n")
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 

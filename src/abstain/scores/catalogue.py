@@ -225,7 +225,7 @@ def outputs(
     """
     wanted = [by_name(score) for score in scores]
     measured = [loss_functions.by_name(loss) for loss in losses]
-    classes = check_classes(name, logits, probs, beside=labels)
+    classes = check_classes(name, logits, probs, like=labels)
     own = check_labels(name, classes, labels) if measured else None
     shared = [s.name for s in wanted if s is _BY_NAME.get(s.name) and classes.kind in s.takes]
     shared += [m.name for m in measured if m.function is getattr(loss_functions, m.name, None)]

@@ -37,7 +37,7 @@ def pooled_log_probs(logits: Array = None, /, *, probs: Array = None) -> Any:
     [[-0.6931, -0.6931]]
     """
     classes = check_classes("pooled_log_probs", logits, probs, members=True)
-    return classes.backend.deliver(classes.by_row(lambda xp, x: _pooled(classes, xp, x)))
+    return classes.backend.deliver(classes.map_rows(lambda xp, x: _pooled(classes, xp, x)))
 
 
 def _pooled(classes: Classes, xp: Namespace, x: Array) -> Array:
@@ -71,7 +71,7 @@ def predictive_entropy(logits: Array = None, /, *, probs: Array = None) -> Any:
         odds = simplex.odds_of(xp, _pooled(classes, xp, x))
         return simplex.finite(xp, -simplex.log_entropy(odds))
 
-    return classes.deliver(classes.by_row(key))
+    return classes.deliver(classes.map_rows(key))
 
 
 def mutual_information(logits: Array = None, /, *, probs: Array = None) -> Any:
@@ -104,7 +104,7 @@ def mutual_information(logits: Array = None, /, *, probs: Array = None) -> Any:
         logs = simplex.log_softmax(simplex.odds_of(xp, x, classes.kind))
         return simplex.finite(xp, -simplex.log_information(xp, logs))
 
-    return classes.deliver(classes.by_row(key))
+    return classes.deliver(classes.map_rows(key))
 
 
 def mean_max_softmax(logits: Array = None, /, *, probs: Array = None) -> Any:
@@ -137,7 +137,7 @@ def mean_max_softmax(logits: Array = None, /, *, probs: Array = None) -> Any:
             xp, -simplex.log_mean(xp, simplex.log_complement(simplex.odds_of(xp, x, classes.kind)))
         )
 
-    return classes.deliver(classes.by_row(key))
+    return classes.deliver(classes.map_rows(key))
 
 
 def vote_share(logits: Array = None, /, *, probs: Array = None) -> Any:
@@ -166,4 +166,4 @@ def vote_share(logits: Array = None, /, *, probs: Array = None) -> Any:
         votes = simplex.wide(xp, simplex.winners(xp, x))
         return xp.max(xp.mean(votes, axis=0), axis=-1)
 
-    return classes.deliver(classes.by_row(share))
+    return classes.deliver(classes.map_rows(share))

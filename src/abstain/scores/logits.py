@@ -35,7 +35,7 @@ def max_logit(logits: Array = None, /, *, probs: Array = None) -> Any:
     [3.0, 0.0]
     """
     classes = check_classes("max_logit", logits, probs, takes=_LOGITS)
-    return classes.deliver(classes.by_row(lambda xp, rows: xp.max(rows, axis=-1)))
+    return classes.deliver(classes.map_rows(lambda xp, rows: xp.max(rows, axis=-1)))
 
 
 def logit_margin(logits: Array = None, /, *, probs: Array = None, temperature: float = 1.0) -> Any:
@@ -124,7 +124,7 @@ def logit_norm(logits: Array = None, /, *, probs: Array = None, p: float = 2.0) 
     """
     classes = check_classes("logit_norm", logits, probs, takes=_LOGITS, masked=False)
     order = check_positive("logit_norm", "p", p, infinite=True)
-    return classes.deliver(classes.by_row(lambda xp, rows: _norm(xp, rows, order)))
+    return classes.deliver(classes.map_rows(lambda xp, rows: _norm(xp, rows, order)))
 
 
 def normalised_max_logit(logits: Array = None, /, *, probs: Array = None, p: float = 2.0) -> Any:
@@ -165,7 +165,7 @@ def normalised_max_logit(logits: Array = None, /, *, probs: Array = None, p: flo
         some = norm > 0
         return xp.where(some, top / xp.where(some, norm, xp.ones_like(norm)), xp.zeros_like(norm))
 
-    return classes.deliver(classes.by_row(value))
+    return classes.deliver(classes.map_rows(value))
 
 
 def _norm(xp: Namespace, rows: Array, p: float) -> Array:
@@ -215,4 +215,4 @@ def clamped_logit_entropy(logits: Array = None, /, *, probs: Array = None, floor
         raised = xp.where(rows > least, rows, xp.full_like(rows, least))
         return xp.sum(raised * xp.log(raised), axis=-1)
 
-    return classes.deliver(classes.by_row(value))
+    return classes.deliver(classes.map_rows(value))

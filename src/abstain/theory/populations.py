@@ -386,7 +386,7 @@ class ExpectedBias(_tables.Notebook):
         columns: dict[str, list[Any]] = {"estimator": list(self.bias), "bias": list(self.bias.values())}
         for name, scale in (("relative", self.aurc), ("in_sd", self.standard_deviation)):
             columns[name] = [value / scale if scale else None for value in self.bias.values()]
-        return _tables.frame(columns, library)
+        return _tables.make_frame(columns, library)
 
     def __repr__(self) -> str:
         sd, scale = f"{self.standard_deviation:.3g}", self.aurc or 1.0

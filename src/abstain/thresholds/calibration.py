@@ -13,7 +13,7 @@ import numpy as np
 
 from abstain._arrays import Array, to_host
 from abstain._stored import Finite, Share, Within
-from abstain._tables import frame
+from abstain._tables import make_frame
 from abstain.core.curve_points import cheapest as least_cost
 from abstain.core.curve_points import reaches
 from abstain.core.sorting import RankedSamples, is_zero_one, rank_samples
@@ -171,7 +171,7 @@ class Candidates:
 
     def frame(self, library: str | None = None) -> Any:
         """A pandas or polars frame (whichever is there), or a dict of lists."""
-        return frame(self.columns(), library)
+        return make_frame(self.columns(), library)
 
 
 # How a threshold is chosen: from the calibration data to the number of samples it accepts ----------

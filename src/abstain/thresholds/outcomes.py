@@ -11,7 +11,7 @@ import numpy as np
 from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._check import check_fraction, check_nonnegative
-from abstain._plots import axes
+from abstain._plots import make_axes
 from abstain._stored import Stored, Within
 from abstain.core.curve_points import cheapest
 from abstain.core.sorting import rank_samples
@@ -81,11 +81,11 @@ class CostCurve(_tables.Notebook):
 
     def frame(self, library: str | None = None) -> Any:
         """A data frame with one row per threshold."""
-        return _tables.frame(self.columns(), library)
+        return _tables.make_frame(self.columns(), library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Cost and its parts against coverage, the least marked; returns the axes."""
-        drawn: Any = axes(ax)
+        drawn: Any = make_axes(ax)
         b = self.best
         drawn.plot(self.coverage, self.cost, color="C0", label="cost")
         drawn.plot(self.coverage, self.model_cost, color="C3", lw=1, ls=":", label="model errors")
@@ -300,7 +300,7 @@ class ClinicalTable(Stored):
 
     def frame(self, library: str | None = None) -> Any:
         """A data frame with one row per threshold."""
-        return _tables.frame(self.columns(), library)
+        return _tables.make_frame(self.columns(), library)
 
     def grid(self) -> dict[str, list[str]]:
         """The table as text."""
@@ -312,11 +312,11 @@ class ClinicalTable(Stored):
         return f"Among the accepted, positive = {self.positive!r}, n = {self.n}, level {self.level:g}"
 
     def __repr__(self) -> str:
-        return f"{self._head()}\n{_tables.text(self.grid())}"
+        return f"{self._head()}\n{_tables.text_table(self.grid())}"
 
     def to_latex(self) -> str:
         """As a LaTeX table (booktabs)."""
-        return _tables.latex(self.grid(), self._head(), "Of the accepted only, with exact intervals.")
+        return _tables.latex_table(self.grid(), self._head(), "Of the accepted only, with exact intervals.")
 
     def _repr_html_(self) -> str:
         return _tables.html_table(self.grid(), self._head())

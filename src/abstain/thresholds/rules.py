@@ -13,8 +13,8 @@ import numpy as np
 
 from abstain import __version__, _tables, scores
 from abstain._arrays import Array
-from abstain._plots import axes
-from abstain._stored import Chance, Finite, Share, Stored, Within, parsed, text_of
+from abstain._plots import make_axes
+from abstain._stored import Chance, Finite, Share, Stored, Within, parse_json, read_record_text
 from abstain._tables import html_table
 from abstain.errors import DataError, InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array
@@ -408,7 +408,7 @@ class Threshold(Promised):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Risk against coverage at the candidates (what passed drawn solid), the target and the choice."""
-        drawn: Any = axes(ax)
+        drawn: Any = make_axes(ax)
         table = self.table
         drawn.plot(table.coverage, table.risk, color="0.6", lw=1, label="calibration risk")
         passed = table.coverage[table.passed], table.risk[table.passed]
@@ -591,8 +591,8 @@ def load_rule(path: Any) -> Threshold | GroupThresholds:
     ...     load_rule(folder + "/rule.json").rule
     'confidence >= 0.8'
     """
-    text = text_of(path)
-    record = parsed("load_rule", text)
+    text = read_record_text(path)
+    record = parse_json("load_rule", text)
     name = str(record.get("format")) if isinstance(record, dict) else ""
     if name.startswith("abstain.Cascade/"):
         remedy = (

@@ -12,9 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from abstain.errors import needed
+from abstain.errors import import_optional
 
-needed("torch", "abstain.torch", "torch")
+import_optional("torch", "abstain.torch", "torch")
 
 # The names below are loaded on use, since the metrics need torchmetrics.
 # For trainers: `abstain.torch.lightning` and `abstain.torch.huggingface`.

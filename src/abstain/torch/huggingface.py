@@ -11,12 +11,12 @@ import numpy as np
 from abstain import losses, scores
 from abstain._arrays import Array
 from abstain._check import check_fraction
-from abstain.errors import InputError, needed
+from abstain.errors import InputError, import_optional
 from abstain.inference import interval
 from abstain.torch.loss import AURCLoss
 from abstain.torch.tuning import Averaging, PairedPatience, Samples, Tuned, error_bar
 
-TrainerCallback = needed("transformers", "abstain.torch.huggingface", "huggingface").TrainerCallback
+TrainerCallback = import_optional("transformers", "abstain.torch.huggingface", "huggingface").TrainerCallback
 
 __all__ = ["AURCStopping", "TrainerMetrics", "TrainerTuning", "trainer_loss"]
 

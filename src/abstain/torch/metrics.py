@@ -22,11 +22,18 @@ from abstain.core import confidence_bins
 from abstain.core.area_estimators import ESTIMATORS, TIES, area, zero_one_oracle_rows
 from abstain.core.confidence_bins import BinMap, Bins, Bracket
 from abstain.core.curve_points import has_room
-from abstain.errors import AbstainWarning, DtypeError, InfeasibleError, InputError, ShapeError, needed
+from abstain.errors import (
+    AbstainWarning,
+    DtypeError,
+    InfeasibleError,
+    InputError,
+    ShapeError,
+    import_optional,
+)
 from abstain.inference import Interval, interval
 from abstain.torch import bin_state
 
-Metric = needed("torchmetrics", "abstain.torch metrics", "torch").Metric
+Metric = import_optional("torchmetrics", "abstain.torch metrics", "torch").Metric
 
 _AT_ONCE = 1 << 25  # class scores worked on at a time: bounds the scratch memory of large images
 _UNIT_SCORES = ("max_softmax", "softmax_margin", "probability_norm", "vote_share")
