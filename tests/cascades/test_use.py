@@ -64,7 +64,7 @@ def clf_confidence(model, x):
     return max_softmax(probs=model.predict_proba(x))
 
 
-def test_a_dear_stage_sees_only_what_reaches_it():
+def test_an_expensive_stage_sees_only_what_reaches_it():
     fitted = [
         ("small", LogisticRegression().fit(X[:2000], Y[:2000])),
         ("large", Counting().fit(X[:2000], Y[:2000])),
@@ -74,7 +74,7 @@ def test_a_dear_stage_sees_only_what_reaches_it():
     )
     Counting.asked = 0
     who = clf.decide(X[:1000])
-    expected = (who != "small").sum() if "large" in clf.cascade_.asked else 0
+    expected = (who != "small").sum() if "large" in clf.cascade_.stages_in_use else 0
     assert Counting.asked == expected < 1000
 
 
