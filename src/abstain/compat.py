@@ -21,10 +21,23 @@ from abstain.errors import DtypeError, InputError
 from abstain.metrics import augrc, aurc
 from abstain.metrics._sample import prepare
 
-__all__ = ["CompatRow", "CompatTable", "table"]
-__all__ += ["geifman_aurc", "literal_log_aurc", "lm_polygraph_rcc_auc", "mapie_one_minus_auarc"]
-__all__ += ["origin_trapezoid_aurc", "row_order_aurc", "seapig_augrc", "seapig_aurc"]
-__all__ += ["fd_shifts_augrc", "fd_shifts_aurc", "torch_uncertainty_augrc", "torch_uncertainty_aurc"]
+__all__ = [
+    "CompatRow",
+    "CompatTable",
+    "fd_shifts_augrc",
+    "fd_shifts_aurc",
+    "geifman_aurc",
+    "literal_log_aurc",
+    "lm_polygraph_rcc_auc",
+    "mapie_one_minus_auarc",
+    "origin_trapezoid_aurc",
+    "row_order_aurc",
+    "seapig_augrc",
+    "seapig_aurc",
+    "table",
+    "torch_uncertainty_augrc",
+    "torch_uncertainty_aurc",
+]
 
 
 def vectors(name: str, loss: Array, confidence: Array) -> tuple[np.ndarray, np.ndarray]:

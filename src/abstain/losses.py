@@ -1,4 +1,4 @@
-"""Per-sample losses: what it costs that the model was followed on this sample. All: lower is better.
+"""Per-sample losses: the cost of following the model on each sample. Lower is better for all of them.
 
 Logits are the first argument, probabilities come as `probs=`; classes lie along the last axis, leading axes
 are free. One number per sample (a vector, or a last axis of length 1) is that of class 1 of a binary model: its
@@ -27,22 +27,33 @@ from abstain._check import (
 from abstain.core import simplex
 from abstain.errors import InputError, ShapeError
 
-__all__ = ["NAMES", "REGRESSION_NAMES", "Loss", "absolute_error", "brier", "by_name", "cross_entropy"]
-__all__ += ["squared_error", "top_k", "zero_one"]
+__all__ = [
+    "NAMES",
+    "REGRESSION_NAMES",
+    "Loss",
+    "absolute_error",
+    "brier",
+    "by_name",
+    "cross_entropy",
+    "squared_error",
+    "top_k",
+    "zero_one",
+]
 
 
-def _classes_and_labels(name: str, logits: Array, labels: Array, probs: Array) -> tuple[Classes, Array]:
+def _check_classes_and_labels(name: str, logits: Array, labels: Array, probs: Array) -> tuple[Classes, Array]:
+    """Return the checked class scores and the labels as class indices; `name` is the function in error messages."""
     classes = check_classes(name, logits, probs, like=labels)
     return classes, check_labels(name, classes, labels)
 
 
 def zero_one(logits: Array = None, labels: Array = None, *, probs: Array = None) -> Any:
-    r"""Is the prediction wrong? One boolean for each sample.
+    r"""The 0/1 loss: True for each sample whose prediction is wrong.
 
     .. math:: 1[\arg\max_k z_k \ne y]
 
-    Booleans are what `abstain.aurc` ranks fastest; they count as 0 and 1. Among equal entries the first is
-    the prediction, so the answer does not depend on the order of the samples.
+    `abstain.aurc` is fastest with booleans, which count as 0 and 1. Among equal entries the first is the prediction,
+    so the answer does not depend on the order of the samples.
 
     Parameters
     ----------
@@ -51,7 +62,7 @@ def zero_one(logits: Array = None, labels: Array = None, *, probs: Array = None)
     labels : array, shape (...) or one-hot (..., K)
         Class indices 0 ... K-1.
     probs : array, shape (..., K)
-        Probabilities instead of logits; rows count relative to their own sum.
+        Probabilities instead of logits; each row is divided by its sum.
 
     Returns
     -------
@@ -63,13 +74,15 @@ def zero_one(logits: Array = None, labels: Array = None, *, probs: Array = None)
     >>> zero_one([[2.0, 1.0], [0.5, 0.5], [0.0, 3.0]], [0, 1, 1]).tolist()
     [False, True, False]
     """
-    classes, labels = _classes_and_labels("zero_one", logits, labels, probs)
-    return classes.backend.deliver(classes.backend.xp.argmax(classes.values, axis=-1) != labels)
+    classes, labels = _check_classes_and_labels("zero_one", logits, labels, probs)
+    prediction = classes.backend.xp.argmax(classes.values, axis=-1)
+    return classes.backend.deliver(prediction != labels)
 
 
 def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k: int = 5) -> Any:
-    """Is the label missing from the k largest entries? One boolean for each sample; equal entries in class
-    order.
+    """The top-k error: True for each sample whose label is not among the k largest entries.
+
+    Among equal entries, those of smaller class index come first.
 
     Parameters
     ----------
@@ -78,7 +91,7 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
     labels : array, shape (...) or one-hot (..., K)
         Class indices 0 ... K-1.
     probs : array, shape (..., K)
-        Probabilities instead of logits; rows count relative to their own sum.
+        Probabilities instead of logits; each row is divided by its sum.
     k : int
         From 1 to K - 1.
 
@@ -92,16 +105,18 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
     >>> top_k([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]], [1, 2], k=2).tolist()
     [False, True]
     """
-    classes, labels = _classes_and_labels("top_k", logits, labels, probs)
-    count = classes.values.shape[-1]
-    if not (isinstance(k, (int, np.integer)) and 1 <= k < count):
-        rule = f"`k` must be a whole number from 1 to {count - 1} (one less than the classes)"
+    classes, labels = _check_classes_and_labels("top_k", logits, labels, probs)
+    class_count = classes.values.shape[-1]
+    if not (isinstance(k, (int, np.integer)) and 1 <= k < class_count):
+        rule = f"`k` must be a whole number from 1 to {class_count - 1} (one less than the classes)"
         raise InputError(f"top_k: {rule}, got {k!r}.")
-    xp, values = classes.backend.xp, classes.values
-    own = xp.take_along_axis(values, labels[..., None], axis=-1)
-    index = simplex.places(xp, values)
-    ahead = (values > own) | ((values == own) & (index < labels[..., None]))
-    return classes.backend.deliver(xp.count_nonzero(ahead, axis=-1) >= k)
+    xp = classes.backend.xp
+    class_scores = classes.values
+    score_of_label = xp.take_along_axis(class_scores, labels[..., None], axis=-1)
+    class_index = simplex.places(xp, class_scores)
+    is_tied_before = (class_scores == score_of_label) & (class_index < labels[..., None])
+    ranks_before_label = (class_scores > score_of_label) | is_tied_before
+    return classes.backend.deliver(xp.count_nonzero(ranks_before_label, axis=-1) >= k)
 
 
 def cross_entropy(
@@ -116,8 +131,8 @@ def cross_entropy(
 
     .. math:: -\ln p_y = \ln \sum_k e^{z_k} - z_y
 
-    From logits nothing is lost, however small or large the result. A label of probability 0 has an infinite
-    loss, which no mean survives: that is an error, unless `clip` gives the least probability to reckon with.
+    From logits the result is exact, however small or large it is. A label of probability 0 has an infinite loss, which
+    makes every mean infinite: that is an error, unless `clip` sets the smallest probability to use.
 
     Parameters
     ----------
@@ -126,34 +141,42 @@ def cross_entropy(
     labels : array, shape (...) or one-hot (..., K)
         Class indices 0 ... K-1.
     probs : array, shape (..., K)
-        Probabilities instead of logits; rows count relative to their own sum.
+        Probabilities instead of logits; each row is divided by its sum.
     temperature : float
         Divides the logits (for probabilities: their logarithms).
     clip : float, optional
-        The least probability to reckon with.
+        Smaller probabilities of the label are raised to this one.
 
     Returns
     -------
     array of shape (...)
-        Nats, from 0 up; free of the order of the classes to the last bit (numpy).
+        Nats, at least 0. In numpy the result does not depend on the order of the classes, to the last bit.
+
+    Raises
+    ------
+    InputError
+        If a label has probability 0 and there is no `clip`.
 
     Examples
     --------
     >>> [f"{v:.4g}" for v in cross_entropy([[0.0, 0.0], [50.0, 0.0]], [0, 0])]  # ln 2 and e^-50
     ['0.6931', '1.929e-22']
     """
-    classes, labels = _classes_and_labels("cross_entropy", logits, labels, probs)
+    classes, labels = _check_classes_and_labels("cross_entropy", logits, labels, probs)
     temperature = check_positive("cross_entropy", "temperature", temperature)
     (values,) = simplex.numbers_of_rows(classes, ["cross_entropy"], temperature, labels)
     if clip is not None:
-        most = float(-np.log(check_positive("cross_entropy", "clip", clip)))
-        values = classes.backend.xp.where(values > most, most, values)
+        largest_loss = float(-np.log(check_positive("cross_entropy", "clip", clip)))
+        values = classes.backend.xp.where(values > largest_loss, largest_loss, values)
     check_possible(classes, values)
     return classes.deliver(values)
 
 
 def check_possible(classes: Classes, cross_entropy: Array) -> None:
-    """No label of probability 0."""
+    """Raise InputError if a label has probability 0, so that its cross-entropy is infinite.
+
+    `cross_entropy` holds one loss per sample; values that cannot be read (under jit) are not checked.
+    """
     xp = classes.backend.xp
     if is_concrete(cross_entropy) and not bool(xp.all(xp.isfinite(cross_entropy))):
         rule = "the label's probability must not be 0, got 0, an infinite loss"
@@ -164,7 +187,7 @@ def check_possible(classes: Classes, cross_entropy: Array) -> None:
 def brier(
     logits: Array = None, labels: Array = None, *, probs: Array = None, temperature: float = 1.0
 ) -> Any:
-    r"""Brier score, summed over classes: from 0 to 2 (Brier's own form; half of it is the binary one).
+    r"""Brier score, summed over classes: from 0 to 2 (Brier's original form; the usual binary one is half of it).
 
     .. math:: \sum_k (p_k - 1[k = y])^2
 
@@ -175,7 +198,7 @@ def brier(
     labels : array, shape (...) or one-hot (..., K)
         Class indices 0 ... K-1.
     probs : array, shape (..., K)
-        Probabilities instead of logits; rows count relative to their own sum.
+        Probabilities instead of logits; each row is divided by its sum.
     temperature : float
         Divides the logits (for probabilities: their logarithms).
 
@@ -189,69 +212,81 @@ def brier(
     >>> brier(probs=[[0.5, 0.5], [1.0, 0.0]], labels=[0, 1]).tolist()
     [0.5, 2.0]
     """
-    classes, labels = _classes_and_labels("brier", logits, labels, probs)
+    classes, labels = _check_classes_and_labels("brier", logits, labels, probs)
     temperature = check_positive("brier", "temperature", temperature)
     (values,) = simplex.numbers_of_rows(classes, ["brier"], temperature, labels)
     return classes.deliver(values)
 
 
 def squared_error(prediction: Array, target: Array) -> Any:
-    """(prediction - target) squared, element by element, for regression.
+    """Squared difference of prediction and target, element by element, for regression.
 
     Parameters
     ----------
     prediction, target : array
-        Finite numbers, of one shape.
+        Finite numbers, of equal shapes.
 
     Returns
     -------
     array of that shape
-        From 0 up.
+        At least 0.
 
     Examples
     --------
     >>> squared_error([1.0, 2.0], [0.0, 4.0]).tolist()
     [1.0, 4.0]
     """
-    return _difference("squared_error", prediction, target, lambda xp, d: d * d)
+    return _loss_of_difference(
+        "squared_error", prediction, target, lambda xp, difference: difference * difference
+    )
 
 
 def absolute_error(prediction: Array, target: Array) -> Any:
-    """Distance between prediction and target, element by element, for regression.
+    """Absolute difference of prediction and target, element by element, for regression.
 
     Parameters
     ----------
     prediction, target : array
-        Finite numbers, of one shape.
+        Finite numbers, of equal shapes.
 
     Returns
     -------
     array of that shape
-        From 0 up.
+        At least 0.
 
     Examples
     --------
     >>> absolute_error([1.0, 2.0], [0.0, 4.0]).tolist()
     [1.0, 2.0]
     """
-    return _difference("absolute_error", prediction, target, lambda xp, d: xp.abs(d))
+    return _loss_of_difference(
+        "absolute_error", prediction, target, lambda xp, difference: xp.abs(difference)
+    )
 
 
-def _difference(
-    name: str, prediction: Array, target: Array, finish: Callable[[Namespace, Array], Array]
+def _loss_of_difference(
+    name: str, prediction: Array, target: Array, loss: Callable[[Namespace, Array], Array]
 ) -> Any:
+    """Check both arrays and return `loss(array library, prediction - target)`.
+
+    `name` is the function in error messages. Raises ShapeError unless the shapes are equal, InputError if a value is
+    not finite.
+    """
     backend = backend_of(prediction, target)
-    xp, like = backend.xp, prediction if hasattr(prediction, "shape") else target
-    given = {"prediction": prediction, "target": target}
-    pair = {argument: as_real(name, argument, backend, x, like) for argument, x in given.items()}
-    shape, other = (tuple(x.shape) for x in pair.values())
-    if shape != other:
-        raise ShapeError(f"{name}: `prediction` and `target` must have one shape, got {shape} and {other}.")
-    for argument, x in pair.items():
-        if 0 not in shape:
-            check_finite(name, argument, backend, x, "Drop the sample.")
-    prediction, target = (xp.astype(x, float_dtype(xp)) for x in pair.values())
-    return backend.deliver(finish(xp, prediction - target))
+    xp = backend.xp
+    like = prediction if hasattr(prediction, "shape") else target
+    prediction = as_real(name, "prediction", backend, prediction, like)
+    target = as_real(name, "target", backend, target, like)
+    if tuple(prediction.shape) != tuple(target.shape):
+        raise ShapeError(
+            f"{name}: `prediction` and `target` must have one shape, got {tuple(prediction.shape)} and "
+            f"{tuple(target.shape)}."
+        )
+    if 0 not in tuple(prediction.shape):
+        check_finite(name, "prediction", backend, prediction, "Drop the sample.")
+        check_finite(name, "target", backend, target, "Drop the sample.")
+    difference = xp.astype(prediction, float_dtype(xp)) - xp.astype(target, float_dtype(xp))
+    return backend.deliver(loss(xp, difference))
 
 
 @dataclass(frozen=True)
@@ -261,11 +296,11 @@ class Loss:
     Parameters
     ----------
     name, label : str
-        In code and in pictures.
+        Its name in code and in plots.
     function : callable
-        From logits (or `probs=`) and labels to one loss per sample.
+        Computes one loss per sample from logits (or `probs=`) and labels.
     upper : float or None
-        Its largest possible value, None if there is none.
+        The largest possible value; None if there is none.
 
     Examples
     --------
@@ -281,7 +316,7 @@ class Loss:
     def __call__(
         self, logits: Array = None, labels: Array = None, *, probs: Array = None, **options: Any
     ) -> Any:
-        """One loss for each sample."""
+        """Compute one loss for each sample."""
         if probs is None:
             return self.function(logits, labels, **options)
         return self.function(logits, labels, probs=probs, **options)
@@ -290,6 +325,22 @@ class Loss:
         bound = "no upper bound" if self.upper is None else f"at most {self.upper:g}"
         return f"Loss({self.name!r}, {self.label}, {bound})"
 
+
+# Names that people use for a loss. They are not accepted; the error message suggests the loss's own name.
+_FAMILIAR_NAMES = {
+    "0/1": "zero_one",
+    "01": "zero_one",
+    "error": "zero_one",
+    "accuracy": "zero_one",
+    "misclassification": "zero_one",
+    "top5": "top_k",
+    "ce": "cross_entropy",
+    "nll": "cross_entropy",
+    "log_loss": "cross_entropy",
+    "brier_score": "brier",
+    "mse": "squared_error",
+    "mae": "absolute_error",
+}
 
 _CLASSIFICATION = (
     Loss("zero_one", "0/1 loss", zero_one, 1.0),
@@ -308,17 +359,22 @@ REGRESSION_NAMES = tuple(loss.name for loss in _REGRESSION)
 
 
 def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
-    """The loss of that name; a function of your own, `f(logits or probs, labels)`, is taken as one.
+    """Look up a loss by its name, or wrap your own function `f(logits or probs, labels)` as one.
 
     Parameters
     ----------
     loss : str, Loss or callable
-        A name in `NAMES` or `REGRESSION_NAMES`; a loss comes back as it is.
+        A name in `NAMES` or `REGRESSION_NAMES`, a function, or a `Loss`, which is returned unchanged.
 
     Returns
     -------
     Loss
         Call it with logits (or `probs=`) and labels.
+
+    Raises
+    ------
+    InputError
+        If there is no loss of that name. The message suggests a similar one ("error" is called "zero_one").
 
     Examples
     --------
@@ -328,13 +384,14 @@ def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
     if isinstance(loss, Loss):
         return loss
     if callable(loss):
-        return Loss(*of_users("loss", loss), None)
-    check_choice("losses.by_name", "loss", loss, tuple(_BY_NAME))
+        name, label, function = wrap_user_function("loss", loss)
+        return Loss(name, label, function, upper=None)
+    check_choice("losses.by_name", "loss", loss, tuple(_BY_NAME), _FAMILIAR_NAMES)
     return _BY_NAME[loss]
 
 
 def loss_words(name: str) -> str:
-    """A loss as people say it, for captions and axes; a loss of the user's own keeps its name.
+    """Return the label of a loss for captions and axes; a user's own loss keeps its name.
 
     >>> loss_words("zero_one"), loss_words("cross_entropy"), loss_words("euros")
     ('errors (0/1 loss)', 'Cross-entropy', 'euros')
@@ -344,11 +401,16 @@ def loss_words(name: str) -> str:
     return _BY_NAME[name].label if name in _BY_NAME else name
 
 
-def of_users(word: str, function: Callable[..., Any]) -> tuple[str, str, Callable[..., Any]]:
-    """Name, label and call of a user's own loss or score: a function of the logits, or else of the probabilities."""
+def wrap_user_function(kind: str, function: Callable[..., Any]) -> tuple[str, str, Callable[..., Any]]:
+    """Return name, label and wrapper of a user's own function; `kind` is "loss" or "score".
 
-    def call(logits: Array = None, *labels: Array, probs: Array = None, **options: Any) -> Any:
+    The wrapper takes logits or `probs=`, as the built-in functions do, and passes the one that is not None on as the
+    first argument.
+    """
+
+    def call_with_either(logits: Array = None, *labels: Array, probs: Array = None, **options: Any) -> Any:
         return function(probs if logits is None else logits, *labels, **options)
 
-    name = getattr(function, "__name__", f"custom {word}")
-    return f"custom {word}" if name == "<lambda>" else name, name, call
+    label = getattr(function, "__name__", f"custom {kind}")
+    name = f"custom {kind}" if label == "<lambda>" else label
+    return name, label, call_with_either

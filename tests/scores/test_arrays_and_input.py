@@ -230,7 +230,7 @@ def test_saturation_counts_the_top():
     assert by_probs.sentence.endswith("no two tie at the top.")
     with pytest.raises(InputError, match="finite"):
         scores.saturation([1.0, np.inf])
-    with pytest.raises(InputError, match="one of them"):
+    with pytest.raises(InputError, match="either a vector"):
         scores.saturation()
 
 
@@ -283,3 +283,29 @@ def test_gradients_reach_the_logits_and_stay_finite():
     smooth = torch.tensor([[2.0, 0.7, -0.5], [0.3, 1.1, 0.2]], dtype=torch.float64, requires_grad=True)
     for name in ALL:
         assert torch.autograd.gradcheck(scores.by_name(name), (smooth,)), name
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        ("msp", "max_softmax"),
+        ("MSP", "max_softmax"),
+        ("max-softmax", "max_softmax"),
+        ("margin", "softmax_margin"),
+        ("entropy", "negative_entropy"),
+        ("free energy", "energy"),
+        ("gini", "negative_gini"),
+        ("BALD", "mutual_information"),
+    ],
+)
+def test_the_familiar_name_of_a_score_is_answered_with_its_name_here(name, suggestion):
+    with pytest.raises(InputError, match=f'Did you mean "{suggestion}"'):
+        scores.by_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"), [("0/1", "zero_one"), ("NLL", "cross_entropy"), ("brier_score", "brier")]
+)
+def test_the_familiar_name_of_a_loss_is_answered_with_its_name_here(name, suggestion):
+    with pytest.raises(InputError, match=f'Did you mean "{suggestion}"'):
+        abstain.losses.by_name(name)

@@ -1,4 +1,4 @@
-"""Scores by name: what each takes, its label, and the way back from a rank key to the number people know.
+"""Scores by name: what each takes, its label, and how to convert a rank key to the familiar number.
 
 Also many scores and losses in one pass (`outputs`), and the choice of a score's parameter on held-out data (`tune`).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,21 +19,54 @@ from abstain.core import area_estimators, simplex
 from abstain.core.rows import rows_from_samples
 from abstain.errors import DtypeError, InputError
 from abstain.scores import ensemble, logits, softmax
-from abstain.scores.softmax import Saturation, at_top
+from abstain.scores.softmax import Saturation, count_at_top
 
-_BOTH = ("logits", "probs")
-_ROUNDS_TO_ONE = 24 * float(np.log(2))  # above this key 1 + s is 1 in float32, and so is the softmax
+_LOGITS_OR_PROBS = ("logits", "probs")
+# above this key of `max_softmax`, 1 - p_max is below 2^-24 and the softmax rounds to 1 in float32
+_ROUNDS_TO_ONE = 24 * float(np.log(2))
+
+# Names that people use for a score. They are not accepted; the error message suggests the score's own name.
+_FAMILIAR_NAMES = {
+    "msp": "max_softmax",
+    "softmax": "max_softmax",
+    "softmax_response": "max_softmax",
+    "sr": "max_softmax",
+    "max_prob": "max_softmax",
+    "max_probability": "max_softmax",
+    "margin": "softmax_margin",
+    "probability_margin": "softmax_margin",
+    "entropy": "negative_entropy",
+    "softmax_entropy": "negative_entropy",
+    "gini": "negative_gini",
+    "doctor": "negative_gini",
+    "mls": "max_logit",
+    "maxlogit": "max_logit",
+    "norm": "logit_norm",
+    "p_norm": "logit_norm",
+    "maxlogit_pnorm": "normalised_max_logit",
+    "free_energy": "energy",
+    "negative_energy": "energy",
+    "logsumexp": "energy",
+    "bald": "mutual_information",
+    "mi": "mutual_information",
+    "ensemble_entropy": "predictive_entropy",
+    "votes": "vote_share",
+    "variation_ratio": "vote_share",
+}
 
 
-def _itself(xp: Namespace, key: Array) -> Array:
+def _keep_value(xp: Namespace, key: Array) -> Array:
+    """Return the key: it is the familiar number already."""
     return key
 
 
-def _below_one(xp: Namespace, key: Array) -> Array:
+def _one_minus_exp(xp: Namespace, key: Array) -> Array:
+    """Convert a key -ln(1 - x) to x, a number that is at most 1."""
     return -xp.expm1(-key)
 
 
-def _below_zero(xp: Namespace, key: Array) -> Array:
+def _minus_exp(xp: Namespace, key: Array) -> Array:
+    """Convert a key -ln(-x) to x, a number that is at most 0."""
     return -xp.exp(-key)
 
 
@@ -44,20 +77,20 @@ class Score:
     Parameters
     ----------
     name, label : str
-        In code and in pictures.
+        Its name in code and in plots.
     function : callable
-        From logits (or `probs=`) to one confidence per sample, higher = surer.
+        Computes one confidence per sample from logits (or `probs=`), higher = surer.
     takes : tuple of str
         Which of "logits" and "probs" it accepts.
     saturates : bool
-        Would its plain number round to the end of its scale for confident samples (so that the function returns a rank
-        key)?
+        True if the plain number rounds to the end of its scale for confident samples; the function then returns a rank
+        key.
     ensemble : bool
-        Does it want members first?
+        True if the input has the ensemble's members along the first axis.
     parameter : str, optional
-        What `tune` varies, "p" or "temperature".
-    back : callable
-        From (library, rank key) to the number people know.
+        The parameter that `tune` varies, "p" or "temperature".
+    to_display : callable
+        Converts (array library, rank key) to the familiar number: a probability, a margin, a negative entropy.
 
     Examples
     --------
@@ -72,75 +105,114 @@ class Score:
     saturates: bool
     ensemble: bool = False
     parameter: str | None = None
-    back: Callable[[Namespace, Array], Array] = _itself
+    to_display: Callable[[Namespace, Array], Array] = _keep_value
 
     def __call__(self, logits: Array = None, /, *, probs: Array = None, **options: Any) -> Any:
-        """One confidence for each sample, higher = surer."""
+        """Compute one confidence for each sample, higher = surer."""
         if logits is None:
             return self.function(probs=probs, **options)
         return self.function(logits, probs=probs, **options)
 
     def __repr__(self) -> str:
-        kind = "rank key" if self.saturates else "value"
-        return f"Score({self.name!r}, {self.label}, takes {' or '.join(self.takes)}, returns its {kind})"
+        result = "rank key" if self.saturates else "value"
+        return f"Score({self.name!r}, {self.label}, takes {' or '.join(self.takes)}, returns its {result})"
 
 
-def _softmax(name: str, label: str, back: Callable[[Namespace, Array], Array], parameter: str) -> Score:
-    return Score(name, label, getattr(softmax, name), _BOTH, True, False, parameter, back)
+def _softmax_score(
+    name: str, label: str, to_display: Callable[[Namespace, Array], Array], parameter: str
+) -> Score:
+    """Define a score of `scores.softmax`, which returns a rank key and has a parameter."""
+    return Score(
+        name=name,
+        label=label,
+        function=getattr(softmax, name),
+        takes=_LOGITS_OR_PROBS,
+        saturates=True,
+        parameter=parameter,
+        to_display=to_display,
+    )
 
 
-def _logits(name: str, label: str, parameter: str | None = None) -> Score:
-    return Score(name, label, getattr(logits, name), ("logits",), False, False, parameter)
+def _logit_score(
+    name: str, label: str, parameter: str | None = None, takes: tuple[str, ...] = ("logits",)
+) -> Score:
+    """Define a score of `scores.logits`, which returns its value and, but for one, refuses probabilities."""
+    return Score(
+        name=name,
+        label=label,
+        function=getattr(logits, name),
+        takes=takes,
+        saturates=False,
+        parameter=parameter,
+    )
 
 
-def _ensemble(name: str, label: str, back: Callable[[Namespace, Array], Array] = _itself) -> Score:
-    return Score(name, label, getattr(ensemble, name), _BOTH, back is not _itself, True, None, back)
+def _ensemble_score(
+    name: str, label: str, to_display: Callable[[Namespace, Array], Array] = _keep_value
+) -> Score:
+    """Define a score of `scores.ensemble`; it returns a rank key where `to_display` converts one."""
+    return Score(
+        name=name,
+        label=label,
+        function=getattr(ensemble, name),
+        takes=_LOGITS_OR_PROBS,
+        saturates=to_display is not _keep_value,
+        ensemble=True,
+        to_display=to_display,
+    )
 
 
-_SCORES = (
-    _softmax("max_softmax", "Max softmax", _below_one, "temperature"),
-    _logits("max_logit", "Max logit"),
-    _softmax("softmax_margin", "Softmax margin", _below_one, "temperature"),
-    _softmax("negative_entropy", "Negative entropy", _below_zero, "temperature"),
-    _softmax("negative_gini", "Negative Gini", _below_zero, "temperature"),
-    _logits("logit_norm", "Logit norm", "p"),
-    _logits("normalised_max_logit", "Normalised max logit", "p"),
-    _logits("energy", "Energy", "temperature"),
-    Score("logit_margin", "Logit margin", logits.logit_margin, _BOTH, False),
+_ONE_MODEL_SCORES = (
+    _softmax_score("max_softmax", "Max softmax", _one_minus_exp, "temperature"),
+    _logit_score("max_logit", "Max logit"),
+    _softmax_score("softmax_margin", "Softmax margin", _one_minus_exp, "temperature"),
+    _softmax_score("negative_entropy", "Negative entropy", _minus_exp, "temperature"),
+    _softmax_score("negative_gini", "Negative Gini", _minus_exp, "temperature"),
+    _logit_score("logit_norm", "Logit norm", "p"),
+    _logit_score("normalised_max_logit", "Normalised max logit", "p"),
+    _logit_score("energy", "Energy", "temperature"),
+    _logit_score("logit_margin", "Logit margin", takes=_LOGITS_OR_PROBS),
 )
-_ENSEMBLE = (
-    _ensemble("predictive_entropy", "Predictive entropy", _below_zero),
-    _ensemble("mutual_information", "Mutual information", _below_zero),
-    _ensemble("vote_share", "Vote share"),
-    _ensemble("mean_max_softmax", "Mean max softmax", _below_one),
+_ENSEMBLE_SCORES = (
+    _ensemble_score("predictive_entropy", "Predictive entropy", _minus_exp),
+    _ensemble_score("mutual_information", "Mutual information", _minus_exp),
+    _ensemble_score("vote_share", "Vote share"),
+    _ensemble_score("mean_max_softmax", "Mean max softmax", _one_minus_exp),
 )
-_READINGS = (
-    _softmax("probability_norm", "Probability norm", _below_one, "p"),
-    _logits("clamped_logit_entropy", "Clamped logit entropy"),
+_READING_SCORES = (
+    _softmax_score("probability_norm", "Probability norm", _one_minus_exp, "p"),
+    _logit_score("clamped_logit_entropy", "Clamped logit entropy"),
 )
-_BY_NAME = {score.name: score for score in (*_SCORES, *_ENSEMBLE, *_READINGS)}
+_BY_NAME = {score.name: score for score in (*_ONE_MODEL_SCORES, *_ENSEMBLE_SCORES, *_READING_SCORES)}
 
-NAMES = tuple(score.name for score in _SCORES)  # of one model
-ENSEMBLE_NAMES = tuple(score.name for score in _ENSEMBLE)  # members first
-# kept to repeat numbers of the population-AURC paper
-READING_NAMES = tuple(score.name for score in _READINGS)
+NAMES = tuple(score.name for score in _ONE_MODEL_SCORES)
+ENSEMBLE_NAMES = tuple(
+    score.name for score in _ENSEMBLE_SCORES
+)  # their input has members along the first axis
+# second readings of the population-AURC paper's score table, kept to reproduce its numbers
+READING_NAMES = tuple(score.name for score in _READING_SCORES)
 
 
 def by_name(score: str | Score | Callable[..., Any]) -> Score:
-    """The score of that name; a function of your own is taken as one.
+    """Look up a score by its name, or wrap your own function as one.
 
-    Your function gets the logits, or the probabilities where only these are at hand, and gives one
-    confidence for each sample, higher = surer.
+    Your function gets the logits, or the probabilities if there are no logits, and returns one confidence for each
+    sample, higher = surer.
 
     Parameters
     ----------
     score : str, Score or callable
-        A name in `NAMES`, `ENSEMBLE_NAMES` or `READING_NAMES`; a score comes back as it is.
+        A name in `NAMES`, `ENSEMBLE_NAMES` or `READING_NAMES`, a function, or a `Score`, which is returned unchanged.
 
     Returns
     -------
     Score
         Call it with logits or `probs=`.
+
+    Raises
+    ------
+    InputError
+        If there is no score of that name. The message suggests a similar one ("msp" is called "max_softmax").
 
     Examples
     --------
@@ -152,27 +224,33 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
     if isinstance(score, Score):
         return score
     if callable(score):
-        return Score(*loss_functions.of_users("score", score), _BOTH, False)
-    check_choice("scores.by_name", "score", score, tuple(_BY_NAME))
+        name, label, function = loss_functions.wrap_user_function("score", score)
+        return Score(name, label, function, takes=_LOGITS_OR_PROBS, saturates=False)
+    check_choice("scores.by_name", "score", score, tuple(_BY_NAME), _FAMILIAR_NAMES)
     return _BY_NAME[score]
 
 
 def display(name: str | Score | Callable[..., Any], key: Array, /) -> Any:
-    """The number people know for a rank key: a probability, a margin, a negative entropy.
+    """Convert a rank key to the familiar number: a probability, a margin, a negative entropy.
 
-    Scores that return their value itself come back unchanged. For showing only: this number saturates.
+    Scores that return their value instead of a key are left unchanged. Use the result for display only: it saturates.
 
     Parameters
     ----------
     name : str, Score or callable
-        The score that made the key.
+        The score that computed the key.
     key : array
-        What it returned.
+        The keys it returned.
 
     Returns
     -------
     array or float
-        Probabilities, margins, negative entropies; values of unkeyed scores unchanged.
+        Probabilities, margins, negative entropies; the values of scores without a key unchanged.
+
+    Raises
+    ------
+    DtypeError
+        If a rank key is not an array of floats.
 
     Examples
     --------
@@ -187,16 +265,24 @@ def display(name: str | Score | Callable[..., Any], key: Array, /) -> Any:
     if not backend.xp.isdtype(values.dtype, "real floating"):
         rule = f"`key` must hold floats as `{score.name}` returns them"
         raise DtypeError(f"display: {rule}, got {values.dtype}.")
-    wide = backend.xp.astype(backend.asarray(values), float_dtype(backend.xp))
-    return backend.deliver(score.back(backend.xp, wide))
+    wide_key = backend.xp.astype(backend.asarray(values), float_dtype(backend.xp))
+    return backend.deliver(score.to_display(backend.xp, wide_key))
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Scores and losses of one model by name, where its logits live.
+    """Scores and losses of one model by name, on the device of its logits.
 
-    refused: losses that this data rules out, each with its error. rounded: samples whose softmax is 1 in
-    float32 (counted from logits). ties: ties at the top of the plain maximum (counted from probabilities).
+    Attributes
+    ----------
+    scores, losses : dict
+        One array, with one value per sample, for each name.
+    refused : dict
+        The losses that these data do not allow, each with its error.
+    rounded : int
+        How many samples have a softmax of exactly 1 in float32; counted if logits were passed, else 0.
+    ties : Saturation or None
+        Ties at the largest probability; counted if probabilities were passed.
     """
 
     scores: dict[str, Any]
@@ -215,43 +301,87 @@ def outputs(
     losses: Sequence[str | loss_functions.Loss | Callable[..., Any]] = (),
     name: str = "outputs",
 ) -> Outputs:
-    """Many scores and losses of concrete logits or probabilities, what they share in one pass.
+    """Compute many scores and losses of concrete logits or probabilities; what they share is computed once.
 
-    Each is equal to its own function's result, bit for bit.
+    Each result equals that of its own function, bit for bit.
 
-    >>> found = outputs([[2.0, 0.0], [0.0, 40.0]], [0, 0], scores=["max_logit"], losses=["zero_one"])
-    >>> found.scores["max_logit"].tolist(), found.losses["zero_one"].tolist(), found.rounded
+    Parameters
+    ----------
+    logits, probs : array, shape (..., K)
+        Classes along the last axis; exactly one of the two.
+    labels : array, shape (...)
+        Class indices; needed if there are losses.
+    scores, losses : sequence of str, Score, Loss or callable
+        What to compute; see `scores.by_name` and `losses.by_name`.
+    name : str
+        The function to name in error messages.
+
+    Returns
+    -------
+    Outputs
+        Results by name. A loss that raises InputError is listed in `refused` instead.
+
+    >>> computed = outputs([[2.0, 0.0], [0.0, 40.0]], [0, 0], scores=["max_logit"], losses=["zero_one"])
+    >>> computed.scores["max_logit"].tolist(), computed.losses["zero_one"].tolist(), computed.rounded
     ([2.0, 40.0], [False, True], 1)
     """
-    wanted = [by_name(score) for score in scores]
-    measured = [loss_functions.by_name(loss) for loss in losses]
+    requested_scores = [by_name(score) for score in scores]
+    requested_losses = [loss_functions.by_name(loss) for loss in losses]
     classes = check_classes(name, logits, probs, like=labels)
-    own = check_labels(name, classes, labels) if measured else None
-    shared = [s.name for s in wanted if s is _BY_NAME.get(s.name) and classes.kind in s.takes]
-    shared += [m.name for m in measured if m.function is getattr(loss_functions, m.name, None)]
-    names = list(dict.fromkeys(["max_softmax", "max_logit", *(n for n in shared if n in simplex.NUMBERS)]))
-    found = dict(zip(names, simplex.numbers_of_rows(classes, names, 1.0, own)))
-    result = Outputs({}, {}, {}, 0, None)
-    given = {name: found[name] for name in shared if name in found}
-    for score in wanted:
-        key = given.get(score.name)
-        result.scores[score.name] = score(logits, probs=probs) if key is None else classes.deliver(key)
-    for loss in measured:
-        value = given.get(loss.name)
+    class_indices = check_labels(name, classes, labels) if requested_losses else None
+
+    # built-in scores and losses with a formula in `simplex` are computed together, in one pass over the rows
+    builtin_names = [
+        score.name
+        for score in requested_scores
+        if score is _BY_NAME.get(score.name) and classes.kind in score.takes
+    ]
+    builtin_names += [
+        loss.name for loss in requested_losses if loss.function is getattr(loss_functions, loss.name, None)
+    ]
+    in_one_pass = [builtin for builtin in builtin_names if builtin in simplex.NUMBERS]
+    columns = list(dict.fromkeys(["max_softmax", "max_logit", *in_one_pass]))
+    values_by_name = dict(zip(columns, simplex.numbers_of_rows(classes, columns, 1.0, class_indices)))
+
+    computed_scores = {}
+    for score in requested_scores:
+        if score.name in in_one_pass:
+            computed_scores[score.name] = classes.deliver(values_by_name[score.name])
+        else:
+            computed_scores[score.name] = score(logits, probs=probs)
+
+    computed_losses = {}
+    refused_losses = {}
+    for loss in requested_losses:
         try:
-            if value is not None and loss.name == "cross_entropy":
-                loss_functions.check_possible(classes, value)
-            delivered = loss(logits, labels, probs=probs) if value is None else classes.deliver(value)
-            result.losses[loss.name] = delivered
-        except InputError as problem:
-            result.refused[loss.name] = problem
+            if loss.name in in_one_pass:
+                if loss.name == "cross_entropy":
+                    loss_functions.check_possible(classes, values_by_name[loss.name])
+                computed_losses[loss.name] = classes.deliver(values_by_name[loss.name])
+            else:
+                computed_losses[loss.name] = loss(logits, labels, probs=probs)
+        except InputError as error:
+            refused_losses[loss.name] = error
+
+    rounded_count = 0
+    ties = None
     if classes.kind == "logits":
-        rounded = classes.backend.xp.count_nonzero(found["max_softmax"] > _ROUNDS_TO_ONE)
-        return replace(result, rounded=int(rounded))
-    return replace(result, ties=Saturation(*at_top(found["max_logit"]), at_top(found["max_softmax"])[1]))
+        is_rounded = values_by_name["max_softmax"] > _ROUNDS_TO_ONE
+        rounded_count = int(classes.backend.xp.count_nonzero(is_rounded))
+    else:
+        n, tied, top = count_at_top(values_by_name["max_logit"])
+        _, tied_by_key, _ = count_at_top(values_by_name["max_softmax"])
+        ties = Saturation(n, tied, top, repaired=tied_by_key)
+    return Outputs(
+        scores=computed_scores,
+        losses=computed_losses,
+        refused=refused_losses,
+        rounded=rounded_count,
+        ties=ties,
+    )
 
 
-Metric = Callable[[Array, Array], Any]
+MetricFunction = Callable[[Array, Array], Any]  # of (loss, confidence)
 
 _GRIDS: dict[str, tuple[float, ...]] = {
     "p": (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, float("inf")),
@@ -261,18 +391,18 @@ _GRIDS: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was tried and what ranked best (lowest metric; the first of equals); made by `tune`.
+    """The values of a score's parameter that `tune` tried, and the best of them.
 
     Attributes
     ----------
     name, parameter, metric : str
-        The score, what was varied, and by what it was judged.
+        The score, its parameter, and the metric that was minimised.
     best, value : float
-        The best parameter and its metric.
+        The parameter with the lowest metric (the first of equals), and that metric.
     table : tuple of (parameter, metric)
-        All that was tried.
+        Every value that was tried, with its metric.
     score : callable
-        The tuned score, ready to be called on new logits.
+        The tuned score; call it with new logits.
 
     Examples
     --------
@@ -289,7 +419,7 @@ class Tuning:
     score: Callable[..., Any]
 
     def __repr__(self) -> str:
-        tried = ", ".join(f"{v:g}: {m:.6g}" for v, m in self.table)
+        tried = ", ".join(f"{parameter:g}: {metric:.6g}" for parameter, metric in self.table)
         best = f"{self.parameter} = {self.best:g} with {self.metric} {self.value:.6g}"
         return f"Tuning({self.name}, best {best}; tried {tried})"
 
@@ -302,11 +432,11 @@ def tune(
     probs: Array | None = None,
     grid: Sequence[float] | None = None,
     loss: str | loss_functions.Loss | Callable[..., Any] = "zero_one",
-    metric: str | Metric = "aurc",
+    metric: str | MetricFunction = "aurc",
 ) -> Tuning:
-    """Choose p or temperature, whichever the score has, by the AURC of a loss on held-out data; lower is better.
+    """Choose a score's parameter, p or temperature, by the lowest AURC on held-out data.
 
-    Tune on data that is not used to report the result: the smallest of many values is too good. The loss is
+    Tune on data that you do not use to report the result: the smallest of many values is too optimistic. The loss is
     that of the model's own prediction and does not change with the parameter.
 
     Parameters
@@ -316,7 +446,7 @@ def tune(
     logits, labels, probs : array
         As for the score and the loss.
     grid : sequence of float, optional
-        Values to try; p in 1 ... 10 and infinity, temperatures 0.1 ... 10 unless given.
+        Values to try. By default p in 1 ... 10 and infinity, temperatures 0.1 ... 10.
     loss : str or callable
         A name in `abstain.losses.NAMES` or a function `f(logits, labels)`.
     metric : {"aurc", "augrc"} or callable
@@ -325,7 +455,12 @@ def tune(
     Returns
     -------
     Tuning
-        The best value (the first of equals), all that was tried, and the tuned score.
+        The best value (the first of equals), every value that was tried, and the tuned score.
+
+    Raises
+    ------
+    InputError
+        If the score has no parameter, the grid is empty, or the metric is unknown.
 
     Examples
     --------
@@ -335,30 +470,52 @@ def tune(
     """
     score = by_name(name)
     if score.parameter is None:
-        told = f"got {score.name!r}, which has none"
-        raise InputError(f"tune: `name` must be a score with a parameter, {told}.")
-    least = 1.0 if score.name == "probability_norm" else 0.0  # whose order must be above 1
-    every = [v for v in _GRIDS[score.parameter] if v > least] if grid is None else grid
-    values = tuple(float(v) for v in every)
-    if not values:
+        raise InputError(
+            f"tune: `name` must be a score with a parameter, got {score.name!r}, which has none."
+        )
+    parameter_values = _default_grid(score) if grid is None else tuple(float(value) for value in grid)
+    if not parameter_values:
         raise InputError("tune: `grid` must hold at least one value, got none.")
-    measured = loss_functions.by_name(loss)(logits, labels, probs=probs)
-    if not callable(metric):
-        check_choice("tune", "metric", metric, ("aurc", "augrc"))
-        judge: Metric = functools.partial(_area, "harmonic" if metric == "aurc" else "sele")
+    sample_losses = loss_functions.by_name(loss)(logits, labels, probs=probs)
+    if callable(metric):
+        metric_name = getattr(metric, "__name__", "metric")
+        metric_function = metric
     else:
-        judge = metric
-    confidences = (score(logits, probs=probs, **{score.parameter: v}) for v in values)
-    table = tuple((v, float(judge(measured, c))) for v, c in zip(values, confidences))
-    best, value = min(table, key=lambda row: row[1])
-    label = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
-    tuned = functools.partial(score, **{score.parameter: best})
-    return Tuning(score.name, score.parameter, best, value, label, table, tuned)
+        check_choice("tune", "metric", metric, ("aurc", "augrc"))
+        metric_name = metric
+        metric_function = functools.partial(_area, "harmonic" if metric == "aurc" else "sele")
+
+    table = []
+    for parameter_value in parameter_values:
+        confidence = score(logits, probs=probs, **{score.parameter: parameter_value})
+        table.append((parameter_value, float(metric_function(sample_losses, confidence))))
+    best_parameter, best_metric = min(table, key=lambda row: row[1])
+    return Tuning(
+        name=score.name,
+        parameter=score.parameter,
+        best=best_parameter,
+        value=best_metric,
+        metric=metric_name,
+        table=tuple(table),
+        score=functools.partial(score, **{score.parameter: best_parameter}),
+    )
+
+
+def _default_grid(score: Score) -> tuple[float, ...]:
+    """Return the values that `tune` tries for the parameter of this score."""
+    assert score.parameter is not None
+    parameter_values = _GRIDS[score.parameter]
+    if score.name == "probability_norm":  # its order must be above 1
+        return tuple(value for value in parameter_values if value > 1)
+    return parameter_values
 
 
 def _area(estimator: str, loss: Array, confidence: Array) -> Any:
+    """Compute the area of all samples, of any shape, with the rank weights of `estimator`; ties accepted together."""
     backend = backend_of(loss, confidence)
-    loss, confidence = (backend.xp.reshape(backend.asarray(x), (-1,)) for x in (loss, confidence))
+    flat_loss = backend.xp.reshape(backend.asarray(loss), (-1,))
+    flat_confidence = backend.xp.reshape(backend.asarray(confidence), (-1,))
     if backend.host:
-        return area_estimators.area_of_samples(loss, confidence, None, estimator, "threshold")
-    return area_estimators.area(rows_from_samples(backend.xp, loss, confidence), estimator, "threshold")
+        return area_estimators.area_of_samples(flat_loss, flat_confidence, None, estimator, "threshold")
+    rows = rows_from_samples(backend.xp, flat_loss, flat_confidence)
+    return area_estimators.area(rows, estimator, "threshold")

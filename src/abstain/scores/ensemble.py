@@ -1,8 +1,7 @@
 """Scores of an ensemble or of Monte-Carlo dropout: members along the first axis, classes along the last.
 
-Each is a confidence (higher = surer) and, where it reads probabilities, a rank key that never saturates,
-made the same way as for one model. `pooled_log_probs` gives the averaged prediction, which every other score
-and loss takes as logits.
+Each is a confidence (higher = surer). All but `vote_share` return a rank key that never saturates, as the scores of
+one model do. `pooled_log_probs` returns the averaged prediction, which every other score and loss takes as logits.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from abstain.core import simplex
 
 
 def pooled_log_probs(logits: Array = None, /, *, probs: Array = None) -> Any:
-    r"""Log-probabilities of the averaged prediction; give them to any score or loss as logits.
+    r"""Log-probabilities of the averaged prediction; pass them to any score or loss as logits.
 
     .. math:: \ln \bar p_k, \qquad \bar p = \frac1M \sum_m p_m
 
-    Shape (M, ..., K) to (..., K). A class no member thinks possible gets -inf.
+    A class to which every member gives probability 0 gets -inf.
 
     Parameters
     ----------
     logits, probs : array, shape (M, ..., K)
-        Members first, classes last; one of the two.
+        Members first, classes last; exactly one of the two.
 
     Returns
     -------
@@ -37,11 +36,15 @@ def pooled_log_probs(logits: Array = None, /, *, probs: Array = None) -> Any:
     [[-0.6931, -0.6931]]
     """
     classes = check_classes("pooled_log_probs", logits, probs, members=True)
-    return classes.backend.deliver(classes.map_rows(lambda xp, x: _pooled(classes, xp, x)))
+    return classes.backend.deliver(classes.map_rows(lambda xp, rows: _pool(classes, xp, rows)))
 
 
-def _pooled(classes: Classes, xp: Namespace, x: Array) -> Array:
-    return simplex.log_mean(xp, simplex.log_softmax(simplex.odds_of(xp, x, classes.kind)))
+def _pool(classes: Classes, xp: Namespace, rows: Array) -> Array:
+    """Average the members of rows (M, samples, K) and return log-probabilities (samples, K).
+
+    `rows` are part of `classes`, whose kind says whether they are logits or probabilities.
+    """
+    return simplex.log_mean(xp, simplex.log_softmax(simplex.odds_of(xp, rows, classes.kind)))
 
 
 def predictive_entropy(logits: Array = None, /, *, probs: Array = None) -> Any:
@@ -52,13 +55,13 @@ def predictive_entropy(logits: Array = None, /, *, probs: Array = None) -> Any:
     Parameters
     ----------
     logits, probs : array, shape (M, ..., K)
-        Members first, classes last; one of the two.
+        Members first, classes last; exactly one of the two.
 
     Returns
     -------
     array of shape (...)
-        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
-        finite number and tie on top. `display` gives the number itself.
+        Rank keys, float64 where the library has it, always finite: one-hot rows get the largest finite number and
+        tie at the top. `display` converts a key to the number itself.
 
     Examples
     --------
@@ -67,11 +70,11 @@ def predictive_entropy(logits: Array = None, /, *, probs: Array = None) -> Any:
     """
     classes = check_classes("predictive_entropy", logits, probs, members=True)
 
-    def key(xp: Namespace, x: Array) -> Array:
-        odds = simplex.odds_of(xp, _pooled(classes, xp, x))
+    def compute_key(xp: Namespace, rows: Array) -> Array:
+        odds = simplex.odds_of(xp, _pool(classes, xp, rows))
         return simplex.finite(xp, -simplex.log_entropy(odds))
 
-    return classes.deliver(classes.map_rows(key))
+    return classes.deliver(classes.map_rows(compute_key))
 
 
 def mutual_information(logits: Array = None, /, *, probs: Array = None) -> Any:
@@ -79,19 +82,18 @@ def mutual_information(logits: Array = None, /, *, probs: Array = None) -> Any:
 
     .. math:: -\ln\Bigl(H(\bar p) - \frac1M \sum_m H(p_m)\Bigr)
 
-    Computed as a mean of divergences without a negative term. Members in full agreement get the largest
-    finite number and tie on top.
+    Computed as a mean of divergences, none of which is negative. Samples on which all members agree get the largest
+    finite number and tie at the top.
 
     Parameters
     ----------
     logits, probs : array, shape (M, ..., K)
-        Members first, classes last; one of the two.
+        Members first, classes last; exactly one of the two.
 
     Returns
     -------
     array of shape (...)
-        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
-        finite number and tie on top. `display` gives the number itself.
+        Rank keys, float64 where the library has it, always finite. `display` converts a key to the number itself.
 
     Examples
     --------
@@ -100,30 +102,30 @@ def mutual_information(logits: Array = None, /, *, probs: Array = None) -> Any:
     """
     classes = check_classes("mutual_information", logits, probs, members=True)
 
-    def key(xp: Namespace, x: Array) -> Array:
-        logs = simplex.log_softmax(simplex.odds_of(xp, x, classes.kind))
-        return simplex.finite(xp, -simplex.log_information(xp, logs))
+    def compute_key(xp: Namespace, rows: Array) -> Array:
+        log_probs = simplex.log_softmax(simplex.odds_of(xp, rows, classes.kind))
+        return simplex.finite(xp, -simplex.log_information(xp, log_probs))
 
-    return classes.deliver(classes.map_rows(key))
+    return classes.deliver(classes.map_rows(compute_key))
 
 
 def mean_max_softmax(logits: Array = None, /, *, probs: Array = None) -> Any:
-    r"""Rank key of the mean over members of each one's maximum softmax probability; higher is surer.
+    r"""Rank key of the members' mean maximum softmax probability; higher is surer.
 
     .. math:: -\ln\Bigl(1 - \frac1M \sum_m \max_k p_{mk}\Bigr)
 
-    The MSP of the averaged prediction is `max_softmax(pooled_log_probs(logits))`.
+    The maximum softmax probability of the averaged prediction is `max_softmax(pooled_log_probs(logits))`.
 
     Parameters
     ----------
     logits, probs : array, shape (M, ..., K)
-        Members first, classes last; one of the two.
+        Members first, classes last; exactly one of the two.
 
     Returns
     -------
     array of shape (...)
-        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
-        finite number and tie on top. `display` gives the number itself.
+        Rank keys, float64 where the library has it, always finite: one-hot rows get the largest finite number and
+        tie at the top. `display` converts a key to the number itself.
 
     Examples
     --------
@@ -132,23 +134,23 @@ def mean_max_softmax(logits: Array = None, /, *, probs: Array = None) -> Any:
     """
     classes = check_classes("mean_max_softmax", logits, probs, members=True)
 
-    def key(xp: Namespace, x: Array) -> Array:
-        return simplex.finite(
-            xp, -simplex.log_mean(xp, simplex.log_complement(simplex.odds_of(xp, x, classes.kind)))
-        )
+    def compute_key(xp: Namespace, rows: Array) -> Array:
+        log_one_minus_max = simplex.log_complement(simplex.odds_of(xp, rows, classes.kind))
+        return simplex.finite(xp, -simplex.log_mean(xp, log_one_minus_max))
 
-    return classes.deliver(classes.map_rows(key))
+    return classes.deliver(classes.map_rows(compute_key))
 
 
 def vote_share(logits: Array = None, /, *, probs: Array = None) -> Any:
-    """Share of the members that vote for the most voted class; higher is surer.
+    """Share of the members that vote for the class with the most votes; higher is surer.
 
-    A member votes for its largest entry, the first of equals. There are only M values, so ties are real.
+    A member votes for its largest entry, the first of equals. There are at most M different values, so many samples
+    tie.
 
     Parameters
     ----------
     logits, probs : array, shape (M, ..., K)
-        Members first, classes last; one of the two.
+        Members first, classes last; exactly one of the two.
 
     Returns
     -------
@@ -162,8 +164,8 @@ def vote_share(logits: Array = None, /, *, probs: Array = None) -> Any:
     """
     classes = check_classes("vote_share", logits, probs, members=True)
 
-    def share(xp: Namespace, x: Array) -> Array:
-        votes = simplex.wide(xp, simplex.winners(xp, x))
+    def compute_share(xp: Namespace, rows: Array) -> Array:
+        votes = simplex.wide(xp, simplex.winners(xp, rows))  # 1 where a member votes for a class, else 0
         return xp.max(xp.mean(votes, axis=0), axis=-1)
 
-    return classes.deliver(classes.map_rows(share))
+    return classes.deliver(classes.map_rows(compute_share))

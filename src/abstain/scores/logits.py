@@ -1,4 +1,4 @@
-"""Scores that read the logits themselves. All but `logit_margin` refuse probabilities."""
+"""Scores computed from the logits. All but `logit_margin` refuse probabilities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def max_logit(logits: Array = None, /, *, probs: Array = None) -> Any:
     logits : array, shape (..., K)
         Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
     probs : None
-        Refused: the softmax has removed what this score reads.
+        Refused: the softmax has removed the scale that this score measures.
 
     Returns
     -------
@@ -43,14 +43,14 @@ def logit_margin(logits: Array = None, /, *, probs: Array = None, temperature: f
 
     .. math:: (z_{(1)} - z_{(2)}) / T
 
-    A row in which no other class can occur gets the largest finite number.
+    A row in which only one class can occur gets the largest finite number.
 
     Parameters
     ----------
     logits : array, shape (..., K)
         Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
     probs : array, shape (..., K)
-        Probabilities instead of logits; rows count relative to their own sum.
+        Probabilities instead of logits; each row is divided by its sum.
     temperature : float
         Divides the logits (for probabilities: their logarithms).
 
@@ -77,7 +77,7 @@ def energy(logits: Array = None, /, *, probs: Array = None, temperature: float =
     logits : array, shape (..., K)
         Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
     probs : None
-        Refused: the softmax has removed what this score reads.
+        Refused: the softmax has removed the scale that this score measures.
     temperature : float
         T above, larger than 0.
 
@@ -99,16 +99,15 @@ def logit_norm(logits: Array = None, /, *, probs: Array = None, p: float = 2.0) 
 
     .. math:: \lVert z \rVert_p
 
-    `probability_norm` is the reading of its published code, `normalised_max_logit` the score of the work it
-    cites. Logits are taken as they are: adding a constant to a row changes this score though it changes no
-    probability.
+    `probability_norm` follows its published code, `normalised_max_logit` the work it cites. Logits are not centred:
+    adding a constant to a row changes this score, though it changes no probability.
 
     Parameters
     ----------
     logits : array, shape (..., K)
         Classes along the last axis, finite; NaN is an error.
     probs : None
-        Refused: the softmax has removed what this score reads.
+        Refused: the softmax has removed the scale that this score measures.
     p : float
         Order of the norm, above 0; infinity gives the largest absolute logit.
 
@@ -132,14 +131,14 @@ def normalised_max_logit(logits: Array = None, /, *, probs: Array = None, p: flo
 
     .. math:: \frac{\max_k \tilde z_k}{\lVert \tilde z \rVert_p}, \qquad \tilde z = z - \frac1K \sum_k z_k
 
-    A row of equal logits, where this is 0/0, gets 0, the least value any row can have.
+    A row of equal logits, where this is 0/0, gets 0, the smallest value any row can have.
 
     Parameters
     ----------
     logits : array, shape (..., K)
         Classes along the last axis, finite; NaN is an error.
     probs : None
-        Refused: the softmax has removed what this score reads.
+        Refused: the softmax has removed the scale that this score measures.
     p : float
         Order of the norm, above 0; infinity gives the largest absolute logit.
 
@@ -156,28 +155,38 @@ def normalised_max_logit(logits: Array = None, /, *, probs: Array = None, p: flo
     classes = check_classes("normalised_max_logit", logits, probs, takes=_LOGITS, masked=False)
     order = check_positive("normalised_max_logit", "p", p, infinite=True)
 
-    def value(xp: Namespace, rows: Array) -> Array:
-        below = xp.max(rows, axis=-1)[..., None] - rows  # the offset drops out before anything is rounded
-        most = xp.max(below, axis=-1)
-        scale = xp.where(most > 0, most, xp.ones_like(most))
-        top = simplex.total(xp, below / scale[..., None]) * (scale / rows.shape[-1])
-        norm = _norm(xp, top[..., None] - below, order)
-        some = norm > 0
-        return xp.where(some, top / xp.where(some, norm, xp.ones_like(norm)), xp.zeros_like(norm))
+    def compute_ratio(xp: Namespace, rows: Array) -> Array:
+        """Divide the largest centred logit of each row by the norm of its centred logits.
 
-    return classes.deliver(classes.map_rows(value))
+        The centred maximum is the mean distance of the logits from the largest one. Distances come first, so that an
+        offset common to a row cancels before anything is rounded.
+        """
+        distance_below_max = xp.max(rows, axis=-1)[..., None] - rows
+        largest_distance = xp.max(distance_below_max, axis=-1)
+        scale = xp.where(largest_distance > 0, largest_distance, xp.ones_like(largest_distance))
+        scaled_distances = distance_below_max / scale[..., None]  # within [0, 1]: their sum does not overflow
+        centred_max = simplex.total(xp, scaled_distances) * (scale / rows.shape[-1])
+        norm = _norm(xp, centred_max[..., None] - distance_below_max, order)
+        is_positive = norm > 0
+        divisor = xp.where(is_positive, norm, xp.ones_like(norm))
+        return xp.where(is_positive, centred_max / divisor, xp.zeros_like(norm))
+
+    return classes.deliver(classes.map_rows(compute_ratio))
 
 
 def _norm(xp: Namespace, rows: Array, p: float) -> Array:
-    """p-norm along the last axis, scaled by the largest entry so that no power overflows."""
-    size = xp.abs(rows)
-    most = xp.max(size, axis=-1)
+    """Compute the p-norm along the last axis; p may be infinite.
+
+    Entries are divided by the largest one first, so that no power overflows.
+    """
+    magnitude = xp.abs(rows)
+    largest = xp.max(magnitude, axis=-1)
     if p == float("inf"):
-        return most
-    scale = xp.where(most > 0, most, xp.ones_like(most))
-    total = simplex.total(xp, (size / scale[..., None]) ** p)
-    total = xp.where(most > 0, total, xp.ones_like(total))  # keeps the gradient of a zero row finite
-    return most * (xp.sqrt(total) if p == 2 else total ** (1 / p))
+        return largest
+    scale = xp.where(largest > 0, largest, xp.ones_like(largest))
+    power_sum = simplex.total(xp, (magnitude / scale[..., None]) ** p)
+    power_sum = xp.where(largest > 0, power_sum, xp.ones_like(power_sum))  # a zero row has a finite gradient
+    return largest * (xp.sqrt(power_sum) if p == 2 else power_sum ** (1 / p))
 
 
 def clamped_logit_entropy(logits: Array = None, /, *, probs: Array = None, floor: float = 1e-12) -> Any:
@@ -185,18 +194,18 @@ def clamped_logit_entropy(logits: Array = None, /, *, probs: Array = None, floor
 
     .. math:: \sum_k \max(z_k, \varepsilon) \ln \max(z_k, \varepsilon)
 
-    The second reading of "negative entropy": the population-AURC paper's table writes it on logits, and
-    published code computes it on clamped ones. It is no entropy; `negative_entropy` is meant. Kept to repeat
-    their numbers.
+    A second reading of "negative entropy": the population-AURC paper's table writes it on logits, and published code
+    computes it on clamped ones. It is not an entropy; use `negative_entropy` instead. It is here to reproduce their
+    numbers.
 
     Parameters
     ----------
     logits : array, shape (..., K)
         Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
     probs : None
-        Refused: the softmax has removed what this score reads.
+        Refused: the softmax has removed the scale that this score measures.
     floor : float
-        The least value a logit is taken to have, larger than 0.
+        Smaller logits are raised to this value, which must be larger than 0.
 
     Returns
     -------
@@ -209,10 +218,10 @@ def clamped_logit_entropy(logits: Array = None, /, *, probs: Array = None, floor
     1.3863
     """
     classes = check_classes("clamped_logit_entropy", logits, probs, takes=_LOGITS)
-    least = check_positive("clamped_logit_entropy", "floor", floor)
+    floor = check_positive("clamped_logit_entropy", "floor", floor)
 
-    def value(xp: Namespace, rows: Array) -> Array:
-        raised = xp.where(rows > least, rows, xp.full_like(rows, least))
-        return xp.sum(raised * xp.log(raised), axis=-1)
+    def sum_clamped(xp: Namespace, rows: Array) -> Array:
+        clamped = xp.where(rows > floor, rows, xp.full_like(rows, floor))
+        return xp.sum(clamped * xp.log(clamped), axis=-1)
 
-    return classes.deliver(classes.map_rows(value))
+    return classes.deliver(classes.map_rows(sum_clamped))

@@ -1,10 +1,10 @@
-"""Scores that read the softmax, as rank keys that never saturate.
+"""Scores computed from the softmax, as rank keys that never saturate.
 
-The number people know (a probability, a margin, an entropy) rounds to its end of the scale for a confident
-row: in float32 a third of a good network's samples get 1.0 and tie. What is returned here is minus the
-logarithm of the distance to that end, computed in the log domain in float64; it orders samples exactly as
-the number itself would with unlimited digits. `display` turns a key back into that number, and `saturation` counts
-the samples that a confidence can no longer tell apart at its top.
+The familiar number (a probability, a margin, an entropy) rounds to the end of its scale for a confident
+row: in float32 a third of a good network's samples get 1.0 and tie. The functions here return minus the
+logarithm of the distance to that end, computed in the log domain in float64. It orders samples exactly as
+the number itself would with unlimited digits. `display` converts a key to that number, and `saturation` counts
+the samples that tie at the largest confidence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from abstain.errors import InputError, ShapeError
 def score_by_odds(
     name: str, logits: Array, probs: Array, temperature: float, order: float = 2.0, **checks: Any
 ) -> Any:
-    """The score of that name, read off the odds of each row; `checks` are options of `check_classes`."""
+    """Check the input and compute the score called `name` from the odds of each row.
+
+    Exactly one of `logits` and `probs` must not be None, of shape (..., K). `order` is the p of the norms. `checks` are
+    options of `check_classes`. Returns one value per row, on the device of the input.
+    """
     classes = check_classes(name, logits, probs, **checks)
     temperature = check_positive(name, "temperature", temperature)
     (values,) = simplex.numbers_of_rows(classes, [name], temperature, order=order)
@@ -38,15 +42,16 @@ def max_softmax(logits: Array = None, /, *, probs: Array = None, temperature: fl
     logits : array, shape (..., K)
         Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
     probs : array, shape (..., K)
-        Probabilities instead of logits. `1 - p_max` is read off the *other* entries, which keep their digits
-        where the largest has rounded to 1; rows count relative to their own sum.
+        Probabilities instead of logits. `1 - p_max` is the sum of the *other* entries, which keep their digits
+        where the largest has rounded to 1; each row is divided by its sum.
     temperature : float
         Divides the logits (for probabilities: their logarithms).
 
     Returns
     -------
-    array of shape (...), float64 where the library has it, always finite: rows without any doubt (one-hot)
-    get the largest finite number and tie on top. `display("max_softmax", key)` is the probability.
+    array of shape (...)
+        Rank keys, float64 where the library has it, always finite: one-hot rows get the largest finite number and
+        tie at the top. `display("max_softmax", key)` is the probability.
 
     Examples
     --------
@@ -70,15 +75,15 @@ def softmax_margin(logits: Array = None, /, *, probs: Array = None, temperature:
     logits : array, shape (..., K)
         Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
     probs : array, shape (..., K)
-        Probabilities instead of logits; rows count relative to their own sum.
+        Probabilities instead of logits; each row is divided by its sum.
     temperature : float
         Divides the logits (for probabilities: their logarithms).
 
     Returns
     -------
     array of shape (...)
-        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
-        finite number and tie on top. `display` gives the number itself.
+        Rank keys, float64 where the library has it, always finite: one-hot rows get the largest finite number and
+        tie at the top. `display` converts a key to the number itself.
 
     Examples
     --------
@@ -98,15 +103,15 @@ def negative_entropy(logits: Array = None, /, *, probs: Array = None, temperatur
     logits : array, shape (..., K)
         Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
     probs : array, shape (..., K)
-        Probabilities instead of logits; rows count relative to their own sum.
+        Probabilities instead of logits; each row is divided by its sum.
     temperature : float
         Divides the logits (for probabilities: their logarithms).
 
     Returns
     -------
     array of shape (...)
-        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
-        finite number and tie on top. `display` gives the number itself.
+        Rank keys, float64 where the library has it, always finite: one-hot rows get the largest finite number and
+        tie at the top. `display` converts a key to the number itself.
 
     Examples
     --------
@@ -126,15 +131,15 @@ def negative_gini(logits: Array = None, /, *, probs: Array = None, temperature: 
     logits : array, shape (..., K)
         Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
     probs : array, shape (..., K)
-        Probabilities instead of logits; rows count relative to their own sum.
+        Probabilities instead of logits; each row is divided by its sum.
     temperature : float
         Divides the logits (for probabilities: their logarithms).
 
     Returns
     -------
     array of shape (...)
-        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
-        finite number and tie on top. `display` gives the number itself.
+        Rank keys, float64 where the library has it, always finite: one-hot rows get the largest finite number and
+        tie at the top. `display` converts a key to the number itself.
 
     Examples
     --------
@@ -151,7 +156,7 @@ def probability_norm(
 
     .. math:: -\ln\bigl(1 - \lVert \mathrm{softmax}(z) \rVert_p\bigr), \qquad p > 1
 
-    The second reading of the "logit norm" score: the published code of the population-AURC paper takes the
+    A second reading of the "logit norm" score: the published code of the population-AURC paper takes the
     norm after the softmax, its table before (`logit_norm`). For p = 2 the ranking is that of `negative_gini`.
 
     Parameters
@@ -159,7 +164,7 @@ def probability_norm(
     logits : array, shape (..., K)
         Classes along the last axis; -inf marks a class that cannot occur, NaN is an error.
     probs : array, shape (..., K)
-        Probabilities instead of logits; rows count relative to their own sum.
+        Probabilities instead of logits; each row is divided by its sum.
     p : float
         Order of the norm, above 1; infinity gives the largest probability.
     temperature : float
@@ -168,8 +173,8 @@ def probability_norm(
     Returns
     -------
     array of shape (...)
-        Rank keys, float64 where the library has it, always finite: rows without any doubt get the largest
-        finite number and tie on top. `display` gives the number itself.
+        Rank keys, float64 where the library has it, always finite: one-hot rows get the largest finite number and
+        tie at the top. `display` converts a key to the number itself.
 
     Examples
     --------
@@ -182,16 +187,16 @@ def probability_norm(
 
 @dataclass(frozen=True)
 class Saturation:
-    """Samples that share the largest confidence; made by `saturation`.
+    """How many samples share the largest confidence; returned by `saturation`.
 
     Attributes
     ----------
     n, tied : int
-        Samples, and how many of them share the largest confidence.
+        The number of samples, and how many of them share the largest confidence.
     top : float
-        That confidence.
+        The largest confidence.
     repaired : int or None
-        How many still tie by the key from all probabilities.
+        How many still tie when ranked by the key of `max_softmax`; None if only confidences were passed.
 
     Examples
     --------
@@ -211,37 +216,42 @@ class Saturation:
 
     @property
     def sentence(self) -> str:
-        """What to tell a reader."""
+        """Summarise the ties, and the remedy, in one or two sentences."""
         if self.tied <= 1:
             return f"No tie at the top: one of {self.n:,} samples has the largest confidence, {self.top:.6g}."
-        text = f"{self.tied:,} of {self.n:,} samples ({self.share:.1%}) tie at the top, {self.top:.6g}."
+        ties = f"{self.tied:,} of {self.n:,} samples ({self.share:.1%}) tie at the top, {self.top:.6g}."
         if self.repaired is None:
-            return f"{text} If it is a rounded probability, rank by the logits: `abstain.scores.max_softmax(logits)`."
-        left = f"{self.repaired:,} still tie" if self.repaired > 1 else "no two tie"
+            return f"{ties} If it is a rounded probability, rank by the logits: `abstain.scores.max_softmax(logits)`."
+        remaining_ties = f"{self.repaired:,} still tie" if self.repaired > 1 else "no two tie"
         remedy = "`abstain.scores.max_softmax(probs=probs)`"
-        return f"{text} Ranked by the sum of the other probabilities, {remedy}, {left} at the top."
+        return f"{ties} Ranked by the sum of the other probabilities, {remedy}, {remaining_ties} at the top."
 
     def __repr__(self) -> str:
         return f"Saturation({self.sentence})"
 
 
 def saturation(confidence: Array = None, /, *, probs: Array = None) -> Saturation:
-    """How many samples tie at the largest confidence: a vector of confidences, or class probabilities by keyword.
+    """Count the samples that tie at the largest confidence, from confidences or from class probabilities.
 
-    From probabilities both are counted: ties of the plain maximum, as it would be ranked in the input's own
-    dtype, and ties that remain when the other entries decide.
+    From probabilities, two counts are made: ties of the largest probability in the input's own dtype, and ties that
+    remain when samples are ranked by the sum of the other probabilities (`max_softmax`).
 
     Parameters
     ----------
     confidence : array
-        Confidences of at least one sample, finite.
+        Finite confidences of at least one sample.
     probs : array, shape (..., K)
         Class probabilities instead.
 
     Returns
     -------
     Saturation
-        The count, its share of all samples, and a sentence for a reader.
+        The count, its share of all samples, and a sentence that says so.
+
+    Raises
+    ------
+    InputError, ShapeError
+        Unless exactly one of the two is passed; if there is no sample or a confidence is not finite.
 
     Examples
     --------
@@ -250,12 +260,13 @@ def saturation(confidence: Array = None, /, *, probs: Array = None) -> Saturatio
     logits: `abstain.scores.max_softmax(logits)`.)
     """
     if (confidence is None) == (probs is None):
-        raise InputError("saturation: takes a vector of confidences or `probs=`, one of them.")
+        raise InputError("saturation: takes either a vector of confidences or `probs=`.")
     if probs is not None:
         classes = check_classes("saturation", None, probs)
-        plain = classes.backend.xp.max(classes.values, axis=-1)
-        n, tied, top = at_top(plain)
-        return Saturation(n, tied, top, at_top(max_softmax(probs=classes.values))[1])
+        max_probability = classes.backend.xp.max(classes.values, axis=-1)
+        n, tied, top = count_at_top(max_probability)
+        _, tied_by_key, _ = count_at_top(max_softmax(probs=classes.values))
+        return Saturation(n, tied, top, repaired=tied_by_key)
     backend = backend_of(confidence)
     values = as_real("saturation", "confidence", backend, confidence)
     if values.ndim == 0 or 0 in tuple(values.shape) or not is_concrete(values):
@@ -263,12 +274,14 @@ def saturation(confidence: Array = None, /, *, probs: Array = None) -> Saturatio
             f"saturation: `confidence` must hold at least one sample, got shape {tuple(values.shape)}."
         )
     check_finite("saturation", "confidence", backend, values, "")
-    return Saturation(*at_top(values))
+    n, tied, top = count_at_top(values)
+    return Saturation(n, tied, top)
 
 
-def at_top(values: Array) -> tuple[int, int, float]:
-    """Samples, how many of them share the largest value, and that value."""
+def count_at_top(values: Array) -> tuple[int, int, float]:
+    """Return the number of values, how many of them equal the largest one, and the largest one."""
     xp = backend_of(values).xp
-    values = xp.reshape(xp.asarray(values), (-1,))
-    top = xp.max(values)
-    return int(values.shape[0]), int(xp.sum(xp.astype(values == top, xp.int32))), float(top)
+    flat_values = xp.reshape(xp.asarray(values), (-1,))
+    largest = xp.max(flat_values)
+    count_of_largest = int(xp.sum(xp.astype(flat_values == largest, xp.int32)))
+    return int(flat_values.shape[0]), count_of_largest, float(largest)

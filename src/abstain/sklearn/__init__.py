@@ -16,6 +16,13 @@ from abstain.sklearn.scorers import (
     risk_at_coverage_scorer,
 )
 
-__all__ = ["CascadeClassifier", "RiskCoverageDisplay", "SelectiveClassifier", "SelectiveRegressor"]
-__all__ += ["augrc_scorer", "aurc_scorer"]
-__all__ += ["coverage_at_risk_scorer", "risk_at_coverage_scorer"]
+__all__ = [
+    "CascadeClassifier",
+    "RiskCoverageDisplay",
+    "SelectiveClassifier",
+    "SelectiveRegressor",
+    "augrc_scorer",
+    "aurc_scorer",
+    "coverage_at_risk_scorer",
+    "risk_at_coverage_scorer",
+]

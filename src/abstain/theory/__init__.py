@@ -22,8 +22,24 @@ from abstain.theory.weights import (
     weight_mse,
 )
 
-__all__ = ["MonteCarloWeights", "expected_weight", "mean_mse_order", "mean_weight_mse", "monte_carlo_weights"]
-__all__ += ["mse_order", "population_weight", "weight_bias", "weight_mse"]
-__all__ += ["Population", "SeleCounterexample", "populations", "sele_counterexample"]
-__all__ += ["ExpectedBias", "SamplePlan", "estimator_bias", "expected_bias", "plan_sample_size"]
-__all__ += ["samples_to_tell_apart"]
+__all__ = [
+    "ExpectedBias",
+    "MonteCarloWeights",
+    "Population",
+    "SamplePlan",
+    "SeleCounterexample",
+    "estimator_bias",
+    "expected_bias",
+    "expected_weight",
+    "mean_mse_order",
+    "mean_weight_mse",
+    "monte_carlo_weights",
+    "mse_order",
+    "plan_sample_size",
+    "population_weight",
+    "populations",
+    "samples_to_tell_apart",
+    "sele_counterexample",
+    "weight_bias",
+    "weight_mse",
+]

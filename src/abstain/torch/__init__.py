@@ -23,9 +23,21 @@ if TYPE_CHECKING:
     from abstain.torch.metrics import AUGRC, AURC, AUROC, EAURC, NAURC, CoverageAtRisk, RiskAtCoverage
     from abstain.torch.tuning import Tuned, fine_tune
 
-__all__ = ["AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one"]
-__all__ += ["AUGRC", "AURC", "AUROC", "EAURC", "NAURC", "CoverageAtRisk", "RiskAtCoverage"]
-__all__ += ["Tuned", "fine_tune"]
+__all__ = [
+    "AUGRC",
+    "AURC",
+    "AUROC",
+    "EAURC",
+    "NAURC",
+    "AURCLoss",
+    "CoverageAtRisk",
+    "LinearWarmup",
+    "RiskAtCoverage",
+    "Tuned",
+    "aurc_loss",
+    "fine_tune",
+    "smooth_zero_one",
+]
 _HOMES = {
     **dict.fromkeys(("AURCLoss", "LinearWarmup", "aurc_loss", "smooth_zero_one"), "loss"),
     **dict.fromkeys(("Tuned", "fine_tune"), "tuning"),

@@ -193,7 +193,7 @@ class SelectiveMetric(Metric):  # type: ignore[misc, valid-type]
                 self.loss.append(loss)
                 self.confidence.append(key)
             else:
-                place = None if confidence is not None else self.reader.score.back(xp, key)
+                place = None if confidence is not None else self.reader.score.to_display(xp, key)
                 bin_state.add(self._bin_state(), bin_map(self.thresholds, self.domain), loss, key, place)
 
     def compute(self) -> Array:
