@@ -1,4 +1,4 @@
-"""What `evaluate`, `compare` and `expected_aurc` answer with: frozen numbers and the ways to show them."""
+"""The results of `evaluate`, `compare` and `expected_aurc`: frozen numbers and the ways to show them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from abstain import _tables
+from abstain._check import suggest_name
 from abstain._stored import Stored
 from abstain.display import CurveLine, IntervalDisplay, RiskCoverageDisplay
 from abstain.errors import InfeasibleError, InputError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Kind = Literal["curves", "intervals"]
-GROUPS_SHOWN = 24  # rows of a table of groups; the rest is counted below it
+GROUPS_SHOWN = 24  # rows in a table of groups; groups beyond these are only counted
 
 
 @dataclass(frozen=True)
@@ -29,27 +30,27 @@ class Entry(_tables.Printable):
     Parameters
     ----------
     score, loss, metric : str
-        Its place in the table.
+        Its place in the table: names of the confidence and the loss, and the key of the metric.
     label : str
-        The metric as people write it.
+        The metric as people write it, such as "AURC".
     lower_is_better : bool
-        Which way is better.
+        The direction of the metric.
     estimate : float or None
-        None where it is undefined.
+        The value; None where it is undefined.
     standard_error, low, high : float or None
-        Its error bar; None where there is none.
+        The standard error and the interval; None where there are none.
     method : str or None
-        How the interval was made.
+        How the interval was computed.
     n : int
-        Samples that it is about.
+        Number of samples behind the value.
     group : any
-        The group that it is about; None for all samples.
+        The group that the value describes; None for all samples.
     reason : str or None
         Why there is no estimate, or no interval.
     random_ties : float or None
         The area with equal confidences in random order, where that is more than a standard error away.
     note : str or None
-        On how few errors it rests.
+        How few errors the value rests on, where they are few.
 
     Examples
     --------
@@ -92,7 +93,7 @@ class Entry(_tables.Printable):
 
     @property
     def mark(self) -> str:
-        """A letter beside a number that depends on how ties are counted."""
+        """ " t" after a number that depends on how ties are counted, otherwise an empty string."""
         return "" if self.random_ties is None else " t"
 
 
@@ -103,11 +104,11 @@ class TopTies:
     Parameters
     ----------
     score : str
-        The score.
+        Name of the score.
     tied : int
-        How many tie at its top.
+        Number of samples that share its largest value.
     n : int
-        Of how many.
+        Number of all samples.
 
     Examples
     --------
@@ -122,7 +123,10 @@ class TopTies:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Stored):
-    """What `evaluate` answers with: every score x loss x metric, each with its interval or the reason it has none.
+    """The result of `evaluate`: every score x loss x metric, each with its interval or the reason it has none.
+
+    `table["aurc"]` is the entry of a metric where the table has one score and one loss,
+    `table[score, loss, metric]` any entry over all samples, and `select` finds entries of groups too.
 
     Parameters
     ----------
@@ -131,21 +135,21 @@ class Evaluation(Stored):
     n : int
         Number of samples.
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     curves : tuple of (score, loss, CurveLine)
-        Risk-coverage curves to be drawn.
+        Risk-coverage curves for `plot`.
     abstained : float
         Share of samples never accepted.
     top_ties : tuple of TopTies
-        Per score, where samples tie at its top.
+        For each score, how many samples share its largest value.
     notes : tuple of str
-        Sentences that a reader should see.
+        Warnings and remarks for the reader, a sentence each.
 
     Examples
     --------
     >>> import abstain
     >>> table = abstain.evaluate(loss=[0, 0, 1, 0], confidence=[0.9, 0.8, 0.2, 0.5], metrics=["aurc", "risk"])
-    >>> table["confidence", "loss", "risk"].estimate, table.best("aurc").estimate
+    >>> table["risk"].estimate, table.best("aurc").estimate
     (0.25, 0.0625)
     >>> table.frame("dict")["metric"]
     ['aurc', 'risk']
@@ -180,52 +184,81 @@ class Evaluation(Stored):
 
     @property
     def groups(self) -> tuple[Any, ...]:
-        """Labels of the groups; empty when none were given."""
+        """Labels of the groups; empty when `evaluate` got no `groups=`."""
         return _unique(e.group for e in self.entries if e.group is not None)
 
-    def select(self, **wanted: Any) -> tuple[Entry, ...]:
-        """Entries with these values of score, loss, metric and group (the whole set unless a group is named)."""
-        wanted = {"group": None, **wanted}
-        places = ("score", "loss", "metric", "group")
-        known = {name: _unique(getattr(e, name) for e in self.entries) for name in places}
-        for name, value in wanted.items():
-            if name not in known or value not in known[name]:
-                listed = ", ".join(map(repr, known.get(name, known)))
-                raise InputError(f"Evaluation: no {name} {value!r} in this table, it has {listed}.")
-        return tuple(e for e in self.entries if all(getattr(e, k) == v for k, v in wanted.items()))
+    def select(self, **place: Any) -> tuple[Entry, ...]:
+        """Entries with these values of `score`, `loss`, `metric` and `group`.
 
-    def __getitem__(self, place: tuple[str, str, str]) -> Entry:
-        """The entry of (score, loss, metric) over all samples."""
-        score, loss, metric = place
-        return self.select(score=score, loss=loss, metric=metric)[0]
+        Those over all samples unless a group is named. InputError lists the names of this table if one is unknown.
+        """
+        place = {"group": None, **place}
+        for field, value in place.items():
+            if field not in ("score", "loss", "metric", "group"):
+                raise InputError(f"Evaluation: takes score, loss, metric and group, got {field!r}.")
+            present = _unique(getattr(entry, field) for entry in self.entries)
+            if value not in present:
+                listed = ", ".join(map(repr, present))
+                message = f"Evaluation: no {field} {value!r} in this table, it has {listed}."
+                suggestion = suggest_name(value, [name for name in present if isinstance(name, str)])
+                raise InputError(f"{message} {suggestion}".rstrip())
+        return tuple(
+            entry
+            for entry in self.entries
+            if all(getattr(entry, field) == value for field, value in place.items())
+        )
+
+    def __getitem__(self, key: str | tuple[str, str, str]) -> Entry:
+        """The entry over all samples of (score, loss, metric), or of a metric alone where that is unique."""
+        if isinstance(key, tuple) and len(key) == 3:
+            score, loss, metric = key
+            return self.select(score=score, loss=loss, metric=metric)[0]
+        if not isinstance(key, str):
+            raise InputError(f"Evaluation: takes a metric or (score, loss, metric), got {key!r}.")
+        entries = self.select(metric=key)
+        if len(entries) > 1:
+            keys = ", ".join(str((entry.score, entry.loss, entry.metric)) for entry in entries)
+            raise InputError(
+                f"Evaluation: {key!r} must be unique here, got {len(entries)} entries. Use one of {keys}."
+            )
+        return entries[0]
 
     def best(self, metric: str = "aurc", *, loss: str | None = None, group: Any = None) -> Entry:
-        """The score with the best value of a metric; its interval says how sure that is (see `compare`)."""
-        found = self.select(metric=metric, loss=loss or self.losses[0], group=group)
-        ranked = _best_first(found)
-        if not ranked:
-            raise InfeasibleError(f"Evaluation.best: {metric} is undefined here: {found[0].reason}")
-        return ranked[0]
+        """The score with the best value of a metric; `compare` tests whether it is better than the others.
+
+        By the first loss of the table unless `loss` names another, over all samples unless `group` names a group.
+        InfeasibleError if the metric is undefined for every score.
+        """
+        entries = self.select(metric=metric, loss=loss or self.losses[0], group=group)
+        best_first = _best_first(entries)
+        if not best_first:
+            raise InfeasibleError(f"Evaluation.best: {metric} is undefined here: {entries[0].reason}")
+        return best_first[0]
 
     def by_group(
         self, metric: str | None = None, *, score: str | None = None, loss: str | None = None
     ) -> tuple[Entry, ...]:
         """One entry per group, the worst first.
 
-        The worst is the group that is surely bad: with a metric where lower is better, that of the largest lower
-        limit. A few samples that happen to be wrong do not lead, and a small group that is surely bad does. Groups
-        without an interval come after those that have one, groups without an estimate last.
+        Groups are ordered by the limit of the interval that is closer to good: where lower is better, the group with
+        the largest lower limit comes first. So a group with a few unlucky samples does not lead, and a small group
+        that is certainly bad does. Groups without an interval come after those that have one, groups without an
+        estimate last.
 
         Parameters
         ----------
         metric, score, loss : str, optional
-            Of the entries; the first of this table unless named.
+            Which entries; by default the first metric, score and loss of this table.
         """
         if not self.groups:
-            raise InputError("Evaluation.by_group: no `groups=` were given to evaluate.")
+            raise InputError("Evaluation.by_group: needs `groups=` in evaluate, got none.")
         place = (score or self.scores[0], loss or self.losses[0], metric or self.metrics[0])
-        self.select(score=place[0], loss=place[1], metric=place[2])  # names that are not there are refused
-        entries = [e for e in self.entries if e.group is not None and (e.score, e.loss, e.metric) == place]
+        self.select(score=place[0], loss=place[1], metric=place[2])  # raises if a name is unknown
+        entries = [
+            entry
+            for entry in self.entries
+            if entry.group is not None and (entry.score, entry.loss, entry.metric) == place
+        ]
         columns = _tables.collect_columns(entries, ("estimate", "low", "high"))
         numbers = [np.asarray(column, dtype=np.float64) for column in columns.values()]  # None becomes nan
         order = worst_first(*numbers, lower_is_better=entries[0].lower_is_better)
@@ -236,7 +269,7 @@ class Evaluation(Stored):
     ) -> Entry:
         """The group where a score does worst: the first of `by_group`."""
         if not self.groups:
-            raise InputError("Evaluation.worst_group: no `groups=` were given to evaluate.")
+            raise InputError("Evaluation.worst_group: needs `groups=` in evaluate, got none.")
         worst = self.by_group(metric, score=score, loss=loss)[0]
         if worst.estimate is None:
             raise InfeasibleError(f"Evaluation.worst_group: {metric} is undefined in every group.")
@@ -246,13 +279,16 @@ class Evaluation(Stored):
 
     def frame(self, library: str | None = None) -> Any:
         """One row per entry, as a pandas or polars frame, or a dict of columns when neither is installed."""
-        used = {"group": bool(self.groups), "random_ties": any(e.mark for e in self.entries)}
-        used["note"] = any(e.note for e in self.entries)
-        names = [name for name in Entry.__dataclass_fields__ if used.get(name, True)]
-        return _tables.make_frame(_tables.collect_columns(self.entries, names), library)
+        is_used = {
+            "group": bool(self.groups),
+            "random_ties": any(entry.mark for entry in self.entries),
+            "note": any(entry.note for entry in self.entries),
+        }
+        columns = [field for field in Entry.__dataclass_fields__ if is_used.get(field, True)]
+        return _tables.make_frame(_tables.collect_columns(self.entries, columns), library)
 
     def rows(self, loss: str, group: Any = None) -> list[tuple[Entry, ...]]:
-        """The entries of each metric, score by score; a metric that no score has a value of is left out."""
+        """The entries of each metric, one per score; a metric without a value for any score is left out."""
         rows = [self.select(loss=loss, metric=metric, group=group) for metric in self.metrics]
         return [entries for entries in rows if _best_first(entries)]
 
@@ -282,11 +318,12 @@ class Evaluation(Stored):
         first = entries[0]
         limit = "lower" if first.lower_is_better else "upper"
         order = f"by {limit} limit of {first.label} ({first.score}, {first.loss})"
-        rest = entries[GROUPS_SHOWN:]
-        if not rest:
+        hidden = entries[GROUPS_SHOWN:]
+        if not hidden:
             return f"groups, the worst first {order}"
-        left_out = f"{len(rest):,} more groups with {sum(e.n for e in rest):,} samples are not listed"
-        return f"the {GROUPS_SHOWN} worst of {len(entries):,} groups {order}; {left_out}"
+        hidden_samples = sum(entry.n for entry in hidden)
+        summary = f"{len(hidden):,} more groups with {hidden_samples:,} samples are not listed"
+        return f"the {GROUPS_SHOWN} worst of {len(entries):,} groups {order}; {summary}"
 
     def __repr__(self) -> str:
         parts = [self._head()]
@@ -298,9 +335,9 @@ class Evaluation(Stored):
         return "\n".join([*parts, *(["notes", *notes] if notes else [])])
 
     def _head(self) -> str:
-        away = f", {self.abstained:.1%} abstained" if self.abstained else ""
-        told = f"estimate [{self.level:.0%} interval], * best of its row"
-        return f"Evaluation of {self.n} samples{away}; {told}"
+        abstained = f", {self.abstained:.1%} abstained" if self.abstained else ""
+        legend = f"estimate [{self.level:.0%} interval], * best of its row"
+        return f"Evaluation of {self.n} samples{abstained}; {legend}"
 
     def undefined(self) -> list[str]:
         """Which numbers are absent, and why."""
@@ -308,7 +345,7 @@ class Evaluation(Stored):
         for e in self.entries:
             if e.reason and e.group is None:
                 reasons.setdefault(f"{e.label}, {e.loss}", e.reason)
-        return [f"{what}: {why}" for what, why in reasons.items()]
+        return [f"{number}: {reason}" for number, reason in reasons.items()]
 
     def remarks(self) -> list[str]:
         """Why numbers are absent, and the notes."""
@@ -316,9 +353,7 @@ class Evaluation(Stored):
 
     def to_markdown(self) -> str:
         """One Markdown table per loss, one of the groups, and the notes below."""
-        parts = [
-            f"**{loss}** (n = {self.n})\n\n{_tables.markdown_table(self.grid(loss))}" for loss in self.losses
-        ]
+        parts = [f"**{loss}** (n = {self.n})\n\n{_tables.markdown_table(self.grid(loss))}" for loss in self.losses]
         if self.groups:
             parts.append(f"**{self.group_title()}**\n\n{_tables.markdown_table(self.group_grid())}")
         return "\n".join(parts) + "".join(f"\n- {note}" for note in self.remarks()) + "\n"
@@ -328,9 +363,7 @@ class Evaluation(Stored):
         about = f"n = {self.n}, {self.level:.0%} intervals"
         ties = "t depends on how ties are counted" if any(e.mark for e in self.entries) else ""
         marks = "; ".join(filter(None, ("* best of its row", ties)))
-        tables = [
-            _tables.latex_table(self.grid(loss), f"{loss} loss, {about}", marks) for loss in self.losses
-        ]
+        tables = [_tables.latex_table(self.grid(loss), f"{loss} loss, {about}", marks) for loss in self.losses]
         if self.groups:
             tables.append(_tables.latex_table(self.group_grid(), f"{self.group_title()}; {about}", ties))
         return "\n".join(tables)
@@ -347,12 +380,13 @@ class Evaluation(Stored):
         """The numbers behind `plot`: risk-coverage curves, or the intervals of one metric."""
         loss = loss or self.losses[0]
         if kind == "curves":
-            lines = tuple(line for _, of, line in self.curves if of == loss)
+            lines = tuple(line for _, curve_loss, line in self.curves if curve_loss == loss)
             return RiskCoverageDisplay(lines, f"selective risk: {loss_words(loss)}")
         if kind != "intervals":
             raise InputError(f'Evaluation.plot: `kind` must be "curves" or "intervals", got {kind!r}.')
-        found = [e for e in self.select(metric=metric, loss=loss) if e.estimate is not None]
-        return _bars(found, "score", f"{found[0].label if found else metric}: {loss_words(loss)}")
+        entries = [entry for entry in self.select(metric=metric, loss=loss) if entry.estimate is not None]
+        label = entries[0].label if entries else metric
+        return _bars(entries, "score", f"{label}: {loss_words(loss)}")
 
     def plot(
         self, ax: Axes | None = None, *, kind: Kind = "curves", metric: str = "aurc", loss: str | None = None
@@ -364,9 +398,10 @@ class Evaluation(Stored):
 def worst_first(
     estimate: np.ndarray, low: np.ndarray, high: np.ndarray, *, lower_is_better: bool
 ) -> np.ndarray:
-    """Places of groups along the last axis, the worst first by the limit that is nearer to good; nan comes last.
+    """Indices that order groups, the worst first, along the last axis of three arrays of one shape.
 
-    Equal limits are ordered by the estimate.
+    Ordered by the limit of the interval that is closer to good, so that only groups that are certainly bad lead; equal
+    limits by the estimate. NaN comes last.
 
     >>> estimate, low = np.array([0.5, 0.2, 0.3]), np.array([0.01, 0.1, 0.2])
     >>> worst_first(estimate, low, estimate, lower_is_better=True).tolist()
@@ -378,45 +413,58 @@ def worst_first(
 
 
 def best_scores(entries: Sequence[Entry], show: Callable[[Entry], str]) -> set[str]:
-    """The scores with the best value of a row as far as its digits show; none where all values look the same.
+    """Scores whose value looks best in a row of the table; empty where all values look the same.
 
-    `show` writes the estimate as the table does: of two values that look equal, a star on one alone would mislead.
+    `show` writes an entry's estimate as the table does. Values are compared as written: if two look equal, both are
+    marked.
     """
     ranked = _best_first(entries)
     if not ranked or show(ranked[0]) == show(ranked[-1]):
         return set()
-    return {e.score for e in ranked if show(e) == show(ranked[0])}
+    return {entry.score for entry in ranked if show(entry) == show(ranked[0])}
 
 
 def _best_first(entries: Iterable[Entry]) -> list[Entry]:
-    """Those that have a value; equals keep their order."""
-    defined = [e for e in entries if e.estimate is not None]
-    return sorted(defined, key=lambda e: (e.estimate or 0.0) * (1 if e.lower_is_better else -1))
+    """Entries that have a value, the best first; equal ones keep their order."""
+    defined = [entry for entry in entries if entry.estimate is not None]
+    return sorted(defined, key=lambda entry: (entry.estimate or 0.0) * (1 if entry.lower_is_better else -1))
 
 
-def _bars(records: Sequence[Any], name: str, label: str, notes: tuple[str, ...] = ()) -> IntervalDisplay:
-    columns = _tables.collect_columns(records, (name, "estimate", "low", "high"))
-    names, values, low, high = map(tuple, columns.values())
-    return IntervalDisplay(names, values, low, high, label, notes)
+def _bars(
+    records: Sequence[Any], name_field: str, label: str, notes: tuple[str, ...] = ()
+) -> IntervalDisplay:
+    """Error bars of entries or contestants, named by their field `name_field`; `notes` are written beside the names."""
+    columns = _tables.collect_columns(records, (name_field, "estimate", "low", "high"))
+    return IntervalDisplay(
+        tuple(columns[name_field]),
+        tuple(columns["estimate"]),
+        tuple(columns["low"]),
+        tuple(columns["high"]),
+        label=label,
+        notes=notes,
+    )
 
 
 def _unique(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _in_pieces(grid: dict[str, list[str]], across: int = 4) -> list[str]:
-    """Wide tables are broken after a few scores, the metric column repeated."""
-    first, *names = grid
-    pieces = [names[i : i + across] for i in range(0, len(names), across)]
-    return [_tables.text_table({k: grid[k] for k in (first, *piece)}) for piece in pieces]
+def _in_pieces(grid: dict[str, list[str]], scores_per_piece: int = 4) -> list[str]:
+    """Break a wide table after a few scores, and repeat its first column, the metrics, in each piece."""
+    metric_column, *scores = grid
+    texts = []
+    for start in range(0, len(scores), scores_per_piece):
+        columns = (metric_column, *scores[start : start + scores_per_piece])
+        texts.append(_tables.text_table({name: grid[name] for name in columns}))
+    return texts
 
 
-# what `compare` answers with ------------------------------------------------------------------------------
+# the result of `compare` ------------------------------------------------------------------------------
 
-_SENTENCES = 8  # more than these the repr only counts
+_SENTENCES = 8  # printed by the repr; more are only counted
 _MARKS = (
     "Differences are from the first; their intervals and two-sided p-values are corrected for the number of pairs. "
-    "Those that share a letter cannot be told apart."
+    "Contestants that share a letter cannot be told apart."
 )
 
 
@@ -429,15 +477,15 @@ class Contestant:
     name : str
         The model or score.
     estimate, standard_error : float
-        The metric and its error.
+        The metric and its standard error.
     low, high : float or None
-        Its interval.
+        Limits of its interval.
     n : int
         Number of samples.
     rank_low, rank_high : int
-        Between which its true rank lies, as far as the tests can tell.
+        The tests leave its true rank between these two.
     group : str
-        Letters; those that share one cannot be told apart.
+        Letters; contestants that share one cannot be told apart.
 
     Examples
     --------
@@ -457,7 +505,7 @@ class Contestant:
 
     @property
     def ranks(self) -> str:
-        """Its rank as a table shows it: "2", or "1-3" where the tests leave it open."""
+        """The rank as a table shows it: "2", or "1-3" where the tests leave it open."""
         return str(self.rank_low) if self.rank_low == self.rank_high else f"{self.rank_low}-{self.rank_high}"
 
 
@@ -468,18 +516,18 @@ class Pair(_tables.Printable):
     Parameters
     ----------
     a, b : str
-        Their names.
+        Names of the contestants.
     difference, standard_error : float
-        The metric of `a` minus that of `b`, and its error.
+        The metric of `a` minus that of `b`, and its standard error.
     low, high : float
-        The interval of the difference, corrected for the number of pairs: it leaves 0 out where `p_adjusted` is below
-        1 - level.
+        The interval of the difference, corrected for the number of pairs: it excludes 0 exactly where `p_adjusted` is
+        below 1 - level.
     p_value, p_adjusted : float
-        Two-sided; alone, and corrected after Holm for the number of pairs.
+        Two-sided; of this pair alone, and corrected after Holm for the number of pairs.
     different : bool
-        Can they be told apart?
+        Whether the corrected p-value is below 1 - level.
     samples_needed : int or None
-        About how many would tell them apart with chance 80%; None if they differ.
+        About how many samples would show the difference with probability 80%; None if it shows already.
     note : str
         Why there is no verdict, where there is none.
 
@@ -502,14 +550,15 @@ class Pair(_tables.Printable):
     note: str = ""
 
     def __repr__(self) -> str:
-        both, p = f"{self.a} and {self.b}", f"(corrected p = {self.p_adjusted:.2g})"
+        names = f"{self.a} and {self.b}"
+        p_value = f"(corrected p = {self.p_adjusted:.2g})"
         if self.note:
-            return f"{both}: no verdict, it {self.note}"
+            return f"{names}: no verdict, it {self.note}"
         if self.different:
-            return f"{both} differ by {self.difference:.3g} {p}"
-        about = int(float(f"{self.samples_needed or 0:.2g}"))  # two digits are more than such a guess holds
-        need = f"; about {about:,} samples would be needed" if about else ""
-        return f"{both} cannot be told apart at this n {p}{need}"
+            return f"{names} differ by {self.difference:.3g} {p_value}"
+        rounded_need = int(float(f"{self.samples_needed or 0:.2g}"))  # a rough estimate: two digits at most
+        need = f"; about {rounded_need:,} samples would be needed" if rounded_need else ""
+        return f"{names} cannot be told apart at this n {p_value}{need}"
 
     def swapped(self) -> Pair:
         """`b` minus `a`."""
@@ -525,33 +574,33 @@ class Pair(_tables.Printable):
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Stored):
-    """What `compare` answers with: contestants, best first, and all pairs.
+    """The result of `compare`: contestants, best first, and all pairs.
 
     Parameters
     ----------
     contestants : tuple of Contestant
         Best first.
     pairs : tuple of Pair
-        All of them; p-values are two-sided. They and the intervals are corrected for the number of pairs.
+        All of them; p-values are two-sided. P-values and intervals are corrected for the number of pairs.
     metric, label, loss : str
-        What they are ranked by.
+        What the contestants are ranked by.
     lower_is_better : bool
-        Which way is better.
+        The direction of the metric.
     level : float
-        Of intervals and tests.
+        Confidence level of intervals and tests.
     n : int
         Number of samples.
     paired : bool
-        Are they the same samples?
+        Whether all contestants saw the same samples.
     notes : tuple of str
-        Verdicts that depend on how ties are counted.
+        Verdicts that depend on how ties are counted, and rankings that are worse than chance.
 
     Examples
     --------
     >>> import abstain
     >>> loss, sure = [0, 0, 1, 0, 1, 0, 0, 1], [8, 7, 3, 6, 2, 5, 4, 1]
-    >>> found = abstain.compare({"good": (loss, sure), "bad": (loss, sure[::-1])})
-    >>> found.names, len(found.pairs)
+    >>> comparison = abstain.compare({"good": (loss, sure), "bad": (loss, sure[::-1])})
+    >>> comparison.names, len(comparison.pairs)
     (('good', 'bad'), 1)
     """
 
@@ -575,31 +624,40 @@ class Comparison(Stored):
 
     @property
     def winners(self) -> tuple[str, ...]:
-        """All that may be the best, as far as the tests can tell."""
+        """All contestants that may be the best, as far as the tests can tell."""
         return tuple(c.name for c in self.contestants if c.rank_low == 1)
 
     def __getitem__(self, name: str) -> Contestant:
-        for c in self.contestants:
-            if c.name == name:
-                return c
-        raise InputError(f"Comparison: no {name!r} in it, it has {', '.join(self.names)}.")
+        for contestant in self.contestants:
+            if contestant.name == name:
+                return contestant
+        message = f"Comparison: no contestant {name!r}, it has {', '.join(self.names)}."
+        raise InputError(f"{message} {suggest_name(name, self.names)}".rstrip())
 
     def pair(self, a: str, b: str) -> Pair:
-        """The difference of two of them, `a` minus `b`."""
-        self[a], self[b]
-        for p in self.pairs:
-            if {p.a, p.b} == {a, b}:
-                return p if p.a == a else p.swapped()
+        """The difference of two contestants, `a` minus `b`; InputError for a name that is not there."""
+        for name in (a, b):
+            self[name]  # raises if there is no such contestant
+        for pair in self.pairs:
+            if {pair.a, pair.b} == {a, b}:
+                return pair if pair.a == a else pair.swapped()
         raise InputError(f"Comparison: {a!r} cannot be compared with itself.")
 
     # ways to show it --------------------------------------------------------------------------------------
 
     def frame(self, library: str | None = None) -> Any:
-        """One row per contestant, best first; beside it how it differs from the best."""
+        """One row per contestant, best first, with its difference from the best one."""
         columns = _tables.collect_columns(self.contestants, list(Contestant.__dataclass_fields__))
-        names = {"low": "difference_low", "high": "difference_high"}
-        for field in ("difference", "low", "high", "p_value", "p_adjusted"):
-            columns[names.get(field, field)] = [p and getattr(p, field) for p in self.from_best()]
+        differences = self.from_best()
+        column_of_field = {
+            "difference": "difference",
+            "low": "difference_low",
+            "high": "difference_high",
+            "p_value": "p_value",
+            "p_adjusted": "p_adjusted",
+        }
+        for field, column in column_of_field.items():
+            columns[column] = [None if pair is None else getattr(pair, field) for pair in differences]
         return _tables.make_frame(columns, library)
 
     def pairs_frame(self, library: str | None = None) -> Any:
@@ -607,49 +665,55 @@ class Comparison(Stored):
         return _frame(self.pairs, Pair, library)
 
     def from_best(self) -> list[Pair | None]:
-        """How each differs from the best one, in the order of the ranking; None for that one itself."""
+        """The difference of each contestant from the best one, in the order of the ranking; None for the best."""
         return [None, *(self.pair(name, self.names[0]) for name in self.names[1:])]
 
     def grid(self) -> dict[str, list[str]]:
-        """The ranking as text, with the differences from the best one."""
-        names = ("rank", "name", self.label, f"{self.level:.0%} interval", "difference", "p", "group")
+        """The ranking as columns of text, with the differences from the best contestant."""
         number = _tables.format_number
-        limits = ["-" if c.low is None else f"[{number(c.low)}, {number(c.high)}]" for c in self.contestants]
-        apart = [
-            ("-", "-")
-            if p is None
-            else (
-                f"{number(p.difference, 3)} [{number(p.low, 3)}, {number(p.high, 3)}]",
-                number(p.p_adjusted, 2),
-            )
-            for p in self.from_best()
-        ]
-        rows = [
-            (c.ranks, c.name, number(c.estimate), of, *own, c.group)
-            for c, of, own in zip(self.contestants, limits, apart)
-        ]
-        return dict(zip(names, map(list, zip(*rows))))
+        contestants = self.contestants
+        limits = ["-" if c.low is None else f"[{number(c.low)}, {number(c.high)}]" for c in contestants]
+        differences = []
+        p_values = []
+        for pair in self.from_best():
+            if pair is None:
+                differences.append("-")
+                p_values.append("-")
+            else:
+                interval = f"[{number(pair.low, 3)}, {number(pair.high, 3)}]"
+                differences.append(f"{number(pair.difference, 3)} {interval}")
+                p_values.append(number(pair.p_adjusted, 2))
+        return {
+            "rank": [contestant.ranks for contestant in contestants],
+            "name": [contestant.name for contestant in contestants],
+            self.label: [number(contestant.estimate) for contestant in contestants],
+            f"{self.level:.0%} interval": limits,
+            "difference": differences,
+            "p": p_values,
+            "group": [contestant.group for contestant in contestants],
+        }
 
     def _head(self) -> str:
-        kind = f"the same {self.n} samples" if self.paired else "different test sets"
-        way = "lower is better" if self.lower_is_better else "higher is better"
-        corrected = f"Holm-corrected at {self.level:.0%}"
-        return f"Comparison by {self.label} ({self.loss}, {way}) on {kind}, {corrected}"
+        samples = f"the same {self.n} samples" if self.paired else "different test sets"
+        direction = "lower is better" if self.lower_is_better else "higher is better"
+        correction = f"Holm-corrected at {self.level:.0%}"
+        return f"Comparison by {self.label} ({self.loss}, {direction}) on {samples}, {correction}"
 
     def sentences(self) -> list[str]:
-        """What can be said of neighbours in the ranking that share a group."""
+        """A sentence for each pair of neighbours in the ranking that cannot be told apart."""
         neighbours = (self.pair(a, b) for a, b in zip(self.names, self.names[1:]))
         return [repr(p) for p in neighbours if not p.different]
 
     def __repr__(self) -> str:
-        told = self.sentences()
-        more = [f"  ... and {len(told) - _SENTENCES} more such neighbours"] if len(told) > _SENTENCES else []
-        lines = [f"  {s}" for s in told[:_SENTENCES]]
+        sentences = self.sentences()
+        lines = [f"  {sentence}" for sentence in sentences[:_SENTENCES]]
+        if len(sentences) > _SENTENCES:
+            lines.append(f"  ... and {len(sentences) - _SENTENCES} more such neighbours")
         notes = [f"  - {note}" for note in self.notes]
-        return "\n".join([self._head(), _tables.text_table(self.grid()), *lines, *more, *notes])
+        return "\n".join([self._head(), _tables.text_table(self.grid()), *lines, *notes])
 
     def to_markdown(self) -> str:
-        """The ranking as a Markdown table; those that share a letter cannot be told apart."""
+        """The ranking as a Markdown table; contestants that share a letter cannot be told apart."""
         return f"{self._head()}\n\n{_tables.markdown_table(self.grid())}\n{_MARKS}\n"
 
     def to_latex(self) -> str:
@@ -675,12 +739,12 @@ def _frame(records: Sequence[Any], kind: Any, library: str | None) -> Any:
     return _tables.make_frame(_tables.collect_columns(records, list(kind.__dataclass_fields__)), library)
 
 
-# what `expected_aurc` answers with ------------------------------------------------------------------------
+# the result of `expected_aurc` ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
 class ExpectedAURC(Stored, _tables.Notebook):
-    """The mean over members, and what averaging their predictions gains.
+    """The result of `expected_aurc`: the mean over members, and what averaging their predictions gains.
 
     Parameters
     ----------
@@ -693,22 +757,22 @@ class ExpectedAURC(Stored, _tables.Notebook):
     members : tuple of float
         The metric of each member.
     mean : Interval
-        Their mean; it carries both errors.
+        Their mean; its interval includes both errors below.
     error_members, error_data : float
-        Other members could have been drawn, and other samples.
+        Standard errors of the mean: from drawing other members, and from drawing other samples.
     averaged, gain : Interval or None
-        The averaged predictor, and the mean less it (positive when ensembling helps), with the error over data for
-        these members.
+        The averaged prediction, and the mean minus it (positive when averaging helps), a paired difference over the
+        samples for these members.
     curves : tuple of CurveLine
-        To be drawn.
+        Risk-coverage curves for `plot`.
 
     Examples
     --------
     >>> import numpy as np
     >>> import abstain
     >>> logits = np.random.default_rng(0).normal(size=(3, 50, 4))  # three members
-    >>> found = abstain.expected_aurc(logits=logits, labels=np.arange(50) % 4)
-    >>> len(found.members), bool(min(found.members) < found.mean.estimate < max(found.members))
+    >>> ensemble = abstain.expected_aurc(logits, np.arange(50) % 4)
+    >>> len(ensemble.members), bool(min(ensemble.members) < ensemble.mean.estimate < max(ensemble.members))
     (3, True)
     """
 
@@ -727,27 +791,30 @@ class ExpectedAURC(Stored, _tables.Notebook):
     gain: Interval | None
     curves: tuple[CurveLine, ...]
 
-    def _rows(self) -> dict[str, Interval]:
+    def _intervals(self) -> dict[str, Interval]:
+        """The intervals that there are, by name: the averaged prediction and the gain may be missing."""
         named = {"mean": self.mean, "averaged": self.averaged, "gain": self.gain}
-        return {name: found for name, found in named.items() if found is not None}
+        return {name: interval for name, interval in named.items() if interval is not None}
 
     def __repr__(self) -> str:
-        told = {name: f"{q.estimate:.4g} [{q.low:.4g}, {q.high:.4g}]" for name, q in self._rows().items()}
-        told.setdefault("averaged", "not given")
+        texts = {"averaged": "not given"}
+        for name, interval in self._intervals().items():
+            texts[name] = f"{interval.estimate:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
         errors = f"{self.error_members:.2g} over members, {self.error_data:.2g} over data"
-        lines = [f"  members   {told.pop('mean')}, standard error {errors}"]
-        lines += [f"  {name:<9} {text}" for name, text in told.items()]
+        lines = [f"  members   {texts.pop('mean')}, standard error {errors}"]
+        lines += [f"  {name:<9} {text}" for name, text in texts.items()]
         head = f"Expected {self.label} of {len(self.members)} members, {self.n} samples ({self.loss})"
         return "\n".join([head, *lines])
 
     def frame(self, library: str | None = None) -> Any:
         """One row per member, then the mean, the averaged predictor and the gain."""
-        rows = self._rows()
-        members = len(self.members)
-        columns: dict[str, list[Any]] = {"name": [*(f"member {k}" for k in range(members)), *rows]}
-        bars = ("estimate", "standard_error", "low", "high")
-        for name, column in _tables.collect_columns(list(rows.values()), bars).items():
-            columns[name] = [*(self.members if name == "estimate" else [None] * members), *column]
+        intervals = self._intervals()
+        member_names = [f"member {place}" for place in range(len(self.members))]
+        columns: dict[str, list[Any]] = {"name": [*member_names, *intervals]}
+        fields = ("estimate", "standard_error", "low", "high")
+        for field, column in _tables.collect_columns(list(intervals.values()), fields).items():
+            member_values = self.members if field == "estimate" else [None] * len(self.members)
+            columns[field] = [*member_values, *column]
         return _tables.make_frame(columns, library)
 
     def display(self) -> RiskCoverageDisplay:
