@@ -353,7 +353,9 @@ class Evaluation(Stored):
 
     def to_markdown(self) -> str:
         """One Markdown table per loss, one of the groups, and the notes below."""
-        parts = [f"**{loss}** (n = {self.n})\n\n{_tables.markdown_table(self.grid(loss))}" for loss in self.losses]
+        parts = [
+            f"**{loss}** (n = {self.n})\n\n{_tables.markdown_table(self.grid(loss))}" for loss in self.losses
+        ]
         if self.groups:
             parts.append(f"**{self.group_title()}**\n\n{_tables.markdown_table(self.group_grid())}")
         return "\n".join(parts) + "".join(f"\n- {note}" for note in self.remarks()) + "\n"
@@ -363,7 +365,9 @@ class Evaluation(Stored):
         about = f"n = {self.n}, {self.level:.0%} intervals"
         ties = "t depends on how ties are counted" if any(e.mark for e in self.entries) else ""
         marks = "; ".join(filter(None, ("* best of its row", ties)))
-        tables = [_tables.latex_table(self.grid(loss), f"{loss} loss, {about}", marks) for loss in self.losses]
+        tables = [
+            _tables.latex_table(self.grid(loss), f"{loss} loss, {about}", marks) for loss in self.losses
+        ]
         if self.groups:
             tables.append(_tables.latex_table(self.group_grid(), f"{self.group_title()}; {about}", ties))
         return "\n".join(tables)
