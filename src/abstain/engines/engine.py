@@ -14,7 +14,8 @@ from abstain.engines.finish import NO_SPREAD, NUMBERS, Answer, Ask, PairQuestion
 from abstain.engines.read import ColumnOptions, Fields, question, questions
 from abstain.errors import InputError
 from abstain.evaluation.results import Comparison, Entry, Evaluation
-from abstain.evaluation.table import MISSING, Key, evaluation_of, listed, metrics_for
+from abstain.evaluation.table import MISSING, Key, evaluation_of, metrics_for
+from abstain.evaluation.vectors import listed
 from abstain.metrics._sample import Grouped
 from abstain.metrics.points import RiskCoverageCurve
 from abstain.metrics.registry import METRICS, Metric, by_name

@@ -17,7 +17,7 @@ from abstain import losses, scores
 from abstain.core.sorting import thread_count
 from abstain.engines.ranges import Columns, Groups, in_units, merged
 from abstain.errors import DataError, InputError
-from abstain.evaluation.table import listed
+from abstain.evaluation.vectors import listed
 from abstain.formats.arrow import Contents, read_batches, read_contents
 from abstain.formats.table_files import partition_values, table_format
 from abstain.metrics._sample import group_codes

@@ -19,7 +19,8 @@ from abstain.core.rows import rank_confidences
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.chance import worse_than_chance
 from abstain.evaluation.results import Comparison, Contestant, Pair
-from abstain.evaluation.table import flat, gap_of_ties, read_model
+from abstain.evaluation.table import gap_of_ties
+from abstain.evaluation.vectors import flat, read_model
 from abstain.inference.differences import Side, Tests, compared, side_of, with_one_error_size
 from abstain.inference.limits import SCALED_BY_LOSS, Joint, Scale, interval_of, scale_of
 from abstain.inference.records import Interval

@@ -12,7 +12,7 @@ from abstain._check import check_fraction, labels_to_indices
 from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.results import ExpectedAURC
-from abstain.evaluation.table import read_model
+from abstain.evaluation.vectors import read_model
 from abstain.inference import influence
 from abstain.inference.differences import compared, side_of_spread
 from abstain.inference.limits import SCALED_BY_LOSS, Facts, Spread, freedom, interval_of, scale_of
