@@ -1,6 +1,6 @@
-"""Results for people and for files: columns as a data frame, aligned text, Markdown, LaTeX or HTML.
+"""Results as a data frame, aligned text, Markdown, LaTeX, HTML or CSV, and text that is safe to print.
 
-Knows nothing of metrics.
+Nothing here knows about metrics: a table is a mapping from column names to cells.
 """
 
 from __future__ import annotations
@@ -18,66 +18,74 @@ from typing import Any, ClassVar
 
 from abstain.errors import AbstainWarning, InputError, import_optional
 
-_MARKS = re.compile(r"( [*t])*$")  # of a cell: the best of its row; it depends on how ties are counted
-_DOUBTFUL = re.compile(r"[^ -~]")  # the rest of ASCII is safe
+_CELL_MARKS = re.compile(
+    r"( [*t])*$"
+)  # at the end of a cell: * best of its row, t depends on how ties are counted
+_NOT_ASCII_TEXT = re.compile(r"[^ -~]")  # everything else is printable ASCII
 _NUMBER = re.compile(r"(?<![\w.])(\d+)(\.\d+|)(?![\w.])")
 Columns = Mapping[str, Sequence[Any]]
+TextColumns = Mapping[str, Sequence[str]]
 
-_SPELT = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater"}
-_LATEX = {c: rf"\text{name}{{}}" for c, name in _SPELT.items()} | {c: rf"\{c}" for c in "{}_%&#$"}
+_LATEX_NAMES = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater"}
+_LATEX = {c: rf"\text{name}{{}}" for c, name in _LATEX_NAMES.items()} | {c: rf"\{c}" for c in "{}_%&#$"}
+_NOTEBOOK_ROWS = 20  # of a table in a notebook
 
 
 def escape_controls(text: object, keep: str = "") -> str:
-    """A text in which every character that steers instead of showing is spelt out; all but those in `keep`.
+    """Replace every character that cannot be printed by its escape sequence, except those in `keep`.
 
-    These are control characters (they move a terminal's cursor), marks of writing direction (they make a name look like
-    another one), and halves of surrogate pairs (they stand for bytes of a file name that are no text and cannot be
-    encoded). This is the one home of the rule: terminal, repr, CSV, LaTeX, Markdown, HTML and pages all call it.
+    These are control characters (they move a terminal's cursor), marks of writing direction (they make a name look
+    like another one), and halves of surrogate pairs (they stand for bytes of a file name that are not text and cannot
+    be encoded). Terminal, repr, CSV, LaTeX, Markdown, HTML and pages all call this function.
 
     >>> escape_controls("a\\x1b[31m\\nb"), escape_controls("exe\\u202egpj")
     ('a\\\\x1b[31m\\\\nb', 'exe\\\\u202egpj')
     """
 
-    def spelt_out(match: re.Match[str]) -> str:
+    def escape(match: re.Match[str]) -> str:
         character = match[0]
         if character.isprintable() or character in keep:
             return character
         return character.encode("unicode_escape").decode()
 
-    return _DOUBTFUL.sub(spelt_out, str(text))
+    return _NOT_ASCII_TEXT.sub(escape, str(text))
 
 
 def escape_html(value: object) -> str:
-    """Text for HTML, in attributes too: it stays text, and every character in it shows."""
+    """Escape text for HTML, attributes included, and its control characters."""
     return html.escape(escape_controls(value, keep="\n"), quote=True)
 
 
 class Printable:
-    """A result whose `__repr__` may quote the user's names: characters that steer a terminal are spelt out in it."""
+    """A result whose `__repr__` may quote the user's names: control characters are escaped in it."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        written = vars(cls).get("__repr__")
-        if written is not None:
-            setattr(cls, "__repr__", _spelling_out(written))  # noqa: B010 - a method, which mypy cannot assign
+        own_repr = vars(cls).get("__repr__")
+        if own_repr is not None:
+            setattr(cls, "__repr__", _with_escaped_controls(own_repr))  # noqa: B010 - mypy cannot assign a method
 
 
-def _spelling_out(written: Callable[[Any], str]) -> Callable[[Any], str]:
-    @wraps(written)
-    def spelt_out(self: Any) -> str:
-        return escape_controls(written(self), keep="\n")
+def _with_escaped_controls(make_repr: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Wrap a `__repr__` so that control characters in its text are escaped."""
 
-    return spelt_out
+    @wraps(make_repr)
+    def make_safe_repr(self: Any) -> str:
+        return escape_controls(make_repr(self), keep="\n")
+
+    return make_safe_repr
 
 
-def display_name(text: object, most: int = 120) -> str:
-    """A user's string on one line of a message: characters that steer a terminal spelt out, and of bounded length.
+def display_name(text: object, max_length: int = 120) -> str:
+    """The name of a file, a column or a model for a message: on one line, printable, shortened in the middle.
 
     >>> display_name("a\\x1b[31m\\nb")
     'a\\\\x1b[31m\\\\nb'
     """
     line = escape_controls(text)
-    return line if len(line) <= most else line[: most - 40] + "..." + line[-37:]
+    if len(line) <= max_length:
+        return line
+    return line[: max_length - 40] + "..." + line[-37:]
 
 
 def count_noun(count: int, noun: str, plural: str = "") -> str:
@@ -100,31 +108,37 @@ def is_or_are(count: int) -> str:
 
 
 def csv_text(columns: Columns, *, delimiter: str = ",") -> str:
-    """Columns as lines of cells, every digit. Text that a spreadsheet would run as a formula gets a ' in front."""
-    lines, defused = io.StringIO(), []
+    """Write columns as CSV with all digits. Text that a spreadsheet would run as a formula gets a ' in front.
 
-    def cell(value: Any) -> Any:
+    Warns with AbstainWarning if there is such text.
+    """
+    output = io.StringIO()
+    formula_cells: list[str] = []
+
+    def make_cell(value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        shown = escape_controls(value)
-        if shown.startswith(("=", "+", "-", "@")) and not is_number(shown):
-            defused.append(shown)
-            return f"'{shown}"
-        return shown
+        cell = escape_controls(value)
+        if cell.startswith(("=", "+", "-", "@")) and not is_number(cell):
+            formula_cells.append(cell)
+            return f"'{cell}"
+        return cell
 
-    writer = csv.writer(lines, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(map(cell, columns))
-    writer.writerows(map(cell, row) for row in zip(*columns.values()))
-    if defused:
-        told = (
-            f"{len(defused):,} cells begin as a formula does, such as {defused[0]!r}; they have a ' in front."
+    writer = csv.writer(output, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(map(make_cell, columns))
+    writer.writerows(map(make_cell, row) for row in zip(*columns.values()))
+    if formula_cells:
+        begin = "begins" if len(formula_cells) == 1 else "begin"
+        message = (
+            f"{count_noun(len(formula_cells), 'cell')} {begin} as a formula does, such as {formula_cells[0]!r}; "
+            f"a ' is put in front."
         )
-        warnings.warn(told, AbstainWarning, stacklevel=2)
-    return lines.getvalue()
+        warnings.warn(message, AbstainWarning, stacklevel=2)
+    return output.getvalue()
 
 
 def is_number(text: str) -> bool:
-    """Does a cell hold a number?"""
+    """True if the text of a cell is a number."""
     try:
         float(text)
     except ValueError:
@@ -133,128 +147,156 @@ def is_number(text: str) -> bool:
 
 
 def make_frame(columns: Columns, library: str | None = None) -> Any:
-    """A pandas or polars frame, or a dict of lists.
+    """Make a pandas or polars data frame, or a dict of lists.
 
     Without `library`: the one the program has imported already, else one that is installed (pandas first),
     else the dict. Nothing is imported before this call.
     """
     if library not in (None, "pandas", "polars", "dict"):
         raise InputError(f'frame: `library` must be "pandas", "polars" or "dict", got {library!r}.')
-    chosen = library or _available()
-    held = {name: list(values) for name, values in columns.items()}
-    if chosen == "dict":
-        return held
-    loose = {"strict": False} if chosen == "polars" else {}
-    return import_optional(chosen, f"frame(library={chosen!r})", "all").DataFrame(held, **loose)
+    chosen_library = library or _default_frame_library()
+    lists = {name: list(values) for name, values in columns.items()}
+    if chosen_library == "dict":
+        return lists
+    frames = import_optional(chosen_library, f"frame(library={chosen_library!r})", "all")
+    if chosen_library == "polars":
+        return frames.DataFrame(lists, strict=False)  # a column may mix numbers of several types
+    return frames.DataFrame(lists)
 
 
-def _available() -> str:
+def _default_frame_library() -> str:
     libraries = ("pandas", "polars")
     imported = [name for name in libraries if name in sys.modules]
     return next(iter(imported or filter(importlib.util.find_spec, libraries)), "dict")
 
 
 def collect_columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Some attributes of records, each as a column."""
+    """Make a column of each named attribute, with one cell per record."""
     return {name: [getattr(record, name) for record in records] for name in names}
 
 
-def text_table(columns: Mapping[str, Sequence[str]], indent: str = "  ") -> str:
-    """Aligned columns: words to the left, numbers to the right."""
-    return "\n".join(indent + "  ".join(line).rstrip() for line in _aligned(columns))
+def text_table(columns: TextColumns, indent: str = "  ") -> str:
+    """Align columns of text: words to the left, numbers to the right."""
+    return "\n".join(indent + "  ".join(line).rstrip() for line in _align_cells(columns))
 
 
-def markdown_table(columns: Mapping[str, Sequence[str]]) -> str:
-    """A Markdown table; vertical bars in the text are escaped."""
-    safe = {_bar(k): [_bar(v) for v in values] for k, values in columns.items()}
-    head, *body = _aligned(safe)
+def markdown_table(columns: TextColumns) -> str:
+    """Make a Markdown table; vertical bars in the text are escaped."""
+    safe = {_escape_bar(name): [_escape_bar(cell) for cell in cells] for name, cells in columns.items()}
+    header, *body = _align_cells(safe)
     rule = [
-        ("-" * (len(cell) - 1) + ":") if _is_numeric(safe[k]) else "-" * len(cell)
-        for k, cell in zip(safe, head)
+        ("-" * (len(title) - 1) + ":") if _is_numeric(safe[name]) else "-" * len(title)
+        for name, title in zip(safe, header)
     ]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *body]) + "\n"
+    return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *body]) + "\n"
 
 
-def latex_table(columns: Mapping[str, Sequence[str]], caption: str = "", note: str = "") -> str:
-    """A LaTeX `tabular` with booktabs rules, digits below each other; inside a `table` when there is a caption, with
-    a note below that explains its marks."""
-    sides = "".join("r" if _is_numeric(values) else "l" for values in columns.values())
-    rows = [f"{' & '.join(line)} \\\\" for line in zip(*map(_digits_aligned, columns.values()))]
-    head = f"{' & '.join(map(_tex, columns))} \\\\"
-    body = [
-        rf"\begin{{tabular}}{{{sides}}}",
+def latex_table(columns: TextColumns, caption: str = "", note: str = "") -> str:
+    """Make a LaTeX `tabular` with booktabs rules and aligned digits.
+
+    With a caption it stands inside a `table`, with `note` below, which explains its marks.
+    """
+    alignment = "".join("r" if _is_numeric(cells) else "l" for cells in columns.values())
+    rows = [f"{' & '.join(line)} \\\\" for line in zip(*map(_align_latex_digits, columns.values()))]
+    header = f"{' & '.join(map(_escape_latex, columns))} \\\\"
+    lines = [
+        rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
-        head,
+        header,
         r"\midrule",
         *rows,
         r"\bottomrule",
         r"\end{tabular}",
     ]
     if caption:
-        below = [rf"\par\smallskip\footnotesize {_tex(note)}"] if note else []
-        title = rf"\caption{{{_tex(caption)}}}"
-        body = [r"\begin{table}", r"\centering", title, *body, *below, r"\end{table}"]
-    return "\n".join(body) + "\n"
+        note_lines = [rf"\par\smallskip\footnotesize {_escape_latex(note)}"] if note else []
+        title = rf"\caption{{{_escape_latex(caption)}}}"
+        lines = [r"\begin{table}", r"\centering", title, *lines, *note_lines, r"\end{table}"]
+    return "\n".join(lines) + "\n"
 
 
-def _digits_aligned(cells: Sequence[str]) -> list[str]:
-    """Cells in LaTeX; where they differ in their numbers only, the points of these stand below each other."""
-    marks = ["".join(_MARKS.search(cell)[0].split()) for cell in cells]  # type: ignore[index]
-    texts = [_tex(_MARKS.sub("", cell)) for cell in cells]
-    numbers = [found for text in texts if (found := _NUMBER.findall(text))]
-    shapes = {_NUMBER.sub("0", text) for text in texts if _NUMBER.search(text)}
+def _align_latex_digits(cells: Sequence[str]) -> list[str]:
+    """Make LaTeX of the cells of one column; if they differ only in their numbers, decimal points are aligned.
+
+    Marks at the end of a cell become superscripts; cells without one get invisible ones of the same width.
+    """
+    marks = ["".join(_CELL_MARKS.search(cell)[0].split()) for cell in cells]  # type: ignore[index]
+    texts = [_escape_latex(_CELL_MARKS.sub("", cell)) for cell in cells]
+    texts_with_numbers = [text for text in texts if _NUMBER.search(text)]
+    shapes = {_NUMBER.sub("0", text) for text in texts_with_numbers}
     if len(shapes) == 1 and shapes.pop()[:1] in "0-[":
-        widths = [[max(map(len, part)) for part in zip(*place)] for place in zip(*numbers)]
-        texts = [_widened(text, widths) for text in texts]
-    widest = max(marks, key=len, default="")
-    blank = rf"\phantom{{\textsuperscript{{{widest}}}}}" if widest else ""
-    return [t + (rf"\textsuperscript{{{mark}}}" if mark else blank) for t, mark in zip(texts, marks)]
+        widths = _number_widths(texts_with_numbers)
+        texts = [_pad_numbers(text, widths) for text in texts]
+    widest_mark = max(marks, key=len, default="")
+    blank = rf"\phantom{{\textsuperscript{{{widest_mark}}}}}" if widest_mark else ""
+    superscripts = [rf"\textsuperscript{{{mark}}}" if mark else blank for mark in marks]
+    return [text + superscript for text, superscript in zip(texts, superscripts)]
 
 
-def _widened(text: str, widths: list[list[int]]) -> str:
-    """Each number as wide as the widest in its place: invisible digits before it and after it."""
-    wide = iter(widths)
-
-    def one(found: re.Match[str]) -> str:
-        whole, decimals = found.groups()
-        before, after = next(wide)
-        space = [rf"\phantom{{{'0' * n}}}" * (n > 0) for n in (before - len(whole), after - len(decimals))]
-        return space[0] + whole + decimals + space[1]
-
-    return _NUMBER.sub(one, text)
+def _number_widths(texts: Sequence[str]) -> list[tuple[int, int]]:
+    """For each number of a cell, the largest count of characters before its decimal point, and from the point on."""
+    numbers_by_cell = [_NUMBER.findall(text) for text in texts]
+    widths = []
+    for numbers in zip(*numbers_by_cell):
+        whole_parts, decimal_parts = zip(*numbers)
+        widths.append((max(map(len, whole_parts)), max(map(len, decimal_parts))))
+    return widths
 
 
-def html_table(columns: Mapping[str, Sequence[str]], caption: str = "") -> str:
-    """An HTML table; every cell is escaped, since names come from the user."""
-    side = {name: "right" if _is_numeric(values) else "left" for name, values in columns.items()}
-    head = "".join(f'<th style="text-align:{side[name]}">{escape_html(name)}</th>' for name in columns)
+def _pad_numbers(text: str, widths: Sequence[tuple[int, int]]) -> str:
+    """Pad each number in a cell with invisible digits on both sides to its width; see `_number_widths`."""
+    remaining_widths = iter(widths)
+
+    def pad(match: re.Match[str]) -> str:
+        whole_part, decimal_part = match.groups()
+        whole_width, decimal_width = next(remaining_widths)
+        left = _invisible_digits(whole_width - len(whole_part))
+        right = _invisible_digits(decimal_width - len(decimal_part))
+        return left + whole_part + decimal_part + right
+
+    return _NUMBER.sub(pad, text)
+
+
+def _invisible_digits(count: int) -> str:
+    return rf"\phantom{{{'0' * count}}}" if count > 0 else ""
+
+
+def html_table(columns: TextColumns, caption: str = "") -> str:
+    """Make an HTML table; every cell is escaped, since names come from the user."""
+    alignment = {name: "right" if _is_numeric(cells) else "left" for name, cells in columns.items()}
+    header = "".join(f'<th style="text-align:{alignment[name]}">{escape_html(name)}</th>' for name in columns)
     rows = []
     for line in zip(*columns.values()):
-        cells = (f'<td style="text-align:{side[k]}">{escape_html(v)}</td>' for k, v in zip(columns, line))
+        cells = (
+            f'<td style="text-align:{alignment[name]}">{escape_html(cell)}</td>'
+            for name, cell in zip(columns, line)
+        )
         rows.append("<tr>" + "".join(cells) + "</tr>")
     title = f"<caption>{escape_html(caption)}</caption>" if caption else ""
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f"<table>{title}<thead><tr>{header}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def html_page(head: str, tables: Mapping[str, Mapping[str, Sequence[str]]], notes: Sequence[str]) -> str:
-    """A line of text, tables by their captions, and a list of notes."""
-    title = f"<p>{escape_html(head)}</p>" if head else ""
+def html_page(headline: str, tables: Mapping[str, TextColumns], notes: Sequence[str]) -> str:
+    """Make an HTML fragment: a headline, tables by their captions, and a list of notes."""
+    title = f"<p>{escape_html(headline)}</p>" if headline else ""
     body = "".join(html_table(columns, caption) for caption, columns in tables.items())
-    listed = "".join(f"<li>{escape_html(note)}</li>" for note in notes)
-    return f"<div>{title}{body}<ul>{listed}</ul></div>"
+    note_items = "".join(f"<li>{escape_html(note)}</li>" for note in notes)
+    return f"<div>{title}{body}<ul>{note_items}</ul></div>"
 
 
 def format_number(value: float | None, digits: int = 4) -> str:
-    """A number for a table; a dash for one that is absent. Adding 0.0 turns -0.0 into 0.0.
+    """Format a number for a table, with so many significant digits; None becomes a dash.
 
     >>> format_number(0.12345), format_number(-0.0), format_number(None)
     ('0.1235', '0', '-')
     """
-    return "-" if value is None else f"{value + 0.0:.{digits}g}"
+    if value is None:
+        return "-"
+    return f"{value + 0.0:.{digits}g}"  # adding 0.0 turns -0.0 into 0.0
 
 
 def format_fixed(value: float, places: int, sign: bool = False) -> str:
-    """A number with so many decimals; what rounds to zero has no sign.
+    """Format a number with so many decimals, with a + if `sign`; what rounds to zero has no sign.
 
     >>> format_fixed(-0.00001, 3), format_fixed(0.5, 2, sign=True), format_fixed(-0.00001, 3, sign=True)
     ('0.000', '+0.50', '0.000')
@@ -263,50 +305,53 @@ def format_fixed(value: float, places: int, sign: bool = False) -> str:
     return f"{rounded:+.{places}f}" if sign and rounded else f"{rounded:.{places}f}"
 
 
-def _aligned(columns: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    filled = []
+def _align_cells(columns: TextColumns) -> list[list[str]]:
+    """Return the lines of a table, titles first, with the cells of a column padded to one width."""
+    padded_columns = []
     for name, values in columns.items():
         cells = [escape_controls(cell) for cell in (name, *values)]
-        width, side = max(map(len, cells)), ">" if _is_numeric(values) else "<"
-        filled.append([f"{cell:{side}{width}}" for cell in cells])
-    return [list(line) for line in zip(*filled)]
+        width = max(map(len, cells))
+        side = ">" if _is_numeric(values) else "<"
+        padded_columns.append([f"{cell:{side}{width}}" for cell in cells])
+    return [list(line) for line in zip(*padded_columns)]
 
 
-def _is_numeric(values: Sequence[str]) -> bool:
-    """Plain numbers only: a number with its interval reads better from the left."""
-    return bool(values) and all(str(v)[:1] in "0123456789+-.<" and " " not in str(v) for v in values)
+def _is_numeric(cells: Sequence[str]) -> bool:
+    """True if all cells are plain numbers; a number with its interval reads better from the left."""
+    return bool(cells) and all(str(cell)[:1] in "0123456789+-.<" and " " not in str(cell) for cell in cells)
 
 
-def _bar(value: str) -> str:
-    return escape_controls(value).replace("|", "\\|")
+def _escape_bar(text: str) -> str:
+    return escape_controls(text).replace("|", "\\|")
 
 
-def _tex(value: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in escape_controls(value))
+def _escape_latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in escape_controls(text))
 
 
 class Notebook(Printable):
-    """A result that a notebook shows: what it says of itself, above the rows of its frame where it has one."""
+    """A result that a notebook shows as its repr, above the rows of its frame if it has one."""
 
-    _rows_all_along: ClassVar[bool] = False  # True: show rows from the start to the end, not the first ones
+    _rows_all_along: ClassVar[bool] = (
+        False  # True: show rows spread from start to end instead of the first ones
+    )
 
     def _repr_html_(self) -> str:
-        make = getattr(self, "frame", None)
-        columns = {} if make is None else make("dict")
-        count = max((len(values) for values in columns.values()), default=0)
-        rows = list(range(min(count, _ROWS)))
-        if self._rows_all_along and count > _ROWS:
-            rows = [round(k * (count - 1) / (_ROWS - 1)) for k in range(_ROWS)]
-        shown = {
-            name: [_cell(values[k]) for k in rows if k < len(values)] for name, values in columns.items()
-        }
-        more = f"<p>{count - _ROWS:,} more rows in frame()</p>" if count > _ROWS else ""
-        table = html_table(shown) if shown else ""
-        return f"<div><pre>{escape_html(repr(self))}</pre>{table}{more}</div>"
+        to_frame = getattr(self, "frame", None)
+        columns = {} if to_frame is None else to_frame("dict")
+        row_count = max((len(values) for values in columns.values()), default=0)
+        rows = list(range(min(row_count, _NOTEBOOK_ROWS)))
+        if self._rows_all_along and row_count > _NOTEBOOK_ROWS:
+            last = row_count - 1
+            rows = [round(k * last / (_NOTEBOOK_ROWS - 1)) for k in range(_NOTEBOOK_ROWS)]
+        cells = {}
+        for name, values in columns.items():
+            cells[name] = [_notebook_cell(values[row]) for row in rows if row < len(values)]
+        table = html_table(cells) if cells else ""
+        hidden_rows = row_count - _NOTEBOOK_ROWS
+        remainder = f"<p>{hidden_rows:,} more rows in frame()</p>" if hidden_rows > 0 else ""
+        return f"<div><pre>{escape_html(repr(self))}</pre>{table}{remainder}</div>"
 
 
-_ROWS = 20  # of a table in a notebook
-
-
-def _cell(value: Any) -> str:
+def _notebook_cell(value: Any) -> str:
     return format_number(value) if value is None or isinstance(value, float) else str(value)

@@ -87,7 +87,7 @@ def test_word_labels_need_the_order_of_the_columns():
         (WORDS[LABELS], None, "`labels` must be class indices from 0 to 2, got words.*`classes=`"),
         (WORDS[LABELS], ["cat", "ant", "cow"], r"among the classes 'cat', 'ant', 'cow', got 'dog' at index"),
         (WORDS[LABELS], ["cat", "cat", "dog"], "must name every class once"),
-        (LABELS, WORDS, r"got numbers beside classes named 'cat', 'ant', 'dog'.*k-th column"),
+        (LABELS, WORDS, r"got numbers while the classes are named 'cat', 'ant', 'dog'.*k-th column"),
     ],
 )
 def test_labels_that_do_not_say_their_column_are_refused(labels, classes, message):
@@ -104,7 +104,7 @@ def test_named_columns_of_a_frame_are_the_classes():
     # numbers follow the stated order of the classes, whatever the order of the columns
     assert risk(abstain.evaluate(frame[["dog", "cat", "ant"]], LABELS, classes=WORDS)) == expected
     assert risk(abstain.evaluate(pd.DataFrame(LOGITS), LABELS)) == expected
-    with pytest.raises(InputError, match="got numbers beside classes named 'cat'"):
+    with pytest.raises(InputError, match="got numbers while the classes are named 'cat'"):
         abstain.evaluate(frame, LABELS)
     with pytest.raises(InputError, match="`classes` must be the names of the columns"):
         abstain.evaluate(frame, WORDS[LABELS], classes=["a", "b", "c"])
