@@ -110,8 +110,8 @@ THRESHOLDS = {
     ),
     "a failed walk keeps its level": (
         "thresholds/testing.py",
-        "held = held * (ok | (least > held))",
-        "held = held * 1",
+        "keeps_level = passes | (least > level)",
+        "keeps_level = passes | True",
         "tests/thresholds/test_select.py::test_walk_is_the_story",
     ),
     "every start at full level": (
@@ -133,9 +133,9 @@ THRESHOLDS = {
         "tests/thresholds/test_select.py::test_default_method_equals_the_slow_version",
     ),
     "conformal without the sample to come": (
-        "thresholds/calibration.py",
-        "(cal.ranked.accepted_loss[ends] + 1) / (cal.n + 1)",
-        "cal.ranked.accepted_loss[ends] / cal.n",
+        "thresholds/choosing.py",
+        "(accepted_loss + 1) / (calibration.n + 1)",
+        "accepted_loss / calibration.n",
         "tests/thresholds/test_select.py::test_conformal_leaves_room_for_the_sample_to_come",
     ),
     "coverage of one sample too many": (
@@ -158,14 +158,14 @@ THRESHOLDS = {
     ),
     "bounded losses: the smaller p without its price": (
         "thresholds/testing.py",
-        "np.minimum(1.0, 2 * both)",
-        "np.minimum(1.0, both)",
+        "np.minimum(1.0, 2 * smaller)",
+        "np.minimum(1.0, smaller)",
         "tests/thresholds/test_select.py::test_the_better_of_two_bounds_has_its_price",
     ),
     "betting on high losses": (
         "thresholds/testing.py",
-        "gain = risk - ranked.loss[a:b].astype(np.float64)",
-        "gain = ranked.loss[a:b].astype(np.float64) - risk",
+        "gain = risk - ranked.loss[start:stop].astype(np.float64)",
+        "gain = ranked.loss[start:stop].astype(np.float64) - risk",
         "tests/thresholds/test_select.py::test_bounded_p_values_are_valid_and_useful",
     ),
     "both tails in one": (
@@ -230,13 +230,13 @@ THRESHOLDS = {
     ),
     "twice the wealth that a bet on clusters has": (
         "thresholds/testing.py",
-        "wealth = np.exp(np.minimum(logs, 700.0)) @ 0.5 ** np.arange(1, 9)",
-        "wealth = np.exp(np.minimum(logs, 700.0)) @ 0.5 ** np.arange(0, 8)",
+        "LARGEST_LOG_WEALTH)) @ 0.5 ** np.arange(1, 9)",
+        "LARGEST_LOG_WEALTH)) @ 0.5 ** np.arange(0, 8)",
         "tests/thresholds/test_clusters.py::test_the_p_value_is_the_wealth_written_out",
     ),
     "clusters are taken for samples": (
-        "thresholds/calibration.py",
-        "    if cal.clusters is not None and risk < 1:",
+        "thresholds/choosing.py",
+        "    if calibration.clusters is not None and risk < 1:",
         "    if False:",
         "tests/thresholds/test_clusters.py::test_sixty_patients_of_twenty_images_promise_nothing_false",
     ),

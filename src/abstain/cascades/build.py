@@ -33,7 +33,8 @@ from abstain.cascades.search import (
     first_stage_that_answers,
 )
 from abstain.errors import InputError, ShapeError
-from abstain.thresholds.calibration import Advice, Candidates, bisect
+from abstain.thresholds.advice import Advice, bisect
+from abstain.thresholds.calibration import Candidates
 from abstain.thresholds.cut import Cut, Units, cut_between
 from abstain.thresholds.monitoring import Check, Reference
 from abstain.thresholds.promise import Evidence

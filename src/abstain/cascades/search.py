@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from abstain.thresholds import testing
-from abstain.thresholds.calibration import Calibration, learn_then_test
+from abstain.thresholds.calibration import Calibration
+from abstain.thresholds.choosing import learn_then_test
 
 MAX_POLICIES = 10**6  # in one grid
 DEFAULT_CUTS = 80  # thresholds tried at each stage, if the grid allows as many

@@ -64,7 +64,7 @@ class Evidence:
         weight = cal.ranked.weight
         heaviest_cluster = None
         if cal.clusters is not None:
-            heaviest_cluster = cal.clusters.largest / float(cal.clusters.weight.mean())
+            heaviest_cluster = cal.clusters.largest_mass / float(cal.clusters.weight.mean())
         return cls(
             zero_one=bool(cal.ranked.zero_one),
             heaviest_sample=None if weight is None else float(weight.max() / weight.mean()),

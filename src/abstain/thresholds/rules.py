@@ -18,7 +18,8 @@ from abstain._stored import Chance, Finite, Share, Stored, Within, parse_json, r
 from abstain._tables import html_table
 from abstain.errors import DataError, InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array
-from abstain.thresholds.calibration import Advice, Candidates, Form, Method
+from abstain.thresholds.advice import Advice
+from abstain.thresholds.calibration import Candidates, Form, Method
 from abstain.thresholds.cut import MISSING, Cut, Readings, Source, Units, check_domain, read_confidences
 from abstain.thresholds.monitoring import (
     Check,

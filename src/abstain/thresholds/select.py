@@ -12,8 +12,9 @@ from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
 from abstain.errors import InputError
 from abstain.metrics._sample import group_codes
-from abstain.thresholds import calibration
-from abstain.thresholds.calibration import Calibration, Form, Method, advise, bisect, calibrate
+from abstain.thresholds import choosing
+from abstain.thresholds.advice import advise, bisect
+from abstain.thresholds.calibration import Calibration, Form, Method, calibrate
 from abstain.thresholds.cut import Readings, Units, cut_between, read_confidences
 from abstain.thresholds.monitoring import Reference
 from abstain.thresholds.promise import Evidence, Goal, guarantee, note
@@ -239,76 +240,114 @@ def _seen_bounds(loss: Array) -> tuple[float, float]:
     return float(finite.min()), float(finite.max())
 
 
-def _choose(cal: Calibration, goal: Goal) -> calibration.Selection:
+def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
+    """Choose a threshold by the method that the goal names."""
     if goal.form == "coverage":
-        certain = goal.method == "ltt" and cal.ranked.weight is None
-        return calibration.at_coverage(cal, goal.target, goal.delta if certain else None)
-    scaled = cal.scaled(goal.target)
+        is_certain = goal.method == "ltt" and calibration.ranked.weight is None
+        return choosing.at_coverage(calibration, goal.target, goal.delta if is_certain else None)
+    scaled_target = calibration.scaled(goal.target)
     if goal.form == "cost":
-        return calibration.cheapest(cal, scaled)
+        return choosing.cheapest(calibration, scaled_target)
+    if goal.method == "sgr" and scaled_target < 1:  # at 1 everything passes, which a search may miss
+        return choosing.sgr(calibration, scaled_target, goal.delta)
     if goal.method in ("ltt", "sgr"):
-        searched = goal.method == "sgr" and scaled < 1  # a search may miss that everything passes at 1
-        choose = calibration.sgr if searched else calibration.learn_then_test
-        return choose(cal, scaled, goal.delta)
-    return calibration.conformal(cal, scaled) if goal.method == "crc" else calibration.empirical(cal, scaled)
+        return choosing.learn_then_test(calibration, scaled_target, goal.delta)
+    if goal.method == "crc":
+        return choosing.conformal(calibration, scaled_target)
+    return choosing.empirical(calibration, scaled_target)
 
 
-def _select(cal: Calibration, goal: Goal, readings: Readings, origin: Origin | None) -> Threshold:
+def _select(calibration: Calibration, goal: Goal, readings: Readings, origin: Origin | None) -> Threshold:
+    """Choose a threshold and describe it: its promise, its coverage and risk, and the data behind it.
+
+    `readings` are the calibration confidences as the user gave them; `origin` says how they were made, if known.
+    """
     if goal.form == "risk":
-        goal = goal._replace(target=check_risk(_NAME, goal.target, cal.low, cal.high))
-    choice = _choose(cal, goal)
+        target = check_risk(_NAME, goal.target, calibration.low, calibration.high)
+        goal = goal._replace(target=target)
+    choice = _choose(calibration, goal)
     count = np.asarray([choice.accepted or 0])
-    share = float(cal.coverage(count)[0])
-    feasible = choice.accepted is not None
-    tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
-    advice = (
-        advise(cal, cal.scaled(goal.target), goal.delta, goal.method) if tested and not feasible else None
-    )
-    evidence = Evidence.of(cal)
-    weight, clusters = cal.ranked.weight, cal.clusters
-    cluster_count = None if clusters is None else clusters.number
-    bounds = (cal.low, cal.high)
+    coverage = float(calibration.coverage(count)[0])
+    is_feasible = choice.accepted is not None
+    is_tested = goal.form == "risk" and goal.method in ("ltt", "sgr")
+    advice = None
+    if is_tested and not is_feasible:
+        advice = advise(calibration, calibration.scaled(goal.target), goal.delta, goal.method)
+    risk_upper: float | None = goal.target
+    if not (is_tested and is_feasible):
+        risk_upper = _risk_upper(calibration, choice.accepted, goal.delta)
+    evidence = Evidence.of(calibration)
+    clusters = calibration.clusters
+    cluster_count = None if clusters is None else clusters.cluster_count
+    largest_cluster = None
     if clusters is not None:
-        weight = clusters.sums(np.ones(cal.n), np.arange(clusters.number))
-    size = float(cal.n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
+        largest_cluster = float(np.bincount(clusters.cluster_of_sample).max())
+    bounds = (calibration.low, calibration.high)
+    coverage_interval = (0.0, 0.0)
+    if is_feasible:
+        coverage_interval = coverage_band(coverage, _count_equal_draws(calibration), goal.delta)
     return Threshold(
         value=choice.value,
         **goal._asdict(),
-        n=cal.n,
-        coverage=share,
-        coverage_interval=coverage_band(share, size, goal.delta) if feasible else (0.0, 0.0),
-        risk=float(cal.risk(count)[0]) if feasible else None,
-        risk_upper=goal.target if tested and feasible else _risk_upper(cal, choice.accepted, goal.delta),
-        guarantee=guarantee(goal, evidence, cal.n, cluster_count, bounds) if feasible else None,
-        note=note(goal, evidence, feasible),
+        n=calibration.n,
+        coverage=coverage,
+        coverage_interval=coverage_interval,
+        risk=float(calibration.risk(count)[0]) if is_feasible else None,
+        risk_upper=risk_upper,
+        guarantee=guarantee(goal, evidence, calibration.n, cluster_count, bounds) if is_feasible else None,
+        note=note(goal, evidence, is_feasible),
         bounded=bounds,
         evidence=evidence,
-        cut=cut_between(cal.ranked, choice.accepted, readings, None if origin is None else origin.score),
+        cut=cut_between(
+            calibration.ranked, choice.accepted, readings, None if origin is None else origin.score
+        ),
         table=choice.table,
-        reference=_reference(cal),
+        reference=_make_reference(calibration),
         advice=advice,
         clusters=cluster_count,
-        largest=None if clusters is None else float(np.bincount(clusters.codes).max()),
+        largest=largest_cluster,
         origin=None if origin is None else origin.with_plain(choice.value, readings.source),
     )
 
 
-def _risk_upper(cal: Calibration, accepted: int | None, delta: float) -> float | None:
-    if accepted is None or cal.ranked.weight is not None or cal.clusters is not None:
+def _count_equal_draws(calibration: Calibration) -> float:
+    """How many equal independent draws would say as much: (sum w)^2 / sum w^2 over samples, or over clusters."""
+    clusters = calibration.clusters
+    weight = calibration.ranked.weight
+    if clusters is not None:
+        all_clusters = np.arange(clusters.cluster_count)
+        weight = clusters.sum_by_cluster(np.ones(calibration.n), all_clusters)
+    if weight is None:
+        return float(calibration.n)
+    return float(weight.sum() ** 2 / (weight**2).sum())
+
+
+def _risk_upper(calibration: Calibration, accepted: int | None, delta: float) -> float | None:
+    """Upper limit of the risk at a threshold that was fixed beforehand; None with weights or clusters.
+
+    `accepted` is the number of calibration samples above the threshold, None where there is no threshold.
+    """
+    if accepted is None or calibration.ranked.weight is not None or calibration.clusters is not None:
         return None
-    total, count = float(cal.ranked.accepted_loss[accepted]), np.asarray([accepted])
-    if cal.ranked.zero_one:
-        return cal.unscaled(upper_limit(total, accepted, delta))
+    total_loss = float(calibration.ranked.accepted_loss[accepted])
+    if calibration.ranked.zero_one:
+        return calibration.unscaled(upper_limit(total_loss, accepted, delta))
+    count = np.asarray([accepted])
 
-    def passes(risk: float) -> bool:  # the p-value falls as the risk it speaks against rises
-        return bool(cal.p_values(count, risk)[0] <= delta)
+    def is_rejected(scaled_risk: float) -> bool:  # the p-value falls as the risk rises
+        return bool(calibration.p_values(count, scaled_risk)[0] <= delta)
 
-    return cal.unscaled(bisect(passes, total / accepted, 1.0, absolute=1e-6))
+    return calibration.unscaled(bisect(is_rejected, total_loss / accepted, 1.0, absolute=1e-6))
 
 
-def _reference(cal: Calibration) -> Reference:
+def _make_reference(calibration: Calibration) -> Reference:
     """Some hundred confidences with the number of samples at or above each (ties included)."""
-    ends, weight = cal.ranked.row_stops(), cal.ranked.weight
-    shown = np.unique(np.linspace(0, len(ends) - 1, _REFERENCE_POINTS).astype(np.int64))
-    at_least = cal.ranked.accepted_mass[ends[shown]] / (1.0 if weight is None else weight.max())
-    return Reference(cal.ranked.smallest_confidence(ends[shown]), at_least, float(at_least[-1]))
+    block_stops = calibration.ranked.row_stops()
+    weight = calibration.ranked.weight
+    largest_weight = 1.0 if weight is None else weight.max()
+    rows = np.unique(np.linspace(0, len(block_stops) - 1, _REFERENCE_POINTS).astype(np.int64))
+    count = block_stops[rows]
+    samples_at_least = calibration.ranked.accepted_mass[count] / largest_weight
+    return Reference(
+        calibration.ranked.smallest_confidence(count), samples_at_least, float(samples_at_least[-1])
+    )

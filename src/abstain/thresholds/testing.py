@@ -1,13 +1,13 @@
-r"""What a promise rests on: p-values of "the mean loss of the accepted is above r", the order in which thresholds are
-tested, and exact limits of proportions.
+r"""The statistics behind a promise: p-values, the order in which thresholds are tested, exact limits of proportions.
 
-Losses are scaled to [0, 1]. Everything about the order of testing is fixed before a loss is seen.
+The p-values are those of "the mean loss of the accepted samples is above r". Losses are scaled to [0, 1]. Everything
+about the order of testing is fixed before a loss is seen.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,13 @@ from abstain.core.sorting import RankedSamples
 
 # p-values for "the mean loss of the accepted is above r" ------------------------------------------
 #
-# Small when the losses seen are too low for that. Counts and sums come as arrays; a count of 0 proves nothing and has
-# p-value 1.
+# They are small when the losses seen are too low for that. Counts and sums come as arrays; a count of 0 proves nothing
+# and has p-value 1.
 
-_CHUNK = 1 << 15  # samples at a time: temporaries stay in cache
-_ROUNDING = 1e-9  # a sum of floats that should be a whole number may lie this far (relatively) above it
+CHUNK = 1 << 15  # samples at a time: temporaries stay in cache
+ROUNDING = 1e-9  # a sum of floats that should be a whole number may lie this far (relatively) above it
+STAKES_PER_COUNT = 4  # bets whose wealth is averaged for one p-value
+LARGEST_LOG_WEALTH = 700.0  # exp of more overflows
 
 
 def binomial(errors: np.ndarray, count: np.ndarray, risk: float) -> np.ndarray:
@@ -36,123 +38,152 @@ def binomial(errors: np.ndarray, count: np.ndarray, risk: float) -> np.ndarray:
 
 
 def hoeffding_bentkus(loss_sum: np.ndarray, count: np.ndarray, risk: float) -> np.ndarray:
-    r"""For any loss in [0, 1]: the smaller of two tail bounds, each valid on its own for every data set at once.
+    r"""P-values for any loss in [0, 1], from the sum of N losses: the smaller of two bounds on one tail probability.
 
     .. math:: \min\{ e^{-N\,\mathrm{kl}(\hat R, r)},\; e\,P(\mathrm{Bin}(N, r) \le \lceil N \hat R \rceil) \}
 
-    Both are bounds on one tail probability of the same sum, so taking the smaller costs nothing.
+    Both bound the same tail of the same sum, for every law of the losses, so taking the smaller costs nothing.
     """
-    some = count > 0
-    k = np.where(some, count, 1)
-    mean = np.minimum(loss_sum / k, risk)
-    inside = np.where(mean > 0, mean, 1.0)
-    kl = np.where(mean > 0, mean * np.log(inside / risk), 0.0) + (1 - mean) * np.log((1 - mean) / (1 - risk))
-    whole = np.ceil(loss_sum * (1 - _ROUNDING))
-    bentkus = np.e * binomial(whole, k, risk)
-    return np.where(some, np.minimum(1.0, np.minimum(np.exp(-k * kl), bentkus)), 1.0)
+    has_samples = count > 0
+    trials = np.where(has_samples, count, 1)
+    mean = np.minimum(loss_sum / trials, risk)
+    positive_mean = np.where(mean > 0, mean, 1.0)  # any number: its term is 0
+    kl_of_errors = np.where(mean > 0, mean * np.log(positive_mean / risk), 0.0)
+    kl = kl_of_errors + (1 - mean) * np.log((1 - mean) / (1 - risk))
+    hoeffding = np.exp(-trials * kl)
+    whole_errors = np.ceil(loss_sum * (1 - ROUNDING))
+    bentkus = np.e * binomial(whole_errors, trials, risk)
+    return np.where(has_samples, np.minimum(1.0, np.minimum(hoeffding, bentkus)), 1.0)
 
 
-def betting(ranked: RankedSamples, count: np.ndarray, risk: float, top_weight: float = 1.0) -> np.ndarray:
-    r"""1 / wealth of a gambler who bets on low losses at fixed odds: sharper where the losses vary little.
+def betting(ranked: RankedSamples, count: np.ndarray, risk: float, largest_weight: float = 1.0) -> np.ndarray:
+    r"""P-values by betting on low losses at fixed odds, 1 / wealth: sharper where the losses vary little.
 
     .. math:: p_N = 1 \Big/ \frac{1}{|\Lambda|}\sum_{\lambda\in\Lambda}\prod_{i \le N}(1 + \lambda w_i(r - \ell_i))
 
     The product has mean at most 1 when the (weighted) mean loss is r or more, whatever the law of the losses. The
     stakes are fixed by the counts alone. With importance weights this stays true as long as no weight of the whole
-    population is above `top_weight`.
+    population is above `largest_weight`.
     """
     if not len(count):
         return np.zeros(0)
-    stakes = ladder(ranked.n, risk, top_weight)
-    picked = _picked(count, risk, stakes, top_weight)
-    # to which count a stake is looked at: not far for large ones
-    last = np.zeros(len(stakes), dtype=np.int64)
-    np.maximum.at(last, picked, np.asarray(count)[:, None])
-    return wealth_p(log_wealth(ranked, count, risk, stakes, last), count, risk, stakes, top_weight)
+    stakes = ladder(ranked.n, risk, largest_weight)
+    stakes_of_count = _choose_stakes(count, risk, stakes, largest_weight)
+    # a stake is followed only as far as a count uses it: not far for large stakes
+    last_count = np.zeros(len(stakes), dtype=np.int64)
+    np.maximum.at(last_count, stakes_of_count, np.asarray(count)[:, None])
+    log_wealths = log_wealth(ranked, count, risk, stakes, last_count)
+    return wealth_p(log_wealths, count, risk, stakes, largest_weight)
 
 
-def ladder(n: int, risk: float, top_weight: float = 1.0) -> np.ndarray:
-    """Stakes, rising by factors of two up to nearly all that can be staked."""
-    largest = 0.95 / ((1 - risk) * top_weight)
-    smallest = float(_least_stake(n, risk, top_weight))
-    steps = math.ceil(math.log2(max(largest / smallest, 1.0)))
-    return np.asarray(largest * 2.0 ** -np.arange(steps, -1.0, -1.0))
+def ladder(n: int, risk: float, largest_weight: float = 1.0) -> np.ndarray:
+    """Stakes for up to n samples, rising by factors of two up to nearly all that can be staked."""
+    largest = 0.95 / ((1 - risk) * largest_weight)
+    smallest = float(_smallest_stake(n, risk, largest_weight))
+    doublings = math.ceil(math.log2(max(largest / smallest, 1.0)))
+    return np.asarray(largest * 2.0 ** -np.arange(doublings, -1.0, -1.0))
 
 
-def _least_stake(count: np.ndarray | int, risk: float, top_weight: float) -> np.ndarray:
-    """What would be right for a loss of the largest variance; smaller variances want up to eight times as much."""
-    return np.asarray(1.75 / (np.sqrt(np.maximum(count, 1)) * np.sqrt(risk * (1 - risk)) * top_weight))
+def _smallest_stake(count: np.ndarray | int, risk: float, largest_weight: float) -> np.ndarray:
+    """The best stake for a loss of the largest variance; smaller variances want up to eight times as much."""
+    deviation = np.sqrt(risk * (1 - risk))
+    return np.asarray(1.75 / (np.sqrt(np.maximum(count, 1)) * deviation * largest_weight))
 
 
 def wealth_p(
-    logs: np.ndarray, count: np.ndarray, risk: float, stakes: np.ndarray, top_weight: float = 1.0
+    log_wealths: np.ndarray, count: np.ndarray, risk: float, stakes: np.ndarray, largest_weight: float = 1.0
 ) -> np.ndarray:
-    """From the log wealth of every stake, (..., counts, stakes), to p-values: four stakes that suit the count."""
-    picked = _picked(count, risk, stakes, top_weight)
-    wealth = np.exp(np.minimum(np.take_along_axis(logs, picked, axis=-1), 700.0)).mean(axis=-1)
+    """P-values from log wealth, shape (..., counts, stakes): 1 / mean wealth of the four stakes that suit the count."""
+    stakes_of_count = _choose_stakes(count, risk, stakes, largest_weight)
+    chosen = np.take_along_axis(log_wealths, stakes_of_count, axis=-1)
+    wealth = np.exp(np.minimum(chosen, LARGEST_LOG_WEALTH)).mean(axis=-1)
     return np.where(count > 0, np.minimum(1.0, 1.0 / np.maximum(wealth, 1e-300)), 1.0)
 
 
-def _picked(count: np.ndarray, risk: float, stakes: np.ndarray, top_weight: float) -> np.ndarray:
-    """Which four stakes each count looks at; repeated at the end of the ladder, which is still a mean."""
-    first = np.minimum(np.searchsorted(stakes, _least_stake(count, risk, top_weight)), len(stakes) - 1)
-    return np.minimum(first[..., None] + np.arange(4), len(stakes) - 1)
+def _choose_stakes(count: np.ndarray, risk: float, stakes: np.ndarray, largest_weight: float) -> np.ndarray:
+    """Indices of the four stakes that each count uses, shape (counts, 4).
+
+    The last stake is repeated at the end of the ladder: the mean of their wealth is still a fair bet.
+    """
+    smallest = _smallest_stake(count, risk, largest_weight)
+    last_index = len(stakes) - 1
+    first_index = np.minimum(np.searchsorted(stakes, smallest), last_index)
+    return np.minimum(first_index[..., None] + np.arange(STAKES_PER_COUNT), last_index)
 
 
 def log_wealth(
-    ranked: RankedSamples, count: np.ndarray, risk: float, stakes: np.ndarray, last: np.ndarray
+    ranked: RankedSamples, count: np.ndarray, risk: float, stakes: np.ndarray, last_count: np.ndarray
 ) -> np.ndarray:
-    """Sum of log(1 + stake * w (r - l)) over the first `count` samples, for rising counts; (counts, stakes).
+    r"""Log wealth after the `count` most confident samples: the sum of :math:`\log(1 + \lambda w_i (r - \ell_i))`.
 
-    A stake is followed up to the count `last`; what lies beyond is not filled in.
+    Parameters
+    ----------
+    ranked : RankedSamples
+    count : ndarray of int
+        Rising.
+    risk : float
+    stakes : ndarray
+        The :math:`\lambda`.
+    last_count : ndarray of int
+        For each stake, the largest count at which it is needed; entries beyond are not filled in.
+
+    Returns
+    -------
+    ndarray, shape (counts, stakes)
     """
-    total = np.zeros((len(count), len(stakes)))
-    so_far = np.zeros(len(stakes))
-    for a in range(0, int(count[-1]), _CHUNK):
-        b = min(a + _CHUNK, int(count[-1]))
-        rows = slice(*np.searchsorted(count, [a, b], side="right"))  # those with a < count <= b
-        gain = risk - ranked.loss[a:b].astype(np.float64)
+    log_wealths = np.zeros((len(count), len(stakes)))
+    running_total = np.zeros(len(stakes))
+    for start in range(0, int(count[-1]), CHUNK):
+        stop = min(start + CHUNK, int(count[-1]))
+        rows = slice(*np.searchsorted(count, [start, stop], side="right"))  # start < count <= stop
+        gain = risk - ranked.loss[start:stop].astype(np.float64)
         if ranked.weight is not None:
-            gain *= ranked.weight[a:b]
-        ends = np.unique(np.append(count[rows] - a, b - a))
-        starts, place = np.append(0, ends[:-1]), np.searchsorted(ends, count[rows] - a)
-        for j in np.flatnonzero(last > a):
-            path = so_far[j] + np.cumsum(np.add.reduceat(np.log1p(stakes[j] * gain), starts))
-            total[rows, j] = path[place]
-            so_far[j] = path[-1]
-    return total
+            gain *= ranked.weight[start:stop]
+        segment_stops = np.unique(np.append(count[rows] - start, stop - start))
+        segment_starts = np.append(0, segment_stops[:-1])
+        segment_of_row = np.searchsorted(segment_stops, count[rows] - start)
+        for stake_index in np.flatnonzero(last_count > start):
+            log_gains = np.log1p(stakes[stake_index] * gain)
+            path = running_total[stake_index] + np.cumsum(np.add.reduceat(log_gains, segment_starts))
+            log_wealths[rows, stake_index] = path[segment_of_row]
+            running_total[stake_index] = path[-1]
+    return log_wealths
 
 
 def mean_above(terms: np.ndarray, risk: float) -> np.ndarray:
-    r"""For "the mean of the terms is above 0" along the last axis, terms from -r to 1 - r: 1 / wealth of a gambler.
+    r"""P-values of "the mean of the terms is above 0" along the last axis, for terms from -r to 1 - r; by betting.
 
     .. math:: p = 1 / \sum_j 2^{-j} \prod_c (1 - \lambda_j x_c), \qquad \lambda_j = 0.98 \cdot 2^{1-j} / (1 - r)
 
-    Half of the stake on the boldest bet, a quarter on one half as bold, and so on: where the terms vary little, as
-    those of clusters do, bold bets are right; where they vary much there are more terms, and the shares matter less.
+    Half of the wealth is staked on the boldest bet, a quarter on one half as bold, and so on. Where the terms vary
+    little, as those of clusters do, bold bets are right. Where they vary much there are more terms, and the shares
+    matter less.
     """
     if risk >= 1:
-        return np.zeros(terms.shape[:-1])  # no loss can be above its bound
-    logs = np.stack([np.log1p(-stake * terms).sum(axis=-1) for stake in bold_stakes(risk)], axis=-1)
-    wealth = np.exp(np.minimum(logs, 700.0)) @ 0.5 ** np.arange(1, 9)
+        return np.zeros(terms.shape[:-1])  # no loss exceeds its bound
+    log_wealths = np.stack([np.log1p(-stake * terms).sum(axis=-1) for stake in bold_stakes(risk)], axis=-1)
+    wealth = np.exp(np.minimum(log_wealths, LARGEST_LOG_WEALTH)) @ 0.5 ** np.arange(1, 9)
     return np.minimum(1.0, 1.0 / np.maximum(wealth, 1e-300))
 
 
 def bold_stakes(risk: float) -> np.ndarray:
-    """From nearly all that can be staked on terms of at most 1 - r, each half of the one before."""
+    """Eight stakes for terms of at most 1 - r: nearly all that can be staked, then each half of the one before."""
     return np.asarray(0.98 / (1 - risk) * 0.5 ** np.arange(8))
 
 
 def bounded(ranked: RankedSamples, count: np.ndarray, risk: float) -> np.ndarray:
-    """Twice the smaller of Hoeffding-Bentkus and betting: which is sharper depends on the variance."""
-    sums = ranked.accepted_loss[count]
-    both = np.minimum(hoeffding_bentkus(sums, count, risk), betting(ranked, count, risk))
-    return np.minimum(1.0, 2 * both)
+    """P-values for losses in [0, 1]: twice the smaller of Hoeffding-Bentkus and betting.
+
+    Which of the two is sharper depends on the variance; the factor pays for choosing.
+    """
+    by_concentration = hoeffding_bentkus(ranked.accepted_loss[count], count, risk)
+    smaller = np.minimum(by_concentration, betting(ranked, count, risk))
+    return np.minimum(1.0, 2 * smaller)
 
 
-# sequence -----------------------------------------------------------------------------------------
+# The order of testing -----------------------------------------------------------------------------------------
 #
-# The order of testing: which thresholds are looked at, in which order, at which level. Nothing here sees a loss.
+# Which thresholds are tested, in which order, at which level. Nothing here sees a loss.
 #
 # **What is tested.** At rank k the threshold is put just above the (k+1)-th largest confidence :math:`\tau`, so that
 # the accepted are the samples with :math:`g > \tau`, whole blocks of equals. Given :math:`\tau` and their number N,
@@ -165,9 +196,9 @@ def bounded(ranked: RankedSamples, count: np.ndarray, risk: float) -> np.ndarray
 #
 # .. math:: \alpha_j = w_j + \alpha_{j-1}\,1(\text{rank } j-1 \text{ passed}),
 #
-# the fallback procedure: who passes hands the level on, who fails loses it. Weights sit on a few *starts*. A walk that
-# began at the first start and never failed has all of delta when it comes to the end; one that began too early, where
-# too few samples are accepted to prove anything, costs only its own share.
+# the fallback procedure: a test that passes hands its level on, a test that fails loses it. Weights sit on a few
+# *starts*. A walk that began at the first start and never failed has all of delta when it comes to the end; one that
+# began too early, where too few samples are accepted to prove anything, costs only its own share.
 #
 # **Why the risk is at most r\* with probability 1 - delta, for any distribution, monotone risk or not, ties or not.**
 # Break ties at random for the argument (not in the computation), so that the risk above t, R(t), is continuous in t.
@@ -189,23 +220,34 @@ def bounded(ranked: RankedSamples, count: np.ndarray, risk: float) -> np.ndarray
 # numbers involved, the sum never exceeded :math:`\alpha` (the tests repeat this).
 
 
-_STARTS = 6  # more starts find more kinds of risk profile, each with less level
-_FIRST = 1.5  # times the least number of samples that can prove anything at the start's own level
-_LAST = 0.5  # share of all samples where the last start stands
-_STEP = 0.02  # ranks grow by this factor ...
-_FINE = 6.0  # ... but by no more than this many square roots: the resolution follows the precision
+MAX_STARTS = 6  # more starts suit more kinds of risk profile, each with less level
+FIRST_START = 1.5  # times the least number of samples that can prove anything at the start's own level
+LAST_START = 0.5  # share of all samples at the last start
+RANK_GROWTH = 0.02  # ranks grow by this share ...
+RANK_STEP_IN_ROOTS = 6.0  # ... but by no more than so many square roots: the resolution follows the precision
 
 
 def least_samples(risk: float, level: float) -> float:
     """How many samples without any loss prove a mean below `risk` at this level: (1 - r)^k <= level."""
     if risk <= 0:
         return math.inf
-    return 1.0 if risk >= 1 else math.log(level) / math.log1p(-risk)
+    if risk >= 1:
+        return 1.0
+    return math.log(level) / math.log1p(-risk)
 
 
-def plan(n: int, risk: float, delta: float, most: int = _STARTS) -> tuple[np.ndarray, np.ndarray]:
-    """Ranks to visit of n samples, rising, and the weight each holds: a few starts, then steps of a fiftieth.
+def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> tuple[np.ndarray, np.ndarray]:
+    """Plan which ranks of n samples to test, and the share of delta that each starts with.
 
+    Returns
+    -------
+    ranks : ndarray of int
+        Rising, in steps of about a fiftieth; empty if n samples cannot prove anything.
+    weights : ndarray
+        Positive at a few starts, 0 elsewhere; they add up to delta.
+
+    Examples
+    --------
     >>> ranks, weights = plan(1000, 0.05, 0.05)
     >>> ranks[:3].tolist(), ranks[-1].item(), round(weights.sum().item(), 12)
     ([141, 143, 145], 1000, 0.05)
@@ -213,23 +255,28 @@ def plan(n: int, risk: float, delta: float, most: int = _STARTS) -> tuple[np.nda
     least = least_samples(risk, delta)
     if least > n:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
-    starts = _starts(n, risk, delta, least, most)
+    starts = _choose_starts(n, risk, delta, least, max_starts)
     ranks = [starts[0]]
     while ranks[-1] < n:
-        k = ranks[-1]
-        ranks.append(min(n, k + max(1, int(min(_STEP * k, _FINE * math.sqrt(k))))))
-    place = np.searchsorted(ranks, starts)
-    return np.asarray(ranks), np.bincount(place, minlength=len(ranks)) * (delta / len(starts))
+        rank = ranks[-1]
+        step = int(min(RANK_GROWTH * rank, RANK_STEP_IN_ROOTS * math.sqrt(rank)))
+        ranks.append(min(n, rank + max(1, step)))
+    start_positions = np.searchsorted(ranks, starts)
+    starts_at_rank = np.bincount(start_positions, minlength=len(ranks))
+    return np.asarray(ranks), starts_at_rank * (delta / len(starts))
 
 
-def _starts(n: int, risk: float, delta: float, least: float, most: int) -> list[int]:
-    """Evenly spaced on the logarithmic scale; fewer where there is little room."""
-    room = n / least
-    count = max(1, min(most, int(math.log(room) / math.log(1.5))))
-    if count == 1:
+def _choose_starts(n: int, risk: float, delta: float, least: float, max_starts: int) -> list[int]:
+    """Ranks at which walks start, evenly spaced on the logarithmic scale; fewer where there is little room.
+
+    `least` is the smallest number of samples that can prove anything at level delta.
+    """
+    start_count = max(1, min(max_starts, int(math.log(n / least) / math.log(1.5))))
+    if start_count == 1:
         return [min(n, math.ceil(1.3 * least))]
-    first = min(n, _FIRST * least_samples(risk, delta / count))
-    return [min(n, math.ceil(s)) for s in np.geomspace(first, max(first, _LAST * n), count)]
+    first = min(n, FIRST_START * least_samples(risk, delta / start_count))
+    last = max(first, LAST_START * n)
+    return [min(n, math.ceil(start)) for start in np.geomspace(first, last, start_count)]
 
 
 class Walk(NamedTuple):
@@ -240,8 +287,19 @@ class Walk(NamedTuple):
 
 
 def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None = None) -> Walk:
-    """The fallback procedure along the last axis; where `least_p`, the smallest p possible, cannot pass: skipped.
+    """Run the fallback procedure along the last axis: a test that passes hands its level on to the next.
 
+    Parameters
+    ----------
+    p_values : ndarray, shape (..., ranks)
+    weights : ndarray, shape (ranks,)
+        The level that each rank brings.
+    least_p : ndarray, optional
+        The smallest p-value possible at each rank. Where even that cannot pass, the rank is skipped and its level goes
+        on to the next.
+
+    Examples
+    --------
     >>> walk(np.asarray([0.01, 0.04, 0.2, 0.03]), np.asarray([0.03, 0.0, 0.0, 0.02])).passed.tolist()
     [True, False, False, False]
     >>> walk(np.asarray([0.01, 0.02, 0.02, 0.04]), np.asarray([0.03, 0.0, 0.0, 0.02])).level.tolist()
@@ -250,30 +308,47 @@ def walk(p_values: np.ndarray, weights: np.ndarray, least_p: np.ndarray | None =
     [False, True]
     """
     least_p = np.zeros_like(p_values) if least_p is None else least_p
-    alone = p_values.ndim == 1  # then plain numbers are much faster than arrays of none
-    columns = [x.tolist() if alone else np.moveaxis(x, -1, 0) for x in (p_values, least_p)]
-    held, level, passed = 0.0, [], []
-    for weight, p, least in zip(weights.tolist(), *columns):
-        held = held + weight
-        ok = (p <= held) & (held > 0)
-        level.append(held)
-        passed.append(ok)
-        held = held * (ok | (least > held))
-    if alone:
-        return Walk(np.asarray(level, dtype=np.float64), np.asarray(passed, dtype=bool))
-    wide = p_values.shape[:-1]
-    return Walk(*(np.stack([np.broadcast_to(x, wide) for x in rows], axis=-1) for rows in (level, passed)))
+    is_single = p_values.ndim == 1  # then plain numbers are much faster than arrays
+    if is_single:
+        p_by_rank = p_values.tolist()
+        least_by_rank = least_p.tolist()
+    else:
+        p_by_rank = np.moveaxis(p_values, -1, 0)
+        least_by_rank = np.moveaxis(least_p, -1, 0)
+    level: Any = 0.0
+    levels = []
+    passed = []
+    for weight, p, least in zip(weights.tolist(), p_by_rank, least_by_rank):
+        level = level + weight
+        passes = (p <= level) & (level > 0)
+        levels.append(level)
+        passed.append(passes)
+        keeps_level = passes | (least > level)
+        level = level * keeps_level
+    if is_single:
+        return Walk(np.asarray(levels, dtype=np.float64), np.asarray(passed, dtype=bool))
+    shape = p_values.shape[:-1]
+    return Walk(
+        np.stack([np.broadcast_to(x, shape) for x in levels], axis=-1),
+        np.stack([np.broadcast_to(x, shape) for x in passed], axis=-1),
+    )
 
 
 def coverage_p_value(accepted: np.ndarray, n: int, coverage: float) -> np.ndarray:
-    """Of "a threshold at the k-th largest confidence of n accepts a smaller share": P(Beta(k, n - k + 1) <= c)."""
+    """P-values of "a threshold at the k-th largest of n confidences accepts a share below c" in the population.
+
+    They are P(Beta(k, n - k + 1) <= c); `accepted` holds the k.
+    """
     from scipy.special import betainc
 
     return np.asarray(betainc(accepted, np.maximum(n - accepted + 1, 1), coverage))
 
 
 def drift_p_value(gap: float, n: float, m: float) -> float:
-    """Kolmogorov-Smirnov (asymptotic law) of "n and m samples come from one law", by the largest gap of shares."""
+    """P-value of "n and m samples come from one law", by Kolmogorov and Smirnov (asymptotic law).
+
+    `gap` is the largest difference between their distribution functions.
+    """
     from scipy.special import kolmogorov
 
     return float(kolmogorov(math.sqrt(n * m / (n + m)) * gap))
@@ -281,7 +356,9 @@ def drift_p_value(gap: float, n: float, m: float) -> float:
 
 def least_p_value(count: np.ndarray, risk: float) -> np.ndarray:
     """The p-value of that many samples without any loss: (1 - r)^N."""
-    return np.asarray((1 - risk) ** count) if risk < 1 else np.where(count > 0, 0.0, 1.0)
+    if risk >= 1:
+        return np.where(count > 0, 0.0, 1.0)
+    return np.asarray((1 - risk) ** count)
 
 
 # Exact intervals of proportions, and a band that holds for all thresholds at once -----------------
@@ -313,22 +390,29 @@ def clopper_pearson(hits: Array, trials: Array, level: float = 0.95) -> tuple[np
     """
     from scipy.special import betaincinv
 
-    x, n = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    x = np.asarray(hits, dtype=np.float64)
+    n = np.asarray(trials, dtype=np.float64)
     tail = (1 - level) / 2
-    inside_low, inside_high = x > 0, x < n
-    low = betaincinv(np.where(inside_low, x, 1.0), np.where(inside_low, n - x + 1, 1.0), tail)
-    high = betaincinv(np.where(inside_high, x + 1, 1.0), np.where(inside_high, n - x, 1.0), 1 - tail)
-    return np.where(inside_low, low, 0.0), np.where(inside_high, high, 1.0)
+    has_hits = x > 0
+    has_misses = x < n
+    low = betaincinv(np.where(has_hits, x, 1.0), np.where(has_hits, n - x + 1, 1.0), tail)
+    high = betaincinv(np.where(has_misses, x + 1, 1.0), np.where(has_misses, n - x, 1.0), 1 - tail)
+    return np.where(has_hits, low, 0.0), np.where(has_misses, high, 1.0)
 
 
 def upper_limit(errors: float, trials: int, delta: float) -> float:
-    """Exact one-sided upper limit of an error rate."""
+    """Exact upper limit of an error rate, which holds with probability 1 - delta."""
     from scipy.special import betaincinv
 
-    return 1.0 if errors >= trials else float(betaincinv(errors + 1, trials - errors, 1 - delta))
+    if errors >= trials:
+        return 1.0
+    return float(betaincinv(errors + 1, trials - errors, 1 - delta))
 
 
 def coverage_band(coverage: float, n: float, delta: float) -> tuple[float, float]:
-    """Dvoretzky-Kiefer-Wolfowitz: all thresholds at once, so a threshold chosen on the same data is covered."""
-    half = math.sqrt(math.log(2 / delta) / (2 * n))
-    return max(0.0, coverage - half), min(1.0, coverage + half)
+    """Limits of the coverage in the population, by Dvoretzky, Kiefer, Wolfowitz and Massart.
+
+    They hold for all thresholds at once, so also for a threshold that was chosen on the same n samples.
+    """
+    half_width = math.sqrt(math.log(2 / delta) / (2 * n))
+    return max(0.0, coverage - half_width), min(1.0, coverage + half_width)

@@ -1,0 +1,155 @@
+"""What to tell a user whose target cannot be certified: which risk could be, and how many samples would be enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+
+from abstain._stored import Finite, Share, Within
+from abstain.thresholds import testing
+from abstain.thresholds.calibration import Calibration, ClusteredSamples
+from abstain.thresholds.choosing import PILOT_SHARE, learn_then_test, sgr
+
+MAX_SAMPLES = 10**12  # beyond this the answer is "no number of samples"
+LARGEST_RISK = 0.999  # the largest scaled risk that is tried
+SHARE_OF_DELTA = 6  # a threshold must pass at a sixth of delta: there are up to six starts
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What would be feasible: the smallest risk these data certify, at which coverage; how many samples would do.
+
+    `samples` takes the risks seen for the true ones, so it is a guide and no promise; None means that by these data
+    no number of samples would do (the observed risk is above the target at every coverage worth testing).
+    """
+
+    risk: Finite | None
+    coverage: Share | None
+    samples: Annotated[int, Within(1)] | None
+    unit: Literal["samples", "clusters"] = "samples"
+
+    def __str__(self) -> str:
+        if self.risk is None:
+            feasible = "No risk below the bound of the loss can be certified with these data."
+        else:
+            risk_and_coverage = f"{self.risk:.4g}, at coverage {self.coverage:.4g}"
+            feasible = f"The smallest risk these data certify is {risk_and_coverage}."
+        if self.samples is None:
+            needed = f"no number of {self.unit} would reach the target: the model has to improve"
+        else:
+            needed = f"about {self.samples:,} {self.unit} would do"
+        return f"{feasible} By the risks seen, {needed}."
+
+
+def advise(calibration: Calibration, risk: float, delta: float, method: str) -> Advice:
+    """Find a larger risk that can be certified, and how many samples would certify this one.
+
+    `risk` is scaled to [0, 1]. Passing is not strictly monotone in the risk, but the risk that is returned has passed.
+    """
+    unit: Literal["samples", "clusters"]
+    if calibration.clusters is None:
+        needed = _count_samples_needed(calibration, risk, delta)
+        unit = "samples"
+    else:
+        needed = _count_clusters_needed(calibration.clusters, risk, delta)
+        unit = "clusters"
+    choose = sgr if method == "sgr" else learn_then_test
+
+    def passes(larger_risk: float) -> bool:
+        return choose(calibration, larger_risk, delta).accepted is not None
+
+    low = risk
+    high = min(LARGEST_RISK, max(2 * risk, 0.01))
+    while not passes(high):
+        if high >= LARGEST_RISK:
+            return Advice(None, None, needed, unit)
+        low = high
+        high = min(LARGEST_RISK, 2 * high)
+    least_risk = bisect(passes, low, high, relative=0.01)
+    accepted = np.asarray([choose(calibration, least_risk, delta).accepted])
+    coverage = float(calibration.coverage(accepted)[0])
+    return Advice(calibration.unscaled(least_risk), coverage, needed, unit)
+
+
+def bisect(
+    passes: Callable[[float], bool], low: float, high: float, relative: float = 0.0, absolute: float = 0.0
+) -> float:
+    """A number that passes, close to one that does not.
+
+    `high` must pass; `low` is never tried. The search stops when they are within `absolute + relative * high`.
+    """
+    while high - low > absolute + relative * high:
+        middle = (low + high) / 2
+        if passes(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _count_samples_needed(calibration: Calibration, risk: float, delta: float) -> int | None:
+    """Number of samples at which the risk curve seen would pass somewhere at a sixth of delta; None if none would."""
+    ranked = calibration.ranked
+    n = calibration.n
+    count = np.unique(np.geomspace(min(20, n), n, 200).astype(np.int64))
+    mass = np.maximum(ranked.accepted_mass[count], 1e-300)
+    mean_weight = ranked.accepted_mass[-1] / n
+    # one loss more than was seen, since the best of many places looks too good
+    mean_loss = (ranked.accepted_loss[count] + mean_weight) / mass
+    if not (mean_loss < risk).any():
+        mean_loss = ranked.accepted_loss[count] / mass
+    is_below = mean_loss < risk
+    coverage = count[is_below] / n
+    mean_loss = mean_loss[is_below]
+    if not len(coverage) or risk <= 0:
+        return None
+    p_value = testing.binomial if ranked.zero_one else testing.hoeffding_bentkus
+
+    def passes(sample_count: float) -> bool:
+        accepted = np.floor(coverage * sample_count)
+        total_loss = mean_loss * accepted
+        if ranked.zero_one:
+            total_loss = np.ceil(total_loss)
+        return bool((p_value(total_loss, accepted, risk) <= delta / SHARE_OF_DELTA).any())
+
+    low = 1.0
+    high = max(2.0, testing.least_samples(risk, delta))
+    while not passes(high):
+        low = high
+        high = 2 * high
+        if high > MAX_SAMPLES:
+            return None
+    return max(n + 1, _round_up_to_two_digits(bisect(passes, low, high, relative=0.01)))
+
+
+def _count_clusters_needed(clusters: ClusteredSamples, risk: float, delta: float) -> int | None:
+    """Number of clusters like these that would pass somewhere at a sixth of delta; None if no number would.
+
+    The log wealth of the test grows by the same amount with each cluster, so its mean growth decides.
+    """
+    ascending = np.sort(clusters.confidence)
+    positions = np.unique(np.linspace(0, 0.9 * len(ascending), 20).astype(np.int64))
+    all_clusters = np.arange(clusters.cluster_count)
+    best_growth = 0.0
+    for threshold in ascending[positions]:
+        excess = (clusters.confidence >= threshold) * (clusters.loss - risk)
+        terms = clusters.sum_by_cluster(excess, all_clusters) / clusters.largest_mass
+        for stake in testing.bold_stakes(risk):
+            best_growth = max(best_growth, float(np.log1p(-stake * terms).mean()))
+    if best_growth <= 0:
+        return None
+    # twice the level, because the boldest stake holds half of the wealth
+    needed = math.log(2 * SHARE_OF_DELTA / delta) / best_growth / (1 - PILOT_SHARE)
+    if needed >= MAX_SAMPLES:
+        return None
+    return max(clusters.cluster_count + 1, _round_up_to_two_digits(needed))
+
+
+def _round_up_to_two_digits(count: float) -> int:
+    """Round up to two significant digits: more digits would claim more than is known."""
+    unit = 10 ** max(0, math.floor(math.log10(count)) - 1)
+    return math.ceil(count / unit) * unit

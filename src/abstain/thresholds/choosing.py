@@ -1,0 +1,257 @@
+"""The methods that choose a threshold on calibration data: tested, conformal, empirical, by coverage, by cost.
+
+Every method takes a `Calibration` and a risk or cost that is scaled to [0, 1] as its losses are, and returns a
+`Selection`: how many calibration samples are accepted, from which value on, and the table of thresholds it looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from abstain.core.curve_points import cheapest as position_of_least_cost
+from abstain.core.curve_points import reaches
+from abstain.thresholds import testing
+from abstain.thresholds.calibration import Calibration, Candidates, ClusteredSamples
+
+TABLE_ROWS = 400  # thresholds shown where nothing is tested rank by rank
+PILOT_SHARE = 0.05  # of the clusters propose thresholds; the others are tested on
+MAX_CLUSTER_TESTS = 100  # thresholds tested with clusters, where each costs a pass over the samples
+
+
+class Selection(NamedTuple):
+    """The threshold that was chosen; None twice where none could be."""
+
+    accepted: int | None  # calibration samples at or above the threshold
+    value: float | None  # accept where the confidence is at least this
+    table: Candidates
+
+
+def _choose_largest(
+    calibration: Calibration,
+    count: np.ndarray,
+    value: np.ndarray,
+    passed: np.ndarray,
+    p_value: np.ndarray | None = None,
+    level: np.ndarray | None = None,
+) -> Selection:
+    """Choose the threshold that passed and accepts the most samples, and make the table of all.
+
+    Parameters
+    ----------
+    calibration : Calibration
+    count, value : ndarray
+        Samples accepted by each threshold, rising, and the thresholds. Several entries may have one count: they are
+        the same threshold, tested more than once, and it passed if any of its tests did.
+    passed : ndarray of bool
+    p_value, level : ndarray, optional
+        Of the tests; NaN in the table if nothing was tested.
+    """
+    if p_value is None or level is None:
+        p_value = np.full(len(count), np.nan)
+        level = np.full(len(count), np.nan)
+    run_starts = np.flatnonzero(count != np.append(-1, count[:-1]))
+    accepts_any = count[run_starts] > 0
+    first_of_run = run_starts[accepts_any]
+    accepted = count[first_of_run].astype(np.int64)
+    table = Candidates(
+        value=value[first_of_run],
+        accepted=accepted,
+        coverage=calibration.coverage(accepted),
+        risk=calibration.risk(accepted),
+        p_value=p_value[first_of_run],
+        level=np.maximum.reduceat(level, run_starts)[accepts_any],
+        passed=np.logical_or.reduceat(passed, run_starts)[accepts_any],
+    )
+    if not table.passed.any():
+        return Selection(None, None, table)
+    best = np.flatnonzero(table.passed)[-1]
+    return Selection(int(table.accepted[best]), float(table.value[best]), table)
+
+
+def learn_then_test(calibration: Calibration, risk: float, delta: float) -> Selection:
+    """Test thresholds one after the other, from several starting points (see `testing`), at level delta in all."""
+    if calibration.clusters is not None and risk < 1:  # at 1 nothing has to be proved
+        return _test_by_clusters(calibration, calibration.clusters, risk, delta)
+    ranks, weights = testing.plan(calibration.n, risk, delta)
+    count, value = calibration.ranked.cut(ranks)
+    p_value = calibration.p_values(count, risk)
+    level, passed = testing.walk(p_value, weights, testing.least_p_value(count, risk))
+    return _choose_largest(calibration, count, value, passed, p_value, level)
+
+
+def _draw_pilot(clusters: ClusteredSamples) -> tuple[np.ndarray, np.ndarray, float]:
+    """Draw a few clusters at random to propose thresholds.
+
+    Returns
+    -------
+    pilot_confidence : ndarray
+        Confidences of the pilot's samples, falling.
+    tested_clusters : ndarray
+        The other clusters.
+    mean_mass : float
+        Mean weight of a pilot cluster.
+    """
+    shuffled = np.random.default_rng(0).permutation(clusters.cluster_count)
+    pilot_size = max(1, math.ceil(PILOT_SHARE * clusters.cluster_count))
+    pilot, tested_clusters = np.split(shuffled, [pilot_size])
+    in_pilot = np.isin(clusters.cluster_of_sample, pilot)
+    pilot_confidence = np.sort(clusters.confidence[in_pilot])[::-1]
+    pilot_mass = clusters.sum_by_cluster(np.ones(len(clusters.loss)), pilot)
+    return pilot_confidence, tested_clusters, float(pilot_mass.mean())
+
+
+def _test_by_clusters(
+    calibration: Calibration, clusters: ClusteredSamples, risk: float, delta: float
+) -> Selection:
+    r"""The same sequence of tests with whole clusters as the unit.
+
+    At a threshold t the terms :math:`\sum_{i \in c} w_i 1(g_i \ge t)(\ell_i - r)` of independent clusters c have a mean
+    above 0 exactly where the risk of the accepted samples is above r. A few clusters, drawn at random, propose the
+    thresholds by their confidences and are used for nothing else. So thresholds, order and levels are fixed before a
+    term of the other clusters is seen, every p-value is valid, and the fallback procedure keeps delta however the
+    tests depend on each other.
+    """
+    pilot_confidence, tested_clusters, mean_mass = _draw_pilot(clusters)
+    equal_clusters = int(len(tested_clusters) * mean_mass / clusters.largest_mass)
+    ranks, weights = testing.plan(equal_clusters, risk, delta, max_starts=2)
+    if not len(ranks):
+        no_counts = np.zeros(0, dtype=np.int64)
+        return _choose_largest(calibration, no_counts, np.zeros(0), np.zeros(0, dtype=bool))
+    evenly_spaced = np.linspace(0, len(ranks) - 1, MAX_CLUSTER_TESTS).astype(np.int64)
+    tested_ranks = np.union1d(evenly_spaced, np.flatnonzero(weights))
+    position = np.ceil(ranks[tested_ranks] / ranks[-1] * len(pilot_confidence)).astype(np.int64) - 1
+    proposed = pilot_confidence[position]
+    accepts_all = proposed <= pilot_confidence[-1]
+    falling_value = np.where(accepts_all, -np.inf, proposed)
+    negated, first_rank = np.unique(-falling_value, return_index=True)
+    value = -negated
+    weights = np.add.reduceat(weights[tested_ranks], first_rank)
+    p_values = []
+    for threshold in value:
+        excess = (clusters.confidence >= threshold) * (clusters.loss - risk)
+        terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.largest_mass
+        p_values.append(testing.mean_above(terms, risk))
+    p_value = np.asarray(p_values)
+    level, passed = testing.walk(p_value, weights)
+    count = len(clusters.loss) - np.searchsorted(np.sort(clusters.confidence), value)
+    return _choose_largest(calibration, count, value, passed, p_value, level)
+
+
+def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:
+    """Geifman & El-Yaniv's binary search over ranks; each of its k tests has level delta / k.
+
+    Three things differ from the published algorithm: errors are counted, not rounded from a mean; only a threshold
+    whose own bound holds is returned; and what is bounded is what is deployed (whole blocks of equal confidences).
+    """
+    test_count = max(1, math.ceil(math.log2(calibration.n)))
+    test_level = delta / test_count
+    low = 0
+    high = calibration.n
+    tests: list[tuple[int, float, float, bool]] = []
+    for _ in range(test_count):
+        middle = (low + high + 1) // 2
+        counts, values = calibration.ranked.cut(np.asarray([middle]))
+        p_value = float(calibration.p_values(counts, risk)[0])
+        passed = p_value <= test_level
+        tests.append((int(counts[0]), float(values[0]), p_value, passed))
+        if passed:
+            low = middle
+        else:
+            high = max(low, middle - 1)
+    tests.sort()
+    count, value, p_values, all_passed = (np.asarray(column) for column in zip(*tests))
+    return _choose_largest(calibration, count, value, all_passed, p_values, np.full(len(tests), test_level))
+
+
+def _choose_on_curve(calibration: Calibration, is_allowed: np.ndarray, block_stops: np.ndarray) -> Selection:
+    """Choose the largest allowed block, and make a table of some hundred blocks.
+
+    `block_stops` holds how many samples each distinct confidence and those above it hold. The threshold is the smallest
+    confidence accepted: no test has examined the gap below it.
+    """
+    rows = np.linspace(0, len(block_stops) - 1, TABLE_ROWS).astype(np.int64)
+    rows = np.union1d(rows, np.flatnonzero(is_allowed)[-1:])
+    count = block_stops[rows]
+    return _choose_largest(
+        calibration, count, calibration.ranked.smallest_confidence(count), is_allowed[rows]
+    )
+
+
+def empirical(calibration: Calibration, risk: float) -> Selection:
+    """The largest coverage whose risk on the calibration data is at most `risk`: a description, not a promise."""
+    block_stops = calibration.ranked.row_stops()
+    allowed_loss = risk * calibration.ranked.accepted_mass[block_stops]
+    is_allowed = calibration.ranked.accepted_loss[block_stops] <= allowed_loss * (1 + 1e-12)
+    return _choose_on_curve(calibration, is_allowed, block_stops)
+
+
+def conformal(calibration: Calibration, risk: float) -> Selection:
+    r"""Conformal risk control of the accepted loss per sample: the largest t with :math:`(S_t + 1)/(n + 1) \le r`.
+
+    The accepted loss S only grows as more samples are accepted, so no multiple testing is needed. What is bounded is a
+    mean over calibration sets as well as over later samples. With clusters, each contributes
+    :math:`(S_{t,c} - r n_c) / \text{largest}`, which lies between -r and 1 - r.
+    """
+    block_stops = calibration.ranked.row_stops()
+    accepted_loss = calibration.ranked.accepted_loss[block_stops]
+    if calibration.clusters is not None:
+        bound = accepted_loss + (1 - risk) * calibration.clusters.largest_mass
+        is_allowed = bound <= risk * calibration.ranked.accepted_mass[-1]
+    else:
+        is_allowed = (accepted_loss + 1) / (calibration.n + 1) <= risk
+    return _choose_on_curve(calibration, is_allowed, block_stops)
+
+
+def at_coverage(calibration: Calibration, coverage: float, delta: float | None) -> Selection:
+    """The least coverage that is at least `coverage`: on the calibration data, or (with delta) of the population.
+
+    The coverage of `g >= g_(k)`, k-th largest of n, is at least Beta(k, n - k + 1) distributed, ties or not. If no
+    threshold is certain to cover enough, everything is accepted.
+    """
+    block_stops = calibration.ranked.row_stops()
+    if delta is None:
+        is_enough = reaches(calibration.coverage(block_stops), coverage)
+    elif calibration.clusters is not None:
+        is_enough = block_stops >= _least_count_by_clusters(calibration.clusters, coverage, delta)
+    else:
+        is_enough = testing.coverage_p_value(block_stops, calibration.n, coverage) <= delta
+    if not is_enough.any():
+        accept_all = _choose_on_curve(calibration, block_stops == calibration.n, block_stops)
+        return accept_all._replace(value=-math.inf)
+    is_first_enough = np.arange(len(block_stops)) == np.argmax(is_enough)
+    return _choose_on_curve(calibration, is_first_enough, block_stops)
+
+
+def _least_count_by_clusters(clusters: ClusteredSamples, coverage: float, delta: float) -> float:
+    """How many samples the largest threshold accepts whose coverage is certain; infinity if none is.
+
+    The tests are those of `_test_by_clusters`, with rejections in place of losses. Thresholds rise until one fails.
+    """
+    pilot_confidence, tested_clusters, _ = _draw_pilot(clusters)
+    positions = np.unique(np.linspace(0, len(pilot_confidence) - 1, MAX_CLUSTER_TESTS).astype(np.int64))
+    rising_thresholds = pilot_confidence[positions][::-1]
+    least_count = math.inf
+    for threshold in rising_thresholds:
+        excess = (clusters.confidence < threshold) - (1 - coverage)
+        terms = clusters.sum_by_cluster(excess, tested_clusters) / clusters.largest_mass
+        if not len(tested_clusters) or testing.mean_above(terms, 1 - coverage) > delta:
+            break
+        least_count = float(np.count_nonzero(clusters.confidence >= threshold))
+    return least_count
+
+
+def cheapest(calibration: Calibration, rejection_cost: float) -> Selection:
+    """Least loss of the accepted samples plus `rejection_cost` for each rejected one.
+
+    The largest coverage among equals; rejecting everything is a choice too.
+    """
+    block_stops = calibration.ranked.row_stops()
+    count = np.append(0, block_stops)  # 0: everything is rejected
+    accepted_loss = calibration.ranked.accepted_loss[count]
+    accepted_mass = calibration.ranked.accepted_mass[count]
+    total_cost = accepted_loss + rejection_cost * (accepted_mass[-1] - accepted_mass)
+    best_block = position_of_least_cost(total_cost) - 1
+    return _choose_on_curve(calibration, np.arange(len(block_stops)) == best_block, block_stops)
