@@ -93,12 +93,12 @@ def check_loss() -> None:
 @contextlib.contextmanager
 def by_plain_torch():
     """The loss without its kernels."""
-    takes = fused.takes
-    fused.takes = lambda *_: False
+    takes = fused.can_compute
+    fused.can_compute = lambda *_: False
     try:
         yield
     finally:
-        fused.takes = takes
+        fused.can_compute = takes
 
 
 def batch(n: int, classes: int, dtype, how: str):
@@ -142,7 +142,7 @@ def check_fused() -> None:
                 continue
             z, y = batch(n, classes, dtype, how)
             given = {"estimator": "harmonic", "reduction": "mean", "label_smoothing": 0.0} | options
-            used = used and fused.takes(z, y, *given.values())
+            used = used and fused.can_compute(z, y, *given.values())
             value, slope = with_gradient(z, y, options)
             with by_plain_torch():
                 expected, expected_slope = with_gradient(z.double(), y, options)
@@ -202,15 +202,15 @@ def check_bins() -> None:
             confidence[::5] = 0.75
             loss = torch.tensor(rng.random(len(g)) < 0.1, device=DEVICE)
             expected = bin_state.empty_state(binmap.size, DEVICE)
-            bin_state._add_plainly(expected, binmap, loss, confidence, confidence)
+            bin_state.add_with_torch(expected, binmap, loss, confidence, confidence)
             general = bin_state.empty_state(binmap.size, DEVICE)
-            bin_state.add_generally(general, binmap, loss.view(torch.uint8), confidence, confidence)
+            bin_state.add_with_general_kernel(general, binmap, loss.view(torch.uint8), confidence, confidence)
             same = all(torch.equal(a, b) for a, b in zip(general, expected))
             line(f"general kernel = plain torch ({domain}, {dtype})", str(same), "equal", same)
             if dtype is torch.float32:
-                works = bin_state._lean_works(str(confidence.device), binmap)
+                works = bin_state._lean_kernel_works(str(confidence.device), binmap)
                 lean = bin_state.empty_state(binmap.size, DEVICE)
-                bin_state.add_lean(lean, binmap, loss, confidence)
+                bin_state.add_with_lean_kernel(lean, binmap, loss, confidence)
                 same = works and all(torch.equal(a, b) for a, b in zip(lean, expected))
                 line(f"lean kernel = plain torch ({domain}, {dtype})", str(same), "equal", same)
 
@@ -346,7 +346,7 @@ def time_bins(n: int) -> None:
             ">= 30% (first line)",
             share >= 0.3 or name != "uniform",
         )
-    took = seconds(lambda: bin_state.add_generally(state, binmap, loss, source, source), 3, 1)
+    took = seconds(lambda: bin_state.add_with_general_kernel(state, binmap, loss, source, source), 3, 1)
     line("  the same by the general kernel", f"{took * 1e3:.2f} ms, {5 * n / took / 1e12:.2f} TB/s")
 
 

@@ -165,9 +165,9 @@ def test_order_preserving_integers_go_there_and_back():
     x = torch.tensor(
         [-torch.inf, -1e300, -2.5, -1e-300, 0.0, 1e-300, 0.5, 1.0, 1e300, torch.inf], dtype=torch.float64
     )
-    keys = bin_state.to_ordered(x)
+    keys = bin_state.to_ordered_bits(x)
     assert torch.all(keys.diff() > 0)
-    assert torch.equal(bin_state.from_ordered(keys), x)
+    assert torch.equal(bin_state.from_ordered_bits(keys), x)
 
 
 def test_bins_of_nothing_are_empty():

@@ -11,7 +11,7 @@ from abstain.torch import fused
 
 def test_the_host_is_never_taken(monkeypatch):
     monkeypatch.setattr(fused.kernels, "AVAILABLE", True)
-    assert not fused.takes(torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64), "harmonic", "mean", 0.0)
+    assert not fused.can_compute(torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64), "harmonic", "mean", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_differentiable_slope_is_that_of_weighted_cross_entropy(smoothing, r
     upstream = torch.rand(n if reduction == "none" else (), generator=generator, dtype=torch.float64)
     losses = F.cross_entropy(logits, target, reduction="none", label_smoothing=smoothing)
     (expected,) = torch.autograd.grad((losses * weights * upstream).sum(), logits, create_graph=True)
-    slope = fused._differentiable_slope(logits, target, work, upstream, -100, smoothing)
+    slope = fused._differentiable_gradient(logits, target, work, upstream, -100, smoothing)
     torch.testing.assert_close(slope, expected, rtol=1e-12, atol=1e-14)
 
     direction = torch.randn(n, classes, generator=generator, dtype=torch.float64)

@@ -40,8 +40,8 @@ loss, confidence = torch.from_numpy(rng.random(3000) < 0.3), torch.from_numpy(rn
 confidence[::7] = 0.5
 binmap = BinMap(1000)
 found, expected = bin_state.empty_state(binmap.size), bin_state.empty_state(binmap.size)
-bin_state.add_generally(found, binmap, loss, confidence, confidence)
-bin_state._add_plainly(expected, binmap, loss, confidence, confidence)
+bin_state.add_with_general_kernel(found, binmap, loss, confidence, confidence)
+bin_state.add_with_torch(expected, binmap, loss, confidence, confidence)
 for own, other in zip(found, expected):
     assert torch.equal(own, other)
 """

@@ -1,4 +1,10 @@
-"""Constant-memory state: counts, losses, extreme confidences in fixed bins, filled by Triton kernels on a GPU."""
+"""Constant-memory state of the metrics: counts, losses and extreme confidences in fixed bins.
+
+On a GPU, Triton kernels update the bins in one pass over the samples. The general kernel takes any loss and adds to the
+bins in global memory. The lean kernel serves 0/1 losses with float32 confidences: each program keeps its own bins in
+shared memory, which Triton does not expose, so those few accesses are written in PTX. It is used only where a trial run
+on the GPU gives the same numbers as plain torch.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +19,14 @@ from abstain._arrays import Array
 from abstain.core import _triton_kernels as kernels
 from abstain.core.confidence_bins import BinMap, Bins, disjoint_bins
 
-_AT_ONCE = 1 << 24  # samples binned at a time without a kernel: their scratch is what memory is spent on
+_SAMPLES_PER_CHUNK = 1 << 24  # binned at a time without a kernel: this bounds the scratch memory
+_SAMPLES_PER_PROGRAM = 1024  # of the general kernel
+LEAN_BINS = 2900  # the lean kernel keeps 16 bytes of shared memory per bin, in 46 KB
+_ALL_BUT_SIGN = 0x7FFFFFFFFFFFFFFF  # the bits of an int64 other than its sign
 
 
 class BinState(NamedTuple):
-    """Per bin: how many, their loss, the smallest and the largest confidence (inf and -inf where there is none)."""
+    """One value per bin: sample count, sum of losses, smallest and largest confidence (inf and -inf if empty)."""
 
     count: Array
     loss_sum: Array
@@ -26,124 +35,171 @@ class BinState(NamedTuple):
 
 
 def empty_state(size: int, device: Any = None) -> BinState:
-    """Bins without samples."""
+    """Create `size` bins without samples."""
     return BinState(
-        torch.zeros(size, dtype=torch.int64, device=device),
-        torch.zeros(size, dtype=torch.float64, device=device),
-        torch.full((size,), torch.inf, dtype=torch.float64, device=device),
-        torch.full((size,), -torch.inf, dtype=torch.float64, device=device),
+        count=torch.zeros(size, dtype=torch.int64, device=device),
+        loss_sum=torch.zeros(size, dtype=torch.float64, device=device),
+        low=torch.full((size,), torch.inf, dtype=torch.float64, device=device),
+        high=torch.full((size,), -torch.inf, dtype=torch.float64, device=device),
     )
 
 
-def add(state: BinState, binmap: BinMap, loss: Array, confidence: Array, place: Array | None = None) -> None:
-    """Add samples to the state, in place.
+def add(
+    state: BinState, binmap: BinMap, loss: Array, confidence: Array, binned_value: Array | None = None
+) -> None:
+    """Add samples to the state, in place: with a kernel on a GPU, with plain torch elsewhere.
 
-    `place` is the number that is binned where it is not the confidence itself (a probability, say, where samples
-    are ranked by its logarithm). On a GPU a kernel does it in one pass, elsewhere plain torch.
+    Parameters
+    ----------
+    state : BinState
+        Changed in place.
+    binmap : BinMap
+        Assigns a bin to each number.
+    loss, confidence : tensor, shape (n,)
+        One number per sample. Bins record the extremes of the confidences.
+    binned_value : tensor, shape (n,), optional
+        The number that decides a sample's bin, if it is not the confidence itself: a probability, for example, when
+        confidences are rank keys. It must increase with the confidence.
     """
-    by_kernel = (
+    use_kernel = (
         confidence.is_cuda and kernels.AVAILABLE and confidence.is_contiguous() and len(confidence) > 0
     )
-    lean = by_kernel and place is None and _is_lean(loss, confidence, binmap)
-    place = confidence if place is None else place
-    if lean and _lean_works(str(confidence.device), binmap):
-        return add_lean(state, binmap, loss, confidence)
-    if by_kernel:
-        return add_generally(state, binmap, loss, confidence, place)
-    for a in range(0, confidence.shape[0], _AT_ONCE):
-        part = slice(a, a + _AT_ONCE)
-        _add_plainly(state, binmap, loss[part], confidence[part], place[part])
+    fits_lean_kernel = use_kernel and binned_value is None and _fits_lean_kernel(loss, confidence, binmap)
+    if binned_value is None:
+        binned_value = confidence
+    if fits_lean_kernel and _lean_kernel_works(str(confidence.device), binmap):
+        add_with_lean_kernel(state, binmap, loss, confidence)
+    elif use_kernel:
+        add_with_general_kernel(state, binmap, loss, confidence, binned_value)
+    else:
+        for start in range(0, confidence.shape[0], _SAMPLES_PER_CHUNK):
+            chunk = slice(start, start + _SAMPLES_PER_CHUNK)
+            add_with_torch(state, binmap, loss[chunk], confidence[chunk], binned_value[chunk])
 
 
-def _add_plainly(state: BinState, binmap: BinMap, loss: Array, confidence: Array, place: Array) -> None:
-    index = binmap.index(xp, place)
-    confidence = confidence.double()
-    state.count.add_(torch.bincount(index, minlength=binmap.size))
-    state.loss_sum.scatter_add_(0, index, loss.double())
-    state.low.scatter_reduce_(0, index, confidence, "amin")
-    state.high.scatter_reduce_(0, index, confidence, "amax")
+def add_with_torch(
+    state: BinState, binmap: BinMap, loss: Array, confidence: Array, binned_value: Array
+) -> None:
+    """Add samples, in place, with plain torch operations; arguments as in `add`."""
+    bin_index = binmap.index(xp, binned_value)
+    wide_confidence = confidence.double()
+    state.count.add_(torch.bincount(bin_index, minlength=binmap.size))
+    state.loss_sum.scatter_add_(0, bin_index, loss.double())
+    state.low.scatter_reduce_(0, bin_index, wide_confidence, "amin")
+    state.high.scatter_reduce_(0, bin_index, wide_confidence, "amax")
 
 
-def certified(state: BinState) -> Bins:
-    """The state as bins that `core.bins` reads."""
+def to_bins(state: BinState) -> Bins:
+    """Convert the state to the bins of `core.confidence_bins`, from which metrics are computed."""
     return disjoint_bins(xp, state.count.double(), state.loss_sum, state.low, state.high)
 
 
-# On a GPU, Triton kernels make the update in one pass over the samples. The general one takes any loss and adds to the
-# bins in global memory. The lean one serves 0/1 losses of float32 confidences: each program keeps its bins in shared
-# memory, which Triton does not expose, so those few accesses are written in PTX. It is used only where a trial run on
-# the card gives the numbers of plain torch.
-LEAN_BINS = 2900  # 16 bytes of shared memory each, in 46 KB
-_ONES = 0x7FFFFFFFFFFFFFFF
+def add_with_general_kernel(
+    state: BinState, binmap: BinMap, loss: Array, confidence: Array, binned_value: Array
+) -> None:
+    """Add samples with any loss and float32 or float64 confidences, by atomics on the bins in global memory.
+
+    Arguments as in `add`; all tensors on one GPU.
+    """
+    low_bits = to_ordered_bits(state.low)
+    high_bits = to_ordered_bits(state.high)
+    if loss.dtype is torch.bool:  # the kernel reads bytes, 0 or 1
+        loss = loss.view(torch.uint8)
+    n = confidence.shape[0]
+    first_bin, bin_count = kernel_tables(binmap, confidence.device)
+    program_count = (n + _SAMPLES_PER_PROGRAM - 1) // _SAMPLES_PER_PROGRAM
+    kernels.general[(program_count,)](
+        confidence,
+        binned_value.contiguous(),
+        loss.contiguous(),
+        first_bin,
+        bin_count,
+        state.count,
+        state.loss_sum,
+        low_bits,
+        high_bits,
+        n,
+        BLOCK=_SAMPLES_PER_PROGRAM,
+    )
+    state.low.copy_(from_ordered_bits(low_bits))
+    state.high.copy_(from_ordered_bits(high_bits))
 
 
-def add_generally(state: Any, binmap: BinMap, loss: Array, confidence: Array, place: Array) -> None:
-    """Any loss, float32 or float64 confidences: atomics on the bins themselves."""
-    low, high = to_ordered(state.low), to_ordered(state.high)
-    loss = (loss.view(torch.uint8) if loss.dtype is torch.bool else loss).contiguous()
-    n, block = confidence.shape[0], 1024
-    samples = confidence, place.contiguous(), loss, *tables(binmap, confidence.device)
-    grid = ((n + block - 1) // block,)
-    kernels.general[grid](*samples, state.count, state.loss_sum, low, high, n, BLOCK=block)
-    state.low.copy_(from_ordered(low))
-    state.high.copy_(from_ordered(high))
+def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidence: Array) -> None:
+    """Add samples with 0/1 losses and float32 confidences, by bins in shared memory.
+
+    Each program fills its own bins and adds them to the state once. Arguments as in `add`; all tensors on one GPU.
+    """
+    low_bits = to_ordered_bits(state.low)
+    high_bits = to_ordered_bits(state.high)
+    error_count = torch.zeros_like(state.count)
+    program_count = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
+    slot_count = 1 << binmap.size.bit_length()  # a power of two above the number of bins, as Triton needs
+    kernels.lean[(program_count,)](
+        confidence,
+        loss.contiguous().view(torch.uint8),
+        packed_kernel_table(binmap, confidence.device),
+        state.count,
+        error_count,
+        low_bits,
+        high_bits,
+        confidence.shape[0],
+        binmap.size,
+        slot_count,
+        num_warps=8,
+    )
+    state.loss_sum.add_(error_count)
+    state.low.copy_(from_ordered_bits(low_bits))
+    state.high.copy_(from_ordered_bits(high_bits))
 
 
-def add_lean(state: Any, binmap: BinMap, loss: Array, confidence: Array) -> None:
-    """0/1 losses of float32 confidences: bins in shared memory, added to the state once per program."""
-    low, high = to_ordered(state.low), to_ordered(state.high)
-    errors = torch.zeros_like(state.count)
-    programs = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
-    samples = confidence, loss.contiguous().view(torch.uint8), short_table(binmap, confidence.device)
-    sizes = confidence.shape[0], binmap.size, 1 << binmap.size.bit_length()
-    kernels.lean[(programs,)](*samples, state.count, errors, low, high, *sizes, num_warps=8)
-    state.loss_sum.add_(errors)
-    state.low.copy_(from_ordered(low))
-    state.high.copy_(from_ordered(high))
-
-
-def _is_lean(loss: Array, confidence: Array, binmap: BinMap) -> bool:
-    small = binmap.size <= LEAN_BINS and binmap._cells.max() < 512
-    return small and loss.dtype in (torch.bool, torch.uint8) and confidence.dtype is torch.float32
+def _fits_lean_kernel(loss: Array, confidence: Array, binmap: BinMap) -> bool:
+    """Return True for 0/1 losses, float32 confidences and a map whose bins fit into shared memory."""
+    is_small_map = binmap.size <= LEAN_BINS and binmap._cells.max() < 512
+    return is_small_map and loss.dtype in (torch.bool, torch.uint8) and confidence.dtype is torch.float32
 
 
 @functools.lru_cache(maxsize=8)
-def _lean_works(device: str, binmap: BinMap) -> bool:
-    """Once per card and map: does the lean kernel compile here and agree with plain torch?"""
-
+def _lean_kernel_works(device: str, binmap: BinMap) -> bool:
+    """Try the lean kernel once per device and map: return True if it compiles and agrees with plain torch."""
     rng = np.random.default_rng(0)
     confidence = torch.tensor(rng.random(50_001, dtype=np.float32), device=device)
-    confidence[::7] = 0.5
+    confidence[::7] = 0.5  # some ties
     loss = torch.tensor(rng.random(50_001) < 0.2, device=device)
-    got, expected = empty_state(binmap.size, device), empty_state(binmap.size, device)
-    _add_plainly(expected, binmap, loss, confidence, confidence)
+    kernel_state = empty_state(binmap.size, device)
+    expected_state = empty_state(binmap.size, device)
+    add_with_torch(expected_state, binmap, loss, confidence, confidence)
     try:
-        add_lean(got, binmap, loss, confidence)
-    except Exception:  # a compiler that does not take the PTX: the general kernel remains
+        add_with_lean_kernel(kernel_state, binmap, loss, confidence)
+    except Exception:  # a compiler that rejects the PTX: `add` then uses the general kernel
         return False
-    return all(torch.equal(a, b) for a, b in zip(got, expected))
+    return all(torch.equal(computed, expected) for computed, expected in zip(kernel_state, expected_state))
 
 
 @functools.lru_cache(maxsize=8)
-def tables(binmap: BinMap, device: Any) -> tuple[Array, Array]:
-    """The map's tables on the device: first bin and number of bins of each (region, octave)."""
-    offset, cells = binmap._offset.astype(np.int32), binmap._cells.astype(np.float64)
-    return torch.tensor(offset, device=device), torch.tensor(cells, device=device)
+def kernel_tables(binmap: BinMap, device: Any) -> tuple[Array, Array]:
+    """Copy the map's tables to the device: first bin and number of bins of each (region, octave)."""
+    first_bin = binmap._offset.astype(np.int32)
+    bin_count = binmap._cells.astype(np.float64)
+    return torch.tensor(first_bin, device=device), torch.tensor(bin_count, device=device)
 
 
 @functools.lru_cache(maxsize=8)
-def short_table(binmap: BinMap, device: Any) -> Array:
-    """Both tables in one number: 512 * first bin + number of bins (fewer than 512 in any octave of a small map)."""
+def packed_kernel_table(binmap: BinMap, device: Any) -> Array:
+    """Pack both tables into one number, 512 * first bin + number of bins, on the device.
+
+    The map must be small: fewer than 512 bins in each octave.
+    """
     packed = binmap._offset.astype(np.int64) * 512 + binmap._cells.astype(np.int64)
     return torch.tensor(packed.astype(np.int32), device=device)
 
 
-def to_ordered(x: Array) -> Array:
-    """float64 as int64 of the same order, so that integer minima and maxima serve."""
+def to_ordered_bits(x: Array) -> Array:
+    """Map float64 to int64 of the same order, so that integer minima and maxima can be used."""
     bits = x.view(torch.int64)
-    return bits ^ ((bits >> 63) & _ONES)
+    return bits ^ ((bits >> 63) & _ALL_BUT_SIGN)
 
 
-def from_ordered(x: Array) -> Array:
-    """The way back."""
-    return (x ^ ((x >> 63) & _ONES)).view(torch.float64)
+def from_ordered_bits(ordered_bits: Array) -> Array:
+    """Map the int64 of `to_ordered_bits` to the float64 they came from."""
+    return (ordered_bits ^ ((ordered_bits >> 63) & _ALL_BUT_SIGN)).view(torch.float64)

@@ -1,7 +1,11 @@
-"""The usual loss of a batch on a GPU in three to four kernels: for eager training, where launching costs the time.
+"""The AURC loss with default options, of a batch on a GPU, in three to four kernels.
 
-The numbers are those of `core.estimators.pair_weights` and of `loss` (the order, the cross-entropy), which the
-kernels of `_triton_kernels` repeat; `benchmarks/torch_gpu.py` compares them on the card before it takes any time.
+For eager training, where launching kernels takes most of the time. The kernels of `_triton_kernels` repeat
+`core.area_estimators.pair_weights` and what `abstain.torch.loss` computes (confidences and cross-entropy);
+`benchmarks/torch_gpu.py` checks on the GPU that the numbers agree before it measures any time.
+
+The kernels share one float64 vector `work`: five columns of n numbers (key, log-sum-exp, loss, weight, share), then 128
+partial sums and a counter.
 """
 
 from __future__ import annotations
@@ -14,21 +18,21 @@ import torch
 from abstain._arrays import Array
 from abstain.core import _triton_kernels as kernels
 
-SAMPLES_AT_MOST = 4096
-CLASSES_AT_MOST = 8192
-_ALONE_AT_MOST = 512  # up to here every program finds all shares by itself: one launch less
+MAX_SAMPLES = 4096
+MAX_CLASSES = 8192
+_MAX_SAMPLES_WITHOUT_SHARES = 512  # up to here each program computes all shares itself, which saves a launch
 _ESTIMATORS = ("harmonic", "loo", "sele", "2sele")
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
-_TILE = 2048  # class scores held by one program
-_MINE = 32  # samples weighed by one program; with SAMPLES_AT_MOST samples there are 128 programs
-_TAIL = 129  # of `work`, see `_triton_kernels`
+_LOGITS_PER_PROGRAM = 2048
+_WEIGHTS_PER_PROGRAM = 32  # at most MAX_SAMPLES / 32 = 128 programs, and `work` holds 128 partial sums
+_PARTIAL_SUMS_AND_COUNTER = 129  # numbers at the end of `work`
 
 
-def takes(logits: Any, target: Any, estimator: str, reduction: str, label_smoothing: float) -> bool:
-    """Are these a small batch of class scores and class numbers on one GPU, and options the kernels know?
+def can_compute(logits: Any, target: Any, estimator: str, reduction: str, label_smoothing: float) -> bool:
+    """Return True for a small batch of logits and class numbers on one GPU, with options that the kernels support.
 
-    True only for what passes every check of `loss`.
+    Such arguments also pass every check of `abstain.torch.aurc_loss`.
     """
     return (
         kernels.AVAILABLE
@@ -48,80 +52,136 @@ def takes(logits: Any, target: Any, estimator: str, reduction: str, label_smooth
     )
 
 
-def _shapes_fit(logits: tuple[int, ...], target: tuple[int, ...]) -> bool:
+def _shapes_fit(logits_shape: tuple[int, ...], target_shape: tuple[int, ...]) -> bool:
+    """Return True for logits (N, C) and target (N,) that are not larger than the kernels allow."""
     return (
-        len(logits) == 2
-        and target == logits[:1]
-        and 0 < logits[0] <= SAMPLES_AT_MOST
-        and 2 <= logits[1] <= CLASSES_AT_MOST
+        len(logits_shape) == 2
+        and target_shape == logits_shape[:1]
+        and 0 < logits_shape[0] <= MAX_SAMPLES
+        and 2 <= logits_shape[1] <= MAX_CLASSES
     )
 
 
-def loss(
+def compute_loss(
     logits: Array, target: Array, estimator: str, reduction: str, ignore_index: int, label_smoothing: float
 ) -> Array:
-    """AURC of the batch, float32 or wider; lower is better. Ask `takes` first."""
-    options = (logits, target, estimator, reduction, ignore_index, float(label_smoothing))
+    """Compute the AURC of the batch, as `abstain.torch.aurc_loss` does; float32 or wider, lower is better.
+
+    Call it only with arguments for which `can_compute` returns True: nothing is checked here.
+    """
+    arguments = (logits, target, estimator, reduction, ignore_index, float(label_smoothing))
     if logits.get_device() == torch.cuda.current_device():
-        return _Loss.apply(*options)
+        return _Loss.apply(*arguments)
     with torch.cuda.device_of(logits):
-        return _Loss.apply(*options)
+        return _Loss.apply(*arguments)
 
 
 @functools.lru_cache(maxsize=4096)
-def _tiling(n: int, classes: int) -> tuple[int, int, tuple[int], tuple[int]]:
-    """Rows and columns of a tile, and how many programs read rows and weigh samples."""
-    columns = max(2, 1 << (classes - 1).bit_length())
-    rows = max(1, min(64, _TILE // columns))
-    return rows, columns, (-(-n // rows),), (-(-n // _MINE),)
+def _tiling(sample_count: int, class_count: int) -> tuple[int, int, tuple[int], tuple[int]]:
+    """Divide a batch among programs.
+
+    Returns the rows and columns of the tile that one program reads (powers of two), the launch grid of the kernels that
+    read logits, and the launch grid of those that compute weights.
+    """
+    tile_columns = max(2, 1 << (class_count - 1).bit_length())
+    tile_rows = max(1, min(64, _LOGITS_PER_PROGRAM // tile_columns))
+    reading_programs = -(-sample_count // tile_rows)  # rounded up
+    weighting_programs = -(-sample_count // _WEIGHTS_PER_PROGRAM)
+    return tile_rows, tile_columns, (reading_programs,), (weighting_programs,)
 
 
 class _Loss(torch.autograd.Function):  # type: ignore[misc]
-    """One node of the graph. Ranks have no gradient, so backward needs the weights and log-sum-exps alone."""
+    """One node of the autograd graph.
+
+    Ranks have no gradient, so the backward pass needs only the weights and the log-sum-exps, which `work` holds.
+    """
 
     @staticmethod
-    def forward(ctx: Any, logits: Array, target: Array, *options: Any) -> Array:
-        estimator, reduction, ignore_index, smoothing = options
-        n, classes = logits.shape
-        work = torch.empty(5 * n + _TAIL, dtype=torch.float64, device=logits.device)
-        dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
-        out = torch.empty((n,) if reduction == "none" else (), dtype=dtype, device=logits.device)
-        rows, columns, readers, weighers = _tiling(n, classes)
-        kernels.read_rows[readers](
-            logits, target, work, n, classes, logits.stride(0), ignore_index, smoothing, rows, columns
+    def forward(
+        ctx: Any,
+        logits: Array,
+        target: Array,
+        estimator: str,
+        reduction: str,
+        ignore_index: int,
+        label_smoothing: float,
+    ) -> Array:
+        """Compute the loss: a scalar, or one number per sample if reduction is "none"."""
+        sample_count, class_count = logits.shape
+        work = torch.empty(
+            5 * sample_count + _PARTIAL_SUMS_AND_COUNTER, dtype=torch.float64, device=logits.device
         )
-        alone = n <= _ALONE_AT_MOST
-        if not alone and estimator in ("harmonic", "loo"):
-            kernels.shares[weighers](work, n, estimator == "loo", _MINE)
-        kernels.weigh[weighers](work, out, n, estimator, reduction, alone, _MINE)
+        dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
+        out_shape = (sample_count,) if reduction == "none" else ()
+        out = torch.empty(out_shape, dtype=dtype, device=logits.device)
+        tile_rows, tile_columns, reading_grid, weighting_grid = _tiling(sample_count, class_count)
+        kernels.read_rows[reading_grid](
+            logits,
+            target,
+            work,
+            sample_count,
+            class_count,
+            logits.stride(0),
+            ignore_index,
+            label_smoothing,
+            tile_rows,
+            tile_columns,
+        )
+        computes_shares_itself = sample_count <= _MAX_SAMPLES_WITHOUT_SHARES
+        if not computes_shares_itself and estimator in ("harmonic", "loo"):
+            kernels.shares[weighting_grid](work, sample_count, estimator == "loo", _WEIGHTS_PER_PROGRAM)
+        kernels.weigh[weighting_grid](
+            work, out, sample_count, estimator, reduction, computes_shares_itself, _WEIGHTS_PER_PROGRAM
+        )
         ctx.save_for_backward(logits, target, work)
-        ctx.options = ignore_index, smoothing
+        ctx.ignore_index = ignore_index
+        ctx.label_smoothing = label_smoothing
         return out
 
     @staticmethod
     def backward(ctx: Any, upstream: Array) -> tuple[Array | None, ...]:
+        """Return the gradient with respect to the logits, and None for every other argument of `forward`."""
         logits, target, work = ctx.saved_tensors
-        ignore_index, smoothing = ctx.options
-        if torch.is_grad_enabled():  # asked for with create_graph=True
-            slope = _differentiable_slope(logits, target, work, upstream, ignore_index, smoothing)
-            return slope, None, None, None, None, None
-        n, classes = logits.shape
-        step = upstream.stride(0) if upstream.ndim else 0
-        grad = torch.empty((n, classes), dtype=logits.dtype, device=logits.device)
-        rows, columns, readers, _ = _tiling(n, classes)
-        given = n, classes, logits.stride(0), step, ignore_index, smoothing
-        kernels.gradients[readers](logits, target, work, upstream, grad, *given, rows, columns)
-        return grad, None, None, None, None, None
+        if torch.is_grad_enabled():  # a second derivative was requested, by create_graph=True
+            gradient = _differentiable_gradient(
+                logits, target, work, upstream, ctx.ignore_index, ctx.label_smoothing
+            )
+            return gradient, None, None, None, None, None
+        sample_count, class_count = logits.shape
+        upstream_stride = upstream.stride(0) if upstream.ndim else 0  # 0: a scalar serves every sample
+        gradient = torch.empty((sample_count, class_count), dtype=logits.dtype, device=logits.device)
+        tile_rows, tile_columns, reading_grid, _ = _tiling(sample_count, class_count)
+        kernels.gradients[reading_grid](
+            logits,
+            target,
+            work,
+            upstream,
+            gradient,
+            sample_count,
+            class_count,
+            logits.stride(0),
+            upstream_stride,
+            ctx.ignore_index,
+            ctx.label_smoothing,
+            tile_rows,
+            tile_columns,
+        )
+        return gradient, None, None, None, None, None
 
 
-def _differentiable_slope(
-    logits: Array, target: Array, work: Array, upstream: Array, ignore_index: int, smoothing: float
+def _differentiable_gradient(
+    logits: Array, target: Array, work: Array, upstream: Array, ignore_index: int, label_smoothing: float
 ) -> Array:
-    """What the kernel `gradients` writes, by operations that have derivatives themselves."""
-    n, classes = logits.shape
+    """Compute the gradient that the kernel `gradients` writes, by operations that can be differentiated again.
+
+    `work` is the vector of the forward pass, whose fourth column holds the weights; `upstream` is the gradient of the
+    loss, a scalar or one number per sample. The result has the shape of `logits`.
+    """
+    sample_count, class_count = logits.shape
     valid = target != ignore_index
-    wanted = torch.nn.functional.one_hot(torch.where(valid, target, 0), classes).to(upstream.dtype)
-    weights = work[3 * n : 4 * n].to(upstream.dtype)
-    p = torch.softmax(logits.to(upstream.dtype), dim=1)
-    slope = (weights * upstream)[:, None] * (p - (1 - smoothing) * wanted - smoothing / classes)
-    return torch.where(valid[:, None], slope, 0).to(logits.dtype)
+    one_hot = torch.nn.functional.one_hot(torch.where(valid, target, 0), class_count).to(upstream.dtype)
+    weights = work[3 * sample_count : 4 * sample_count].to(upstream.dtype)
+    probs = torch.softmax(logits.to(upstream.dtype), dim=1)
+    loss_gradient = probs - (1 - label_smoothing) * one_hot - label_smoothing / class_count
+    gradient = (weights * upstream)[:, None] * loss_gradient
+    return torch.where(valid[:, None], gradient, 0).to(logits.dtype)

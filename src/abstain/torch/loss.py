@@ -113,8 +113,8 @@ def aurc_loss(
     unmixed = isinstance(mix, float) and mix == 0
     plain = unmixed and criterion is None and weight is None and not gather and not check_finite
     usual = plain and rank == "hard" and score == "max_softmax" and temperature > 0
-    if usual and fused.takes(logits, labels, estimator, reduction, label_smoothing):
-        return fused.loss(logits, labels, estimator, reduction, ignore_index, label_smoothing)
+    if usual and fused.can_compute(logits, labels, estimator, reduction, label_smoothing):
+        return fused.compute_loss(logits, labels, estimator, reduction, ignore_index, label_smoothing)
 
     batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion, mix)
     _check_together(estimator, weight, rank, gather)

@@ -265,7 +265,7 @@ class SelectiveMetric(Metric):  # type: ignore[misc, valid-type]
             (state.low.isnan() | state.high.isnan()).any()
         ):  # seen late, so that no update waits for a GPU
             raise InputError(f"{type(self).__name__}: `confidence` must be finite, got NaN.")
-        return bin_state.certified(state)
+        return bin_state.to_bins(state)
 
     def _check_some(self, seen: bool) -> None:
         if not seen:
