@@ -11,7 +11,9 @@ from abstain.torch import fused
 
 def test_the_host_is_never_taken(monkeypatch):
     monkeypatch.setattr(fused.kernels, "AVAILABLE", True)
-    assert not fused.can_compute(torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64), "harmonic", "mean", 0.0)
+    assert not fused.can_compute(
+        torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64), "harmonic", "mean", 0.0
+    )
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_trainer_loss_is_the_mean_over_items(batch):
     with pytest.raises(InputError, match="reduction"):
         trainer_loss(reduction="sum")
     with pytest.raises(
-        InputError, match="no schedule"
+        InputError, match="advance a schedule"
     ):  # it would stay at its start, cross-entropy, for ever
         trainer_loss(mix=LinearWarmup(5))
     weight = torch.tensor([1.0, 2.0, 3.0, 4.0])

@@ -47,7 +47,7 @@ def aurc_of(network, batches):
 
 def test_the_weights_are_the_mean_over_epochs_and_batch_norm_is_that_of_the_training_data():
     network, train = small(), data(1)
-    averaging = Averaging("fine_tune", network, data(2), 3, looks=1, level=0.95)
+    averaging = Averaging("fine_tune", network, data(2), epochs=3, looks=1, level=0.95)
     states = []
     for step in range(3):
         with torch.no_grad():
@@ -95,17 +95,18 @@ def test_a_start_that_is_no_worse_is_kept_bit_by_bit():
 
 def test_looks_are_spread_over_the_epochs_and_the_last_epoch_is_one_of_them():
     for epochs, looks, due in ((20, 4, [5, 10, 15, 20]), (3, 4, [1, 2, 3]), (7, 2, [4, 7]), (1, 1, [1])):
-        assert sorted(Averaging("fine_tune", small(), data(2), epochs, looks, 0.95).due) == due
+        averaging = Averaging("fine_tune", small(), data(2), epochs=epochs, looks=looks, level=0.95)
+        assert averaging.epochs_to_evaluate == set(due)
 
 
 def test_a_network_in_evaluation_mode_is_trained():
     network = small().eval()
-    Averaging("fine_tune", network, data(2), 2, looks=4, level=0.95)
+    Averaging("fine_tune", network, data(2), epochs=2, looks=4, level=0.95)
     assert all(part.training for part in network.modules())
 
 
 def test_a_run_that_ends_early_is_judged_where_it_ended():
-    averaging = Averaging("fine_tune", small(), data(2), 20, looks=4, level=0.95)
+    averaging = Averaging("fine_tune", small(), data(2), epochs=20, looks=4, level=0.95)
     averaging.after_epoch(data(1))
     found = averaging.finish(data(1))
     assert [epoch for epoch, _ in found.looks] == [1]

@@ -1,4 +1,4 @@
-"""Lightning: early stopping and checkpoints by validation AURC, and the recipe that tunes a finished network."""
+"""Lightning: early stopping and checkpoints by validation AURC, and fine-tuning of a finished network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from abstain._check import check_fraction
 from abstain.errors import InputError, MissingDependencyError
 from abstain.torch.metrics import SelectiveMetric
-from abstain.torch.tuning import Averaging, PairedPatience, Tuned, error_bar
+from abstain.torch.tuning import Averaging, PairedPatience, Tuned, error_bar_entries
 
 try:
     from lightning.pytorch.callbacks import Callback
@@ -23,26 +23,26 @@ __all__ = ["AURCMonitor", "SelectiveTuning"]
 
 
 class AURCMonitor(Callback):  # type: ignore[misc]
-    """Watches an `AURC` metric that the module updates in `validation_step`.
+    """Monitors an `AURC` metric that the module updates in `validation_step`.
 
-    At the end of each validation it logs `<metric>`, `<metric>_se`, `<metric>_low` and `<metric>_high`, saves a
+    At the end of each validation it logs `<metric>`, `<metric>_se`, `<metric>_low` and `<metric>_high`. It saves a
     checkpoint when AURC has fallen below the best so far by more than `sigmas` standard errors of their difference
-    (paired: validation data must come in the same order), and stops after `patience` validations without such
-    progress. In the module: `self.val_aurc = AURC()` and `self.val_aurc.update(logits, y)`; the callback computes
-    (over all processes) and resets. The module may log the metric, too.
+    (paired: validation data must come in the same order), and stops training after `patience` validations without such
+    progress. In the module, write `self.val_aurc = AURC()` and `self.val_aurc.update(logits, y)`; the callback computes
+    the metric (over all processes) and resets it. The module may log the metric, too.
 
     Parameters
     ----------
     metric : str
         Attribute of the module that holds the metric.
     patience : int, optional
-        None never stops.
+        How many validations without progress to allow; None never stops.
     dirpath : path, optional
         Folder for the best checkpoint, `best.ckpt`; None saves nothing.
     sigmas : float
-        How many standard errors count as progress; 0 is the usual rule.
+        How many standard errors count as progress; with 0, every fall does.
     level : float
-        Of the interval; see `abstain.inference.interval`.
+        Confidence level of the interval; see `abstain.inference.interval`.
 
     Examples
     --------
@@ -59,11 +59,13 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         sigmas: float = 1.0,
         level: float = 0.95,
     ) -> None:
-        self.metric, self.level = metric, check_fraction("AURCMonitor", "level", level, open_high=True)
+        self.metric = metric
+        self.level = check_fraction("AURCMonitor", "level", level, open_high=True)
         self.rule = PairedPatience(patience, sigmas)
         self.path = None if dirpath is None else Path(dirpath) / "best.ckpt"
 
-    def _metric(self, pl_module: Any) -> SelectiveMetric:
+    def _metric_of(self, pl_module: Any) -> SelectiveMetric:
+        """Return the metric of the module; raise InputError if it has none under that name."""
         metric = getattr(pl_module, self.metric, None)
         if not isinstance(metric, SelectiveMetric):
             raise InputError(
@@ -73,44 +75,47 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         return metric
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin anew: at the end Lightning itself may still have to compute what the module logged."""
-        self._metric(pl_module).reset()
+        """Reset the metric.
+
+        Not at the end of a validation: there Lightning may still have to compute the value that the module logged.
+        """
+        self._metric_of(pl_module).reset()
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Compute, log, decide."""
+        """Compute and log the metric, and decide whether to save and whether to stop."""
         if trainer.sanity_checking:
             return
-        metric = self._metric(pl_module)
-        found = metric.compute_with_interval(self.level)
-        pl_module.log_dict(error_bar(self.metric, found), rank_zero_only=True)
+        metric = self._metric_of(pl_module)
+        interval = metric.compute_with_interval(self.level)
+        pl_module.log_dict(error_bar_entries(self.metric, interval), rank_zero_only=True)
         if self.rule.improved(*metric.samples()) and self.path is not None:
             trainer.save_checkpoint(self.path)
         if self.rule.exhausted:
             trainer.should_stop = True
 
     def state_dict(self) -> dict[str, Any]:
-        """Progress, for resuming."""
+        """Return the progress so far, for a checkpoint."""
         return self.rule.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume."""
+        """Restore the progress from a checkpoint."""
         self.rule.load_state_dict(state_dict)
 
 
 class SelectiveTuning(Callback):  # type: ignore[misc]
-    """The recipe of `abstain.torch.fine_tune` for a module that is being trained: averaged weights, a paired verdict.
+    """The recipe of `abstain.torch.fine_tune` for Lightning: averaged weights, accepted or not by a paired test.
 
-    The module brings what trains: `AURCLoss(mix=0.5)` and SGD at a constant rate, 0.02 say. The callback takes the mean
-    of the network's weights after each epoch and looks at it on held-out samples. When training is over, the network
-    holds the averaged weights if those rank better than the start by a paired test, else its old ones; `result` says
-    which.
+    The module defines the training: `AURCLoss(mix=0.5)` and SGD at a constant rate such as 0.02. The callback averages
+    the network's weights after each epoch and evaluates the mean on held-out samples. At the end of training the
+    network has the averaged weights if they rank errors better than the original ones by a paired test, otherwise its
+    original ones; `result` says which.
 
     Parameters
     ----------
     held_out : iterable of batches
         (inputs, labels) that the network was not trained on, always in the same order.
     network : str
-        Attribute of the module that holds the network, which gives logits.
+        Attribute of the module that holds the network, which returns logits.
     looks, level
         As in `abstain.torch.fine_tune`.
 
@@ -123,24 +128,33 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
     def __init__(
         self, held_out: Iterable[Any], *, network: str = "model", looks: int = 4, level: float = 0.95
     ) -> None:
-        self.held_out, self.network, self.looks, self.level = held_out, network, looks, level
+        self.held_out = held_out
+        self.network = network
+        self.looks = looks
+        self.level = level
         self.result: Tuned | None = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Judge the start."""
+        """Evaluate the original weights."""
         network = getattr(pl_module, self.network, None)
         if network is None:
             raise InputError(
                 f"SelectiveTuning: the module has no `{self.network}`. Name the attribute that holds the network, "
                 f"`SelectiveTuning(..., network=...)`."
             )
-        asked = trainer.max_epochs, self.looks, self.level
-        self._averaging = Averaging("SelectiveTuning", network, self.held_out, *asked)
+        self._averaging = Averaging(
+            "SelectiveTuning",
+            network,
+            self.held_out,
+            epochs=trainer.max_epochs,
+            looks=self.looks,
+            level=self.level,
+        )
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Average, and look where that is due."""
+        """Add the weights to the mean, and evaluate it after some epochs."""
         self._averaging.after_epoch(trainer.train_dataloader)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """The verdict."""
+        """Compare the best mean with the original weights, and load whichever is kept."""
         self.result = self._averaging.finish(trainer.train_dataloader)

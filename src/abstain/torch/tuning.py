@@ -1,7 +1,7 @@
-"""Tune a finished classifier for selective prediction: averaged weights, kept only where held-out samples prefer them.
+"""Fine-tune a finished classifier for selective prediction: averaged weights, kept only if they rank errors better.
 
-`fine_tune` is the whole recipe for a plain loop; `Averaging` is what the callbacks for trainers share with it.
-`PairedPatience` is the rule by which those callbacks stop.
+`fine_tune` is the whole recipe as one function. `Averaging` is the part that it shares with the callbacks for trainers.
+`PairedPatience` decides when those callbacks stop training.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -28,19 +28,20 @@ Samples = tuple[Array, Array]  # losses and confidences
 
 @dataclass(frozen=True, repr=False)
 class Tuned:
-    """What tuning did to the held-out 0/1 AURC of a network, and which weights were kept.
+    """How fine-tuning changed the held-out 0/1 AURC of a network, and which weights the network has now.
 
     Parameters
     ----------
     improved : bool
-        Are the averaged weights better than the start by the paired test? If not, the network has its old weights.
+        True if the averaged weights are better than the original ones by the paired test, and the network has them.
+        Otherwise the network has its original weights.
     epoch : int
-        After which epoch the best averaged weights were found.
+        The epoch after which the averaged weights had their lowest held-out AURC.
     difference : Difference
-        Their AURC minus that of the start on the same samples. The best of several looks was chosen, so the level of
-        its interval is raised: 1 - (1 - level) / looks.
+        The AURC of those averaged weights minus that of the original ones, on the same samples. They are the best of
+        several evaluations, so the level of the interval is raised to 1 - (1 - level) / looks.
     looks : tuple of (int, float)
-        Epoch and held-out AURC of the averaged weights, look by look.
+        Epoch and held-out AURC of the averaged weights, one pair per evaluation.
 
     Examples
     --------
@@ -56,14 +57,21 @@ class Tuned:
     looks: tuple[tuple[int, float], ...]
 
     def __repr__(self) -> str:
-        d = self.difference
-        change = 100 * (d.estimate_a / d.estimate_b - 1) if d.estimate_b else 0.0
-        better = "lower than the start, the averaged weights are kept"
-        verdict = better if self.improved else "not shown to be better than the start, which is kept"
-        why = d.note or f"difference [{d.low:.3g}, {d.high:.3g}] at {100 * d.level:.4g}%"
+        difference = self.difference
+        original_aurc = difference.estimate_b
+        averaged_aurc = difference.estimate_a
+        percent_change = 100 * (averaged_aurc / original_aurc - 1) if original_aurc else 0.0
+        if self.improved:
+            verdict = "lower than the start, the averaged weights are kept"
+        else:
+            verdict = "not shown to be better than the start, which is kept"
+        interval = (
+            f"difference [{difference.low:.3g}, {difference.high:.3g}] at {100 * difference.level:.4g}%"
+        )
+        reason = difference.note or interval
         return (
-            f"held-out AURC {d.estimate_b:.4g} -> {d.estimate_a:.4g} (epoch {self.epoch}, {change:+.1f}%): "
-            f"{verdict} ({why}, n = {d.n})"
+            f"held-out AURC {original_aurc:.4g} -> {averaged_aurc:.4g} (epoch {self.epoch}, {percent_change:+.1f}%): "
+            f"{verdict} ({reason}, n = {difference.n})"
         )
 
 
@@ -79,45 +87,51 @@ def fine_tune(
     looks: int = 4,
     level: float = 0.95,
 ) -> Tuned:
-    r"""Go on training a finished classifier so that it ranks its errors better, and keep the result only if it does.
+    r"""Train a finished classifier further so that it ranks its errors better, and keep the result only if it does.
 
-    Every epoch trains at a constant rate with the share `mix` of cross-entropy and the rest AURC loss. What counts are
-    not the last weights but the mean of those after each epoch,
+    Every epoch trains at a constant rate; the loss is cross-entropy with the share `mix`, otherwise AURC loss. The
+    result is not the last weights but the mean of the weights after each epoch,
 
     .. math:: \bar w = \frac{1}{E}\sum_{e=1}^{E} w_e ,
 
-    batch norm refreshed on the training data. Averaged weights are looked at on held-out samples `looks` times; the
-    look with the lowest 0/1 AURC is compared with the start by a paired test on those samples. If it is not shown to
-    be lower, the network gets its old weights back.
+    with batch norm statistics recomputed on the training data. The averaged weights are evaluated on the held-out
+    samples `looks` times. Those with the lowest 0/1 AURC are compared with the original weights by a paired test on the
+    same samples. If they are not shown to be better, the network gets its original weights back.
 
     Parameters
     ----------
     network : torch.nn.Module
-        The finished classifier, changed in place; in evaluation mode afterwards.
+        The finished classifier. It is changed in place, and in evaluation mode afterwards.
     train : iterable of batches
-        As often as wanted: a DataLoader. A batch is (inputs, labels), or a mapping with "labels" whose other entries
-        are the network's arguments. Augmented as before.
+        An iterable that can be read many times, such as a DataLoader. A batch is (inputs, labels), or a mapping with
+        "labels" whose other entries are the network's arguments. Use the augmentation of the original training.
     held_out : iterable of batches
-        Samples that the network was not trained on, always in the same order. Some thousands: with few errors among
+        Samples that the network was not trained on, always in the same order. Use thousands: with few errors among
         them no difference can be shown.
     epochs : int
-        Passes over `train`. AURC was still falling after 20 on CIFAR; after 5 it need not be below the start.
+        Passes over `train`. AURC was still falling after 20 on CIFAR; after 5 it may not be below the start yet.
     rate : float
-        Of the default optimiser: SGD with Nesterov momentum 0.9 and weight decay 5e-4. Far above the end of a usual
-        schedule, else the weights of different epochs are too much alike for their mean to help.
+        Learning rate of the default optimiser, SGD with Nesterov momentum 0.9 and weight decay 5e-4. It must be far
+        above the end of a usual schedule: otherwise the weights of different epochs are too similar for their mean to
+        help.
     mix : float
         Share of cross-entropy; 1 is cross-entropy alone, which was not shown to be worse.
     optimizer : torch.optim.Optimizer, optional
-        In place of the default one, over `network.parameters()`; `rate` is not looked at then.
+        Replaces the default optimiser, over `network.parameters()`; `rate` is then ignored.
     looks : int
-        How often held-out samples are asked. More looks find a better one, and cost a stricter test.
+        How often to evaluate on the held-out samples. More evaluations find better weights but need a stricter test.
     level : float
-        Confidence of the verdict, over all looks together.
+        Confidence level of the verdict, over all evaluations together.
 
     Returns
     -------
     Tuned
         The verdict; print it.
+
+    Raises
+    ------
+    InputError
+        If `epochs`, `looks`, `level` or `mix` is out of range.
 
     Examples
     --------
@@ -131,89 +145,126 @@ def fine_tune(
             network.parameters(), lr=rate, momentum=0.9, nesterov=True, weight_decay=5e-4
         )
     criterion = AURCLoss(mix=mix)
-    averaging = Averaging("fine_tune", network, held_out, epochs, looks, level)
+    averaging = Averaging("fine_tune", network, held_out, epochs=epochs, looks=looks, level=level)
     for _ in range(epochs):
         network.train()
-        for batch in _on(train, network):
+        for batch in _move_to_device(train, network):
             optimizer.zero_grad()
-            criterion(*_logits_and_labels(network, batch)).backward()
+            criterion(*_predict(network, batch)).backward()
             optimizer.step()
         averaging.after_epoch(train)
     return averaging.finish(train)
 
 
+class _Evaluation(NamedTuple):
+    """Averaged weights that were evaluated: after which epoch, their held-out samples, and the weights."""
+
+    epoch: int
+    samples: Samples
+    weights: dict[str, Array]
+
+
 class Averaging:
-    """The mean of a network's weights after each epoch, looked at on held-out samples and judged beside the start."""
+    """Averages a network's weights after each epoch, evaluates the mean, and compares it with the original weights.
+
+    Parameters
+    ----------
+    name : str
+        The function or callback to name in error messages.
+    network : torch.nn.Module
+        The finished classifier, which the caller trains; put into training mode here.
+    held_out : iterable of batches
+        Samples for the evaluations, always in the same order.
+    epochs : int
+        How many epochs the caller is going to train.
+    looks : int
+        The number of evaluations, spread evenly over the epochs.
+    level : float
+        Confidence level of the comparison, over all evaluations together.
+    """
 
     def __init__(
-        self, name: str, network: nn.Module, held_out: Iterable[Any], epochs: int, looks: int, level: float
+        self, name: str, network: nn.Module, held_out: Iterable[Any], *, epochs: int, looks: int, level: float
     ) -> None:
-        epochs, looks = check_count(name, "epochs", epochs), check_count(name, "looks", looks)
+        epochs = check_count(name, "epochs", epochs)
+        looks = check_count(name, "looks", looks)
         self.level = check_fraction(name, "level", level, open_high=True)
-        self.network, self.held_out = network, held_out
-        self.due = {math.ceil(epochs * k / looks) for k in range(1, looks + 1)}
+        self.network = network
+        self.held_out = held_out
+        self.epochs_to_evaluate = {math.ceil(epochs * k / looks) for k in range(1, looks + 1)}
         self.epoch = 0
-        self.weights = deepcopy(network.state_dict())
-        self.start = _read(network, held_out).samples()
+        self.original_weights = deepcopy(network.state_dict())
+        self.original_samples = _evaluate(network, held_out).samples()
         self.averaged = AveragedModel(network)
-        network.train()  # a finished network usually comes in evaluation mode, and trainers may leave it there
-        self.looks: list[tuple[int, float]] = []
-        self.best: tuple[int, Samples, dict[str, Array]] | None = None
+        network.train()  # a finished network is usually in evaluation mode, and trainers may leave it there
+        self.looks: list[tuple[int, float]] = []  # epoch and held-out AURC of each evaluation
+        self.best: _Evaluation | None = None
 
     def after_epoch(self, train: Iterable[Any]) -> None:
-        """Take the weights into the mean, and look at it where that is due."""
+        """Add the network's weights to the mean, and evaluate it after the epochs that call for it."""
         self.epoch += 1
         self.averaged.update_parameters(self.network)
-        if self.epoch in self.due:
-            self._look(train)
+        if self.epoch in self.epochs_to_evaluate:
+            self._evaluate_average(train)
 
-    def _look(self, train: Iterable[Any]) -> None:
-        # a batch goes in a mapping, since `update_bn` takes the first of a pair by itself
-        update_bn(({"batch": batch} for batch in _on(train, self.network)), _OfBatch(self.averaged))
-        metric = _read(self.averaged, self.held_out)
-        value = float(metric.compute())
-        if value < min((v for _, v in self.looks), default=math.inf):
-            self.best = self.epoch, metric.samples(), deepcopy(self.averaged.module.state_dict())
-        self.looks.append((self.epoch, value))
+    def _evaluate_average(self, train: Iterable[Any]) -> None:
+        """Recompute batch norm on `train`, measure the held-out AURC of the mean, and remember the best mean."""
+        # each batch is wrapped in a mapping, because `update_bn` would pass on only the first part of a pair
+        wrapped_batches = ({"batch": batch} for batch in _move_to_device(train, self.network))
+        update_bn(wrapped_batches, _TakesWrappedBatch(self.averaged))
+        metric = _evaluate(self.averaged, self.held_out)
+        aurc = float(metric.compute())
+        lowest_aurc = min((earlier_aurc for _, earlier_aurc in self.looks), default=math.inf)
+        if aurc < lowest_aurc:
+            weights = deepcopy(self.averaged.module.state_dict())
+            self.best = _Evaluation(self.epoch, metric.samples(), weights)
+        self.looks.append((self.epoch, aurc))
 
     def finish(self, train: Iterable[Any]) -> Tuned:
-        """The verdict; the network gets the weights that it names."""
+        """Compare the best mean with the original weights, and load whichever is kept into the network.
+
+        Raises InputError if no epoch was trained.
+        """
         if not self.epoch:
-            raise InputError("tuning: not one epoch was trained, so there is nothing to judge.")
-        if not self.looks or self.looks[-1][0] != self.epoch:  # stopped before its last epoch
-            self._look(train)
+            raise InputError("tuning: no epoch was trained, so there is nothing to compare.")
+        stopped_early = not self.looks or self.looks[-1][0] != self.epoch
+        if stopped_early:
+            self._evaluate_average(train)
         assert self.best is not None
-        epoch, samples, weights = self.best
         level = 1 - (1 - self.level) / len(self.looks)
-        found = paired_difference(*samples, *self.start, metric="aurc", level=level)
-        improved = found.significant and found.difference < 0
-        self.network.load_state_dict(weights if improved else self.weights)
+        difference = paired_difference(*self.best.samples, *self.original_samples, metric="aurc", level=level)
+        improved = difference.significant and difference.difference < 0
+        self.network.load_state_dict(self.best.weights if improved else self.original_weights)
         self.network.eval()
-        return Tuned(improved, epoch, found, tuple(self.looks))
+        return Tuned(improved, self.best.epoch, difference, tuple(self.looks))
 
 
-class _OfBatch(nn.Module):  # type: ignore[misc]
-    """A network that takes a whole batch, as `update_bn` hands it over."""
+class _TakesWrappedBatch(nn.Module):  # type: ignore[misc]
+    """A network that `update_bn` can call: it takes a whole batch, wrapped as {"batch": batch}."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
-    def forward(self, given: Mapping[str, Any]) -> Array:
-        return _logits_and_labels(self.network, given["batch"])[0]
+    def forward(self, wrapped_batch: Mapping[str, Any]) -> Array:
+        logits, _ = _predict(self.network, wrapped_batch["batch"])
+        return logits
 
 
-def _logits_and_labels(network: nn.Module, batch: Any) -> tuple[Array, Array]:
-    """Logits with their classes on axis 1, and labels."""
+def _predict(network: nn.Module, batch: Any) -> tuple[Array, Array]:
+    """Run the network on a batch, (inputs, labels) or a mapping with "labels"; return logits (N, C, ...) and labels.
+
+    The network of a mapping is called with its other entries as keyword arguments, and has its classes last.
+    """
     if not isinstance(batch, Mapping):
         return network(batch[0]), batch[1]
-    out = network(**{key: value for key, value in batch.items() if key != "labels"})
-    logits = out["logits"] if isinstance(out, Mapping) else getattr(out, "logits", out)
+    output = network(**{key: value for key, value in batch.items() if key != "labels"})
+    logits = output["logits"] if isinstance(output, Mapping) else getattr(output, "logits", output)
     return logits.movedim(-1, 1), batch["labels"]
 
 
-def _on(batches: Iterable[Any], network: nn.Module) -> Iterator[Any]:
-    """Batches on the network's device."""
+def _move_to_device(batches: Iterable[Any], network: nn.Module) -> Iterator[Any]:
+    """Yield each batch, a tuple or a mapping of tensors, on the network's device."""
     device = next(network.parameters()).device
     for batch in batches:
         if isinstance(batch, Mapping):
@@ -223,37 +274,41 @@ def _on(batches: Iterable[Any], network: nn.Module) -> Iterator[Any]:
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def _read(network: nn.Module, batches: Iterable[Any]) -> AURC:
-    """A metric that has seen all batches; label -100 is left out."""
-    training = network.training
+def _evaluate(network: nn.Module, batches: Iterable[Any]) -> AURC:
+    """Return an AURC metric updated with all batches, the network in evaluation mode; label -100 is ignored."""
+    was_training = network.training
     network.eval()
     metric = AURC(ignore_index=-100).to(next(network.parameters()).device)
-    for batch in _on(batches, network):
-        metric.update(*_logits_and_labels(network, batch))
-    network.train(training)
+    for batch in _move_to_device(batches, network):
+        metric.update(*_predict(network, batch))
+    network.train(was_training)
     return metric
 
 
-def error_bar(name: str, found: Interval) -> dict[str, float]:
-    """An interval by the names under which callbacks log it."""
-    values = {"": found.estimate, "_se": found.standard_error, "_low": found.low, "_high": found.high}
-    return {f"{name}{end}": float(value) for end, value in values.items()}
+def error_bar_entries(name: str, interval: Interval) -> dict[str, float]:
+    """Return estimate, standard error and limits of an interval under the names by which callbacks log them."""
+    return {
+        name: float(interval.estimate),
+        f"{name}_se": float(interval.standard_error),
+        f"{name}_low": float(interval.low),
+        f"{name}_high": float(interval.high),
+    }
 
 
 class PairedPatience:
-    """Counts evaluations since AURC last fell by more than `sigmas` standard errors of the difference to the best.
+    """Counts evaluations since AURC last fell below the best by more than `sigmas` standard errors of the difference.
 
-    A validation AURC has an error bar, and taking every small dip for progress keeps the luckiest checkpoint. But two
-    evaluations are of the same samples: what makes a sample hard for both cancels, so the error of their *difference*
-    is much smaller than that of either. The best is the last evaluation that was progress, so many small steps in one
-    direction still add up.
+    A validation AURC has an error bar, and counting every small dip as progress keeps the luckiest checkpoint. But all
+    evaluations use the same samples: what makes a sample hard for both networks cancels, so the error of their
+    *difference* is much smaller than that of either. The best is the last evaluation that made progress, so many small
+    changes in one direction still add up.
 
     Parameters
     ----------
     patience : int, optional
-        None is never exhausted.
+        How many evaluations without progress to allow; None allows any number.
     sigmas : float
-        How many standard errors count as progress; 0 is the usual rule.
+        How many standard errors count as progress; with 0, every fall does.
 
     Examples
     --------
@@ -268,28 +323,34 @@ class PairedPatience:
     def __init__(self, patience: int | None = None, sigmas: float = 1.0) -> None:
         self.patience = None if patience is None else check_count("PairedPatience", "patience", patience)
         self.sigmas = check_nonnegative("PairedPatience", "sigmas", sigmas)
-        self.best: float | None = None
-        self.samples: Samples | None = None
-        self.since = 0
+        self.best: float | None = None  # AURC of the last evaluation that made progress
+        self.samples: Samples | None = None  # losses and confidences of that evaluation
+        self.since = 0  # evaluations without progress
 
     def improved(self, loss: Array, confidence: Array) -> bool:
-        """Take in one evaluation, always of the same samples in the same order; is it progress?"""
-        found = paired_difference(loss, confidence, *(self.samples or (loss, confidence)))
-        if self.samples is None or found.difference < -self.sigmas * found.standard_error:
-            self.best, self.samples, self.since = found.estimate_a, (loss, confidence), 0
+        """Record one evaluation, always of the same samples in the same order; return True if it made progress."""
+        best_samples = (loss, confidence) if self.samples is None else self.samples
+        difference = paired_difference(loss, confidence, *best_samples)
+        is_first = self.samples is None
+        if is_first or difference.difference < -self.sigmas * difference.standard_error:
+            self.best = difference.estimate_a
+            self.samples = (loss, confidence)
+            self.since = 0
             return True
         self.since += 1
         return False
 
     @property
     def exhausted(self) -> bool:
-        """Has there been no progress for `patience` evaluations?"""
+        """True after `patience` evaluations without progress."""
         return self.patience is not None and self.since >= self.patience
 
     def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
+        """Return the state for a checkpoint."""
         return {"best": self.best, "samples": self.samples, "since": self.since}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
-        self.best, self.samples, self.since = state["best"], state["samples"], state["since"]
+        """Restore the state from a checkpoint."""
+        self.best = state["best"]
+        self.samples = state["samples"]
+        self.since = state["since"]
