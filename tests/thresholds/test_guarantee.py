@@ -185,14 +185,12 @@ def test_importance_weights_carry_the_promise_to_the_other_population():
 
 def test_planted_faults_break_the_promise(monkeypatch):
     """The simulations can fail: test the most optimistic start at full level each, and the flat profile shows it."""
-    from abstain.thresholds import calibration
+    from abstain.thresholds import testing
 
-    def greedy(p, weights, least_p=None):
-        return methods_walk(level=np.full(p.shape, DELTA), passed=p <= DELTA)
+    def test_every_rank_at_full_level(p_values, weights, least_p=None):
+        return testing.Walk(level=np.full(p_values.shape, DELTA), passed=p_values <= DELTA)
 
-    from abstain.thresholds.testing import Walk as methods_walk
-
-    monkeypatch.setattr(calibration, "walk", greedy)
+    monkeypatch.setattr(testing, "walk", test_every_rank_at_full_level)
 
     def draw(rng):
         return rng.random(1000) < 0.1001, rng.random(1000)
