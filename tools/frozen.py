@@ -1340,7 +1340,7 @@ def costs(keep: Record) -> None:
     for case in cases:
         loss, confidence, more = samples()[case]
         keep(f"costs/curve/{case}", abstain.cost_curve, loss, confidence, cost=0.2, **more)
-        options = {"cost": rng.random(np.shape(loss)), "human_loss": 0.1, **more}
+        options = {"cost": rng.random(np.shape(loss)), "person_loss": 0.1, **more}
         keep(f"costs/curve/each/{case}", abstain.cost_curve, loss, confidence, **options)
         for cost in (0.0, 0.05, 0.5, -1.0):
             keep(

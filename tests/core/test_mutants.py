@@ -224,8 +224,8 @@ THRESHOLDS = {
     ),
     "rejections cost where samples are accepted": (
         "thresholds/outcomes.py",
-        "reject_cost=handed[-1] - handed",
-        "reject_cost=handed",
+        "np.asarray(per_sample[-1] - per_sample)",
+        "np.asarray(per_sample)",
         "tests/thresholds/test_costs_and_clinic.py::test_cost_curve_is_the_sum_over_samples",
     ),
     "twice the wealth that a bet on clusters has": (

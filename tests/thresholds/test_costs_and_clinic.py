@@ -20,7 +20,7 @@ def sample():
 
 def test_cost_curve_is_the_sum_over_samples(sample):
     loss, g, cost, human = sample
-    curve = abstain.cost_curve(loss, g, cost=cost, human_loss=human)
+    curve = abstain.cost_curve(loss, g, cost=cost, person_loss=human)
     for i, t in enumerate(curve.value):
         taken = g >= t
         assert curve.coverage[i] == pytest.approx(taken.mean())
@@ -43,9 +43,9 @@ def test_cost_curve_with_one_price_is_chow(sample):
 def test_cost_curve_with_weights_is_repetition(sample):
     loss, g, cost, human = sample
     times = np.random.default_rng(1).integers(0, 4, len(g))
-    a = abstain.cost_curve(loss, g, cost=cost, human_loss=human, sample_weight=times)
+    a = abstain.cost_curve(loss, g, cost=cost, person_loss=human, sample_weight=times)
     many = [np.repeat(x, times) for x in (loss, g, cost, human)]
-    b = abstain.cost_curve(many[0], many[1], cost=many[2], human_loss=many[3])
+    b = abstain.cost_curve(many[0], many[1], cost=many[2], person_loss=many[3])
     np.testing.assert_allclose(a.cost, b.cost)
     np.testing.assert_array_equal(a.value, b.value)
 
@@ -135,7 +135,7 @@ def test_handing_over_to_people_beats_either_alone(data_dir):
         wrong,
         abstain.scores.max_softmax(z["logits"]),
         cost=0.02,
-        human_loss=1 - probs[np.arange(10000), labels],
+        person_loss=1 - probs[np.arange(10000), labels],
     )
     b = curve.best
     assert curve.cost[b] < 0.6 * min(curve.cost[0], curve.cost[-1])

@@ -1,5 +1,8 @@
-"""What each threshold leads to: its cost (errors of different price, rejected cases that a human answers), and how good
-the answers are among the accepted, as a clinic reads it."""
+"""What each threshold leads to: its cost, and the rates that a clinic reads.
+
+The cost counts errors of different price and rejected cases that a person answers. The clinical rates (sensitivity,
+specificity, predictive values) are those of the accepted samples.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,10 @@ from abstain.thresholds.testing import clopper_pearson
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_NAME = "cost_curve"
+FUNCTION_NAME = "cost_curve"  # in messages
 Shares = Annotated[np.ndarray, Within(0, 1, nan=True)]
 Counts = Annotated[np.ndarray, Within(0, dtype=int)]
-_RATES = ("sensitivity", "specificity", "ppv", "npv", "prevalence")
+CLINICAL_RATES = ("sensitivity", "specificity", "ppv", "npv", "prevalence")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +43,8 @@ class CostCurve(_tables.Notebook):
         Share accepted.
     model_cost, reject_cost : ndarray
         The loss of the accepted, and what the rejected cost; their sum is `cost`.
-    human_loss : ndarray
-        The part of `reject_cost` that is the human's own errors; with `model_cost` it makes `system_loss`.
+    person_loss : ndarray
+        The part of `reject_cost` that is the person's own errors; with `model_cost` it makes `system_loss`.
     n : int
         Samples in all.
 
@@ -56,7 +59,7 @@ class CostCurve(_tables.Notebook):
     coverage: np.ndarray
     model_cost: np.ndarray
     reject_cost: np.ndarray
-    human_loss: np.ndarray
+    person_loss: np.ndarray
     n: int
 
     @property
@@ -66,8 +69,8 @@ class CostCurve(_tables.Notebook):
 
     @property
     def system_loss(self) -> np.ndarray:
-        """Loss of the answers given, by the model or by the human."""
-        return self.model_cost + self.human_loss
+        """Loss of the answers given, by the model or by the person."""
+        return self.model_cost + self.person_loss
 
     @property
     def best(self) -> int:
@@ -76,7 +79,7 @@ class CostCurve(_tables.Notebook):
 
     def columns(self) -> dict[str, list[Any]]:
         """Plain lists by name."""
-        names = ("value", "coverage", "model_cost", "reject_cost", "human_loss", "system_loss", "cost")
+        names = ("value", "coverage", "model_cost", "reject_cost", "person_loss", "system_loss", "cost")
         return {name: getattr(self, name).tolist() for name in names}
 
     def frame(self, library: str | None = None) -> Any:
@@ -86,22 +89,23 @@ class CostCurve(_tables.Notebook):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Cost and its parts against coverage, the least marked; returns the axes."""
         drawn: Any = make_axes(ax)
-        b = self.best
+        best = self.best
         drawn.plot(self.coverage, self.cost, color="C0", label="cost")
         drawn.plot(self.coverage, self.model_cost, color="C3", lw=1, ls=":", label="model errors")
         drawn.plot(self.coverage, self.reject_cost, color="0.5", lw=1, ls=":", label="rejections")
-        if self.human_loss.any():
+        if self.person_loss.any():
             drawn.plot(self.coverage, self.system_loss, color="C1", lw=1, ls="--", label="loss of the system")
-        drawn.plot([self.coverage[b]], [self.cost[b]], "o", color="C2", label=f"least: {self.cost[b]:.4g}")
+        label = f"least: {self.cost[best]:.4g}"
+        drawn.plot([self.coverage[best]], [self.cost[best]], "o", color="C2", label=label)
         drawn.set(xlabel="coverage of the model", ylabel="per sample", xlim=(0, 1), ylim=(0, None))
         drawn.legend(fontsize="small")
         return drawn
 
     def __repr__(self) -> str:
-        b = self.best
+        best = self.best
         return (
-            f"CostCurve({len(self.value)} thresholds, n = {self.n}): least cost {self.cost[b]:.4g} per sample at "
-            f"confidence >= {self.value[b]:.6g}, coverage {self.coverage[b]:.4f} "
+            f"CostCurve({len(self.value)} thresholds, n = {self.n}): least cost {self.cost[best]:.4g} per sample at "
+            f"confidence >= {self.value[best]:.6g}, coverage {self.coverage[best]:.4f} "
             f"(all rejected {self.cost[0]:.4g}, all accepted {self.cost[-1]:.4g})"
         )
 
@@ -112,23 +116,23 @@ def cost_curve(
     /,
     *,
     cost: float | Array = 0.0,
-    human_loss: float | Array = 0.0,
+    person_loss: float | Array = 0.0,
     sample_weight: Array | None = None,
 ) -> CostCurve:
     r"""What each threshold costs; lower is better.
 
     .. math:: C(t) = E[\ell\,1(g \ge t)] + E[(d + h)\,1(g < t)]
 
-    with the loss :math:`\ell` of the model's answer, the cost d of handing a case over and the loss h of who answers it
-    then. Equal confidences are accepted together.
+    with the loss :math:`\ell` of the model's answer, the cost d of handing a case over and the loss h of the person who
+    answers it then. Equal confidences are accepted together.
 
     Parameters
     ----------
     loss, confidence : array, shape (n,)
         One loss and one confidence (higher = surer) per sample.
-    cost, human_loss : float or array
+    cost, person_loss : float or array
         d and h, one number or one per sample (`class_costs` makes them from a cost matrix). h is 0 for a mere
-        rejection, 1 - accuracy for a human under 0/1 loss.
+        rejection, 1 - accuracy for a person under 0/1 loss.
     sample_weight : array, optional
         Non-negative; a sample counts as much as its weight.
 
@@ -138,46 +142,58 @@ def cost_curve(
 
     Examples
     --------
-    >>> curve = cost_curve([0, 0, 1], [0.9, 0.8, 0.1], cost=0.1, human_loss=0.05)
+    >>> curve = cost_curve([0, 0, 1], [0.9, 0.8, 0.1], cost=0.1, person_loss=0.05)
     >>> curve.cost.round(4).tolist()
     [0.15, 0.1, 0.05, 0.3333]
     >>> curve.value[curve.best].item()
     0.8
     """
-    sample = prepare(_NAME, to_host(loss), to_host(confidence), to_host(sample_weight), vector=True)
-    kept = None if sample_weight is None else np.asarray(to_host(sample_weight)) > 0
-    d = _per_sample("cost", cost, sample, kept)
-    h = _per_sample("human_loss", human_loss, sample, kept)
-    ranked = [rank_samples(x, sample.confidence, sample.weight) for x in (sample.loss, d + h, h)]
-    ends = ranked[0].row_stops()
-    rows = np.append(0, ends)
-    accepted, handed, human = (r.accepted_loss[rows] / sample.total for r in ranked)
+    sample = prepare(FUNCTION_NAME, to_host(loss), to_host(confidence), to_host(sample_weight), vector=True)
+    has_weight = None if sample_weight is None else np.asarray(to_host(sample_weight)) > 0
+    handover_cost = _per_sample("cost", cost, sample, has_weight)
+    loss_of_person = _per_sample("person_loss", person_loss, sample, has_weight)
+    ranked = rank_samples(sample.loss, sample.confidence, sample.weight)
+    block_stops = ranked.row_stops()
+    count = np.append(0, block_stops)  # 0: everything is rejected
+
+    def sum_over_rejected(values: np.ndarray) -> np.ndarray:
+        accepted_sum = rank_samples(values, sample.confidence, sample.weight).accepted_loss[count]
+        per_sample = accepted_sum / sample.total
+        return np.asarray(per_sample[-1] - per_sample)
+
     return CostCurve(
-        value=np.append(np.inf, ranked[0].smallest_confidence(ends)),
-        coverage=ranked[0].accepted_mass[rows] / sample.total,
-        model_cost=accepted,
-        reject_cost=handed[-1] - handed,
-        human_loss=human[-1] - human,
+        value=np.append(np.inf, ranked.smallest_confidence(block_stops)),
+        coverage=ranked.accepted_mass[count] / sample.total,
+        model_cost=ranked.accepted_loss[count] / sample.total,
+        reject_cost=sum_over_rejected(handover_cost + loss_of_person),
+        person_loss=sum_over_rejected(loss_of_person),
         n=len(sample.loss),
     )
 
 
-def _per_sample(argument: str, x: float | Array, sample: Sample, kept: np.ndarray | None) -> np.ndarray:
-    values = np.asarray(to_host(x), dtype=np.float64)
-    if values.ndim == 0:
-        return np.full(len(sample.loss), check_nonnegative(_NAME, argument, values))
-    if kept is not None and values.shape == kept.shape:
-        values = values[kept]
-    if values.shape != sample.loss.shape:
+def _per_sample(
+    argument: str, values: float | Array, sample: Sample, has_weight: np.ndarray | None
+) -> np.ndarray:
+    """A cost for each sample of positive weight, from a number or from one cost per sample.
+
+    `has_weight` marks the samples that `sample` holds among those the user gave; None where it holds all.
+    """
+    costs = np.asarray(to_host(values), dtype=np.float64)
+    if costs.ndim == 0:
+        return np.full(len(sample.loss), check_nonnegative(FUNCTION_NAME, argument, costs))
+    if has_weight is not None and costs.shape == has_weight.shape:
+        costs = costs[has_weight]
+    if costs.shape != sample.loss.shape:
         rule = f"`{argument}` must be a number or one per sample"
-        raise ShapeError(f"{_NAME}: {rule}, got shape {values.shape}.")
-    return _costs(_NAME, argument, values)
+        raise ShapeError(f"{FUNCTION_NAME}: {rule}, got shape {costs.shape}.")
+    return _check_costs(FUNCTION_NAME, argument, costs)
 
 
-def _costs(name: str, argument: str, values: np.ndarray) -> np.ndarray:
-    if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise InputError(f"{name}: `{argument}` must be finite and at least 0 throughout.")
-    return values
+def _check_costs(function: str, argument: str, costs: np.ndarray) -> np.ndarray:
+    """The costs themselves; InputError unless all are finite and at least 0."""
+    if not (np.isfinite(costs).all() and (costs >= 0).all()):
+        raise InputError(f"{function}: `{argument}` must be finite and at least 0 throughout.")
+    return costs
 
 
 def class_costs(
@@ -204,25 +220,37 @@ def class_costs(
     >>> class_costs([0, 1, 1], [0, 0, 1], errors=[[0, 1], [10, 0]], rejections=[0.1, 0.5])
     (array([ 0., 10.,  0.]), array([0.1, 0.5, 0.5]))
     """
-    matrix = np.asarray(errors, dtype=np.float64)
-    y, p = np.asarray(to_host(labels)), np.asarray(to_host(predictions))
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ShapeError(f"class_costs: `errors` must be a square matrix, got shape {matrix.shape}.")
-    if y.shape != p.shape or y.ndim != 1:
-        both = f"{y.shape} and {p.shape}"
-        raise ShapeError(f"class_costs: needs one label and one prediction each, got {both}.")
-    if y.dtype.kind not in "iu" or p.dtype.kind not in "iu":
-        both = f"{y.dtype} and {p.dtype}"
-        raise InputError(f"class_costs: classes must be whole numbers 0 ... K-1, got {both}.")
-    if y.size and (min(y.min(), p.min()) < 0 or max(y.max(), p.max()) >= len(matrix)):
-        raise InputError(f"class_costs: classes must lie in 0 ... {len(matrix) - 1}.")
-    _costs("class_costs", "errors", matrix)
-    by_class = np.asarray(0.0 if rejections is None else to_host(rejections), dtype=np.float64)
-    if by_class.shape not in ((), (len(matrix),)):
-        rule = f"`rejections` must be a number or one for each of {len(matrix)} classes"
-        raise ShapeError(f"class_costs: {rule}, got shape {by_class.shape}.")
-    by_class = np.broadcast_to(_costs("class_costs", "rejections", by_class), len(matrix))
-    return matrix[y, p], by_class[y].copy()
+    cost_matrix = np.asarray(errors, dtype=np.float64)
+    true_class = np.asarray(to_host(labels))
+    predicted_class = np.asarray(to_host(predictions))
+    if cost_matrix.ndim != 2 or cost_matrix.shape[0] != cost_matrix.shape[1]:
+        raise ShapeError(f"class_costs: `errors` must be a square matrix, got shape {cost_matrix.shape}.")
+    class_count = len(cost_matrix)
+    _check_classes(true_class, predicted_class, class_count)
+    _check_costs("class_costs", "errors", cost_matrix)
+    rejection_costs = np.asarray(0.0 if rejections is None else to_host(rejections), dtype=np.float64)
+    if rejection_costs.shape not in ((), (class_count,)):
+        rule = f"`rejections` must be a number or one for each of {class_count} classes"
+        raise ShapeError(f"class_costs: {rule}, got shape {rejection_costs.shape}.")
+    _check_costs("class_costs", "rejections", rejection_costs)
+    rejection_cost_of_class = np.broadcast_to(rejection_costs, class_count)
+    return cost_matrix[true_class, predicted_class], rejection_cost_of_class[true_class].copy()
+
+
+def _check_classes(labels: np.ndarray, predictions: np.ndarray, class_count: int) -> None:
+    """Refuse labels and predictions that are not vectors of whole numbers 0 ... class_count - 1 of one length."""
+    if labels.shape != predictions.shape or labels.ndim != 1:
+        shapes = f"{labels.shape} and {predictions.shape}"
+        raise ShapeError(f"class_costs: needs one label and one prediction each, got {shapes}.")
+    if labels.dtype.kind not in "iu" or predictions.dtype.kind not in "iu":
+        dtypes = f"{labels.dtype} and {predictions.dtype}"
+        raise InputError(f"class_costs: classes must be whole numbers 0 ... K-1, got {dtypes}.")
+    if not labels.size:
+        return
+    smallest = min(labels.min(), predictions.min())
+    largest = max(labels.max(), predictions.max())
+    if smallest < 0 or largest >= class_count:
+        raise InputError(f"class_costs: classes must lie in 0 ... {class_count - 1}.")
 
 
 # What a clinic reads: how good the answers are among the accepted ------------------------------------
@@ -238,9 +266,11 @@ class Rate:
     of: Counts  # how many samples the proportion is taken of
 
     def texts(self) -> list[str]:
-        """For a table."""
-        rows = zip(self.value, self.low, self.high, self.of)
-        return [f"{x:.3f} [{low:.3f}, {high:.3f}]" if of else "-" for x, low, high, of in rows]
+        """Each proportion with its interval as text; a dash where there is nothing to divide by."""
+        texts = []
+        for value, low, high, count in zip(self.value, self.low, self.high, self.of):
+            texts.append(f"{value:.3f} [{low:.3f}, {high:.3f}]" if count else "-")
+        return texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,10 +322,11 @@ class ClinicalTable(Stored):
     def columns(self) -> dict[str, list[Any]]:
         """Plain lists by name."""
         result = {name: getattr(self, name).tolist() for name in ("threshold", "accepted", "coverage")}
-        for name in (*_RATES, "positives_accepted"):
+        for name in (*CLINICAL_RATES, "positives_accepted"):
             rate: Rate = getattr(self, name)
-            ends = (("", rate.value), ("_low", rate.low), ("_high", rate.high))
-            result |= {name + end: values.tolist() for end, values in ends}
+            result[name] = rate.value.tolist()
+            result[f"{name}_low"] = rate.low.tolist()
+            result[f"{name}_high"] = rate.high.tolist()
         return result | {f"share of {label}": share.tolist() for label, share in self.class_mix.items()}
 
     def frame(self, library: str | None = None) -> Any:
@@ -304,9 +335,12 @@ class ClinicalTable(Stored):
 
     def grid(self) -> dict[str, list[str]]:
         """The table as text."""
-        rates = {name: getattr(self, name).texts() for name in _RATES}
-        threshold, coverage = [f"{t:.4g}" for t in self.threshold], [f"{c:.3f}" for c in self.coverage]
-        return {"threshold": threshold, "coverage": coverage, **rates}
+        rates = {name: getattr(self, name).texts() for name in CLINICAL_RATES}
+        return {
+            "threshold": [f"{threshold:.4g}" for threshold in self.threshold],
+            "coverage": [f"{coverage:.3f}" for coverage in self.coverage],
+            **rates,
+        }
 
     def _head(self) -> str:
         return f"Among the accepted, positive = {self.positive!r}, n = {self.n}, level {self.level:g}"
@@ -359,50 +393,78 @@ def clinical_table(
     >>> t.sensitivity.value.tolist(), t.npv.value.round(3).tolist(), t.coverage.tolist()
     ([0.5, 1.0], [0.667, 1.0], [1.0, 0.75])
     """
-    y, p, g = (np.asarray(to_host(x)) for x in (labels, predictions, confidence))
-    if y.ndim != 1 or y.shape != p.shape or y.shape != g.shape or not len(y):
-        shapes = f"{y.shape}, {p.shape}, {g.shape}"
-        raise ShapeError(f"clinical_table: needs one label, prediction and confidence each, got {shapes}.")
-    g = g.astype(np.float64)
-    if not np.isfinite(g).all():
-        raise InputError("clinical_table: `confidence` must be finite.")
-    for what, given in (("labels", y), ("predictions", p)):
-        if None in group_codes("clinical_table", given, argument=what)[0]:
-            raise InputError(
-                f"clinical_table: `{what}` must all be known. Leave out the samples without one."
-            )
-    classes = np.unique(y)
-    if not np.isin(positive, np.concatenate([classes, np.unique(p)])):
-        known = f"the classes {classes.tolist()}"
-        raise InputError(f"clinical_table: `positive` must be one of {known}, got {positive!r}.")
+    true_class = np.asarray(to_host(labels))
+    predicted_class = np.asarray(to_host(predictions))
+    confidence = _check_clinical_sample(true_class, predicted_class, np.asarray(to_host(confidence)))
+    classes = np.unique(true_class)
+    if not np.isin(positive, np.concatenate([classes, np.unique(predicted_class)])):
+        rule = f"`positive` must be one of the classes {classes.tolist()}"
+        raise InputError(f"clinical_table: {rule}, got {positive!r}.")
     level = check_fraction("clinical_table", "level", level, open_high=True)
-    order = np.argsort(g, kind="stable")[::-1]
-    falling = g[order]
+    n = len(confidence)
+    most_confident_first = np.argsort(confidence, kind="stable")[::-1]
+    falling_confidence = confidence[most_confident_first]
     if thresholds is None:
         tenths = np.arange(1, 11)
-        at = np.unique(falling[-(-len(g) * tenths // 10) - 1])
+        samples_accepted = -(-n * tenths // 10)  # rounded up
+        threshold = np.unique(falling_confidence[samples_accepted - 1])
     else:
-        at = np.atleast_1d(np.asarray(to_host(thresholds), dtype=np.float64))
-        if at.ndim != 1 or np.isnan(at).any():
+        threshold = np.atleast_1d(np.asarray(to_host(thresholds), dtype=np.float64))
+        if threshold.ndim != 1 or np.isnan(threshold).any():
             raise InputError("clinical_table: `thresholds` must be numbers, one or a vector of them.")
-    accepted = len(g) - np.searchsorted(falling[::-1], at, side="left")
+    accepted = n - np.searchsorted(falling_confidence[::-1], threshold, side="left")
 
-    def count(mask: np.ndarray) -> np.ndarray:
-        return np.append(0, np.cumsum(mask[order]))[accepted]
+    def count_accepted(mask: np.ndarray) -> np.ndarray:
+        return np.append(0, np.cumsum(mask[most_confident_first]))[accepted]
 
-    is_pos, says_pos = y == positive, p == positive
-    tp, fp = count(is_pos & says_pos), count(~is_pos & says_pos)
-    fn, tn = count(is_pos & ~says_pos), count(~is_pos & ~says_pos)
-    every = np.full(len(at), int(is_pos.sum()))
-    hits = (tp, tn, tp, tn, tp + fn, tp + fn)
-    among = (tp + fn, tn + fp, tp + fp, tn + fn, accepted, every)
-    rates: Any = [_rate(x, of, level) for x, of in zip(hits, among)]
-    mix = {c: count(y == c) / np.maximum(accepted, 1) for c in classes.tolist()}
-    told: Any = {"class_mix": mix, "positive": positive, "level": level, "n": len(g)}
-    return ClinicalTable(at, accepted, accepted / len(g), *rates, **told)
+    is_positive = true_class == positive
+    says_positive = predicted_class == positive
+    true_positives = count_accepted(is_positive & says_positive)
+    false_positives = count_accepted(~is_positive & says_positive)
+    false_negatives = count_accepted(is_positive & ~says_positive)
+    true_negatives = count_accepted(~is_positive & ~says_positive)
+    positives = true_positives + false_negatives
+    all_positives = np.full(len(threshold), int(is_positive.sum()))
+    class_mix = {}
+    for label in classes.tolist():
+        class_mix[label] = count_accepted(true_class == label) / np.maximum(accepted, 1)
+    return ClinicalTable(
+        threshold=threshold,
+        accepted=accepted,
+        coverage=accepted / n,
+        sensitivity=_rate(true_positives, positives, level),
+        specificity=_rate(true_negatives, true_negatives + false_positives, level),
+        ppv=_rate(true_positives, true_positives + false_positives, level),
+        npv=_rate(true_negatives, true_negatives + false_negatives, level),
+        prevalence=_rate(positives, accepted, level),
+        positives_accepted=_rate(positives, all_positives, level),
+        class_mix=class_mix,
+        positive=positive,
+        level=level,
+        n=n,
+    )
 
 
-def _rate(hits: np.ndarray, of: np.ndarray, level: float) -> Rate:
-    low, high = clopper_pearson(hits, of, level)
-    some = of > 0
-    return Rate(np.where(some, hits / np.where(some, of, 1), np.nan), low, high, of)
+def _check_clinical_sample(labels: np.ndarray, predictions: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """The confidences as floats; raises unless there is one label, prediction and finite confidence per sample."""
+    if labels.ndim != 1 or not labels.shape == predictions.shape == confidence.shape or not len(labels):
+        shapes = f"{labels.shape}, {predictions.shape}, {confidence.shape}"
+        raise ShapeError(f"clinical_table: needs one label, prediction and confidence each, got {shapes}.")
+    confidence = confidence.astype(np.float64)
+    if not np.isfinite(confidence).all():
+        raise InputError("clinical_table: `confidence` must be finite.")
+    for argument, values in (("labels", labels), ("predictions", predictions)):
+        has_missing = None in group_codes("clinical_table", values, argument=argument)[0]
+        if has_missing:
+            raise InputError(
+                f"clinical_table: `{argument}` must all be known. Leave out the samples without one."
+            )
+    return confidence
+
+
+def _rate(hits: np.ndarray, trials: np.ndarray, level: float) -> Rate:
+    """The proportion of hits among trials with its exact interval; NaN where there are no trials."""
+    low, high = clopper_pearson(hits, trials, level)
+    has_trials = trials > 0
+    value = np.where(has_trials, hits / np.where(has_trials, trials, 1), np.nan)
+    return Rate(value, low, high, trials)
