@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from abstain._engines import declare_engine
+
 if TYPE_CHECKING:  # what type checkers and editors see of the names that `__getattr__` loads
     from abstain import (
         cascades,
@@ -74,6 +76,12 @@ __all__ += ["scores", "select_threshold", "theory", "three_way", "thresholds", "
 _OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not for `from abstain import *`
 # of functions and classes, cheapest first
 _HOMES = ("metrics", "thresholds", "display", "evaluation", "cascades")
+
+declare_engine("path", "abstain.formats")  # `evaluate("predictions.parquet")`
+declare_engine("table", "abstain.formats")  # `evaluate(frame)`
+declare_engine("files", "abstain.engines.files")
+declare_engine("dask", "abstain.engines.dask")
+declare_engine("spark", "abstain.engines.spark")
 
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 

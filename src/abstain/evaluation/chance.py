@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 _PHRASE = "ranks worse than chance"
 _LEVEL = 0.99  # of the interval that must lie below 1/2, so that chance alone rarely raises the warning
-_ALWAYS_TESTED = 1_000_000  # samples up to which a ranking is tested even where its AUROC was not asked for
+_ALWAYS_TESTED = 1_000_000  # samples; larger rankings are tested only where their AUROC is known already
 
 
 def worse_than_chance(name: str, units: Units, estimate: float | None = None) -> str | None:
-    """A warning where the AUROC of a ranking lies below 1/2 with all of its interval; else None.
+    """A warning if the interval of a ranking's AUROC lies entirely below 1/2, otherwise None.
 
     Parameters
     ----------
     name : str
-        Of the score or the contestant.
+        The score or the contestant, for the warning.
     units : Units
-        Checked samples with the confidence that ranks them; only a 0/1 loss has an AUROC.
+        Checked samples with the confidence that ranks them. Losses other than 0/1 have no AUROC and no warning.
     estimate : float, optional
         The AUROC, where it is known already.
     """
@@ -39,24 +39,24 @@ def worse_than_chance(name: str, units: Units, estimate: float | None = None) ->
             estimate = float(auroc(units.loss, units.confidence, sample_weight=units.weight))
         if estimate >= 0.5:
             return None
-        asked = units._replace(metric="auroc", options={}, ranked=None, by_loss=None)
-        limits = interval_of_units(asked, _LEVEL, None, None)
+        auroc_units = units._replace(metric="auroc", options={}, ranked=None, by_loss=None)
+        interval = interval_of_units(auroc_units, _LEVEL, None, None)
     except (InputError, InfeasibleError):  # all samples are right, or all are wrong
         return None
-    return _sentence(name, limits.estimate, limits.low, limits.high) if limits.high < 0.5 else None
+    if interval.high >= 0.5:
+        return None
+    return _sentence(name, interval.estimate, interval.low, interval.high)
 
 
 def warnings_of_entries(entries: Iterable[Entry]) -> list[str]:
-    """The same from a finished table whose samples are not at hand, by the intervals that it shows."""
-    return [
-        _sentence(e.score, e.estimate, e.low, e.high)
-        for e in entries
-        if e.metric == "auroc"
-        and e.group is None
-        and e.estimate is not None
-        and e.high is not None
-        and e.high < 0.5
-    ]
+    """The same warnings from a finished table whose samples are not at hand, by the intervals in it."""
+    warnings = []
+    for entry in entries:
+        if entry.metric != "auroc" or entry.group is not None:
+            continue
+        if entry.estimate is not None and entry.high is not None and entry.high < 0.5:
+            warnings.append(_sentence(entry.score, entry.estimate, entry.low, entry.high))
+    return warnings
 
 
 def chance_warnings(notes: Iterable[str]) -> list[str]:
@@ -67,5 +67,5 @@ def chance_warnings(notes: Iterable[str]) -> list[str]:
 def _sentence(name: str, estimate: float, low: float | None, high: float | None) -> str:
     return (
         f"{name} {_PHRASE} (AUROC {estimate:.3g}, interval {low:.3g} to {high:.3g}): wrong samples have the higher "
-        f"values. If it rises with doubt, as an entropy does, change its sign (command line: -c confidence=-NAME)."
+        f"values. If it measures uncertainty, as an entropy does, change its sign (command line: -c confidence=-NAME)."
     )

@@ -140,10 +140,8 @@ def compare(
             raise InputError(f"compare: {compared_metric.name} needs a 0/1 loss, got {losses!r}.")
     if models is not None and probs is not None:
         raise InputError("compare: takes models or `probs=`, one of them, got both.")
-    if probs is None:
-        outputs, kind = models, "logits"
-    else:
-        outputs, kind = probs, "probs"
+    kind = "logits" if probs is None else "probs"
+    outputs = models if probs is None else probs
     units_by_name = _gather_contestants(
         outputs,
         kind,

@@ -2,13 +2,11 @@
 
     logits -> scores and losses, in one pass -> one ranking per score -> Evidence per (score, loss, group) -> Entry
 
-Engines deliver the same Evidence from data that does not fit in memory; `evaluation_of` makes the table of either.
+Engines compute the same Evidence from data that does not fit in memory; `evaluation_of` makes the table from either.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +17,7 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_fraction, check_risk, repetitions_error
+from abstain._engines import find_engine
 from abstain._plots import select_drawn_points
 from abstain._progress import progress_bars
 from abstain.core.area_estimators import area, needs_whole_weights, oracle_area
@@ -36,7 +35,7 @@ from abstain.evaluation.vectors import (
     is_classifier,
     is_table,
     listed,
-    names_column,
+    may_name_columns,
     read_classifier,
 )
 from abstain.inference.evidence import POINTS, Asked, Evidence, Part, asked_for, estimate, part_of, together
@@ -44,83 +43,32 @@ from abstain.inference.intervals import evidence_of_blocks, interval_of_units
 from abstain.inference.limits import interval_of
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import Units, check_options, facts, gather, spread_by_sample, totals
-from abstain.metrics._sample import group_codes, prepare
+from abstain.metrics._sample import group_codes, prepare, rows_of_groups
 from abstain.metrics.few_draws import ENOUGH
 from abstain.metrics.registry import METRICS, Metric, by_name
 
-MISSING = "(missing)"  # the group of samples without a label; None stands for all samples
+MISSING = "(missing)"  # the group of samples without a label; the group None is all samples
 ONE_KIND = "needs both right and wrong samples, got only one kind"
 _ANY_LOSS = ("aurc", "augrc", "e_aurc", "naurc", "risk")  # shown by default for losses other than 0/1
 DEFAULT_METRICS = (*_ANY_LOSS[:4], "auroc", "risk", "risk_at_coverage", "coverage_at_risk")
-_BAR_FROM = 5_000_000  # samples from which on a bar is shown unasked
+_PROGRESS_FROM = 5_000_000  # samples; from this number on a progress bar is shown by default
 
 
-# what is given --------------------------------------------------------------------------------------------
+# metrics --------------------------------------------------------------------------------------------
 
 
-def metrics_for(wanted: Sequence[Metric] | None, zero_one: bool) -> list[Metric]:
-    """The metrics asked for, or those shown by default for this kind of loss."""
-    if wanted is None:
-        return [by_name(m) for m in (DEFAULT_METRICS if zero_one else _ANY_LOSS)]
-    for metric in wanted:
-        if (
-            zero_one and metric.name == "coverage_at_risk"
-        ):  # a risk of 5 means 5%, and would accept everything
-            check_risk("evaluate", dict(metric.options)["risk"])
-    return list(wanted)
+def metrics_for(requested_metrics: Sequence[Metric] | None, zero_one: bool) -> list[Metric]:
+    """The metrics that the user asked for, or those shown by default for this kind of loss.
 
-
-# engines --------------------------------------------------------------------------------------------------
-
-# An engine brings data that does not fit in memory. It gets every argument of `evaluate` by name, and answers with
-# a block table per (score, loss), or with the finished Evaluation.
-Engine = Callable[..., Any]
-_ENGINES: dict[str, Engine] = {}
-
-
-def register_engine(name: str, engine: Engine) -> None:
-    """Make `evaluate(..., engine=name)` call this function.
-
-    Parameters
-    ----------
-    name : str
-        A plain word.
-    engine : callable
-        It is called with `level`, `metrics` (keys, or None for the default) and those of logits, labels, probs,
-        loss, confidence, scores, losses, sample_weight, abstained, groups, clusters, classes and progress that were
-        given; the first argument of `evaluate` (`logits`) may be whatever the engine reads, a file for instance. It
-        answers with {(score name, loss name): Blocks}, or with an `Evaluation` (see `evaluation_of`).
-
-    Returns
-    -------
-    None
-
-    Examples
-    --------
-    >>> from abstain.core.rows import Blocks
-    >>> def stored(*, logits, **rest):
-    ...     return {("confidence", "loss"): Blocks.from_samples(np.asarray([0, 0, 1]), np.asarray(logits))}
-    >>> register_engine("stored", stored)
-    >>> evaluate([0.9, 0.8, 0.1], engine="stored", metrics="aurc")["confidence", "loss", "aurc"].estimate
-    0.1111111111111111
+    InputError where a risk above 1 is asked of a 0/1 loss: a risk of 5 most likely means 5%, and would accept
+    everything.
     """
-    if not name.isidentifier():
-        raise InputError(f"register_engine: `name` must be a plain word, got {name!r}.")
-    _ENGINES[name] = engine
-
-
-def _find_engine(name: str | Engine) -> Engine:
-    """The engine of that name, imported from `abstain.engines` on first use; a function stands for itself."""
-    if callable(name):
-        return name
-    home = "abstain.formats" if name in ("path", "table") else "abstain.engines"
-    for module in (home, f"abstain.engines.{name}"):
-        if name not in _ENGINES and name.isidentifier() and importlib.util.find_spec(module) is not None:
-            importlib.import_module(module)
-    if name not in _ENGINES:
-        known = ", ".join(sorted(_ENGINES)) or "none"
-        raise InputError(f"evaluate: unknown engine {name!r} (registered: {known}).")
-    return _ENGINES[name]
+    if requested_metrics is None:
+        return [by_name(name) for name in (DEFAULT_METRICS if zero_one else _ANY_LOSS)]
+    for metric in requested_metrics:
+        if zero_one and metric.name == "coverage_at_risk":
+            check_risk("evaluate", dict(metric.options)["risk"])
+    return list(requested_metrics)
 
 
 # from evidence to the table -------------------------------------------------------------------------------
@@ -129,71 +77,112 @@ Key = tuple[str, str, Any]  # score, loss, group (None: all samples)
 
 
 def asked_of(metrics: Sequence[Metric]) -> list[Asked]:
-    """What to gather for these metrics: one question for each estimator and rule for ties."""
-    return [asked_for(kind) for kind in _by_estimator(metrics)] or [Asked()]
+    """What evidence to gather for these metrics: one item for each pair of estimator and rule for ties."""
+    return [asked_for(same_kind) for same_kind in _by_estimator(metrics)] or [Asked()]
 
 
 def _by_estimator(metrics: Sequence[Metric]) -> list[list[tuple[str, dict[str, Any]]]]:
-    kinds: dict[tuple[Any, Any], list[tuple[str, dict[str, Any]]]] = {}
+    """Names and options of metrics, grouped by their estimator and rule for ties."""
+    groups: dict[tuple[Any, Any], list[tuple[str, dict[str, Any]]]] = {}
     for metric in metrics:
         options = dict(metric.options)
-        kinds.setdefault((options.get("estimator"), options.get("ties")), []).append((metric.name, options))
-    return list(kinds.values())
+        kind = (options.get("estimator"), options.get("ties"))
+        groups.setdefault(kind, []).append((metric.name, options))
+    return list(groups.values())
 
 
 def evaluation_of(
-    found: Mapping[Key, Sequence[Evidence]],
+    evidence_by_key: Mapping[Key, Sequence[Evidence]],
     *,
     metrics: Sequence[Metric] | None = None,
     level: float = 0.95,
     from_samples: Callable[[Key, Metric], Interval | None] = lambda key, metric: None,
-    **shown: Any,
+    curves: Sequence[tuple[str, str, CurveLine]] = (),
+    top_ties: Sequence[TopTies] = (),
+    abstained: float = 0.0,
 ) -> Evaluation:
-    """The table of any evidence: that of memory, of block tables, of engines.
+    """Make the table from evidence, whether of memory, of block tables or of engines.
 
-    `found` holds, for each score, loss and group, evidence for every question of `asked_of(metrics_for(...))`.
-    `from_samples` may answer what sums over rows cannot tell (clusters, oracles of other losses). What else an
-    `Evaluation` shows (curves, notes ...) comes by name.
+    Parameters
+    ----------
+    evidence_by_key
+        For each score, loss and group, evidence for every item of `asked_of(metrics_for(...))`.
+    metrics : sequence of Metric, optional
+        By default those for the kind of each loss.
+    from_samples : callable
+        Returns the interval of a metric where sums over rows are not enough (clusters, oracles of losses other than
+        0/1), and None where the evidence is.
+    curves, top_ties, abstained
+        Fields of the `Evaluation`.
     """
-    losses = dict.fromkeys(key[1] for key in found)
-    zero_one = {
-        name: all(e[0].total.right_or_wrong for key, e in found.items() if key[1] == name) for name in losses
-    }
-    rows = {
-        key: [
+    is_zero_one: dict[str, bool] = {}  # by loss: are the losses 0/1 in all groups?
+    for (_, loss, _), evidence in evidence_by_key.items():
+        is_zero_one[loss] = is_zero_one.get(loss, True) and evidence[0].total.right_or_wrong
+    entries_by_key: dict[Key, list[Entry]] = {}
+    for key, evidence in evidence_by_key.items():
+        entries_by_key[key] = [
             _entry(metric, key, evidence, level, partial(from_samples, key))
-            for metric in metrics_for(metrics, zero_one[key[1]])
+            for metric in metrics_for(metrics, is_zero_one[key[1]])
         ]
-        for key, evidence in found.items()
-    }
-    shown["notes"] = [
-        *shown.get("notes", ()),
-        *warnings_of_entries(e for found in rows.values() for e in found),
-    ]
-    return _in_one_table(rows, level, **shown)
+    all_entries = [entry for entries in entries_by_key.values() for entry in entries]
+    return _make_evaluation(
+        entries_by_key,
+        level,
+        curves=curves,
+        top_ties=top_ties,
+        notes=warnings_of_entries(all_entries),
+        abstained=abstained,
+    )
 
 
-def _in_one_table(rows: Mapping[Key, Sequence[Entry]], level: float, **shown: Any) -> Evaluation:
-    """Group by group and loss by loss: metrics down, scores across."""
-    scores, losses, groups = (tuple(dict.fromkeys(key[i] for key in rows)) for i in range(3))
-    tables = [[rows[s, l, g] for s in scores if (s, l, g) in rows] for g in groups for l in losses]
-    entries = tuple(entry for columns in tables for across in zip(*columns) for entry in across)
-    n = max((e.n for e in entries if e.group is None), default=0)
-    tuples: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in shown.items()}
-    return Evaluation(entries, n, level, **tuples | {"notes": (*tuples.get("notes", ()), *_few(entries))})
+def _make_evaluation(
+    entries_by_key: Mapping[Key, Sequence[Entry]],
+    level: float,
+    *,
+    curves: Sequence[tuple[str, str, CurveLine]],
+    top_ties: Sequence[TopTies],
+    notes: Sequence[str],
+    abstained: float,
+) -> Evaluation:
+    """Put all entries in the order of the printed table: group by group, loss by loss, metric by metric."""
+    scores = dict.fromkeys(score for score, _, _ in entries_by_key)
+    losses = dict.fromkeys(loss for _, loss, _ in entries_by_key)
+    groups = dict.fromkeys(group for _, _, group in entries_by_key)
+    entries: list[Entry] = []
+    for group in groups:
+        for loss in losses:
+            columns = [
+                entries_by_key[score, loss, group]
+                for score in scores
+                if (score, loss, group) in entries_by_key
+            ]
+            for entries_of_metric in zip(*columns):
+                entries += entries_of_metric
+    return Evaluation(
+        entries=tuple(entries),
+        n=max((entry.n for entry in entries if entry.group is None), default=0),
+        level=level,
+        curves=tuple(curves),
+        abstained=abstained,
+        top_ties=tuple(top_ties),
+        notes=(*notes, *_notes_on_few_errors(entries)),
+    )
 
 
-def _few(entries: Sequence[Entry]) -> Iterator[str]:
+def _notes_on_few_errors(entries: Sequence[Entry]) -> Iterator[str]:
     """A sentence for each loss whose numbers rest on few errors, or on few right samples."""
-    found: dict[str, list[Entry]] = {}
-    for e in entries:
-        if e.note and e.group is None:
-            found.setdefault(e.loss, []).append(e)
-    for loss, (first, *rest) in found.items():
-        more = ""
-        if rest:
-            more = f", {len(rest)} more {'number' if len(rest) == 1 else 'numbers'} on fewer than {ENOUGH:g}"
-        yield f"{first.label} of {first.score} ({loss}) {first.note}{more}."
+    entries_by_loss: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.note and entry.group is None:
+            entries_by_loss.setdefault(entry.loss, []).append(entry)
+    for loss, entries_with_note in entries_by_loss.items():
+        first = entries_with_note[0]
+        sentence = f"{first.label} of {first.score} ({loss}) {first.note}"
+        additional = len(entries_with_note) - 1
+        if additional:
+            numbers = "number" if additional == 1 else "numbers"
+            sentence += f", {additional} more {numbers} on fewer than {ENOUGH:g}"
+        yield f"{sentence}."
 
 
 def _entry(
@@ -203,34 +192,51 @@ def _entry(
     level: float,
     from_samples: Callable[[Metric], Interval | None],
 ) -> Entry:
+    """One number of the table: with its interval, or without an interval or a value and the reason why.
+
+    `evidence` holds one item for each estimator and rule for ties; `from_samples` as in `evaluation_of`.
+    """
     score, loss, group = key
     total = evidence[0].total
     n = total.n + total.idle[0]
-    head = (score, loss, metric.key, metric.label, metric.lower_is_better)
-
-    def without(reason: str, value: float | None = None) -> Entry:
-        return Entry(*head, value, n=n, group=group, reason=reason)
-
+    without_estimate = Entry(
+        score=score,
+        loss=loss,
+        metric=metric.key,
+        label=metric.label,
+        lower_is_better=metric.lower_is_better,
+        estimate=None,
+        n=n,
+        group=group,
+    )
     if metric.needs_zero_one and not total.right_or_wrong:
-        return without("needs a 0/1 loss")
+        return replace(without_estimate, reason="needs a 0/1 loss")
     if metric.needs_both and total.S in (0, total.W):
-        return without(ONE_KIND)
+        return replace(without_estimate, reason=ONE_KIND)
     try:
-        found = from_samples(metric)
-        if found is None:
+        interval = from_samples(metric)
+        if interval is None:
             options = {"estimator": "harmonic", "ties": "threshold"} | dict(metric.options)
             kind = (options["estimator"], options["ties"])
-            fitting = next(e for e in evidence if (e.asked.estimator, e.asked.ties) == kind)
-            found = estimate(metric.name, fitting, level=level, **options)
+            same_kind = next(item for item in evidence if (item.asked.estimator, item.asked.ties) == kind)
+            interval = estimate(metric.name, same_kind, level=level, **options)
     except (InputError, InfeasibleError) as problem:
-        return without(str(problem).partition(": ")[2])
+        return replace(without_estimate, reason=str(problem).partition(": ")[2])
+    without_interval = replace(without_estimate, estimate=interval.estimate)
     if n < 2:
-        return without("needs at least two samples (or clusters) to see any spread, got one.", found.estimate)
-    finite = np.isfinite([found.low, found.high]).all()  # a limit at infinity says nothing
-    if not finite or (found.standard_error == 0 and found.centre != "bound" and found.method != "pointwise"):
-        return without("no interval: the samples show no spread", found.estimate)
-    spread = (found.standard_error, found.low, found.high, found.method)
-    return Entry(*head, found.estimate, *spread, n=n, group=group, note=found.note or None)
+        reason = "needs at least two samples (or clusters) to see any spread, got one."
+        return replace(without_interval, reason=reason)
+    has_spread = interval.standard_error != 0 or interval.centre == "bound" or interval.method == "pointwise"
+    if not has_spread or not np.isfinite([interval.low, interval.high]).all():
+        return replace(without_interval, reason="no interval: the samples show no spread")
+    return replace(
+        without_interval,
+        standard_error=interval.standard_error,
+        low=interval.low,
+        high=interval.high,
+        method=interval.method,
+        note=interval.note or None,
+    )
 
 
 def evaluate_blocks(
@@ -241,7 +247,7 @@ def evaluate_blocks(
     abstained: float = 0.0,
     repetitions: bool = False,
 ) -> Evaluation:
-    """The table from block tables by (score, loss), as an engine yields them.
+    """Make the table from block tables by (score, loss), as an engine returns them.
 
     Parameters
     ----------
@@ -250,16 +256,16 @@ def evaluate_blocks(
     metrics : names, optional
         As in `evaluate`.
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     abstained : float
-        Share of samples never accepted, to be shown.
+        Share of samples never accepted; it is only shown.
     repetitions : bool
-        Are the weights behind the masses numbers of repetitions?
+        Whether the weights behind the masses are numbers of repetitions.
 
     Returns
     -------
     Evaluation
-        As `evaluate` gives it; what sums by confidence cannot tell is absent and says why.
+        As `evaluate` returns it; a number that needs the samples themselves has no value, and `reason` says so.
 
     Examples
     --------
@@ -269,17 +275,24 @@ def evaluate_blocks(
     0.1111111111111111
     """
     if not tables:
-        raise InputError("evaluate: the engine gave no tables.")
-    wanted = None if metrics is None else [by_name(m) for m in metrics]
-    found, curves, ties = {}, [], {}
+        raise InputError("evaluate: needs at least one table from the engine, got none.")
+    requested_metrics = None if metrics is None else [by_name(metric) for metric in metrics]
+    evidence: dict[Key, list[Evidence]] = {}
+    curves: list[tuple[str, str, CurveLine]] = []
+    top_ties: dict[str, TopTies] = {}
     for (score, loss), blocks in tables.items():
-        kinds = _by_estimator(metrics_for(wanted, blocks.zero_one))
-        found[score, loss, None] = [evidence_of_blocks(blocks, kind, repetitions) for kind in kinds]
+        kinds = _by_estimator(metrics_for(requested_metrics, blocks.zero_one))
+        evidence[score, loss, None] = [evidence_of_blocks(blocks, kind, repetitions) for kind in kinds]
         rows = blocks.rows()
         curves.append((score, loss, thinned(score, rows.accepted_mass / rows.total_mass, rows.risk)))
-        ties[score] = TopTies(score, int(blocks.count[-1]), int(blocks.count.sum()))
+        top_ties[score] = TopTies(score, int(blocks.count[-1]), int(blocks.count.sum()))
     return evaluation_of(
-        found, metrics=wanted, level=level, curves=curves, top_ties=list(ties.values()), abstained=abstained
+        evidence,
+        metrics=requested_metrics,
+        level=level,
+        curves=curves,
+        top_ties=list(top_ties.values()),
+        abstained=abstained,
     )
 
 
@@ -307,25 +320,24 @@ def evaluate(
     engine: Any = None,
     progress: bool | None = None,
 ) -> Evaluation:
-    """Everything about how well a model knows when it is wrong, as one table with intervals.
+    """How well a model knows when it is wrong: all metrics of all scores and losses, with intervals, as one table.
 
-    The logits are read once, every score is sorted once, and all metrics, losses and intervals of a score are read
-    from that order: the whole table costs little more than its sorts.
+    The logits are read once and every score is sorted once, so the whole table costs little more than its sorts.
 
     Parameters
     ----------
     logits, labels : arrays of shape (..., K) and (...)
-        Model outputs and class indices. Probabilities come as `probs` instead of logits; rows that sum to one are
-        refused here. A vector holds the log-odds of class 1 of a binary model, such as its decision values.
+        Model outputs and class indices. Pass probabilities as `probs`; rows that sum to one are an error here. A
+        vector is the log-odds of class 1 of a binary model, such as its decision values.
     y : array, optional
-        The labels in `evaluate(classifier, X, y)`: a fitted classifier of scikit-learn (or one like it) is asked for
-        its probabilities of X, or else its decision values. The prediction is the most probable class.
-        `evaluate(table)` reads a data frame (pandas, polars), an Arrow table or a `datasets.Dataset` as a file of the
-        same columns is read, and arguments may name them: `labels="truth"`.
+        The labels in `evaluate(classifier, X, y)`, where a fitted classifier of scikit-learn (or one like it) computes
+        probabilities of X, or else decision values. The prediction is the most probable class.
+        `evaluate(table)` reads a data frame (pandas, polars), an Arrow table or a `datasets.Dataset` as it reads a
+        file of the same columns, and arguments may name the columns: `labels="truth"`.
     probs : array of shape (..., K), optional
-        Probabilities, where there are no logits. A vector holds the probabilities of class 1 of a binary model.
+        Probabilities instead of logits. A vector is the probabilities of class 1 of a binary model.
     loss, confidence : array or dict of arrays
-        Your own losses and confidences (higher = surer), alone or beside logits and labels.
+        Your own losses and confidences (higher = surer), alone or in addition to logits and labels.
     scores : names or functions, "all", optional
         Confidences computed from the model; by default max_softmax, softmax_margin, negative_entropy and,
         from logits, max_logit.
@@ -335,18 +347,20 @@ def evaluate(
         As in `abstain.metrics.registry`: "aurc", "aurc:loo", "risk_at_coverage@0.9". By default areas, AUROC
         and two operating points for 0/1 losses, areas and risk for others.
     level : float
-        Of the intervals; each is the one that `abstain.inference.interval` gives for that number.
+        Confidence level of the intervals; each is the one that `abstain.inference.interval` gives for that number.
     groups : array, optional
         One label per sample: every number is also given within each group.
     sample_weight, abstained, clusters : arrays, optional
-        Relative weights; samples the model refused (never accepted, kept in the coverage); who belongs together.
+        Relative weights; samples the model refused (never accepted, kept in the coverage); labels of samples that are
+        not independent of each other.
     repetitions : bool
-        Is a weight a number of repetitions? "aurc:loo", "aurc:log" and random order within ties need that.
+        Whether a weight is a number of repetitions. "aurc:loo", "aurc:log" and random order within ties need that.
     classes : sequence, optional
         The class names in the order of the columns, where labels are words or numbers other than 0 ... K-1.
     engine : str, optional
-        Who computes, where data does not fit in memory: see `register_engine`. The first argument is then whatever
-        that engine reads. A path alone goes to "files", which works in memory or on disk by the size of the data.
+        Compute backend for data that does not fit in memory: "files", "dask", "spark", or one of your own (see
+        `register_engine`). The first argument is then whatever that engine reads. A path alone is read in memory or
+        by "files", depending on the size of the data.
     progress : bool, optional
         Show a progress bar; by default for long work.
 
@@ -354,7 +368,7 @@ def evaluate(
     -------
     Evaluation
         With `frame()`, `best()`, `plot()`, `to_markdown()`, `to_latex()`, `to_json()`. A number that is
-        undefined on this data is absent and says why; it is never NaN.
+        undefined on this data is None with a `reason`; it is never NaN.
 
     Examples
     --------
@@ -371,234 +385,354 @@ def evaluate(
     'confidence'
     """
     level = check_fraction("evaluate", "level", level, open_high=True)
-    wanted = None if metrics is None else [by_name(m) for m in listed(metrics, (), tuple(METRICS))]
-    along = {"sample_weight": sample_weight, "abstained": abstained, "clusters": clusters, "groups": groups}
+    requested_metrics = None
+    if metrics is not None:
+        requested_metrics = [by_name(metric) for metric in listed(metrics, (), tuple(METRICS))]
     if is_classifier(logits):
         logits, labels, probs, classes = read_classifier(logits, labels, y, probs, classes)
     elif y is not None:
         raise InputError(
             "evaluate: takes `y` after a fitted classifier and its samples only, got something else."
         )
+    sample_columns = {
+        "sample_weight": sample_weight,
+        "abstained": abstained,
+        "clusters": clusters,
+        "groups": groups,
+    }
     if engine is None and isinstance(logits, (str, os.PathLike)):
         engine = "path"
-    elif (
-        engine is None
-        and is_table(logits)
-        and all(names_column(x) for x in (labels, probs, loss, confidence))
-    ):
+    elif engine is None and is_table(logits) and may_name_columns(labels, probs, loss, confidence):
         engine = "table"
     if engine is not None:
-        model = {"logits": logits, "labels": labels, "probs": probs, "loss": loss, "confidence": confidence}
-        given = {
-            **model,
-            **along,
+        arguments = {
+            "logits": logits,
+            "labels": labels,
+            "probs": probs,
+            "loss": loss,
+            "confidence": confidence,
             "scores": scores,
             "losses": losses,
-            "progress": progress,
             "classes": classes,
+            "progress": progress,
+            **sample_columns,
         }
-        given = {name: value for name, value in given.items() if value is not None}
-        given |= {"repetitions": True} if repetitions else {}
-        keys = None if wanted is None else [m.key for m in wanted]
-        answer = _find_engine(engine)(**given, level=level, metrics=keys)
-        if isinstance(answer, Evaluation):
-            return answer
-        return evaluate_blocks(answer, metrics=wanted, level=level, repetitions=repetitions)
-    vectors = gather_vectors(logits, labels, probs, loss, confidence, classes, scores=scores, losses=losses)
-    columns = {name: check_column(name, values, vectors.n) for name, values in along.items()}
-    return _in_memory(vectors, columns, repetitions, wanted, level, progress)
+        passed = {name: value for name, value in arguments.items() if value is not None}
+        if repetitions:
+            passed["repetitions"] = True
+        keys = None if requested_metrics is None else [metric.key for metric in requested_metrics]
+        result = find_engine(engine)(**passed, level=level, metrics=keys)
+        if isinstance(result, Evaluation):
+            return result
+        return evaluate_blocks(result, metrics=requested_metrics, level=level, repetitions=repetitions)
+    vectors = gather_vectors(logits, labels, probs, loss, confidence, classes, scores, losses)
+    checked_columns = {name: check_column(name, column, vectors.n) for name, column in sample_columns.items()}
+    return _evaluate_in_memory(
+        vectors,
+        checked_columns,
+        repetitions=repetitions,
+        requested_metrics=requested_metrics,
+        level=level,
+        progress=progress,
+    )
 
 
-class _Part(NamedTuple):
-    """All samples, or those of a group: checked units of each loss, and the confidences of the answered ones."""
+class _CheckedSamples(NamedTuple):
+    """All samples, or those of one group, checked.
+
+    `losses` holds the units of each loss, and `scores` the confidences of the samples that were answered.
+    """
 
     losses: dict[str, Units]
     scores: dict[str, np.ndarray]
     totals: dict[str, Totals]
 
 
-def _part(
+def _check_samples(
     vectors: Vectors,
-    columns: dict[str, np.ndarray | None],
+    columns: Mapping[str, np.ndarray | None],
     repetitions: bool,
-    here: Any = slice(None),
-    whole: dict[str, Units] | None = None,
-) -> _Part:
-    """Some of the samples; `whole`: all of them, from which a group without an error has the size of one."""
-    along: dict[str, Any] = {name: x if x is None else x[here] for name, x in columns.items()}
-    along["repetitions"] = repetitions
-    some_loss, some_score = (next(iter(x.values()))[here] for x in (vectors.losses, vectors.scores))
-    losses = {}
+    rows: np.ndarray | slice,
+    all_samples: _CheckedSamples | None = None,
+) -> _CheckedSamples:
+    """Check the samples of these rows once, for all losses and scores.
+
+    `columns` are sample_weight, abstained and clusters. For a group, `all_samples` tells the size of an error of each
+    loss, because the group may have no error.
+    """
+    part: dict[str, Any] = {
+        name: None if column is None else column[rows] for name, column in columns.items()
+    }
+    clusters = part.pop("clusters")
+    any_loss = next(iter(vectors.losses.values()))[rows]
+    any_confidence = next(iter(vectors.scores.values()))[rows]
+    units_by_loss = {}
     for name, loss in vectors.losses.items():
-        size = whole[name].error_size if whole and whole[name].zero_one else None
-        losses[name] = gather("evaluate", "risk", loss[here], some_score, **along, error_size=size)
-    del along["clusters"]
-    checked = {k: prepare("evaluate", some_loss, g[here], **along) for k, g in vectors.scores.items()}
-    confidences = {name: sample.confidence for name, sample in checked.items()}
-    return _Part(losses, confidences, {name: totals(units) for name, units in losses.items()})
-
-
-def _in_memory(
-    vectors: Vectors,
-    columns: dict[str, Any],
-    repetitions: bool,
-    wanted: list[Metric] | None,
-    level: float,
-    progress: bool | None,
-) -> Evaluation:
-    groups = columns.pop("groups")
-    labels: list[Any] = []
-    codes = np.empty(0)
-    if groups is not None:
-        labels, codes = group_codes("evaluate", groups, weight=columns["sample_weight"])
-    named = [MISSING if label is None else label for label in labels]
-    parts: dict[Any, _Part] = {None: _part(vectors, columns, repetitions)}
-    for k, label in enumerate(named):
-        parts[label] = _part(vectors, columns, repetitions, codes == k, parts[None].losses)
-    whole = next(iter(parts[None].losses.values()))
-    for metric in wanted or ():
-        options = check_options("evaluate", metric.name, dict(metric.options))
-        who = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
-        if who and not whole.whole:
-            raise repetitions_error("evaluate", who)
-    if named and whole.kept is not None:
-        codes = codes[whole.kept]
-    metrics = {name: metrics_for(wanted, total.right_or_wrong) for name, total in parts[None].totals.items()}
-    best: dict[Any, Ranked] = {}
-    rows: dict[Key, list[Entry]] = {}
-    curves: dict[tuple[str, str], CurveLine] = {}
-    chance: list[str] = []
-    shown_from = progress if progress or vectors.n >= _BAR_FROM else False
-    with progress_bars(shown_from) as shown:
-        for score, confidence in parts[None].scores.items():
-            for group, ranking in _rankings(confidence, named, codes):
-                part = parts[group]
-                for name, units in part.losses.items():
-                    if not units.zero_one and (group, name) not in best:
-                        best[group, name] = best_ranked(units.loss, units.weight, units.whole)
-                    own = units._replace(confidence=part.scores[score], by_loss=best.get((group, name)))
-                    key = (score, name, group)
-                    rows[key], line = _measured(key, own, part.totals[name], ranking, metrics[name], level)
-                    if group is None:
-                        known = next((e.estimate for e in rows[key] if e.metric == "auroc"), None)
-                        warning = worse_than_chance(score, own, known)
-                        chance += [] if warning is None else [warning]
-                    curves.setdefault((name, score), line)  # that of all samples comes first
-            shown.advance("evaluating", 1, len(vectors.scores))
-    ties = [TopTies(k, int(np.count_nonzero(g == g.max())), len(g)) for k, g in vectors.scores.items()]
-    notes = [f"{t.tied:,} of {t.n:,} samples tie at the top of {t.score}." for t in ties if t.tied > 1]
-    notes += [
-        f"t: {e.label} of {e.score} ({e.loss}) is {e.estimate:.4g} where equal confidences are accepted together, "
-        f"and {e.random_ties:.4g} in random order: more than a standard error apart."
-        for found in rows.values()
-        for e in found
-        if e.random_ties is not None and e.group is None
-    ]
-    total = next(iter(parts[None].totals.values()))
-    return _in_one_table(
-        rows,
-        level,
-        curves=[(s, l, curves[l, s]) for l in vectors.losses for s in vectors.scores],
-        top_ties=ties,
-        notes=[*chance, *vectors.notes, *notes],
-        abstained=total.idle[1] / (total.W + total.idle[1]),
+        error_size = None
+        if all_samples is not None and all_samples.losses[name].zero_one:
+            error_size = all_samples.losses[name].error_size
+        units_by_loss[name] = gather(
+            "evaluate",
+            "risk",
+            loss[rows],
+            any_confidence,
+            **part,
+            clusters=clusters,
+            repetitions=repetitions,
+            error_size=error_size,
+        )
+    confidences = {}
+    for name, confidence in vectors.scores.items():
+        sample = prepare("evaluate", any_loss, confidence[rows], **part, repetitions=repetitions)
+        confidences[name] = sample.confidence
+    return _CheckedSamples(
+        losses=units_by_loss,
+        scores=confidences,
+        totals={name: totals(units) for name, units in units_by_loss.items()},
     )
 
 
-def _rankings(confidence: np.ndarray, labels: list[Any], codes: np.ndarray) -> Iterator[tuple[Any, Ranking]]:
-    """The order of all samples, and of each group, which stands in it already."""
+def _evaluate_in_memory(
+    vectors: Vectors,
+    columns: dict[str, np.ndarray | None],
+    *,
+    repetitions: bool,
+    requested_metrics: list[Metric] | None,
+    level: float,
+    progress: bool | None,
+) -> Evaluation:
+    """Evaluate losses and confidences in memory: one sort per score, shared by all losses, groups and metrics.
+
+    `columns` are sample_weight, abstained, clusters and groups, each None or with one value per sample.
+    """
+    groups = columns.pop("groups")
+    group_names: list[Any] = []
+    codes = np.empty(0, dtype=np.intp)
+    if groups is not None:
+        labels, codes = group_codes("evaluate", groups, weight=columns["sample_weight"])
+        group_names = [MISSING if label is None else label for label in labels]
+    all_samples = _check_samples(vectors, columns, repetitions, slice(None))
+    samples_of_group: dict[Any, _CheckedSamples] = {None: all_samples}
+    for name, rows in zip(group_names, rows_of_groups(codes, len(group_names))):
+        samples_of_group[name] = _check_samples(vectors, columns, repetitions, rows, all_samples)
+    any_units = next(iter(all_samples.losses.values()))
+    _check_repetitions(requested_metrics or (), any_units)
+    if group_names and any_units.kept is not None:
+        codes = codes[any_units.kept]
+    metrics = {
+        loss: metrics_for(requested_metrics, total.right_or_wrong)
+        for loss, total in all_samples.totals.items()
+    }
+    best_order: dict[tuple[Any, str], Ranked] = {}  # by loss, of each group and loss other than 0/1
+    entries: dict[Key, list[Entry]] = {}
+    curves: dict[tuple[str, str], CurveLine] = {}
+    warnings: list[str] = []
+    show_progress = progress if progress or vectors.n >= _PROGRESS_FROM else False
+    with progress_bars(show_progress) as bars:
+        for score, confidence in all_samples.scores.items():
+            for group, ranking in _rankings(confidence, group_names, codes):
+                samples = samples_of_group[group]
+                for loss, loss_units in samples.losses.items():
+                    if not loss_units.zero_one and (group, loss) not in best_order:
+                        best_order[group, loss] = best_ranked(
+                            loss_units.loss, loss_units.weight, loss_units.whole
+                        )
+                    units = loss_units._replace(
+                        confidence=samples.scores[score], by_loss=best_order.get((group, loss))
+                    )
+                    key = (score, loss, group)
+                    entries[key], curve = _measure(
+                        key, units, samples.totals[loss], ranking, metrics[loss], level
+                    )
+                    if group is None:
+                        curves[score, loss] = curve
+                        auroc = next(
+                            (entry.estimate for entry in entries[key] if entry.metric == "auroc"), None
+                        )
+                        warning = worse_than_chance(score, units, auroc)
+                        if warning is not None:
+                            warnings.append(warning)
+            bars.advance("evaluating", 1, len(vectors.scores))
+    top_ties = [
+        TopTies(score, int(np.count_nonzero(confidence == confidence.max())), len(confidence))
+        for score, confidence in vectors.scores.items()
+    ]
+    any_total = next(iter(all_samples.totals.values()))
+    abstained_mass = any_total.idle[1]
+    return _make_evaluation(
+        entries,
+        level,
+        curves=[(score, loss, curves[score, loss]) for loss in vectors.losses for score in vectors.scores],
+        top_ties=top_ties,
+        notes=[*warnings, *vectors.notes, *_notes_on_ties(top_ties, entries)],
+        abstained=abstained_mass / (any_total.W + abstained_mass),
+    )
+
+
+def _check_repetitions(metrics: Sequence[Metric], units: Units) -> None:
+    """InputError where a metric needs weights that are repetitions and the weights are not."""
+    for metric in metrics:
+        options = check_options("evaluate", metric.name, dict(metric.options))
+        option = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
+        if option and not units.whole:
+            raise repetitions_error("evaluate", option)
+
+
+def _notes_on_ties(top_ties: Sequence[TopTies], entries_by_key: Mapping[Key, Sequence[Entry]]) -> list[str]:
+    """A sentence for each score with ties at its top, and for each area that depends on how ties are counted."""
+    notes = [
+        f"{ties.tied:,} of {ties.n:,} samples tie at the top of {ties.score}."
+        for ties in top_ties
+        if ties.tied > 1
+    ]
+    for entries in entries_by_key.values():
+        notes += [
+            f"t: {entry.label} of {entry.score} ({entry.loss}) is {entry.estimate:.4g} where equal confidences are "
+            f"accepted together, and {entry.random_ties:.4g} in random order: more than a standard error apart."
+            for entry in entries
+            if entry.random_ties is not None and entry.group is None
+        ]
+    return notes
+
+
+def _rankings(
+    confidence: np.ndarray, group_names: Sequence[Any], codes: np.ndarray
+) -> Iterator[tuple[Any, Ranking]]:
+    """The ranking of all samples (group None), then that of each group, taken from it without sorting again.
+
+    `codes` holds the place of each sample's group in `group_names`. The ranking of a group counts its own samples
+    only, in the order of the data.
+    """
     ranking = rank_confidences(confidence)
     yield None, ranking
-    for k, label in enumerate(labels):
-        mine = codes == k
-        order = ranking.order[mine[ranking.order]]
-        yield label, Ranking((np.cumsum(mine) - 1)[order], rank_confidences(confidence, order).row_stops)
+    if not group_names:
+        return
+    place_in_group = np.empty(len(codes), dtype=np.intp)
+    for rows in rows_of_groups(codes, len(group_names)):
+        place_in_group[rows] = np.arange(len(rows))
+    ranked_codes = codes[ranking.order]
+    for name, places in zip(group_names, rows_of_groups(ranked_codes, len(group_names))):
+        order = ranking.order[places]
+        yield name, Ranking(place_in_group[order], rank_confidences(confidence, order).row_stops)
 
 
-def _measured(
+def _measure(
     key: Key, units: Units, total: Totals, ranking: Ranking, metrics: list[Metric], level: float
 ) -> tuple[list[Entry], CurveLine]:
-    """All metrics of one loss along one ranking, and its curve."""
-    by_rows = units.zero_one and units.independent and units.kept is None
-    asks = asked_of([m for m in metrics if by_rows or m.name in POINTS])
-    if not by_rows:
-        units, ranking = _ranked(units, ranking)
-    if by_rows or asks != [Asked()]:
-        evidence, N, S = _evidence(units, total, ranking, asks)
+    """All metrics of one loss along one ranking, and the risk-coverage curve.
+
+    Independent 0/1 losses are summed row by row. Clusters, abstentions and other losses need the influence of each
+    sample, except for points of the curve of independent samples.
+    """
+    sums_suffice = units.zero_one and units.independent and units.kept is None
+    questions = asked_of([metric for metric in metrics if sums_suffice or metric.name in POINTS])
+    if not sums_suffice:
+        units, ranking = _in_ranking_order(units, ranking)
+    if sums_suffice or questions != [Asked()]:
+        evidence, accepted_mass, accepted_loss = _gather_evidence(units, total, ranking, questions)
     else:
         assert units.ranked is not None
-        evidence, (N, S) = [Evidence(total, asks[0], {}, (), {})], units.ranked.rows[2:4]
-    known = facts(units, total)
+        evidence = [Evidence(total=total, asked=questions[0], stretches={}, readings=(), reached={})]
+        accepted_mass = units.ranked.rows.accepted_mass
+        accepted_loss = units.ranked.rows.accepted_loss
+    sample_facts = facts(units, total)
 
     def from_samples(metric: Metric) -> Interval | None:
-        """By the influence of each sample: clusters, abstentions, losses other than 0/1."""
-        own = units._replace(metric=metric.name, options=dict(metric.options))
-        if by_rows or (metric.name in POINTS and units.independent):
+        """The interval from the influence of each sample; None where the evidence is enough."""
+        is_point = metric.name in POINTS
+        if sums_suffice or (is_point and units.independent):
             return None
-        if metric.name in POINTS:
-            return interval_of_units(own, level, None, None)
-        return interval_of(metric.name, spread_by_sample("evaluate", own), known, level)
+        metric_units = units._replace(metric=metric.name, options=dict(metric.options))
+        if is_point:
+            return interval_of_units(metric_units, level, None, None)
+        return interval_of(metric.name, spread_by_sample("evaluate", metric_units), sample_facts, level)
 
     entries = [_entry(metric, key, evidence, level, from_samples) for metric in metrics]
-    if units.whole and len(N) < len(units.loss):
-        entries = [_with_ties(entry, N, units.error_size * S) for entry in entries]
-    keep = select_drawn_points(N)
-    return entries, thinned(key[0], N[keep] / units.total, units.error_size * S[keep] / N[keep])
+    has_ties = len(accepted_mass) < len(units.loss)
+    if units.whole and has_ties:
+        entries = [
+            _with_random_ties(entry, accepted_mass, units.error_size * accepted_loss) for entry in entries
+        ]
+    drawn = select_drawn_points(accepted_mass)
+    coverage = accepted_mass[drawn] / units.total
+    risk = units.error_size * accepted_loss[drawn] / accepted_mass[drawn]
+    return entries, thinned(key[0], coverage, risk)
 
 
-def _with_ties(entry: Entry, N: np.ndarray, S: np.ndarray) -> Entry:
-    """An area beside its value in random order, where the two are more than a standard error apart."""
+def _with_random_ties(entry: Entry, accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> Entry:
+    """Add to an AURC its value with ties in random order, where the two are more than a standard error apart.
+
+    `accepted_mass` and `accepted_loss` are cumulated over rows of distinct confidence, most confident first.
+    """
     if entry.metric != "aurc" or entry.estimate is None or not entry.standard_error:
         return entry
-    gap = gap_of_ties(N, S)
-    return replace(entry, random_ties=entry.estimate + gap) if abs(gap) > entry.standard_error else entry
+    gap = gap_of_ties(accepted_mass, accepted_loss)
+    if abs(gap) <= entry.standard_error:
+        return entry
+    return replace(entry, random_ties=entry.estimate + gap)
 
 
-def gap_of_ties(N: np.ndarray, S: np.ndarray) -> float:
-    """How much larger the area of rows is when samples of equal confidence are accepted one by one, in random order."""
-    pieces = [slice(a, a + CHUNK + 1) for a in range(0, len(N), CHUNK)]
-    tied = np.concatenate([[0], *(np.flatnonzero(np.diff(N[p]) > 1) + (p.start + 1) for p in pieces)])
-    before = np.where(tied > 0, (N[tied - 1], S[tied - 1]), 0.0)  # the top row, and those that hold several
+def gap_of_ties(accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> float:
+    """How much larger AURC is when samples of equal confidence are accepted one by one, in random order.
+
+    Both arrays are cumulated over rows of distinct confidence, most confident first; masses are numbers of samples.
+    Only rows of several samples matter (and the first row, which may be one), so the others are skipped.
+    """
+    tied_rows = [np.zeros(1, dtype=np.intp)]
+    for start in range(0, len(accepted_mass), CHUNK):
+        row_mass = np.diff(accepted_mass[start : start + CHUNK + 1])
+        tied_rows.append(np.flatnonzero(row_mass > 1) + (start + 1))
+    tied = np.concatenate(tied_rows)
+    mass_above = np.where(tied > 0, accepted_mass[tied - 1], 0.0)
+    loss_above = np.where(tied > 0, accepted_loss[tied - 1], 0.0)
     rows = Rows(
-        mass=N[tied] - before[0],
-        loss=S[tied] - before[1],
-        accepted_mass=N[tied],
-        accepted_loss=S[tied],
-        total_mass=N[-1:],
+        mass=accepted_mass[tied] - mass_above,
+        loss=accepted_loss[tied] - loss_above,
+        accepted_mass=accepted_mass[tied],
+        accepted_loss=accepted_loss[tied],
+        total_mass=accepted_mass[-1:],
         padded=False,
     )
     return float(area(rows, ties="expected") - area(rows))
 
 
-def _ranked(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
-    """Units with their ranking; put in its order where nobody abstained, so that no influence has to be moved back."""
+def _in_ranking_order(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
+    """Attach the ranking to units, and sort their samples by it where that saves moving every influence back.
+
+    Where samples abstained, the units stay in the order of the data.
+    """
     if units.kept is not None:
         return units._replace(ranked=Ranked(ranking, units.loss, units.weight)), ranking
     order = ranking.order
-    names = ("loss", "weight", "whole_weight", "clusters")  # the confidence is read for clusters alone
-    moved = {k: getattr(units, k) for k in (names if units.independent else ("confidence", *names))}
-    moved = {name: None if x is None else x[order] for name, x in moved.items()}
-    ranking = Ranking(np.arange(len(order)), ranking.row_stops)
-    ranked = Ranked(ranking, moved["loss"], moved["weight"], in_order=True)
+    fields = ["loss", "weight", "whole_weight", "clusters"]
+    if not units.independent:
+        fields.append("confidence")  # only clusters read it
+    sorted_columns: dict[str, Any] = {}
+    for field in fields:
+        column = getattr(units, field)
+        sorted_columns[field] = None if column is None else column[order]
+    sorted_ranking = Ranking(np.arange(len(order)), ranking.row_stops)
+    ranked = Ranked(sorted_ranking, sorted_columns["loss"], sorted_columns["weight"], in_order=True)
     by_loss = None if units.by_loss is None else Reordered(units.by_loss, order)
-    return units._replace(**moved, ranked=ranked, by_loss=by_loss), ranking
+    return units._replace(**sorted_columns, ranked=ranked, by_loss=by_loss), sorted_ranking
 
 
-def _evidence(
-    units: Units, total: Totals, ranking: Ranking, asks: list[Asked]
+def _gather_evidence(
+    units: Units, total: Totals, ranking: Ranking, questions: list[Asked]
 ) -> tuple[list[Evidence], np.ndarray, np.ndarray]:
-    """Evidence for every question, and mass and loss accepted at each row, from one walk along the ranking."""
-    parts: list[list[Part]] = [[] for _ in asks]
-    accepted = []
+    """Evidence for every question, and accepted mass and loss at each row, from one walk along the ranking."""
+    parts: list[list[Part]] = [[] for _ in questions]
+    accepted_mass = []
+    accepted_loss = []
     for table in tables_by(ranking, units.loss, units.weight, units.zero_one):
-        accepted.append((table.rows.accepted_mass, table.rows.accepted_loss))
-        for asked, own in zip(asks, parts):
-            own.append(part_of(table, total, asked))
+        accepted_mass.append(table.rows.accepted_mass)
+        accepted_loss.append(table.rows.accepted_loss)
+        for question, question_parts in zip(questions, parts):
+            question_parts.append(part_of(table, total, question))
     evidence = []
-    for asked, own in zip(asks, parts):
-        best = None
-        if units.zero_one and not total.whole and "area" in asked.areas:
-            best = float(oracle_area(np, units.loss.astype(np.float64), units.weight, asked.estimator))
-        evidence.append(together(own, total, asked, best))
-    N, S = (np.concatenate(column) for column in zip(*accepted))
-    return evidence, N, S
+    for question, question_parts in zip(questions, parts):
+        oracle = None
+        if units.zero_one and not total.whole and "area" in question.areas:
+            oracle = float(oracle_area(np, units.loss.astype(np.float64), units.weight, question.estimator))
+        evidence.append(together(question_parts, total, question, oracle))
+    return evidence, np.concatenate(accepted_mass), np.concatenate(accepted_loss)

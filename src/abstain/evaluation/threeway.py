@@ -28,7 +28,7 @@ class ThreeWay(Stored, _tables.Notebook):
     score : Interval
         Mean of 1 for a right answer, -price for a wrong one and 0 for none.
     price : float
-        What a wrong answer costs, beside what a right one is worth.
+        What a wrong answer costs, in units of what a right one is worth.
 
     Examples
     --------
@@ -53,12 +53,11 @@ class ThreeWay(Stored, _tables.Notebook):
 
     def __repr__(self) -> str:
         shares = ", ".join(
-            f"{found.metric} {found.estimate:.1%} [{found.low:.1%}, {found.high:.1%}]"
-            for found in (self.right, self.wrong, self.not_attempted)
+            f"{share.metric} {share.estimate:.1%} [{share.low:.1%}, {share.high:.1%}]"
+            for share in (self.right, self.wrong, self.not_attempted)
         )
-        found = self.score
-        cost = f"a wrong answer costing {self.price:g}"
-        return f"{shares}; score {found.estimate:.3g} [{found.low:.3g}, {found.high:.3g}], {cost}"
+        score = f"score {self.score.estimate:.3g} [{self.score.low:.3g}, {self.score.high:.3g}]"
+        return f"{shares}; {score}, a wrong answer costing {self.price:g}"
 
 
 def three_way(
@@ -79,22 +78,22 @@ def three_way(
     Parameters
     ----------
     correct : array, shape (n,)
-        How right each answer is, from 0 to 1; not read where there is no answer.
+        How right each answer is, from 0 to 1; ignored where there is no answer.
     answered : array of bool, shape (n,), optional
         Which questions have an answer; by default all.
     price : float
-        What a wrong answer costs.
+        What a wrong answer costs, in units of what a right one is worth.
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     clusters : array, shape (n,), optional
-        Answers to one question, which are not independent.
+        One label per answer; answers with the same label (such as those to one question) are not independent.
 
     Returns
     -------
     ThreeWay
         The shares with the limits of proportions, the score with limits that combine those of the right and of
-        the wrong share. With no wrong answer seen the score may still be as low as the wrong answers that a sample
-        of this size can miss would make it.
+        the wrong share. Without a wrong answer in the data, the lower limit of the score still allows for the wrong
+        answers that a sample of this size can miss.
 
     Examples
     --------
@@ -104,33 +103,39 @@ def three_way(
     """
     price = check_nonnegative("three_way", "price", price)
     try:
-        c = np.asarray(to_host(correct), np.float64).reshape(-1)
+        correctness = np.asarray(to_host(correct), np.float64).reshape(-1)
     except (TypeError, ValueError):
         raise InputError("three_way: `correct` must hold numbers from 0 to 1, got other values.") from None
-    a = np.ones(len(c), bool) if answered is None else np.asarray(to_host(answered)).reshape(-1)
-    if len(a) != len(c):
-        raise InputError(f"three_way: `answered` must have {len(c)} values as `correct`, got {len(a)}.")
-    if not np.isin(a, (False, True)).all():  # the word "no" would count as true
+    if answered is None:
+        has_answer = np.ones(len(correctness), bool)
+    else:
+        has_answer = np.asarray(to_host(answered)).reshape(-1)
+    if len(has_answer) != len(correctness):
+        raise InputError(
+            f"three_way: `answered` must have {len(correctness)} values as `correct`, got {len(has_answer)}."
+        )
+    if not np.isin(has_answer, (False, True)).all():  # the word "no" would count as true
         raise InputError("three_way: `answered` must hold true or false for each question, got other values.")
-    a = a.astype(bool)
-    c = np.where(a, c, 0.0)
-    if not ((c >= 0) & (c <= 1)).all():
+    has_answer = has_answer.astype(bool)
+    rightness = np.where(has_answer, correctness, 0.0)
+    if not ((rightness >= 0) & (rightness <= 1)).all():
         raise InputError("three_way: `correct` must lie between 0 and 1.")
+    wrongness = np.where(has_answer, 1 - rightness, 0.0)
 
     def share(name: str, values: np.ndarray) -> Interval:
+        """The interval of the mean of values between 0 and 1, one per question."""
         limits = interval(
             "risk_at_coverage", values, np.zeros(len(values)), coverage=1.0, level=level, clusters=clusters
         )
         return replace(limits, metric=name, high=min(limits.high, 1.0))
 
-    wrongness = np.where(a, 1 - c, 0.0)
-    right = share("right", c)
+    right = share("right", rightness)
     wrong = share("wrong", wrongness)
     return ThreeWay(
         right=right,
         wrong=wrong,
-        not_attempted=share("not attempted", (~a).astype(np.float64)),
-        score=_score(right, wrong, c, wrongness, price, clusters),
+        not_attempted=share("not attempted", (~has_answer).astype(np.float64)),
+        score=_score(right, wrong, rightness, wrongness, price, clusters),
         price=price,
     )
 
@@ -148,9 +153,11 @@ def _score(
     .. math:: \mathrm{low} = s - \sqrt{x^2 + y^2 - 2\rho\,x y}
 
     with x the distance of the right share to its lower limit, y the price times the distance of the wrong share to
-    its upper limit, and rho the correlation of the two; the upper limit takes the opposite distances. A share of
-    which nothing was seen still has an upper limit, so a high price shows in the interval before the first wrong
-    answer does. (A symmetric interval has no width for what was not seen.)
+    its upper limit, and rho the correlation of the two; the upper limit takes the opposite distances. A share of zero
+    still has an upper limit above zero, so a high price widens the interval even before the first wrong answer. (A
+    symmetric interval would have no width there.)
+
+    `rightness` and `wrongness` have one value per question, both 0 where there is no answer.
     """
     influence_right = influence("risk", rightness, rightness).values
     influence_wrong = influence("risk", wrongness, wrongness).values
@@ -158,15 +165,17 @@ def _score(
         _, cluster = group_codes("three_way", clusters, rightness.shape, "clusters")
         influence_right = np.bincount(cluster, influence_right)
         influence_wrong = np.bincount(cluster, influence_wrong)
-    spread = math.sqrt(float(influence_right @ influence_right) * float(influence_wrong @ influence_wrong))
-    if spread > 0:
-        rho = float(influence_right @ influence_wrong) / spread
+    product_of_norms = math.sqrt(
+        float(influence_right @ influence_right) * float(influence_wrong @ influence_wrong)
+    )
+    if product_of_norms > 0:
+        rho = float(influence_right @ influence_wrong) / product_of_norms
     else:  # one share shows no spread; if every question was answered, the shares still sum to one
         rho = -1.0 if np.all(rightness + wrongness == 1) else 0.0
 
-    def distance(of_right: float, of_wrong: float) -> float:
-        priced = price * of_wrong
-        return math.sqrt(max(of_right**2 + priced**2 - 2 * rho * of_right * priced, 0.0))
+    def distance(x: float, wrong_distance: float) -> float:
+        y = price * wrong_distance
+        return math.sqrt(max(x**2 + y**2 - 2 * rho * x * y, 0.0))
 
     estimate = right.estimate - price * wrong.estimate
     low = estimate - distance(right.estimate - right.low, wrong.high - wrong.estimate)

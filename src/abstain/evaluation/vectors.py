@@ -14,14 +14,23 @@ from abstain._check import labels_to_indices
 from abstain.errors import InputError, ShapeError
 from abstain.scores.catalogue import outputs
 
-LOGIT_SCORES = ("max_softmax", "softmax_margin", "negative_entropy", "max_logit")
+DEFAULT_SCORES = (
+    "max_softmax",
+    "softmax_margin",
+    "negative_entropy",
+    "max_logit",
+)  # the last from logits only
 DEFAULT_LOSSES = ("zero_one", "cross_entropy")
-_MAY_BE_RULED_OUT = ("cross_entropy", "top_k")  # a label of probability 0; fewer than k classes
-_RESPONSES = ("predict_proba", "decision_function")  # of a classifier, the first it has is read
+# Some data rule these losses out: a label of probability 0, fewer than k classes.
+_LOSSES_THAT_MAY_BE_UNDEFINED = ("cross_entropy", "top_k")
+_RESPONSE_METHODS = ("predict_proba", "decision_function")  # of a classifier; the first that it has is called
 
 
 class Vectors(NamedTuple):
-    """Losses and confidences by name, all of one length, and what a reader should know of them."""
+    """Losses and confidences of one data set by name, all of one length.
+
+    `notes` are sentences that the reader of the result should see.
+    """
 
     losses: dict[str, np.ndarray]
     scores: dict[str, np.ndarray]
@@ -29,33 +38,35 @@ class Vectors(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Samples."""
+        """Number of samples."""
         return len(next(iter(self.scores.values())))
 
 
-def listed(wanted: Any, default: Sequence[Any], everything: Sequence[Any]) -> list[Any]:
-    """The names asked for: none means the default, "all" everything, one may stand alone."""
-    if wanted is None:
+def listed(names: Any, default: Sequence[Any], all_names: Sequence[Any]) -> list[Any]:
+    """Expand an argument such as `metrics=` to a list: None is `default`, "all" is `all_names`, one name is itself."""
+    if names is None:
         return list(default)
-    if isinstance(wanted, str):
-        return list(everything) if wanted == "all" else [wanted]
-    return list(wanted) if isinstance(wanted, Sequence) else [wanted]
+    if isinstance(names, str):
+        return list(all_names) if names == "all" else [names]
+    return list(names) if isinstance(names, Sequence) else [names]
 
 
 def flat(values: Array) -> np.ndarray:
-    """One vector on the host."""
+    """An array of any shape and library as one numpy vector."""
     return np.asarray(to_host(values)).reshape(-1)
 
 
-def column_names(outputs: Array) -> list[Any] | None:
+def column_names(model_outputs: Array) -> list[Any] | None:
     """The class names in the columns of a data frame of logits or probabilities; None where columns are numbered."""
-    columns = getattr(outputs, "columns", None)
-    names = None if columns is None or callable(columns) else list(columns)
-    return None if names == list(range(len(names or ()))) else names
+    columns = getattr(model_outputs, "columns", None)
+    if columns is None or callable(columns):
+        return None
+    names = list(columns)
+    return None if names == list(range(len(names))) else names
 
 
 def read_model(
-    name: str,
+    function: str,
     scores: Any,
     losses: Any,
     logits: Array = None,
@@ -63,62 +74,91 @@ def read_model(
     probs: Array = None,
     classes: Sequence[Any] | None = None,
 ) -> Vectors:
-    """Scores and losses of one model, in one pass over its outputs.
+    """Compute scores and losses of one model in one pass over its outputs.
 
-    A loss that was not asked for by name and that this data rules out is noted and left out.
+    A default loss that these data rule out (see `_LOSSES_THAT_MAY_BE_UNDEFINED`) is left out with a note; a loss that
+    the user named raises its error.
+
+    Parameters
+    ----------
+    function : str
+        The public function that errors name.
+    scores, losses : names or functions, "all" or None
+        What to compute; None is the default. Without `labels` there are no losses.
+    logits, probs : array, shape (..., K)
+        One of them.
+    labels : array, shape (...), optional
+        Class indices, or names from `classes` or from the columns of a data frame.
     """
     kind = "probs" if logits is None else "logits"
     if labels is not None:
-        labels = labels_to_indices(name, labels, classes, column_names(probs if logits is None else logits))
-    allowed = [s for s in score_module.NAMES if kind in score_module.by_name(s).takes]
-    asked = listed(scores, [s for s in LOGIT_SCORES if s in allowed], allowed)
-    measured = () if labels is None else listed(losses, DEFAULT_LOSSES, loss_module.NAMES)
-    found = outputs(logits, labels, probs=probs, scores=asked, losses=measured, name=name)
+        model_outputs = probs if logits is None else logits
+        labels = labels_to_indices(function, labels, classes, column_names(model_outputs))
+    allowed_scores = [name for name in score_module.NAMES if kind in score_module.by_name(name).takes]
+    default_scores = [name for name in DEFAULT_SCORES if name in allowed_scores]
+    requested_losses = [] if labels is None else listed(losses, DEFAULT_LOSSES, loss_module.NAMES)
+    computed = outputs(
+        logits,
+        labels,
+        probs=probs,
+        scores=listed(scores, default_scores, allowed_scores),
+        losses=requested_losses,
+        name=function,
+    )
     notes = []
-    for loss, problem in found.refused.items():
-        if losses not in (None, "all") or loss not in _MAY_BE_RULED_OUT or not found.losses:
+    losses_are_default = losses is None or losses == "all"
+    for loss, problem in computed.refused.items():
+        if not losses_are_default or loss not in _LOSSES_THAT_MAY_BE_UNDEFINED or not computed.losses:
             raise problem
         notes.append(f"{loss} left out: {problem}")
-    vectors = Vectors(_own("loss", found.losses), _own("score", found.scores), notes)
-    if found.ties is not None and found.ties.tied > 1:
-        notes.append(found.ties.sentence)
-    if found.rounded > 1:
+    vectors = Vectors(_by_name("loss", computed.losses), _by_name("score", computed.scores), notes)
+    if computed.ties is not None and computed.ties.tied > 1:
+        notes.append(computed.ties.sentence)
+    if computed.rounded > 1:
         notes.append(
-            f"{found.rounded:,} samples ({found.rounded / vectors.n:.1%}) have a softmax of exactly 1.0 in float32; "
-            f"ranked here by the logits, they do not tie."
+            f"{computed.rounded:,} samples ({computed.rounded / vectors.n:.1%}) have a softmax of exactly 1.0 in "
+            f"float32; ranked here by the logits, they do not tie."
         )
     return vectors
 
 
-def _own(name: str, given: Any) -> dict[str, np.ndarray]:
-    given = given if given is None or isinstance(given, Mapping) else {name: given}
-    return {str(k): flat(v) for k, v in (given or {}).items()}
+def _by_name(default_name: str, values: Any) -> dict[str, np.ndarray]:
+    """Flat vectors by name from a dict of arrays, from one array (called `default_name`) or from None."""
+    if values is None:
+        return {}
+    arrays = values if isinstance(values, Mapping) else {default_name: values}
+    return {str(name): flat(array) for name, array in arrays.items()}
 
 
 def is_table(data: Any) -> bool:
     """Is this a data frame, an Arrow table or a `datasets.Dataset`, in memory and with named columns?"""
-    named = hasattr(data, "columns") or hasattr(data, "column_names")
-    return named and any(hasattr(data, method) for method in ("to_numpy", "to_arrow", "to_pandas"))
+    has_columns = hasattr(data, "columns") or hasattr(data, "column_names")
+    return has_columns and any(hasattr(data, method) for method in ("to_numpy", "to_arrow", "to_pandas"))
 
 
-def names_column(argument: Any) -> bool:
-    return argument is None or isinstance(argument, str)
+def may_name_columns(*arguments: Any) -> bool:
+    """Can these arguments name columns of a table? None leaves the choice of the column to the reader."""
+    return all(argument is None or isinstance(argument, str) for argument in arguments)
 
 
 def is_classifier(model: Any) -> bool:
     """Is this a classifier with the methods of scikit-learn's?"""
-    return hasattr(model, "predict") and any(hasattr(model, name) for name in _RESPONSES)
+    return hasattr(model, "predict") and any(hasattr(model, name) for name in _RESPONSE_METHODS)
 
 
 def read_classifier(
     classifier: Any, X: Any, y: Any, probs: Any, classes: Any
 ) -> tuple[Array | None, Array, Array | None, Any]:
-    """Logits, labels, probabilities and class names from a fitted classifier, its samples and their labels."""
+    """Logits, labels, probabilities and class names from a fitted classifier, its samples `X` and their labels `y`.
+
+    Either logits or probabilities are None. The user may not pass `probs` as well.
+    """
     if X is None or y is None or probs is not None:
         raise InputError(
             "evaluate: a classifier needs samples and labels, `evaluate(classifier, X, y)`, and no `probs=`."
         )
-    classes = getattr(classifier, "classes_", None) if classes is None else classes
+    if classes is None:
+        classes = getattr(classifier, "classes_", None)
     if hasattr(classifier, "predict_proba"):
         return None, y, np.asarray(classifier.predict_proba(X)), classes
     return np.asarray(classifier.decision_function(X)), y, None, classes
@@ -131,38 +171,53 @@ def gather_vectors(
     loss: Any,
     confidence: Any,
     classes: Any,
-    **names: Any,
+    scores: Any,
+    losses: Any,
 ) -> Vectors:
-    """Losses and scores of one model, or the user's own, or both beside each other."""
+    """Losses and scores of a model, the user's own, or both together; the arguments are those of `evaluate`.
+
+    InputError where an argument is missing or excludes another, ShapeError where the lengths differ.
+    """
     if logits is not None and probs is not None:
         raise InputError("evaluate: takes logits or `probs=`, one of them, got both.")
-    own_losses, own_scores = _own("loss", loss), _own("confidence", confidence)
-    found = Vectors({}, {}, [])
+    user_losses = _by_name("loss", loss)
+    user_scores = _by_name("confidence", confidence)
+    computed = Vectors({}, {}, [])
     if logits is not None or probs is not None:
-        if labels is None and not own_losses:
-            raise InputError("evaluate: needs `labels` beside logits or probabilities (or your own `loss=`).")
-        found = read_model("evaluate", **names, logits=logits, labels=labels, probs=probs, classes=classes)
-    elif not own_losses or not own_scores:
-        ways = "logits and labels, `probs=` and labels, or `loss=` and `confidence=`"
-        raise InputError(f"evaluate: needs {ways}.")
-    elif any(given is not None for given in names.values()):
+        if labels is None and not user_losses:
+            raise InputError("evaluate: needs `labels` with logits or probabilities (or your own `loss=`).")
+        computed = read_model(
+            "evaluate",
+            scores=scores,
+            losses=losses,
+            logits=logits,
+            labels=labels,
+            probs=probs,
+            classes=classes,
+        )
+    elif not user_losses or not user_scores:
+        raise InputError(
+            "evaluate: needs logits and labels, `probs=` and labels, or `loss=` and `confidence=`."
+        )
+    elif scores is not None or losses is not None:
         raise InputError(
             "evaluate: scores and losses by name are computed from logits or probabilities, got none."
         )
-    found = Vectors(found.losses | own_losses, found.scores | own_scores, found.notes)
-    lengths = {k: len(v) for k, v in (found.losses | found.scores).items()}
+    vectors = Vectors(computed.losses | user_losses, computed.scores | user_scores, computed.notes)
+    lengths = {name: len(values) for name, values in (vectors.losses | vectors.scores).items()}
     if len(set(lengths.values())) != 1:
-        told = ", ".join(f"{k} {v}" for k, v in lengths.items())
-        raise ShapeError(f"evaluate: losses and confidences must be of one length, got {told}.")
+        counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ShapeError(f"evaluate: losses and confidences must be of one length, got {counts}.")
     if 0 in lengths.values():
         raise InputError("evaluate: needs at least one sample, got none.")
-    return found
+    return vectors
 
 
-def check_column(name: str, values: Array | None, n: int) -> np.ndarray | None:
+def check_column(argument: str, values: Array | None, n: int) -> np.ndarray | None:
+    """An argument with one value per sample as a vector; ShapeError unless there are `n` values."""
     if values is None:
         return None
     column = flat(values)
     if len(column) != n:
-        raise ShapeError(f"evaluate: `{name}` must have one value per sample, got {len(column)} for {n}.")
+        raise ShapeError(f"evaluate: `{argument}` must have one value per sample, got {len(column)} for {n}.")
     return column

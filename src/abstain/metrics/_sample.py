@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, cast, overload
@@ -233,6 +234,19 @@ def group_codes(
     rank = np.empty(len(labels), np.intp)
     rank[[place[label] for label in labels]] = np.arange(len(labels))
     return labels, rank[codes]
+
+
+def rows_of_groups(codes: np.ndarray, group_count: int) -> list[np.ndarray]:
+    """Row numbers of each group, ascending, by one sort of `codes`; rows of code -1 belong to no group.
+
+    >>> [rows.tolist() for rows in rows_of_groups(np.array([1, 0, -1, 1]), 2)]
+    [[1], [0, 3]]
+    """
+    # short keys are sorted by counting
+    keys = codes.astype(np.int16) if group_count < 1 << 15 else codes
+    order = np.argsort(keys, kind="stable")
+    ends = np.searchsorted(keys[order], np.arange(-1, group_count), side="right")
+    return [order[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def label_array(labels: Array) -> np.ndarray:

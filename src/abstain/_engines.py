@@ -1,0 +1,73 @@
+"""The engines of `evaluate` by name: functions that evaluate data other than arrays in memory.
+
+`abstain/__init__.py`, which may name every package, declares the module of each engine that comes with abstain. The
+module is imported when its engine is first used, and registers its function here. So `abstain.evaluation` finds
+engines without knowing the packages above it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from abstain.errors import InputError
+
+Engine = Callable[..., Any]
+_ENGINES: dict[str, Engine] = {}
+_MODULES: dict[str, str] = {}  # module of each engine that was declared, by name of the engine
+
+
+def declare_engine(name: str, module: str) -> None:
+    """Say which module registers an engine; it is imported when the engine is first used."""
+    _MODULES[name] = module
+
+
+def register_engine(name: str, engine: Engine) -> None:
+    """Make `evaluate(..., engine=name)` call this function.
+
+    Parameters
+    ----------
+    name : str
+        A plain word.
+    engine : callable
+        It is called with `level`, `metrics` (as `evaluate` takes them, or None for the default) and those of logits,
+        labels, probs, loss, confidence, scores, losses, sample_weight, abstained, groups, clusters, classes and
+        progress that the user passed. The first argument of `evaluate` (`logits`) may be anything that the engine
+        reads, such as a file. It returns {(score name, loss name): Blocks}, or an `Evaluation`.
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from abstain.core.rows import Blocks
+    >>> from abstain.evaluation import evaluate, register_engine
+    >>> def stored(*, logits, **options):
+    ...     return {("confidence", "loss"): Blocks.from_samples(np.asarray([0, 0, 1]), np.asarray(logits))}
+    >>> register_engine("stored", stored)
+    >>> evaluate([0.9, 0.8, 0.1], engine="stored", metrics="aurc")["aurc"].estimate
+    0.1111111111111111
+    """
+    if not name.isidentifier():
+        raise InputError(f"register_engine: `name` must be a plain word, got {name!r}.")
+    _ENGINES[name] = engine
+
+
+def find_engine(engine: str | Engine) -> Engine:
+    """The engine of that name, its module imported on first use; a function is returned as it is."""
+    if callable(engine):
+        return engine
+    if engine not in _ENGINES and engine in _MODULES:
+        importlib.import_module(_MODULES[engine])
+    if engine not in _ENGINES:
+        from abstain._check import (
+            suggest_name,  # only needed for a wrong name, and `import abstain` stays cheap
+        )
+
+        names = sorted({*_ENGINES, *_MODULES})
+        message = f"evaluate: unknown engine {engine!r} (registered: {', '.join(names)})."
+        raise InputError(f"{message} {suggest_name(engine, names)}".rstrip())
+    return _ENGINES[engine]
