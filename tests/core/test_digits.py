@@ -44,8 +44,8 @@ KINDS = ["uniform", "up to the top", "one value", "zeros", "few values", "small"
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [1, 2, 255, 4096, 20_011])
 def test_keys_come_out_in_order(n, kind, dtype, monkeypatch):
-    monkeypatch.setattr(sorting, "_CHUNK", 1000)
-    monkeypatch.setattr(sorting, "_each", one_by_one)
+    monkeypatch.setattr(sorting, "_KEYS_PER_CHUNK", 1000)
+    monkeypatch.setattr(sorting, "_run_for_each", one_by_one)
     keys = keys_of(kind, n, dtype, np.random.default_rng(n))
     expected = sorted(keys.tolist())
     found = sorting.sort_by_digits(keys.copy())
@@ -55,9 +55,9 @@ def test_keys_come_out_in_order(n, kind, dtype, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
 def test_groups_too_large_for_digits(dtype, monkeypatch):
-    monkeypatch.setattr(sorting, "_CHUNK", 1000)
-    monkeypatch.setattr(sorting, "_each", one_by_one)
-    monkeypatch.setattr(sorting, "_MOST", 300)
+    monkeypatch.setattr(sorting, "_KEYS_PER_CHUNK", 1000)
+    monkeypatch.setattr(sorting, "_run_for_each", one_by_one)
+    monkeypatch.setattr(sorting, "_LARGEST_DIGIT_GROUP", 300)
     keys = keys_of("a heavy value", 9_999, dtype, np.random.default_rng(0))
     assert sorting.sort_by_digits(keys.copy()).tolist() == sorted(keys.tolist())
 
@@ -69,7 +69,7 @@ def test_keys_that_differ_only_below_the_digits_looked_at():
         0, 256, 5000, dtype=np.uint64
     )
     out = np.empty_like(keys)
-    sorting._order([keys[:2000], keys[2000:]], out)
+    sorting._sort_parts_by_digits([keys[:2000], keys[2000:]], out)
     assert out.tolist() == sorted(keys.tolist())
 
 
@@ -88,7 +88,7 @@ def test_the_area_is_the_same_number_by_either_sort(slow, dtype, monkeypatch):
     loss = rng.random(50_000) < 0.3
     expected = abstain.aurc(loss, confidence)
     asked = []
-    monkeypatch.setattr(sorting, "_DIGITS_FROM", 1000)
+    monkeypatch.setattr(sorting, "_MIN_KEYS_FOR_DIGITS", 1000)
     monkeypatch.setattr(sorting, "numpy_sorts_slowly", lambda: asked.append(1) or slow)
     assert abstain.aurc(loss, confidence) == expected
     assert asked
@@ -97,7 +97,7 @@ def test_the_area_is_the_same_number_by_either_sort(slow, dtype, monkeypatch):
 @pytest.mark.parametrize("slow", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_long_lines_of_a_batch_give_the_same_numbers_by_either_sort(slow, dtype, monkeypatch):
-    monkeypatch.setattr(sorting, "_LONG_LINE", 1000)
+    monkeypatch.setattr(sorting, "_MIN_LINE_FOR_DIGITS", 1000)
     monkeypatch.setattr(sorting, "numpy_sorts_slowly", lambda: slow)
     rng = np.random.default_rng(4)
     confidence, loss = rng.normal(size=(7, 3000)).astype(dtype), rng.random((7, 3000)) < 0.3
@@ -108,7 +108,7 @@ def test_long_lines_of_a_batch_give_the_same_numbers_by_either_sort(slow, dtype,
 
 def test_the_processor_is_timed_once(monkeypatch):
     first = sorting.numpy_sorts_slowly()
-    monkeypatch.setattr(sorting, "_SLOW", 0.0 if not first else 1e9)
+    monkeypatch.setattr(sorting, "_SLOW_NANOSECONDS", 0.0 if not first else 1e9)
     assert sorting.numpy_sorts_slowly() is first
     sorting.numpy_sorts_slowly.cache_clear()
     assert sorting.numpy_sorts_slowly() is not first

@@ -1,7 +1,8 @@
-r"""The estimators of AURC: what a row adds to the area, and the weight a rank or a sample carries.
+r"""The estimators of AURC: what a row adds to the area, and the weight of a rank or of a sample.
 
-With rows (m, L, N, S) as in `rows`, no ties and unit weights, exchanging the two sums turns the terms of an area into
-rank weights: :math:`\sum_t m_t S_t/N_t = \sum_i \ell_i \sum_{t \le s(i)} m_t/N_t`.
+Formulas write m, L, N, S, W for `mass`, `loss`, `accepted_mass`, `accepted_loss`, `total_mass` of `rows.Rows`. Without
+ties and with unit weights, exchanging the two sums turns the terms of an area into rank weights:
+:math:`\sum_t m_t S_t/N_t = \sum_i \ell_i \sum_{t \le s(i)} m_t/N_t`.
 """
 
 from __future__ import annotations
@@ -23,25 +24,29 @@ from abstain.core.rows import (
     rows_from_sorted,
     safe_divide,
 )
-from abstain.core.sorting import map_in_threads, pack_loss, sort_lines
+from abstain.core.sorting import map_in_threads, mark_run_ends, pack_loss, sort_lines
 
 # Differences of harmonic numbers and log-factorials that keep their last digits --------------------
 #
-# `H_b - H_a` by two calls of digamma loses everything when `b - a` is small beside `b`; here the difference is
-# formed first. Only `+ - * /`, `log`, `log1p`, `where` and a short table are used, so every array library runs it.
+# `H_b - H_a` by two calls of digamma loses all digits when `b - a` is small compared with `b`; here the difference is
+# formed first. Only `+ - * /`, `log`, `log1p`, `where` and a short table are used, so it runs with every array library.
 
 
-_AT_ONCE = 1 << 18  # samples of a batch handled at a time
-_SMALL = 32  # from here on, the first terms of the asymptotic series are exact to double precision
+_SAMPLES_AT_ONCE = 1 << 18  # samples of a batch handled at a time
+_TABLE_END = 32  # from here on, the first terms of the asymptotic series are exact to double precision
 
 
 @functools.lru_cache(maxsize=1)
 def _small_tables() -> tuple[np.ndarray, np.ndarray]:
-    k = np.arange(1.0, _SMALL + 1)
-    return np.concatenate([[0.0], np.cumsum(1 / k)]), np.concatenate([[0.0], np.cumsum(np.log(k))])
+    """Harmonic numbers H_k, and ln(k!), for k = 0 ... 32."""
+    k = np.arange(1.0, _TABLE_END + 1)
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / k)])
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(k))])
+    return harmonic, log_factorial
 
 
 def _look_up(xp: Namespace, table: np.ndarray, index: Array) -> Array:
+    """`table[index]` for whole numbers held as floats."""
     if xp is np:
         return table[index.astype(np.int64)]
     values = xp.zeros_like(index)
@@ -50,57 +55,76 @@ def _look_up(xp: Namespace, table: np.ndarray, index: Array) -> Array:
     return values
 
 
-def _split(xp: Namespace, table: np.ndarray, low: Array, high: Array) -> tuple[Array, Array, Array]:
-    """The part of the difference that a table of small numbers gives, and the ends of the part beyond it."""
-    small = xp.asarray(_SMALL, dtype=low.dtype)
-    part = _look_up(xp, table, xp.minimum(high, small)) - _look_up(xp, table, xp.minimum(low, small))
-    return part, xp.maximum(low, small), xp.maximum(high, small)
+def _split_at_table_end(
+    xp: Namespace, table: np.ndarray, low: Array, high: Array
+) -> tuple[Array, Array, Array]:
+    """Split the difference of a function between `low` and `high` where its table of small numbers ends.
+
+    Returns the part of the difference that the table gives, and the two ends of the part beyond the table.
+    """
+    table_end = xp.asarray(_TABLE_END, dtype=low.dtype)
+    from_table = _look_up(xp, table, xp.minimum(high, table_end))
+    from_table = from_table - _look_up(xp, table, xp.minimum(low, table_end))
+    return from_table, xp.maximum(low, table_end), xp.maximum(high, table_end)
 
 
 def harmonic_difference(xp: Namespace, low: Array, high: Array) -> Array:
-    """`H_high - H_low` for whole numbers `0 <= low <= high` held as floats, to a few units in the last digit."""
-    part, a, b = _split(xp, _small_tables()[0], low, high)
+    """`H_high - H_low` for whole numbers `0 <= low <= high` held as floats, to a few units in the last digit.
+
+    Beyond 32, by the series H_k = ln k + gamma + 1/(2k) - 1/(12k^2) + 1/(120k^4) - 1/(252k^6) + 1/(240k^8) - ..., of
+    which every term is differenced exactly between k = a and k = b.
+    """
+    from_table, a, b = _split_at_table_end(xp, _small_tables()[0], low, high)
     gap = b - a
-    # H_k = ln k + gamma + 1/(2k) - 1/(12k^2) + 1/(120k^4) - 1/(252k^6) + 1/(240k^8) - ...; differences taken exactly
-    u, v = 1 / a, 1 / b
-    inverse = -gap * u * v  # 1/b - 1/a
+    u = 1 / a
+    v = 1 / b
+    # v^k - u^k for k = 1, 2, 4, 6, 8
+    inverse = -gap * u * v
     squares = inverse * (v + u)
     fourth = squares * (v * v + u * u)
     sixth = squares * (v**4 + u * u * v * v + u**4)
     eighth = fourth * (v**4 + u**4)
-    large = xp.log1p(gap * u) + inverse / 2 - squares / 12 + fourth / 120 - sixth / 252 + eighth / 240
-    return large + part
-
-
-def has_only_single_samples(rows: Rows) -> bool:
-    """Is every row one sample of weight 1? Then there are no ties to treat in one way or another."""
-    return rows.xp is np and not rows.padded and bool(rows.mass.max() <= 1)
-
-
-def harmonic_gain(rows: Rows) -> Array:
-    """`H_N - H_(N - m)` of each row: what its block adds to a harmonic sum, 1/N for a lone sample."""
-    if rows.xp is not np:
-        return harmonic_difference(rows.xp, rows.accepted_mass - rows.mass, rows.accepted_mass)
-    gain = safe_divide(np, rows.mass, rows.accepted_mass) if rows.padded else rows.mass / rows.accepted_mass
-    tied = rows.mass > 1
-    if tied.any():
-        N = rows.accepted_mass[tied]
-        gain[tied] = harmonic_difference(np, N - rows.mass[tied], N)
-    return gain
+    beyond_table = xp.log1p(gap * u) + inverse / 2 - squares / 12 + fourth / 120 - sixth / 252 + eighth / 240
+    return beyond_table + from_table
 
 
 def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
-    """`ln(high!) - ln(low!)` for whole numbers `0 <= low <= high` held as floats."""
-    part, a, b = _split(xp, _small_tables()[1], low, high)
+    """`ln(high!) - ln(low!)` for whole numbers `0 <= low <= high` held as floats.
+
+    Beyond 32, by Stirling's series ln k! = (k + 1/2) ln k - k + ln(2 pi)/2 + 1/(12k) - 1/(360k^3) + 1/(1260k^5)
+    - 1/(1680k^7), of which every term is differenced exactly between k = a and k = b.
+    """
+    from_table, a, b = _split_at_table_end(xp, _small_tables()[1], low, high)
     gap = b - a
-    u, v = 1 / a, 1 / b
+    u = 1 / a
+    v = 1 / b
+    # v^k - u^k for k = 1, 3, 5, 7
     inverse = -gap * u * v
     cubes = inverse * (v * v + u * v + u * u)
     fifth = inverse * (v**4 + v**3 * u + v * v * u * u + v * u**3 + u**4)
     seventh = inverse * (v**6 + v**5 * u + v**4 * u**2 + v**3 * u**3 + v**2 * u**4 + v * u**5 + u**6)
-    # Stirling: ln k! = (k + 1/2) ln k - k + ln(2 pi)/2 + 1/(12k) - 1/(360k^3) + 1/(1260k^5) - 1/(1680k^7)
-    large = (a + 0.5) * xp.log1p(gap * u) + gap * (xp.log(b) - 1)
-    return large + inverse / 12 - cubes / 360 + fifth / 1260 - seventh / 1680 + part
+    beyond_table = (a + 0.5) * xp.log1p(gap * u) + gap * (xp.log(b) - 1)
+    return beyond_table + inverse / 12 - cubes / 360 + fifth / 1260 - seventh / 1680 + from_table
+
+
+def has_only_single_samples(rows: Rows) -> bool:
+    """Is every row one sample of weight 1? Then there are no ties, and the treatment of ties does not matter."""
+    return rows.xp is np and not rows.padded and bool(rows.mass.max() <= 1)
+
+
+def harmonic_gain(rows: Rows) -> Array:
+    """`H_N - H_(N - m)` of each row: the sum of 1/k over the positions k of its samples, 1/N for a single sample."""
+    if rows.xp is not np:
+        return harmonic_difference(rows.xp, rows.accepted_mass - rows.mass, rows.accepted_mass)
+    if rows.padded:
+        gain = safe_divide(np, rows.mass, rows.accepted_mass)
+    else:
+        gain = rows.mass / rows.accepted_mass
+    is_tied = rows.mass > 1
+    if is_tied.any():
+        N = rows.accepted_mass[is_tied]
+        gain[is_tied] = harmonic_difference(np, N - rows.mass[is_tied], N)
+    return gain
 
 
 # The plug-in estimators of AURC: each is a mean, over thresholds, of what is accepted there ---------
@@ -109,51 +133,67 @@ Estimator = Literal["harmonic", "log", "loo", "sele", "2sele"]
 Ties = Literal["threshold", "expected"]
 ESTIMATORS: tuple[Estimator, ...] = get_args(Estimator)
 TIES: tuple[Ties, ...] = get_args(Ties)
-WHOLE_WEIGHTS_ONLY = ("log", "loo")  # these count neighbours, so a weight must mean a repetition
+WHOLE_WEIGHTS_ONLY = ("log", "loo")  # these count samples, so a weight must mean a repetition
 
 
-def _harmonic(r: Rows) -> Array:
-    """A threshold at each sample: the selective risk there."""
-    return r.mass * r.risk
+def _harmonic(rows: Rows) -> Array:
+    """Terms m S / N: a threshold at each sample, with the selective risk there."""
+    return rows.mass * rows.risk
 
 
-def _sele(r: Rows) -> Array:
-    """A threshold at each sample: the loss accepted there, per sample of the whole set (= AUGRC's mean rule)."""
-    return r.mass * r.accepted_loss / r.total_mass
+def _sele(rows: Rows) -> Array:
+    """Terms m S / W: a threshold at each sample, with the accepted loss per sample of the whole set (as in AUGRC)."""
+    return rows.mass * rows.accepted_loss / rows.total_mass
 
 
-def _loo(r: Rows) -> Array:
-    """A threshold at each sample: the selective risk of the *other* samples, 0 where there is none."""
-    own, others = r.mass * r.accepted_loss - r.loss, r.accepted_mass - 1
-    if r.xp is np and (others > 0).all():
-        return own / others
-    return safe_divide(r.xp, own, others)
+def _loo(rows: Rows) -> Array:
+    """Terms (m S - L) / (N - 1): a threshold at each sample, with the selective risk of the *other* samples.
+
+    The term is 0 where no other sample is accepted.
+    """
+    loss_of_others = rows.mass * rows.accepted_loss - rows.loss
+    mass_of_others = rows.accepted_mass - 1
+    if rows.xp is np and (mass_of_others > 0).all():
+        return loss_of_others / mass_of_others
+    return safe_divide(rows.xp, loss_of_others, mass_of_others)
 
 
-def _log(r: Rows) -> Array:
-    """Mean of -ln(1 - rank/(n+1)) over the ranks of the block, times its loss."""
-    log_n1 = r.xp.log(r.total_mass + 1)
-    return r.loss * (
-        log_n1
-        - safe_divide(r.xp, log_factorial_difference(r.xp, r.accepted_mass - r.mass, r.accepted_mass), r.mass)
-    )
+def _log(rows: Rows) -> Array:
+    """Loss of each row times the mean of -ln(1 - rank / (W + 1)) over the ranks of its samples.
+
+    The rank counts from the least confident sample, so 1 - rank / (W + 1) is position / (W + 1) from the top.
+    """
+    xp = rows.xp
+    N = rows.accepted_mass
+    mean_log_position = safe_divide(xp, log_factorial_difference(xp, N - rows.mass, N), rows.mass)
+    return rows.loss * (xp.log(rows.total_mass + 1) - mean_log_position)
 
 
-def _harmonic_expected(r: Rows) -> Array:
-    """Random order within a block: its loss comes in evenly while the accepted mass grows from N - m to N."""
-    if has_only_single_samples(r):
-        return _harmonic(r)
-    above, gain = r.accepted_mass - r.mass, harmonic_gain(r)
-    share = r.xp.where(r.mass > 1, r.mass - above * gain, gain)
-    return (r.accepted_loss - r.loss) * gain + r.loss * share / r.xp.where(r.mass > 0, r.mass, 1.0)
+def _harmonic_expected(rows: Rows) -> Array:
+    """Expected `_harmonic` terms when the samples of a row are accepted one by one in random order.
+
+    The loss of a row is then accepted evenly while the accepted mass grows from N - m to N. With g = H_N - H_(N - m)
+    the term is (S - L) g + L (m - (N - m) g) / m.
+    """
+    if has_only_single_samples(rows):
+        return _harmonic(rows)
+    xp = rows.xp
+    mass_above = rows.accepted_mass - rows.mass
+    gain = harmonic_gain(rows)
+    row_share = xp.where(rows.mass > 1, rows.mass - mass_above * gain, gain)
+    row_loss_term = rows.loss * row_share / xp.where(rows.mass > 0, rows.mass, 1.0)
+    return (rows.accepted_loss - rows.loss) * gain + row_loss_term
 
 
-def _loo_expected(r: Rows) -> Array:
-    return _harmonic_expected(r) - r.loss / r.total_mass
+def _loo_expected(rows: Rows) -> Array:
+    """Expected `_loo` terms when the samples of a row are accepted in random order."""
+    return _harmonic_expected(rows) - rows.loss / rows.total_mass
 
 
-def _sele_expected(r: Rows) -> Array:
-    return (r.mass * (r.accepted_loss - r.loss) + r.loss * (r.mass + 1) / 2) / r.total_mass
+def _sele_expected(rows: Rows) -> Array:
+    """Expected `_sele` terms, (m (S - L) + L (m + 1) / 2) / W, when the samples of a row come in random order."""
+    loss_above = rows.accepted_loss - rows.loss
+    return (rows.mass * loss_above + rows.loss * (rows.mass + 1) / 2) / rows.total_mass
 
 
 _TERMS: dict[str, dict[str, Callable[[Rows], Array]]] = {
@@ -163,41 +203,44 @@ _TERMS: dict[str, dict[str, Callable[[Rows], Array]]] = {
 
 
 def area_terms(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
-    """What each row adds to `W * AURC`; the sum may be taken in pieces."""
+    """What each row adds to `total_mass * AURC`; the sum over rows may be taken in pieces."""
     if estimator == "2sele":
         return 2 * _TERMS[ties]["sele"](rows)
     return _TERMS[ties][estimator](rows)
 
 
 def needs_whole_weights(estimator: str, ties: str) -> str:
-    """The option that makes a weight mean a repetition, as the user wrote it; empty when any weight will do."""
+    """The option that requires weights to be repetitions, as the user wrote it; empty if any weights will do."""
     if estimator in WHOLE_WEIGHTS_ONLY:
         return f'estimator="{estimator}"'
     return 'ties="expected"' if ties == "expected" else ""
 
 
 def needs_row_loss(estimator: str, ties: str) -> bool:
-    """Do the terms read `rows.loss`? (It need not be made otherwise.)"""
+    """Does `area_terms` read `rows.loss`? If not, `iterate_rows` need not compute it."""
     return ties == "expected" or estimator in WHOLE_WEIGHTS_ONLY
 
 
 def area(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
-    """AURC of a table of rows, by one estimator."""
+    """AURC of the rows of a whole data set, by one estimator."""
     return rows.xp.sum(area_terms(rows, estimator, ties), axis=-1) / rows.total_mass[..., 0]
 
 
-# Weights of ranks and of samples: AURC is their weighted mean of losses ----------------------------
+# Weights of ranks and of samples: AURC is the mean of the losses with these weights -----------------
 #
-# Untied, rank r = 1 (least confident) ... n:
+# Without ties, for rank r = 1 (least confident) ... n:
 #
 #     harmonic  H_n - H_{n-r}          log   -ln(1 - r/(n+1))
 #     loo       H_{n-1} - H_{n-r}      sele  r/n              2sele  2r/n
 
+_LONGEST_CACHED = 1 << 16  # longer weights would fill the memory
+
 
 def rank_weights(n: int, estimator: str = "harmonic") -> np.ndarray:
-    """Weights of ranks 1 ... n without ties, ascending."""
-    kept = n <= 1 << 16  # longer ones would fill the memory
-    return _rank_weights(n, estimator) if kept else _rank_weights.__wrapped__(n, estimator)
+    """Weights of the ranks 1 (least confident) ... n without ties; read-only."""
+    if n <= _LONGEST_CACHED:
+        return _rank_weights(n, estimator)
+    return _rank_weights.__wrapped__(n, estimator)
 
 
 @functools.lru_cache(maxsize=64)
@@ -209,7 +252,7 @@ def _rank_weights(n: int, estimator: str) -> np.ndarray:
 
 
 def weight_of_rank(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
-    """Weight of a rank, 1 for the least confident of n, without ties."""
+    """Weight of the sample of each rank (1 for the least confident of n) without ties."""
     above = n - rank  # samples strictly more confident
     if estimator == "harmonic":
         return np.asarray(harmonic_difference(np, above, n + 0 * above))
@@ -220,203 +263,242 @@ def weight_of_rank(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarra
     return np.asarray(rank / n * (2 if estimator == "2sele" else 1))
 
 
+def _sum_at_and_below(values: Array, xp: Namespace) -> Array:
+    """For each row, the sum over it and all less confident rows."""
+    return xp.flip(xp.cumulative_sum(xp.flip(values, axis=-1), axis=-1), axis=-1)
+
+
 def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
-    """The weight each member of a row's block carries; rows run from the most confident down."""
+    """The weight of each sample of a row, such that AURC is the mean of the losses with these weights.
+
+    With ties="expected" the rows may be a part of a longer table: thresholds below them are added by `total_mass`.
+    """
     xp = rows.xp
     if estimator == "2sele":
         return 2 * row_weights(rows, "sele", ties)
     if estimator == "sele":
-        return (
-            rows.total_mass - rows.accepted_mass + (rows.mass if ties == "threshold" else (rows.mass + 1) / 2)
-        ) / rows.total_mass
+        mass_in_row = rows.mass if ties == "threshold" else (rows.mass + 1) / 2
+        return (rows.total_mass - rows.accepted_mass + mass_in_row) / rows.total_mass
     if ties == "threshold" and estimator != "log":
         return _threshold_weights(rows, estimator)
-    above = rows.accepted_mass - rows.mass
+    mass_above = rows.accepted_mass - rows.mass
     if estimator == "log":
-        return xp.log(rows.total_mass + 1) - safe_divide(
-            xp, log_factorial_difference(xp, above, rows.accepted_mass), rows.mass
-        )
-    # the rows may be a stretch of a longer table
-    outside = harmonic_difference(
-        xp, rows.accepted_mass[..., -1:], rows.total_mass + 0 * rows.accepted_mass[..., -1:]
-    )
-    outside = outside - (1 / rows.total_mass if estimator == "loo" else 0.0)
+        log_positions = log_factorial_difference(xp, mass_above, rows.accepted_mass)
+        return xp.log(rows.total_mass + 1) - safe_divide(xp, log_positions, rows.mass)
+    # thresholds below these rows, when they are only a part of the table
+    last_accepted = rows.accepted_mass[..., -1:]
+    from_outside = harmonic_difference(xp, last_accepted, rows.total_mass + 0 * last_accepted)
+    from_outside = from_outside - (1 / rows.total_mass if estimator == "loo" else 0.0)
     if has_only_single_samples(rows):
-        return _threshold_weights(rows, "harmonic") + outside
+        return _threshold_weights(rows, "harmonic") + from_outside
     gain = harmonic_gain(rows)
-    from_below = xp.flip(xp.cumulative_sum(xp.flip(gain, axis=-1), axis=-1), axis=-1)
-    own = xp.where(rows.mass > 1, 1 - safe_divide(xp, above * gain, rows.mass), gain)
-    return from_below - gain + own + outside
+    from_row = xp.where(rows.mass > 1, 1 - safe_divide(xp, mass_above * gain, rows.mass), gain)
+    return _sum_at_and_below(gain, xp) - gain + from_row + from_outside
 
 
 def _threshold_weights(rows: Rows, estimator: str) -> Array:
-    """Sum over the blocks at or below one's own of mass / accepted mass (self left out for `loo`)."""
+    """Sum of m / N over the row of a sample and all rows below it.
+
+    For "loo" the sample itself is left out: the sum of m / (N - 1), less 1 / (N - 1) of the sample's row.
+    """
     xp = rows.xp
-    accepted = rows.accepted_mass - (1.0 if estimator == "loo" else 0.0)
-    some = rows.padded or estimator == "loo"
-    share = safe_divide(xp, rows.mass, accepted) if some else rows.mass / accepted
-    from_below = xp.flip(xp.cumulative_sum(xp.flip(share, axis=-1), axis=-1), axis=-1)
-    return (
-        from_below - safe_divide(xp, xp.ones_like(accepted), accepted) if estimator == "loo" else from_below
-    )
+    if estimator == "loo":
+        mass_of_others = rows.accepted_mass - 1.0
+        share = safe_divide(xp, rows.mass, mass_of_others)
+        share_of_one = safe_divide(xp, xp.ones_like(mass_of_others), mass_of_others)
+        return _sum_at_and_below(share, xp) - share_of_one
+    if rows.padded:
+        share = safe_divide(xp, rows.mass, rows.accepted_mass)
+    else:
+        share = rows.mass / rows.accepted_mass
+    return _sum_at_and_below(share, xp)
 
 
 def sample_weights(
     xp: Namespace, confidence: Array, weight: Array | None, estimator: str, ties: str
 ) -> Array:
-    """The weight of each sample along the last axis, in the order given."""
-    order = xp.argsort(confidence, axis=-1, descending=True, stable=True)
-    ranked = xp.take_along_axis(confidence, order, axis=-1)
-    last = xp.ones_like(ranked[..., :1], dtype=xp.bool)
-    ends = xp.concat([ranked[..., 1:] != ranked[..., :-1], last], axis=-1)
+    """The estimator's weight of each sample along the last axis, in the order of `confidence`."""
     wide = float_dtype(xp)
+    n = confidence.shape[-1]
+    order = xp.argsort(confidence, axis=-1, descending=True, stable=True)
+    sorted_confidence = xp.take_along_axis(confidence, order, axis=-1)
+    is_row_end = mark_run_ends(sorted_confidence, xp)
     if weight is not None:
         weight = xp.astype(xp.take_along_axis(weight, order, axis=-1), wide)
-    rows = rows_from_sorted(xp, xp.zeros_like(ranked, dtype=wide), ends, weight)
-    by_row = row_weights(rows, estimator, ties)
-    # members read their weight where their block's row stands: at the next end of a run
-    from_last = xp.flip(
-        xp.broadcast_to(xp.arange(ranked.shape[-1], **device_keyword(ranked)), ranked.shape), axis=-1
+    no_loss = xp.zeros_like(sorted_confidence, dtype=wide)
+    rows = rows_from_sorted(xp, no_loss, is_row_end, weight)
+    weight_of_row = row_weights(rows, estimator, ties)
+    # A row is stored where its run of equal confidences ends: find the next end at or after each place. Places are
+    # counted from the last one, so that the nearest end is the largest number seen so far when read backwards.
+    place_from_last = xp.flip(
+        xp.broadcast_to(xp.arange(n, **device_keyword(sorted_confidence)), sorted_confidence.shape), axis=-1
     )
-    nearest = xp.flip(
-        running_max(xp, xp.flip(xp.where(ends, from_last, xp.zeros_like(from_last)), axis=-1)), axis=-1
-    )
-    values = xp.take_along_axis(by_row, ranked.shape[-1] - 1 - nearest, axis=-1)
-    return xp.take_along_axis(values, xp.argsort(order, axis=-1), axis=-1)
+    end_from_last = xp.where(is_row_end, place_from_last, xp.zeros_like(place_from_last))
+    next_end_from_last = xp.flip(running_max(xp, xp.flip(end_from_last, axis=-1)), axis=-1)
+    sorted_weights = xp.take_along_axis(weight_of_row, n - 1 - next_end_from_last, axis=-1)
+    return xp.take_along_axis(sorted_weights, xp.argsort(order, axis=-1), axis=-1)
 
 
-# Areas of numpy samples by the fastest way that is exact --------------------------------------------
+# Areas of numpy samples in the fastest way that is exact --------------------------------------------
 #
-# Whatever the way, the rows are those of `rows.rows_from_samples`; the tests hold every one against every other.
+# All ways use the rows of `rows.rows_from_samples`; the tests compare each with every other.
 
 
 def area_of_samples(
     loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, estimator: str, ties: str
 ) -> np.ndarray | float:
-    """AURC of samples along the last axis."""
+    """AURC of samples along the last axis, in any order."""
     if loss.ndim > 1:
         return _batch_area(loss, confidence, weight, estimator, ties)
     samples = read_by_confidence(loss, confidence, weight)
-    parts = iterate_rows(samples, needs_row_loss(estimator, ties))
-    return math.fsum(float(np.sum(area_terms(rows, estimator, ties))) for rows in parts) / samples.total_mass
+    pieces = iterate_rows(samples, needs_row_loss(estimator, ties))
+    return math.fsum(float(np.sum(area_terms(rows, estimator, ties))) for rows in pieces) / samples.total_mass
 
 
 def _batch_area(
     loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None, estimator: str, ties: str
 ) -> np.ndarray:
-    """AURC of every line."""
-    keys = pack_loss(loss, confidence) if weight is None else None
-    if keys is None:
-        return np.asarray(area(rows_from_numpy(loss, confidence, weight), estimator, ties))
-    unsorted, below, unpack = keys
-    n = loss.shape[-1]
-    flat = unsorted.reshape(-1, n)
-    by_rank = np.ascontiguousarray(rank_weights(n, estimator)[::-1])
+    """AURC of every line of samples, an array of the shape of the leading axes.
 
-    def some(a: int, b: int) -> np.ndarray:
-        sort_lines(flat[a:b])
-        heads, own = flat[a:b].reshape(-1), unpack(flat[a:b])
-        heads >>= heads.dtype.type(below)  # the keys are ours, and read only once
-        totals = own @ by_rank
-        goes_on = np.empty(own.shape, dtype=bool)  # is the next sample's confidence the same?
-        np.equal(heads[1:], heads[:-1], out=goes_on.reshape(-1)[:-1])  # line by line would take much longer
-        goes_on[:, -1] = False
-        if goes_on.any():
-            totals += _tie_correction(own, goes_on, estimator, ties)
+    Packed losses are sorted line by line and multiplied by the weights of their ranks; ties are corrected afterwards.
+    """
+    packed = pack_loss(loss, confidence) if weight is None else None
+    if packed is None:
+        return np.asarray(area(rows_from_numpy(loss, confidence, weight), estimator, ties))
+    payload_bits = packed.payload_bits
+    unpack_loss = packed.unpack_loss
+    n = loss.shape[-1]
+    lines = packed.keys.reshape(-1, n)
+    most_confident_first = np.ascontiguousarray(rank_weights(n, estimator)[::-1])
+
+    def compute_lines(start: int, stop: int) -> np.ndarray:
+        sort_lines(lines[start:stop])
+        sorted_loss = unpack_loss(lines[start:stop])
+        keys = lines[start:stop].reshape(-1)
+        keys >>= keys.dtype.type(payload_bits)  # in place: the keys are not read again
+        totals = sorted_loss @ most_confident_first
+        equals_next = np.empty(sorted_loss.shape, dtype=bool)
+        # over all lines at once: line by line would take much longer
+        np.equal(keys[1:], keys[:-1], out=equals_next.reshape(-1)[:-1])
+        equals_next[:, -1] = False
+        if equals_next.any():
+            totals += _tie_correction(sorted_loss, equals_next, estimator, ties)
         return totals / n
 
-    step = max(1, _AT_ONCE // n)
-    return np.concatenate(map_in_threads(some, len(flat), step, n)).reshape(loss.shape[:-1])
+    step = max(1, _SAMPLES_AT_ONCE // n)
+    return np.concatenate(map_in_threads(compute_lines, len(lines), step, n)).reshape(loss.shape[:-1])
 
 
-def _tie_correction(own: np.ndarray, goes_on: np.ndarray, estimator: str, ties: str) -> np.ndarray:
-    """What ties change in each line's sum of terms: blocks of equals put in, their members taken out."""
-    lines, n = own.shape
-    in_run = goes_on.copy()
-    in_run[:, 1:] |= goes_on[:, :-1]
-    place = np.flatnonzero(in_run)
-    last = np.flatnonzero(~goes_on.reshape(-1)[place])  # in `place`, where each run ends
-    m = np.diff(last, prepend=-1)
-    line, N = place // n, place % n + 1.0
-    l = own.reshape(-1).take(place).astype(np.float64)
-    sums = np.cumsum(own, axis=-1, dtype=np.uint32 if own.dtype == np.uint8 else np.float64)
-    S = sums.reshape(-1).take(place).astype(np.float64)
-    first = last - m + 1
-    L = S[last] - S[first] + l[first]
-    W = np.asarray([float(n)])
-    member_rows = Rows(
-        mass=np.ones_like(N), loss=l, accepted_mass=N, accepted_loss=S, total_mass=W, padded=False
-    )
-    members = area_terms(member_rows, estimator, ties)
-    block_rows = Rows(
-        mass=m.astype(np.float64),
-        loss=L,
-        accepted_mass=N[last],
-        accepted_loss=S[last],
-        total_mass=W,
+def _tie_correction(
+    sorted_loss: np.ndarray, equals_next: np.ndarray, estimator: str, ties: str
+) -> np.ndarray:
+    """What to add to each line's sum of terms because of ties: terms of tied rows, less those of their samples.
+
+    `sorted_loss` has one line of n losses per data set, most confident first; `equals_next` marks the samples that have
+    the same confidence as the next sample of their line.
+    """
+    line_count, n = sorted_loss.shape
+    is_tied = equals_next.copy()
+    is_tied[:, 1:] |= equals_next[:, :-1]
+    tied_places = np.flatnonzero(is_tied)  # in the flattened lines
+    last_of_run = np.flatnonzero(~equals_next.reshape(-1)[tied_places])  # indices into `tied_places`
+    run_length = np.diff(last_of_run, prepend=-1)
+    first_of_run = last_of_run - run_length + 1
+    line = tied_places // n
+    accepted_mass = tied_places % n + 1.0
+    tied_loss = sorted_loss.reshape(-1).take(tied_places).astype(np.float64)
+    sum_dtype = np.uint32 if sorted_loss.dtype == np.uint8 else np.float64
+    running_loss = np.cumsum(sorted_loss, axis=-1, dtype=sum_dtype)
+    accepted_loss = running_loss.reshape(-1).take(tied_places).astype(np.float64)
+    run_loss = accepted_loss[last_of_run] - accepted_loss[first_of_run] + tied_loss[first_of_run]
+    total_mass = np.asarray([float(n)])
+    rows_of_samples = Rows(
+        mass=np.ones_like(accepted_mass),
+        loss=tied_loss,
+        accepted_mass=accepted_mass,
+        accepted_loss=accepted_loss,
+        total_mass=total_mass,
         padded=False,
     )
-    blocks = area_terms(block_rows, estimator, ties)
-    return np.bincount(line[last], blocks, lines) - np.bincount(line, members, lines)
+    rows_of_runs = Rows(
+        mass=run_length.astype(np.float64),
+        loss=run_loss,
+        accepted_mass=accepted_mass[last_of_run],
+        accepted_loss=accepted_loss[last_of_run],
+        total_mass=total_mass,
+        padded=False,
+    )
+    terms_of_samples = area_terms(rows_of_samples, estimator, ties)
+    terms_of_runs = area_terms(rows_of_runs, estimator, ties)
+    added = np.bincount(line[last_of_run], terms_of_runs, line_count)
+    return added - np.bincount(line, terms_of_samples, line_count)
 
 
-# The best any confidence could do: losses in ascending order, each sample its own block -------------
+# The best that any confidence could do: losses in ascending order, each sample a row of its own ------
 #
 # Among equal losses the order does not matter, so they must not be grouped: grouping would give R^2 for 0/1 loss.
 
 
 def oracle_rows(xp: Namespace, loss: Array, weight: Array | None) -> Rows:
-    """Rows of samples ordered by loss, smallest on top; equal losses by weight, so that no order of entry shows."""
+    """Rows of samples ordered by loss, smallest on top, and by weight among equal losses.
+
+    The order of the input does not matter.
+    """
     wide = float_dtype(xp)
     loss = xp.astype(loss, wide)
+    every_sample = xp.ones_like(loss, dtype=xp.bool)
     if weight is None:
-        ranked = xp.sort(loss, axis=-1)
-        return rows_from_sorted(xp, ranked, xp.ones_like(ranked, dtype=xp.bool))
+        return rows_from_sorted(xp, xp.sort(loss, axis=-1), every_sample)
     weight = xp.astype(weight, wide)
-    for column in ("weight", "loss"):
+    for column in ("weight", "loss"):  # stable sorts: the last key sorted by is the leading one
         order = xp.argsort(weight if column == "weight" else loss, axis=-1, stable=True)
-        loss, weight = xp.take_along_axis(loss, order, axis=-1), xp.take_along_axis(weight, order, axis=-1)
-    return rows_from_sorted(xp, loss, xp.ones_like(loss, dtype=xp.bool), weight)
+        loss = xp.take_along_axis(loss, order, axis=-1)
+        weight = xp.take_along_axis(weight, order, axis=-1)
+    return rows_from_sorted(xp, loss, every_sample, weight)
 
 
 def oracle_area(xp: Namespace, loss: Array, weight: Array | None, estimator: str = "harmonic") -> Array:
-    """AURC of the best ordering. Whole-number weights are repetitions, each copy a threshold of its own."""
+    """AURC of the best ordering. Whole-number weights are repetitions, each with a threshold of its own."""
     rows = oracle_rows(xp, loss, weight)
-    whole = weight is None or bool(xp.all(xp.floor(rows.mass) == rows.mass))
-    return area(rows, estimator, "expected" if whole else "threshold")
+    has_whole_weights = weight is None or bool(xp.all(xp.floor(rows.mass) == rows.mass))
+    return area(rows, estimator, "expected" if has_whole_weights else "threshold")
 
 
 def remove_offset(loss: np.ndarray) -> np.ndarray:
-    """Losses less their least one, where it is large beside how much they vary, along the last axis.
+    """Subtract the smallest loss along the last axis, if it is larger than the range of the losses.
 
-    Harmonic weights have mean 1, so an offset adds the same to an area, to its oracle and to the risk. It would only
+    Harmonic weights have mean 1, so an offset adds the same to an area, to its oracle and to the risk; it would only
     take digits from their differences.
     """
     if loss.dtype == bool:
         return loss
     values = loss.astype(np.float64, copy=False)
-    least = values.min(axis=-1, keepdims=True)
-    offset = np.where(np.abs(least) > np.ptp(values, axis=-1, keepdims=True), least, 0.0)
+    smallest = values.min(axis=-1, keepdims=True)
+    value_range = np.ptp(values, axis=-1, keepdims=True)
+    offset = np.where(np.abs(smallest) > value_range, smallest, 0.0)
     return values - offset if offset.any() else loss
 
 
 def zero_one_oracle_rows(errors: float, n: float) -> Rows:
-    """The two rows of a 0/1 loss: all that is right on top, all errors below (read with ties="expected")."""
-    m = np.asarray([n - errors, errors])
-    error_loss = np.asarray([0.0, errors])
+    """The two rows of the best ordering of a 0/1 loss: all right samples on top, all errors below.
+
+    Read them with ties="expected".
+    """
+    mass = np.asarray([n - errors, errors])
+    loss = np.asarray([0.0, errors])
     return Rows(
-        mass=m,
-        loss=error_loss,
-        accepted_mass=np.cumsum(m),
-        accepted_loss=error_loss,
+        mass=mass,
+        loss=loss,
+        accepted_mass=np.cumsum(mass),
+        accepted_loss=loss,
         total_mass=np.asarray([n]),
     )
 
 
 def asymptotic_oracle(xp: Namespace, risk: Array) -> Array:
-    """Population value for 0/1 loss: R + (1 - R) ln(1 - R)."""
-    right = 1 - risk
-    return risk + right * xp.log(xp.where(right > 0, right, xp.ones_like(right)))
+    """Population AURC of the best ordering for 0/1 loss with risk R: R + (1 - R) ln(1 - R)."""
+    accuracy = 1 - risk
+    return risk + accuracy * xp.log(xp.where(accuracy > 0, accuracy, xp.ones_like(accuracy)))
 
 
 # Sample weights by comparing every pair: no sort, so a compiler fuses it, and a soft comparison makes it smooth
@@ -427,9 +509,9 @@ def asymptotic_oracle(xp: Namespace, risk: Array) -> Array:
 #                                   sele      alpha_i = sum_j w_j A_ij / W
 #                                   loo       alpha_i = sum_{j != i} A_ij / (N_j - 1)
 #
-# which are the sums of `weights` over blocks, written out over samples. A sample whose confidence is NaN compares
-# false with everything: it is in no set, and its weight is 0. The cost is n^2: for batches, not for data sets.
-# Few operations rather than few flops: on a GPU a batch's time is the number of kernels.
+# which are the sums of `row_weights` over rows, written out over samples. A sample whose confidence is NaN compares
+# false with everything: no threshold accepts it, and its weight is 0. The cost is n^2: for batches, not for data sets.
+# Few operations matter more than few flops: on a GPU a batch's time is the number of kernels.
 
 
 def accepts(confidence: Array) -> Array:
@@ -441,49 +523,57 @@ def softly_accepts(xp: Namespace, confidence: Array, temperature: float) -> Arra
     """`A[..., i, j]` as a sigmoid of the difference over `temperature`; a sample always accepts itself."""
     difference = (confidence[..., :, None] - confidence[..., None, :]) / temperature
     smooth = 0.5 * (1 + xp.tanh(0.5 * difference))
-    own = xp.eye(confidence.shape[-1], dtype=xp.bool, **device_keyword(confidence))
-    return xp.where(own, xp.ones_like(smooth), smooth)
+    is_same_sample = xp.eye(confidence.shape[-1], dtype=xp.bool, **device_keyword(confidence))
+    return xp.where(is_same_sample, xp.ones_like(smooth), smooth)
 
 
 def pair_weights(xp: Namespace, A: Array, mass: Array | None, total: Array, estimator: str) -> Array:
-    """Weight of each sample, from who is accepted where: true or false (equals together), or between 0 and 1.
+    """The estimator's weight of each sample, from which samples are accepted at which thresholds.
 
-    `total` is the mass of all, shape (..., 1). "loo" and "log" take no masses but 0 and 1.
+    `A[..., i, j]` says whether sample i is accepted at the threshold of sample j: booleans (ties are accepted
+    together) or numbers between 0 and 1. `mass` holds the weights w_i (None: all 1; "loo" and "log" allow only 0 and
+    1), `total` their sum, shape (..., 1).
     """
     if estimator in ("sele", "2sele"):
-        weights = _sum(xp, A, mass, axis=-1) / total
+        weights = _sum_pairs(xp, A, mass, axis=-1) / total
         return 2 * weights if estimator == "2sele" else weights
     if estimator == "log":
         return _log_weights(xp, A, mass, total)
-    N = _sum(xp, A, mass, axis=-2)
-    one = 1.0 if mass is None else mass
-    accepted = N - one if estimator == "loo" else N
-    some = accepted > 0
-    share = xp.where(some, one / xp.where(some, accepted, 1.0), 0.0)
-    weights = _sum(xp, A, share, axis=-1)
+    accepted_mass = _sum_pairs(xp, A, mass, axis=-2)
+    sample_mass = 1.0 if mass is None else mass
+    if estimator == "loo":
+        accepted_mass = accepted_mass - sample_mass
+    is_positive = accepted_mass > 0
+    share = xp.where(is_positive, sample_mass / xp.where(is_positive, accepted_mass, 1.0), 0.0)
+    weights = _sum_pairs(xp, A, share, axis=-1)
     return weights - share if estimator == "loo" else weights
 
 
 def _log_weights(xp: Namespace, A: Array, mass: Array | None, total: Array) -> Array:
-    """-ln(1 - r/(W+1)), the mean over the ranks that a run of equals shares."""
+    """-ln(1 - r / (W + 1)) for rank r, averaged over the ranks that samples of equal confidence share.
+
+    Arguments as in `pair_weights`. With a soft A the rank is the soft sum, and nothing is shared.
+    """
     if A.dtype != xp.bool:
-        return -xp.log1p(-_sum(xp, A, mass, axis=-1) / (total + 1))
-    N = _sum(xp, A, mass, axis=-2)[..., None]
-    m = _sum(xp, A & xp.matrix_transpose(A), mass, axis=-1)
-    place = xp.astype(
-        xp.arange(1, A.shape[-1] + 1, **device_keyword(A)), N.dtype
-    )  # from the top: rank W + 1 - place
-    shared = (place <= N) & (place > N - m[..., None])
-    logs = xp.sum(xp.where(shared, xp.log(place), 0.0), axis=-1)
-    some = m > 0
-    return xp.where(some, xp.log(total + 1) - logs / xp.where(some, m, 1.0), 0.0)
+        return -xp.log1p(-_sum_pairs(xp, A, mass, axis=-1) / (total + 1))
+    accepted_mass = _sum_pairs(xp, A, mass, axis=-2)[..., None]
+    tied_mass = _sum_pairs(xp, A & xp.matrix_transpose(A), mass, axis=-1)
+    # positions from the top: position p has rank W + 1 - p
+    position = xp.astype(xp.arange(1, A.shape[-1] + 1, **device_keyword(A)), accepted_mass.dtype)
+    is_shared = (position <= accepted_mass) & (position > accepted_mass - tied_mass[..., None])
+    log_positions = xp.sum(xp.where(is_shared, xp.log(position), 0.0), axis=-1)
+    has_mass = tied_mass > 0
+    mean_log_position = log_positions / xp.where(has_mass, tied_mass, 1.0)
+    return xp.where(has_mass, xp.log(total + 1) - mean_log_position, 0.0)
 
 
-def _sum(xp: Namespace, A: Array, values: Array | None, axis: int) -> Array:
-    """Sum over one side of the pairs, each counted once or by the value of the sample on that side."""
+def _sum_pairs(xp: Namespace, A: Array, values: Array | None, axis: int) -> Array:
+    """Sum A over one of its two last axes, each entry times the value of the sample on that axis (None: 1)."""
     if values is None:
         if A.dtype != xp.bool:
             return xp.sum(A, axis=axis)
         return xp.astype(xp.sum(xp.astype(A, xp.int32), axis=axis), float_dtype(xp))
     values = values[..., :, None] if axis == -2 else values[..., None, :]
-    return xp.sum(xp.where(A, values, 0.0) if A.dtype == xp.bool else A * values, axis=axis)
+    if A.dtype == xp.bool:
+        return xp.sum(xp.where(A, values, 0.0), axis=axis)
+    return xp.sum(A * values, axis=axis)

@@ -1,9 +1,9 @@
-"""Rows: what every formula of this package reads.
+"""Rows: the table that every formula of this package reads.
 
-A row is one distinct confidence (a *block*): its mass `m` and loss sum `L`, and beside them the mass `N` and loss
-`S` accepted when the threshold is put at this block. `S / N` is the selective risk, `N / W` the coverage.
-Rows lie along the last axis; leading axes are batches. Rows of no mass may be present and count for nothing, which
-is how arrays of fixed shape (batches, compiled code) carry tables of different lengths.
+A row is one distinct confidence (a *block*): its mass m and loss sum L, and the mass N and loss S accepted when the
+threshold is put at this confidence. S / N is the selective risk, N / W the coverage, where W is the total mass.
+Rows lie along the last axis; leading axes are batches. Rows without mass are allowed and change no result, so that
+arrays of fixed shape (batches, compiled code) can hold tables of different lengths.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from abstain._arrays import Array, Namespace, float_dtype, running_max
 from abstain.core import sorting
+from abstain.core.rounding import SUM_ROUNDING
 from abstain.core.sorting import pack_loss
 
 
@@ -79,103 +80,124 @@ class Rows(NamedTuple):
 
 
 def rows_from_blocks(mass: Array, loss_sum: Array, xp: Namespace = np) -> Rows:
-    """Rows, most confident first, of a block table (which ascends)."""
-    m, L = xp.flip(mass, axis=-1), xp.flip(loss_sum, axis=-1)
-    N, S = xp.cumulative_sum(m, axis=-1), xp.cumulative_sum(L, axis=-1)
-    return Rows(mass=m, loss=L, accepted_mass=N, accepted_loss=S, total_mass=N[..., -1:], xp=xp)
-
-
-def rows_from_samples(xp: Namespace, loss: Array, confidence: Array, weight: Array | None = None) -> Rows:
-    """Rows of samples along the last axis, in arrays of the samples' own shape.
-
-    Values never leave the device, and nothing depends on the order of the samples: equal confidences are ordered
-    by loss before they are added up.
-    """
-    loss, confidence, weight = sort_samples(xp, loss, confidence, weight)
-    last = xp.ones_like(loss[..., :1], dtype=xp.bool)
-    ends = xp.concat([confidence[..., 1:] != confidence[..., :-1], last], axis=-1)
-    return rows_from_sorted(xp, loss, ends, weight)
-
-
-def rows_from_sorted(xp: Namespace, loss: Array, ends: Array, weight: Array | None = None) -> Rows:
-    """Rows of samples that stand most confident first; `ends` marks the last of each run of equals.
-
-    A block's row stands where its run ends, the other places are rows of no mass.
-    """
-    n = loss.shape[-1]
-    index = xp.broadcast_to(xp.arange(1, n + 1, **device_keyword(loss)), loss.shape)
-    own = loss if weight is None else weight * loss
-    N = xp.astype(index, loss.dtype) if weight is None else xp.cumulative_sum(weight, axis=-1)
-    S = xp.cumulative_sum(own, axis=-1)
-    closed = running_max(xp, xp.where(ends, index, xp.zeros_like(index)))
-    # where the block above ended
-    before = xp.concat([xp.zeros_like(closed[..., :1]), closed[..., :-1]], axis=-1)
-    zero = xp.zeros_like(loss[..., :1])
-    m = N - xp.take_along_axis(xp.concat([zero, N], axis=-1), before, axis=-1)
-    L = S - xp.take_along_axis(xp.concat([zero, S], axis=-1), before, axis=-1)
-    single = before == index - 1  # the subtraction is only needed, and only rounds, in a real tie
-    L = xp.where(single, own, L)
-    if weight is not None:
-        m = xp.where(single, weight, m)
-    nothing = xp.zeros_like(loss)
+    """Rows, most confident first, from the mass and loss sum of each distinct confidence, least confident first."""
+    row_mass = xp.flip(mass, axis=-1)
+    row_loss = xp.flip(loss_sum, axis=-1)
+    accepted_mass = xp.cumulative_sum(row_mass, axis=-1)
     return Rows(
-        mass=xp.where(ends, m, nothing),
-        loss=xp.where(ends, L, nothing),
-        accepted_mass=N,
-        accepted_loss=S,
-        total_mass=N[..., -1:],
+        mass=row_mass,
+        loss=row_loss,
+        accepted_mass=accepted_mass,
+        accepted_loss=xp.cumulative_sum(row_loss, axis=-1),
+        total_mass=accepted_mass[..., -1:],
         xp=xp,
     )
 
 
-def safe_divide(xp: Namespace, value: Array, by: Array) -> Array:
-    """`value / by`, 0 where `by` is not positive; nothing is divided by 0, so that gradients are finite too."""
-    some = by > 0
-    return xp.where(some, value, 0.0) / xp.where(some, by, 1.0)
+def rows_from_samples(xp: Namespace, loss: Array, confidence: Array, weight: Array | None = None) -> Rows:
+    """Rows of samples, in any order along the last axis; the rows have the shape of the samples.
+
+    Values never leave the device. The result does not depend on the order of the samples: equal confidences are
+    ordered by loss before they are added up.
+    """
+    loss, confidence, weight = sort_samples(xp, loss, confidence, weight)
+    return rows_from_sorted(xp, loss, sorting.mark_run_ends(confidence, xp), weight)
 
 
-def device_keyword(x: Array) -> dict[str, Any]:
-    """Keyword that makes a new array where `x` lives."""
-    return {"device": x.device} if hasattr(x, "device") else {}
+def rows_from_sorted(xp: Namespace, loss: Array, is_row_end: Array, weight: Array | None = None) -> Rows:
+    """Rows of samples sorted most confident first; the rows have the shape of the samples.
+
+    `is_row_end` marks the last sample of each run of equal confidences: the row of the run is put there, and the other
+    places become rows without mass. Without `weight` every sample has weight 1.
+    """
+    n = loss.shape[-1]
+    position = xp.broadcast_to(xp.arange(1, n + 1, **device_keyword(loss)), loss.shape)
+    if weight is None:
+        weighted_loss = loss
+        accepted_mass = xp.astype(position, loss.dtype)
+    else:
+        weighted_loss = weight * loss
+        accepted_mass = xp.cumulative_sum(weight, axis=-1)
+    accepted_loss = xp.cumulative_sum(weighted_loss, axis=-1)
+    # for each place, the position at which the row above it ended (0: there is no row above)
+    last_end = running_max(xp, xp.where(is_row_end, position, xp.zeros_like(position)))
+    end_above = xp.concat([xp.zeros_like(last_end[..., :1]), last_end[..., :-1]], axis=-1)
+    zero = xp.zeros_like(loss[..., :1])
+    mass_above = xp.take_along_axis(xp.concat([zero, accepted_mass], axis=-1), end_above, axis=-1)
+    loss_above = xp.take_along_axis(xp.concat([zero, accepted_loss], axis=-1), end_above, axis=-1)
+    row_mass = accepted_mass - mass_above
+    row_loss = accepted_loss - loss_above
+    # a row of one sample needs no difference of sums, which would round
+    is_single = end_above == position - 1
+    row_loss = xp.where(is_single, weighted_loss, row_loss)
+    if weight is not None:
+        row_mass = xp.where(is_single, weight, row_mass)
+    no_mass = xp.zeros_like(loss)
+    return Rows(
+        mass=xp.where(is_row_end, row_mass, no_mass),
+        loss=xp.where(is_row_end, row_loss, no_mass),
+        accepted_mass=accepted_mass,
+        accepted_loss=accepted_loss,
+        total_mass=accepted_mass[..., -1:],
+        xp=xp,
+    )
+
+
+def safe_divide(xp: Namespace, numerator: Array, denominator: Array) -> Array:
+    """`numerator / denominator`, and 0 where the denominator is not positive.
+
+    No division by 0 takes place anywhere, so gradients are finite too.
+    """
+    is_positive = denominator > 0
+    return xp.where(is_positive, numerator, 0.0) / xp.where(is_positive, denominator, 1.0)
+
+
+def device_keyword(array: Array) -> dict[str, Any]:
+    """The keyword argument that creates a new array on the device of `array`."""
+    return {"device": array.device} if hasattr(array, "device") else {}
 
 
 def sort_samples(
     xp: Namespace, loss: Array, confidence: Array, weight: Array | None
 ) -> tuple[Array, Array, Array | None]:
-    """Samples, most confident first, as wide floats; equal confidences ordered by loss (then by weight)."""
+    """Sort samples along the last axis, most confident first, equal confidences by loss and then by weight.
+
+    Returns losses, confidences and weights in that order; losses and weights as the widest floats of the library.
+    """
+
+    def reorder(array: Array, order: Array) -> Array:
+        return xp.take_along_axis(array, order, axis=-1)
+
     wide = float_dtype(xp)
-    for column in ("weight", "loss"):
+    for column in ("weight", "loss"):  # stable sorts: the last key sorted by is the leading one
         values = weight if column == "weight" else loss
         if values is None or xp.isdtype(values.dtype, ("bool", "integral")):
-            continue  # whole numbers add up exactly anyhow
+            continue  # whole numbers add up exactly in any order
         order = xp.argsort(values, axis=-1, stable=True)
-        loss, confidence = _take(xp, loss, order), _take(xp, confidence, order)
-        weight = None if weight is None else _take(xp, weight, order)
+        loss = reorder(loss, order)
+        confidence = reorder(confidence, order)
+        weight = None if weight is None else reorder(weight, order)
     order = xp.argsort(confidence, axis=-1, descending=True, stable=True)
-    weight = None if weight is None else xp.astype(_take(xp, weight, order), wide)
-    return xp.astype(_take(xp, loss, order), wide), _take(xp, confidence, order), weight
-
-
-def _take(xp: Namespace, x: Array, order: Array) -> Array:
-    return xp.take_along_axis(x, order, axis=-1)
+    weight = None if weight is None else xp.astype(reorder(weight, order), wide)
+    return xp.astype(reorder(loss, order), wide), reorder(confidence, order), weight
 
 
 # The block table: one row per distinct confidence, ascending --------------------------------------
 #
-# This is the public, mergeable form of rows, and the currency of engines that users register: whoever can group and
-# add can make one, wherever the samples are, and tables merge by adding rows of equal confidence. Everything that an
-# estimate and its error bar read is in it. The engines of this package cut the confidence axis into ranges instead,
-# and hand over the sums of each range (`stretch`), so that no table of all distinct confidences is ever held.
+# This is the public, mergeable form of rows, which engines that users register return: any system that can group and
+# add can make one, and tables merge by adding rows of equal confidence. It holds all that an estimate and its error
+# bar need. The engines of this package cut the confidence axis into ranges instead, and pass on the sums of each range
+# (`stretch`), so that no table of all distinct confidences is ever in memory.
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Distinct confidences, ascending, each with the sums over its members (weights w, losses l).
+    """Distinct confidences, ascending, each with sums over its samples (weights w, losses l).
 
     Attributes
     ----------
     confidence : ndarray, shape (k,)
-        Rising, each once.
+        Ascending, each once.
     mass, loss_sum : ndarray, shape (k,)
         Sums of w and of w l. Tables of one data set share one scale of weights, between 1e-70 and 1e70: fourth
         powers must stay within the range of a double.
@@ -184,9 +206,10 @@ class Blocks:
     fourths : ndarray, shape (5, k)
         Sums of w^4 l^j, j = 0 ... 4.
     count : ndarray of int, shape (k,)
-        Members.
+        Number of samples.
     graded : ndarray of int, shape (k,)
-        Members whose loss is neither 0 nor 1 (low moments cannot tell: .5, .5, .5, 1.5 have those of a 0/1 loss).
+        Number of samples whose loss is neither 0 nor 1. The sums cannot tell: losses .5, .5, .5, 1.5 have the same low
+        moments as a 0/1 loss.
 
     Examples
     --------
@@ -213,38 +236,57 @@ class Blocks:
     def from_samples(
         cls, loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None
     ) -> Blocks:
-        """Sort once, add up runs of equals."""
-        order, stops = rank_confidences(confidence)
-        l = loss[order].astype(np.float64)
-        sums = sum_powers_by_row(l, None if weight is None else weight[order].astype(np.float64), stops)
-        counts = diff_from(stops, 0)
-        graded = np.add.reduceat((l != 0) & (l != 1), stops - counts, dtype=np.int64)
-        columns = [*sums[:5], np.stack(sums[5:]), counts, graded]
-        return cls(confidence[order[stops - 1]][::-1], *(x[..., ::-1] for x in columns))
+        """Sort samples once and add up those of equal confidence."""
+        order, row_stops = rank_confidences(confidence)
+        ranked_loss = loss[order].astype(np.float64)
+        ranked_weight = None if weight is None else weight[order].astype(np.float64)
+        sums = sum_powers_by_row(ranked_loss, ranked_weight, row_stops)
+        count = diff_from(row_stops, 0)
+        is_graded = (ranked_loss != 0) & (ranked_loss != 1)
+        graded = np.add.reduceat(is_graded, row_stops - count, dtype=np.int64)
+        # ranked samples are most confident first, blocks least confident first
+        mass, loss_sum, w2, w2l, w2ll, *fourths = (column[::-1] for column in sums)
+        return cls(
+            confidence=confidence[order[row_stops - 1]][::-1],
+            mass=mass,
+            loss_sum=loss_sum,
+            w2=w2,
+            w2l=w2l,
+            w2ll=w2ll,
+            fourths=np.stack(fourths),
+            count=count[::-1],
+            graded=graded[::-1],
+        )
 
     def merge(self, *others: Blocks) -> Blocks:
-        """The table of all samples together; any order of merging gives the same rows (sums up to rounding)."""
-        every = [[getattr(table, column.name) for table in (self, *others)] for column in fields(self)]
-        confidence, *columns = (np.concatenate(parts, axis=-1) for parts in every)
+        """The table of all samples of several tables; the order of merging changes sums only by rounding."""
+        tables = (self, *others)
+        confidence = np.concatenate([table.confidence for table in tables])
         order = np.argsort(confidence, kind="stable")
         distinct, starts = np.unique(confidence[order], return_index=True)
-        return Blocks(distinct, *(np.add.reduceat(x[..., order], starts, axis=-1) for x in columns))
+
+        def add_up(column: str) -> np.ndarray:
+            values = np.concatenate([getattr(table, column) for table in tables], axis=-1)
+            return np.add.reduceat(values[..., order], starts, axis=-1)
+
+        sums = {column.name: add_up(column.name) for column in fields(self) if column.name != "confidence"}
+        return Blocks(confidence=distinct, **sums)
 
     def in_units(self) -> Blocks:
-        """The table with relative weights over their unit: 1 where all are equal, a power of two otherwise."""
-        mean = self.mass / self.count
-        equal = np.allclose(mean, mean[0], rtol=1e-12, atol=0) and np.allclose(
-            self.w2 * self.count, self.mass**2, rtol=1e-12, atol=0
+        """The table with weights divided by a unit: the common weight if all are equal, else a power of two."""
+        mean_weight = self.mass / self.count
+        all_equal = np.allclose(mean_weight, mean_weight[0], rtol=SUM_ROUNDING, atol=0) and np.allclose(
+            self.w2 * self.count, self.mass**2, rtol=SUM_ROUNDING, atol=0
         )
         largest = float(np.sqrt(self.w2.max()))
-        unit = float(mean[0]) if equal else 2.0 ** math.floor(math.log2(largest))
+        unit = float(mean_weight[0]) if all_equal else 2.0 ** math.floor(math.log2(largest))
         if unit == 1:
             return self
         return replace(
             self,
-            mass=self.count.astype(np.float64) if equal else self.mass / unit,
+            mass=self.count.astype(np.float64) if all_equal else self.mass / unit,
             loss_sum=self.loss_sum / unit,
-            w2=self.count.astype(np.float64) if equal else self.w2 / unit**2,
+            w2=self.count.astype(np.float64) if all_equal else self.w2 / unit**2,
             w2l=self.w2l / unit**2,
             w2ll=self.w2ll / unit**2,
             fourths=self.fourths / unit**4,
@@ -256,199 +298,277 @@ class Blocks:
         return not self.graded.any()
 
     def rows(self) -> Rows:
-        """The same table with what is accepted at each row, most confident first."""
+        """The same table, most confident first, with the accepted mass and loss at each row."""
         return rows_from_blocks(self.mass, self.loss_sum)
 
 
 # One vector of samples, sorted once and read from the most confident down, a cacheful at a time ----
 
 CHUNK = 1 << 16  # samples read at a time: their columns stay in cache
-Piece = Callable[[int, int], np.ndarray]
+ReadSlice = Callable[[int, int], np.ndarray]  # (start, stop): ranks from 0, most confident first
 
 
 class SampleReader(NamedTuple):
-    """Samples in order, most confident first, read piece by piece: `read(start, stop)`."""
+    """Ranked samples that are read piece by piece, most confident first.
+
+    Attributes
+    ----------
+    sample_count : int
+        Number of samples.
+    read_row_ends : callable
+        `read_row_ends(start, stop)`: places, counted from `start`, where a run of equal confidences ends.
+    read_loss, read_weight : callable
+        Losses and weights of the samples start, ..., stop - 1; `read_weight` is None if all weights are 1.
+    total_mass : float
+        Sum of all weights.
+    """
 
     sample_count: int
-    read_row_ends: Piece  # places, from `start` on, where a run of equal confidences ends
-    read_loss: Piece
-    read_weight: Piece | None
+    read_row_ends: ReadSlice
+    read_loss: ReadSlice
+    read_weight: ReadSlice | None
     total_mass: float
 
 
 class Ranking(NamedTuple):
-    """One sort of confidences, for every loss that is read along it: indices, most confident first."""
+    """One sort of the confidences, shared by all losses that are read along it.
+
+    Attributes
+    ----------
+    order : ndarray of int, shape (n,)
+        Indices of the samples, most confident first.
+    row_stops : ndarray of int, shape (k,)
+        For each distinct confidence, descending: how many samples are at least as confident.
+    """
 
     order: np.ndarray
-    row_stops: np.ndarray  # after each run of equals: how many samples it and those above it hold
+    row_stops: np.ndarray
 
 
 def rank_confidences(confidence: np.ndarray, order: np.ndarray | None = None) -> Ranking:
-    """Sort once; or take the order, where it is known."""
-    order, ranked = (
-        sorting.argsort_descending_with_keys(confidence) if order is None else (order, confidence[order])
-    )
-    ends = sorting.run_ends(ranked, 0, 0, len(order))
-    return Ranking(order, np.flatnonzero(ends) + 1)
+    """Sort confidences once. Pass `order`, indices most confident first, if it is known already."""
+    if order is None:
+        order, sorted_keys = sorting.argsort_descending_with_keys(confidence)
+    else:
+        sorted_keys = confidence[order]
+    return Ranking(order=order, row_stops=np.flatnonzero(sorting.mark_run_ends(sorted_keys)) + 1)
 
 
 def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> SampleReader:
-    """Sort by packed keys where the loss fits below them, by packed indices otherwise."""
-    n = len(loss)
-    keys = pack_loss(loss, confidence) if weight is None else None
-    if keys is not None:
-        below, unpack = keys[1:]
-        ranked = sorting.sort_in_place(keys[0])
-        return SampleReader(
-            n,
-            lambda a, b: np.flatnonzero(sorting.run_ends(ranked, below, a, b)),
-            lambda a, b: unpack(ranked[a:b]),
-            None,
-            float(n),
-        )
-    order, stops = ranking = rank_confidences(confidence)
-    found = read_along_ranking(ranking, loss, weight)
-    if weight is None and loss.dtype == np.float32 and len(stops) < n:
-        # let no order of entry show within ties
-        run = np.repeat(np.arange(len(stops), dtype=np.uint64), diff_from(stops, 0))
-        within = sorting.sort_in_place((run << np.uint64(32)) | loss[order].view(np.uint32))
-        found = found._replace(read_loss=lambda a, b: sorting.unpack_float32(within[a:b]))
-    return found
+    """Sort samples, most confident first: losses packed into the keys if they fit, otherwise indices."""
+    packed = pack_loss(loss, confidence) if weight is None else None
+    if packed is None:
+        return _read_by_index(loss, confidence, weight)
+    keys = sorting.sort_in_place(packed.keys)
+    payload_bits = packed.payload_bits
+    unpack_loss = packed.unpack_loss
+
+    def read_row_ends(start: int, stop: int) -> np.ndarray:
+        return np.flatnonzero(sorting.mark_run_ends_between(keys, payload_bits, start, stop))
+
+    return SampleReader(
+        sample_count=len(loss),
+        read_row_ends=read_row_ends,
+        read_loss=lambda start, stop: unpack_loss(keys[start:stop]),
+        read_weight=None,
+        total_mass=float(len(loss)),
+    )
+
+
+def _read_by_index(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> SampleReader:
+    """Sort the indices of samples, most confident first; sums of float32 losses do not depend on the input order."""
+    ranking = rank_confidences(confidence)
+    reader = read_along_ranking(ranking, loss, weight)
+    has_ties = len(ranking.row_stops) < len(loss)
+    if weight is not None or loss.dtype != np.float32 or not has_ties:
+        return reader
+    # order the losses within each row, so that their sum does not depend on the order of the input
+    rows = np.arange(len(ranking.row_stops), dtype=np.uint64)
+    row_of_sample = np.repeat(rows, diff_from(ranking.row_stops, 0))
+    loss_bits = loss[ranking.order].view(np.uint32)
+    keys = sorting.sort_in_place((row_of_sample << np.uint64(32)) | loss_bits)
+    return reader._replace(read_loss=lambda start, stop: sorting.unpack_float32(keys[start:stop]))
 
 
 def read_along_ranking(
     ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool = False
 ) -> SampleReader:
-    """Samples whose ranking is known; unweighted 0/1 losses as bytes, which add up exactly and fast."""
-    order, stops = ranking
-    kind = np.uint8 if zero_one and weight is None else np.float64
+    """Read samples along a known ranking; unweighted 0/1 losses as bytes, which add up exactly and fast."""
+    order, row_stops = ranking
+    loss_dtype = np.uint8 if zero_one and weight is None else np.float64
+    read_weight: ReadSlice | None = None
+    total_mass = float(len(order))
+    if weight is not None:
+        read_weight = lambda start, stop: weight[order[start:stop]].astype(np.float64, copy=False)  # noqa: E731
+        total_mass = float(weight.sum())
 
-    def ends(a: int, b: int) -> np.ndarray:
-        first, last = np.searchsorted(stops, (a, b), "right")
-        return np.asarray(stops[first:last] - (a + 1))
+    def read_row_ends(start: int, stop: int) -> np.ndarray:
+        first, last = np.searchsorted(row_stops, (start, stop), "right")
+        return np.asarray(row_stops[first:last] - (start + 1))
 
     return SampleReader(
-        len(order),
-        ends,
-        lambda a, b: loss[order[a:b]].astype(kind, copy=False),
-        None if weight is None else lambda a, b: weight[order[a:b]].astype(np.float64, copy=False),
-        float(len(order) if weight is None else weight.sum()),
+        sample_count=len(order),
+        read_row_ends=read_row_ends,
+        read_loss=lambda start, stop: loss[order[start:stop]].astype(loss_dtype, copy=False),
+        read_weight=read_weight,
+        total_mass=total_mass,
     )
 
 
 def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Pieces of whole rows, [start, stop), of about `size` samples, with the places from start on where rows end."""
-    a = 0
-    while a < samples.sample_count:
-        start, stop = a, min(a + size, samples.sample_count)
-        while not len(places := samples.read_row_ends(start, stop)):  # a row longer than a piece
-            start, stop = stop, min(a + 8 * (stop - a), samples.sample_count)
-        places += start - a
-        b = a + int(places[-1]) + 1
-        yield a, b, places
-        a = b
+    """Divide the samples into pieces of whole rows, each of at most `size` samples unless one row has more.
+
+    Yields (start, stop, row_ends): the piece holds the samples start, ..., stop - 1, and its rows end at the places
+    `row_ends`, counted from `start`.
+    """
+    start = 0
+    while start < samples.sample_count:
+        # look for row ends in [seen, stop); a row that is longer than a piece makes the window grow
+        seen = start
+        stop = min(start + size, samples.sample_count)
+        row_ends = samples.read_row_ends(seen, stop)
+        while not len(row_ends):
+            seen = stop
+            stop = min(start + 8 * (stop - start), samples.sample_count)
+            row_ends = samples.read_row_ends(seen, stop)
+        row_ends += seen - start
+        piece_stop = start + int(row_ends[-1]) + 1
+        yield start, piece_stop, row_ends
+        start = piece_stop
 
 
 def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
-    """Rows, with what is accepted at each, in pieces that stay in cache. Without `with_loss`, `L` may be left out."""
-    W, N_done, S_done = np.asarray([samples.total_mass]), 0.0, 0.0
-    for a, b, places in split_at_row_ends(samples, size):
-        own, mass = samples.read_loss(a, b), samples.read_weight and samples.read_weight(a, b)
-        if mass is None:
-            N = places + (a + 1.0)
+    """Rows of ranked samples, most confident first, in pieces of about `size` samples, which stay in cache.
+
+    Accepted sums are counted from the top of the whole data set. With `with_loss=False` the field `loss` may be None.
+    """
+    total_mass = np.asarray([samples.total_mass])
+    mass_above = 0.0
+    loss_above = 0.0
+    for start, stop, row_ends in split_at_row_ends(samples, size):
+        weighted_loss = samples.read_loss(start, stop)
+        weight = None if samples.read_weight is None else samples.read_weight(start, stop)
+        if weight is None:
+            accepted_mass = row_ends + (start + 1.0)
         else:
-            own, N = own * mass, np.cumsum(mass).take(places) + N_done
-        one_row = len(places) == 1 and own.dtype == np.uint8  # other sums must round as those of the mass do
-        S = (own.sum(keepdims=True) if one_row else np.cumsum(own).take(places)) + S_done
-        m, L = diff_from(N, N_done), None
-        if own.dtype == np.uint8:  # whole numbers: differences of sums are exact
-            L = diff_from(S, S_done) if with_loss else None
-        elif with_loss or mass is not None:  # a difference of sums rounds; a block of one needs none
-            lone = diff_from(places, -1) == 1
-            L = np.where(lone, own.take(places), diff_from(S, S_done))
-            m = m if mass is None else np.where(lone, mass.take(places), m)
-        N_done, S_done = float(N[-1]), float(S[-1])
-        yield Rows(mass=m, loss=L, accepted_mass=N, accepted_loss=S, total_mass=W, padded=False)
+            weighted_loss = weighted_loss * weight
+            accepted_mass = np.cumsum(weight).take(row_ends) + mass_above
+        sums_are_exact = weighted_loss.dtype == np.uint8
+        if sums_are_exact and len(row_ends) == 1:
+            accepted_loss = weighted_loss.sum(keepdims=True) + loss_above
+        else:  # a sum of floats must round in the same way as the sum of the weights
+            accepted_loss = np.cumsum(weighted_loss).take(row_ends) + loss_above
+        row_mass = diff_from(accepted_mass, mass_above)
+        row_loss = None
+        if sums_are_exact:
+            row_loss = diff_from(accepted_loss, loss_above) if with_loss else None
+        elif with_loss or weight is not None:
+            # a row of one sample needs no difference of sums, which would round
+            is_single = diff_from(row_ends, -1) == 1
+            row_loss = np.where(is_single, weighted_loss.take(row_ends), diff_from(accepted_loss, loss_above))
+            if weight is not None:
+                row_mass = np.where(is_single, weight.take(row_ends), row_mass)
+        mass_above = float(accepted_mass[-1])
+        loss_above = float(accepted_loss[-1])
+        yield Rows(
+            mass=row_mass,
+            loss=row_loss,
+            accepted_mass=accepted_mass,
+            accepted_loss=accepted_loss,
+            total_mass=total_mass,
+            padded=False,
+        )
 
 
-def diff_from(x: np.ndarray, before: float) -> np.ndarray:
-    """Differences of neighbours, the first from `before`."""
-    found = np.empty_like(x)
-    np.subtract(x[1:], x[:-1], out=found[1:])
-    found[0] = x[0] - before
-    return found
+def diff_from(values: np.ndarray, first: float) -> np.ndarray:
+    """Differences between neighbours of a vector, the first of them `values[0] - first`."""
+    differences = np.empty_like(values)
+    np.subtract(values[1:], values[:-1], out=differences[1:])
+    differences[0] = values[0] - first
+    return differences
 
 
-def make_row_sum(stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """What adds up values of ranked samples by row; `stops`: where rows end."""
-    counts = diff_from(stops, 0)
-    starts = stops - counts
-    tied = np.flatnonzero(counts > 1)
-    inner = np.cumsum(counts[tied]) - counts[tied]
-    inside = np.repeat(starts[tied] - inner, counts[tied])  # the members of tied rows
-    inside += np.arange(len(inside))
+def make_row_sum(row_stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function that adds up the values of ranked samples row by row.
 
-    def total(x: np.ndarray) -> np.ndarray:
-        if not len(tied):
-            return x
-        found = x[starts]  # rows of one member need no sum
-        found[tied] = np.add.reduceat(x[inside], inner)
-        return found
+    Row k holds the samples from row_stops[k - 1] (0 for the first row) up to row_stops[k], exclusive. Without ties the
+    function returns its argument, not a copy.
+    """
+    counts = diff_from(row_stops, 0)
+    starts = row_stops - counts
+    tied_rows = np.flatnonzero(counts > 1)
+    # the samples of the tied rows, gathered without gaps, and where each of these rows starts among them
+    tied_starts = np.cumsum(counts[tied_rows]) - counts[tied_rows]
+    tied_samples = np.repeat(starts[tied_rows] - tied_starts, counts[tied_rows])
+    tied_samples += np.arange(len(tied_samples))
 
-    return total
+    def row_sum(values: np.ndarray) -> np.ndarray:
+        if not len(tied_rows):
+            return values
+        sums = values[starts]  # rows of one sample need no sum
+        sums[tied_rows] = np.add.reduceat(values[tied_samples], tied_starts)
+        return sums
+
+    return row_sum
 
 
 def sum_powers_by_row(
-    l: np.ndarray, w: np.ndarray | None, stops: np.ndarray, zero_one: bool = False, fourths: bool = True
+    l: np.ndarray, w: np.ndarray | None, row_stops: np.ndarray, zero_one: bool = False, fourths: bool = True
 ) -> list[np.ndarray]:
-    """Of ranked samples, for each row: w, w l, w^2 l^j (j <= 2), w^4 l^j (j <= 4). `stops`: where rows end.
+    """Sums over the samples of each row: w, w l, w^2 l^j (j = 0, 1, 2), w^4 l^j (j = 0 ... 4), in this order.
 
-    One array stands for all powers of a 0/1 loss, and for those of a weight of 1. `fourths=False` leaves w^4 out.
+    `l` and `w` are losses and weights, most confident first; `w` None means weights of 1. Row k ends before the sample
+    row_stops[k]. `zero_one` says that all losses are 0 or 1. `fourths=False` leaves out the sums with w^4.
+
+    Sums that are equal for every sample (powers of a 0/1 loss, or of weights of 1) are the same array object, which
+    callers use to add each of them up only once.
     """
-    total = make_row_sum(stops)
+    row_sum = make_row_sum(row_stops)
 
-    def powers(x: np.ndarray, most: int) -> list[np.ndarray]:
+    def sum_loss_powers(weight: np.ndarray, highest: int) -> list[np.ndarray]:
+        """Row sums of weight * l^j for j = 0 ... highest."""
         if zero_one:
-            return [total(x), *most * [total(x * l)]]
-        found = [x]
-        for _ in range(most):
-            found.append(found[-1] * l)
-        return [total(y) for y in found]
+            return [row_sum(weight), *highest * [row_sum(weight * l)]]
+        products = [weight]
+        for _ in range(highest):
+            products.append(products[-1] * l)
+        return [row_sum(product) for product in products]
 
     if w is None:
-        every = [diff_from(stops, 0).astype(np.float64), *powers(l, 3 if fourths else 1)]
-        return [*every[:2], *every[:3], *(every if fourths else ())]
-    square = w * w
-    return [*powers(w, 1), *powers(square, 2), *(powers(square * square, 4) if fourths else ())]
+        loss_powers = sum_loss_powers(l, 3 if fourths else 1)  # of l, l^2, ...
+        sums = [diff_from(row_stops, 0).astype(np.float64), *loss_powers]
+        return [*sums[:2], *sums[:3], *(sums if fourths else ())]
+    w2 = w * w
+    fourth_sums = sum_loss_powers(w2 * w2, 4) if fourths else []
+    return [*sum_loss_powers(w, 1), *sum_loss_powers(w2, 2), *fourth_sums]
 
 
 def rows_from_numpy(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:
-    """Rows of numpy samples: compact (one row a block) for a vector, of the samples' shape for a batch."""
+    """Rows of samples in any order along the last axis.
+
+    A vector gives one row per distinct confidence; a batch gives rows of the shape of the samples, some without mass.
+    """
     if loss.ndim > 1:
         return _batch_rows(loss, confidence, weight)
-    parts = iterate_rows(read_by_confidence(loss, confidence, weight))
-    mass, loss_sum, accepted_mass, accepted_loss = (
-        np.concatenate(column) for column in zip(*(part[:4] for part in parts))
-    )
+    pieces = list(iterate_rows(read_by_confidence(loss, confidence, weight)))
+    accepted_mass = np.concatenate([piece.accepted_mass for piece in pieces])
     return Rows(
-        mass=mass,
-        loss=loss_sum,
+        mass=np.concatenate([piece.mass for piece in pieces]),
+        loss=np.concatenate([piece.loss for piece in pieces]),
         accepted_mass=accepted_mass,
-        accepted_loss=accepted_loss,
+        accepted_loss=np.concatenate([piece.accepted_loss for piece in pieces]),
         total_mass=accepted_mass[-1:],
         padded=False,
     )
 
 
 def _batch_rows(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> Rows:
+    """Rows of a batch of samples, in arrays of the samples' shape."""
     import array_api_compat.numpy as xp
 
-    keys = pack_loss(loss, confidence) if weight is None else None
-    if keys is None:
+    packed = pack_loss(loss, confidence) if weight is None else None
+    if packed is None:
         return rows_from_samples(xp, loss, confidence, weight)
-    ranked, below, unpack = keys
-    sorting.sort_in_place(ranked)
-    heads = ranked >> ranked.dtype.type(below)
-    ends = np.ones(heads.shape, dtype=bool)
-    np.not_equal(heads[..., 1:], heads[..., :-1], out=ends[..., :-1])
-    return rows_from_sorted(xp, unpack(ranked).astype(np.float64), ends)
+    keys = sorting.sort_in_place(packed.keys)
+    is_row_end = sorting.mark_run_ends(keys >> keys.dtype.type(packed.payload_bits))
+    return rows_from_sorted(xp, packed.unpack_loss(keys).astype(np.float64), is_row_end)

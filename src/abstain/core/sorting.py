@@ -1,7 +1,7 @@
-r"""Sorting confidences: packed keys, the losses that ride below them, and the cuts a threshold can make.
+"""Sorting confidences fast: packed keys, the losses packed with them, and the cuts that a threshold can make.
 
-A confidence becomes an unsigned integer that falls as it rises; a 0/1 loss, a float32 loss or an index fits below it,
-so that one sort of plain integers brings everything along.
+A confidence becomes an unsigned integer that decreases as the confidence increases. A 0/1 loss, a float32 loss or an
+index is packed into the low bits of that integer, so that one sort of plain integers also moves what belongs to it.
 """
 
 from __future__ import annotations
@@ -15,307 +15,387 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from abstain._arrays import Array, Namespace
+from abstain.core.rounding import SUM_ROUNDING
+
+# Runs of equal values in a sorted array -----------------------------------------------------------
+
+
+def mark_run_ends(values: Array, xp: Namespace = np) -> Array:
+    """Mask along the last axis of sorted values: is this the last value of a run of equal values?"""
+    if isinstance(values, np.ndarray):
+        is_end = np.ones(values.shape, dtype=bool)
+        np.not_equal(values[..., 1:], values[..., :-1], out=is_end[..., :-1])
+        return is_end
+    last = xp.ones_like(values[..., :1], dtype=xp.bool)
+    return xp.concat([values[..., 1:] != values[..., :-1], last], axis=-1)
+
+
+def mark_run_starts(values: np.ndarray) -> np.ndarray:
+    """Mask over a sorted vector: is this the first value of a run of equal values?"""
+    is_start = np.ones(values.shape, dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=is_start[1:])
+    return is_start
+
+
+def mark_run_ends_between(sorted_keys: np.ndarray, payload_bits: int, start: int, stop: int) -> np.ndarray:
+    """`mark_run_ends` for the places start, ..., stop - 1 of sorted keys, whose lowest `payload_bits` are ignored.
+
+    A run that goes on beyond `stop` does not end here; one that ends with the whole array does.
+    """
+    heads = sorted_keys[start : min(stop + 1, len(sorted_keys))]
+    if payload_bits:
+        heads = heads >> sorted_keys.dtype.type(payload_bits)
+    ends = np.empty(stop - start, dtype=bool)
+    np.not_equal(heads[1:], heads[:-1], out=ends[: len(heads) - 1])
+    if stop == len(sorted_keys):
+        ends[-1] = True
+    return ends
+
+
+def find_tied_places(sorted_values: np.ndarray) -> np.ndarray:
+    """Indices, ascending, of the values that equal a neighbour."""
+    equals_next = sorted_values[1:] == sorted_values[:-1]
+    return np.flatnonzero(np.append(False, equals_next) | np.append(equals_next, False))
+
+
 # Sorting unsigned keys digit by digit, for processors on which numpy's own sort is slow -----------
 #
-# numpy sorts 8- and 16-bit integers by counting, which is fast everywhere as long as the data stays in cache. So keys
-# are first dealt into some two hundred groups of about equal size, a cacheful of them at a time; then each group is
-# put in order by its 16-bit digits, the last one first.
+# numpy sorts 8- and 16-bit integers by counting, which is fast everywhere as long as the data stays in cache. So the
+# keys are first divided into some two hundred groups of about equal size, by value, a cacheful of keys at a time; then
+# each group is sorted by its 16-bit digits, the lowest digit first.
 
-_CHUNK = 1 << 17  # keys dealt at a time: they and their order stay in cache
-_GROUPS = 250  # numbered in a byte
-_DIGIT = 16
-_MOST = 1 << 21  # keys in a group that are still put in order by digits
-_SLOW = 11.0  # nanoseconds per key from which on digits beat numpy's sort
+_KEYS_PER_CHUNK = 1 << 17  # keys assigned to groups at a time: they and their order stay in cache
+_GROUPS = 250  # group numbers fit into a byte
+_DIGIT_BITS = 16
+_LARGEST_DIGIT_GROUP = 1 << 21  # groups with more keys than this are left to numpy's sort
+_SLOW_NANOSECONDS = 11.0  # per key; from here on sorting by digits is faster than numpy's sort
 
 
 @cache
 def numpy_sorts_slowly() -> bool:
-    """Timed once in a process, in a millisecond or two; the order that comes out is the same either way."""
+    """Time numpy's sort once per process, in a millisecond or two. Either way of sorting gives the same order."""
     keys = np.arange(1 << 16, dtype=np.uint32) * np.uint32(2654435761)
-    best = np.inf
+    best_nanoseconds = np.inf
     for _ in range(3):
-        own = keys.copy()
+        scratch = keys.copy()
         began = time.perf_counter_ns()
-        own.sort()
-        best = min(best, time.perf_counter_ns() - began)
-    return bool(best / len(keys) > _SLOW)
+        scratch.sort()
+        best_nanoseconds = min(best_nanoseconds, time.perf_counter_ns() - began)
+    return bool(best_nanoseconds / len(keys) > _SLOW_NANOSECONDS)
 
 
 def sort_by_digits(keys: np.ndarray) -> np.ndarray:
-    """Sorted keys in a new array; `keys` is used as scratch space."""
-    shift, table = _dealing(keys)
-    chunks = [keys[a : a + _CHUNK] for a in range(0, len(keys), _CHUNK)]
-    ends, numbers = np.zeros((len(chunks), _GROUPS + 1), dtype=np.int64), np.arange(_GROUPS, dtype=np.uint8)
+    """Return the sorted keys in a new array; `keys` is overwritten."""
+    shift, group_of_prefix = _plan_groups(keys)
+    chunks = [keys[start : start + _KEYS_PER_CHUNK] for start in range(0, len(keys), _KEYS_PER_CHUNK)]
+    # group g of chunk c lies in chunks[c][group_bounds[c, g] : group_bounds[c, g + 1]]
+    group_bounds = np.zeros((len(chunks), _GROUPS + 1), dtype=np.int64)
+    group_numbers = np.arange(_GROUPS, dtype=np.uint8)
 
-    def deal(number: int) -> None:
-        own = chunks[number]
-        group = table.take(own >> shift)
+    def reorder_chunk_by_group(chunk_number: int) -> None:
+        chunk = chunks[chunk_number]
+        group = group_of_prefix.take(chunk >> shift)
         order = np.argsort(group, kind="stable")
-        ends[number, 1:] = np.searchsorted(group, numbers, "right", sorter=order)
-        own[...] = own.take(order)
+        group_bounds[chunk_number, 1:] = np.searchsorted(group, group_numbers, "right", sorter=order)
+        chunk[...] = chunk.take(order)
 
-    _each(deal, len(chunks))
+    _run_for_each(reorder_chunk_by_group, len(chunks))
     result = np.empty_like(keys)
-    starts = np.concatenate([[0], np.cumsum(np.diff(ends, axis=1).sum(axis=0))])
+    group_sizes = np.diff(group_bounds, axis=1).sum(axis=0)
+    group_starts = np.concatenate([[0], np.cumsum(group_sizes)])
 
-    def finish(group: int) -> None:
-        parts = [c[a:b] for c, a, b in zip(chunks, ends[:, group].tolist(), ends[:, group + 1].tolist())]
-        _order(parts, result[starts[group] : starts[group + 1]])
+    def sort_group(group: int) -> None:
+        starts = group_bounds[:, group].tolist()
+        stops = group_bounds[:, group + 1].tolist()
+        parts = [chunk[start:stop] for chunk, start, stop in zip(chunks, starts, stops)]
+        _sort_parts_by_digits(parts, result[group_starts[group] : group_starts[group + 1]])
 
-    _each(finish, _GROUPS)
+    _run_for_each(sort_group, _GROUPS)
     return result
 
 
-def _dealing(keys: np.ndarray) -> tuple[np.unsignedinteger, np.ndarray]:
-    """A shift that leaves the leading 16 bits, and the group of each of their values: about as many keys in each."""
+def _plan_groups(keys: np.ndarray) -> tuple[np.unsignedinteger, np.ndarray]:
+    """Divide the range of the keys into groups of about equal size.
+
+    Returns the right shift that leaves the 16 leading bits of a key, and the group number (uint8, non-decreasing) of
+    each value of those bits, estimated from a regular sample of the keys.
+    """
     bits = max(1, int(keys.max()).bit_length())
-    shift = keys.dtype.type(max(0, bits - _DIGIT))
-    some = keys[:: max(1, len(keys) >> 18)]
-    count = np.bincount((some >> shift).astype(np.intp), minlength=1 << min(bits, _DIGIT))
-    before = np.cumsum(count) - count
-    return shift, np.minimum(before * _GROUPS // len(some), _GROUPS - 1).astype(np.uint8)
+    shift = keys.dtype.type(max(0, bits - _DIGIT_BITS))
+    thinned_keys = keys[:: max(1, len(keys) >> 18)]
+    count = np.bincount((thinned_keys >> shift).astype(np.intp), minlength=1 << min(bits, _DIGIT_BITS))
+    count_below = np.cumsum(count) - count
+    group = np.minimum(count_below * _GROUPS // len(thinned_keys), _GROUPS - 1)
+    return shift, group.astype(np.uint8)
 
 
-def _order(parts: list[np.ndarray], out: np.ndarray) -> None:
-    """Put the keys of one group, which come in parts, in order."""
+def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
+    """Sort the keys of several arrays together into `out`, which has room for exactly these."""
     if not len(out):
         return
     np.concatenate(parts, out=out)
-    least = out.min()
-    span = int(out.max()) - int(least)
-    if len(out) > _MOST:  # one value that outweighs a group, and its neighbours
+    smallest = out.min()
+    span = int(out.max()) - int(smallest)
+    if len(out) > _LARGEST_DIGIT_GROUP:  # happens when a single value occurs very often
         out.sort()
         return
-    keys = out - least
+    keys = out - smallest
     bits = span.bit_length()
-    # 32 leading bits tell nearly all keys of a group apart
-    skipped = max(0, bits - 2 * _DIGIT)
-    for shift in range(skipped, bits, _DIGIT):
+    # the 32 leading bits distinguish nearly all keys of a group
+    skipped_bits = max(0, bits - 2 * _DIGIT_BITS)
+    for shift in range(skipped_bits, bits, _DIGIT_BITS):
         digit = (keys >> keys.dtype.type(shift)).astype(np.uint16 if bits - shift > 8 else np.uint8)
         keys = keys.take(np.argsort(digit, kind="stable"))
-    if skipped and np.any(keys[1:] < keys[:-1]):
-        _put_right(keys, keys.dtype.type(skipped))
-    np.add(keys, least, out=out)
-
-
-def _put_right(keys: np.ndarray, below: np.unsignedinteger) -> None:
-    """Order keys that stand in order but for their lowest bits."""
-    places = _in_runs(keys >> below)
-    keys[places] = np.sort(keys[places])
-
-
-def _in_runs(ranked: np.ndarray) -> np.ndarray:
-    """Places of the values that have an equal beside them."""
-    same = ranked[1:] == ranked[:-1]
-    return np.flatnonzero(np.append(False, same) | np.append(same, False))
+    if skipped_bits and np.any(keys[1:] < keys[:-1]):
+        # equal leading bits: sort these few keys by all their bits
+        places = find_tied_places(keys >> keys.dtype.type(skipped_bits))
+        keys[places] = np.sort(keys[places])
+    np.add(keys, smallest, out=out)
 
 
 # Sorting numbers instead of indices ---------------------------------------------------------------
 #
-# `np.argsort` is several times slower than `np.sort`, so what must travel with a confidence is packed below it in one
+# `np.argsort` is several times slower than `np.sort`, so what must move with a confidence is packed below it in one
 # unsigned integer: the error bit of a 0/1 loss, the 32 bits of a float32 loss, or the sample's index. The integer
-# *falls* as confidence rises, so an ascending sort puts the most confident first and sums run from the top.
+# decreases as the confidence increases, so an ascending sort puts the most confident first, and running sums are over
+# the accepted samples.
 
 CHUNK = 1 << 15  # elements handled at a time: temporaries stay in cache
-PARALLEL_FROM = 1 << 20  # below this many elements threads cost more than they save
+PARALLEL_FROM = 1 << 20  # with fewer elements, threads cost more than they save
 _MAX_THREADS = 8
-_DIGITS_FROM = 1 << 22  # keys from which on threads share the many small steps of sorting by digits well
-_LONG_LINE = 1 << 13  # keys from which on one thread sorts faster by digits, where numpy is slow
+_MIN_KEYS_FOR_DIGITS = 1 << 22  # a vector this long keeps all threads busy while it is sorted by digits
+_MIN_LINE_FOR_DIGITS = 1 << 13  # from here on one thread sorts faster by digits, where numpy is slow
 
 Result = TypeVar("Result")
 
 
 def thread_count() -> int:
-    """Cores this process may use, at most eight (memory bandwidth is spent by then).
+    """Cores this process may use, at most eight (more do not help: memory bandwidth is the limit).
 
-    OMP_NUM_THREADS is obeyed, as cluster engines set it for each of their workers.
+    OMP_NUM_THREADS is respected, because cluster engines set it for each of their workers.
     """
-    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    told = os.environ.get("OMP_NUM_THREADS", "")
-    return min(_MAX_THREADS, own, int(told) if told.isdecimal() and int(told) else own)
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    setting = os.environ.get("OMP_NUM_THREADS", "")
+    requested = int(setting) if setting.isdecimal() else 0
+    return min(_MAX_THREADS, cores, requested or cores)
 
 
 def map_in_threads(work: Callable[[int, int], Result], n: int, step: int, width: int = 1) -> list[Result]:
-    """`work(start, stop)` over pieces of `step`, in order; in threads when there is enough of it (n * width)."""
+    """Call `work(start, stop)` for consecutive pieces of 0 ... n, `step` long; return the results in order.
+
+    Threads are used when there is enough to do, which is n times `width` (elements per item) elements.
+    """
     pieces = [(start, min(start + step, n)) for start in range(0, n, step)]
     if n * width < PARALLEL_FROM or thread_count() == 1 or len(pieces) == 1:
-        return [work(*piece) for piece in pieces]
+        return [work(start, stop) for start, stop in pieces]
     with ThreadPoolExecutor(thread_count()) as pool:
         return list(pool.map(lambda piece: work(*piece), pieces))
 
 
+def _run_for_each(work: Callable[[int], None], count: int) -> None:
+    """Call `work(0)` ... `work(count - 1)` in threads, each of which takes a few stretches of numbers."""
+
+    def run_stretch(first: int, stop: int) -> None:
+        for number in range(first, stop):
+            work(number)
+
+    map_in_threads(run_stretch, count, -(-count // (4 * thread_count())), PARALLEL_FROM)
+
+
 def sort_in_place(keys: np.ndarray) -> np.ndarray:
-    """Sort unsigned keys along the last axis; much work is split among threads, a vector by value."""
-    parts = thread_count()
+    """Sort unsigned keys along the last axis, with threads if they are many.
+
+    Returns the sorted keys: `keys` itself, or for long vectors a new array (`keys` is then overwritten).
+    """
+    threads = thread_count()
     if keys.ndim > 1:
-        rows = keys.reshape(-1, keys.shape[-1])
-        step = -(-len(rows) // (4 * parts))
-        map_in_threads(lambda a, b: sort_lines(rows[a:b]), len(rows), max(1, step), rows.shape[-1])
+        lines = keys.reshape(-1, keys.shape[-1])
+        step = max(1, -(-len(lines) // (4 * threads)))
+        map_in_threads(lambda start, stop: sort_lines(lines[start:stop]), len(lines), step, lines.shape[-1])
         return keys
-    if len(keys) >= _DIGITS_FROM and numpy_sorts_slowly():
+    if len(keys) >= _MIN_KEYS_FOR_DIGITS and numpy_sorts_slowly():
         return sort_by_digits(keys)
-    if len(keys) < PARALLEL_FROM or parts == 1:
+    if len(keys) < PARALLEL_FROM or threads == 1:
         keys.sort()
         return keys
-    return _sort_by_ranges(keys, parts)
+    return _sort_by_ranges(keys, threads)
 
 
 def sort_lines(keys: np.ndarray) -> None:
-    """Sort each line in place."""
-    if keys.shape[-1] < _LONG_LINE or not numpy_sorts_slowly():
+    """Sort each line of a matrix in place."""
+    if keys.shape[-1] < _MIN_LINE_FOR_DIGITS or not numpy_sorts_slowly():
         keys.sort(axis=-1)
         return
     for line in keys:
-        _order([line], line)
+        _sort_parts_by_digits([line], line)
 
 
-def _each(work: Callable[[int], None], count: int) -> None:
-    """`work(0)` to `work(count - 1)`, in threads, a few stretches for each."""
-
-    def some(a: int, b: int) -> None:
-        for number in range(a, b):
-            work(number)
-
-    map_in_threads(some, count, -(-count // (4 * thread_count())), PARALLEL_FROM)
-
-
-def _sort_by_ranges(keys: np.ndarray, parts: int) -> np.ndarray:
-    """Each thread copies out and sorts the keys of its own range, into its own stretch of the result."""
-    sample = np.sort(keys[:: max(1, len(keys) // 4096)])
-    cuts = np.unique(sample[[len(sample) * p // parts for p in range(1, parts)]])
+def _sort_by_ranges(keys: np.ndarray, threads: int) -> np.ndarray:
+    """Sort a vector into a new array: each thread copies out and sorts the keys of one range of values."""
+    thinned_keys = np.sort(keys[:: max(1, len(keys) // 4096)])
+    cuts = np.unique(thinned_keys[[len(thinned_keys) * part // threads for part in range(1, threads)]])
     bounds = [None, *cuts.tolist(), None]
 
-    def members(low: int | None, high: int | None) -> np.ndarray:
+    def mark_members(low: int | None, high: int | None) -> np.ndarray:
         if low is None:
             return np.asarray(keys < high)
-        return np.asarray(keys >= low) if high is None else (keys >= low) & (keys < high)
+        if high is None:
+            return np.asarray(keys >= low)
+        return (keys >= low) & (keys < high)
 
-    with ThreadPoolExecutor(parts) as pool:
-        masks = list(pool.map(members, bounds[:-1], bounds[1:]))
+    with ThreadPoolExecutor(threads) as pool:
+        masks = list(pool.map(mark_members, bounds[:-1], bounds[1:]))
         starts = np.cumsum([0, *(int(np.count_nonzero(mask)) for mask in masks)])
         result = np.empty_like(keys)
 
-        def fill(part: int) -> None:
-            mine, at = result[starts[part] : starts[part + 1]], 0
-            for start in range(0, len(keys), 16 * CHUNK):  # at once would need an index for every key
+        def copy_and_sort(part: int) -> None:
+            part_keys = result[starts[part] : starts[part + 1]]
+            copied = 0
+            for start in range(0, len(keys), 16 * CHUNK):  # in pieces: compress needs an index for every key
                 stop = start + 16 * CHUNK
                 piece = np.compress(masks[part][start:stop], keys[start:stop])  # faster than a boolean index
-                mine[at : at + len(piece)] = piece
-                at += len(piece)
-            mine.sort()
+                part_keys[copied : copied + len(piece)] = piece
+                copied += len(piece)
+            part_keys.sort()
 
-        list(pool.map(fill, range(len(masks))))
+        list(pool.map(copy_and_sort, range(len(masks))))
     return result
 
 
-def descending_bits(confidence: np.ndarray, top: int, negative: bool) -> np.ndarray:
-    """Unsigned integers, 0 at the largest confidence, that fall as confidence rises. `top` is the largest's bits."""
-    bits = ascending_bits(confidence, negative)
-    return np.subtract(bits.dtype.type(top), bits, out=bits)
+def descending_bits(confidence: np.ndarray, largest_bits: int, has_negative: bool) -> np.ndarray:
+    """Unsigned integers that decrease as the confidence increases, 0 at the largest confidence.
+
+    `largest_bits` are the `ascending_bits` of the largest confidence; `has_negative` as in `ascending_bits`.
+    """
+    bits = ascending_bits(confidence, has_negative)
+    return np.subtract(bits.dtype.type(largest_bits), bits, out=bits)
 
 
-def ascending_bits(confidence: np.ndarray, negative: bool) -> np.ndarray:
-    """Unsigned integers in the order of the floats; -0 and +0 alike. `negative`: some value is below zero."""
+def ascending_bits(confidence: np.ndarray, has_negative: bool) -> np.ndarray:
+    """Unsigned integers, in a new array, that have the same order as the floats; -0 and +0 are equal.
+
+    `has_negative` must be True if any value is below zero, and must be the same for all arrays that are compared.
+    """
     unsigned: type[np.unsignedinteger] = np.uint32 if confidence.dtype == np.float32 else np.uint64
-    fresh = confidence + confidence.dtype.type(0)  # turns -0 into +0
-    bits: np.ndarray = fresh.view(unsigned)
-    if negative:
+    copied = confidence + confidence.dtype.type(0)  # turns -0 into +0
+    bits: np.ndarray = copied.view(unsigned)
+    if has_negative:
         sign = unsigned(8 * confidence.dtype.itemsize - 1)
         bits ^= np.where(bits >> sign, ~unsigned(0), unsigned(1) << sign)
     return bits
 
 
-def floats_from_descending_bits(falling: np.ndarray, top: int, negative: bool, dtype: np.dtype) -> np.ndarray:
-    """The confidences whose falling bits these are: `descending_bits` undone."""
+def floats_from_descending_bits(
+    descending: np.ndarray, largest_bits: int, has_negative: bool, dtype: np.dtype
+) -> np.ndarray:
+    """Invert `descending_bits`: the confidences, of type `dtype`, that have these bits."""
     unsigned: type[np.unsignedinteger] = np.uint32 if dtype == np.float32 else np.uint64
-    bits: np.ndarray = unsigned(top) - falling.astype(unsigned)
-    if negative:
+    bits: np.ndarray = unsigned(largest_bits) - descending.astype(unsigned)
+    if has_negative:
         sign = unsigned(8 * np.dtype(dtype).itemsize - 1)
         bits ^= np.where(bits >> sign, unsigned(1) << sign, ~unsigned(0))
     return bits.view(dtype)
 
 
 class Packing:
-    """How many bits below the key carry what, for one array of confidences (no NaN, no negative infinity)."""
+    """How to pack one array of confidences, which has no NaN and no negative infinity, into unsigned keys.
+
+    A key has the descending bits of the confidence in front and a payload in its lowest bits.
+
+    Attributes
+    ----------
+    confidence : ndarray
+        The confidences to pack, of any shape.
+    has_negative : bool
+        Is any confidence below zero?
+    largest_bits : int
+        `ascending_bits` of the largest confidence.
+    span_bits : int
+        Bits needed to distinguish all confidences between the smallest and the largest.
+    """
 
     def __init__(self, confidence: np.ndarray) -> None:
         self.confidence = confidence
-        low, high = confidence.min(), confidence.max()
-        self.negative = bool(low < 0)
-        ends = ascending_bits(np.asarray([low, high], dtype=confidence.dtype), self.negative)
-        self.top = int(ends[1])
-        self.span_bits = (self.top - int(ends[0])).bit_length()
+        smallest = confidence.min()
+        largest = confidence.max()
+        self.has_negative = bool(smallest < 0)
+        extremes = np.asarray([smallest, largest], dtype=confidence.dtype)
+        smallest_bits, largest_bits = ascending_bits(extremes, self.has_negative).tolist()
+        self.largest_bits = largest_bits
+        self.span_bits = (largest_bits - smallest_bits).bit_length()
 
-    def pack(self, below: int, payload: Callable[[int, int], np.ndarray], spare: int = 0) -> np.ndarray:
-        """Keys with `below` low bits taken by `payload(start, stop)`; they must fit, less the `spare` last bits."""
-        dtype = np.uint32 if self.span_bits + below <= 32 else np.uint64
+    def pack(
+        self, payload_bits: int, payload: Callable[[int, int], np.ndarray], dropped_bits: int = 0
+    ) -> np.ndarray:
+        """Keys, of the shape of the confidences, whose lowest `payload_bits` hold `payload(start, stop)`.
+
+        `payload` is called for pieces of the flattened confidences. The `dropped_bits` lowest bits of the confidences
+        are left out to make room; all other bits and the payload must fit into 64 bits.
+        """
+        dtype = np.uint32 if self.span_bits + payload_bits <= 32 else np.uint64
         flat = self.confidence.reshape(-1)
         keys = np.empty(flat.shape, dtype=dtype)
 
-        def some(a: int, b: int) -> None:
-            for start in range(a, b, CHUNK):
-                stop = min(start + CHUNK, b)
+        def pack_piece(first: int, end: int) -> None:
+            for start in range(first, end, CHUNK):
+                stop = min(start + CHUNK, end)
                 piece = keys[start:stop]
-                piece[...] = descending_bits(flat[start:stop], self.top, self.negative)
-                if spare:
-                    piece >>= piece.dtype.type(spare)
-                piece <<= piece.dtype.type(below)
+                piece[...] = descending_bits(flat[start:stop], self.largest_bits, self.has_negative)
+                if dropped_bits:
+                    piece >>= piece.dtype.type(dropped_bits)
+                piece <<= piece.dtype.type(payload_bits)
                 piece |= payload(start, stop)
 
-        map_in_threads(some, len(flat), 16 * CHUNK)
+        map_in_threads(pack_piece, len(flat), 16 * CHUNK)
         return keys.reshape(self.confidence.shape)
 
-    def unpack(self, falling: np.ndarray) -> np.ndarray:
-        """The confidences of keys without their payload."""
-        return floats_from_descending_bits(falling, self.top, self.negative, self.confidence.dtype)
+    def unpack(self, descending: np.ndarray) -> np.ndarray:
+        """The confidences of keys from which the payload has been shifted out."""
+        return floats_from_descending_bits(
+            descending, self.largest_bits, self.has_negative, self.confidence.dtype
+        )
 
-    def fits(self, below: int) -> bool:
-        """Is there room for `below` more bits in 64?"""
-        return self.span_bits + below <= 64
+    def fits(self, payload_bits: int) -> bool:
+        """Do the confidences and this many payload bits fit into 64 bits?"""
+        return self.span_bits + payload_bits <= 64
 
 
 def argsort_descending(confidence: np.ndarray) -> np.ndarray:
-    """Indices along a vector, most confident first, equals in order of appearance: a fast stable argsort."""
-    return argsort_descending_with_keys(confidence)[0]
+    """Indices of a vector, most confident first, equal values in order of appearance: a fast stable argsort."""
+    order, _ = argsort_descending_with_keys(confidence)
+    return order
 
 
 def argsort_descending_with_keys(confidence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`argsort_descending`, and one number per sample in that order, equal for equal confidences."""
+    """`argsort_descending`, and one number per sample in that order, equal exactly for equal confidences."""
     packing = Packing(confidence)
     n = len(confidence)
     index_bits = max(1, (n - 1).bit_length())
-    spare = max(0, packing.span_bits + index_bits - 64)
-    ranked = sort_in_place(packing.pack(index_bits, lambda a, b: np.arange(a, b, dtype=np.uint32), spare))
-    order = np.bitwise_and(ranked, ranked.dtype.type((1 << index_bits) - 1))
+    dropped_bits = max(0, packing.span_bits + index_bits - 64)
+
+    def index(start: int, stop: int) -> np.ndarray:
+        return np.arange(start, stop, dtype=np.uint32)
+
+    sorted_keys = sort_in_place(packing.pack(index_bits, index, dropped_bits))
+    order = np.bitwise_and(sorted_keys, sorted_keys.dtype.type((1 << index_bits) - 1))
     order = order.view(np.int64) if order.dtype == np.uint64 else order.astype(np.int64)
-    if not spare:
-        return order, ranked >> ranked.dtype.type(index_bits)
-    # 64-bit confidences leave no room for all their bits: put right the few that agree in the leading ones
-    full = confidence[order]
-    if np.any(full[1:] > full[:-1]):
-        bits = descending_bits(full, packing.top, packing.negative)
-        places = _in_runs(bits >> np.uint64(spare))
+    if not dropped_bits:
+        return order, sorted_keys >> sorted_keys.dtype.type(index_bits)
+    # Not all bits of 64-bit confidences fit: sort the few that agree in the leading bits again, by all their bits.
+    sorted_confidence = confidence[order]
+    if np.any(sorted_confidence[1:] > sorted_confidence[:-1]):
+        bits = descending_bits(sorted_confidence, packing.largest_bits, packing.has_negative)
+        places = find_tied_places(bits >> np.uint64(dropped_bits))
         order[places] = order[places][np.lexsort((order[places], bits[places]))]
-        full[places] = confidence[order[places]]
-    return order, full
+        sorted_confidence[places] = confidence[order[places]]
+    return order, sorted_confidence
 
 
-def run_ends(ranked: np.ndarray, below: int, start: int, stop: int) -> np.ndarray:
-    """Mask over [start, stop) of sorted values: does a run of equals (but for the `below` low bits) end here?"""
-    n = len(ranked)
-    heads = ranked[start : min(stop + 1, n)]
-    if below:
-        heads = heads >> ranked.dtype.type(below)
-    ends = np.empty(stop - start, dtype=bool)
-    np.not_equal(heads[1:], heads[:-1], out=ends[: len(heads) - 1])
-    if stop == n:
-        ends[-1] = True
-    return ends
-
-
-# What travels below a confidence's key: the error bit of a 0/1 loss, or the 32 bits of a float32 one
-
-Unpack = Callable[[np.ndarray], np.ndarray]
+# Losses packed below a confidence's key: the error bit of a 0/1 loss, or the 32 bits of a float32 loss
 
 
 def is_zero_one(loss: np.ndarray) -> bool:
@@ -323,68 +403,102 @@ def is_zero_one(loss: np.ndarray) -> bool:
     if loss.dtype == bool:
         return True
     flat = loss.reshape(-1)
-    pieces = (flat[a : a + CHUNK] for a in range(0, len(flat), CHUNK))
-    return all(bool(np.all(x * x == x)) for x in pieces)
+    pieces = (flat[start : start + CHUNK] for start in range(0, len(flat), CHUNK))
+    return all(bool(np.all(piece * piece == piece)) for piece in pieces)
 
 
 def error_size(loss: np.ndarray) -> float | None:
-    """The size c of an error where every loss is 0 or c > 0, and both occur; 1 for 0/1 losses, None for others.
+    """The size c of an error if every loss is 0 or c > 0 and both occur; 1 for 0/1 losses; None for other losses.
 
-    Such losses are c times 0/1 losses. (Losses that are all alike need not be errors.) Equality allows for rounding,
-    as in a cost of 0.3 computed as 0.1 * 3.
+    Such losses are c times 0/1 losses. Losses that are all equal are not enough: they need not be errors. Rounding is
+    allowed for, as in a cost of 0.3 computed as 0.1 * 3.
     """
     if is_zero_one(loss):
         return 1.0
     largest = float(loss.max())
     if not largest > 0 or loss.all():
         return None
-    slack = 1e-12 * largest
-    for a in range(0, len(loss), CHUNK):
-        part = loss[a : a + CHUNK]
-        if not np.all((part == 0) | (np.abs(part - largest) <= slack)):
+    rounding = SUM_ROUNDING * largest
+    for start in range(0, len(loss), CHUNK):
+        piece = loss[start : start + CHUNK]
+        if not np.all((piece == 0) | (np.abs(piece - largest) <= rounding)):
             return None
     return largest
 
 
-def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> tuple[np.ndarray, int, Unpack] | None:
-    """Keys to sort, how many bits below are payload, and how to read a loss from them; None if nothing fits."""
+class PackedLoss(NamedTuple):
+    """Confidences and losses in one array of unsigned keys, not sorted yet; an ascending sort ranks them.
+
+    Attributes
+    ----------
+    keys : ndarray of uint32 or uint64
+        Of the shape of the losses.
+    payload_bits : int
+        How many of the lowest bits hold the loss: 1 for a 0/1 loss, 32 for a float32 loss.
+    unpack_loss : callable
+        Reads the losses out of keys.
+    """
+
+    keys: np.ndarray
+    payload_bits: int
+    unpack_loss: Callable[[np.ndarray], np.ndarray]
+
+
+def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> PackedLoss | None:
+    """Pack losses with their confidences; None if they do not fit into 64 bits."""
     packing = Packing(confidence)
     if packing.fits(1) and is_zero_one(loss):
         flat = loss.reshape(-1)
         bits = flat.view(np.uint8) if flat.dtype == bool else flat
-        keys = packing.pack(1, lambda a, b: bits[a:b].astype(np.uint8, copy=False))
-        return keys, 1, _low_bit
+        keys = packing.pack(1, lambda start, stop: bits[start:stop].astype(np.uint8, copy=False))
+        return PackedLoss(keys=keys, payload_bits=1, unpack_loss=_unpack_bit)
     if packing.fits(32) and loss.dtype == np.float32:
-        flat32 = loss.reshape(-1).view(np.uint32)
-        keys = packing.pack(32, lambda a, b: flat32[a:b])
-        return keys, 32, unpack_float32
+        float_bits = loss.reshape(-1).view(np.uint32)
+        keys = packing.pack(32, lambda start, stop: float_bits[start:stop])
+        return PackedLoss(keys=keys, payload_bits=32, unpack_loss=unpack_float32)
     return None
 
 
-def _low_bit(keys: np.ndarray) -> np.ndarray:
-    """Whole numbers, so that sums stay exact, in bytes, so that they stay in cache."""
+def _unpack_bit(keys: np.ndarray) -> np.ndarray:
+    """The lowest bit of each key, as bytes: whole numbers add up exactly, and small ones stay in cache."""
     bits = np.empty(keys.shape, dtype=np.uint8)
     return np.bitwise_and(keys, keys.dtype.type(1), out=bits, casting="unsafe")
 
 
 def unpack_float32(keys: np.ndarray) -> np.ndarray:
-    """The float32 in the low half of each key."""
+    """The float32 in the lower half of each key, as float64."""
     low: np.ndarray = np.asarray(keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     return low.view(np.float32).astype(np.float64)
 
 
-# Samples in order of confidence, with the cuts a threshold can make -------------------------------
+# Samples in order of confidence, with the cuts that a threshold can make --------------------------
 #
-# A cut at rank k takes the samples *strictly above* the (k+1)-th largest confidence, `tau`: whole blocks, at most k
-# samples. Given `tau`, those samples are independent draws from the population above `tau`, which is what every
-# guarantee of `abstain.thresholds` rests on.
+# A cut at rank k takes the samples *strictly above* the (k+1)-th largest confidence, `tau`: whole runs of equal
+# confidences, at most k samples. Given `tau`, those samples are independent draws from the population above `tau`;
+# every guarantee of `abstain.thresholds` depends on this.
 
 
 class RankedSamples(NamedTuple):
-    """Most confident first. `loss` and `weight` are in that order; `accepted_*` start with 0."""
+    """Samples in order, most confident first.
 
-    sorted_keys: np.ndarray  # one sorted number per sample, equal exactly for equal confidences, rising
-    decode_keys: Callable[[np.ndarray], np.ndarray]  # from keys to confidences
+    Attributes
+    ----------
+    sorted_keys : ndarray, shape (n,)
+        One number per sample, ascending, equal exactly for equal confidences.
+    decode_keys : callable
+        Turns keys into confidences.
+    loss : ndarray, shape (n,)
+        Loss of each sample, in this order.
+    weight : ndarray, shape (n,), or None
+        Weight of each sample, in this order; None if all are 1.
+    accepted_loss, accepted_mass : ndarray, shape (n + 1,)
+        Sum of weight times loss, and of weights, of the first k samples, for k = 0 ... n.
+    zero_one : bool
+        Are all losses 0 or 1?
+    """
+
+    sorted_keys: np.ndarray
+    decode_keys: Callable[[np.ndarray], np.ndarray]
     loss: np.ndarray
     weight: np.ndarray | None
     accepted_loss: np.ndarray
@@ -397,44 +511,61 @@ class RankedSamples(NamedTuple):
         return len(self.sorted_keys)
 
     def cut(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """At each rank: how many samples lie above `tau`, and the smallest float that accepts exactly those.
+        """For each rank: how many samples lie above `tau`, and the smallest float that accepts exactly these.
 
-        At rank n nothing is left out: every sample is accepted, whatever its confidence (-infinity).
+        At rank n every sample is accepted, whatever its confidence: the float is -infinity.
         """
-        inside = np.minimum(ranks, self.n - 1)
-        left_out = self.sorted_keys[inside]
-        count = np.where(ranks >= self.n, self.n, np.searchsorted(self.sorted_keys, left_out, side="left"))
-        tau = self.decode_keys(left_out)
-        with np.errstate(over="ignore"):  # above the largest float there is infinity, which accepts nothing
-            above = np.nextafter(tau, tau.dtype.type(np.inf)).astype(np.float64)
-        return count, np.where(ranks >= self.n, -np.inf, above)
+        first_rejected = np.minimum(ranks, self.n - 1)
+        tau_keys = self.sorted_keys[first_rejected]
+        accepts_all = ranks >= self.n
+        count = np.where(accepts_all, self.n, np.searchsorted(self.sorted_keys, tau_keys, side="left"))
+        tau = self.decode_keys(tau_keys)
+        with np.errstate(over="ignore"):  # above the largest float comes infinity, which accepts nothing
+            just_above_tau = np.nextafter(tau, tau.dtype.type(np.inf)).astype(np.float64)
+        return count, np.where(accepts_all, -np.inf, just_above_tau)
 
     def smallest_confidence(self, count: np.ndarray) -> np.ndarray:
-        """The smallest confidence among the first `count` samples."""
+        """The smallest confidence among the first `count` samples, for each of several counts."""
         return self.decode_keys(self.sorted_keys[count - 1]).astype(np.float64)
 
     def row_stops(self) -> np.ndarray:
-        """How many samples each distinct confidence and those above it hold, rising."""
-        return np.flatnonzero(np.append(self.sorted_keys[1:] != self.sorted_keys[:-1], True)) + 1
+        """For each distinct confidence, descending: how many samples are at least as confident."""
+        return np.flatnonzero(mark_run_ends(self.sorted_keys)) + 1
 
 
 def rank_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> RankedSamples:
-    """Sort once. With a 0/1 loss (or a float32 one) the loss travels in the low bits of the key."""
-    keys = pack_loss(loss, confidence) if weight is None else None
-    decode: Callable[[np.ndarray], np.ndarray]
-    mass = None
-    if keys is not None:
-        unsorted, below, unpack = keys
-        ranked = sort_in_place(unsorted)
-        heads, values, zero_one = ranked >> ranked.dtype.type(below), unpack(ranked), below == 1
-        decode = Packing(confidence).unpack
+    """Sort samples once. A 0/1 loss or a float32 loss without weights is packed with the confidence."""
+    packed = pack_loss(loss, confidence) if weight is None else None
+    decode_keys: Callable[[np.ndarray], np.ndarray]
+    if packed is not None:
+        sorted_packed = sort_in_place(packed.keys)
+        sorted_keys = sorted_packed >> sorted_packed.dtype.type(packed.payload_bits)
+        sorted_loss = packed.unpack_loss(sorted_packed)
+        zero_one = packed.payload_bits == 1
+        decode_keys = Packing(confidence).unpack
+        sorted_weight = None
     else:
         order = argsort_descending(confidence)
-        values, zero_one = loss[order].astype(np.float64), is_zero_one(loss)
-        mass = None if weight is None else weight[order].astype(np.float64)
-        heads, decode = -confidence[order], np.negative  # -x rises where x falls, exactly
-    kind = np.int64 if values.dtype == np.uint8 else np.float64
-    accepted_loss = np.zeros(len(heads) + 1, dtype=kind)
-    np.cumsum(values if mass is None else values * mass, out=accepted_loss[1:], dtype=kind)
-    accepted_mass = np.arange(len(heads) + 1) if mass is None else np.append(0.0, np.cumsum(mass))
-    return RankedSamples(heads, decode, values, mass, accepted_loss, accepted_mass, zero_one)
+        sorted_keys = -confidence[order]
+        sorted_loss = loss[order].astype(np.float64)
+        zero_one = is_zero_one(loss)
+        decode_keys = np.negative
+        sorted_weight = None if weight is None else weight[order].astype(np.float64)
+    n = len(sorted_keys)
+    sum_dtype = np.int64 if sorted_loss.dtype == np.uint8 else np.float64
+    accepted_loss = np.zeros(n + 1, dtype=sum_dtype)
+    if sorted_weight is None:
+        np.cumsum(sorted_loss, out=accepted_loss[1:], dtype=sum_dtype)
+        accepted_mass = np.arange(n + 1)
+    else:
+        np.cumsum(sorted_loss * sorted_weight, out=accepted_loss[1:], dtype=sum_dtype)
+        accepted_mass = np.append(0.0, np.cumsum(sorted_weight))
+    return RankedSamples(
+        sorted_keys=sorted_keys,
+        decode_keys=decode_keys,
+        loss=sorted_loss,
+        weight=sorted_weight,
+        accepted_loss=accepted_loss,
+        accepted_mass=accepted_mass,
+        zero_one=zero_one,
+    )

@@ -193,8 +193,10 @@ def _of_zero_one(packing: sorting.Packing, loss: np.ndarray, count: int) -> Hist
     if runs is None:
         values = packing.unpack(keys[_quantiles(len(keys), count)])
         cuts = rounded_up(_cuts(values[::-1]), values.dtype).astype(values.dtype)
-        bits = sorting.ascending_bits(cuts, packing.negative).astype(np.uint64)  # as this packing writes them
-        top = np.uint64(packing.top)  # beyond 2^63 where confidences have both signs
+        bits = sorting.ascending_bits(cuts, packing.has_negative).astype(
+            np.uint64
+        )  # as this packing writes them
+        top = np.uint64(packing.largest_bits)  # beyond 2^63 where confidences have both signs
         heads = (top - bits[bits <= top]).astype(keys.dtype)
         runs = np.unique(np.append(np.searchsorted(keys, heads, "right"), 0))
         runs = runs[runs < len(keys)]
