@@ -1,4 +1,4 @@
-"""`python -m abstain` is the command `abstain`."""
+"""`python -m abstain` runs the command line."""
 
 from abstain.cli import main
 

@@ -1,8 +1,9 @@
-"""The one module that knows which array library it is talking to.
+"""Array libraries: which one an array belongs to, and how to convert it.
 
-Arrays of numpy, torch, cupy, jax and any array-API library enter here. Host arrays (numpy, torch on the CPU,
+Arrays of numpy, torch, cupy, jax and any array-API library are accepted. Host arrays (numpy, torch on the CPU,
 concrete jax arrays on the CPU) are viewed as numpy without a copy, and the fast functions compute; arrays on a
-device stay there, and the generic ones compute. A framework is only looked at if the user has imported it already.
+device stay there, and the generic functions compute. No framework is imported here: one that the user has not
+imported cannot be the library of an array.
 """
 
 from __future__ import annotations
@@ -19,39 +20,39 @@ Array = Any
 Namespace = Any
 
 
-def _is(x: Array, library: str, kind: str) -> bool:
-    """Is `x` of that class? (False without importing its library.)"""
+def _is_instance(x: Array, library: str, class_name: str) -> bool:
+    """True if `x` is of that class; False if its library has not been imported."""
     module = sys.modules.get(library)
-    return module is not None and isinstance(x, getattr(module, kind))
+    return module is not None and isinstance(x, getattr(module, class_name))
 
 
 def is_torch(x: Array) -> bool:
-    """Is `x` a torch tensor?"""
-    return _is(x, "torch", "Tensor")
+    """True for a torch tensor."""
+    return _is_instance(x, "torch", "Tensor")
 
 
 def is_jax(x: Array) -> bool:
-    """Is `x` a jax array or tracer?"""
-    return _is(x, "jax", "Array")
+    """True for a jax array or tracer."""
+    return _is_instance(x, "jax", "Array")
 
 
 def is_cupy(x: Array) -> bool:
-    """Is `x` a cupy array?"""
-    return _is(x, "cupy", "ndarray")
+    """True for a cupy array."""
+    return _is_instance(x, "cupy", "ndarray")
 
 
 def is_array(x: Array) -> bool:
-    """Is `x` an array of some library, rather than a list or a number?"""
+    """True for an array of some library, False for a list or a number."""
     return isinstance(x, np.ndarray) or hasattr(x, "__array_namespace__") or is_torch(x) or is_cupy(x)
 
 
 def is_concrete(x: Array) -> bool:
-    """Can the values of `x` be read? False for the tracers inside jax.jit and friends."""
+    """True if the values of `x` can be read; False for the tracers of jax.jit, jax.grad and jax.vmap."""
     return not (is_jax(x) and isinstance(x, sys.modules["jax"].core.Tracer))
 
 
-def _unmasked(x: Array) -> Array:
-    """numpy's functions honour a mask or drop it, as it happens: no answer would be sure."""
+def _refuse_masked(x: Array) -> Array:
+    """Return `x`; raise DtypeError for a masked array, since some numpy functions honour a mask and others drop it."""
     if isinstance(x, np.ma.MaskedArray):
         raise DtypeError(
             "abstain: arrays must not be masked, got a numpy.ma.MaskedArray. Leave the samples out of every array "
@@ -61,17 +62,19 @@ def _unmasked(x: Array) -> Array:
 
 
 def _host_view(x: Array) -> np.ndarray | None:
-    """`x` as numpy without a copy off a device; None when it lives elsewhere or takes part in a gradient."""
+    """View `x` as numpy without a copy; None if it is on a device, in another library, or part of a gradient."""
     if isinstance(x, np.ndarray) or not is_array(x):
-        return np.asarray(_unmasked(x))
+        return np.asarray(_refuse_masked(x))
     if is_torch(x):
         torch = sys.modules["torch"]
         if x.device.type != "cpu" or (x.requires_grad and torch.is_grad_enabled()):
             return None
-        x = x.detach()  # numpy has no bfloat16; float32 holds it exactly
-        return np.asarray(x.float().numpy() if x.dtype is torch.bfloat16 else x.numpy())
+        x = x.detach()
+        if x.dtype is torch.bfloat16:  # numpy has no bfloat16; float32 holds it exactly
+            x = x.float()
+        return np.asarray(x.numpy())
     if is_jax(x):
-        if not is_concrete(x) or any(d.platform != "cpu" for d in x.devices()):
+        if not is_concrete(x) or any(device.platform != "cpu" for device in x.devices()):
             return None
         view = np.asarray(x)
         return view.astype(np.float32) if view.dtype.name == "bfloat16" else view
@@ -79,19 +82,29 @@ def _host_view(x: Array) -> np.ndarray | None:
 
 
 def to_host(x: Array) -> Array:
-    """`x` as numpy, from wherever it lives and without its gradient; None stays None."""
+    """Convert `x` to numpy, copied from its device and detached from its gradient; None stays None."""
+    if x is None:
+        return None
     if is_torch(x):
         x = x.detach().cpu()
-    view = None if x is None else _host_view(x)
-    if x is None or view is not None:
+    view = _host_view(x)
+    if view is not None:
         return view
     return x.get() if is_cupy(x) else np.asarray(x)
 
 
 class Backend(NamedTuple):
-    """Which library computes (`xp`), and how a result goes back to where the input lives.
+    """The library that computes, and how results return to the input's library.
 
-    `host`: numpy computes, by the fast functions of the core; otherwise the input's own library does, by generic ones.
+    Attributes
+    ----------
+    xp : module
+        An array-API namespace.
+    deliver : callable
+        Converts a result to the input's library, on its device.
+    host : bool
+        True if numpy computes, with the fast functions of the core; False if the input's library does, with the
+        generic functions.
     """
 
     xp: Namespace
@@ -99,7 +112,7 @@ class Backend(NamedTuple):
     host: bool
 
     def asarray(self, x: Array, like: Array = None) -> Array:
-        """`x` as a numpy view on the host, or as an array of this library beside `like`."""
+        """Convert `x` to an array of this library: on the host a numpy view, otherwise on the device of `like`."""
         if self.host:
             view = _host_view(x)
             return np.asarray(x) if view is None else view
@@ -108,12 +121,12 @@ class Backend(NamedTuple):
         if is_array(x) and not isinstance(x, np.ndarray):
             return x
         if is_torch(like):
-            return sys.modules["torch"].as_tensor(_unmasked(x), device=like.device)
-        return self.xp.asarray(_unmasked(x))
+            return sys.modules["torch"].as_tensor(_refuse_masked(x), device=like.device)
+        return self.xp.asarray(_refuse_masked(x))
 
     @property
     def full_xp(self) -> Namespace:
-        """The library with every array-API function (plain numpy lacks a few options)."""
+        """The namespace with every array-API function; plain numpy lacks a few options."""
         if not self.host:
             return self.xp
         import array_api_compat.numpy
@@ -122,31 +135,39 @@ class Backend(NamedTuple):
 
 
 def backend_of(*arrays: Array) -> Backend:
-    """numpy for anything on the host, the arrays' own library otherwise."""
-    foreign = [a for a in arrays if a is not None and is_array(a) and not isinstance(a, np.ndarray)]
-    if not foreign:
+    """Choose the library that computes: numpy for arrays on the host, otherwise the library of the arrays.
+
+    Lists and None are ignored. Raises DtypeError for arrays of two libraries if one of them is not on the host.
+    """
+    not_numpy = [
+        array
+        for array in arrays
+        if array is not None and is_array(array) and not isinstance(array, np.ndarray)
+    ]
+    if not not_numpy:
         return Backend(np, to_python, True)
-    if all(_host_view(a) is not None for a in foreign):
-        return Backend(np, _deliver_like(foreign[0]), True)
+    if all(_host_view(array) is not None for array in not_numpy):
+        return Backend(np, _deliver_like(not_numpy[0]), True)
     import array_api_compat
 
-    libraries = list(dict.fromkeys(type(a).__module__.partition(".")[0] for a in foreign))
+    libraries = list(dict.fromkeys(type(array).__module__.partition(".")[0] for array in not_numpy))
     libraries = ["jax" if name == "jaxlib" else name for name in libraries]
     if len(set(libraries)) > 1:
         raise DtypeError(
             f"abstain: arrays must come from one library where one of them is on a device or has a gradient, got "
             f"{' and '.join(libraries)}. Convert the others first."
         )
-    return Backend(array_api_compat.array_namespace(*foreign), lambda value: value, False)
+    return Backend(array_api_compat.array_namespace(*not_numpy), lambda value: value, False)
 
 
 def to_python(value: Array) -> Any:
-    """A number as Python's own; arrays stay numpy's."""
+    """Convert a zero-dimensional array to a Python number; other arrays stay numpy arrays."""
     value = np.asarray(value)
     return value.item() if value.ndim == 0 else value
 
 
 def _deliver_like(example: Array) -> Callable[[Array], Any]:
+    """Return the function that converts numpy results to the library of `example`, torch or jax."""
     if is_torch(example):
         torch = sys.modules["torch"]
         return lambda value: torch.from_numpy(np.array(value))  # a copy: results are never views of inputs
@@ -155,14 +176,14 @@ def _deliver_like(example: Array) -> Callable[[Array], Any]:
 
 
 def float_dtype(xp: Namespace) -> Any:
-    """The widest float of a library: float64 everywhere but jax without x64."""
+    """The widest float dtype of a library: float64, or float32 for jax without x64."""
     if getattr(xp, "__name__", "").startswith("jax") and not sys.modules["jax"].config.jax_enable_x64:
         return xp.float32
     return xp.float64
 
 
 def float64_bits(x: Array) -> Array:
-    """The bits of float64 numbers as int64, without a copy."""
+    """View the bits of float64 numbers as int64, without a copy."""
     if is_torch(x):
         return x.view(sys.modules["torch"].int64)
     if is_jax(x):
@@ -172,7 +193,7 @@ def float64_bits(x: Array) -> Array:
 
 
 def extremes(xp: Namespace, x: Array) -> tuple[Array, Array]:
-    """Smallest and largest value (NaN if there is one), in one pass where the library has it."""
+    """Return the smallest and the largest value, in one pass if the library can; both are NaN if there is a NaN."""
     if is_torch(x):
         return tuple(sys.modules["torch"].aminmax(x))
     return xp.min(x), xp.max(x)
@@ -186,8 +207,10 @@ def running_max(xp: Namespace, x: Array) -> Array:
         return sys.modules["torch"].cummax(x, dim=-1).values
     if is_jax(x):
         return sys.modules["jax"].lax.cummax(x, axis=x.ndim - 1)
-    reach = 1
-    while reach < x.shape[-1]:  # doubling: after step k every entry has seen 2^k neighbours
-        x = xp.concat([x[..., :reach], xp.maximum(x[..., reach:], x[..., :-reach])], axis=-1)
-        reach *= 2
+    offset = 1
+    while (
+        offset < x.shape[-1]
+    ):  # each entry is the maximum of `offset` entries; every round doubles that number
+        x = xp.concat([x[..., :offset], xp.maximum(x[..., offset:], x[..., :-offset])], axis=-1)
+        offset *= 2
     return x

@@ -1,7 +1,6 @@
-"""Files that are written: checked before any work, then replaced whole or not at all, one process at a time.
+"""Output files: which names they may have, when two names are one file, atomic writing, and locks.
 
-The one home of which names an output may have, of when two outputs are one file, of the atomic writer, and of the lock
-that a file needs which is read, changed and written again.
+Outputs are checked before any work. A file is replaced completely or not at all.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ except ImportError:  # Windows
 
 LOCK_SECONDS = 60.0  # how long to wait for another process that holds a lock
 _LOCK_POLL = 0.02  # seconds between two attempts
-_ABANDONED = 3600.0  # seconds after which the temporary file of a killed process is removed
+_ABANDONED_SECONDS = 3600.0  # after which the temporary file of a killed process is removed
 
 ENDINGS: dict[str, tuple[str, ...]] = {
     "text": (".txt",),
@@ -55,17 +54,17 @@ ENDINGS: dict[str, tuple[str, ...]] = {
 
 
 def file_error(path: object, text: str) -> DataError:
-    """An objection that names the file."""
+    """Make a DataError whose message starts with the name of the file."""
     return DataError(f"{display_name(path)}: {text}")
 
 
 def ending_of(path: str | Path) -> str:
-    """The ending of a name in lower case; empty where there is none."""
+    """Return the ending of a file name in lower case, e.g. ".csv"; empty if there is none."""
     return Path(path).suffix.lower()
 
 
 def check_ending(path: str | Path, *kinds: str) -> None:
-    """Refuse a name that promises another format than those that can be written there.
+    """Raise DataError if the ending of a file name does not belong to one of these kinds of output.
 
     >>> check_ending("rule.JSON", "json")
     >>> check_ending("rule.parquet", "json")
@@ -74,22 +73,23 @@ def check_ending(path: str | Path, *kinds: str) -> None:
     abstain.errors.DataError: rule.parquet: its name must end in .json (or have no ending), got .parquet.
     """
     allowed = list(dict.fromkeys(ending for kind in kinds for ending in ENDINGS[kind]))
+    needs_ending = "predictions" in kinds
     ending = ending_of(path)
-    if ending in allowed or not (ending or "predictions" in kinds):
+    if ending in allowed or (not ending and not needs_ending):
         return
-    listed = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
-    without = "" if "predictions" in kinds else " (or have no ending)"
+    alternatives = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
+    exception = "" if needs_ending else " (or have no ending)"
     got = display_name(ending, 40) if ending else "no ending"
-    raise file_error(path, f"its name must end in {listed}{without}, got {got}.")
+    raise file_error(path, f"its name must end in {alternatives}{exception}, got {got}.")
 
 
 def check_place(path: str | Path) -> None:
-    """Refuse a place where no file can be written: a missing folder, a folder, a file that is read-only."""
+    """Raise DataError if no file can be written there: a missing folder, a folder, a read-only file."""
     try:
         status = os.stat(path)
     except OSError as error:
         if not isinstance(error, FileNotFoundError):
-            raise _not_written(path, error) from error
+            raise _write_error(path, error) from error
         folder = Path(os.path.realpath(path)).parent
         if not folder.is_dir():
             raise file_error(path, f"there is no folder {display_name(folder)} to write it to.") from None
@@ -100,14 +100,14 @@ def check_place(path: str | Path) -> None:
         raise file_error(path, "is read-only, so it is not written over. Name another file.")
 
 
-def _not_written(path: str | Path, error: OSError) -> DataError:
+def _write_error(path: str | Path, error: OSError) -> DataError:
     return file_error(path, f"cannot be written ({error.strerror or error}).")
 
 
 def same_target(first: str | Path, second: str | Path) -> bool:
-    """Would two outputs end up in one file?
+    """True if two outputs would be written to one file.
 
-    Links and spellings are followed. Names that differ only in case or in how accents are encoded count as the same,
+    Links are followed. Names that differ only in case or in how accents are encoded count as the same,
     because they are one file on Windows and macOS. A character device keeps nothing, so it may be named twice.
     """
     if os.path.exists(first) and os.path.exists(second):
@@ -123,18 +123,18 @@ def _canonical(path: str | Path) -> str:
 
 
 def check_target(path: str | Path, sources: Iterable[str | Path]) -> None:
-    """Refuse to write over a file that is read, by whatever name, alone or in a folder."""
+    """Raise DataError if an output would replace an input, or a file in a folder that is read."""
     if not os.path.isfile(path):
         return
     for source in filter(os.path.exists, sources):
-        inside = Path(os.path.realpath(source)) in Path(os.path.realpath(path)).parents
-        if inside or os.path.samefile(path, source):
+        is_in_source = Path(os.path.realpath(source)) in Path(os.path.realpath(path)).parents
+        if is_in_source or os.path.samefile(path, source):
             raise file_error(path, "is read here, so it must not be written over. Name another file.")
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """Write a file whole or not at all: a temporary file in the same folder takes its place at the end.
+    """Write a file completely or not at all: a temporary file in the same folder replaces it at the end.
 
     Parameters
     ----------
@@ -160,10 +160,10 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     try:
         status = os.stat(path) if os.path.exists(path) else None
         if status is not None and not stat.S_ISREG(status.st_mode):
-            with open(path, "wb") as stream:  # a device or a pipe is written to, never replaced
+            with open(path, "wb") as stream:  # a device or a pipe is not a file to be replaced
                 yield stream
             return
-        target = Path(os.path.realpath(path))  # a link stays; the file it points at is replaced
+        target = Path(os.path.realpath(path))  # keep a link and replace the file it points to
         temporary = target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}.part")
         with temporary.open("xb") as stream:
             if status is not None:
@@ -173,7 +173,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         temporary.replace(target)
     except OSError as error:
-        raise _not_written(path, error) from error
+        raise _write_error(path, error) from error
     finally:
         if temporary is not None:
             with suppress(OSError):
@@ -184,8 +184,8 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
 def locked(path: str | Path) -> Iterator[None]:
     """Hold the lock of a file that is read, changed and replaced, so that no process loses what another one wrote.
 
-    The lock is a file in the same folder. Where the system has `fcntl`, it is free as soon as its process ends, however
-    that ends. Elsewhere the lock is held while that file exists, so a process that is killed leaves it behind.
+    The lock is a file in the same folder. Where the system has `fcntl`, the lock is released when its process ends,
+    even if it is killed. Elsewhere the lock is held while that file exists, so a killed process leaves it behind.
 
     Parameters
     ----------
@@ -209,15 +209,15 @@ def locked(path: str | Path) -> Iterator[None]:
     """
     target = Path(os.path.realpath(path))
     lock = target.with_name(f".{target.name[:60]}.lock")
-    attempt = _lock_by_creating if fcntl is None else _lock_by_system
+    try_lock = _lock_by_creating if fcntl is None else _lock_by_system
     deadline = time.monotonic() + LOCK_SECONDS
     try:
-        while (descriptor := attempt(lock)) is None:
+        while (descriptor := try_lock(lock)) is None:
             if time.monotonic() > deadline:
                 raise file_error(
                     path,
                     f"another run has held its lock {display_name(lock.name)} for {LOCK_SECONDS:g} seconds. "
-                    "Try again; if no other run is left, remove that file.",
+                    "Try again; if no other run is active, remove that file.",
                 )
             time.sleep(_LOCK_POLL)
     except OSError as error:
@@ -235,7 +235,7 @@ def locked(path: str | Path) -> Iterator[None]:
 
 
 def _lock_by_system(lock: Path) -> int | None:
-    """An open file whose lock this process holds, or None while another one does."""
+    """Return the descriptor of the lock file if this process could lock it, None if another process has."""
     descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -251,7 +251,7 @@ def _lock_by_system(lock: Path) -> int | None:
 
 
 def _lock_by_creating(lock: Path) -> int | None:
-    """A file that did not exist before, or None while it does."""
+    """Create the lock file and return its descriptor; None if it exists already."""
     try:
         return os.open(lock, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
     except FileExistsError:
@@ -259,10 +259,12 @@ def _lock_by_creating(lock: Path) -> int | None:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove temporary files of `replacing` that a killed process left behind."""
+    """Remove temporary files of `replacing` that a killed process left behind, if they are an hour old."""
     prefix = f".{target.name[:60]}."
     with suppress(OSError):
         for entry in os.scandir(target.parent):
-            is_temporary = entry.name.startswith(prefix) and entry.name.endswith(".part")
-            if is_temporary and time.time() - entry.stat().st_mtime > _ABANDONED:
+            if not (entry.name.startswith(prefix) and entry.name.endswith(".part")):
+                continue
+            age = time.time() - entry.stat().st_mtime
+            if age > _ABANDONED_SECONDS:
                 os.unlink(entry.path)

@@ -1,7 +1,4 @@
-"""Drawing shared by every result that has a `plot`: axes, which points of a curve to draw, and curves themselves.
-
-matplotlib is imported when something is drawn.
-"""
+"""Drawing for every result that has a `plot`. matplotlib is imported when something is drawn."""
 
 from __future__ import annotations
 
@@ -12,13 +9,13 @@ import numpy as np
 
 from abstain.errors import import_optional
 
-SHOWN_POINTS = 201  # of a curve; more would not show
+SHOWN_POINTS = 201  # points of a curve that are drawn; more would not be visible
 _DASHES = ("-", "--", ":", "-.")
-_COLOURS = 10  # of matplotlib's cycle
+_COLOURS = 10  # in matplotlib's colour cycle
 
 
 def make_axes(ax: Any = None, *, height: float = 4.0, width: float = 6.4) -> Any:
-    """`ax` itself, or the axes of a new figure of this size in inches."""
+    """Return `ax`, or the axes of a new figure of this size in inches if it is None."""
     if ax is not None:
         return ax
     plt = import_optional("matplotlib.pyplot", "Plotting", "plot")
@@ -26,7 +23,10 @@ def make_axes(ax: Any = None, *, height: float = 4.0, width: float = 6.4) -> Any
 
 
 def select_drawn_points(coverage: np.ndarray, points: int = SHOWN_POINTS) -> np.ndarray:
-    """Places of about so many points, evenly in coverage, the first and the last among them."""
+    """Return indices of about `points` points, evenly spaced in coverage, the first and the last included.
+
+    `coverage` is in ascending order.
+    """
     grid = np.linspace(coverage[0], coverage[-1], points)
     return np.unique(np.minimum(np.searchsorted(coverage, grid), len(coverage) - 1))
 
@@ -37,13 +37,24 @@ def draw_curves(
     label: str,
     bands: Mapping[str, Any] | None = None,
 ) -> None:
-    """Draw curves (name, coverage, risk) on `ax`, with bands (coverage, low, high) around those that have one.
+    """Draw risk-coverage curves on `ax`.
 
     Curves differ by dashes as well as by colour. The vertical axis starts a little below zero, so that a curve that
-    lies on zero is seen in its full width.
+    lies on zero is visible in its full width.
+
+    Parameters
+    ----------
+    ax : Axes
+        Curves drawn on it before keep their styles.
+    curves : sequence of (name, coverage, risk)
+        A curve with an empty name is not in the legend.
+    label : str
+        Of the vertical axis.
+    bands : mapping from a curve's name to an object with `coverage`, `low` and `high`, optional
+        Shaded around their curves.
     """
-    for k, (name, coverage, risk) in enumerate(curves, start=len(ax.lines)):
-        style = _DASHES[(k + k // _COLOURS) % len(_DASHES)]
+    for line_number, (name, coverage, risk) in enumerate(curves, start=len(ax.lines)):
+        style = _DASHES[(line_number + line_number // _COLOURS) % len(_DASHES)]
         (line,) = ax.plot(coverage, risk, style, label=name or None, linewidth=1.5)
         band = (bands or {}).get(name)
         if band is not None:

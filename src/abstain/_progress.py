@@ -1,4 +1,4 @@
-"""Progress bars on the terminal: one per stage, for work that lasts."""
+"""Progress bars on the terminal, one per stage of long work."""
 
 from __future__ import annotations
 
@@ -9,59 +9,65 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_PATIENCE = 2.0  # seconds before a bar appears that nobody asked for
+_DELAY = 2.0  # seconds before a bar appears, unless the user asked for one
 
 
 class Bars:
-    """One bar per stage, counted in whatever the stage is made of. Without a display every call does nothing."""
+    """One progress bar per stage, counted in the units of that stage. Without a display every call does nothing.
 
-    def __init__(self, display: Any = None, patience: float = 0.0) -> None:
-        self._display, self._tasks = display, dict[str, Any]()
-        self._from = time.monotonic() + patience
+    `display` is a `rich.progress.Progress`; it starts after `delay` seconds.
+    """
+
+    def __init__(self, display: Any = None, delay: float = 0.0) -> None:
+        self._display = display
+        self._tasks: dict[str, Any] = {}
+        self._start_time = time.monotonic() + delay
         self._started = False
 
     @property
-    def shown(self) -> bool:
-        """Will anything be drawn?"""
+    def is_shown(self) -> bool:
+        """True if anything will be drawn."""
         return self._display is not None
 
     def advance(self, stage: str, count: int, total: int | None) -> None:
-        """So much more of a stage is done."""
+        """Add `count` to what is done of a stage; `total` is all of it, None if unknown."""
         if self._display is not None:
             self._display.advance(self._task(stage, total), count)
 
     def set(self, stage: str, done: int, total: int | None) -> None:
-        """So much of a stage is done in all."""
+        """Set how much of a stage is done (`done`); `total` is all of it, None if unknown."""
         if self._display is not None:
             self._display.update(self._task(stage, total), completed=done, total=total)
 
     def _task(self, stage: str, total: int | None) -> Any:
         if stage not in self._tasks:
             self._tasks[stage] = self._display.add_task(stage, total=total)
-        if not self._started and time.monotonic() >= self._from:
+        if not self._started and time.monotonic() >= self._start_time:
             self._display.start()
             self._started = True
         return self._tasks[stage]
 
     def close(self) -> None:
-        """Take the bars away; asked for where there is no terminal, their last state is printed."""
+        """Remove the bars; where there is no terminal but bars were requested, print their last state."""
         if self._started:
             self._display.stop()
 
 
 @contextmanager
 def progress_bars(progress: bool | None) -> Iterator[Bars]:
-    """Bars as told; by default on a terminal, once the work has lasted a while."""
-    drawn = _display(progress)
+    """Yield progress bars if `progress` is True; if None, only on a terminal and after two seconds of work."""
+    bars = _make_bars(progress)
     try:
-        yield drawn
+        yield bars
     finally:
-        drawn.close()
+        bars.close()
 
 
-def _display(progress: bool | None) -> Bars:
-    terminal = sys.stderr.isatty() or os.environ.get("FORCE_COLOR")  # as rich sees it, before rich is loaded
-    if progress is False or (progress is None and not terminal):
+def _make_bars(progress: bool | None) -> Bars:
+    is_terminal = sys.stderr.isatty() or os.environ.get(
+        "FORCE_COLOR"
+    )  # the rule of rich, before rich is loaded
+    if progress is False or (progress is None and not is_terminal):
         return Bars()
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -69,4 +75,4 @@ def _display(progress: bool | None) -> Bars:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     display = Progress(*columns, console=console, transient=console.is_terminal)
-    return Bars(display, 0.0 if progress else _PATIENCE)
+    return Bars(display, delay=0.0 if progress else _DELAY)

@@ -1,11 +1,10 @@
-"""Records as JSON: written whole, and read back only where every field has its type and its range.
+"""Records as JSON, read back only if every field has its type and lies in its range.
 
-A record is a frozen dataclass that inherits from `Stored`. What a field may hold stands in its annotation, and in
-`Within(...)` beside it where the type says too little: a range, the dtype of an array, whether infinities or NaN are
-meant.
+A record is a frozen dataclass that inherits from `Stored`. The annotation of a field says what it may hold;
+`Within(...)` in that annotation adds a range, the dtype of an array, or that infinities or NaN are allowed.
 
 JSON has no infinities and no NaN: they are written as "inf", "-inf" and null. A dict is written as a list of pairs,
-since JSON knows text as keys only. Python's `repr` of all other numbers is exact.
+since keys in JSON are always text. Python's `repr` of all other numbers is exact.
 """
 
 from __future__ import annotations
@@ -25,64 +24,65 @@ from abstain._outputs import check_ending, replacing
 from abstain._tables import Printable
 from abstain.errors import DataError
 
-_MOST = 64_000_000  # characters; a record of a thousand groups takes about so many
-_LARGEST = 2**53  # of whole numbers: beyond it a double cannot tell them apart
+_MAX_LENGTH = 64_000_000  # characters; a record of a thousand groups takes about so many
+_LARGEST_WHOLE = 2**53  # beyond it a float64 cannot tell whole numbers apart
 _REMEDY = "The text was changed or damaged, or comes from another version: make it again."
 
 
 class Within(NamedTuple):
-    """What an annotation adds to a type: `Annotated[float, Within(0, 1)]`; it speaks of every number inside.
+    """What an annotation adds to a type, e.g. `Annotated[float, Within(0, 1)]`. It applies to every number inside.
 
-    The range is closed unless the `ends` are left out; arrays have a `dtype`.
+    The range is closed unless `closed` is False. `dtype` is the type of an array's entries.
     """
 
     low: float = -math.inf
     high: float = math.inf
-    ends: bool = True
+    closed: bool = True
     infinite: bool = False
     nan: bool = False
     dtype: type = float
 
-    def holds(self, x: float) -> bool:
-        """Is this number allowed?"""
-        inside = self.low <= x <= self.high if self.ends else self.low < x < self.high
+    def allows(self, x: float) -> bool:
+        """True if this number lies in the range, and is finite unless infinities are allowed."""
+        inside = self.low <= x <= self.high if self.closed else self.low < x < self.high
         return inside and (self.infinite or math.isfinite(x))
 
     def __str__(self) -> str:
         if not (math.isfinite(self.low) or math.isfinite(self.high)):
             return "number"
-        return f"number from {self.low:g} to {self.high:g}{'' if self.ends else ', the ends left out'}"
+        ends = "" if self.closed else ", the ends excluded"
+        return f"number from {self.low:g} to {self.high:g}{ends}"
 
 
 Share = Annotated[float, Within(0, 1)]
-Chance = Annotated[float, Within(0, 1, ends=False)]
+Chance = Annotated[float, Within(0, 1, closed=False)]
 Finite = Annotated[float, Within()]
-_ANY = Within(infinite=True)  # where nothing is said
+_ANY_NUMBER = Within(infinite=True)  # the default
 
 
 class Stored(Printable):
     """A frozen dataclass that goes to JSON and comes back, records within it included."""
 
-    _noun: ClassVar[str]  # what it is called in a message
-    _number: ClassVar[int] = 1  # of the format; it rises when fields change
-    _has_checksum: ClassVar[bool] = False  # for records that decide: no edited number may go unnoticed
+    _noun: ClassVar[str]  # what a message calls it
+    _number: ClassVar[int] = 1  # version of the format; it rises when fields change
+    _has_checksum: ClassVar[bool] = False  # True for records that make decisions: edits must be detected
 
     def to_json(self) -> str:
-        """All of it as JSON; `from_json` gives it back."""
-        record = _plain(self)
+        """Write the record as JSON, which `from_json` reads."""
+        record = _to_plain(self)
         if self._has_checksum:
             record["checksum"] = _checksum(record)
         return json.dumps(record, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote; anything else is refused, and the message names the field."""
+        """Read what `to_json` wrote; raise DataError, which names the field, for anything else."""
         record = parse_json(f"{cls.__name__}.from_json", text)
         checksum = None
         if cls._has_checksum and isinstance(record, dict):
             checksum = record.pop("checksum", None)
-        restored: Self = _restored(cls, record, cls.__name__, _ANY)
-        if cls._has_checksum and checksum != _checksum(_plain(restored)):
+        restored: Self = _restore(cls, record, cls.__name__, _ANY_NUMBER)
+        if cls._has_checksum and checksum != _checksum(_to_plain(restored)):
             raise DataError(f"{cls.__name__}: `checksum` must be that of the other fields. {_REMEDY}")
         return restored
 
@@ -102,70 +102,77 @@ class Stored(Printable):
         return f"abstain.{cls.__name__}/{cls._number}"
 
     def _readable(self) -> dict[str, Any]:
-        """What is written beside the fields for people to read; it must agree with them when it is read back."""
+        """Extra entries for people who read the JSON; when it is read back they must agree with the fields."""
         return {}
 
     def _rules(self) -> dict[str, Any]:
-        """What the fields taken together must keep, and whether they do."""
+        """Rules over several fields: a sentence for each, and True if it holds."""
         return {}
 
 
 def _checksum(record: dict[str, Any]) -> str:
     """SHA-256 of the fields, whatever their order in the text, its white space, or how it writes a number.
 
-    It finds slips and edits, also of numbers that no other number depends on. It is no signature: who forges a whole
-    record can compute it.
+    It finds accidents and edits, also of numbers that no other number depends on. It is not a signature: whoever
+    forges a whole record can compute it.
     """
     text = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_record_text(path: Any) -> str:
-    """The text of a file that may be anything: bounded, and never waited for."""
+    """Read the text of a regular file of bounded length; raise DataError for anything else, such as a pipe."""
     file = Path(path)
     if not file.is_file():
         raise DataError(f"{file.name}: there is no such file.")
-    if file.stat().st_size > _MOST:
-        raise DataError(f"{file.name}: is longer than {_MOST // 10**6} MB, which no stored record is.")
+    if file.stat().st_size > _MAX_LENGTH:
+        raise DataError(f"{file.name}: is longer than {_MAX_LENGTH // 10**6} MB, which no stored record is.")
     return file.read_text(encoding="utf-8", errors="replace")
 
 
-def parse_json(name: str, text: Any) -> Any:
-    """JSON without surprises: bounded in length and depth, no key twice, no number that is not finite."""
-    if not isinstance(text, (str, bytes)) or len(text) > _MOST:
-        raise DataError(f"{name}: takes JSON text of at most {_MOST // 10**6} MB.")
+def parse_json(source: str, text: Any) -> Any:
+    """Parse JSON of bounded length and depth; raise DataError for repeated keys and numbers that are not finite.
+
+    `source` is the function or file that a message names.
+    """
+    if not isinstance(text, (str, bytes)) or len(text) > _MAX_LENGTH:
+        raise DataError(f"{source}: takes JSON text of at most {_MAX_LENGTH // 10**6} MB.")
     try:
-        return json.loads(text, object_pairs_hook=refuse_repeated_keys, parse_constant=_refuse)
+        return json.loads(text, object_pairs_hook=refuse_repeated_keys, parse_constant=_refuse_constant)
     except RecursionError:
-        raise DataError(f"{name}: is nested too deeply to be a stored record.") from None
+        raise DataError(f"{source}: is nested too deeply to be a stored record.") from None
     except ValueError as error:
-        raise DataError(f"{name}: not JSON: {str(error)[:120]}.") from None
+        raise DataError(f"{source}: not JSON: {str(error)[:120]}.") from None
 
 
 def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; of two values under one name nobody knows which is meant."""
-    found: dict[str, Any] = {}
+    """Make a dict of a JSON object; raise ValueError if a name occurs twice, since either value could be meant."""
+    values: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise ValueError(f"the name {name[:60]!r} stands twice in one object")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON number")
 
 
-def _plain(x: Any) -> Any:
+def _to_plain(x: Any) -> Any:
+    """Convert a field or a whole record to what JSON can hold: dicts, lists, text, finite numbers and None."""
     if dataclasses.is_dataclass(x):
-        own = {f.name: _plain(getattr(x, f.name)) for f in dataclasses.fields(x)}
-        return {"format": x._format(), **x._readable(), **own} if isinstance(x, Stored) else own
+        record: Any = x
+        fields = {field.name: _to_plain(getattr(record, field.name)) for field in dataclasses.fields(record)}
+        if isinstance(record, Stored):
+            return {"format": record._format(), **record._readable(), **fields}
+        return fields
     if isinstance(x, dict):
-        return [[_plain(key), _plain(value)] for key, value in x.items()]
+        return [[_to_plain(key), _to_plain(value)] for key, value in x.items()]
     if isinstance(x, (np.ndarray, np.generic)):
-        return _plain(x.tolist())
+        return _to_plain(x.tolist())
     if isinstance(x, (list, tuple)):
-        return [_plain(v) for v in x]
+        return [_to_plain(value) for value in x]
     if isinstance(x, float) and not math.isfinite(x):
         return None if math.isnan(x) else str(x)
     if x is None or isinstance(x, (str, int, float)):
@@ -173,93 +180,139 @@ def _plain(x: Any) -> Any:
     raise TypeError(f"to_json: cannot write {type(x).__name__} (a group label?) as JSON")
 
 
-def _wrong(at: str, rule: str, value: Any) -> DataError:
-    got = repr(value)
-    got = got if len(got) <= 60 else got[:57] + "..."
-    return DataError(f"{at} must be {rule}, got {got}. {_REMEDY}")
+def _wrong_value(path: str, rule: str, value: Any) -> DataError:
+    """Make the error for a value that breaks a rule; `path` says where it stands, e.g. "Threshold.delta"."""
+    text = repr(value)
+    if len(text) > 60:
+        text = text[:57] + "..."
+    return DataError(f"{path} must be {rule}, got {text}. {_REMEDY}")
 
 
-def _restored(kind: Any, value: Any, at: str, rule: Within) -> Any:
-    """A value of that type from its JSON form; `at` says where it stands."""
-    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+def _restore(annotation: Any, value: Any, path: str, rule: Within) -> Any:
+    """Make a value of the annotated type from its JSON form; raise DataError if it has another form.
+
+    Parameters
+    ----------
+    annotation : type
+        What the field holds: a dataclass, array, dict, tuple, Literal, bool, str, int, float, or one of them or None.
+    value
+        The parsed JSON.
+    path : str
+        Where the value stands, for messages, e.g. "Threshold.levels[3]".
+    rule : Within
+        The range of the numbers inside.
+    """
+    origin = typing.get_origin(annotation)
+    arguments = typing.get_args(annotation)
     if origin is Annotated:
-        return _restored(parts[0], value, at, parts[1])
-    if kind is Any:
+        return _restore(arguments[0], value, path, arguments[1])
+    if annotation is Any:
         return value
-    if dataclasses.is_dataclass(kind):
-        return _record(kind, value, at)
+    if dataclasses.is_dataclass(annotation):
+        return _restore_record(annotation, value, path)
     if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in parts:
+        if value is None and type(None) in arguments:
             return None
-        return _restored(parts[0], value, at, rule)  # X or None
+        return _restore(arguments[0], value, path, rule)  # the annotation is `X | None`
     if origin is Literal:
-        if value not in parts or isinstance(value, bool):
-            raise _wrong(at, f"one of {', '.join(map(str, parts))}", value)
+        if value not in arguments or isinstance(value, bool):
+            raise _wrong_value(path, f"one of {', '.join(map(str, arguments))}", value)
         return value
-    if kind is np.ndarray:
-        return _array(value, at, rule)
+    if annotation is np.ndarray:
+        return _restore_array(value, path, rule)
     if origin is dict:
-        pairs: list[Any] = value if isinstance(value, list) else [None]
-        if not all(isinstance(x, list) and len(x) == 2 and not isinstance(x[0], (list, dict)) for x in pairs):
-            raise _wrong(at, "a list of pairs", value)
-        if len({key for key, _ in pairs}) < len(pairs):
-            raise DataError(f"{at}: a name stands there twice. {_REMEDY}")
-        return {key: _restored(parts[1], x, f"{at}[{i}]", rule) for i, (key, x) in enumerate(pairs)}
+        return _restore_dict(arguments[1], value, path, rule)
     if origin is tuple:
-        many = parts[-1] is Ellipsis
-        if not isinstance(value, list) or not (many or len(value) == len(parts)):
-            raise _wrong(at, "a list" if many else f"a list of {len(parts)}", value)
-        each = parts[:1] * len(value) if many else parts
-        return tuple(_restored(one, x, f"{at}[{i}]", rule) for i, (one, x) in enumerate(zip(each, value)))
-    if kind in (bool, str):
-        if type(value) is not kind:
-            raise _wrong(at, "true or false" if kind is bool else "text", value)
+        return _restore_tuple(arguments, value, path, rule)
+    if annotation in (bool, str):
+        if type(value) is not annotation:
+            raise _wrong_value(path, "true or false" if annotation is bool else "text", value)
         return value
-    if kind in (int, float):
-        return _numeral(kind, value, at, rule)
-    raise TypeError(f"{at}: records hold no {kind}")
+    if annotation in (int, float):
+        return _restore_number(annotation, value, path, rule)
+    raise TypeError(f"{path}: records hold no {annotation}")
 
 
-def _record(kind: Any, value: Any, at: str) -> Any:
-    stored = issubclass(kind, Stored)
-    if stored and not (isinstance(value, dict) and value.get("format") == kind._format()):
-        found = repr(value.get("format") if isinstance(value, dict) else value)[:60]
-        told = f"not {kind._noun} written by `to_json` of this version"
-        raise DataError(f"{at}: {told} ({kind._format()!r}), got {found}. Make it again.")
+def _restore_dict(value_annotation: Any, value: Any, path: str, rule: Within) -> dict[Any, Any]:
+    """Make a dict from a list of pairs; a key must not occur twice."""
+    pairs: list[Any] = value if isinstance(value, list) else [None]
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise _wrong_value(path, "a list of pairs", value)
+    if any(isinstance(key, (list, dict)) for key, _ in pairs):
+        raise _wrong_value(path, "a list of pairs", value)
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise DataError(f"{path}: a name stands there twice. {_REMEDY}")
+    return {
+        key: _restore(value_annotation, item, f"{path}[{i}]", rule) for i, (key, item) in enumerate(pairs)
+    }
+
+
+def _restore_tuple(arguments: tuple[Any, ...], value: Any, path: str, rule: Within) -> tuple[Any, ...]:
+    """Make a tuple from a list; `arguments` are those of the annotation, `(X, ...)` for any length."""
+    has_any_length = arguments[-1] is Ellipsis
+    if not isinstance(value, list) or not (has_any_length or len(value) == len(arguments)):
+        raise _wrong_value(path, "a list" if has_any_length else f"a list of {len(arguments)}", value)
+    annotations = arguments[:1] * len(value) if has_any_length else arguments
+    return tuple(
+        _restore(annotation, item, f"{path}[{i}]", rule)
+        for i, (annotation, item) in enumerate(zip(annotations, value))
+    )
+
+
+def _restore_record(record_type: Any, value: Any, path: str) -> Any:
+    """Make a dataclass from its JSON object: no field missing, none unknown, and all rules of the record hold."""
+    is_stored = issubclass(record_type, Stored)
+    if is_stored and not (isinstance(value, dict) and value.get("format") == record_type._format()):
+        got = repr(value.get("format") if isinstance(value, dict) else value)[:60]
+        raise DataError(
+            f"{path}: not {record_type._noun} written by `to_json` of this version ({record_type._format()!r}), "
+            f"got {got}. Make it again."
+        )
     if not isinstance(value, dict):
-        raise _wrong(at, "a record", value)
-    hints = typing.get_type_hints(kind, include_extras=True)
-    known = [f.name for f in dataclasses.fields(kind)]
-    for name in known:
+        raise _wrong_value(path, "a record", value)
+    annotations = typing.get_type_hints(record_type, include_extras=True)
+    field_names = [field.name for field in dataclasses.fields(record_type)]
+    for name in field_names:
         if name not in value:
-            raise DataError(f"{at}.{name} is missing. {_REMEDY}")
-    made = kind(**{name: _restored(hints[name], value[name], f"{at}.{name}", _ANY) for name in known})
-    beside = {"format": kind._format(), **made._readable()} if stored else {}
-    for name, x in value.items():
-        if name not in known and name not in beside:
-            raise DataError(f"{at} has no field {name[:60]!r}. {_REMEDY}")
-        if name in beside and x != beside[name]:
-            raise _wrong(f"{at}.{name}", repr(beside[name]), x)
-    for rule, kept in made._rules().items() if stored else ():
-        if not kept:
-            raise DataError(f"{at}: {rule} {_REMEDY}")
-    return made
+            raise DataError(f"{path}.{name} is missing. {_REMEDY}")
+    record = record_type(
+        **{
+            name: _restore(annotations[name], value[name], f"{path}.{name}", _ANY_NUMBER)
+            for name in field_names
+        }
+    )
+    derived_entries = {"format": record_type._format(), **record._readable()} if is_stored else {}
+    for name, entry in value.items():
+        if name not in field_names and name not in derived_entries:
+            raise DataError(f"{path} has no field {name[:60]!r}. {_REMEDY}")
+        if name in derived_entries and entry != derived_entries[name]:
+            raise _wrong_value(f"{path}.{name}", repr(derived_entries[name]), entry)
+    rules = record._rules() if is_stored else {}
+    for rule, is_kept in rules.items():
+        if not is_kept:
+            raise DataError(f"{path}: {rule} {_REMEDY}")
+    return record
 
 
-def _numeral(kind: Any, value: Any, at: str, rule: Within) -> Any:
+def _restore_number(number_type: Any, value: Any, path: str, rule: Within) -> Any:
+    """Make an int or a float in the range of `rule`; a float may be written as a whole number."""
     number = float(value) if rule.infinite and value in ("inf", "-inf") else value
-    whole = isinstance(number, int) and not isinstance(number, bool) and abs(number) <= _LARGEST
-    if not (whole or (kind is float and isinstance(number, float))) or not rule.holds(number):
-        raise _wrong(at, f"a {'whole ' if kind is int else ''}{rule}", value)
-    return kind(number)
+    is_whole = isinstance(number, int) and not isinstance(number, bool) and abs(number) <= _LARGEST_WHOLE
+    has_type = is_whole or (number_type is float and isinstance(number, float))
+    if not has_type or not rule.allows(number):
+        raise _wrong_value(path, f"a {'whole ' if number_type is int else ''}{rule}", value)
+    return number_type(number)
 
 
-def _array(value: Any, at: str, rule: Within) -> np.ndarray:
+def _restore_array(value: Any, path: str, rule: Within) -> np.ndarray:
+    """Make a vector from a list of numbers or booleans; null is NaN where `rule` allows it."""
     if not isinstance(value, list):
-        raise _wrong(at, "a list", value)
-    one = _restored if rule.dtype is bool else _numeral
-    found = [
-        math.nan if x is None and rule.nan else one(rule.dtype, x, f"{at}[{i}]", rule)
-        for i, x in enumerate(value)
-    ]
-    return np.asarray(found, dtype=np.int64 if rule.dtype is int else rule.dtype)
+        raise _wrong_value(path, "a list", value)
+    restore_entry = _restore if rule.dtype is bool else _restore_number
+    entries = []
+    for i, entry in enumerate(value):
+        if entry is None and rule.nan:
+            entries.append(math.nan)
+        else:
+            entries.append(restore_entry(rule.dtype, entry, f"{path}[{i}]", rule))
+    return np.asarray(entries, dtype=np.int64 if rule.dtype is int else rule.dtype)

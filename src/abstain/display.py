@@ -1,4 +1,4 @@
-"""Pictures of results: small frozen numbers with `frame()` beside `plot(ax)`; matplotlib only inside plot."""
+"""Figures of results: frozen numbers with `frame()` and `plot(ax)`. Only `plot` imports matplotlib."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["CurveLine", "IntervalDisplay", "RiskCoverageDisplay", "thinned"]
 
 @dataclass(frozen=True)
 class CurveLine:
-    """One curve: selective risk at each coverage, from the most confident down.
+    """One curve: selective risk at each coverage, most confident samples first.
 
     Parameters
     ----------
     name : str
-        In the legend.
+        Shown in the legend.
     coverage, risk : tuple of float
         The points.
 
@@ -44,14 +44,14 @@ class CurveLine:
 
 
 def thinned(name: str, coverage: np.ndarray, risk: np.ndarray, points: int = SHOWN_POINTS) -> CurveLine:
-    """At most about `points` points of a curve, evenly in coverage, the first and the last always among them.
+    """Reduce a curve to about `points` points, evenly spaced in coverage, the first and the last included.
 
     Parameters
     ----------
     name : str
-        Of the line.
+        The name of the line.
     coverage, risk : array, shape (m,)
-        The curve, from the most confident down.
+        The curve, in ascending order of coverage.
     points : int
         About how many to keep.
 
@@ -64,20 +64,20 @@ def thinned(name: str, coverage: np.ndarray, risk: np.ndarray, points: int = SHO
     >>> thinned("mine", np.linspace(0.001, 1, 1000), np.linspace(0, 0.3, 1000), points=3).coverage
     (0.001, 0.501, 1.0)
     """
-    keep = select_drawn_points(coverage, points)
-    return CurveLine(name, tuple(coverage[keep].tolist()), tuple(risk[keep].tolist()))
+    indices = select_drawn_points(coverage, points)
+    return CurveLine(name, tuple(coverage[indices].tolist()), tuple(risk[indices].tolist()))
 
 
 @dataclass(frozen=True)
 class RiskCoverageDisplay:
-    """Curves to be drawn together; accept when the confidence is at least a threshold.
+    """Risk-coverage curves in one figure; a sample is accepted when its confidence is at least a threshold.
 
     Parameters
     ----------
     lines : tuple of CurveLine
         The curves.
     label : str
-        Of the vertical axis.
+        Label of the vertical axis.
     bands : tuple of (name, CurveBand)
         Drawn around the curve of that name.
 
@@ -96,22 +96,25 @@ class RiskCoverageDisplay:
     def from_predictions(
         cls, labels: Array, probs: Array, /, *, score: str = "max_softmax", **options: Any
     ) -> RiskCoverageDisplay:
-        """The curve of the 0/1 loss: class indices and probabilities, (n, K) or those of class 1 alone, (n,).
+        """Make the curve of the 0/1 loss.
 
+        Labels are class indices. Probabilities have shape (n, K), or (n,) for those of class 1 of a binary model.
         Options are those of `from_losses`.
 
         >>> RiskCoverageDisplay.from_predictions([1, 0, 0], [0.9, 0.8, 0.1]).lines[0].risk[-1]
         0.3333333333333333
         """
-        given = np.asarray(to_host(probs), dtype=np.float64)
-        both = np.stack([1 - given, given], axis=-1) if given.ndim == 1 else given
+        class_probs = np.asarray(to_host(probs), dtype=np.float64)
+        if class_probs.ndim == 1:
+            class_probs = np.stack([1 - class_probs, class_probs], axis=-1)
         try:
-            wrong = losses.zero_one(probs=both, labels=to_host(labels))
-            confidence = scores.by_name(score)(probs=both)
+            loss = losses.zero_one(probs=class_probs, labels=to_host(labels))
+            confidence = scores.by_name(score)(probs=class_probs)
         except InputError as error:
-            told = f"{error} Losses and confidences go to `from_losses`."
-            raise InputError(f"RiskCoverageDisplay.from_predictions: {told}") from error
-        return cls.from_losses(wrong, confidence, **options)
+            raise InputError(
+                f"RiskCoverageDisplay.from_predictions: {error} Losses and confidences go to `from_losses`."
+            ) from error
+        return cls.from_losses(loss, confidence, **options)
 
     @classmethod
     def from_losses(
@@ -124,7 +127,7 @@ class RiskCoverageDisplay:
         sample_weight: Array | None = None,
         abstained: Array | None = None,
     ) -> RiskCoverageDisplay:
-        """The curve of one vector of losses and confidences."""
+        """Make the curve of one vector of losses and confidences; `name` is shown in the legend."""
         curve = risk_coverage_curve(loss, confidence, sample_weight=sample_weight, abstained=abstained)
         return cls.from_curves({name: curve})
 
@@ -132,18 +135,21 @@ class RiskCoverageDisplay:
     def from_curves(
         cls, curves: dict[str, RiskCoverageCurve], bands: dict[str, CurveBand] | None = None
     ) -> RiskCoverageDisplay:
-        """Curves by name, and bands around some of them, as `abstain.inference.curve_band` makes them."""
-        lines = tuple(thinned(name, c.coverage, c.risk) for name, c in curves.items())
+        """Draw curves by name, with bands from `abstain.inference.curve_band` around some of them."""
+        lines = tuple(thinned(name, curve.coverage, curve.risk) for name, curve in curves.items())
         return cls(lines, bands=tuple((bands or {}).items()))
 
     def frame(self, library: str | None = None) -> Any:
-        """One row per point: name, coverage, risk."""
-        points = [(x.name, *point) for x in self.lines for point in zip(x.coverage, x.risk)]
-        columns = zip(*points) if points else ((), (), ())
-        return make_frame(dict(zip(("name", "coverage", "risk"), columns)), library)
+        """Return a data frame with one row per point: name, coverage, risk."""
+        columns: dict[str, list[Any]] = {"name": [], "coverage": [], "risk": []}
+        for line in self.lines:
+            columns["name"] += [line.name] * len(line.coverage)
+            columns["coverage"] += line.coverage
+            columns["risk"] += line.risk
+        return make_frame(columns, library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw on `ax` (or on a new figure) and give the axes back."""
+        """Draw on `ax`, or on a new figure if it is None, and return the axes."""
         ax = make_axes(ax)
         curves = [(escape_controls(line.name), line.coverage, line.risk) for line in self.lines]
         draw_curves(ax, curves, self.label, {escape_controls(name): band for name, band in self.bands})
@@ -152,7 +158,7 @@ class RiskCoverageDisplay:
 
 @dataclass(frozen=True)
 class IntervalDisplay:
-    """Estimates with their error bars, one below the other.
+    """Estimates with their error bars, one line each.
 
     Parameters
     ----------
@@ -163,9 +169,9 @@ class IntervalDisplay:
     low, high : tuple of float or None
         Ends of the intervals; None where there is none.
     label : str
-        Of the horizontal axis.
+        Label of the horizontal axis.
     notes : tuple of str
-        Beside the names, or nothing.
+        Text after each name; empty for none.
 
     Examples
     --------
@@ -182,20 +188,22 @@ class IntervalDisplay:
     notes: tuple[str, ...] = ()
 
     def frame(self, library: str | None = None) -> Any:
-        """One row per name."""
-        ends = {"low": self.low, "high": self.high}
-        return make_frame({"name": self.names, "estimate": self.estimates, **ends}, library)
+        """Return a data frame with one row per name."""
+        columns = {"name": self.names, "estimate": self.estimates, "low": self.low, "high": self.high}
+        return make_frame(columns, library)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw on `ax` (or on a new figure) and give the axes back; the first name is on top."""
+        """Draw on `ax`, or on a new figure if it is None, and return the axes; the first name is on top."""
         ax = make_axes(ax, height=0.9 + 0.32 * len(self.names))
-        places = range(len(self.names), 0, -1)
-        for place, value, low, high in zip(places, self.estimates, self.low, self.high):
+        heights = range(len(self.names), 0, -1)
+        for height, estimate, low, high in zip(heights, self.estimates, self.low, self.high):
             if low is not None and high is not None:
-                ax.plot([low, high], [place, place], color="C0", linewidth=2, solid_capstyle="butt")
-            ax.plot([value], [place], "o", color="C0", markersize=5)
-        labels = self.names if not self.notes else [f"{n}  {t}" for n, t in zip(self.names, self.notes)]
-        ax.set_yticks(list(places), [escape_controls(label) for label in labels])
+                ax.plot([low, high], [height, height], color="C0", linewidth=2, solid_capstyle="butt")
+            ax.plot([estimate], [height], "o", color="C0", markersize=5)
+        labels = list(self.names)
+        if self.notes:
+            labels = [f"{name}  {note}" for name, note in zip(self.names, self.notes)]
+        ax.set_yticks(list(heights), [escape_controls(label) for label in labels])
         ax.set_ylim(0.4, len(self.names) + 0.6)
         ax.set_xlabel(self.label)
         ax.grid(axis="x", alpha=0.3)

@@ -1,11 +1,11 @@
-"""Every error and warning that `abstain` raises.
+"""All errors and warnings that `abstain` raises.
 
 AbstainError
-├── InputError (ValueError)         a value that no definition covers: NaN, empty, negative weight ...
+├── InputError (ValueError)         a value outside the definition: NaN, empty, a negative weight ...
 │   ├── ShapeError                  lengths or dimensions that do not fit
-│   ├── DtypeError (TypeError)      object arrays, complex numbers, logits where probabilities are meant
+│   ├── DtypeError (TypeError)      object arrays, complex numbers, logits instead of probabilities
 │   └── DataError                   a file that cannot be read as predictions
-│       └── MemoryLimitError        a file too large for memory, though in proportion to its size on disk
+│       └── MemoryLimitError        a file whose values exceed the memory limit, but fit its size on disk
 ├── InfeasibleError (ValueError)    the question has no answer on this data
 ├── SpillError (OSError)            the disk for intermediate data is full
 └── MissingDependencyError (ImportError)
@@ -17,8 +17,18 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["AbstainError", "AbstainWarning", "DataError", "DtypeError", "InfeasibleError", "InputError"]
-__all__ += ["MemoryLimitError", "MissingDependencyError", "ShapeError", "SpillError"]
+__all__ = [
+    "AbstainError",
+    "AbstainWarning",
+    "DataError",
+    "DtypeError",
+    "InfeasibleError",
+    "InputError",
+    "MemoryLimitError",
+    "MissingDependencyError",
+    "ShapeError",
+    "SpillError",
+]
 
 
 class AbstainError(Exception):
@@ -36,7 +46,7 @@ class AbstainError(Exception):
 
 
 class InputError(AbstainError, ValueError):
-    """An argument's value breaks the rule the message states.
+    """The value of an argument breaks the rule that the message states.
 
     Examples
     --------
@@ -62,7 +72,7 @@ class ShapeError(InputError):
 
 
 class DtypeError(InputError, TypeError):
-    """The kind of values is wrong: objects, complex numbers, logits for probabilities.
+    """The values have the wrong type: objects, complex numbers, logits instead of probabilities.
 
     Examples
     --------
@@ -88,7 +98,7 @@ class DataError(InputError):
 
 
 class MemoryLimitError(DataError):
-    """The values of a file take more memory than is allowed; an engine may still read it.
+    """The values of a file take more memory than is allowed; an engine may still be able to read it.
 
     Examples
     --------
@@ -98,7 +108,7 @@ class MemoryLimitError(DataError):
 
 
 class InfeasibleError(AbstainError, ValueError):
-    """The question has no answer on this data (a coverage nobody can reach, say).
+    """The question has no answer on these data, e.g. a coverage that no threshold reaches.
 
     Examples
     --------
@@ -111,7 +121,7 @@ class InfeasibleError(AbstainError, ValueError):
 
 
 class SpillError(AbstainError, OSError):
-    """The folder for intermediate data cannot take any more; what was written there is removed.
+    """The disk for intermediate data is full; what was written there is removed.
 
     Examples
     --------
@@ -141,9 +151,9 @@ class MissingDependencyError(AbstainError, ImportError):
 
 
 def install_line(extra: str) -> str:
-    """How to install an extra; the only home of this line.
+    """Return the line that installs an extra.
 
-    Nothing is published under the name of this package yet, and whoever registers that name could run code on the
+    Nothing is published under the name of this package yet, and anyone who registers that name could run code on the
     machine of a user who installs it. So until there is a release the line installs from a checkout.
 
     >>> install_line("torch")
@@ -158,16 +168,20 @@ class AbstainWarning(UserWarning):
     Examples
     --------
     >>> import warnings
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always", AbstainWarning)
     ...     warnings.warn("few errors: the interval is wide", AbstainWarning)
-    >>> told[0].category.__name__
+    >>> caught[0].category.__name__
     'AbstainWarning'
     """
 
 
 def import_optional(module: str, feature: str, extra: str) -> Any:
-    """An optional module, imported when it is needed; where it is missing, the error has the install line."""
+    """Import and return an optional module.
+
+    Raises MissingDependencyError with the install line of `extra` if it is not installed; `feature` is the part of
+    the library that needs it, for the message.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -284,7 +284,7 @@ THRESHOLDS = {
     ),
     "stored numbers may be anything": (
         "_stored.py",
-        "inside = self.low <= x <= self.high if self.ends else self.low < x < self.high",
+        "inside = self.low <= x <= self.high if self.closed else self.low < x < self.high",
         "inside = True",
         "tests/thresholds/test_stored.py::test_a_tampered_field_is_refused_in_one_line",
     ),

@@ -90,19 +90,19 @@ class Display:
 
 def test_by_default_a_bar_waits_for_long_work_on_a_terminal(monkeypatch):
     display = Display()
-    shown = _progress.Bars(display, patience=3600)
+    shown = _progress.Bars(display, delay=3600)
     shown.advance("survey", 1, 2)
     shown.close()
     assert "start" not in display.calls
     assert "stop" not in display.calls
-    shown = _progress.Bars(display, patience=0)
+    shown = _progress.Bars(display, delay=0)
     shown.set("survey", 1, 2)
     shown.close()
     assert display.calls.count("start") == display.calls.count("stop") == 1
     with _progress.progress_bars(None) as silent:
-        assert not silent.shown  # pytest has no terminal
+        assert not silent.is_shown  # pytest has no terminal
     monkeypatch.setenv("FORCE_COLOR", "1")  # for rich, a terminal
     with _progress.progress_bars(None) as drawn:
-        assert drawn.shown
+        assert drawn.is_shown
     with _progress.progress_bars(False) as silent:
-        assert not silent.shown
+        assert not silent.is_shown

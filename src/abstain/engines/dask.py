@@ -121,7 +121,7 @@ class DaskRun(cluster.ClusterRun):
 
     def _follow(self, stage: str, futures: Sequence[Any]) -> None:
         """Count what is done, where it is to be seen; results stay where they are."""
-        if not self.bars.shown or not futures:
+        if not self.bars.is_shown or not futures:
             return
         from distributed import as_completed
 

@@ -37,7 +37,7 @@ _JOB = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCanc
 @contextmanager
 def watched(context: Any, bars: Bars, stage: str) -> Iterator[None]:
     """Follow the jobs started inside, task by task, where there is something to be seen."""
-    if not bars.shown:
+    if not bars.is_shown:
         yield
         return
     before = {key: context.getLocalProperty(key) for key in _JOB}

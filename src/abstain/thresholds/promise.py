@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from abstain._stored import Within
 from abstain.thresholds.calibration import Calibration, Form, Method
 
-Weight = Annotated[float, Within(0, ends=False)]
+Weight = Annotated[float, Within(0, closed=False)]
 
 _DRAWS = "calibration and later data being independent draws from one population"
 _CLUSTERS = (

@@ -106,7 +106,7 @@ class Promised(Stored):
     bounded: tuple[Finite, Finite]
     advice: Advice | None = None
     clusters: Annotated[int, Within(1)] | None = None
-    largest: Annotated[float, Within(0, ends=False)] | None = None
+    largest: Annotated[float, Within(0, closed=False)] | None = None
 
     def facts(self: Any) -> list[tuple[str, str]]:
         """What the repr, the HTML view and the command show."""
