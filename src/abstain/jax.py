@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Literal
 
 from abstain._arrays import Array, float_dtype, is_concrete
-from abstain._check import check_choice
 from abstain.core import batch
 from abstain.core.area_estimators import Estimator, accepts, pair_weights, sample_weights, softly_accepts
 from abstain.errors import DtypeError, InputError, MissingDependencyError, ShapeError
+from abstain.scores.catalogue import check_name
 
 try:
     import jax
@@ -26,7 +26,8 @@ except ImportError as problem:  # pragma: no cover - jax is present wherever the
 __all__ = ["aurc_loss", "linear_warmup", "smooth_zero_one"]
 
 Score = str | Callable[[Array], Array]
-_PAIRS_AT_MOST = 512  # a small batch is compared pair by pair, a large one sorted
+_MAX_PAIRWISE = 512  # up to this batch size all pairs of samples are compared; a larger batch is sorted
+_SCORES = (*batch.SOFTMAX_SCORES, "max_logit")
 
 
 def aurc_loss(
@@ -48,8 +49,8 @@ def aurc_loss(
     .. math:: \frac{1}{n}\sum_i \bigl[(1 - \lambda)\,\hat\alpha_i + \lambda\bigr]\,\ell_i
 
     with :math:`\hat\alpha_i` the weight of sample i's rank among the confidences of this batch and :math:`\lambda` =
-    `mix`. Pure, of fixed shape: works under jit, grad and vmap, and gives the numbers of `abstain.aurc` (to float32,
-    or float64 with `jax_enable_x64`).
+    `mix`. The function is pure and its shapes are fixed, so it works under jit, grad and vmap. It returns the numbers
+    of `abstain.aurc` (to float32, or to float64 with `jax_enable_x64`).
 
     Parameters
     ----------
@@ -58,15 +59,16 @@ def aurc_loss(
     labels : integer array, shape (...)
         Class numbers, from 0.
     estimator : {"harmonic", "log", "loo", "sele", "2sele"}
-        Which rank weights; equal confidences weigh the same. See `abstain.aurc`.
+        Which rank weights; equal confidences get equal weights. See `abstain.aurc`.
     score : {"max_softmax", "softmax_margin", "negative_entropy", "negative_gini", "max_logit"} or callable
         Confidence of (n, C) logits; a callable returns shape (n,), higher = surer.
     criterion : callable, optional
         Per-sample loss of (n, C) logits and (n,) labels; cross-entropy by default.
     reduction : {"mean", "sum", "none"}
-        "none" gives each sample's weighted loss; "mean" divides their sum by the samples that count.
+        "none" returns each sample's weighted loss; "mean" divides their sum by the number of samples that are not
+        ignored.
     ignore_index : int
-        Labels to leave out of ranks and mean.
+        Samples with this label are left out of the ranks and the mean.
     label_smoothing : float
         Of the cross-entropy.
     rank : {"hard", "soft"}
@@ -81,6 +83,12 @@ def aurc_loss(
     array
         A scalar, or the shape of `labels` for reduction="none"; float32, or float64 for float64 logits.
 
+    Raises
+    ------
+    InputError, DtypeError, ShapeError
+        If an option is unknown or out of range, or a shape or dtype is wrong. Outside jit also if a label is out of
+        range or a logit is not finite.
+
     Examples
     --------
     >>> logits = jnp.asarray([[3.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
@@ -88,22 +96,30 @@ def aurc_loss(
     0.0792
     """
     batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion, mix)
-    logits, labels = jnp.asarray(logits), jnp.asarray(labels)
+    logits = jnp.asarray(logits)
+    labels = jnp.asarray(labels)
     _check_arrays(logits, labels, ignore_index)
-    # half precision is computed in float32; float64 stays, where JAX has it
-    wide = jnp.float64 if logits.dtype == jnp.float64 else jnp.float32
-    rows, flat = logits.reshape(-1, logits.shape[-1]).astype(wide), labels.reshape(-1)
-    valid = flat != ignore_index
-    shown = jnp.where(valid, flat, 0)
-    losses = _cross_entropy(rows, shown, label_smoothing) if criterion is None else criterion(rows, shown)
-    batch.check_returned("criterion", "one number per sample", losses, flat.shape)
+    # half precision is computed in float32; float64 stays float64 where JAX has it
+    dtype = jnp.float64 if logits.dtype == jnp.float64 else jnp.float32
+    rows = logits.reshape(-1, logits.shape[-1]).astype(dtype)
+    flat_labels = labels.reshape(-1)
+    valid = flat_labels != ignore_index
+    valid_labels = jnp.where(
+        valid, flat_labels, 0
+    )  # ignored samples are computed as class 0 and then dropped
+    if criterion is None:
+        losses = _cross_entropy(rows, valid_labels, label_smoothing)
+    else:
+        losses = criterion(rows, valid_labels)
+    batch.check_returned("criterion", "one number per sample", losses, flat_labels.shape)
     losses = jnp.where(valid, losses, 0.0)
-    weights = _weights(rows, valid, estimator, score, rank, temperature)
+    weights = _rank_weights(rows, valid, estimator, score, rank, temperature)
     weights = weights + mix * (valid - weights)
-    each = weights * losses
+    weighted_losses = weights * losses
     if reduction == "none":
-        return each.reshape(labels.shape)
-    return jnp.sum(each) / (jnp.maximum(jnp.sum(valid), 1) if reduction == "mean" else 1)
+        return weighted_losses.reshape(labels.shape)
+    divisor = jnp.maximum(jnp.sum(valid), 1) if reduction == "mean" else 1
+    return jnp.sum(weighted_losses) / divisor
 
 
 def smooth_zero_one(logits: Array, labels: Array) -> Array:
@@ -121,33 +137,33 @@ def smooth_zero_one(logits: Array, labels: Array) -> Array:
     Returns
     -------
     array of the shape of `labels`
-        From 0 to 1, with the digits kept where p is close to 1.
+        From 0 to 1, accurate also where p is close to 1.
 
     Examples
     --------
     >>> smooth_zero_one(jnp.zeros((1, 2)), jnp.asarray([1])).tolist()
     [0.5]
     """
-    log_p = jax.nn.log_softmax(logits, axis=-1)
-    return -jnp.expm1(jnp.take_along_axis(log_p, labels[..., None], axis=-1)[..., 0])
+    log_probs = jax.nn.log_softmax(logits, axis=-1)
+    return -jnp.expm1(jnp.take_along_axis(log_probs, labels[..., None], axis=-1)[..., 0])
 
 
 def linear_warmup(steps: int, start: float = 1.0, stop: float = 0.0) -> Callable[[Array], Array]:
-    r"""Schedule for `mix`, as a function of the step (optax style).
+    r"""Make a schedule for `mix`, a function of the step as in optax.
 
     .. math:: start + (stop - start) \min(step / steps, 1)
 
     Parameters
     ----------
     steps : int
-        After so many steps `stop` is reached.
+        The number of steps after which `stop` is reached.
     start, stop : float
         Shares of the plain criterion.
 
     Returns
     -------
     callable
-        From a step to the share.
+        Returns the share for a step.
 
     Examples
     --------
@@ -162,7 +178,11 @@ def linear_warmup(steps: int, start: float = 1.0, stop: float = 0.0) -> Callable
 
 
 def _check_arrays(logits: Array, labels: Array, ignore_index: int) -> None:
-    """Shapes and dtypes always; values where they can be read (outside jit)."""
+    """Check shapes and dtypes of logits (..., C) and labels (...), and their values where they can be read.
+
+    Values cannot be read under jit. Raises DtypeError, ShapeError, or InputError for an empty batch, a label out of
+    range or a logit that is not finite.
+    """
     if not jnp.issubdtype(logits.dtype, jnp.floating):
         raise DtypeError(f"{batch.NAME}: `logits` must be floating point, got {logits.dtype}.")
     if not jnp.issubdtype(labels.dtype, jnp.integer):
@@ -184,33 +204,50 @@ def _check_arrays(logits: Array, labels: Array, ignore_index: int) -> None:
 
 
 def _cross_entropy(rows: Array, labels: Array, label_smoothing: float) -> Array:
-    log_p = jax.nn.log_softmax(rows, axis=-1)
-    own = -jnp.take_along_axis(log_p, labels[:, None], axis=-1)[:, 0]
+    """Compute the cross-entropy of each row of logits (n, C) with labels (n,)."""
+    log_probs = jax.nn.log_softmax(rows, axis=-1)
+    negative_log_likelihood = -jnp.take_along_axis(log_probs, labels[:, None], axis=-1)[:, 0]
     if not label_smoothing:
-        return own
-    return (1 - label_smoothing) * own - label_smoothing * jnp.mean(log_p, axis=-1)
+        return negative_log_likelihood
+    mean_log_prob = jnp.mean(log_probs, axis=-1)
+    return (1 - label_smoothing) * negative_log_likelihood - label_smoothing * mean_log_prob
 
 
 def _confidence(rows: Array, score: Score) -> Array:
+    """Compute one confidence per row of logits (n, C), higher = surer.
+
+    Raises InputError for an unknown score, ShapeError if a user's score does not return one number per sample.
+    """
     if callable(score):
-        key = score(rows)
-        batch.check_returned("score", "one number per sample", key, rows.shape[:1])
-        return key
-    check_choice(batch.NAME, "score", score, (*batch.SOFTMAX_SCORES, "max_logit"))
-    rows = rows.astype(float_dtype(jnp))
-    return jnp.max(rows, axis=-1) if score == "max_logit" else batch.softmax_key(jnp, rows, score)
+        confidence = score(rows)
+        batch.check_returned("score", "one number per sample", confidence, rows.shape[:1])
+        return confidence
+    check_name(batch.NAME, score, _SCORES)
+    wide_rows = rows.astype(float_dtype(jnp))
+    if score == "max_logit":
+        return jnp.max(wide_rows, axis=-1)
+    return batch.softmax_key(jnp, wide_rows, score)
 
 
-def _weights(rows: Array, valid: Array, estimator: str, score: Score, rank: str, temperature: float) -> Array:
+def _rank_weights(
+    rows: Array, valid: Array, estimator: str, score: Score, rank: str, temperature: float
+) -> Array:
+    """Compute the weight of each sample's rank from logits (n, C); 0 where `valid` is False.
+
+    With rank="hard" no gradient flows through the weights.
+    """
     mass = valid.astype(float_dtype(jnp))
     total = jnp.maximum(jnp.sum(mass, keepdims=True), 1)
-    key = _confidence(rows, score) if rank == "soft" else jax.lax.stop_gradient(_confidence(rows, score))
+    confidence = _confidence(rows, score)
     if rank == "soft":
-        smooth = softly_accepts(jnp, jnp.where(valid, key, 0.0), temperature)
-        weights = pair_weights(jnp, smooth, mass, total, estimator)
-    elif len(key) <= _PAIRS_AT_MOST:
-        alone = jnp.where(valid, key, jnp.nan)
-        weights = pair_weights(jnp, accepts(alone), None, total, estimator)
+        accepted = softly_accepts(jnp, jnp.where(valid, confidence, 0.0), temperature)
+        weights = pair_weights(jnp, accepted, mass, total, estimator)
+        return jnp.where(valid, weights, 0.0).astype(rows.dtype)
+    confidence = jax.lax.stop_gradient(confidence)
+    if len(confidence) <= _MAX_PAIRWISE:
+        accepted = accepts(jnp.where(valid, confidence, jnp.nan))  # a comparison with NaN is False
+        weights = pair_weights(jnp, accepted, None, total, estimator)
     else:
-        weights = sample_weights(jnp, jnp.where(valid, key, -jnp.inf), mass, estimator, "threshold")
+        ranked_confidence = jnp.where(valid, confidence, -jnp.inf)
+        weights = sample_weights(jnp, ranked_confidence, mass, estimator, "threshold")
     return jnp.where(valid, weights, 0.0).astype(rows.dtype)

@@ -36,7 +36,7 @@ def test_gradcheck_soft(batch, estimator, score):
 
 
 def test_gradcheck_of_the_batch_by_sorting_and_of_pixels(monkeypatch):
-    monkeypatch.setattr("abstain.torch.loss.PAIRS_AT_MOST_ON_HOST", 0)
+    monkeypatch.setattr("abstain.torch.loss.MAX_PAIRWISE_ON_CPU", 0)
     logits, target = (
         torch.randn(2, 3, 2, 2, dtype=torch.float64, requires_grad=True),
         torch.randint(0, 3, (2, 2, 2)),

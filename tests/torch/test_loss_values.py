@@ -42,7 +42,7 @@ def test_all_roads_agree(batch, estimator, monkeypatch):
     target[::7] = -100
     values = []
     for most in (0, 1000):
-        monkeypatch.setattr("abstain.torch.loss.PAIRS_AT_MOST_ON_HOST", most)
+        monkeypatch.setattr("abstain.torch.loss.MAX_PAIRWISE_ON_CPU", most)
         values.append(aurc_loss(logits, target, estimator=estimator, reduction="none"))
     torch.testing.assert_close(values[0], values[1], rtol=1e-12, atol=1e-14)
 

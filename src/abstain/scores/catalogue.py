@@ -226,8 +226,19 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
     if callable(score):
         name, label, function = loss_functions.wrap_user_function("score", score)
         return Score(name, label, function, takes=_LOGITS_OR_PROBS, saturates=False)
-    check_choice("scores.by_name", "score", score, tuple(_BY_NAME), _FAMILIAR_NAMES)
+    check_name("scores.by_name", score, tuple(_BY_NAME))
     return _BY_NAME[score]
+
+
+def check_name(function: str, score: Any, names: Sequence[str]) -> None:
+    """Raise InputError unless `score` is one of `names`; the message suggests the one that was probably meant.
+
+    `function` is the name of the caller, for the message.
+    """
+    if score in names:
+        return
+    familiar_names = {familiar: name for familiar, name in _FAMILIAR_NAMES.items() if name in names}
+    check_choice(function, "score", score, names, familiar_names)
 
 
 def display(name: str | Score | Callable[..., Any], key: Array, /) -> Any:

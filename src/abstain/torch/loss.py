@@ -1,6 +1,6 @@
-"""AURC as a training loss: every sample's loss, weighted by where its confidence ranks it in the batch.
+"""AURC as a training loss: every sample's loss, weighted by the rank of its confidence in the batch.
 
-The function `aurc_loss`, the module `AURCLoss` that stands in for `torch.nn.CrossEntropyLoss`, and a warm-up.
+The function `aurc_loss`, the module `AURCLoss` that replaces `torch.nn.CrossEntropyLoss`, and a warm-up.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from torch import nn
 
 from abstain import scores
 from abstain._arrays import Array
-from abstain._check import check_choice, check_count, check_fraction
+from abstain._check import check_count, check_fraction
 from abstain.core import area_estimators, batch
 from abstain.core.area_estimators import Estimator
 from abstain.errors import DtypeError, InputError, ShapeError
+from abstain.scores.catalogue import check_name
 from abstain.torch import fused
 
 Score = str | Callable[[Array], Array]
 Criterion = Callable[[Array, Array], Array]
 Schedule = Callable[[int], float]
 _NAME = batch.NAME
-PAIRS_AT_MOST = 4096  # a batch of this size compared pair by pair costs an H200 less than its sort
-PAIRS_AT_MOST_ON_HOST = 256
-SOFT_AT_MOST = 8192  # n^2 numbers are kept for the backward pass
+# up to these batch sizes all pairs of samples are compared, which is then faster than sorting (measured on an H200)
+MAX_PAIRWISE = 4096
+MAX_PAIRWISE_ON_CPU = 256
+MAX_SOFT = 8192  # rank="soft" stores n^2 numbers for the backward pass
 
-_groups: dict[str, Array] = {}  # process groups by name: custom operators take strings
+_process_groups: dict[str, Array] = {}  # by name, because custom operators take strings
 
 
 def aurc_loss(
@@ -57,7 +59,7 @@ def aurc_loss(
     .. math:: \frac{1}{n}\sum_i \bigl[(1 - \lambda)\,\hat\alpha_i + \lambda\bigr]\,\ell_i
 
     with :math:`\hat\alpha_i` the weight of sample i's rank among the confidences *of this batch*, whatever its size,
-    and :math:`\lambda` = `mix`. Equal confidences weigh the same, so the order of a batch never matters.
+    and :math:`\lambda` = `mix`. Equal confidences get equal weights, so the order of a batch never matters.
 
     Parameters
     ----------
@@ -68,19 +70,20 @@ def aurc_loss(
     estimator : {"harmonic", "log", "loo", "sele", "2sele"}
         Which rank weights; see `abstain.aurc`.
     score : str or callable
-        Confidence: a name of `abstain.scores` ("max_softmax", "softmax_margin", "negative_entropy", "negative_gini"
-        without waiting for a GPU or breaking a compiled graph), or a function from (samples, classes) logits to
-        one number per sample, higher = surer.
+        Confidence: a name in `abstain.scores`, or a function from (samples, classes) logits to one number per sample,
+        higher = surer. "max_softmax", "softmax_margin", "negative_entropy" and "negative_gini" neither wait for a GPU
+        nor break a compiled graph.
     criterion : callable, optional
         Per-sample loss of (logits, labels), e.g. `smooth_zero_one`; cross-entropy by default. Never modified.
     reduction : {"mean", "sum", "none"}
-        "none" gives each sample's weighted loss; "mean" divides their sum by the samples (or the mass) that count.
+        "none" returns each sample's weighted loss; "mean" divides their sum by the number (or mass) of samples that
+        are not ignored.
     ignore_index : int
-        Labels with this value are ranked nowhere and weigh nothing; a batch with nothing else has loss 0.
+        Samples with this label are not ranked and have weight 0; a batch of nothing else has loss 0.
     label_smoothing : float
         Of the cross-entropy.
     weight : tensor, shape (C,), optional
-        Class weights, as the mass of each sample both in the ranks and in the mean ("harmonic" and "sele").
+        Class weights, used as the mass of each sample both in the ranks and in the mean ("harmonic" and "sele" only).
     rank : {"hard", "soft"}
         "hard": no gradient through the ranks. "soft": a sigmoid comparison of confidences, differentiable.
     temperature : float
@@ -88,17 +91,24 @@ def aurc_loss(
     mix : float or scalar tensor
         Share of the plain criterion: 0 is AURC, 1 is the plain mean. See `LinearWarmup`.
     gather : bool
-        Rank over all replicas of `group`; one number per sample travels, batches may differ in size. The loss is
-        scaled so that the mean over replicas, which DDP takes of gradients, is the loss of the joined batch.
+        Rank over all replicas of `group`. Replicas exchange one number per sample, and their batches may differ in
+        size. The loss is scaled so that the mean over replicas, which DDP takes of gradients, is the loss of the joined
+        batch.
     group : process group, optional
         Of gather=True; all processes by default.
     check_finite : bool, optional
-        Look for NaN and +inf in the logits. Default: on the CPU only, since looking makes a GPU wait.
+        Check the logits for NaN and +inf. By default only on the CPU, since the check makes a GPU wait.
 
     Returns
     -------
     tensor
         A scalar, or the shape of `labels` for reduction="none"; float32 or wider.
+
+    Raises
+    ------
+    InputError, DtypeError, ShapeError
+        If an option is unknown or out of range, two options exclude each other, or a shape or dtype is wrong. On the
+        CPU also if a label is out of range or a logit is not finite.
 
     References
     ----------
@@ -110,48 +120,56 @@ def aurc_loss(
     >>> aurc_loss(logits, torch.tensor([0, 0, 1]), estimator="sele")  # least sure first: (1*0.313+2*0.127+3*0.049)/9
     tensor(0.0792)
     """
-    unmixed = isinstance(mix, float) and mix == 0
-    plain = unmixed and criterion is None and weight is None and not gather and not check_finite
-    usual = plain and rank == "hard" and score == "max_softmax" and temperature > 0
-    if usual and fused.can_compute(logits, labels, estimator, reduction, label_smoothing):
+    is_unmixed = isinstance(mix, float) and mix == 0
+    has_default_loss = is_unmixed and criterion is None and weight is None and not gather and not check_finite
+    has_default_rank = rank == "hard" and score == "max_softmax" and temperature > 0
+    if (
+        has_default_loss
+        and has_default_rank
+        and fused.can_compute(logits, labels, estimator, reduction, label_smoothing)
+    ):
         return fused.compute_loss(logits, labels, estimator, reduction, ignore_index, label_smoothing)
 
     batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion, mix)
-    _check_together(estimator, weight, rank, gather)
-    probabilities = _check_tensors(logits, labels, weight, empty_allowed=gather)
-    labels = labels if probabilities else labels.long()  # bytes would index as a mask
-    looking = _check_values(logits, None if probabilities else labels, weight, ignore_index, check_finite)
+    _check_combination(estimator, weight, rank, gather)
+    labels_are_probs = _check_tensors(logits, labels, weight, allow_empty=gather)
+    if labels_are_probs:
+        values_checked = _check_values(logits, None, weight, ignore_index, check_finite)
+        valid = torch.ones_like(labels[:, 0], dtype=torch.bool)
+    else:
+        labels = labels.long()  # labels of bytes would index as a mask
+        values_checked = _check_values(logits, labels, weight, ignore_index, check_finite)
+        valid = labels != ignore_index
 
-    valid = torch.ones_like(labels[:, 0], dtype=torch.bool) if probabilities else labels != ignore_index
-    losses = _losses(logits, labels, valid, criterion, ignore_index, label_smoothing).reshape(-1)
-    mass = None
-    if weight is not None:  # of a sample: its class's weight, 0 where ignored
-        mass = weight.to(wide_dtype(logits))[torch.where(valid, labels, 0)]
-        mass = torch.where(valid, mass, 0).reshape(-1)
-    shape, valid = valid.shape, valid.reshape(-1)
+    losses = _sample_losses(logits, labels, valid, criterion, ignore_index, label_smoothing).reshape(-1)
+    mass = None if weight is None else _sample_mass(logits, labels, valid, weight)
+    shape = valid.shape
+    valid = valid.reshape(-1)
     with torch.set_grad_enabled(rank == "soft" and torch.is_grad_enabled()):
-        key = _confidence(logits, score, rank == "soft")
-        if looking and bool((torch.isnan(key) & valid).any()):
+        confidence = _confidence(logits, score, differentiable=rank == "soft")
+        if values_checked and bool((torch.isnan(confidence) & valid).any()):
             raise InputError(f"{_NAME}: `score` must give every sample a number, got NaN.")
-        key = torch.where(valid, key, torch.nan)
+        confidence = torch.where(valid, confidence, torch.nan)
+        replica_count = 1
         if gather:
-            weights, total, replicas = gathered_weights(key, mass, estimator, group)
+            rank_weights, total, replica_count = gathered_weights(confidence, mass, estimator, group)
+        elif rank == "soft":
+            total = total_mass(valid, mass)
+            rank_weights = soft_weights(confidence, valid, mass, total, estimator, temperature)
         else:
-            total, replicas = total_mass(valid, mass), 1
-            if rank == "soft":
-                weights = soft_weights(key, valid, mass, total, estimator, temperature)
-            else:
-                weights = hard_weights(key, mass, total, estimator)
-        if not unmixed:
-            weights = weights + mix * (valid.to(weights.dtype) - weights)
-        weights = weights if mass is None else weights * mass
+            total = total_mass(valid, mass)
+            rank_weights = hard_weights(confidence, mass, total, estimator)
+        if not is_unmixed:
+            rank_weights = rank_weights + mix * (valid.to(rank_weights.dtype) - rank_weights)
+        sample_weights = rank_weights if mass is None else rank_weights * mass
     if reduction == "none":
-        return (weights.to(losses.dtype) * losses).reshape(shape)
+        return (sample_weights.to(losses.dtype) * losses).reshape(shape)
     if reduction == "mean":
-        weights = weights / total
-    if replicas > 1:
-        weights = weights * replicas  # DDP averages gradients over replicas; the joined batch is their sum
-    return torch.dot(weights.to(losses.dtype), losses)
+        sample_weights = sample_weights / total
+    if replica_count > 1:
+        # DDP takes the mean of the gradients over replicas, but the loss of the joined batch is a sum over them
+        sample_weights = sample_weights * replica_count
+    return torch.dot(sample_weights.to(losses.dtype), losses)
 
 
 def smooth_zero_one(logits: Array, labels: Array) -> Array:
@@ -159,8 +177,8 @@ def smooth_zero_one(logits: Array, labels: Array) -> Array:
 
     .. math:: \ell_i = 1 - p_{y_i}
 
-    It counts errors as the 0/1 loss does, but has a gradient. Taken as -expm1(log p), so that it keeps its digits
-    where p is close to 1.
+    It counts errors as the 0/1 loss does, but has a gradient. Computed as -expm1(log p), which keeps its digits where
+    p is close to 1.
 
     Parameters
     ----------
@@ -179,27 +197,27 @@ def smooth_zero_one(logits: Array, labels: Array) -> Array:
     >>> smooth_zero_one(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
     tensor([0.5000])
     """
-    log_p = F.log_softmax(_in_full_precision(logits), dim=1)
-    return -torch.expm1(log_p.gather(1, labels.unsqueeze(1)).squeeze(1))
+    log_probs = F.log_softmax(_in_full_precision(logits), dim=1)
+    return -torch.expm1(log_probs.gather(1, labels.unsqueeze(1)).squeeze(1))
 
 
 class AURCLoss(nn.Module):  # type: ignore[misc]
     r"""AURC of each batch as a training loss; lower is better. Options as in `aurc_loss`.
 
-    The weights are those of the batch at hand: a short last batch is as right as any other, equal confidences weigh
-    the same, and under autocast the ranks keep their order. Nothing waits for the GPU, so the loss can be compiled
-    without graph breaks and captured in a CUDA graph (gather=True exchanges batch sizes and cannot be captured).
+    The weights are computed for each batch: a short last batch is as correct as any other, equal confidences get equal
+    weights, and autocast does not change the ranks. Nothing waits for the GPU, so the loss can be compiled without
+    graph breaks and captured in a CUDA graph (gather=True exchanges batch sizes and cannot be captured).
 
     With gradient accumulation each micro-batch is ranked by itself, and the mean of their losses estimates the same
-    population AURC; `estimator="loo"` keeps that estimate free of the +risk/n that small batches add to "harmonic".
+    population AURC. `estimator="loo"` avoids the bias of +risk/n that small batches have with "harmonic".
 
     Parameters
     ----------
     estimator, score, criterion, reduction, ignore_index, label_smoothing, weight, rank, temperature
         As in `aurc_loss`.
     mix : float or schedule
-        Share of the plain criterion. A schedule (`LinearWarmup(5)`) is moved on by `step()`, once per epoch or per
-        batch, and its progress is part of `state_dict()`.
+        Share of the plain criterion. A schedule (`LinearWarmup(5)`) advances with each `step()`, called once per epoch
+        or per batch; its progress is part of `state_dict()`.
     gather, group, check_finite
         As in `aurc_loss`.
 
@@ -232,65 +250,76 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         batch.check_options(estimator, reduction, rank, temperature, label_smoothing, criterion)
-        _check_together(estimator, weight, rank, gather)
-        ranked = {"estimator": estimator, "score": score, "rank": rank, "temperature": temperature}
-        averaged = {"reduction": reduction, "ignore_index": ignore_index, "label_smoothing": label_smoothing}
-        shared = {"gather": gather, "group": group, "check_finite": check_finite}
-        self.options: dict[str, Any] = {**ranked, **averaged, **shared}
+        _check_combination(estimator, weight, rank, gather)
+        self.options: dict[str, Any] = {
+            "estimator": estimator,
+            "score": score,
+            "rank": rank,
+            "temperature": temperature,
+            "reduction": reduction,
+            "ignore_index": ignore_index,
+            "label_smoothing": label_smoothing,
+            "gather": gather,
+            "group": group,
+            "check_finite": check_finite,
+        }
         self.criterion = criterion
         self.register_buffer("weight", weight)
         self.schedule = mix if callable(mix) else None
         self.fixed_mix = 0.0 if callable(mix) else check_fraction("AURCLoss", "mix", mix, open_low=False)
-        if self.schedule is not None:  # tensors, so that compiled code does not start anew at each step
+        if self.schedule is not None:  # tensors, so that compiled code is not compiled again at each step
             self.register_buffer("steps_done", torch.zeros((), dtype=torch.int64))
             self.register_buffer("mix", torch.tensor(self.schedule(0), dtype=torch.float64), persistent=False)
 
     def forward(self, logits: Array, labels: Array) -> Array:
-        """AURC of this batch."""
-        own = {"criterion": self.criterion, "weight": self.weight}
+        """Compute the AURC of this batch."""
         mix = self.fixed_mix if self.schedule is None else self.mix
-        return aurc_loss(logits, labels, mix=mix, **own, **self.options)
+        return aurc_loss(
+            logits, labels, mix=mix, criterion=self.criterion, weight=self.weight, **self.options
+        )
 
     def step(self) -> None:
-        """Move the schedule of `mix` on by one."""
+        """Advance the schedule of `mix` by one step."""
         if self.schedule is not None:
             self.steps_done += 1
-            self._set_mix()
+            self._update_mix()
 
     @property
     def current_mix(self) -> float:
-        """Share of the plain criterion now."""
+        """The current share of the plain criterion."""
         return self.fixed_mix if self.schedule is None else float(self.mix)
 
-    def _set_mix(self) -> None:
+    def _update_mix(self) -> None:
+        """Set `mix` to the schedule's value after the steps done so far."""
         self.mix.fill_(self.schedule(int(self.steps_done)))  # type: ignore[misc]
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_state_dict(*args, **kwargs)
         if self.schedule is not None:
-            self._set_mix()
+            self._update_mix()
 
     def extra_repr(self) -> str:
-        """The options that differ from plain defaults."""
-        shown = [f"{name}={self.options[name]!r}" for name in ("estimator", "score", "rank", "reduction")]
-        shown.append(f"mix={self.schedule if self.schedule is not None else self.fixed_mix}")
-        return ", ".join([*shown, *(["gather=True"] if self.options["gather"] else [])])
+        """List the main options in the module's repr."""
+        options = [f"{name}={self.options[name]!r}" for name in ("estimator", "score", "rank", "reduction")]
+        options.append(f"mix={self.schedule if self.schedule is not None else self.fixed_mix}")
+        if self.options["gather"]:
+            options.append("gather=True")
+        return ", ".join(options)
 
 
 @dataclass(frozen=True)
 class LinearWarmup:
-    r"""From plain loss to AURC: the share of the plain loss falls linearly from `start` to `stop` in `steps` steps.
+    r"""A schedule from plain loss to AURC: the share of the plain loss falls linearly from `start` to `stop`.
 
     .. math:: start + (stop - start) \min(step / steps, 1)
 
-    Ranks carry little meaning before a network has learned anything; a warm-up starts with cross-entropy and hands
-    over. Give it as `AURCLoss(mix=LinearWarmup(5))` and call `criterion.step()` once per epoch (or per batch:
-    a step is whatever you count).
+    Ranks mean little before a network has learned anything, so a warm-up starts with cross-entropy and changes over to
+    AURC. Pass it as `AURCLoss(mix=LinearWarmup(5))` and call `criterion.step()` once per epoch, or once per batch.
 
     Parameters
     ----------
     steps : int
-        After so many steps `stop` is reached.
+        The number of steps after which `stop` is reached.
     start, stop : float
         Shares of the plain loss, in [0, 1].
 
@@ -311,13 +340,13 @@ class LinearWarmup:
             check_fraction("LinearWarmup", name, getattr(self, name), open_low=False)
 
     def __call__(self, step: int) -> float:
-        """Share of the plain loss at this step."""
-        done = min(max(step, 0), self.steps) / self.steps
-        return self.start + (self.stop - self.start) * done
+        """Return the share of the plain loss at this step."""
+        progress = min(max(step, 0), self.steps) / self.steps
+        return self.start + (self.stop - self.start) * progress
 
 
-def _check_together(estimator: str, weight: Array | None, rank: str, gather: bool) -> None:
-    """Options of torch that exclude each other."""
+def _check_combination(estimator: str, weight: Array | None, rank: str, gather: bool) -> None:
+    """Raise InputError for options that exclude each other."""
     if weight is not None and estimator in area_estimators.WHOLE_WEIGHTS_ONLY:
         raise InputError(
             f'{_NAME}: estimator="{estimator}" counts samples and takes no class weights. '
@@ -330,8 +359,12 @@ def _check_together(estimator: str, weight: Array | None, rank: str, gather: boo
         )
 
 
-def _check_tensors(logits: Array, labels: Array, weight: Array | None, empty_allowed: bool) -> bool:
-    """Shapes and dtypes of logits (N, C, ...) and labels (N, ...); are the labels class probabilities?"""
+def _check_tensors(logits: Array, labels: Array, weight: Array | None, *, allow_empty: bool) -> bool:
+    """Check shapes and dtypes of logits (N, C, ...), labels (N, ...) and class weights (C,).
+
+    Returns True if the labels are class probabilities, of the shape of the logits. Raises DtypeError, ShapeError, or
+    InputError for a batch without samples unless `allow_empty`.
+    """
     for argument, value in (("logits", logits), ("labels", labels), ("weight", weight)):
         if not isinstance(value, torch.Tensor) and not (value is None and argument == "weight"):
             raise DtypeError(f"{_NAME}: `{argument}` must be a torch tensor, got {type(value).__name__}.")
@@ -344,20 +377,19 @@ def _check_tensors(logits: Array, labels: Array, weight: Array | None, empty_all
             f"{_NAME}: `logits` must have shape (N, C, ...) with C >= 2 classes, got {tuple(logits.shape)}. "
             f"A single sample needs `logits[None]`; a binary model's one logit z becomes two, 0 and z."
         )
-    probabilities = labels.is_floating_point() and labels.shape == logits.shape
-    expected = logits.shape[:1] + logits.shape[2:]
-    if not probabilities and labels.shape != expected:
+    labels_are_probs = labels.is_floating_point() and labels.shape == logits.shape
+    expected_shape = logits.shape[:1] + logits.shape[2:]
+    if not labels_are_probs and labels.shape != expected_shape:
         raise ShapeError(
-            f"{_NAME}: `labels` must have shape {tuple(expected)} for logits of shape {tuple(logits.shape)}, "
+            f"{_NAME}: `labels` must have shape {tuple(expected_shape)} for logits of shape {tuple(logits.shape)}, "
             f"got {tuple(labels.shape)}. Classes are axis 1: use `logits.movedim(-1, 1)` if yours are last."
         )
-    if not probabilities and (
-        labels.is_floating_point() or labels.is_complex() or labels.dtype is torch.bool
-    ):
+    has_integer_dtype = not (labels.is_floating_point() or labels.is_complex() or labels.dtype is torch.bool)
+    if not labels_are_probs and not has_integer_dtype:
         raise DtypeError(
             f"{_NAME}: `labels` must hold class numbers (an integer dtype), got {labels.dtype}. Use `labels.long()`."
         )
-    if labels.numel() == 0 and not empty_allowed:
+    if labels.numel() == 0 and not allow_empty:
         raise InputError(
             f"{_NAME}: needs at least one sample, got logits of shape {tuple(logits.shape)}. "
             f"Skip empty batches, e.g. `if len(labels): ...`, or let the loader drop them."
@@ -366,41 +398,43 @@ def _check_tensors(logits: Array, labels: Array, weight: Array | None, empty_all
         raise ShapeError(
             f"{_NAME}: `weight` must hold one number per class, shape ({logits.shape[1]},), got {tuple(weight.shape)}."
         )
-    if weight is not None and probabilities:
+    if weight is not None and labels_are_probs:
         raise InputError(
             f"{_NAME}: `weight` needs class numbers as `labels`, got class probabilities. "
-            f"Weigh the probabilities themselves, or pass class numbers."
+            f"Weight the probabilities themselves, or pass class numbers."
         )
-    return probabilities
+    return labels_are_probs
 
 
 def _check_values(
     logits: Array, labels: Array | None, weight: Array | None, ignore_index: int, check_finite: bool | None
 ) -> bool:
-    """Values: by default on the CPU, where looking is free; on a GPU only `check_finite=True` looks at the logits.
+    """Check values: by default only on the CPU, where reading them is cheap.
 
-    Were they looked at?
+    On a GPU only the logits are checked, and only with `check_finite=True`. `labels` are class numbers, or None if
+    they are probabilities. Returns True if the logits were checked. Raises InputError for a label out of range, a
+    negative class weight, or logits that are NaN or +inf.
     """
-    if torch.compiler.is_compiling():  # a look at values would break the graph
+    if torch.compiler.is_compiling():  # reading values would break the graph
         return False
-    on_host = logits.device.type == "cpu"
-    if on_host and labels is not None:
+    is_on_cpu = logits.device.type == "cpu"
+    if is_on_cpu and labels is not None:
         batch.check_labels(labels, logits.shape[1], ignore_index)
-    if on_host and weight is not None and not bool((weight >= 0).all()):
+    if is_on_cpu and weight is not None and not bool((weight >= 0).all()):
         raise InputError(f"{_NAME}: `weight` must hold no negative number and no NaN, got {weight.tolist()}.")
-    looking = on_host if check_finite is None else check_finite
-    if looking:
+    checks_logits = is_on_cpu if check_finite is None else check_finite
+    if checks_logits:
         remedy = "clip gradients, or let a GradScaler skip the step (check_finite=False)"
         batch.check_finite(xp, logits, remedy)
-    return looking
+    return checks_logits
 
 
 def _in_full_precision(logits: Array) -> Array:
-    """float16 and bfloat16 logits as float32: a loss in half precision has three digits."""
+    """Convert float16 and bfloat16 logits to float32: a loss in half precision has only three digits."""
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
-def _losses(
+def _sample_losses(
     logits: Array,
     labels: Array,
     valid: Array,
@@ -408,152 +442,192 @@ def _losses(
     ignore_index: int,
     label_smoothing: float,
 ) -> Array:
-    """Of each sample; ignored positions are shown to the user's criterion as class 0 and count for nothing."""
-    by_class = labels.shape == valid.shape  # not class probabilities, none of which is ignored
+    """Compute the loss of each sample, of the shape of `valid`; 0 where `valid` is False.
+
+    `logits` are (N, C, ...), `labels` class numbers (N, ...) or probabilities (N, C, ...). A user's criterion gets
+    class 0 in place of ignored labels, and its loss there is dropped. Raises ShapeError if it does not return one loss
+    per sample.
+    """
+    labels_are_classes = labels.shape == valid.shape
     if criterion is None:
-        options: dict[str, Any] = {"ignore_index": ignore_index} if by_class else {}
-        options |= {"reduction": "none", "label_smoothing": label_smoothing}
+        options: dict[str, Any] = {"reduction": "none", "label_smoothing": label_smoothing}
+        if labels_are_classes:
+            options["ignore_index"] = ignore_index
         return F.cross_entropy(_in_full_precision(logits), labels, **options)
-    losses = criterion(logits, torch.where(valid, labels, 0) if by_class else labels)
+    losses = criterion(logits, torch.where(valid, labels, 0) if labels_are_classes else labels)
     remedy = ' Build it with reduction="none" (the criterion itself is never changed).'
     batch.check_returned("criterion", "one loss per sample", losses, valid.shape, remedy)
     return torch.where(valid, losses, 0)
 
 
-def _confidence(logits: Array, score: Score, differentiable: bool) -> Array:
-    """One number per sample, higher = surer; logits (N, C, ...) give a vector over samples and positions."""
+def _sample_mass(logits: Array, labels: Array, valid: Array, weight: Array) -> Array:
+    """Return the mass of each sample as a vector: the weight of its class, 0 where `valid` is False."""
+    class_weight = weight.to(wide_dtype(logits))
+    mass = class_weight[torch.where(valid, labels, 0)]
+    return torch.where(valid, mass, 0).reshape(-1)
+
+
+def _confidence(logits: Array, score: Score, *, differentiable: bool) -> Array:
+    """Compute one confidence per sample, higher = surer, from logits (N, C, ...), as a vector.
+
+    Raises InputError for an unknown score, ShapeError if a user's score does not return one number per sample.
+    """
     if score == "max_softmax" and not differentiable:
         return _minus_odds_against(logits).reshape(-1)
     rows = logits.movedim(1, -1).reshape(-1, logits.shape[1])
     if callable(score):
-        key = score(rows)
-        remedy = " It is given (samples, classes)."
-        batch.check_returned("score", "one confidence per row of logits", key, rows.shape[:1], remedy)
-        return key
-    check_choice(_NAME, "score", score, scores.NAMES)
+        confidence = score(rows)
+        remedy = " It is called with (samples, classes)."
+        batch.check_returned("score", "one confidence per row of logits", confidence, rows.shape[:1], remedy)
+        return confidence
+    check_name(_NAME, score, scores.NAMES)
     if score not in batch.SOFTMAX_SCORES:
         return scores.by_name(score)(rows)
     return batch.softmax_key(xp, rows.to(wide_dtype(rows)), score)
 
 
 def _minus_odds_against(logits: Array) -> Array:
-    """-(1 - p_max)/p_max in wide floats: the order of max softmax in seven kernels.
+    """Compute -(1 - p_max) / p_max in wide floats, which ranks samples as the maximum softmax does, in seven kernels.
 
-    A sum over the *other* classes, so it does not round to 0 where p_max rounds to 1. Exponentials vanish only
-    beyond a logit gap of 745, where samples tie on top.
+    It is a sum over the *other* classes, so it does not round to 0 where p_max rounds to 1. Exponentials vanish only
+    beyond a logit gap of 745, where samples tie at the top.
     """
-    z = logits.to(wide_dtype(logits))
-    top, winner = z.max(dim=1, keepdim=True)
-    return -(z - top).exp_().scatter_(1, winner, 0.0).sum(dim=1)
+    wide_logits = logits.to(wide_dtype(logits))
+    max_logit, predicted_class = wide_logits.max(dim=1, keepdim=True)
+    return -(wide_logits - max_logit).exp_().scatter_(1, predicted_class, 0.0).sum(dim=1)
 
 
-# From confidences to the weight of each sample of a batch: the roads, all with the numbers of `core`. A small batch
-# compares all pairs (few kernels, and a compiler fuses them); a large one is sorted. With replicas, the confidences of
-# all are ranked together: one number per sample travels. Nothing here waits for the device, except the exchange of
-# batch sizes between replicas.
+# From confidences to rank weights, by the formulas of `core`. A small batch compares all pairs (few kernels, and a
+# compiler fuses them); a large one is sorted. With replicas, the confidences of all are ranked together, so replicas
+# exchange one number per sample. Nothing here waits for the device, except the exchange of batch sizes.
 
 
 def wide_dtype(x: Array) -> torch.dtype:
-    """float64 where the device has it."""
+    """Return float64, or float32 on a device that has no float64."""
     return torch.float32 if x.device.type == "mps" else torch.float64
 
 
 def total_mass(valid: Array, mass: Array | None) -> Array:
-    """Mass of all that count, shape (1,); 1 when nothing does, so that an all-ignored batch has loss 0, not NaN."""
+    """Return the mass of all valid samples, shape (1,).
+
+    It is 1 if there is none, so that a batch of ignored samples has loss 0 instead of NaN.
+    """
     if mass is None:
         return valid.sum().clamp(min=1).to(wide_dtype(valid)).reshape(1)
     total = torch.where(valid, mass, 0).sum().reshape(1)
     return torch.where(total > 0, total, 1)
 
 
-def hard_weights(key: Array, mass: Array | None, total: Array, estimator: str) -> Array:
-    """Weight of each sample by its rank; no gradient. NaN keys are left out and weigh 0."""
-    compiling = torch.compiler.is_compiling()
-    most = PAIRS_AT_MOST if compiling or key.is_cuda else PAIRS_AT_MOST_ON_HOST
-    if key.shape[0] <= most:
-        return area_estimators.pair_weights(xp, area_estimators.accepts(key), mass, total, estimator)
-    return _sorted_weights_op(key, mass, estimator) if compiling else _sorted_weights(key, mass, estimator)
+def hard_weights(confidence: Array, mass: Array | None, total: Array, estimator: str) -> Array:
+    """Compute the weight of each sample's rank; no gradient flows through it.
+
+    `confidence` is a vector; samples with NaN are not ranked and get weight 0. `mass` is the mass of each sample (1 if
+    None), `total` their sum, shape (1,).
+    """
+    is_compiling = torch.compiler.is_compiling()
+    max_pairwise = MAX_PAIRWISE if is_compiling or confidence.is_cuda else MAX_PAIRWISE_ON_CPU
+    if confidence.shape[0] <= max_pairwise:
+        accepted = area_estimators.accepts(confidence)
+        return area_estimators.pair_weights(xp, accepted, mass, total, estimator)
+    if is_compiling:
+        return _sorted_weights_op(confidence, mass, estimator)
+    return _sorted_weights(confidence, mass, estimator)
 
 
 def soft_weights(
-    key: Array, valid: Array, mass: Array | None, total: Array, estimator: str, temperature: float
+    confidence: Array, valid: Array, mass: Array | None, total: Array, estimator: str, temperature: float
 ) -> Array:
-    """Weights by a smooth comparison of confidences; the gradient flows through them."""
-    if key.shape[0] > SOFT_AT_MOST:
+    """Compute rank weights from a smooth comparison of confidences, through which gradients flow.
+
+    Vectors over samples, as in `hard_weights`; samples that are not `valid` get weight 0. Raises InputError if there
+    are more than MAX_SOFT samples.
+    """
+    if confidence.shape[0] > MAX_SOFT:
         raise InputError(
-            f'{_NAME}: rank="soft" compares all pairs and takes at most {SOFT_AT_MOST} samples, got {key.shape[0]}. '
-            f'Use rank="hard", or a sample of the pixels.'
+            f'{_NAME}: rank="soft" compares all pairs and takes at most {MAX_SOFT} samples, got '
+            f'{confidence.shape[0]}. Use rank="hard", or a sample of the pixels.'
         )
-    accepted = area_estimators.softly_accepts(xp, torch.where(valid, key, 0), temperature)
-    own = valid.to(key.dtype) if mass is None else mass
-    weights = area_estimators.pair_weights(xp, accepted, own, total, estimator)
+    accepted = area_estimators.softly_accepts(xp, torch.where(valid, confidence, 0), temperature)
+    sample_mass = valid.to(confidence.dtype) if mass is None else mass
+    weights = area_estimators.pair_weights(xp, accepted, sample_mass, total, estimator)
     return torch.where(valid, weights, 0)
 
 
-def _sorted_weights(key: Array, mass: Array | None, estimator: str) -> Array:
-    valid = ~torch.isnan(key)
-    own = valid.to(key.dtype) if mass is None else torch.where(valid, mass, 0)
-    weights = area_estimators.sample_weights(
-        xp, torch.where(valid, key, -torch.inf), own, estimator, "threshold"
-    )
+def _sorted_weights(confidence: Array, mass: Array | None, estimator: str) -> Array:
+    """Compute the weights of `hard_weights` by sorting."""
+    valid = ~torch.isnan(confidence)
+    sample_mass = valid.to(confidence.dtype) if mass is None else torch.where(valid, mass, 0)
+    ranked_confidence = torch.where(valid, confidence, -torch.inf)
+    weights = area_estimators.sample_weights(xp, ranked_confidence, sample_mass, estimator, "threshold")
     return torch.where(valid, weights, 0)
 
 
 @torch.library.custom_op("abstain::sorted_weights", mutates_args=())  # type: ignore[untyped-decorator]
-def _sorted_weights_op(key: torch.Tensor, mass: torch.Tensor | None, estimator: str) -> torch.Tensor:
-    """The same, opaque to the compiler: a sort gains nothing from fusion."""
-    return _sorted_weights(key, mass, estimator)
+def _sorted_weights_op(confidence: torch.Tensor, mass: torch.Tensor | None, estimator: str) -> torch.Tensor:
+    """Compute `_sorted_weights` as an operator that the compiler does not look into: it cannot fuse a sort."""
+    return _sorted_weights(confidence, mass, estimator)
 
 
 @_sorted_weights_op.register_fake  # type: ignore[untyped-decorator]
-def _(key: torch.Tensor, mass: torch.Tensor | None, estimator: str) -> torch.Tensor:
-    return torch.empty_like(key)
+def _(confidence: torch.Tensor, mass: torch.Tensor | None, estimator: str) -> torch.Tensor:
+    return torch.empty_like(confidence)
 
 
 def gathered_weights(
-    key: Array, mass: Array | None, estimator: str, group: Array
+    confidence: Array, mass: Array | None, estimator: str, group: Array
 ) -> tuple[Array, Array, int]:
-    """Weights by the ranks over all replicas, the mass of all, and the number of replicas."""
+    """Rank this replica's samples among those of all replicas of the process group (None: of all processes).
+
+    Returns the weights of this replica's samples, the mass of all replicas' samples, shape (1,), and the number of
+    replicas. Other arguments as in `hard_weights`. Raises InputError without an initialised process group.
+    """
     if not (dist.is_available() and dist.is_initialized()):
         raise InputError(
             f"{_NAME}: gather=True needs an initialised process group. "
             "Call torch.distributed.init_process_group() first, or leave gather=False on one process."
         )
     group = dist.group.WORLD if group is None else group
-    name = group.group_name
-    _groups[name] = group
-    weights, total = _gathered_weights_op(key, mass, estimator, name)
+    group_name = group.group_name
+    _process_groups[group_name] = group
+    weights, total = _gathered_weights_op(confidence, mass, estimator, group_name)
     return weights, total, dist.get_world_size(group)
 
 
 @torch.library.custom_op("abstain::gathered_weights", mutates_args=())  # type: ignore[untyped-decorator]
 def _gathered_weights_op(
-    key: torch.Tensor, mass: torch.Tensor | None, estimator: str, group_name: str
+    confidence: torch.Tensor, mass: torch.Tensor | None, estimator: str, group_name: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    group = _groups[group_name]
-    keys, start = _gather_vectors(key, group)
-    masses = None if mass is None else _gather_vectors(mass, group)[0]
-    total = total_mass(~torch.isnan(keys), masses)
-    weights = hard_weights(keys, masses, total, estimator)
-    return weights[start : start + key.shape[0]].clone(), total
+    """Compute this replica's weights and the mass of all replicas, as an operator that can be compiled."""
+    group = _process_groups[group_name]
+    all_confidences, start = _gather_vectors(confidence, group)
+    all_masses = None
+    if mass is not None:
+        all_masses, _ = _gather_vectors(mass, group)
+    total = total_mass(~torch.isnan(all_confidences), all_masses)
+    all_weights = hard_weights(all_confidences, all_masses, total, estimator)
+    return all_weights[start : start + confidence.shape[0]].clone(), total
 
 
 @_gathered_weights_op.register_fake  # type: ignore[untyped-decorator]
 def _(
-    key: torch.Tensor, mass: torch.Tensor | None, estimator: str, group_name: str
+    confidence: torch.Tensor, mass: torch.Tensor | None, estimator: str, group_name: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.empty_like(key), key.new_empty((1,))
+    return torch.empty_like(confidence), confidence.new_empty((1,))
 
 
 def _gather_vectors(x: Array, group: Array) -> tuple[Array, int]:
-    """The vectors of all replicas one after another, and where one's own begins; lengths may differ."""
-    world, rank = dist.get_world_size(group), dist.get_rank(group)
+    """Join the vectors of all replicas, whose lengths may differ, in the order of their ranks.
+
+    Returns the joined vector and the index at which this replica's part starts.
+    """
+    replica_count = dist.get_world_size(group)
     length = torch.tensor([x.shape[0]], device=x.device)
-    lengths = [torch.empty_like(length) for _ in range(world)]
-    dist.all_gather(lengths, length, group=group)
-    sizes = [int(size) for size in torch.cat(lengths).tolist()]
-    padded = x.new_zeros(max(*sizes, 1))
+    gathered_lengths = [torch.empty_like(length) for _ in range(replica_count)]
+    dist.all_gather(gathered_lengths, length, group=group)
+    lengths = [int(size) for size in torch.cat(gathered_lengths).tolist()]
+    padded = x.new_zeros(max(*lengths, 1))  # all_gather needs equal lengths
     padded[: x.shape[0]] = x
-    parts = [torch.empty_like(padded) for _ in range(world)]
-    dist.all_gather(parts, padded, group=group)
-    return torch.cat([part[:size] for part, size in zip(parts, sizes)]), sum(sizes[:rank])
+    gathered = [torch.empty_like(padded) for _ in range(replica_count)]
+    dist.all_gather(gathered, padded, group=group)
+    joined = torch.cat([part[:size] for part, size in zip(gathered, lengths)])
+    return joined, sum(lengths[: dist.get_rank(group)])
