@@ -18,7 +18,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "tests" / "cli"), str(ROOT / "tests" / "formats")]
 import malformed  # noqa: E402
-import test_pages  # noqa: E402
+import test_parquet_pages  # noqa: E402
 
 FREE = 270 * 10**6  # a little more than any file may take: a sixteenth of 4 GB
 SECONDS = 5.0
@@ -72,7 +72,7 @@ def main() -> None:
         calls |= {growing / file: [] for file in malformed.write_growing(growing, FREE)}
         texts = growing / "texts.parquet"
         lying = growing / "understated.parquet"
-        lying.write_bytes(test_pages.understated(texts.read_bytes(), texts))
+        lying.write_bytes(test_parquet_pages.understated(texts.read_bytes(), texts))
         calls[lying] = []
         calls[growing / "rows.csv.gz (--engine files)"] = ["--engine", "files"]
         print(f"A good file takes {base:.0f} MB.\n\n| file | kB | exit | CPU s | MB above | said |")
