@@ -254,7 +254,7 @@ THRESHOLDS = {
     ),
     "confidences of one cluster are taken for independent": (
         "thresholds/monitoring.py",
-        "self.n / most, m / most",
+        "self.n / largest_cluster, m / largest_cluster",
         "self.n, m",
         "tests/thresholds/test_monitor.py::test_confidences_of_whole_clusters_rarely_alarm_wrongly",
     ),

@@ -37,7 +37,7 @@ from abstain.thresholds.advice import Advice, bisect
 from abstain.thresholds.calibration import Candidates
 from abstain.thresholds.cut import Cut, Units, cut_between
 from abstain.thresholds.monitoring import Check, Reference
-from abstain.thresholds.promise import Evidence
+from abstain.thresholds.promise import PromiseBasis
 from abstain.thresholds.record import (
     RecordParts,
     assumptions_of,
@@ -337,7 +337,7 @@ class Cascade(Promised):
             form="risk",
             method="ltt",
             coverage_interval=(0.0, 1.0),
-            evidence=Evidence(zero_one=self.zero_one),
+            evidence=PromiseBasis(zero_one=self.zero_one),
             cut=Cut(
                 accepted=value,
                 rejected=None,

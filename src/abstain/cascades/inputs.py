@@ -16,7 +16,7 @@ from abstain.core.sorting import is_zero_one
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes
 from abstain.thresholds.calibration import calibrate
-from abstain.thresholds.cut import STORABLE, Readings, Units, read_confidences
+from abstain.thresholds.cut import STORABLE, ConfidenceReadings, Units, read_confidences
 
 PERSON = "person"
 MAX_STAGES = 19  # so many still leave two thresholds per stage in a grid of a million policies
@@ -31,7 +31,7 @@ Person = tuple[float | Array, float | Array]  # cost, error
 class Stage(NamedTuple):
     """One stage as the user described it."""
 
-    readings: Readings  # its confidences, in the unit and precision they came in
+    readings: ConfidenceReadings  # its confidences, in the unit and precision they came in
     score: str | None  # the confidence score, if it is known
     entry: tuple[Array, Array, Any]  # (loss, confidence, cost)
 

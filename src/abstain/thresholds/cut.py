@@ -49,9 +49,9 @@ class Rounding(NamedTuple):
     unit: float
     smallest: float
 
-    def at_least(self, other: Rounding) -> Rounding:
+    def at_least(self, minimum: Rounding) -> Rounding:
         """The larger error of the two."""
-        return Rounding(max(self.unit, other.unit), max(self.smallest, other.smallest))
+        return Rounding(max(self.unit, minimum.unit), max(self.smallest, minimum.smallest))
 
 
 _ROUNDING: dict[Precision, Rounding] = {
@@ -80,7 +80,7 @@ class Grain(NamedTuple):
     telling: int
 
 
-class Readings(NamedTuple):
+class ConfidenceReadings(NamedTuple):
     """Confidences of some samples, and what is known of where they come from.
 
     `values` are float64: rank keys of a score that saturates, unless the source is "plain" or "own"; otherwise the
@@ -119,7 +119,7 @@ class Readings(NamedTuple):
             return self.grain.finest
         return self.dtype
 
-    def take(self, rows: np.ndarray) -> Readings:
+    def take(self, rows: np.ndarray) -> ConfidenceReadings:
         """Some of the samples."""
         magnitude = self.magnitude[rows] if self.magnitude.ndim else self.magnitude
         return self._replace(values=self.values[rows], magnitude=magnitude)
@@ -133,7 +133,7 @@ def read_confidences(
     logits: Array = None,
     probs: Array = None,
     units: Units | None = None,
-) -> Readings:
+) -> ConfidenceReadings:
     """Confidences from what a user gives: numbers with their unit, or class scores that `score` reduces.
 
     Numbers of a score that saturates need `units`: a rank key of 0.9 and a probability of 0.9 are different things,
@@ -157,7 +157,7 @@ def read_confidences(
     if probs is None:
         tops = host.reshape(keys.shape) / 2 if one_column else host.max(axis=-1)
         magnitude = np.abs(tops.astype(np.float64))
-    return Readings(
+    return ConfidenceReadings(
         values=keys,
         source=source,
         dtype=dtype,
@@ -167,7 +167,7 @@ def read_confidences(
     )
 
 
-def _read_numbers(name: str, score: str | None, confidence: Array, units: Units | None) -> Readings:
+def _read_numbers(name: str, score: str | None, confidence: Array, units: Units | None) -> ConfidenceReadings:
     host = np.asarray(to_host(confidence))
     try:
         values = host.astype(np.float64)
@@ -186,16 +186,16 @@ def _read_numbers(name: str, score: str | None, confidence: Array, units: Units 
             )
         source = "plain" if saturates and units == "plain" else "key"
         check_domain(name, score, source, values)
-    return Readings(values=values, source=source, dtype=dtype, grain=_grain_of(values, dtype))
+    return ConfidenceReadings(values=values, source=source, dtype=dtype, grain=_grain_of(values, dtype))
 
 
 def check_domain(name: str, score: str, source: Source, values: np.ndarray) -> None:
     """Refuse numbers that cannot be of this score in this unit."""
-    known = values[~np.isnan(values)]
-    if not known.size or not scores.by_name(score).saturates:
+    confidences = values[~np.isnan(values)]
+    if not confidences.size or not scores.by_name(score).saturates:
         return
-    smallest = float(known.min())
-    largest = float(known.max())
+    smallest = float(confidences.min())
+    largest = float(confidences.max())
     end = _end_of_scale(score)
     if source == "plain" and (largest > end or (end == 1 and smallest < 0)):
         rule = f"a plain {score} is {'at most 0' if end == 0 else 'from 0 to 1'}"
@@ -289,10 +289,10 @@ class Cut:
     highest: Number
     magnitude: Annotated[float, Within(0)] = 0.0
 
-    def read(self, name: str, *, score: str | None = None, **given: Any) -> Readings:
+    def read(self, name: str, *, score: str | None = None, **columns: Any) -> ConfidenceReadings:
         """Confidences of new samples (as `read_confidences` takes them), refused where they cannot be right."""
         self.check_score(name, score)
-        return self.admit(name, read_confidences(name, self.score, **given))
+        return self.admit(name, read_confidences(name, self.score, **columns))
 
     def check_score(self, name: str, score: str | None) -> None:
         """Refuse another score than that of the rule."""
@@ -300,7 +300,7 @@ class Cut:
             remedy = "Calibrate a rule for it, or give what this one is for."
             raise InputError(f"{name}: this rule is for {self.described}, got {score}. {remedy}")
 
-    def admit(self, name: str, readings: Readings) -> Readings:
+    def admit(self, name: str, readings: ConfidenceReadings) -> ConfidenceReadings:
         """Refuse another number of classes, and numbers from another scale than in calibration."""
         if None not in (self.classes, readings.classes) and readings.classes != self.classes:
             rule = f"this rule was calibrated on {self.classes} classes"
@@ -319,11 +319,11 @@ class Cut:
 
         NaN and the lowest numbers there are mark samples without a confidence.
         """
-        known = values[values > MISSING]
-        if not known.size:
+        confidences = values[values > MISSING]
+        if not confidences.size:
             return
-        largest = float(known.max())
-        smallest = float(known.min())
+        largest = float(confidences.max())
+        smallest = float(confidences.min())
         scale = None
         if self.lowest >= 0 and self.highest <= 1 and (largest > 1 or smallest < 0):
             scale = "within [0, 1]"
@@ -337,13 +337,13 @@ class Cut:
             )
             raise InputError(f"{name}: {rule}, got {wrong:g}. {remedy}")
         probabilities = smallest >= 0 and largest <= 1 < (self.accepted or 0.0)
-        if probabilities and known.size >= _MANY:
-            message = f"none of {known.size:,} confidences will be accepted: all lie in [0, 1]"
+        if probabilities and confidences.size >= _MANY:
+            message = f"none of {confidences.size:,} confidences will be accepted: all lie in [0, 1]"
             calibrated = f"the rule was calibrated on {self.lowest:g} to {self.highest:g}"
             remedy = "Rank keys and probabilities are different numbers"
             warnings.warn(f"{name}: {message}, and {calibrated}. {remedy}.", AbstainWarning, stacklevel=4)
 
-    def decide(self, name: str, readings: Readings, value: float | None) -> np.ndarray:
+    def decide(self, name: str, readings: ConfidenceReadings, value: float | None) -> np.ndarray:
         """Which samples to accept by the threshold `value`; a NaN never is.
 
         Numbers in the form of the calibration are compared exactly, unless blocks of tied samples leave room. All
@@ -368,7 +368,7 @@ class Cut:
         return np.where(hidden, values >= value, decisions)
 
     def _decide_with_room(
-        self, readings: Readings, value: float, rounding: Rounding
+        self, readings: ConfidenceReadings, value: float, rounding: Rounding
     ) -> tuple[np.ndarray, np.ndarray]:
         """Which samples are accepted, and which may be of the accepted and of the rejected block alike."""
         low, high = self._bounds_of(readings, rounding)
@@ -379,7 +379,9 @@ class Cut:
         hidden = ~outside & (high >= self._own_bounds(self.accepted, rounding)[0])
         return np.asarray(decisions & outside), np.asarray(hidden)
 
-    def at_least(self, name: str, readings: Readings, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def at_least(
+        self, name: str, readings: ConfidenceReadings, points: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """How many of the new confidences lie at or above calibration confidences: surely, and possibly.
 
         Both counts are the same where numbers are compared exactly.
@@ -392,7 +394,7 @@ class Cut:
         point_low, point_high = self._own_bounds(points, rounding)
         return _count_at_least(low, point_high), _count_at_least(high, point_low)
 
-    def room(self, name: str, readings: Readings) -> Rounding | None:
+    def room(self, name: str, readings: ConfidenceReadings) -> Rounding | None:
         """The rounding that the cut leaves room for; None to compare the numbers exactly.
 
         That is the coarsest precision in which the two blocks can still be told apart: numbers rarely tell how they
@@ -426,7 +428,7 @@ class Cut:
         key = float(self._comparable(self.source, self.accepted))
         return min(abs(key), _LARGEST_LOG) + math.log(classes)
 
-    def _same_form(self, readings: Readings) -> bool:
+    def _same_form(self, readings: ConfidenceReadings) -> bool:
         """Do new numbers come as those of the calibration did: same source, same type, rounded to the same precision?
 
         A few whole numbers or short fractions are nothing unusual. A whole batch of them is, where the calibration
@@ -444,13 +446,13 @@ class Cut:
         coarser_than_all = self.coarsest is not None and _MANTISSA[finest] < _MANTISSA[self.coarsest]
         return readings.grain.telling < _TELLING and not (coarser_than_all and readings.is_telling)
 
-    def _precision_of(self, readings: Readings) -> Precision:
+    def _precision_of(self, readings: ConfidenceReadings) -> Precision:
         """The precision that new numbers may have been rounded to; for numbers in another form, the coarsest one."""
         if self._same_form(readings):
             return readings.likely_precision
         return readings.coarsest_precision
 
-    def _refuse(self, name: str, readings: Readings, reason: str) -> None:
+    def _refuse(self, name: str, readings: ConfidenceReadings, reason: str) -> None:
         expected = f"{_WORDS[self.source]} in {self.precision}"
         coarse_form = f"{_WORDS[readings.source]} in {readings.coarsest_precision}"
         remedy = f"Calibrate on {coarse_form}, or give {expected}"
@@ -466,7 +468,7 @@ class Cut:
         numbers = self._comparable(self.source, values)
         return self._bounds(numbers, self.source, at_least, self.classes or 2, self.magnitude)
 
-    def _bounds_of(self, readings: Readings, rounding: Rounding) -> tuple[np.ndarray, np.ndarray]:
+    def _bounds_of(self, readings: ConfidenceReadings, rounding: Rounding) -> tuple[np.ndarray, np.ndarray]:
         """What new confidences may be without rounding."""
         numbers = self._comparable(readings.source, readings.values)
         magnitude = np.maximum(self.magnitude, readings.magnitude)
@@ -526,38 +528,45 @@ class Cut:
             return False
         if value is None or self.accepted is None:
             return value is None and self.accepted is None
-        known = [x for x in (self.accepted, self.rejected) if x is not None and x > MISSING]
-        inside = all(self.lowest <= x <= self.highest for x in known)
-        above = self.rejected is None or self.rejected < value
-        return inside and above and value <= self.accepted
+        blocks = [block for block in (self.accepted, self.rejected) if block is not None and block > MISSING]
+        blocks_in_range = all(self.lowest <= block <= self.highest for block in blocks)
+        rejects_block = self.rejected is None or self.rejected < value
+        return blocks_in_range and rejects_block and value <= self.accepted
 
 
-def cut_between(ranked: RankedSamples, accepted: int | None, readings: Readings, score: str | None) -> Cut:
+def cut_between(
+    ranked: RankedSamples, accepted: int | None, readings: ConfidenceReadings, score: str | None
+) -> Cut:
     """The cut that accepts the first samples of calibration data, most confident first; None accepts nothing."""
-    heads = ranked.sorted_keys
-    last = accepted or 0  # samples above the cut
-    tied = False
-    if last > 0:
-        tied |= last > 1 and bool(heads[last - 1] == heads[last - 2])
-    if last + 1 < ranked.n:
-        tied |= bool(heads[last] == heads[last + 1])
-    ends = ranked.row_stops()
-    levels = ranked.smallest_confidence(
-        ends[-2:]
-    )  # the lowest, or above it where some samples have no confidence
-    known = levels[levels > MISSING]
+    keys = ranked.sorted_keys
+    accepted_count = accepted or 0
+    is_tied = False  # does a block next to the cut hold more than one sample?
+    if accepted_count > 1:
+        is_tied |= bool(keys[accepted_count - 1] == keys[accepted_count - 2])
+    if accepted_count + 1 < ranked.n:
+        is_tied |= bool(keys[accepted_count] == keys[accepted_count + 1])
+    accepted_confidence = None
+    if accepted_count:
+        accepted_confidence = float(ranked.smallest_confidence(np.asarray([accepted_count]))[0])
+    rejected_confidence = None
+    if accepted_count < ranked.n:
+        rejected_confidence = float(ranked.smallest_confidence(np.asarray([accepted_count + 1]))[0])
+    block_stops = ranked.row_stops()
+    # the last block may hold the samples without a confidence: then the one above it is the lowest
+    lowest_blocks = ranked.smallest_confidence(block_stops[-2:])
+    with_confidence = lowest_blocks[lowest_blocks > MISSING]
     return Cut(
-        accepted=float(ranked.smallest_confidence(np.asarray([last]))[0]) if last else None,
-        rejected=float(ranked.smallest_confidence(np.asarray([last + 1]))[0]) if last < ranked.n else None,
-        tied=tied,
+        accepted=accepted_confidence,
+        rejected=rejected_confidence,
+        tied=is_tied,
         source=readings.source,
         score=score,
         dtype=readings.dtype,
         precision=readings.likely_precision,
         coarsest=readings.grain.coarsest,
         classes=readings.classes,
-        lowest=float(known[-1] if len(known) else levels[-1]),
-        highest=float(ranked.smallest_confidence(ends[:1])[0]),
+        lowest=float(with_confidence[-1] if len(with_confidence) else lowest_blocks[-1]),
+        highest=float(ranked.smallest_confidence(block_stops[:1])[0]),
         magnitude=float(readings.magnitude.max()),
     )
 
@@ -572,9 +581,9 @@ _WORDS = {
 }
 
 
-def _finest(source: Source, other: Source) -> Rounding:
+def _finest(source: Source, second_source: Source) -> Rounding:
     """The least rounding between two sources."""
-    if source != other and {"key", "plain"} & {source, other}:
+    if source != second_source and {"key", "plain"} & {source, second_source}:
         return _ROUNDING["float32"]  # keys and plain numbers do not tell from which logits they were computed
     return _ROUNDING["float64"]
 

@@ -17,7 +17,7 @@ from abstain._arrays import Array, to_host
 from abstain._stored import Finite, Share, Stored, Within
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
 from abstain.metrics._sample import group_codes, prepare
-from abstain.thresholds.cut import Readings
+from abstain.thresholds.cut import ConfidenceReadings
 from abstain.thresholds.testing import clopper_pearson, drift_p_value
 
 if TYPE_CHECKING:
@@ -42,15 +42,15 @@ class Reference:
     at_least: Annotated[np.ndarray, Within(0)]
     n: Annotated[float, Within(1)]
 
-    def p_value(self, surely: np.ndarray, possibly: np.ndarray, m: int, most: float) -> float:
+    def p_value(self, surely: np.ndarray, possibly: np.ndarray, m: int, largest_cluster: float) -> float:
         """Of "these are distributed alike", from how many of m later confidences are at least each `value`.
 
         Rounding leaves some counts open: they lie between `surely` and `possibly`, and the distance is the least that
-        either allows. Up to `most` samples of one cluster may be one and the same.
+        either allows. Up to `largest_cluster` samples may be copies of one.
         """
         share = self.at_least / self.n
         distance = np.maximum(surely / m - share, share - possibly / m).max()
-        return drift_p_value(max(0.0, float(distance)), self.n / most, m / most)
+        return drift_p_value(max(0.0, float(distance)), self.n / largest_cluster, m / largest_cluster)
 
 
 def risk_level(delta: float) -> float:
@@ -272,7 +272,7 @@ def without_clusters(check: Check | GroupChecks) -> Check | GroupChecks:
 def check_promise(
     rule: Threshold,
     loss: Array,
-    readings: Readings,
+    readings: ConfidenceReadings,
     *,
     clusters: Array,
     previous: Check | None,
@@ -329,9 +329,9 @@ def check_promise(
             "risk_alarm_p": risk_p,
             "alarm_after": before.n + int(ends[first]) + 1,
         }
-    most = rule.largest or 1.0
+    largest_cluster = rule.largest or 1.0
     surely, possibly = rule.cut.at_least("Threshold.check", readings, rule.reference.value)
-    drift_p = rule.reference.p_value(surely, possibly, len(l), most)
+    drift_p = rule.reference.p_value(surely, possibly, len(l), largest_cluster)
     drift_alarm = {
         "drift_alarm": before.drift_alarm,
         "drift_alarm_look": before.drift_alarm_look,
@@ -342,7 +342,9 @@ def check_promise(
     n = before.n + len(l)
     accepted_count = before.accepted + int(accepted.sum())
     loss_sum = before.loss_sum + float(l[accepted].sum())
-    coverage_low, coverage_high = clopper_pearson(accepted_count / most, n / most, 1 - rule.delta)
+    coverage_low, coverage_high = clopper_pearson(
+        accepted_count / largest_cluster, n / largest_cluster, 1 - rule.delta
+    )
     alarms: Any = risk_alarm | drift_alarm
     return Check(
         n=n,
@@ -425,8 +427,8 @@ def _new_clusters(rule: Threshold, clusters: Array, n: int, before: Check) -> _L
     fingerprints = _fingerprints(labels)
     is_new = ~np.isin(fingerprints, seen)
     rows = np.flatnonzero(is_new[codes])
-    kept = np.unique(codes[rows], return_inverse=True)[1]
-    return _Look(rows, kept, _encoded(np.append(seen, fingerprints[is_new])))
+    renumbered_codes = np.unique(codes[rows], return_inverse=True)[1]
+    return _Look(rows, renumbered_codes, _encoded(np.append(seen, fingerprints[is_new])))
 
 
 def _fingerprints(labels: list[Any]) -> np.ndarray:
@@ -495,7 +497,7 @@ def check_groups(
     rules: GroupThresholds,
     parts: list[tuple[Any, np.ndarray]],
     loss: Array,
-    readings: Readings,
+    readings: ConfidenceReadings,
     *,
     clusters: Array,
     previous: GroupChecks | None,

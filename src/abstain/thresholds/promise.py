@@ -16,7 +16,7 @@ Weight = Annotated[float, Within(0, closed=False)]
 _DRAWS = "calibration and later data being independent draws from one population"
 _CLUSTERS = (
     "calibration and later clusters being independent draws from one population, whatever samples of one cluster have "
-    "in common, and none larger than the largest here ({most:g})"
+    "in common, and none larger than the largest here ({largest:g})"
 )
 _WEIGHTED = (
     "if the sample weights are, up to a factor, the exact density ratio of later to calibration data, and no weight "
@@ -39,7 +39,7 @@ class Goal(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class PromiseBasis:
     """What the promise of a threshold rests on, besides the number of samples.
 
     Attributes
@@ -59,39 +59,43 @@ class Evidence:
     out_of_fold: bool = False
 
     @classmethod
-    def of(cls, cal: Calibration) -> Evidence:
-        """Of calibration data."""
-        weight = cal.ranked.weight
+    def of(cls, calibration: Calibration) -> PromiseBasis:
+        """Describe calibration data."""
+        weight = calibration.ranked.weight
         heaviest_cluster = None
-        if cal.clusters is not None:
-            heaviest_cluster = cal.clusters.largest_mass / float(cal.clusters.weight.mean())
+        if calibration.clusters is not None:
+            mean_weight = float(calibration.clusters.weight.mean())
+            heaviest_cluster = calibration.clusters.largest_mass / mean_weight
         return cls(
-            zero_one=bool(cal.ranked.zero_one),
+            zero_one=bool(calibration.ranked.zero_one),
             heaviest_sample=None if weight is None else float(weight.max() / weight.mean()),
             heaviest_cluster=heaviest_cluster,
         )
 
 
 def guarantee(
-    goal: Goal, evidence: Evidence, n: int, clusters: int | None, bounded: tuple[float, float]
+    goal: Goal, evidence: PromiseBasis, n: int, clusters: int | None, bounded: tuple[float, float]
 ) -> str | None:
-    """The promise of a threshold that exists, or None."""
+    """The sentence that states what a threshold promises; None if it promises nothing.
+
+    `clusters` is the number of calibration clusters, None without clusters; `bounded` are the bounds of the loss.
+    """
     form, target, delta, method = goal
     weighted = evidence.heaviest_sample is not None
     if form == "cost" or method == "empirical" or evidence.out_of_fold or (form == "coverage" and weighted):
         return None
     noun = "error rate" if evidence.zero_one and bounded == (0.0, 1.0) else "mean loss"
-    over = f"{n} calibration samples"
+    calibration_data = f"{n} calibration samples"
     draws = _DRAWS
     if clusters is not None:
-        over = f"{clusters} calibration clusters ({n} samples)"
-        draws = _CLUSTERS.format(most=evidence.heaviest_cluster)
-    chance = f"With probability at least {1 - delta:.4g} over the {over},"
+        calibration_data = f"{clusters} calibration clusters ({n} samples)"
+        draws = _CLUSTERS.format(largest=evidence.heaviest_cluster)
+    chance = f"With probability at least {1 - delta:.4g} over the {calibration_data},"
     if form == "coverage":
         what = f"at least a share {target:.4g} of later samples is accepted"
         return f"{chance} {what}, {draws}. Nothing is promised about the risk."
     if method == "crc":
-        sets = over.replace(" calibration", "")
+        sets = calibration_data.replace(" calibration", "")
         return (
             f"On average over calibration sets of {sets}, the loss of the accepted per sample of all "
             f"(accepted or not) is at most {target:.4g}, {draws}. This is not the {noun} of the accepted, "
@@ -124,8 +128,8 @@ _ESTIMATED = "With importance weights the coverage is an estimate; nothing is pr
 _CERTIFIED = (None, "No threshold can be certified at this risk and delta with these data.")
 
 
-def note(goal: Goal, evidence: Evidence, feasible: bool) -> str | None:
-    """What to know besides, or None."""
+def note(goal: Goal, evidence: PromiseBasis, feasible: bool) -> str | None:
+    """A remark on how the threshold was chosen, or on why there is none; None if there is nothing to say."""
     if evidence.out_of_fold:
         return OUT_OF_FOLD
     if goal.form == "coverage":

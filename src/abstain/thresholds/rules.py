@@ -20,7 +20,15 @@ from abstain.errors import DataError, InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array
 from abstain.thresholds.advice import Advice
 from abstain.thresholds.calibration import Candidates, Form, Method
-from abstain.thresholds.cut import MISSING, Cut, Readings, Source, Units, check_domain, read_confidences
+from abstain.thresholds.cut import (
+    MISSING,
+    ConfidenceReadings,
+    Cut,
+    Source,
+    Units,
+    check_domain,
+    read_confidences,
+)
 from abstain.thresholds.monitoring import (
     Check,
     GroupChecks,
@@ -29,7 +37,7 @@ from abstain.thresholds.monitoring import (
     check_is_new,
     check_promise,
 )
-from abstain.thresholds.promise import Evidence, Goal, guarantee, note
+from abstain.thresholds.promise import Goal, PromiseBasis, guarantee, note
 from abstain.thresholds.testing import binomial
 
 if TYPE_CHECKING:
@@ -88,6 +96,13 @@ def _plain_number(score: str | None, value: float | None, source: Source) -> flo
     return float(scores.display(score, value))
 
 
+def _are_nearly_equal(stored: float | None, computed: float | None) -> bool:
+    """Equal, or equal but for the last digits, which another machine may compute otherwise."""
+    if stored == computed:
+        return True
+    return bool(stored and computed and abs(stored / computed - 1) < 1e-9)
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Promised(Stored):
     """A rule with a promise, and how it tells of both; the fields are explained where they are used."""
@@ -110,9 +125,15 @@ class Promised(Stored):
 
     def facts(self: Any) -> list[tuple[str, str]]:
         """What the repr, the HTML view and the command show."""
-        told = {"rule": self.rule, **self._facts(), "calibration": f"n = {self.n}, delta = {self.delta:g}"}
-        told |= {"guarantee": self.guarantee or "none", "note": self.note or None, "feasible": self.advice}
-        return [(name, str(text)) for name, text in told.items() if text is not None]
+        facts = {
+            "rule": self.rule,
+            **self._facts(),
+            "calibration": f"n = {self.n}, delta = {self.delta:g}",
+            "guarantee": self.guarantee or "none",
+            "note": self.note or None,
+            "feasible": self.advice,
+        }
+        return [(name, str(text)) for name, text in facts.items() if text is not None]
 
     def _readable(self: Any) -> dict[str, Any]:
         return {"rule": self.rule}
@@ -151,7 +172,7 @@ class Threshold(Promised):
         What to know besides.
     bounded : (float, float)
         Between which values losses lie.
-    evidence : Evidence
+    evidence : PromiseBasis
         What the promise rests on, besides the number of samples.
     cut : Cut
         The two blocks of calibration samples that the threshold lies between, their score, unit and precision: how
@@ -183,7 +204,7 @@ class Threshold(Promised):
     form: Form
     method: Method
     coverage_interval: tuple[Share, Share]
-    evidence: Evidence
+    evidence: PromiseBasis
     cut: Cut
     table: Candidates
     reference: Reference
@@ -310,7 +331,7 @@ class Threshold(Promised):
         low, high = self.bounded
         reference = self.reference
         spans = {"risk": (low, high), "coverage": (0.0, 1.0), "cost": (0.0, np.inf)}
-        least, most = spans[self.form]
+        smallest_target, largest_target = spans[self.form]
         risks = [x for x in (self.risk, self.risk_upper) if x is not None]
         falling = bool((np.diff(reference.value) < 0).all() and (np.diff(reference.at_least) >= 0).all())
         counted = reference.at_least[-1] == reference.n < self.n + 1
@@ -323,7 +344,9 @@ class Threshold(Promised):
         return {
             "`bounded` must rise.": low < high,
             "`coverage_interval` must rise.": self.coverage_interval[0] <= self.coverage_interval[1],
-            f"`target` must lie between {least:g} and {most:g}.": least <= self.target <= most,
+            f"`target` must lie between {smallest_target:g} and {largest_target:g}.": smallest_target
+            <= self.target
+            <= largest_target,
             "risks must lie within `bounded`.": all(low - 1e-9 <= x <= high + 1e-9 for x in risks),
             "`reference` must fall and count up to `n`.": falling and counted,
             "`reference` must count every sample once.": weighted or reference.n == self.n,
@@ -388,19 +411,18 @@ class Threshold(Promised):
         promise = None
         if self.feasible:
             promise = guarantee(goal, self.evidence, self.n, self.clusters, self.bounded)
-        expected = self.value
-        known = True
+        same_score = True
+        plain_agrees = True
         if self.origin is not None:
-            known = self.origin.score == self.cut.score
-            expected = _plain_number(self.cut.score, self.value, self.cut.source) if known else None
-        plain = expected if self.origin is None else self.origin.plain
-        agree = plain == expected or bool(plain and expected and abs(plain / expected - 1) < 1e-9)
+            same_score = self.origin.score == self.cut.score
+            expected = _plain_number(self.cut.score, self.value, self.cut.source) if same_score else None
+            plain_agrees = _are_nearly_equal(self.origin.plain, expected)
         return {
             "`guarantee` must say what these numbers promise.": self.guarantee == promise,
             "`note` must be that of these numbers.": self.note == note(goal, self.evidence, self.feasible),
             "`advice` must come without a threshold.": self.advice is None or not self.feasible,
-            "`origin.score` must be the score of `cut`.": known,
-            "`origin.plain` must be `value` in plain numbers.": agree,
+            "`origin.score` must be the score of `cut`.": same_score,
+            "`origin.plain` must be `value` in plain numbers.": plain_agrees,
         }
 
     def frame(self, library: str | None = None) -> Any:
@@ -425,16 +447,15 @@ class Threshold(Promised):
         return drawn
 
     def _facts(self) -> dict[str, str]:
-        asked = {"asked for": f"{self.form} = {self.target:g}, method {self.method}"}
+        request = {"asked for": f"{self.form} = {self.target:g}, method {self.method}"}
         if self.value is None:
-            return asked
+            return request
         low, high = self.coverage_interval
         bound = "" if self.risk_upper is None else f"  (at most {self.risk_upper:.4g})"
-        found = {
+        return request | {
             "coverage": f"{self.coverage:.4f}  [{low:.4f}, {high:.4f}]",
             "risk": f"{self.risk:.4g}{bound}",
         }
-        return asked | found
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,14 +497,16 @@ class GroupThresholds(Stored, _tables.Notebook):
     @property
     def guarantee(self) -> str | None:
         """The joint promise; None unless every group has one (a group without a threshold accepts nothing)."""
-        some = [t for t in self.thresholds.values() if t.feasible]
-        if not some or any(t.guarantee is None for t in some):
+        feasible = [rule for rule in self.thresholds.values() if rule.feasible]
+        if not feasible or any(rule.guarantee is None for rule in feasible):
             return None
-        silent = [str(g) for g, t in self.thresholds.items() if not t.feasible]
-        tail = f" Nothing is accepted in: {', '.join(silent)}." if silent else ""
+        infeasible_groups = [str(group) for group, rule in self.thresholds.items() if not rule.feasible]
+        remark = ""
+        if infeasible_groups:
+            remark = f" Nothing is accepted in: {', '.join(infeasible_groups)}."
         return (
             f"With probability at least {1 - self.delta:.4g} over the calibration data, the promise of each of "
-            f"{len(some)} groups holds, all at once (each was chosen at {some[0].delta:.4g}).{tail}"
+            f"{len(feasible)} groups holds, all at once (each was chosen at {feasible[0].delta:.4g}).{remark}"
         )
 
     def made_from(self, kind: Kind, **facts: Any) -> GroupThresholds:
@@ -536,7 +559,9 @@ class GroupThresholds(Stored, _tables.Notebook):
         parts = self._parts("check", groups, readings.values.shape)
         return check_groups(self, parts, loss, readings, clusters=clusters, previous=previous)
 
-    def _read(self, name: str, score: str | None, units: Units | None, columns: dict[str, Any]) -> Readings:
+    def _read(
+        self, name: str, score: str | None, units: Units | None, columns: dict[str, Any]
+    ) -> ConfidenceReadings:
         """Confidences of all groups; every group has the same score."""
         cut = next(iter(self.thresholds.values())).cut
         cut.check_score(name, score)
@@ -544,14 +569,16 @@ class GroupThresholds(Stored, _tables.Notebook):
 
     def _parts(self, name: str, groups: Array, shape: tuple[int, ...]) -> list[tuple[Any, np.ndarray]]:
         """Each known group that is there, and where."""
-        given = label_array(groups).astype(object)
-        if shape != given.shape:
-            raise ShapeError(f"{name}: needs one group per confidence, got {shape} and {given.shape}.")
-        labels, codes = group_codes(name, given.reshape(-1))
-        for label in labels:
-            if label not in self.thresholds:
-                known = f"those calibrated ({', '.join(map(str, self.thresholds))})"
-                raise InputError(f"{name}: `groups` must be among {known}, got {label!r}.")
+        group_labels = label_array(groups).astype(object)
+        if shape != group_labels.shape:
+            raise ShapeError(f"{name}: needs one group per confidence, got {shape} and {group_labels.shape}.")
+        labels, codes = group_codes(name, group_labels.reshape(-1))
+        unknown = [label for label in labels if label not in self.thresholds]
+        if unknown:
+            calibrated = ", ".join(map(str, self.thresholds))
+            raise InputError(
+                f"{name}: `groups` must be among those calibrated ({calibrated}), got {unknown[0]!r}."
+            )
         return [(label, (codes == code).reshape(shape)) for code, label in enumerate(labels)]
 
     def _rules(self) -> dict[str, Any]:

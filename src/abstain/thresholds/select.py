@@ -15,9 +15,9 @@ from abstain.metrics._sample import group_codes
 from abstain.thresholds import choosing
 from abstain.thresholds.advice import advise, bisect
 from abstain.thresholds.calibration import Calibration, Form, Method, calibrate
-from abstain.thresholds.cut import Readings, Units, cut_between, read_confidences
+from abstain.thresholds.cut import ConfidenceReadings, Units, cut_between, read_confidences
 from abstain.thresholds.monitoring import Reference
-from abstain.thresholds.promise import Evidence, Goal, guarantee, note
+from abstain.thresholds.promise import Goal, PromiseBasis, guarantee, note
 from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
 from abstain.thresholds.testing import coverage_band, upper_limit
 
@@ -168,8 +168,8 @@ def select_threshold(
         confidence = scores.by_name(score or "max_softmax")(logits, probs=probs)
         readings = read_confidences(_NAME, None, confidence=confidence)
     else:
-        given = {"confidence": confidence, "logits": logits, "probs": probs}
-        readings = read_confidences(_NAME, rule_score, **given, units=units)
+        columns = {"confidence": confidence, "logits": logits, "probs": probs}
+        readings = read_confidences(_NAME, rule_score, **columns, units=units)
     confidence = readings.values if confidence is None else confidence
     if form == "cost" and np.array_equal(bounded, (0, 1)):
         bounded = _seen_bounds(loss)
@@ -177,9 +177,9 @@ def select_threshold(
     if clusters is not None:
         units_of_clusters = group_codes(_NAME, clusters, np.shape(loss), "clusters")[1]
     if groups is None:
-        cal = calibrate(_NAME, loss, confidence, sample_weight, bounded, units_of_clusters)
-        return _select(cal, goal, readings, origin)
-    columns = [
+        calibration = calibrate(_NAME, loss, confidence, sample_weight, bounded, units_of_clusters)
+        return _select(calibration, goal, readings, origin)
+    per_sample = [
         None if x is None else np.asarray(to_host(x))
         for x in (loss, confidence, sample_weight, units_of_clusters)
     ]
@@ -187,8 +187,11 @@ def select_threshold(
     goal_of_each = goal._replace(delta=level / len(group_names))
     thresholds = {}
     for code, group in enumerate(group_names):
-        l, g, w, c = (None if x is None else x[codes == code] for x in columns)
-        thresholds[group] = _select(calibrate(_NAME, l, g, w, bounded, c), goal_of_each, readings, origin)
+        group_loss, group_confidence, group_weight, group_clusters = (
+            None if x is None else x[codes == code] for x in per_sample
+        )
+        calibration = calibrate(_NAME, group_loss, group_confidence, group_weight, bounded, group_clusters)
+        thresholds[group] = _select(calibration, goal_of_each, readings, origin)
     return GroupThresholds(thresholds, level)
 
 
@@ -220,12 +223,13 @@ def _loss_of_classes(
 
 
 def _form(risk: float | None, coverage: float | None, cost: float | None) -> tuple[Form, float]:
-    asked: dict[Form, float | None] = {"risk": risk, "coverage": coverage, "cost": cost}
-    given = {name: x for name, x in asked.items() if x is not None}
-    if len(given) != 1:
-        names = ", ".join(given) or "none"
+    """Which of the three goals the user stated, and its value; InputError unless it is exactly one."""
+    goals: dict[Form, float | None] = {"risk": risk, "coverage": coverage, "cost": cost}
+    stated = {name: value for name, value in goals.items() if value is not None}
+    if len(stated) != 1:
+        names = ", ".join(stated) or "none"
         raise InputError(f"{_NAME}: give exactly one of `risk`, `coverage`, `cost`, got {names}.")
-    [(name, value)] = given.items()
+    [(name, value)] = stated.items()
     if name == "coverage":
         return name, check_fraction(_NAME, name, value)
     if name == "cost":
@@ -257,7 +261,9 @@ def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
     return choosing.empirical(calibration, scaled_target)
 
 
-def _select(calibration: Calibration, goal: Goal, readings: Readings, origin: Origin | None) -> Threshold:
+def _select(
+    calibration: Calibration, goal: Goal, readings: ConfidenceReadings, origin: Origin | None
+) -> Threshold:
     """Choose a threshold and describe it: its promise, its coverage and risk, and the data behind it.
 
     `readings` are the calibration confidences as the user gave them; `origin` says how they were made, if known.
@@ -276,7 +282,7 @@ def _select(calibration: Calibration, goal: Goal, readings: Readings, origin: Or
     risk_upper: float | None = goal.target
     if not (is_tested and is_feasible):
         risk_upper = _risk_upper(calibration, choice.accepted, goal.delta)
-    evidence = Evidence.of(calibration)
+    evidence = PromiseBasis.of(calibration)
     clusters = calibration.clusters
     cluster_count = None if clusters is None else clusters.cluster_count
     largest_cluster = None
