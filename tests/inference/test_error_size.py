@@ -179,5 +179,11 @@ def test_huge_and_tiny_losses_have_the_interval_of_ordinary_ones(metric, size):
     scaled = abstain.inference.interval(metric, size * loss, confidence)
     numbers = (scaled.low / unit, scaled.estimate / unit, scaled.high / unit)
     assert numbers == pytest.approx((ordinary.low, ordinary.estimate, ordinary.high), rel=1e-9)
-    with pytest.raises(InputError, match=r"losses must lie between 1e-60 and 1e\+60.*Divide them"):
-        abstain.inference.paired_difference(size * loss, confidence, size * loss[::-1], confidence)
+    models = {"one": (size * loss, confidence), "two": (size * loss[::-1], confidence)}
+    message = r"losses must lie between 1e-60 and 1e\+60.*Divide them"
+    with pytest.raises(InputError, match=f"^paired_difference: {message}"):
+        paired_difference(*models["one"], *models["two"])
+    with pytest.raises(InputError, match=f"^unpaired_difference: {message}"):
+        unpaired_difference(*models["one"], *models["two"])
+    with pytest.raises(InputError, match=f"^compare: {message}"):
+        abstain.compare(models)

@@ -229,7 +229,7 @@ def _gather_contestants(
             titles.append(title)
             checked.append(units)
     contestants: dict[str, Units] = {}
-    for title, units in zip(titles, with_one_error_size(checked)):
+    for title, units in zip(titles, with_one_error_size("compare", checked)):
         ranked = Ranked(rank_confidences(units.confidence), units.loss, units.weight)
         contestants[title] = units._replace(ranked=ranked)
     if paired and len({units.n for units in contestants.values()}) > 1:

@@ -160,7 +160,7 @@ def _difference(
 ) -> Difference:
     level, paired = check_fraction(name, "level", level, open_high=True), name == "paired_difference"
     one, other = with_one_error_size(
-        [gather(name, metric, *columns, options=options, repetitions=repetitions) for columns in (a, b)]
+        name, [gather(name, metric, *columns, options=options, repetitions=repetitions) for columns in (a, b)]
     )
     if paired and one.n != other.n:
         raise ShapeError(
@@ -257,18 +257,16 @@ def side_of_spread(metric: str, spread: Spread, facts: Facts, pulls: np.ndarray)
     )
 
 
-def with_one_error_size(units: Sequence[Units]) -> list[Units]:
+def with_one_error_size(name: str, units: Sequence[Units]) -> list[Units]:
     """Samples of several models, those without an error in units of the others' errors.
 
     Models whose errors have different sizes are compared as any other losses are. Sizes whose fourth powers would
-    overflow or vanish are refused.
+    overflow or vanish are refused; `name` is the function that the message names.
     """
     for u in units:
         if not SMALLEST_LOSS < u.error_size < 1 / SMALLEST_LOSS:
             rule = f"losses must lie between {SMALLEST_LOSS:g} and {1 / SMALLEST_LOSS:g} in size"
-            raise InputError(
-                f"comparison: {rule}, got about {u.error_size:.2g}. Divide them all by one number."
-            )
+            raise InputError(f"{name}: {rule}, got about {u.error_size:.2g}. Divide them all by one number.")
     sizes = {u.error_size for u in units if u.zero_one and u.loss.any()}
     if len(sizes) == 1:
         size = sizes.pop()
