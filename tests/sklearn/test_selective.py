@@ -450,12 +450,12 @@ def test_groups_get_thresholds_of_their_own_and_the_model_never_sees_them(data):
     np.testing.assert_array_equal(clf.predict(X, groups=site) == -1, ~accepted)
     assert "each of 2 groups" in clf.guarantee_
     assert clf.score(X, y, groups=site) > 0.65
-    with pytest.raises(InputError, match="needs `groups`, one per sample, as `fit` got them"):
+    with pytest.raises(InputError, match="needs `groups`, one per sample, since `fit` got them"):
         clf.predict(X)
     with pytest.raises(InputError, match="one label for each of 3000 samples"):
         SelectiveClassifier(risk=0.2).fit(X, y, groups=site[:10])
     plain = SelectiveClassifier(coverage=0.5, random_state=0).fit(X, y)
-    with pytest.raises(InputError, match="takes `groups` only where `fit` got them"):
+    with pytest.raises(InputError, match="takes `groups` only if `fit` got them"):
         plain.predict(X, groups=site)
 
 

@@ -1,7 +1,8 @@
-"""A classifier and a regressor that say when not to trust them, and a classifier made of several.
+"""A classifier and a regressor that may abstain, and a cascade of classifiers.
 
-The first two train an estimator, read a confidence off it and choose a threshold on data it was not trained on
-(`Selective`). In a cascade a cheap classifier answers when it is sure, a dear one when it is not, a person the rest.
+The first two train an estimator, compute a confidence from it, and choose a threshold on data it was not trained on
+(`Selective`). In a cascade a cheap classifier answers when it is confident, an expensive one when the cheap one is not,
+and a person otherwise.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ from abstain.thresholds.calibration import Method
 from abstain.thresholds.promise import OUT_OF_FOLD
 
 Score = str | Callable[..., Any]
-_FOLDS = 5  # of the predictions whose errors the regressor's error model is trained on
+_RESIDUAL_FOLDS = 5  # out-of-fold residuals, on which the regressor's error model is trained
 
 
 class ScoreParameter:
-    """`score` is two things here: the constructor's choice of confidence, and scikit-learn's method of that name.
+    """Lets `score` be both a constructor parameter (the confidence) and scikit-learn's method of that name.
 
-    An attribute set in the constructor would hide the method, so this descriptor keeps the choice in the instance's own
-    dictionary (where scikit-learn looks for parameters, through `get_params`) and reads as the method.
+    An attribute set in the constructor would hide the method. This descriptor stores the parameter in the instance's
+    dictionary, from which `get_params` reads it, while `instance.score` is the method.
     """
 
     def __init__(self, method: Callable[..., Any]) -> None:
@@ -62,48 +63,58 @@ class ScoreParameter:
 
 
 def response_method(estimator: Any, score: Score) -> str:
-    """Probabilities where the estimator has them and the score reads them, else decision values."""
-    takes = scores.by_name(score).takes
-    if "probs" in takes and hasattr(estimator, "predict_proba"):
+    """Choose the method of the estimator from which to compute the score.
+
+    "predict_proba" if the estimator has it and the score takes probabilities, otherwise "decision_function". Raises
+    InputError if the estimator has no method that the score can use.
+    """
+    inputs_of_score = scores.by_name(score).takes
+    if "probs" in inputs_of_score and hasattr(estimator, "predict_proba"):
         return "predict_proba"
-    if "logits" in takes and hasattr(estimator, "decision_function"):
+    if "logits" in inputs_of_score and hasattr(estimator, "decision_function"):
         return "decision_function"
+    needed_method = "predict_proba" if "probs" in inputs_of_score else "decision_function"
     raise InputError(
-        f"confidence: `estimator` must have {'predict_proba' if 'probs' in takes else 'decision_function'} for this "
-        f"score, got {type(estimator).__name__}. Wrap it in sklearn.calibration.CalibratedClassifierCV, or choose "
-        f"another score."
+        f"confidence: `estimator` must have {needed_method} for this score, got {type(estimator).__name__}. "
+        f"Wrap it in sklearn.calibration.CalibratedClassifierCV, or choose another score."
     )
 
 
-def by_class(response: Array) -> np.ndarray:
-    """One column per class; a binary decision value d stands for the two logits -d/2 and d/2.
+def as_class_columns(response: Array) -> np.ndarray:
+    """Convert what an estimator returned to one column per class.
 
-    Floats keep their type: a threshold knows the precision that it was calibrated in.
+    A binary decision value d becomes the two logits -d/2 and d/2. Floats keep their dtype: a threshold stores the
+    precision that it was calibrated in.
     """
     values = np.asarray(response)
-    values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    if values.dtype.kind != "f":
+        values = values.astype(np.float64)
     return np.column_stack([-values / 2, values / 2]) if values.ndim == 1 else values
 
 
-def reduce_scores(method: str, values: np.ndarray, score: Score) -> np.ndarray:
-    """The chosen score of rows of probabilities or decision values."""
-    if values.shape[-1] == 1:  # one class was seen in training: there is nothing to be unsure about
-        return np.zeros(len(values))
-    function = scores.by_name(score)
-    confidence = function(probs=values) if method == "predict_proba" else function(values)
+def compute_confidence(method: str, class_columns: np.ndarray, score: Score) -> np.ndarray:
+    """Compute one confidence per row of probabilities ("predict_proba") or decision values ("decision_function")."""
+    if class_columns.shape[-1] == 1:  # training data had one class only: all samples are equally confident
+        return np.zeros(len(class_columns))
+    score_function = scores.by_name(score)
+    if method == "predict_proba":
+        confidence = score_function(probs=class_columns)
+    else:
+        confidence = score_function(class_columns)
     return np.asarray(confidence, dtype=np.float64)
 
 
-AUTO = "auto"  # the abstain label follows from the type of the classes
+AUTO = "auto"  # choose an abstain label that fits the type of the classes
 DEFAULT_WORD = "abstain"
 
 
-def label_for(classifier: Any, parameter: str) -> Any:
-    """The label of that constructor parameter; where it is "auto", one that no class has.
+def resolve_abstain_label(classifier: Any) -> Any:
+    """Return the classifier's abstain label; if it is "auto", a label that no class has.
 
-    "abstain" among words, NaN among floats, and among integers -1, or one below the least where -1 is a class.
+    "auto" is "abstain" for classes that are words, NaN for floats, and -1 for integers (one below the smallest class if
+    -1 is a class). Raises InputError if it is "auto" and a class is called "abstain".
     """
-    label = getattr(classifier, parameter)
+    label = classifier.abstain_label
     if not (isinstance(label, str) and label == AUTO):
         return label
     classes = np.asarray(classifier.classes_)
@@ -115,175 +126,195 @@ def label_for(classifier: Any, parameter: str) -> Any:
         return int(classes.min()) - 1 if -1 in classes else -1
     if DEFAULT_WORD in classes.tolist():
         raise InputError(
-            f"{type(classifier).__name__}: `{parameter}` must be set, got a class named {DEFAULT_WORD!r}, which is "
+            f"{type(classifier).__name__}: `abstain_label` must be set, got a class named {DEFAULT_WORD!r}, which is "
             f"the default label. Choose a label that no answer can have."
         )
     return DEFAULT_WORD
 
 
-def with_label(prediction: np.ndarray, accepted: np.ndarray, label: Any) -> np.ndarray:
-    """Predictions, with a label in place of those not accepted, whatever kind of label that is."""
-    instead = np.asarray(label)
-    kinds = {instead.dtype.kind, prediction.dtype.kind}
-    alike = len(kinds) == 1 or kinds <= set("biuf")
-    return np.where(accepted, prediction if alike else prediction.astype(object), instead if alike else label)
+def replace_rejected(prediction: np.ndarray, accepted: np.ndarray, label: Any) -> np.ndarray:
+    """Return the predictions with `label` in place of those that are not accepted.
+
+    The result is an array of objects if the label's type does not fit that of the predictions.
+    """
+    label_array = np.asarray(label)
+    kinds = {label_array.dtype.kind, prediction.dtype.kind}
+    has_common_type = len(kinds) == 1 or kinds <= set("biuf")
+    if has_common_type:
+        return np.where(accepted, prediction, label_array)
+    return np.where(accepted, prediction.astype(object), label)
 
 
-def _check_label(classifier: Any, argument: str, label: Any) -> None:
+def _check_no_class(classifier: Any, label: Any) -> None:
+    """Raise InputError if the abstain label is one of the classes."""
     if label in list(classifier.classes_):
-        rule = f"`{argument}` must not be one of the classes, got {label!r}"
+        rule = f"`abstain_label` must not be one of the classes, got {label!r}"
         raise InputError(f"{type(classifier).__name__}: {rule}. Choose a label that no answer can have.")
 
 
 def classifier_confidence(estimator: Any, X: Array, score: Score) -> np.ndarray:
-    """One confidence per sample from a fitted classifier, higher = surer."""
+    """Compute one confidence per sample from a fitted classifier, higher = surer."""
     method = response_method(estimator, score)
-    return reduce_scores(method, by_class(getattr(estimator, method)(X)), score)
+    return compute_confidence(method, as_class_columns(getattr(estimator, method)(X)), score)
 
 
-def columns_of(method: str, values: np.ndarray, score: Score) -> dict[str, Any]:
-    """Probabilities or decision values as `Threshold.accepts` takes them, so that the rule knows its score.
+def threshold_arguments(method: str, class_columns: np.ndarray, score: Score) -> dict[str, Any]:
+    """Return probabilities or decision values as keyword arguments of `Threshold.accepts`.
 
-    A function of the user's own has no name that a rule could store, so it gives plain confidences.
+    Passing them instead of confidences lets the rule store which score it uses. A user's own function has no name to
+    store, so confidences are passed instead; likewise if there is only one class.
     """
-    if callable(score) or values.shape[-1] == 1:
-        return {"confidence": reduce_scores(method, values, score)}
-    return {"probs" if method == "predict_proba" else "logits": values, "score": score}
+    if callable(score) or class_columns.shape[-1] == 1:
+        return {"confidence": compute_confidence(method, class_columns, score)}
+    kind = "probs" if method == "predict_proba" else "logits"
+    return {kind: class_columns, "score": score}
 
 
-def classifier_columns(estimator: Any, X: Array, score: Score) -> dict[str, Any]:
-    """What a fitted classifier says of samples, as `Threshold.accepts` takes it."""
+def predict_threshold_arguments(estimator: Any, X: Array, score: Score) -> dict[str, Any]:
+    """Run a fitted classifier and return its output as keyword arguments of `Threshold.accepts`."""
     method = response_method(estimator, score)
-    return columns_of(method, by_class(getattr(estimator, method)(X)), score)
+    return threshold_arguments(method, as_class_columns(getattr(estimator, method)(X)), score)
 
 
-def _indexable(X: Array) -> Any:
+def _make_indexable(X: Array) -> Any:
+    """Convert an object that is an array only by its `__array__` method, and return all others unchanged."""
     return np.asarray(X) if hasattr(X, "__array__") and not hasattr(X, "shape") else X
 
 
-def _checked(name: str, X: Array, y: Array) -> tuple[Any, Any]:
-    """Samples that can be indexed, and one target for each."""
+def _check_X_y(name: str, X: Array, y: Array) -> tuple[Any, Any]:
+    """Return samples that can be indexed and a vector of one target for each; raise ValueError if y is None."""
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    X, y = indexable(_indexable(X), column_or_1d(y, warn=True))
+    X, y = indexable(_make_indexable(X), column_or_1d(y, warn=True))
     return X, y
 
 
-def _take_over(own: Any, fitted: Any) -> None:
-    """What scikit-learn wants to know of the features, from an estimator that has seen them."""
-    for fact in ("n_features_in_", "feature_names_in_"):
-        if hasattr(fitted, fact):
-            setattr(own, fact, getattr(fitted, fact))
+def _copy_feature_attributes(target: Any, fitted: Any) -> None:
+    """Copy what scikit-learn records about the features from a fitted estimator to `target`."""
+    for attribute in ("n_features_in_", "feature_names_in_"):
+        if hasattr(fitted, attribute):
+            setattr(target, attribute, getattr(fitted, attribute))
 
 
 Rule = Threshold | GroupThresholds
 
 
-def _for_each_threshold(rule: Rule, change: Callable[[Threshold], Threshold]) -> Rule:
-    """The rule with its threshold changed, in every group where there are groups."""
+def _map_thresholds(rule: Rule, change: Callable[[Threshold], Threshold]) -> Rule:
+    """Apply `change` to the rule's threshold, or to the threshold of every group."""
     if isinstance(rule, GroupThresholds):
-        return replace(rule, thresholds={group: change(t) for group, t in rule.thresholds.items()})
+        thresholds = {group: change(threshold) for group, threshold in rule.thresholds.items()}
+        return replace(rule, thresholds=thresholds)
     return change(rule)
 
 
-def out_of_fold(rule: Rule) -> Rule:
-    """The rule without its promise: the predictions came from other models than the one deployed."""
+def remove_promise(rule: Rule) -> Rule:
+    """Remove the promise of a rule from out-of-fold predictions, made by other models than the one deployed."""
 
     def without_promise(threshold: Threshold) -> Threshold:
         evidence = replace(threshold.evidence, out_of_fold=True)
         return replace(threshold, guarantee=None, note=OUT_OF_FOLD, evidence=evidence)
 
-    return _for_each_threshold(rule, without_promise)
+    return _map_thresholds(rule, without_promise)
 
 
-def split_off(
-    n: int, clusters: np.ndarray | None, share: Any, random_state: Any
+def split_for_calibration(
+    n: int, clusters: np.ndarray | None, calibration_share: Any, random_state: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places of the samples to train on, and of the share kept for calibration; clusters are not split.
+    """Split n samples at random and return the indices of the training and of the calibration samples.
 
-    Not stratified: a stratified part would not be a draw from the population.
+    `clusters` holds one label per sample; no cluster is split. The split is not stratified: a stratified part would not
+    be a random sample of the population.
     """
     if clusters is None:
-        train, kept = train_test_split(np.arange(n), test_size=share, random_state=random_state)
+        train, calibration = train_test_split(
+            np.arange(n), test_size=calibration_share, random_state=random_state
+        )
     else:
-        splitter = GroupShuffleSplit(1, test_size=share, random_state=random_state)
-        train, kept = next(splitter.split(np.arange(n), groups=clusters))
-    return train, kept
+        splitter = GroupShuffleSplit(1, test_size=calibration_share, random_state=random_state)
+        train, calibration = next(splitter.split(np.arange(n), groups=clusters))
+    return train, calibration
 
 
-class _Fitting(NamedTuple):
-    """What `fit` got besides X and y: keyword arguments for the estimator, and labels for the promise."""
+class _FitArguments(NamedTuple):
+    """The arguments of `fit` other than X and y: those for the estimator's `fit`, and one label per sample."""
 
     to_estimator: dict[str, Any]
     groups: np.ndarray | None
     clusters: np.ndarray | None
 
-    def rows(self, places: np.ndarray, n: int) -> _Fitting:
-        """The part that belongs to some of the n samples."""
-        routed = {
-            name: _safe_indexing(value, places) if hasattr(value, "__len__") and len(value) == n else value
-            for name, value in self.to_estimator.items()
-        }
-        groups = None if self.groups is None else self.groups[places]
-        clusters = None if self.clusters is None else self.clusters[places]
-        return _Fitting(routed, groups, clusters)
+    def select(self, indices: np.ndarray, n: int) -> _FitArguments:
+        """Return the arguments for the samples with these indices, of n samples in all."""
+        to_estimator = {}
+        for name, value in self.to_estimator.items():
+            is_per_sample = hasattr(value, "__len__") and len(value) == n
+            to_estimator[name] = _safe_indexing(value, indices) if is_per_sample else value
+        groups = None if self.groups is None else self.groups[indices]
+        clusters = None if self.clusters is None else self.clusters[indices]
+        return _FitArguments(to_estimator, groups, clusters)
 
-    def folds(self, number: int, X: Array, y: Array) -> Any:
-        """What `cross_val_predict` takes as `cv`: samples of one cluster are never on both sides of a split."""
+    def make_folds(self, fold_count: int, X: Array, y: Array) -> Any:
+        """Return the `cv` argument for `cross_val_predict`, such that no cluster is split between folds."""
         if self.clusters is None:
-            return number
-        return list(GroupKFold(number).split(X, y, self.clusters))
+            return fold_count
+        return list(GroupKFold(fold_count).split(X, y, self.clusters))
 
 
 class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator, a confidence, and a threshold chosen on data the estimator was not trained on.
 
-    A subclass has `_confidence(X)`, `_loss(prediction, y)` and `_out_of_fold(X, y, fitting)`, which trains and gives
-    losses and confidences of predictions for folds left out.
+    A subclass defines `_confidence(X)`, `_loss(prediction, y)` and `_fit_out_of_fold(X, y, arguments)`. The last one
+    trains the estimator and returns losses and confidences of out-of-fold predictions.
     """
 
     threshold_: Rule
     estimator_: Any
-    _default: Any  # the estimator when none is given
-    _label_parameter: str  # its name in the constructor
+    _default_estimator: Any  # its class, used if the user passes none
 
     def _fit(self, X: Array, y: Array, groups: Array | None, clusters: Array | None, params: Any) -> None:
-        """Train the estimator and choose the threshold, as `cv` says."""
+        """Train the estimator and choose the threshold, calibrated as `cv` says.
+
+        `groups` and `clusters` hold one label per sample, or are None; `params` are the other keyword arguments of
+        `fit`. Warns if no threshold could be certified.
+        """
         name = type(self).__name__
         if (self.risk is None) == (self.coverage is None):
             raise InputError(f"{name}: give exactly one of `risk` and `coverage`.")
-        X, y = _checked(name, X, y)
-        fitting = _Fitting(
-            to_estimator=self._for_estimator(params, groups, clusters),
-            groups=_per_sample(name, "groups", groups, len(y)),
-            clusters=_per_sample(name, "clusters", clusters, len(y)),
+        X, y = _check_X_y(name, X, y)
+        arguments = _FitArguments(
+            to_estimator=self._arguments_for_estimator(params, groups, clusters),
+            groups=_check_sample_labels(name, "groups", groups, len(y)),
+            clusters=_check_sample_labels(name, "clusters", clusters, len(y)),
         )
-        calibration = fitting
-        if self._kind() == "prefit":
-            self._use_fitted()
-            loss, columns = self._calibrate(X, y)
-        elif self._kind() == "folds":
-            loss, columns = self._out_of_fold(X, y, fitting)
+        calibration_arguments = arguments
+        if self._calibration_kind() == "prefit":
+            self._use_prefit_estimator()
+            loss, columns = self._measure(X, y)
+        elif self._calibration_kind() == "folds":
+            loss, columns = self._fit_out_of_fold(X, y, arguments)
         else:
-            train, kept = split_off(len(y), fitting.clusters, self.cv, self.random_state)
-            self._train(_safe_indexing(X, train), y[train], fitting.rows(train, len(y)))
-            loss, columns = self._calibrate(_safe_indexing(X, kept), y[kept])
-            calibration = fitting.rows(kept, len(y))
-        _take_over(self, self.estimator_)
-        labels = {"groups": calibration.groups, "clusters": calibration.clusters}
-        self.threshold_ = self._choose(loss, columns, **labels)
-        self._warn_where_infeasible()
+            train, calibration = split_for_calibration(len(y), arguments.clusters, self.cv, self.random_state)
+            self._train(_safe_indexing(X, train), y[train], arguments.select(train, len(y)))
+            loss, columns = self._measure(_safe_indexing(X, calibration), y[calibration])
+            calibration_arguments = arguments.select(calibration, len(y))
+        _copy_feature_attributes(self, self.estimator_)
+        self.threshold_ = self._select_threshold(
+            loss, columns, groups=calibration_arguments.groups, clusters=calibration_arguments.clusters
+        )
+        self._warn_if_infeasible()
 
-    def _warn_where_infeasible(self) -> None:
+    def _warn_if_infeasible(self) -> None:
+        """Warn if no threshold could be certified, for all samples or in some groups."""
         rule = self.threshold_
         if rule.feasible:
             return
         name = type(self).__name__
         if isinstance(rule, GroupThresholds):
-            missing = [str(group) for group, threshold in rule.thresholds.items() if not threshold.feasible]
-            where = ", ".join(missing)
+            infeasible_groups = [
+                str(group) for group, threshold in rule.thresholds.items() if not threshold.feasible
+            ]
             message = (
-                f"{name}: no threshold could be certified in {where}, so nothing will be accepted there."
+                f"{name}: no threshold could be certified in {', '.join(infeasible_groups)}, so nothing will be "
+                f"accepted there."
             )
         else:
             message = (
@@ -293,44 +324,56 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         warnings.warn(message, AbstainWarning, stacklevel=4)
 
     def confidence(self, X: Array) -> np.ndarray:
-        """One confidence per sample, higher = surer: what the threshold is compared with."""
+        """Compute one confidence per sample, higher = surer; it is compared with the threshold."""
         check_is_fitted(self, "threshold_")
         return self._confidence(X)
 
     def predict_all(self, X: Array) -> np.ndarray:
-        """The prediction for every sample, accepted or not."""
+        """Predict every sample, accepted or not."""
         check_is_fitted(self, "threshold_")
         return np.asarray(self.estimator_.predict(X))
 
     def predict_selective(self, X: Array, groups: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The prediction for every sample, and which of them to accept."""
+        """Return the prediction for every sample, and a boolean array: True where it is accepted."""
         accepted = self.accepts(X, groups)
         return self.predict_all(X), accepted
 
     def accepts(self, X: Array, groups: Array | None = None) -> np.ndarray:
-        """Which predictions to accept; `groups`, one per sample, where `fit` got them too."""
+        """Return a boolean array, True where the prediction is accepted.
+
+        `groups`, one per sample, are required if `fit` was called with groups, and refused otherwise.
+        """
         check_is_fitted(self, "threshold_")
-        columns = self._columns(X)
+        columns = self._threshold_arguments(X)
         if isinstance(self.threshold_, GroupThresholds):
             if groups is None:
-                rule = "needs `groups`, one per sample, as `fit` got them, got None"
-                raise InputError(f"{type(self).__name__}: {rule}.")
+                raise InputError(
+                    f"{type(self).__name__}: needs `groups`, one per sample, since `fit` got them, got None."
+                )
             return self.threshold_.accepts(**columns, groups=groups)
         if groups is not None:
-            raise InputError(f"{type(self).__name__}: takes `groups` only where `fit` got them, got some.")
+            raise InputError(
+                f"{type(self).__name__}: takes `groups` only if `fit` got them. Fit it with `groups=`."
+            )
         return self.threshold_.accepts(**columns)
 
     def _predict(self, X: Array, label: Any, groups: Array | None) -> np.ndarray:
-        """The prediction, and the abstain label where it is not accepted; without a label, every prediction."""
+        """Predict, with `label` in place of rejected predictions.
+
+        If `label` is None, the label of the constructor is used; if that is None too, every prediction is returned.
+        Raises InfeasibleError in that case if no threshold could be certified.
+        """
         check_is_fitted(self, "threshold_")
-        label = self._abstain_label() if label is None else label
+        if label is None:
+            label = self._abstain_label()
         if label is not None:
             self._check_label(label)
-            return with_label(*self.predict_selective(X, groups), label)
+            prediction, accepted = self.predict_selective(X, groups)
+            return replace_rejected(prediction, accepted, label)
         if not self.threshold_.feasible:
             raise InfeasibleError(
                 f"{type(self).__name__}.predict: no threshold could be certified, so nothing is accepted, and "
-                f"`{self._label_parameter}` is None. Set it to say so in the answer, or use `predict_all`."
+                f"`abstain_label` is None. Set it to mark rejected samples, or use `predict_all`."
             )
         return self.predict_all(X)
 
@@ -341,36 +384,36 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.threshold_.guarantee
 
     def get_metadata_routing(self) -> Any:
-        """`fit` reads `groups` and `clusters` itself and hands other metadata to the estimator's `fit`."""
-        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        """Tell scikit-learn that `fit` uses `groups` and `clusters` and passes other metadata to the estimator."""
+        fit_to_fit = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
-        return router.add(estimator=self._base(), method_mapping=to_fit)
+        return router.add(estimator=self._unfitted_estimator(), method_mapping=fit_to_fit)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(self._base())
-        tags.input_tags = inner.input_tags
-        tags.classifier_tags = inner.classifier_tags
-        tags.regressor_tags = inner.regressor_tags
+        estimator_tags = get_tags(self._unfitted_estimator())
+        tags.input_tags = estimator_tags.input_tags
+        tags.classifier_tags = estimator_tags.classifier_tags
+        tags.regressor_tags = estimator_tags.regressor_tags
         tags.target_tags.multi_output = False
         tags.target_tags.single_output = True
         return tags
 
-    def _base(self) -> Any:
-        return self._default() if self.estimator is None else self.estimator
+    def _unfitted_estimator(self) -> Any:
+        """Return the estimator of the constructor, or a default one if there is none."""
+        return self._default_estimator() if self.estimator is None else self.estimator
 
     def _abstain_label(self) -> Any:
-        """What stands for a rejected sample; None: nothing does, and every sample is answered."""
-        return getattr(self, self._label_parameter)
+        """Return the label for rejected samples; None if every sample gets its prediction."""
+        return self.abstain_label
 
     def _check_label(self, label: Any) -> None:
+        """Raise InputError unless the abstain label is a single value."""
         if np.ndim(label):
-            raise InputError(
-                f"{type(self).__name__}: `{self._label_parameter}` must be one label, got {label!r}."
-            )
+            raise InputError(f"{type(self).__name__}: `abstain_label` must be one label, got {label!r}.")
 
-    def _kind(self) -> str:
-        """What `cv` asks for: "prefit", "share" or "folds"."""
+    def _calibration_kind(self) -> str:
+        """Return the way to calibrate that `cv` asks for: "prefit", "share" or "folds"."""
         cv: Any = self.cv
         if isinstance(cv, str) and cv == "prefit":
             return "prefit"
@@ -381,48 +424,71 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         rule = "`cv` must be 'prefit', a share in (0, 1) or at least 2 folds"
         raise InputError(f"{type(self).__name__}: {rule}, got {cv!r}.")
 
-    def _columns(self, X: Array) -> dict[str, Any]:
-        """Confidences of samples, as `Threshold.accepts` takes them."""
+    def _threshold_arguments(self, X: Array) -> dict[str, Any]:
+        """Return the confidences of samples as keyword arguments of `Threshold.accepts`."""
         return {"confidence": self._confidence(X)}
 
-    def _choose(self, loss: np.ndarray, columns: dict[str, Any], **options: Any) -> Rule:
-        goal = {"risk": self.risk, "coverage": self.coverage, "delta": self.delta, "method": self.method}
-        class_scores = {name: values for name, values in columns.items() if name != "confidence"}
+    def _select_threshold(self, loss: np.ndarray, columns: dict[str, Any], **options: Any) -> Rule:
+        """Choose the threshold from one loss per calibration sample and the arguments of `_threshold_arguments`.
+
+        `options` are passed to `select_threshold`. Out-of-fold calibration removes the promise.
+        """
         confidence = columns.get("confidence")
-        rule: Rule = select_threshold(loss, confidence, **class_scores, **goal, **options)
-        return out_of_fold(rule) if self._kind() == "folds" else rule
+        class_columns = {name: values for name, values in columns.items() if name != "confidence"}
+        rule: Rule = select_threshold(
+            loss,
+            confidence,
+            risk=self.risk,
+            coverage=self.coverage,
+            delta=self.delta,
+            method=self.method,
+            **class_columns,
+            **options,
+        )
+        return remove_promise(rule) if self._calibration_kind() == "folds" else rule
 
-    def _calibrate(self, X: Array, y: Array) -> tuple[np.ndarray, dict[str, Any]]:
-        return self._loss(self.estimator_.predict(X), y), self._columns(X)
+    def _measure(self, X: Array, y: Array) -> tuple[np.ndarray, dict[str, Any]]:
+        """Return the losses of the fitted estimator, and its confidences as arguments of `Threshold.accepts`."""
+        return self._loss(self.estimator_.predict(X), y), self._threshold_arguments(X)
 
-    def _train(self, X: Array, y: Array, fitting: _Fitting) -> None:
-        self.estimator_ = clone(self._base()).fit(X, y, **fitting.to_estimator)
+    def _train(self, X: Array, y: Array, arguments: _FitArguments) -> None:
+        """Fit a copy of the estimator."""
+        self.estimator_ = clone(self._unfitted_estimator()).fit(X, y, **arguments.to_estimator)
 
-    def _use_fitted(self) -> None:
-        check_is_fitted(self._base())
+    def _use_prefit_estimator(self) -> None:
+        """Use the estimator of the constructor, which must be fitted."""
+        check_is_fitted(self._unfitted_estimator())
         self.estimator_ = self.estimator
 
-    def _for_estimator(
+    def _arguments_for_estimator(
         self, params: dict[str, Any], groups: Array | None, clusters: Array | None
     ) -> dict[str, Any]:
-        """Keyword arguments for the estimator's own `fit`, by metadata routing where that is switched on.
+        """Return the keyword arguments for the estimator's own `fit`, by metadata routing if that is switched on.
 
-        `groups` and `clusters` are among them only if the estimator asks for them.
+        `params` are the keyword arguments of this `fit`. `groups` and `clusters` are passed on only to an estimator
+        that takes them. Raises TypeError if the estimator takes no `sample_weight`.
         """
-        base = self._base()
-        labels = {"groups": groups, "clusters": clusters}
-        labels = {name: value for name, value in labels.items() if value is not None}
+        estimator = self._unfitted_estimator()
+        sample_labels = {}
+        if groups is not None:
+            sample_labels["groups"] = groups
+        if clusters is not None:
+            sample_labels["clusters"] = clusters
         if get_config()["enable_metadata_routing"]:
-            consumed = get_routing_for_object(base).consumes("fit", labels.keys())
-            params = params | {name: labels[name] for name in consumed}
-            return dict(process_routing(self, "fit", **params).estimator.fit)
-        params = {name: value for name, value in params.items() if value is not None}
-        if "sample_weight" in params and not has_fit_parameter(base, "sample_weight"):
-            raise TypeError(f"{type(base).__name__}.fit takes no sample_weight.")
-        return params | {name: value for name, value in labels.items() if has_fit_parameter(base, name)}
+            consumed = get_routing_for_object(estimator).consumes("fit", sample_labels.keys())
+            routed = params | {name: sample_labels[name] for name in consumed}
+            return dict(process_routing(self, "fit", **routed).estimator.fit)
+        arguments = {name: value for name, value in params.items() if value is not None}
+        if "sample_weight" in arguments and not has_fit_parameter(estimator, "sample_weight"):
+            raise TypeError(f"{type(estimator).__name__}.fit takes no sample_weight.")
+        accepted_labels = {
+            name: value for name, value in sample_labels.items() if has_fit_parameter(estimator, name)
+        }
+        return arguments | accepted_labels
 
 
-def _per_sample(name: str, argument: str, values: Array | None, n: int) -> np.ndarray | None:
+def _check_sample_labels(name: str, argument: str, values: Array | None, n: int) -> np.ndarray | None:
+    """Return `values` as an array of n labels, or None; raise InputError for another shape."""
     if values is None:
         return None
     labels = np.asarray(values)
@@ -433,8 +499,11 @@ def _per_sample(name: str, argument: str, values: Array | None, n: int) -> np.nd
     return labels
 
 
-def _has(name: str) -> Any:
-    return available_if(lambda self: hasattr(getattr(self, "estimator_", None) or self._base(), name))
+def _available_if_estimator_has(name: str) -> Any:
+    """Make a decorator that hides a method unless the estimator, fitted or not, has a method called `name`."""
+    return available_if(
+        lambda self: hasattr(getattr(self, "estimator_", None) or self._unfitted_estimator(), name)
+    )
 
 
 class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
@@ -443,29 +512,32 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     Parameters
     ----------
     estimator : classifier
-        With `predict_proba` or `decision_function`. Logistic regression when left out.
+        With `predict_proba` or `decision_function`. Logistic regression by default.
     score : str or callable
-        A confidence of `abstain.scores` by name, or a function of the probabilities (else decision values).
+        The confidence: a name in `abstain.scores`, or a function of the probabilities (decision values if there are
+        no probabilities).
     risk, coverage : float
-        Exactly one: the error rate of the accepted to stay below, or the share to accept; see `select_threshold`.
+        Exactly one: the largest error rate of accepted predictions, or the share of predictions to accept; see
+        `select_threshold`.
     delta, method : float, str
         Passed to `select_threshold`.
     cv : "prefit", float or int
-        How to calibrate. A share is held out of training: the guarantee holds. "prefit": all of (X, y) given to `fit`
-        is calibration data: the guarantee holds if the estimator never saw it. A number of folds: out-of-fold
-        predictions, all data are trained on, and `guarantee_` is None.
+        How to calibrate. A share: that share of the data is held out of training, and the guarantee holds. "prefit":
+        all data passed to `fit` are calibration data, and the guarantee holds if the estimator was not trained on them.
+        A number of folds: the threshold is chosen on out-of-fold predictions, the estimator is trained on all data, and
+        `guarantee_` is None.
     abstain_label : label, "auto" or None
-        What `predict` says for a rejected sample; no class may have this name. "auto": -1 where classes are integers
-        (one below the smallest class where -1 is one of them), "abstain" where they are words, NaN where they are
-        floats. None: `predict` answers always, and refuses to where no threshold could be certified. Another label
-        may be given to `predict(X, abstain_label=...)`, inside a Pipeline too. `predict_all(X)` answers always.
+        What `predict` returns for a rejected sample; it must not be a class. "auto": -1 for integer classes (one below
+        the smallest class if -1 is a class), "abstain" for words, NaN for floats. None: `predict` returns the
+        prediction for every sample, and raises InfeasibleError if no threshold could be certified.
+        `predict(X, abstain_label=...)` uses another label, also inside a Pipeline. `predict_all(X)` never abstains.
     random_state : int or generator
         Of the held-out split.
 
     Attributes
     ----------
     threshold_ : Threshold
-        What confidences are compared with; equal ones are accepted together.
+        The threshold on the confidence; equal confidences are accepted together.
     estimator_, classes_ : classifier, array
         The fitted classifier and its classes.
     guarantee_ : str or None
@@ -483,8 +555,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     True
     """
 
-    _default = LogisticRegression
-    _label_parameter = "abstain_label"
+    _default_estimator = LogisticRegression
 
     def __init__(
         self,
@@ -510,7 +581,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         self.random_state = random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Constructor parameters by name."""
+        """Return the constructor parameters by name."""
         return {**super().get_params(deep), "score": self.__dict__["score"]}
 
     def fit(
@@ -518,9 +589,9 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     ) -> SelectiveClassifier:
         """Train the classifier and choose the threshold on data it was not trained on (see `cv`).
 
-        groups: one label per sample, for a threshold and a promise in each group; `predict` then needs them too.
-        clusters: one label per sample, for a promise over whole clusters; no cluster is split between training and
-        calibration. Other keyword arguments go to the classifier's own `fit`.
+        `groups`: one label per sample, for a threshold and a guarantee in each group; `predict` then needs them too.
+        `clusters`: one label per sample, for a guarantee over whole clusters; no cluster is split between training and
+        calibration. Other keyword arguments are passed to the classifier's own `fit`.
         """
         if y is not None:
             check_classification_targets(y)
@@ -532,12 +603,12 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
 
     @property
     def abstain_label_(self) -> Any:
-        """What `predict` says for a rejected sample; None: it answers always."""
+        """What `predict` returns for a rejected sample; None if it never abstains."""
         check_is_fitted(self, "threshold_")
-        return label_for(self, "abstain_label")
+        return resolve_abstain_label(self)
 
     def predict(self, X: Array, abstain_label: Any = None, groups: Array | None = None) -> np.ndarray:
-        """The predicted class; `abstain_label` (here, or of the constructor) where it is not accepted.
+        """Predict the class, or abstain: rejected samples get `abstain_label`, by default that of the constructor.
 
         In a Pipeline: `pipeline.predict(X, abstain_label="ask")`.
         """
@@ -547,18 +618,19 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         return self.abstain_label_
 
     def _check_label(self, label: Any) -> None:
+        """Raise InputError unless the abstain label is a single value and not a class."""
         super()._check_label(label)
-        _check_label(self, self._label_parameter, label)
+        _check_no_class(self, label)
 
-    @_has("predict_proba")  # type: ignore[untyped-decorator]
+    @_available_if_estimator_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Array) -> np.ndarray:
-        """The classifier's probabilities."""
+        """Return the classifier's probabilities."""
         check_is_fitted(self, "threshold_")
         return np.asarray(self.estimator_.predict_proba(X))
 
-    @_has("decision_function")  # type: ignore[untyped-decorator]
+    @_available_if_estimator_has("decision_function")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Array) -> np.ndarray:
-        """The classifier's decision values."""
+        """Return the classifier's decision values."""
         check_is_fitted(self, "threshold_")
         return np.asarray(self.estimator_.decision_function(X))
 
@@ -566,14 +638,17 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     def score(
         self, X: Array, y: Array, sample_weight: Array | None = None, groups: Array | None = None
     ) -> float:
-        """Accuracy of the accepted, 0 when nothing is accepted; higher is better.
+        """Compute the accuracy of accepted predictions, 0 if nothing is accepted; higher is better.
 
-        A threshold that accepts little makes this high: choose models by `aurc_scorer`, not by this.
+        A threshold that accepts few samples makes it high: compare models by `aurc_scorer` instead.
         """
         prediction, accepted = self.predict_selective(X, groups)
-        weight = accepted * (1.0 if sample_weight is None else np.asarray(sample_weight, np.float64))
-        right = prediction == np.asarray(y)
-        return float(np.average(right, weights=weight)) if weight.sum() > 0 else 0.0
+        is_right = prediction == np.asarray(y)
+        weight = np.ones(len(is_right)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        accepted_weight = np.where(accepted, weight, 0.0)
+        if not accepted_weight.sum() > 0:
+            return 0.0
+        return float(np.average(is_right, weights=accepted_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -583,23 +658,31 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     def _confidence(self, X: Array) -> np.ndarray:
         return classifier_confidence(self.estimator_, X, self.__dict__["score"])
 
-    def _columns(self, X: Array) -> dict[str, Any]:
-        return classifier_columns(self.estimator_, X, self.__dict__["score"])
+    def _threshold_arguments(self, X: Array) -> dict[str, Any]:
+        return predict_threshold_arguments(self.estimator_, X, self.__dict__["score"])
 
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
+        """Return True for each wrong prediction."""
         return np.asarray(prediction) != np.asarray(y)
 
-    def _out_of_fold(self, X: Array, y: Array, fitting: _Fitting) -> tuple[np.ndarray, dict[str, Any]]:
-        self._train(X, y, fitting)
+    def _fit_out_of_fold(
+        self, X: Array, y: Array, arguments: _FitArguments
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Train the classifier on all data; return losses and confidences of out-of-fold predictions."""
+        self._train(X, y, arguments)
         score = self.__dict__["score"]
         method = response_method(self.estimator_, score)
-        folds = fitting.folds(self.cv, X, y)
         response = cross_val_predict(
-            self._base(), X, y, cv=folds, method=method, params=fitting.to_estimator or None
+            self._unfitted_estimator(),
+            X,
+            y,
+            cv=arguments.make_folds(self.cv, X, y),
+            method=method,
+            params=arguments.to_estimator or None,
         )
-        values = by_class(response)
-        predicted = np.unique(np.asarray(y))[np.argmax(values, axis=1)]
-        return self._loss(predicted, y), columns_of(method, values, score)
+        class_columns = as_class_columns(response)
+        predicted = np.unique(np.asarray(y))[np.argmax(class_columns, axis=1)]
+        return self._loss(predicted, y), threshold_arguments(method, class_columns, score)
 
 
 class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
@@ -608,27 +691,27 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     Parameters
     ----------
     estimator : regressor
-        Linear regression when left out.
+        Linear regression by default.
     uncertainty : None, "std", or regressor
-        Where the confidence (minus an expected error) comes from. "std": the estimator's own
-        `predict(X, return_std=True)`. A regressor: trained to predict the absolute out-of-fold residual of the
-        estimator. None: the same with a copy of the estimator. With cv="prefit" a regressor must be fitted already.
+        How to estimate the error; the confidence is minus the estimate. "std": the estimator's own
+        `predict(X, return_std=True)`. A regressor: it is trained to predict the absolute out-of-fold residuals of the
+        estimator. None: a copy of the estimator is trained so. With cv="prefit" a regressor must be fitted already.
     tolerance : float
-        An answer is wrong when it is off by more than this. With it `risk` is the share of wrong answers among the
-        accepted, bounded exactly. `coverage` needs no tolerance.
+        A prediction counts as wrong if its error is larger than this. `risk` is then the share of wrong predictions
+        among the accepted ones, and is bounded exactly. `coverage` needs no tolerance.
     risk, coverage, delta, method, cv, random_state :
         As for `SelectiveClassifier`.
     abstain_label : float or None
-        What `predict` says for a rejected sample: NaN unless stated, here or in `predict(X, abstain_label=...)`.
-        None: `predict` answers always, and refuses to where no threshold could be certified. `predict_all(X)` answers
-        always.
+        What `predict` returns for a rejected sample: NaN by default. None: `predict` returns the prediction for every
+        sample, and raises InfeasibleError if no threshold could be certified. `predict(X, abstain_label=...)` uses
+        another value. `predict_all(X)` never abstains.
 
     Attributes
     ----------
     threshold_ : Threshold
-        What confidences are compared with; equal ones are accepted together.
+        The threshold on the confidence; equal confidences are accepted together.
     estimator_, error_model_ : regressor
-        The fitted regressor, and that of its error (None with "std").
+        The fitted regressor, and the fitted model of its error (None with "std").
     guarantee_ : str or None
         What the threshold promises, in words.
 
@@ -642,8 +725,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     True
     """
 
-    _default = LinearRegression
-    _label_parameter = "abstain_label"
+    _default_estimator = LinearRegression
 
     def __init__(
         self,
@@ -673,17 +755,18 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     def fit(
         self, X: Array, y: Array, *, groups: Array | None = None, clusters: Array | None = None, **params: Any
     ) -> SelectiveRegressor:
-        """Train the regressor and its error model, choose the threshold on data neither was trained on.
+        """Train the regressor and its error model, and choose the threshold on data neither was trained on.
 
-        `groups` and `clusters` as in `SelectiveClassifier.fit`.
+        `groups` and `clusters` as in `SelectiveClassifier.fit`. Raises InputError if `risk` has no `tolerance`, or
+        `uncertainty` is neither None, "std" nor a regressor.
         """
         if self.risk is not None and self.tolerance is None:
             raise InputError(
-                "SelectiveRegressor: `risk` needs `tolerance`, the error from which an answer counts as wrong: an "
-                "error without a bound carries no guarantee. Or ask for `coverage`."
+                "SelectiveRegressor: `risk` needs `tolerance`, the error above which a prediction counts as wrong: an "
+                "error without a bound carries no guarantee. Or pass `coverage`."
             )
-        known = self.uncertainty is None or self.uncertainty == "std" or hasattr(self.uncertainty, "predict")
-        if not known:
+        is_regressor = hasattr(self.uncertainty, "predict")
+        if not (self.uncertainty is None or self.uncertainty == "std" or is_regressor):
             rule = '`uncertainty` must be None, "std" or a regressor'
             raise InputError(f"SelectiveRegressor: {rule}, got {self.uncertainty!r}.")
         if y is not None:
@@ -695,99 +778,125 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     def predict(
         self, X: Array, abstain_label: float | None = None, groups: Array | None = None
     ) -> np.ndarray:
-        """The prediction; `abstain_label` (here, or of the constructor) where it is not accepted."""
+        """Predict, or abstain: rejected samples get `abstain_label`, by default that of the constructor."""
         return self._predict(X, abstain_label, groups)
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
-        """R squared of all predictions, accepted or not; higher is better."""
+        """Compute R squared of all predictions, accepted or not; higher is better."""
         return float(r2_score(y, self.predict_all(X), sample_weight=sample_weight))
 
     def _confidence(self, X: Array) -> np.ndarray:
-        """Minus the expected absolute error."""
+        """Return minus the expected absolute error of each sample."""
         if self.error_model_ is not None:
             return -np.asarray(self.error_model_.predict(X), dtype=np.float64)
-        if isinstance(self.uncertainty, str):
-            return -np.asarray(self.estimator_.predict(X, return_std=True)[1], dtype=np.float64)
-        return np.zeros(len(np.asarray(self.estimator_.predict(X))))
+        if isinstance(self.uncertainty, str):  # "std"
+            _, standard_deviation = self.estimator_.predict(X, return_std=True)
+            return -np.asarray(standard_deviation, dtype=np.float64)
+        return np.zeros(
+            len(np.asarray(self.estimator_.predict(X)))
+        )  # too few samples to train an error model
 
-    def _error_model(self) -> Any:
-        return clone(self._base() if self.uncertainty is None else self.uncertainty)
+    def _unfitted_error_model(self) -> Any:
+        return clone(self._unfitted_estimator() if self.uncertainty is None else self.uncertainty)
 
-    def _train(self, X: Array, y: Array, fitting: _Fitting) -> None:
-        super()._train(X, y, fitting)
-        number = min(_FOLDS, len(y if fitting.clusters is None else np.unique(fitting.clusters)))
-        if isinstance(self.uncertainty, str) or number < 2:
+    def _train(self, X: Array, y: Array, arguments: _FitArguments) -> None:
+        """Fit the estimator, and the error model on the absolute values of its out-of-fold residuals.
+
+        There is no error model with uncertainty="std", nor if there are fewer than two samples (or clusters).
+        """
+        super()._train(X, y, arguments)
+        unit_count = len(y if arguments.clusters is None else np.unique(arguments.clusters))
+        fold_count = min(_RESIDUAL_FOLDS, unit_count)
+        if isinstance(self.uncertainty, str) or fold_count < 2:
             self.error_model_ = None
             return
-        folds = fitting.folds(number, X, y)
-        outside = cross_val_predict(self._base(), X, y, cv=folds, params=fitting.to_estimator or None)
-        self.residuals_ = np.abs(np.asarray(outside) - np.asarray(y))
-        self.error_model_ = self._error_model().fit(X, self.residuals_)
+        prediction = self._predict_out_of_fold(X, y, arguments, fold_count)
+        self.residuals_ = np.abs(np.asarray(prediction) - np.asarray(y))
+        self.error_model_ = self._unfitted_error_model().fit(X, self.residuals_)
 
-    def _use_fitted(self) -> None:
-        super()._use_fitted()
+    def _predict_out_of_fold(self, X: Array, y: Array, arguments: _FitArguments, fold_count: int) -> Any:
+        """Predict each sample by an estimator that was trained on the other folds."""
+        folds = arguments.make_folds(fold_count, X, y)
+        params = arguments.to_estimator or None
+        return cross_val_predict(self._unfitted_estimator(), X, y, cv=folds, params=params)
+
+    def _use_prefit_estimator(self) -> None:
+        """Use the fitted estimator and error model of the constructor; raise InputError if there is no error model."""
+        super()._use_prefit_estimator()
         if self.uncertainty is None:
-            what = '`uncertainty`: "std", or a fitted regressor of the error'
-            raise InputError(f'SelectiveRegressor: cv="prefit" needs {what}.')
+            raise InputError(
+                'SelectiveRegressor: cv="prefit" needs `uncertainty`: "std", or a fitted regressor of the error.'
+            )
         self.error_model_ = None if isinstance(self.uncertainty, str) else self.uncertainty
         if self.error_model_ is not None:
             check_is_fitted(self.error_model_)
 
-    def _out_of_fold(self, X: Array, y: Array, fitting: _Fitting) -> tuple[np.ndarray, dict[str, Any]]:
-        self._train(X, y, fitting)
-        folds = fitting.folds(self.cv, X, y)
+    def _fit_out_of_fold(
+        self, X: Array, y: Array, arguments: _FitArguments
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Train on all data; return losses and confidences of out-of-fold predictions.
+
+        With an error model the losses come from the residuals it was trained on, and the confidences from error models
+        trained without the sample.
+        """
+        self._train(X, y, arguments)
         if self.error_model_ is None:
-            outside = cross_val_predict(self._base(), X, y, cv=folds, params=fitting.to_estimator or None)
-            return self._loss(outside, y), self._columns(X)
-        expected_error = cross_val_predict(self._error_model(), X, self.residuals_, cv=folds)
+            prediction = self._predict_out_of_fold(X, y, arguments, self.cv)
+            return self._loss(prediction, y), self._threshold_arguments(X)
+        folds = arguments.make_folds(self.cv, X, y)
+        expected_error = cross_val_predict(self._unfitted_error_model(), X, self.residuals_, cv=folds)
         confidence = -np.asarray(expected_error, dtype=np.float64)
         return self._loss(self.residuals_, np.zeros(())), {"confidence": confidence}
 
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
+        """Return the absolute error of each sample, or, with a tolerance, True where it is larger than that."""
         error = np.abs(np.asarray(prediction) - np.asarray(y))
         return error if self.tolerance is None else error > self.tolerance
 
-    def _choose(self, loss: np.ndarray, columns: dict[str, Any], **options: Any) -> Rule:
+    def _select_threshold(self, loss: np.ndarray, columns: dict[str, Any], **options: Any) -> Rule:
+        """Choose the threshold; without a tolerance the losses are bounded by the largest one observed."""
         if self.tolerance is not None:
-            return super()._choose(loss, columns, **options)
-        largest = max(float(loss.max()), np.finfo(float).tiny)
-        rule = super()._choose(loss, columns, bounded=(0.0, largest), **options)
-        # the bound on the loss was read off the data, so the limit on the risk that follows from it does not hold
-        return _for_each_threshold(rule, lambda threshold: replace(threshold, risk_upper=None))
+            return super()._select_threshold(loss, columns, **options)
+        largest_loss = max(float(loss.max()), np.finfo(float).tiny)
+        rule = super()._select_threshold(loss, columns, bounded=(0.0, largest_loss), **options)
+        # that bound comes from the data, so the limit on the risk that follows from it does not hold
+        return _map_thresholds(rule, lambda threshold: replace(threshold, risk_upper=None))
 
 
 class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classifiers in order; each answers when it is sure enough, with a promise on the risk of the answers.
+    """Asks classifiers in order; each answers when it is confident enough, with a guarantee on the risk.
 
     Parameters
     ----------
     estimators : list of (str, classifier)
-        In the order in which they are asked, the cheapest first; with `predict_proba` or `decision_function`. When left
-        out, the most frequent class and a logistic regression.
+        Names and classifiers in the order in which they are asked, the cheapest first; with `predict_proba` or
+        `decision_function`. By default a classifier that predicts the most frequent class, and logistic regression.
     costs : list of float
-        What asking each of them costs; 1, 10, 100, ... when left out.
+        The cost of asking each classifier; 1, 10, 100, ... by default.
     risk, delta, promise, person
         As for `abstain.cascade`.
     scores : str or callable
-        A confidence of `abstain.scores` by name, or a function of the probabilities (else decision values).
+        The confidence: a name in `abstain.scores`, or a function of the probabilities (decision values if there are
+        no probabilities).
     cv : float or "prefit"
-        The share held out of training for calibration; "prefit": the classifiers are fitted, (X, y) calibrate.
+        The share of the data held out of training for calibration. "prefit": the classifiers are fitted, and all data
+        passed to `fit` are calibration data.
     abstain_label : label, "auto" or None
-        What `predict` says for a sample that is left to the person; no class may have this name. "auto" as
-        `abstain_label` of `SelectiveClassifier`. None: what the last classifier says, as `predict_all(X)` does.
+        What `predict` returns for a sample that is left to the person; it must not be a class. "auto" as in
+        `SelectiveClassifier`. None: the prediction of the last classifier asked, as in `predict_all(X)`.
     random_state : int or None
         Of the held-out split, and of the split inside `cascade`.
 
     Attributes
     ----------
     cascade_ : Cascade
-        Thresholds, cost, shares, and the promise.
+        Thresholds, cost, shares, and the guarantee.
     estimators_ : list of classifier
-        Fitted.
+        The fitted classifiers.
     classes_ : array
         All classes.
     guarantee_ : str or None
-        What is promised, in words.
+        The guarantee in words.
 
     Examples
     --------
@@ -831,52 +940,40 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> CascadeClassifier:
         """Train the classifiers and choose the thresholds on data they were not trained on.
 
-        groups: one label per sample; the promise then holds in every group. clusters: one label per sample, for a
-        promise over whole clusters; no cluster is split between training and calibration.
+        `groups`: one label per sample; the guarantee then holds in every group. `clusters`: one label per sample, for a
+        guarantee over whole clusters; no cluster is split between training and calibration. Warns if every sample is
+        left to the person. Raises InputError for estimators, costs, `cv` or an abstain label that cannot be used.
         """
-        X, y = _checked("CascadeClassifier", X, y)
+        X, y = _check_X_y("CascadeClassifier", X, y)
         check_classification_targets(y)
-        groups = _per_sample("CascadeClassifier", "groups", groups, len(y))
-        clusters = _per_sample("CascadeClassifier", "clusters", clusters, len(y))
+        groups = _check_sample_labels("CascadeClassifier", "groups", groups, len(y))
+        clusters = _check_sample_labels("CascadeClassifier", "clusters", clusters, len(y))
         stages = self._stages()
-        if not stages or len(dict(stages)) < len(stages):
-            raise InputError("CascadeClassifier: `estimators` must be (name, classifier), each name once.")
-        costs = [10.0**j for j in range(len(stages))] if self.costs is None else list(self.costs)
-        if len(costs) != len(stages):
-            told = f"needs {len(stages)} costs, one per stage, got {len(costs)}"
-            raise InputError(f"CascadeClassifier: {told}.")
-        self.estimators_ = [model for _, model in stages]
-        kept = np.arange(len(y))
-        if self.cv == "prefit":
-            for model in self.estimators_:
-                check_is_fitted(model)
-        elif not (isinstance(self.cv, numbers.Real) and 0 < float(self.cv) < 1):
-            raise InputError(
-                f"CascadeClassifier: `cv` must be 'prefit' or a share in (0, 1), got {self.cv!r}."
-            )
-        else:
-            train, kept = split_off(len(y), clusters, self.cv, self.random_state)
-            X_train = _safe_indexing(X, train)
-            self.estimators_ = [clone(model).fit(X_train, y[train]) for model in self.estimators_]
+        costs = self._check_costs(stages)
+        calibration = self._train(stages, X, y, clusters)
         self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
-        if label_for(self, "abstain_label") is not None:
-            _check_label(self, "abstain_label", label_for(self, "abstain_label"))
-        _take_over(self, self.estimators_[0])
-        X_kept = _safe_indexing(X, kept)
+        abstain_label = resolve_abstain_label(self)
+        if abstain_label is not None:
+            _check_no_class(self, abstain_label)
+        _copy_feature_attributes(self, self.estimators_[0])
+
+        X_calibration = _safe_indexing(X, calibration)
         outcomes: dict[str, Any] = {}
         for (name, _), model, cost in zip(stages, self.estimators_, costs):
-            loss = model.predict(X_kept) != y[kept]
-            columns = classifier_columns(model, X_kept, self.scores)
+            loss = model.predict(X_calibration) != y[calibration]
+            columns = predict_threshold_arguments(model, X_calibration, self.scores)
             if "confidence" in columns:
                 outcomes[name] = (loss, columns["confidence"], cost)
             else:
                 outcomes[name] = {**columns, "loss": loss, "cost": cost}
-        goal: Any = {name: getattr(self, name) for name in ("risk", "delta", "promise", "person")}
         self.cascade_ = cascade(
             outcomes,
-            **goal,
-            groups=None if groups is None else groups[kept],
-            clusters=None if clusters is None else clusters[kept],
+            risk=self.risk,
+            delta=self.delta,
+            promise=self.promise,
+            person=self.person,
+            groups=None if groups is None else groups[calibration],
+            clusters=None if clusters is None else clusters[calibration],
             rng=self.random_state or 0,
         )
         self.guarantee_ = self.cascade_.guarantee
@@ -887,55 +984,106 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self
 
+    def _check_costs(self, stages: list[tuple[str, Any]]) -> list[float]:
+        """Return one cost per stage; raise InputError for repeated names or another number of costs."""
+        if not stages or len(dict(stages)) < len(stages):
+            raise InputError("CascadeClassifier: `estimators` must be (name, classifier), each name once.")
+        if self.costs is None:
+            return [10.0**position for position in range(len(stages))]
+        costs = list(self.costs)
+        if len(costs) != len(stages):
+            raise InputError(
+                f"CascadeClassifier: needs {len(stages)} costs, one per stage, got {len(costs)}."
+            )
+        return costs
+
+    def _train(
+        self, stages: list[tuple[str, Any]], X: Any, y: np.ndarray, clusters: np.ndarray | None
+    ) -> np.ndarray:
+        """Set `estimators_` to fitted classifiers, and return the indices of the calibration samples.
+
+        With cv="prefit" nothing is trained and all samples are for calibration.
+        """
+        if self.cv == "prefit":
+            self.estimators_ = [model for _, model in stages]
+            for model in self.estimators_:
+                check_is_fitted(model)
+            return np.arange(len(y))
+        if not (isinstance(self.cv, numbers.Real) and 0 < float(self.cv) < 1):
+            raise InputError(
+                f"CascadeClassifier: `cv` must be 'prefit' or a share in (0, 1), got {self.cv!r}."
+            )
+        train, calibration = split_for_calibration(len(y), clusters, self.cv, self.random_state)
+        X_train = _safe_indexing(X, train)
+        self.estimators_ = [clone(model).fit(X_train, y[train]) for _, model in stages]
+        return calibration
+
     def decide(self, X: Array) -> np.ndarray:
-        """Who answers each sample: the name of a classifier, or "person"."""
-        who = self._ask(X)[1]
-        return np.asarray([*self.cascade_.names, PERSON])[who]
+        """Return who answers each sample: the name of a classifier, or "person"."""
+        _, answering_stage = self._run_stages(X)
+        return np.asarray([*self.cascade_.names, PERSON])[answering_stage]
 
     def predict_selective(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
-        """The answer for every sample, and which of them some classifier gives; the others are the person's.
+        """Return the prediction for every sample, and a boolean array: True where a classifier answers.
 
-        A classifier sees only the samples that reach it. For the person's, the answer is that of the last one asked.
+        A classifier is called only with the samples that no earlier one answered. For samples that are left to the
+        person, the prediction is that of the last classifier asked.
         """
-        answer, who = self._ask(X)
-        return answer, who < len(self.estimators_)
+        prediction, answering_stage = self._run_stages(X)
+        return prediction, answering_stage < len(self.estimators_)
 
     def predict(self, X: Array) -> np.ndarray:
-        """The answer; for samples that are left to the person, `abstain_label_`."""
-        answer, answered = self.predict_selective(X)
+        """Predict the class; samples that are left to the person get `abstain_label_`."""
+        prediction, answered = self.predict_selective(X)
         label = self.abstain_label_
-        return answer if label is None else with_label(answer, answered, label)
+        return prediction if label is None else replace_rejected(prediction, answered, label)
 
     @property
     def abstain_label_(self) -> Any:
-        """What `predict` says for a sample that is left to the person; None: what the last classifier says."""
+        """What `predict` returns for a sample that is left to the person; None if it never abstains."""
         check_is_fitted(self, "cascade_")
-        return label_for(self, "abstain_label")
+        return resolve_abstain_label(self)
 
     def predict_all(self, X: Array) -> np.ndarray:
-        """An answer for every sample: that of the last classifier asked, where the person is to answer."""
-        return self.predict_selective(X)[0]
+        """Predict every sample, those that are left to the person by the last classifier asked."""
+        prediction, _ = self.predict_selective(X)
+        return prediction
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self._stages()[-1][1]).input_tags
+        _, last_classifier = self._stages()[-1]
+        tags.input_tags = get_tags(last_classifier).input_tags
         tags.classifier_tags.multi_label = False
         return tags
 
-    def _ask(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
-        """What the last classifier asked says of each sample, and the place of the one that answers."""
+    def _run_stages(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Call the classifiers in order, each with the samples that no earlier one answered.
+
+        Returns, for each sample, the prediction of the last classifier asked, and the position of the classifier that
+        answers (the number of classifiers: the person answers). If no stage is in use, the predictions are those of the
+        last classifier.
+        """
         check_is_fitted(self, "cascade_")
-        X = _indexable(X)
-        rows = np.arange(_num_samples(X))
-        who, answer = np.full(len(rows), len(self.estimators_)), np.empty(len(rows), self.classes_.dtype)
-        for j, (name, model) in enumerate(zip(self.cascade_.names, self.estimators_)):
-            if name in self.cascade_.stages_in_use and len(rows):
-                some = X if len(rows) == len(who) else _safe_indexing(X, rows)
-                answer[rows] = model.predict(some)
-                taken = self.cascade_.answers(name, **classifier_columns(model, some, self.scores))
-                who[rows[taken]], rows = j, rows[~taken]
-        return answer if self.cascade_.stages_in_use else np.asarray(self.estimators_[-1].predict(X)), who
+        X = _make_indexable(X)
+        n = _num_samples(X)
+        open_rows = np.arange(n)  # samples that no classifier has answered yet
+        answering_stage = np.full(n, len(self.estimators_))
+        prediction = np.empty(n, self.classes_.dtype)
+        for position, (name, model) in enumerate(zip(self.cascade_.names, self.estimators_)):
+            if name not in self.cascade_.stages_in_use or len(open_rows) == 0:
+                continue
+            X_open = X if len(open_rows) == n else _safe_indexing(X, open_rows)
+            prediction[open_rows] = model.predict(X_open)
+            columns = predict_threshold_arguments(model, X_open, self.scores)
+            answered = self.cascade_.answers(name, **columns)
+            answering_stage[open_rows[answered]] = position
+            open_rows = open_rows[~answered]
+        if not self.cascade_.stages_in_use:
+            prediction = np.asarray(self.estimators_[-1].predict(X))
+        return prediction, answering_stage
 
     def _stages(self) -> list[tuple[str, Any]]:
-        default = [("small", DummyClassifier()), ("large", LogisticRegression())]
-        return default if self.estimators is None else list(self.estimators)
+        """Return names and classifiers, the cheapest first."""
+        if self.estimators is None:
+            return [("small", DummyClassifier()), ("large", LogisticRegression())]
+        return list(self.estimators)
