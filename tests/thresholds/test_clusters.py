@@ -177,17 +177,6 @@ def test_conformal_by_clusters_is_the_definition(seed):
     assert abstain.select_threshold(l, g, risk=r, method="crc", clusters=who).value == best
 
 
-def test_what_would_do_is_told_in_clusters():
-    rng = np.random.default_rng(7)
-    few = abstain.select_threshold(
-        *(x := patients(rng, 60, (20, 20), lambda g: 0.3 * (1 - g) ** 4, 0.3))[:2], risk=0.05, clusters=x[2]
-    )
-    assert not few.feasible
-    assert few.advice.unit == "clusters"
-    assert 100 < few.advice.samples < 400
-    assert "clusters would do" in str(few.advice)
-
-
 def test_monitoring_bets_on_whole_clusters():
     """At the edge of the promise clusters that are wrong as a whole would alarm a test of single samples."""
     rng = np.random.default_rng(8)

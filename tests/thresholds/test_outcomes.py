@@ -4,11 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import beta
 
 import abstain
 from abstain.errors import InputError, ShapeError
-from abstain.thresholds import ClinicalTable, clinical_table, clopper_pearson
+from abstain.thresholds import ClinicalTable, clinical_table
 
 
 @pytest.fixture
@@ -72,15 +71,6 @@ def test_bad_costs(sample):
         abstain.cost_curve(loss, g, cost=np.ones(3))
     with pytest.raises(InputError):
         abstain.cost_curve(loss, g, cost=np.full(300, np.nan))
-
-
-def test_clopper_pearson_is_the_textbook():
-    for x, n in [(0, 5), (5, 5), (3, 17), (999, 1000), (1, 1)]:
-        low, high = clopper_pearson(x, n, 0.9)
-        assert low == pytest.approx(beta.ppf(0.05, x, n - x + 1) if x else 0.0)
-        assert high == pytest.approx(beta.ppf(0.95, x + 1, n - x) if x < n else 1.0)
-    low, high = clopper_pearson(0, 0)
-    assert (low, high) == (0, 1)
 
 
 def test_clinical_table_counts_by_hand():

@@ -12,7 +12,6 @@ from abstain.thresholds import (
     GroupChecks,
     GroupThresholds,
     Threshold,
-    decision_record,
     load_rule,
 )
 
@@ -279,25 +278,6 @@ def test_stored_groups_share_the_delta_they_state_and_stand_there_once():
             GroupThresholds.from_json(json.dumps(stored))
 
 
-def test_a_record_of_groups_tells_the_facts_of_each(rule):
-    wrong, p = data(6000)
-    place = np.arange(6000)
-    groups = np.where(place < 2000, "a", "b")
-    patients = np.where(place < 2000, place // 5, 10**4 + place // 10)
-    told = decision_record(abstain.select_threshold(wrong, p, risk=0.3, groups=groups, clusters=patients))
-    assert "- clusters of group a: 400, the largest of 5 samples" in told
-    assert "- clusters of group b: 400, the largest of 10 samples" in told
-    assert "- No later cluster of group b holds more than 10 samples." in told
-    assert "method ltt, delta 0.05" in told
-    alarm = (
-        "it ever raises an alarm with probability at most 0.05."  # by risk or by confidences, in any group
-    )
-    assert alarm in " ".join(told.split())
-    assert "from one population" in decision_record(rule)
-    weighted = decision_record(abstain.select_threshold(wrong, p, risk=0.3, sample_weight=p))
-    assert "later ones from the population that the sample weights stand for" in weighted
-
-
 @pytest.mark.parametrize("asked", [{"risk": 0.1}, {"coverage": 0.5}, {"risk": 0.2, "method": "empirical"}])
 @pytest.mark.parametrize("score", ["max_softmax", "softmax_margin", "negative_entropy", "negative_gini"])
 def test_plain_numbers_accept_the_blocks_that_rank_keys_accept(score, asked):
@@ -352,58 +332,6 @@ def test_samples_without_a_group_are_found_however_they_are_given():
     )
     for groups in (["a", np.nan], ("a", None), np.asarray(["a", None], dtype=object)):
         assert both.accepts([0.9, 0.9], groups).all()
-
-
-WEIGHTS = np.linspace(0.5, 2, 2000)
-PATIENTS = np.arange(2000) // 4
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"risk": 0.2},
-        {"risk": 0.2, "method": "sgr"},
-        {"risk": 0.2, "method": "crc"},
-        {"risk": 0.2, "method": "empirical"},
-        {"risk": 0.001},
-        {"coverage": 0.5},
-        {"coverage": 1.0},
-        {"cost": 0.2},
-        {"risk": 0.3, "clusters": PATIENTS},
-        {"risk": 0.3, "sample_weight": WEIGHTS},
-        {"coverage": 0.5, "sample_weight": WEIGHTS},
-        {"risk": 0.3, "sample_weight": WEIGHTS, "clusters": PATIENTS},
-        {"risk": 0.3, "bounded": (0, 2)},
-    ],
-)
-def test_no_sentence_and_no_count_can_be_edited(options):
-    """Not even by a sentence that has all the right numbers in it."""
-    wrong, p = data()
-    rule = abstain.select_threshold(wrong, probs=np.stack([p, 1 - p], axis=1), **options)
-    text = rule.to_json()
-    assert Threshold.from_json(text).to_json() == text
-    stored = json.loads(text)
-    numbers = f"{1 - rule.delta:.4g} {rule.target:.4g} {rule.n}"
-    edits = [
-        {"guarantee": f"Never wrong, whatever comes: {numbers}."},
-        {"note": "Approved."},
-        {"n": rule.n + 1},
-        {
-            "n": rule.n + 1,
-            "guarantee": rule.guarantee and rule.guarantee.replace(str(rule.n), str(rule.n + 1)),
-        },
-        {"evidence": {**stored["evidence"], "out_of_fold": True}},
-    ]
-    if rule.guarantee:
-        edits += [
-            {"guarantee": rule.guarantee.replace("at most", "far below").replace("at least", "exactly")}
-        ]
-        edits += [{"guarantee": None}]
-    for edit in edits:
-        weighted = "sample_weight" in options and set(edit) == {"n", "guarantee"}
-        if not weighted:  # the weights themselves are not stored, so that n is known from the sentence alone
-            with pytest.raises(DataError, match=OTHER_THAN_CHECKSUM):
-                Threshold.from_json(json.dumps({**stored, **edit}))
 
 
 @pytest.mark.parametrize(
