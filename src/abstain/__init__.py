@@ -77,8 +77,8 @@ _OPTIONAL = ("jax", "sklearn", "torch")  # modules that need an extra, so not fo
 # of functions and classes, cheapest first
 _HOMES = ("metrics", "thresholds", "display", "evaluation", "cascades")
 
-declare_engine("path", "abstain.formats")  # `evaluate("predictions.parquet")`
-declare_engine("table", "abstain.formats")  # `evaluate(frame)`
+declare_engine("path", "abstain.formats.file_evaluation")  # `evaluate("predictions.parquet")`
+declare_engine("table", "abstain.formats.file_evaluation")  # `evaluate(frame)`
 declare_engine("files", "abstain.engines.files")
 declare_engine("dask", "abstain.engines.dask")
 declare_engine("spark", "abstain.engines.spark")

@@ -16,7 +16,7 @@ import numpy as np
 
 from abstain.errors import InputError, MissingDependencyError
 from abstain.formats.inspect_log import GRADES
-from abstain.formats.log_rows import MEAN_TOKEN, SEQUENCE, token_signals
+from abstain.formats.log_rows import MEAN_TOKEN_LOGPROB, SEQUENCE_LOGPROB, token_signals
 from abstain.formats.logs import Log, Rules
 from abstain.lm_eval import interval_of
 
@@ -163,7 +163,7 @@ def with_confidence(
 
 
 def _found(how: str, state: TaskState) -> float | None:
-    if how in (MEAN_TOKEN, SEQUENCE):
+    if how in (MEAN_TOKEN_LOGPROB, SEQUENCE_LOGPROB):
         choices = state.output.choices
         logprobs = choices[0].logprobs if choices else None
         return token_signals([t.logprob for t in logprobs.content] if logprobs else None).get(how)

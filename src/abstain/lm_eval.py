@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from abstain.errors import AbstainError, InputError
-from abstain.formats.answers import answers_of
+from abstain.formats.answers import make_log
 from abstain.formats.lm_eval_log import read_lm_eval
-from abstain.formats.log_rows import source_of
+from abstain.formats.log_rows import make_log_source
 from abstain.formats.logs import Log, Rules
 from abstain.formats.safety import Limits
 from abstain.inference import Interval, interval
@@ -74,10 +74,10 @@ def add_selective(
         for name in dict.fromkeys(str(record.get("filter") or "none") for record in records):
             try:
                 read = read_lm_eval(Path(task), records, lambda path: None)
-                source = source_of(Path(task), Limits(), *read)
+                source = make_log_source(Path(task), Limits(), read)
                 only = {"filter": name} if source.facts.variant else {}
                 rules = Rules(only=only, unanswered=unanswered, missing="last")
-                log = answers_of(source, source.roles(stated), rules, None)
+                log = make_log(source, source.roles(stated), rules, None)
             except AbstainError as problem:  # nothing says right or wrong
                 notes.append(str(problem))
                 continue

@@ -334,7 +334,7 @@ def test_real_outputs_in_every_format(tmp_path, data_dir):
 def test_unpacking_stops_at_the_limit_and_not_before(tmp_path, ending):
     import bz2
 
-    from abstain.formats.safety import opened
+    from abstain.formats.safety import open_limited
 
     pack = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress, ".txt": bytes}[ending]
     path = tmp_path / f"a{ending}"
@@ -342,11 +342,11 @@ def test_unpacking_stops_at_the_limit_and_not_before(tmp_path, ending):
     path.write_bytes(pack(data))
 
     def content(limit: int) -> bytes:
-        with opened(path, Limits(memory=limit)) as stream:
+        with open_limited(path, Limits(memory=limit)) as stream:
             return stream.read()
 
     assert content(10_000) == data
-    with pytest.raises(DataError, match="unpacks to more than"):
+    with pytest.raises(DataError, match="decompresses to more than"):
         content(9_999)
 
 

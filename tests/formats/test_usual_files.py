@@ -108,7 +108,7 @@ def test_what_cannot_be_read_says_what_to_do(tmp_path, name, content, told):
 @pytest.mark.skipif(os.name == "nt", reason="no pipes by name there")
 def test_a_pipe_by_name_is_no_missing_file(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(DataError, match=r"no plain file\. Send what it gives to standard input"):
+    with pytest.raises(DataError, match=r"not a regular file\. Send what it gives to standard input"):
         read_predictions(tmp_path / "pipe.csv")
 
 

@@ -47,7 +47,7 @@ def test_labels_are_class_names_of_many_digits(tmp_path):
 
 
 def test_whole_numbers_are_read_as_such(tmp_path, monkeypatch):
-    monkeypatch.setattr("abstain.formats.text_tables._CHUNK", 100)  # a few rows at a time
+    monkeypatch.setattr("abstain.formats.text_tables._CHUNK_SIZE", 100)  # a few rows at a time
     path = tmp_path / "t.csv"
     path.write_text(
         "id,group,code,confidence,correct\n" + "".join(f"{2**53 + k},{k},{k:02d},{k},1\n" for k in range(30))

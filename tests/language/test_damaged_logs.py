@@ -135,7 +135,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "eval-bomb-zstd.eval": (bomb_archive(zstd_archive), "more than the limit"),
     "eval-bomb-lying.eval": (lying_size(bomb_archive(archive), 1000), "damaged"),
     "eval-bomb-lying-zstd.eval": (zstd_archive(inspect_members() | {"samples/q9_epoch_1.json": BOMB}, states=1000),
-                                  "not of the size"),
+                                  "not have the size"),
     "eval-empty-samples.eval": (many_members(), "without scored samples"),
     "inspect-scores-list.json": (inspect(scores=[1, 2]), ""),
     "inspect-scores-of-numbers.json": (inspect(scores={"match": 3}), ""),
@@ -143,7 +143,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "inspect-samples-object.json": (json.dumps(inspect_header(6) | {"samples": {"a": 1}}).encode(), "without scored"),
     "inspect-total-text.json": (json.dumps(inspect_json(total="many")).encode(), ""),  # type: ignore[arg-type]
     "inspect-logprobs-text.json": (inspect(output={"choices": [{"logprobs": {"content": "abc"}}]}), ""),
-    "inspect-too-many-columns.json": (wide(), "columns, which is too many"),
+    "inspect-too-many-columns.json": (wide(), "columns, more than the limit"),
     "promptfoo-success-text.json": (json.dumps(promptfoo(2)).replace("false", '"no"').encode(), "must say `success`"),
     "promptfoo-all-failed.json": (json.dumps({"results": [promptfoo(1)["results"][-1]]}).encode(), "holds no answers"),
     "uqlm-lengths.json": (uqlm_changed(responses=["yes"]), "one length"),

@@ -29,7 +29,7 @@ from written import (
 
 from abstain.errors import AbstainError, DataError
 from abstain.formats import Limits, Rules, read_log, read_predictions
-from abstain.formats.inspect_log import _member
+from abstain.formats.inspect_log import _read_member
 
 LM_EVAL_INPUTS = {"doc_id", "filter", "metrics", "resps", "filtered_resps", "arguments"}
 
@@ -175,8 +175,10 @@ def raw_content(path: Path) -> Any:
         with zipfile.ZipFile(path) as archive:
             members = {m.filename: m for m in archive.infolist()}
             samples = [m for name, m in members.items() if name.startswith("samples/")]
-            header = json.loads(_member(path, archive, members["header.json"], Limits()))
-            return header | {"samples": [json.loads(_member(path, archive, m, Limits())) for m in samples]}
+            header = json.loads(_read_member(path, archive, members["header.json"], Limits()))
+            return header | {
+                "samples": [json.loads(_read_member(path, archive, m, Limits())) for m in samples]
+            }
     text = path.read_text()
     try:
         return json.loads(text)

@@ -18,8 +18,8 @@ from abstain.cli.screen import deliver, plain_table, show_notes, stacked, workin
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models, comparison_arguments, confirming_columns
+from abstain.formats.file_names import model_name
 from abstain.formats.predictions import reading_notes
-from abstain.formats.read_files import model_name
 from abstain.formats.safety import display_name
 from abstain.metrics import registry
 from abstain.scores import NAMES, by_name

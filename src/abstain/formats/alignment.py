@@ -1,10 +1,10 @@
-"""Several files of predictions put in one order of samples."""
+"""Several files of predictions put in one order of samples, so that models can be compared sample by sample."""
 
 from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +12,39 @@ import numpy as np
 
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats.arrow import read_batches
-from abstain.formats.columns import text_of
-from abstain.formats.predictions import Predictions, plain_values
-from abstain.formats.readers import column_names
+from abstain.formats.columns import as_array, text_of
+from abstain.formats.predictions import Predictions
+from abstain.formats.readers import read_column_names
+from abstain.formats.roles import RoleColumns
 from abstain.formats.safety import display_name, file_error
 from abstain.formats.table_files import find_files, table_format
 
+PAIRED_BY_POSITION = "No file has ids: rows are paired by position."
+_UNPAIRED_REMEDY = "Different test sets can be compared with `abstain compare --unpaired`."
+_BATCH_ROWS = 1 << 16  # ids that are compared at a time
+# Optional columns of a model -> what they are for n samples of a model that has none.
+_DEFAULT_COLUMNS: dict[str, Callable[[int], np.ndarray]] = {
+    "sample_weight": np.ones,
+    "clusters": np.arange,
+    "abstained": lambda n: np.zeros(n, bool),
+}
+
 
 def comparison_arguments(models: Sequence[Predictions]) -> dict[str, Any]:
-    """What goes along the samples of each model, as `compare` takes it; nothing of what no model has."""
-    plain: Any = {"sample_weight": np.ones, "clusters": np.arange, "abstained": lambda n: np.zeros(n, bool)}
-    found: dict[str, Any] = {}
-    for name, make in plain.items():
-        given = {m.name: getattr(m, name) for m in models}
-        if any(values is not None for values in given.values()):
-            found[name] = {m.name: make(m.n) if given[m.name] is None else given[m.name] for m in models}
-    return found
+    """Return weights, clusters and abstentions of models as `compare` takes them: argument -> {model name: array}.
+
+    An argument is left out where no model has it; where some models have it, the others get its default.
+    """
+    arguments: dict[str, Any] = {}
+    for name, make_default in _DEFAULT_COLUMNS.items():
+        columns = {model.name: getattr(model, name) for model in models}
+        if all(values is None for values in columns.values()):
+            continue
+        for model in models:
+            if columns[model.name] is None:
+                columns[model.name] = make_default(model.n)
+        arguments[name] = columns
+    return arguments
 
 
 class OtherSamplesError(DataError):
@@ -43,66 +60,74 @@ class OtherSamplesError(DataError):
 
 
 def align_models(models: Sequence[Predictions]) -> list[Predictions]:
-    """The same samples in the same order: matched by their ids, or by position where no file has ids.
+    """Return the models with the same samples in the same order: matched by id, or by position where no file has ids.
 
     An id that is repeated, empty or missing in one of the files is an error that names it. Position is confirmed by
-    labels, groups or clusters where every file has them; a warning says so where nothing confirms it.
+    labels, groups or clusters where every file has them; where nothing confirms it, a warning says so.
     """
     if len(models) < 2:
         return list(models)
-    keys = [sample_keys(model) for model in models]
-    without = [model for model, ids in zip(models, keys) if ids is None]
-    if not without:
-        return _matched_by_id(models, [ids for ids in keys if ids is not None])
-    if len(without) < len(models):
-        named = next(model for model, ids in zip(models, keys) if ids is not None)
+    ids_of_models = [sample_ids(model) for model in models]
+    without_ids = [model for model, ids in zip(models, ids_of_models) if ids is None]
+    if not without_ids:
+        return _match_by_id(models, [ids for ids in ids_of_models if ids is not None])
+    if len(without_ids) < len(models):
+        with_ids = [model for model, ids in zip(models, ids_of_models) if ids is not None]
         raise DataError(
-            f"{display_name(without[0].name)} has no ids and {display_name(named.name)} has: rows are "
-            f"matched by id in all files or "
-            f"in none. Name the column with -c ids=NAME, or remove the ids from the other files."
+            f"{display_name(without_ids[0].name)} has no ids and {display_name(with_ids[0].name)} has: rows are "
+            f"matched by id in all files or in none. Name the column with -c ids=NAME, or remove the ids from the "
+            f"other files."
         )
-    return _matched_by_position(models)
+    return _match_by_position(models)
 
 
-def _matched_by_id(models: Sequence[Predictions], keys: Sequence[list[str]]) -> list[Predictions]:
-    """Every file in the order of the first."""
+def _match_by_id(models: Sequence[Predictions], ids_of_models: Sequence[list[str]]) -> list[Predictions]:
+    """Put every model in the order of the first; OtherSamplesError or DataError where their ids differ."""
     first = models[0]
-    place = {key: k for k, key in enumerate(keys[0])}
+    row_of_id = {sample_id: row for row, sample_id in enumerate(ids_of_models[0])}
     matched = [first]
-    for other, ids in zip(models[1:], keys[1:]):
-        if place.keys().isdisjoint(ids):
-            raise _not_the_same(first, other, f"they have no id in common (such as {display_name(ids[0])!r})")
-        for key, holder, lacking in _unmatched(first, place, other, ids):
-            raise DataError(
-                f"{display_name(holder.name)} has id {display_name(key)!r} and {display_name(lacking.name)} has "
-                f"not: every id must be in "
-                f"every file. Different test sets can be compared with `abstain compare --unpaired`."
-            )
-        order = np.argsort([place[key] for key in ids])
+    for model, ids in zip(models[1:], ids_of_models[1:]):
+        if row_of_id.keys().isdisjoint(ids):
+            reason = f"they have no id in common (such as {display_name(ids[0])!r})"
+            raise _other_samples_error(first, model, reason)
+        _check_same_set(first, row_of_id, model, ids)
+        order = np.argsort([row_of_id[sample_id] for sample_id in ids])
         if (np.diff(order) < 0).any():
             message = (
-                f"{display_name(other.name)} was put in the order of {display_name(first.name)} by its ids."
+                f"{display_name(model.name)} was put in the order of {display_name(first.name)} by its ids."
             )
             warnings.warn(message, AbstainWarning, stacklevel=3)
-        matched.append(other.rows(order))
+        matched.append(model.rows(order))
     return matched
 
 
-def _unmatched(
-    first: Predictions, place: Mapping[str, int], other: Predictions, ids: Sequence[str]
-) -> Iterator[tuple[str, Predictions, Predictions]]:
-    """Ids of one file that the other one lacks, with the file that has it and the one that lacks it."""
-    known = set(ids)
-    yield from ((key, first, other) for key in place if key not in known)
-    yield from ((key, other, first) for key in ids if key not in place)
+def _check_same_set(
+    first: Predictions, row_of_id: Mapping[str, int], second: Predictions, second_ids: Sequence[str]
+) -> None:
+    """Raise DataError for the first id that only one of two models has; the keys of `row_of_id` are the first's ids."""
+    known_ids = set(second_ids)
+    for sample_id in row_of_id:
+        if sample_id not in known_ids:
+            raise _missing_id_error(sample_id, first, second)
+    for sample_id in second_ids:
+        if sample_id not in row_of_id:
+            raise _missing_id_error(sample_id, second, first)
 
 
-def _matched_by_position(models: Sequence[Predictions]) -> list[Predictions]:
-    """The files as they are, where nothing in them says that their rows differ."""
+def _missing_id_error(sample_id: str, owner: Predictions, lacking: Predictions) -> DataError:
+    """Return the error for an id that one model has and another lacks."""
+    return DataError(
+        f"{display_name(owner.name)} has id {display_name(sample_id)!r} and {display_name(lacking.name)} has not: "
+        f"every id must be in every file. {_UNPAIRED_REMEDY}"
+    )
+
+
+def _match_by_position(models: Sequence[Predictions]) -> list[Predictions]:
+    """Return the models unchanged, where nothing in their files says that their rows differ."""
     first = models[0]
-    for other in models[1:]:
-        if other.n != first.n:
-            raise _not_the_same(first, other, f"they have {first.n:,} and {other.n:,} rows and no ids")
+    for model in models[1:]:
+        if model.n != first.n:
+            raise _other_samples_error(first, model, f"they have {first.n:,} and {model.n:,} rows and no ids")
     if confirming_columns(models) is None:
         message = (
             "Nothing in the files says that their rows are the same samples in the same order: they have no ids, so "
@@ -113,93 +138,120 @@ def _matched_by_position(models: Sequence[Predictions]) -> list[Predictions]:
 
 
 def confirming_columns(models: Sequence[Predictions]) -> str | None:
-    """The first of labels, groups and clusters that every file has and that agree; None where none does.
+    """Return the first of labels, groups and clusters that all models have; None where they have none of them all.
 
-    Columns that contradict each other are an error: the rows are not the same samples.
+    OtherSamplesError where such columns differ between models: the rows are not the same samples.
     """
     confirmed = None
-    for what in ("labels", "label_words", "groups", "clusters"):
-        columns = [(m, plain_values(getattr(m, what))) for m in models if getattr(m, what) is not None]
-        title = what.replace("label_words", "labels")
-        for other, values in columns[1:]:
-            if not np.array_equal(values, columns[0][1]):
-                raise _not_the_same(columns[0][0], other, f"they have different {title}")
-        if len(columns) == len(models):
-            confirmed = confirmed or title
+    for field in ("labels", "label_words", "groups", "clusters"):
+        title = "labels" if field == "label_words" else field
+        with_column = [model for model in models if getattr(model, field) is not None]
+        columns = [as_array(getattr(model, field)) for model in with_column]
+        for model, column in zip(with_column[1:], columns[1:]):
+            if not np.array_equal(column, columns[0]):
+                raise _other_samples_error(with_column[0], model, f"they have different {title}")
+        if len(columns) == len(models) and confirmed is None:
+            confirmed = title
     return confirmed
 
 
-def _not_the_same(one: Predictions, other: Predictions, why: str) -> OtherSamplesError:
+def _other_samples_error(first: Predictions, second: Predictions, reason: str) -> OtherSamplesError:
+    """Return the error for two models whose rows cannot be paired."""
     return OtherSamplesError(
-        f"{display_name(one.name)} and {display_name(other.name)} are not the same samples in the same order: {why}. "
-        f"Different test sets can be compared with `abstain compare --unpaired`."
+        f"{display_name(first.name)} and {display_name(second.name)} are not the same samples in the same order: "
+        f"{reason}. {_UNPAIRED_REMEDY}"
     )
 
 
-def sample_keys(model: Predictions) -> list[str] | None:
-    """One id per sample as text, all different; None where the file has no ids."""
+def sample_ids(model: Predictions) -> list[str] | None:
+    """Return one id per sample as text, all different; None where the file has no ids.
+
+    DataError where an id is empty or occurs in several rows.
+    """
     if model.ids is None:
         return None
     ids = model.ids.as_texts().tolist()
     if len(ids) != model.n:
         raise file_error(model.path, f"the ids must have {model.n:,} rows as the rest, got {len(ids):,}.")
-    for row, key in enumerate(ids, 1):
-        if key in ("", "nan"):
+    for row, sample_id in enumerate(ids, 1):
+        if sample_id in ("", "nan"):
             raise file_error(
                 model.path, f"row {row:,} has no id, so rows cannot be matched by id. Fill it in."
             )
     if len(set(ids)) < len(ids):
-        key, count = Counter(ids).most_common(1)[0]
+        repeated_id, count = Counter(ids).most_common(1)[0]
         raise file_error(
             model.path,
-            f"id {display_name(key)!r} is in {count:,} rows, so rows cannot be matched by id. Number the "
-            f"repeats in a column "
-            f"and name it (-c epoch=NAME), keep one of each (--only NAME=VALUE), or name another column (-c ids=NAME).",
+            f"id {display_name(repeated_id)!r} is in {count:,} rows, so rows cannot be matched by id. Number the "
+            f"repeats in a column and name it (-c epoch=NAME), keep one of each (--only NAME=VALUE), or name another "
+            f"column (-c ids=NAME).",
         )
     return ids
 
 
-PAIRED_BY_POSITION = "No file has ids: rows are paired by position."
+def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapping[str, str]) -> bool:
+    """Check that two large tables have the same ids row by row, a batch at a time.
 
-
-def check_same_ids(path: str | Path, other: str | Path, stated: Mapping[str, str]) -> bool:
-    """Check that two tables have the same ids row by row, a batch at a time; False where neither has ids."""
-    files = [find_files("compare", side) for side in (path, other)]
-    roles = [column_names(own[0]).roles(stated) for own in files]
-    columns = [next((own[r].names[0] for r in ("ids", "question") if r in own), None) for own in roles]
-    if columns == [None, None]:
+    Returns False where neither table has ids. DataError where only one has, where ids differ, or where one table is
+    longer. `stated` holds the user's column names by role.
+    """
+    first_files = find_files("compare", first_path)
+    second_files = find_files("compare", second_path)
+    first_column = _find_id_column(read_column_names(first_files[0]).roles(stated))
+    second_column = _find_id_column(read_column_names(second_files[0]).roles(stated))
+    if first_column is None and second_column is None:
         return False
-    if None in columns:
-        lacking = path if columns[0] is None else other
-        raise file_error(lacking, "has no ids and the other table has. Name the column with -c ids=NAME.")
-    streams = [_id_batches(own, str(column)) for own, column in zip(files, columns)]
-    row = 0
-    left: list[str] = []
-    right: list[str] = []
+    if first_column is None or second_column is None:
+        lacking_path = first_path if first_column is None else second_path
+        raise file_error(
+            lacking_path, "has no ids and the other table has. Name the column with -c ids=NAME."
+        )
+    first_batches = _read_id_batches(first_files, first_column)
+    second_batches = _read_id_batches(second_files, second_column)
+    row_count = 0
+    first_ids: list[str] = []  # ids that are read and not compared yet
+    second_ids: list[str] = []
     while True:
-        left = left or next(streams[0], [])
-        right = right or next(streams[1], [])
-        size = min(len(left), len(right))
+        first_ids = first_ids or next(first_batches, [])
+        second_ids = second_ids or next(second_batches, [])
+        size = min(len(first_ids), len(second_ids))
         if size == 0:
             break
-        for place, (one, two) in enumerate(zip(left[:size], right[:size]), row + 1):
-            if one != two:
+        for row, (first_id, second_id) in enumerate(zip(first_ids[:size], second_ids[:size]), row_count + 1):
+            if first_id != second_id:
                 raise DataError(
-                    f"row {place:,} has id {display_name(one)!r} in {display_name(path)} and {display_name(two)!r} "
-                    f"in {display_name(other)}: an "
-                    f"engine pairs rows by position. Sort both by id, or compare them in memory."
+                    f"row {row:,} has id {display_name(first_id)!r} in {display_name(first_path)} and "
+                    f"{display_name(second_id)!r} in {display_name(second_path)}: an engine pairs rows by position. "
+                    f"Sort both by id, or compare them in memory."
                 )
-        row += size
-        left = left[size:]
-        right = right[size:]
-    if left or right:
+        row_count += size
+        first_ids = first_ids[size:]
+        second_ids = second_ids[size:]
+    if first_ids or second_ids:
         raise DataError(
-            f"{display_name(path)} and {display_name(other)} must have as many rows each: one ends at row {row:,}."
+            f"{display_name(first_path)} and {display_name(second_path)} must have as many rows each: one ends at row "
+            f"{row_count:,}."
         )
     return True
 
 
-def _id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
+def _find_id_column(roles: Mapping[str, RoleColumns]) -> str | None:
+    """Return the column of ids, or of questions where there are no ids; None where there is neither."""
+    for role in ("ids", "question"):
+        if role in roles:
+            return roles[role].names[0]
+    return None
+
+
+def _read_id_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
+    """Yield the ids of the files of a table as texts, in their order, a batch at a time."""
     for file in files:
-        for batch in read_batches(Path(file), table_format(file), lambda schema: [column], 1 << 16, None):
+        batches = read_batches(
+            Path(file),
+            table_format(file),
+            choose_columns=lambda schema: [column],
+            max_rows=_BATCH_ROWS,
+            row_groups=None,
+        )
+        for batch in batches:
             yield [str(text_of(value)) for value in batch.column(0).to_pylist()]

@@ -1,4 +1,4 @@
-"""From the columns of a file of answers to a `Log`."""
+"""From the columns of a file of answers to a `Log`: right or wrong, answered or refused, and the confidences."""
 
 from __future__ import annotations
 
@@ -9,226 +9,315 @@ from typing import Any
 import numpy as np
 
 from abstain._tables import is_number
-from abstain.formats.columns import Source, UncertainError, Values, Words, as_texts, filled
-from abstain.formats.loaded_columns import PLAIN, TRUTH, Loaded
+from abstain.formats.columns import Source, UncertainError, Values, Words, as_texts, has_value
+from abstain.formats.loaded_columns import PLAIN_NUMBERS, TRUTH_WORDS, LoadedColumns
 from abstain.formats.log_rows import agreement
-from abstain.formats.logs import _GRADES, _SCALES, Log, Rules
+from abstain.formats.logs import LOSS_OF_GRADE, SCALES, Log, Rules
 from abstain.formats.roles import RoleColumns
 from abstain.formats.safety import count_noun, display_name, file_error, has_or_have, is_or_are
 
-ROLES = ("prediction", "answered", "question", "task", "epoch")
-"""Columns that make a table one of answers, where it has no class scores."""
+ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")
+"""Roles that make a table one of answers, where it has no class scores."""
+_VERDICT_ROLES = ("correct", "error", "loss")
+_QUESTION_COLUMNS = ("question", "prompt", "prompts")  # of a second file with right answers
 
 
-def _codes(values: Values) -> np.ndarray:
-    return values.codes if isinstance(values, Words) else np.unique(values, return_inverse=True)[1]
-
-
-def verdict_roles(
+def keep_stated_verdict(
     source: Source, roles: Mapping[str, RoleColumns], stated: Set[str]
 ) -> dict[str, RoleColumns]:
-    """Roles with one column that says right or wrong: the one that the user stated, where there is one."""
-    verdicts = [role for role in ("correct", "error", "loss") if role in stated]
-    if len(verdicts) > 1:
+    """Return the roles with only that column of right and wrong that the user stated, where there is one.
+
+    DataError where the user stated several of correct, error and loss.
+    """
+    stated_verdicts = [role for role in _VERDICT_ROLES if role in stated]
+    if len(stated_verdicts) > 1:
         raise file_error(
             source.path,
-            f"{' and '.join(verdicts)} both say how wrong an answer is: state one of them with -c.",
+            f"{' and '.join(stated_verdicts)} both say how wrong an answer is: state one of them with -c.",
         )
-    ruled_out = {"correct", "error", "loss"} - set(verdicts) if verdicts else set()
-    return {role: choice for role, choice in roles.items() if role not in ruled_out}
+    if not stated_verdicts:
+        return dict(roles)
+    return {role: columns for role, columns in roles.items() if role not in _VERDICT_ROLES or role in stated}
 
 
 def is_log(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> bool:
-    """Is a file to be read as one of answers?"""
-    asked = roles.get("confidence", RoleColumns(())).names
-    made = len(asked) > 1 or any(name not in source.columns for name in asked)
-    return source.log is not None or rules != Rules() or any(r in roles for r in ROLES) or made
+    """Return whether a file is to be read as one of answers.
+
+    So it is where a harness wrote it, where it has a column that only answers have, where the user states rules for
+    answers, or several confidences, or one that is computed from the answers.
+    """
+    if source.log is not None or rules != Rules():
+        return True
+    if any(role in roles for role in ANSWER_ROLES):
+        return True
+    confidence_names = roles["confidence"].names if "confidence" in roles else ()
+    is_computed = any(name not in source.columns for name in confidence_names)
+    return len(confidence_names) > 1 or is_computed
 
 
-# from columns to a Log ------------------------------------------------------------------------------------
-
-
-def answers_of(
+def make_log(
     source: Source,
-    roles: dict[str, RoleColumns],
+    roles: Mapping[str, RoleColumns],
     rules: Rules,
-    right: Source | None,
+    right_answers: Source | None,
     stated: Set[str] = frozenset(),
     purpose: str = "one file",
 ) -> Log:
-    """The answers of a file: its columns loaded, the rows that are asked for chosen."""
-    roles = verdict_roles(source, roles, stated)
-    if right is not None:
+    """Load the columns of a file of answers and choose the rows to read.
+
+    Parameters
+    ----------
+    source : Source
+        The file.
+    roles : mapping
+        Role -> its columns in the file.
+    rules : Rules
+        Which rows to read, and how answers are counted.
+    right_answers : Source, optional
+        A second file that holds the right answers; they count more than the scores of a harness.
+    stated : set of str
+        Roles whose columns the user named.
+    purpose : str
+        A key of `logs.DEFAULTS`.
+    """
+    roles = keep_stated_verdict(source, roles, stated)
+    if right_answers is not None:
         if "prediction" not in roles or "correct" in stated:
             raise file_error(
                 source.path,
                 "--labels needs a column of predictions and no other column that says right or wrong. Name the "
                 "predictions with -c prediction=NAME, or leave --labels out.",
             )
-        if (
-            source.log is not None
-        ):  # right answers that the user brings count more than the harness's own score
-            roles = {role: choice for role, choice in roles.items() if role != "correct"}
+        if source.log is not None:
+            roles.pop("correct", None)
     scorer = roles["correct"].names[0] if "correct" in roles else ""
-    if column := source.facts.answered.get(scorer):
-        roles.setdefault("answered", RoleColumns((column,)))
-    rows, told = rows_of(source, rules)
-    held = source.columns[roles["ids"].names[0]] if "ids" in roles else None
-    roles = {role: choice for role, choice in roles.items() if role not in ("ids", "classes")}
-    values = {r: source.load(r, choice) for r, choice in roles.items() if r != "confidence"}
-    others = source.facts.not_with.get(scorer, ())
-    known = tuple(name for name in source.facts.signals if name not in others)
-    names = roles["confidence"].names if "confidence" in roles else known
-    signals: dict[str, Any] = {n: source.columns[n].load() for n in names if n in source.columns}
-    if right is not None:
-        values["labels"] = _right_answers(right, values)
-        told["labels"] = display_name(right.path.name)
-    if rows is not None:
-        values = rows_chosen(source, values, rows)
-        signals = rows_chosen(source, signals, rows)
-    answers = _Answers(source, roles, values, stated=stated, rules=rules, purpose=purpose)
-    log = answers.log({name: signals.get(name) for name in names})
-    ids = held if held is None or rows is None else held.rows(rows)
-    return replace(log, used=log.used | told, ids=ids)
+    if scorer in source.facts.answered_columns:
+        roles.setdefault("answered", RoleColumns((source.facts.answered_columns[scorer],)))
+    selected_rows, columns_used = select_rows(source, rules)
+    ids = source.columns[roles["ids"].names[0]] if "ids" in roles else None
+    loaded_roles = {role: columns for role, columns in roles.items() if role not in ("ids", "classes")}
+    values = {
+        role: source.load(role, columns) for role, columns in loaded_roles.items() if role != "confidence"
+    }
+    signal_names = _find_signal_names(source, loaded_roles, scorer)
+    signals = {name: source.columns[name].load() for name in signal_names if name in source.columns}
+    if right_answers is not None:
+        values["labels"] = _load_right_answers(right_answers, values)
+        columns_used["labels"] = display_name(right_answers.path.name)
+    if selected_rows is not None:
+        values = take_rows(source, values, selected_rows)
+        signals = take_rows(source, signals, selected_rows)
+        ids = None if ids is None else ids.rows(selected_rows)
+    answers = LoadedAnswers(
+        source=source, roles=loaded_roles, values=values, stated=stated, rules=rules, purpose=purpose
+    )
+    log = answers.make_log({name: signals.get(name) for name in signal_names})
+    return replace(log, used=log.used | columns_used, ids=ids)
 
 
-def unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> dict[str, Any]:
-    """Confidences of new answers on the scale that the rules state, and where there is nothing to accept."""
+def _find_signal_names(source: Source, roles: Mapping[str, RoleColumns], scorer: str) -> tuple[str, ...]:
+    """Return the confidences to read: those that the user named, or those of the log that belong to its scorer."""
+    if "confidence" in roles:
+        return roles["confidence"].names
+    excluded = source.facts.excluded_signals.get(scorer, ())
+    return tuple(name for name in source.facts.signals if name not in excluded)
+
+
+def load_unjudged(source: Source, roles: Mapping[str, RoleColumns], rules: Rules) -> dict[str, Any]:
+    """Return confidence and abstentions of new answers whose truth is not known yet, for a rule to decide on.
+
+    The confidence is on the scale that the rules state. DataError for rules that need the truth, and for several
+    confidences.
+    """
     if rules.only:
         raise file_error(source.path, "every row is decided: --only is for data that are measured.")
     if rules.grades:
         raise file_error(source.path, "new answers have no grades: --grades is for data that are measured.")
-    name, *others = roles["confidence"].names
-    if others:
+    name, *further_names = roles["confidence"].names
+    if further_names:
         raise file_error(source.path, "a rule is for one confidence: name it with -c confidence=NAME.")
-    some = {
-        r: choice for r, choice in roles.items() if r in ("prediction", "answered", "abstained", "question")
+    answer_roles = {
+        role: columns
+        for role, columns in roles.items()
+        if role in ("prediction", "answered", "abstained", "question")
     }
-    values = {role: source.load(role, choice) for role, choice in some.items()}
-    answers = _Answers(source, some, values, rules=rules)
-    confidence = answers.signal(name, source.columns[name].load() if name in source.columns else None)
+    values = {role: source.load(role, columns) for role, columns in answer_roles.items()}
+    answers = LoadedAnswers(source=source, roles=answer_roles, values=values, rules=rules)
+    column = source.columns[name].load() if name in source.columns else None
+    confidence = answers.convert_signal(name, column)
     answers.check_lengths(len(confidence), values)
-    known = np.isfinite(confidence)
-    answered = answers.given(known | (rules.missing == "last"))
-    last = np.finfo(np.float64).min  # only a rule that accepts everything accepts it
-    return {"confidence": np.where(answered & known, confidence, last), "abstained": ~answered}
+    has_confidence = np.isfinite(confidence)
+    may_be_answered = np.ones(len(confidence), bool) if rules.missing == "last" else has_confidence.copy()
+    answered = answers.find_answered(may_be_answered)
+    lowest = np.finfo(np.float64).min  # only a rule that accepts everything accepts it
+    return {
+        "confidence": np.where(answered & has_confidence, confidence, lowest),
+        "abstained": ~answered,
+    }
 
 
-def rows_of(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:
-    """Which rows to read, and what to tell of it; of the filters of a log the first one, unless stated."""
-    only, told = dict(rules.only), {}
-    if variant := source.facts.variant:
-        several = list(dict.fromkeys(as_texts(source.columns[variant].load()).tolist()))
-        only.setdefault(variant, several[0])
-        others = ", ".join(display_name(v) for v in several if v != only[variant])
-        told[variant] = display_name(only[variant]) + (f" (others: {others})" if others else "")
-    rows = None
-    for name, value in only.items():
+def select_rows(source: Source, rules: Rules) -> tuple[np.ndarray | None, dict[str, str]]:
+    """Find the rows to read: those with the values that `rules.only` states, and one filter of a log.
+
+    Returns a mask of rows (None for all), and for each column that chose them its value in words. Of a log with several
+    filters, the first is read unless the user states one. DataError where no row has a stated value.
+    """
+    value_of_column = dict(rules.only)
+    descriptions = {}
+    filter_column = source.facts.variant
+    if filter_column:
+        filters = list(dict.fromkeys(as_texts(source.columns[filter_column].load()).tolist()))
+        value_of_column.setdefault(filter_column, filters[0])
+        chosen_filter = value_of_column[filter_column]
+        descriptions[filter_column] = display_name(chosen_filter)
+        other_filters = ", ".join(display_name(name) for name in filters if name != chosen_filter)
+        if other_filters:
+            descriptions[filter_column] += f" (others: {other_filters})"
+    selected = None
+    for name, value in value_of_column.items():
         if name not in source.columns:
             raise UncertainError(
                 f"there is no column `{display_name(name)}`, it has {source.listed()}.", source
             )
-        held = as_texts(source.columns[name].load())
-        some = held == value
-        if not some.any():
-            listed = ", ".join(display_name(v) for v in np.unique(held)[:6])
+        texts = as_texts(source.columns[name].load())
+        matches = texts == value
+        if not matches.any():
+            listed = ", ".join(display_name(text) for text in np.unique(texts)[:6])
             raise file_error(
                 source.path, f"no row has `{display_name(name)}` {display_name(value)!r}; it holds {listed}."
             )
-        rows = some if rows is None else rows & some
-    return rows, {name: display_name(value) for name, value in only.items()} | told
+        selected = matches if selected is None else selected & matches
+    return selected, {name: display_name(value) for name, value in value_of_column.items()} | descriptions
 
 
-def rows_chosen(source: Source, values: Mapping[str, Values], rows: np.ndarray) -> dict[str, Values]:
-    """Some rows of columns that must all have as many rows as the mask."""
-    for name, column in values.items():
-        if len(column) != len(rows):
+def take_rows(source: Source, columns: Mapping[str, Values], selected: np.ndarray) -> dict[str, Values]:
+    """Return the rows of a mask of each column; DataError where a column has another length than the mask."""
+    for name, values in columns.items():
+        if len(values) != len(selected):
             raise file_error(
                 source.path,
-                f"`{display_name(name)}` must have {len(rows):,} rows as the rest, got {len(column):,}.",
+                f"`{display_name(name)}` must have {len(selected):,} rows as the rest, got {len(values):,}.",
             )
-    return {name: column[rows] for name, column in values.items()}
+    return {name: values[selected] for name, values in columns.items()}
 
 
-def _right_answers(right: Source, along: Mapping[str, Values]) -> Values:
-    """Right answers by question, where their file names the questions, else in the order of the rows."""
-    keys = next((c for c in ("question", "prompt", "prompts") if c in right.columns), None)
-    found = right.roles({}).get("labels") or RoleColumns(tuple(c for c in right.columns if c != keys))
-    if len(found.names) > 1:
-        raise UncertainError(f"must have one column of right answers, it has {right.listed()}.", right)
-    labels = right.load("labels", found)
-    texts = as_texts(labels)
-    if keys is None or "question" not in along:
-        both_numbers = isinstance(labels, np.ndarray) and isinstance(along.get("prediction"), np.ndarray)
-        return labels if both_numbers else Words.of(texts.tolist())
-    answers = dict(zip(as_texts(right.columns[keys].load()).tolist(), texts.tolist()))
-    asked = as_texts(along["question"]).tolist()
-    unknown = [q for q in asked if q not in answers]
+def _load_right_answers(right_answers: Source, values: Mapping[str, Values]) -> Values:
+    """Return the right answer of each row of `values`.
+
+    They are matched by question where both files name the questions, otherwise taken in the order of the rows. Both
+    right answers and predictions are numbers, or the right answers are words.
+    """
+    question_column = next((name for name in _QUESTION_COLUMNS if name in right_answers.columns), None)
+    label_columns = right_answers.roles({}).get("labels")
+    if label_columns is None:
+        label_columns = RoleColumns(tuple(name for name in right_answers.columns if name != question_column))
+    if len(label_columns.names) > 1:
+        raise UncertainError(
+            f"must have one column of right answers, it has {right_answers.listed()}.", right_answers
+        )
+    labels = right_answers.load("labels", label_columns)
+    texts = as_texts(labels).tolist()
+    if question_column is None or "question" not in values:
+        are_both_numbers = isinstance(labels, np.ndarray) and isinstance(values.get("prediction"), np.ndarray)
+        return labels if are_both_numbers else Words.of(texts)
+    known_questions = as_texts(right_answers.columns[question_column].load()).tolist()
+    answer_of_question = dict(zip(known_questions, texts))
+    questions = as_texts(values["question"]).tolist()
+    unknown = [question for question in questions if question not in answer_of_question]
     if unknown:
         raise file_error(
-            right.path, f"has no answer to {len(unknown):,} questions, such as {display_name(unknown[0])!r}."
+            right_answers.path,
+            f"has no answer to {count_noun(len(unknown), 'question')}, such as {display_name(unknown[0])!r}.",
         )
-    return Words.of(answers[q] for q in asked)
+    return Words.of(answer_of_question[question] for question in questions)
 
 
-def _yes(values: Values) -> np.ndarray:
-    """True where a row says yes; of a column of other things than yes and no, where it holds anything."""
+def _says_yes(values: Values) -> np.ndarray:
+    """Return True where a row says yes; for a column of anything but yes and no, where a row holds anything."""
     if isinstance(values, Words):
-        said = [TRUTH.get(v.strip().lower()) for v in values.values]
-        if None not in said:
-            return np.array(said)[values.codes] == 1
+        truths = [TRUTH_WORDS.get(text.strip().lower()) for text in values.values]
+        if None not in truths:
+            return np.array(truths)[values.codes] == 1
     elif np.isin(values, (0, 1)).all():
         return np.asarray(values).reshape(-1) == 1
-    return filled(values)
+    return has_value(values)
 
 
 @dataclass(frozen=True)
-class _Answers(Loaded):
-    """The columns of a file of answers on their way to a `Log`."""
+class LoadedAnswers(LoadedColumns):
+    """The loaded columns of a file of answers on their way to a `Log`.
+
+    Parameters
+    ----------
+    rules : Rules
+        How answers are counted.
+    purpose : str
+        A key of `logs.DEFAULTS`.
+    """
 
     rules: Rules = field(default_factory=Rules)
     purpose: str = "one file"
 
-    def log(self, signals: Mapping[str, Values | None]) -> Log:
-        """All of it; a signal without values is made from the answers."""
-        values = self.values
-        stated = "confidence" in self.roles
+    def make_log(self, signals: Mapping[str, Values | None]) -> Log:
+        """Make the log; `signals` holds the confidences by name, None for one that is computed from the answers.
+
+        Confidences that the user did not name are left out, with a note, where no row has them or all rows are equal.
+        """
+        is_stated = "confidence" in self.roles
         self.check_scales(signals)
-        loss, loss_name = self.graded()
-        made = {name: self.signal(name, column) for name, column in signals.items()}
-        self.check_lengths(len(loss), {**values, **made})
-        finite = {name: s[np.isfinite(s)] for name, s in made.items()}
-        absent = [name for name, s in finite.items() if not s.size]
-        dropped = absent if len(absent) < len(made) or not stated else []
-        constant = [name for name, s in finite.items() if s.size and s.min() == s.max() and not stated]
-        notes = [*self.source.facts.notes, *(f"no row has `{display_name(name)}`." for name in dropped)]
-        notes += [
-            f"`{display_name(name)}` is the same in every row, so it is no confidence." for name in constant
+        loss, loss_name = self.grade_answers()
+        confidences = {name: self.convert_signal(name, column) for name, column in signals.items()}
+        self.check_lengths(len(loss), {**self.values, **confidences})
+        absent = [name for name, confidence in confidences.items() if not np.isfinite(confidence).any()]
+        dropped = absent
+        if is_stated and len(absent) == len(confidences):
+            dropped = []  # nothing else to rank by, so that the caller reports it
+        constant = []
+        if not is_stated:
+            constant = [name for name, confidence in confidences.items() if _is_constant(confidence)]
+        notes = [
+            *self.source.facts.notes,
+            *(f"no row has `{display_name(name)}`." for name in dropped),
+            *(
+                f"`{display_name(name)}` is the same in every row, so it is no confidence."
+                for name in constant
+            ),
         ]
-        names = ("question", "task", "groups", "labels", "prediction", "epoch", "sample_weight", "clusters")
-        along: dict[str, Any] = {name: values.get(name) for name in names}
-        for name in ("epoch", "sample_weight"):
-            if isinstance(column := along[name], Words):
-                along[name] = column.codes
-        if isinstance(clusters := along["clusters"], Words):
-            along["clusters"] = clusters.texts()
-        if "groups" not in values and "task" in values and len(np.unique(_codes(values["task"]))) > 1:
-            along["groups"] = values["task"]
+        is_graded = ~np.isnan(loss) if self.rules.grades else np.ones(len(loss), bool)
         log = Log(
             path=str(self.source.path),
             tool=self.source.facts.tool,
             loss=loss,
-            answered=self.given(~np.isnan(loss) if self.rules.grades else np.ones(len(loss), bool)),
-            signals={name: s for name, s in made.items() if name not in (*dropped, *constant)},
+            answered=self.find_answered(is_graded),
+            signals={
+                name: confidence
+                for name, confidence in confidences.items()
+                if name not in dropped and name not in constant
+            },
             loss_name=loss_name,
             rules=self.rules.settled(self.purpose, loss_name),
-            absent=tuple(absent) if stated else (),
-            **along,
+            absent=tuple(absent) if is_stated else (),
+            **self.log_columns(),
         )
-        return replace(log, used=self.used(log.signals), notes=(*notes, *_counts(log)))
+        used = self.describe_columns(log.signals)
+        return replace(log, used=used, notes=(*notes, *_describe_counts(log)))
+
+    def log_columns(self) -> dict[str, Any]:
+        """Return the optional columns of a `Log`; tasks are groups where there are several and no other groups."""
+        names = ("question", "task", "groups", "labels", "prediction", "epoch", "sample_weight", "clusters")
+        columns: dict[str, Any] = {name: self.values.get(name) for name in names}
+        for name in ("epoch", "sample_weight"):
+            if isinstance(columns[name], Words):
+                columns[name] = columns[name].codes
+        if isinstance(columns["clusters"], Words):
+            columns["clusters"] = columns["clusters"].texts()
+        task = columns["task"]
+        if task is not None and columns["groups"] is None and _count_distinct(task) > 1:
+            columns["groups"] = task
+        return columns
 
     def check_scales(self, signals: Iterable[str]) -> None:
-        """Refuse a scale of a column that is no confidence here, and `--outside` without a scale."""
+        """Raise DataError for a scale of a column that is no confidence here, and for `--outside` without a scale."""
         for name in self.rules.scale:
             if name and name not in signals:
                 listed = ", ".join(map(display_name, signals)) or "none"
@@ -236,99 +325,149 @@ class _Answers(Loaded):
         if self.rules.outside is not None and not self.rules.scale:
             raise self.error("--outside needs --scale, which says where the stated numbers must lie.")
 
-    def graded(self) -> tuple[np.ndarray, str]:
-        """Losses and their name: by grades, by numbers from 0 to 1, or by whatever else says right or wrong."""
-        held, grades = self.values.get("correct"), self.rules.grades
-        if grades:
-            if not isinstance(held, Words):
-                raise self.error("grades are for a column of words: state it with -c correct=NAME.")
-            unknown = [v for v in held.values if v and v not in grades]
-            if unknown:
-                raise self.error(f"the grade {display_name(unknown[0])!r} is not among those stated.")
-            found = [_GRADES[grades.get(v, "unanswered")] for v in held.values]
-            return np.array(found)[held.codes], "zero_one"
-        if held is None and self.source.log is not None and "labels" not in self.values:
-            raise UncertainError(_no_score(self.source), self.source)
-        if held is None or isinstance(held, Words):
-            return self.losses()
-        if self.source.log is None and np.isin(held, (0, 1)).all():
-            return self.losses()  # which looks for contradictions, too
-        loss = 1 - np.asarray(held, np.float64).reshape(-1)
-        known = loss[~np.isnan(loss)]
-        if known.size and not (known.min() >= 0 and known.max() <= 1):
-            worst = 1 - known[np.argmax(np.abs(known - 0.5))]
-            raise self.error(
-                f"correctness must lie between 0 and 1, got {worst:g}. State a column: -c correct=NAME"
-            )
-        return loss, "zero_one" if np.isin(known, (0, 1)).all() else "partial_credit"
+    def grade_answers(self) -> tuple[np.ndarray, str]:
+        """Return the losses and their name: "zero_one", "partial_credit" (between right and wrong) or "loss".
 
-    def given(self, answered: np.ndarray) -> np.ndarray:
-        """Of these answers, those that the columns do not call refused or leave empty."""
+        They come from grades in words, from correctness between 0 and 1, or from whatever else says right or wrong.
+        NaN where an answer was not scored, or its grade means that there is no answer.
+        """
+        correct = self.values.get("correct")
+        if self.rules.grades:
+            return self.grade_by_words(), "zero_one"
+        if correct is None and self.source.log is not None and "labels" not in self.values:
+            raise UncertainError(_explain_missing_score(self.source), self.source)
+        if correct is None or isinstance(correct, Words):
+            return self.find_losses()
+        if self.source.log is None and np.isin(correct, (0, 1)).all():
+            return self.find_losses()  # which also looks for contradictions
+        loss = 1 - np.asarray(correct, np.float64).reshape(-1)
+        scored_loss = loss[~np.isnan(loss)]
+        if scored_loss.size and not (scored_loss.min() >= 0 and scored_loss.max() <= 1):
+            farthest = 1 - scored_loss[np.argmax(np.abs(scored_loss - 0.5))]
+            raise self.error(
+                f"correctness must lie between 0 and 1, got {farthest:g}. State a column: -c correct=NAME"
+            )
+        is_zero_one = bool(np.isin(scored_loss, (0, 1)).all())
+        return loss, "zero_one" if is_zero_one else "partial_credit"
+
+    def grade_by_words(self) -> np.ndarray:
+        """Return the losses that `rules.grades` give to the words of the column of correctness; NaN for no answer."""
+        correct = self.values.get("correct")
+        if not isinstance(correct, Words):
+            raise self.error("grades are for a column of words: state it with -c correct=NAME.")
+        grades = self.rules.grades
+        for word in correct.values:
+            if word and word not in grades:
+                raise self.error(f"the grade {display_name(word)!r} is not among those stated.")
+        losses = [LOSS_OF_GRADE[grades.get(word, "unanswered")] for word in correct.values]
+        return np.array(losses)[correct.codes]
+
+    def find_answered(self, is_candidate: np.ndarray) -> np.ndarray:
+        """Return which of the candidate rows have an answer: the columns neither call it refused nor leave it empty."""
+        answered = is_candidate
         if "prediction" in self.values:
-            answered &= filled(self.values["prediction"])
-        for role in ("answered", "abstained"):
-            if role in self.values:
-                answered &= _yes(self.values[role]) == (role == "answered")
+            answered = answered & has_value(self.values["prediction"])
+        if "answered" in self.values:
+            answered = answered & _says_yes(self.values["answered"])
+        if "abstained" in self.values:
+            answered = answered & ~_says_yes(self.values["abstained"])
         return answered
 
-    def signal(self, name: str, held: Values | None) -> np.ndarray:
-        """A confidence as numbers; one that the model stated is brought to fractions and must lie within its scale."""
-        if held is None:  # agreement, made from the answers
-            if "question" not in self.values or "prediction" not in self.values:
-                raise UncertainError("agreement needs -c question=NAME and -c prediction=NAME.", self.source)
-            asked, said = (as_texts(self.values[role]).tolist() for role in ("question", "prediction"))
-            return np.array(agreement(asked, [answer or None for answer in said]), dtype=np.float64)
-        if isinstance(held, Words):
-            if not (texts := [v for v in held.values if v]):
-                return np.full(len(held), np.nan)
-            bad = next((v for v in texts if not is_number(v)), texts[0])
+    def convert_signal(self, name: str, values: Values | None) -> np.ndarray:
+        """Return a confidence as numbers, NaN where it is missing.
+
+        One with a scale is a number that the model stated: it becomes a fraction, and must lie within its scale. None
+        for `values` means the agreement of repeated answers, which is computed here.
+        """
+        if values is None:
+            return self.compute_agreement()
+        if isinstance(values, Words):
+            texts = [text for text in values.values if text]
+            if not texts:
+                return np.full(len(values), np.nan)
+            invalid_text = next((text for text in texts if not is_number(text)), texts[0])
             raise self.error(
-                f"the confidence `{display_name(name)}` must be numbers, got {display_name(bad)!r}. {PLAIN}"
+                f"the confidence `{display_name(name)}` must be numbers, got {display_name(invalid_text)!r}. "
+                f"{PLAIN_NUMBERS}"
             )
-        found = np.asarray(held, np.float64).reshape(-1)
-        scale = self.rules.scale.get(name, self.rules.scale.get(""))
-        if scale is None:
-            return found
-        most, fraction = _SCALES[scale]
-        outside = np.isfinite(found) & ~((found >= 0) & (found <= most))
-        if outside.any() and self.rules.outside != "missing":
-            count = f"{outside.sum():,} of {np.isfinite(found).sum():,} values of `{display_name(name)}`"
+        numbers = np.asarray(values, np.float64).reshape(-1)
+        scale_name = self.rules.scale.get(name, self.rules.scale.get(""))
+        if scale_name is None:
+            return numbers
+        scale = SCALES[scale_name]
+        is_outside = np.isfinite(numbers) & ~((numbers >= 0) & (numbers <= scale.highest))
+        if is_outside.any() and self.rules.outside != "missing":
             raise self.error(
-                f"{count} lie outside 0 to {most:g} (such as {found[outside][0]:g}), so they are no stated {scale}. "
+                f"{is_outside.sum():,} of {np.isfinite(numbers).sum():,} values of `{display_name(name)}` lie outside "
+                f"0 to {scale.highest:g} (such as {numbers[is_outside][0]:g}), so they are no stated {scale_name}. "
                 f"Count them as missing with --outside missing, state another --scale, or leave it out to rank the "
                 f"column as it is."
             )
-        shares = np.where((found > fraction) | (scale == "percent"), found / most, found)
-        return np.where(outside, np.nan, shares)
+        fractions = np.where(numbers > scale.percent_above, numbers / 100, numbers)
+        return np.where(is_outside, np.nan, fractions)
 
-    def used(self, signals: Iterable[str]) -> dict[str, str]:
-        """Role -> what was taken for it, in the words that would state it."""
-        facts, about = self.source.facts, self.source.facts.about
-        used = {r: str(c) + (f" ({about[str(c)]})" if str(c) in about else "") for r, c in self.roles.items()}
+    def compute_agreement(self) -> np.ndarray:
+        """Return the share of equal answers among the repeats of each question; needs questions and predictions."""
+        if "question" not in self.values or "prediction" not in self.values:
+            raise UncertainError("agreement needs -c question=NAME and -c prediction=NAME.", self.source)
+        questions = as_texts(self.values["question"]).tolist()
+        predictions = as_texts(self.values["prediction"]).tolist()
+        answers = [prediction or None for prediction in predictions]
+        return np.array(agreement(questions, answers), dtype=np.float64)
+
+    def describe_columns(self, signals: Iterable[str]) -> dict[str, str]:
+        """Return role -> the column that was taken for it, in the words that would state it."""
+        facts = self.source.facts
+        used = {}
+        for role, columns in self.roles.items():
+            name = str(columns)
+            used[role] = f"{name} ({facts.descriptions[name]})" if name in facts.descriptions else name
         used["confidence"] = ", ".join(map(display_name, signals)) or "none"
-        others = [s for s in facts.scorers if s != used.get("correct", "").split(" (")[0]]
-        if others:
-            used["correct"] += f" (others: {', '.join(map(display_name, others[:6]))})"
-        given = "wherever the prediction is not empty" if "prediction" in self.roles else "every row"
-        used.setdefault("answered", "by the grade" if self.rules.grades else given)
+        scorer = str(self.roles["correct"]) if "correct" in self.roles else ""
+        other_scorers = [name for name in facts.scorers if name != scorer]
+        if other_scorers and "correct" in used:
+            used["correct"] += f" (others: {', '.join(map(display_name, other_scorers[:6]))})"
+        if self.rules.grades:
+            answered = "by the grade"
+        elif "prediction" in self.roles:
+            answered = "wherever the prediction is not empty"
+        else:
+            answered = "every row"
+        used.setdefault("answered", answered)
         used.setdefault("question", "every row is another one")
         used.setdefault("epoch", "none")
         used.setdefault("task", display_name(facts.task or "one"))
         return used
 
 
-def _no_score(source: Source) -> str:
-    """What to say of a log that does not say by itself which answers are right."""
-    if scorers := source.facts.scorers:
-        listed = ", ".join(map(display_name, scorers[:8]))
-        return f"several scores could say right or wrong: {listed}. State one: -c correct={display_name(scorers[0])}"
-    for name in source.facts.worded:
-        words = sorted(set(as_texts(source.columns[name].load()).tolist()) - {""})
-        listed = ", ".join(map(display_name, words[:6]))
-        meaning = ",".join(f"{display_name(word)}=MEANING" for word in words[:6])
+def _is_constant(confidence: np.ndarray) -> bool:
+    """Return whether all finite values are equal; False where there are none."""
+    finite = confidence[np.isfinite(confidence)]
+    return bool(finite.size) and bool(finite.min() == finite.max())
+
+
+def _count_distinct(values: Values) -> int:
+    """Return the number of distinct values."""
+    return len(np.unique(values.codes if isinstance(values, Words) else values))
+
+
+def _explain_missing_score(source: Source) -> str:
+    """Return a message for a log that does not say by itself which answers are right."""
+    facts = source.facts
+    if facts.scorers:
+        listed = ", ".join(map(display_name, facts.scorers[:8]))
         return (
-            f"`{display_name(name)}` grades by words ({listed}). Say what each means, right, wrong or unanswered: "
-            f"-c correct={display_name(name)} --grades {meaning}"
+            f"several scores could say right or wrong: {listed}. State one: "
+            f"-c correct={display_name(facts.scorers[0])}"
+        )
+    if facts.word_scorers:
+        scorer = facts.word_scorers[0]
+        words = sorted(set(as_texts(source.columns[scorer].load()).tolist()) - {""})[:6]
+        listed = ", ".join(map(display_name, words))
+        grades = ",".join(f"{display_name(word)}=MEANING" for word in words)
+        return (
+            f"`{display_name(scorer)}` grades by words ({listed}). Say what each means, right, wrong or unanswered: "
+            f"-c correct={display_name(scorer)} --grades {grades}"
         )
     return (
         "holds nothing from 0 to 1 that says right or wrong. State right answers with --labels FILE, or a column with "
@@ -336,34 +475,40 @@ def _no_score(source: Source) -> str:
     )
 
 
-def _counts(log: Log) -> list[str]:
-    """What was counted, and how it would be counted otherwise."""
-    rules = log.rules
-    told = []
-    if unscored := int((~log.scored).sum()):
-        told.append(
-            f"{unscored:,} of {count_noun(log.n, 'answer')} {has_or_have(unscored)} no score and "
-            f"{is_or_are(unscored)} left out."
+def _describe_counts(log: Log) -> list[str]:
+    """Return what was counted, a sentence each, and how the user can count it otherwise."""
+    notes = []
+    unscored_count = int((~log.scored).sum())
+    if unscored_count:
+        notes.append(
+            f"{unscored_count:,} of {count_noun(log.n, 'answer')} {has_or_have(unscored_count)} no score and "
+            f"{is_or_are(unscored_count)} left out."
         )
-    if refused := int((~log.answered).sum()):
-        kept = "abstentions: never accepted, kept in the coverage"
-        taken = {"abstained": kept, "wrong": "wrong, ranked last"}
-        other = next(rule for rule in taken if rule != rules.unanswered)
-        told.append(
-            f"{refused:,} of {count_noun(log.n, 'question')} ({refused / log.n:.1%}) {has_or_have(refused)} "
-            f"no answer and "
-            f"{is_or_are(refused)} taken as {taken[str(rules.unanswered)]} (--unanswered {other} for the other way)."
+    unanswered_count = int((~log.answered).sum())
+    if unanswered_count:
+        if log.rules.unanswered == "abstained":
+            meaning = "abstentions: never accepted, kept in the coverage"
+            other_rule = "wrong"
+        else:
+            meaning = "wrong, ranked last"
+            other_rule = "abstained"
+        notes.append(
+            f"{unanswered_count:,} of {count_noun(log.n, 'question')} ({unanswered_count / log.n:.1%}) "
+            f"{has_or_have(unanswered_count)} no answer and {is_or_are(unanswered_count)} taken as {meaning} "
+            f"(--unanswered {other_rule} for the other way)."
         )
-    lacking = {n: int((~np.isfinite(s) & log.answered & log.scored).sum()) for n, s in log.signals.items()}
-    for name, count in lacking.items():
+    for name, signal in log.signals.items():
+        count = int((~np.isfinite(signal) & log.answered & log.scored).sum())
         if count:
-            left = "left out (--missing last ranks them last)"
-            how = "ranked last" if rules.missing == "last" else left
-            told.append(
+            is_ranked = log.rules.missing == "last"
+            treatment = "ranked last" if is_ranked else "left out (--missing last ranks them last)"
+            notes.append(
                 f"{count_noun(count, 'answer')} {has_or_have(count)} no `{display_name(name)}` and "
-                f"{is_or_are(count)} {how}."
+                f"{is_or_are(count)} {treatment}."
             )
     if log.repeats() is not None and log.question is not None:
-        asked = f"{count_noun(log.questions, 'question')} in {count_noun(log.n, 'row')}"
-        told.append(f"{asked}: repeats of one question are a cluster.")
-    return told
+        notes.append(
+            f"{count_noun(log.questions, 'question')} in {count_noun(log.n, 'row')}: repeats of one question are a "
+            f"cluster."
+        )
+    return notes

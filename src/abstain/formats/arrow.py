@@ -1,6 +1,6 @@
-"""Tables that pyarrow reads: found in folders, described, read batch by batch or column by column.
+"""Tables that pyarrow reads: described, read batch by batch (engines) or column by column (in memory).
 
-Only the columns that are used are read, and their size is known before.
+Only the columns that are used are read, and their size is checked before.
 """
 
 from __future__ import annotations
@@ -15,276 +15,366 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain.errors import import_optional
-from abstain.formats import parquet_pages as pages
+from abstain.formats import parquet_pages
 from abstain.formats.columns import Column, Source, Values, Words
 from abstain.formats.safety import (
-    GROWTH,
-    PACKED,
+    COMPRESSED_ENDINGS,
+    MAX_EXPANSION,
     Limits,
     check_rows,
     display_name,
     file_error,
-    opened,
-    reading,
+    open_limited,
+    reporting_damage,
 )
 
-# sizes
+_TEXT_COPIES = (
+    5  # copies of a column of texts at the peak: decompressed, as a dictionary, joined, as Python's strings
+)
+_BYTES_PER_ROW = 40  # at the peak of an evaluation: a loss and a confidence, the keys that sort them, rows
+_CSV_BLOCK = 16 << 20  # bytes that pyarrow's csv reader parses at a time
+_ARROW_FILE_START = b"ARROW1"  # an IPC file begins so; an IPC stream does not
+_ARROW_FILE_HEADER = 8  # bytes before the first message of an IPC file
+
+
+def _import_pyarrow(path: Path, submodule: str = "") -> Any:
+    """Import pyarrow, or a submodule such as ".parquet"; MissingDependencyError names the file to be read."""
+    try:
+        import pyarrow
+    except ImportError:
+        return import_optional("pyarrow", f"Reading {display_name(path.name)}", "files")
+    return importlib.import_module(submodule, pyarrow.__name__) if submodule else pyarrow
+
+
+# Sizes of Arrow IPC files
 #
-# How much an Arrow IPC file unpacks to is read from its message headers before anything is unpacked. Compressed
-# buffers begin with their unpacked length (int64); where each buffer lies is said in the message's flatbuffer, of
+# How much such a file decompresses to is read from its message headers before anything is decompressed. Compressed
+# buffers begin with their decompressed length (int64); where each buffer lies is said in the message's flatbuffer, of
 # which the few fields needed are read here: Message(version, header_type, header, bodyLength),
-# RecordBatch(length, nodes, buffers, compression), DictionaryBatch(id, data).
+# RecordBatch(length, nodes, buffers, compression), DictionaryBatch(id, data). Fields are numbered from 0.
+
+_MESSAGE_HEADER_FIELD = 2
+_BATCH_BUFFERS_FIELD = 2
+_BATCH_COMPRESSION_FIELD = 3
+_DICTIONARY_DATA_FIELD = 1
+_BUFFER_STRUCT_SIZE = 16  # two int64: offset and length
+_STATED_LENGTH_SIZE = 8  # bytes
 
 
-_TEXT_COPIES = 5  # of a column of texts at the peak: unpacked, as a dictionary, joined, as Python's strings
-_PER_ROW = 40  # bytes at the peak of an evaluation: a loss and a confidence, the keys that sort them, rows
+def _find_field(data: memoryview, table: int, number: int) -> int:
+    """Return the position of a field of a flatbuffer table; 0 where it is absent.
 
-
-def _field(data: memoryview, table: int, number: int) -> int:
-    """Where a field of a flatbuffer table lies; 0 when it is absent."""
+    `table` is the position of the table in `data`. A table begins with the distance to its vtable, which holds its own
+    length, the table's length, and the offset of each field within the table (0: absent), two bytes each.
+    """
     vtable = table - int(struct.unpack_from("<i", data, table)[0])
-    length = int(struct.unpack_from("<H", data, vtable)[0])
+    vtable_length = int(struct.unpack_from("<H", data, vtable)[0])
     entry = 4 + 2 * number
-    offset = int(struct.unpack_from("<H", data, vtable + entry)[0]) if entry < length else 0
+    if entry >= vtable_length:
+        return 0
+    offset = int(struct.unpack_from("<H", data, vtable + entry)[0])
     return table + offset if offset else 0
 
 
-def _follow(data: memoryview, place: int) -> int:
-    return place + int(struct.unpack_from("<I", data, place)[0])
+def _follow_offset(data: memoryview, position: int) -> int:
+    """Return the position that the offset stored at `position` points to."""
+    return position + int(struct.unpack_from("<I", data, position)[0])
 
 
-def unpacked_size(message: Any) -> int:
-    """Bytes of a message of an Arrow file after unpacking."""
+def unpacked_message_size(message: Any) -> int:
+    """Return the bytes of a message (`pyarrow.ipc.Message`) after decompression."""
     if message.type not in ("record batch", "dictionary"):
         return 0
-    data, body = memoryview(message.metadata), memoryview(message.body)
-    batch = _follow(data, _field(data, _follow(data, 0), 2))
+    data = memoryview(message.metadata)
+    body = memoryview(message.body)
+    root = _follow_offset(data, 0)
+    batch = _follow_offset(data, _find_field(data, root, _MESSAGE_HEADER_FIELD))
     if message.type == "dictionary":
-        batch = _follow(data, _field(data, batch, 1))
-    buffers, compressed = _field(data, batch, 2), _field(data, batch, 3)
-    if not buffers or not compressed:
+        batch = _follow_offset(data, _find_field(data, batch, _DICTIONARY_DATA_FIELD))
+    buffers_field = _find_field(data, batch, _BATCH_BUFFERS_FIELD)
+    is_compressed = _find_field(data, batch, _BATCH_COMPRESSION_FIELD) != 0
+    if not buffers_field or not is_compressed:
         return len(body)
-    vector = _follow(data, buffers)
+    vector = _follow_offset(data, buffers_field)
+    buffer_count = int(struct.unpack_from("<I", data, vector)[0])
     total = 0
-    for k in range(int(struct.unpack_from("<I", data, vector)[0])):
-        offset, length = struct.unpack_from("<qq", data, vector + 4 + 16 * k)
-        if length >= 8:
-            stated = int(struct.unpack_from("<q", body, offset)[0])
-            total += length if stated < 0 else stated
+    for index in range(buffer_count):
+        offset, length = struct.unpack_from("<qq", data, vector + 4 + _BUFFER_STRUCT_SIZE * index)
+        if length >= _STATED_LENGTH_SIZE:
+            stated_length = int(struct.unpack_from("<q", body, offset)[0])
+            total += length if stated_length < 0 else stated_length  # negative: this buffer is not compressed
     return total
 
 
-def _pyarrow(path: Path, part: str = "") -> Any:
-    try:
-        import pyarrow
-
-        return importlib.import_module(part, pyarrow.__name__) if part else pyarrow
-    except ImportError:
-        return import_optional("pyarrow", f"Reading {display_name(path.name)}", "files")
+# Files in memory
 
 
 def open_parquet(path: Path, limits: Limits) -> Source:
-    """Columns of a parquet file. Text is kept as a dictionary, so that repeated text costs nothing."""
-    pq = _pyarrow(path, ".parquet")
-    with reading(path, "parquet"), pq.ParquetFile(path) as file:
-        schema, rows = file.schema_arrow, file.metadata.num_rows
-        _check(path, schema, rows, limits)
+    """Open the columns of a parquet file. Text is read as a dictionary, so that repeated text costs nothing."""
+    parquet = _import_pyarrow(path, ".parquet")
+    with reporting_damage(path, "parquet"), parquet.ParquetFile(path) as file:
+        schema = file.schema_arrow
+        row_count = file.metadata.num_rows
+        _check_table(path, schema, row_count, limits)
 
-    taken: dict[str, int] = {}
+    bytes_of_column: dict[str, int] = {}  # of those that were loaded
 
     def load(name: str) -> Values:
         is_text = columns[name].kind == "text"
-        _check_kind(path, name, schema.field(name).type)
+        _check_column_type(path, name, schema.field(name).type)
+        dictionary_columns = [name] if is_text else None
         with (
-            reading(path, "parquet"),
-            pq.ParquetFile(path, read_dictionary=[name] if is_text else None) as file,
+            reporting_damage(path, "parquet"),
+            parquet.ParquetFile(path, read_dictionary=dictionary_columns) as file,
         ):
-            taken[name] = (_TEXT_COPIES if is_text else 1) * _required(path, file.metadata, name)
-            limits.check(path, taken[name], f"column `{display_name(name)}`")
-            limits.check(path, sum(taken.values()), f"its {len(taken)} columns")
-            return arrow_values(path, name, file.read(columns=[name])[name], limits)
+            copies = _TEXT_COPIES if is_text else 1
+            bytes_of_column[name] = copies * _unpacked_column_size(path, file.metadata, name)
+            limits.check(path, bytes_of_column[name], f"column `{display_name(name)}`")
+            limits.check(path, sum(bytes_of_column.values()), f"its {len(bytes_of_column)} columns")
+            return convert_arrow(path, name, file.read(columns=[name])[name], limits)
 
-    columns = _columns(schema, rows, load)
-    return Source(path, "parquet", columns)
+    columns = _make_columns(schema, row_count, load)
+    return Source(path=path, format="parquet", columns=columns)
 
 
-def _required(path: Path, metadata: Any, name: str) -> int:
-    """Bytes of one column once unpacked: what its pages state, and no less than its values as numbers."""
-    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
-    of_column = [chunk for chunk in chunks if f"{chunk.path_in_schema}.".startswith(f"{name}.")]
-    return sum(max(pages.unpacked_size(path, chunk), 8 * chunk.num_values) for chunk in of_column)
+def _unpacked_column_size(path: Path, metadata: Any, name: str) -> int:
+    """Return the bytes of one parquet column once decompressed: what its pages state, and at least 8 per value."""
+    total = 0
+    for group_index in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group_index)
+        for column_index in range(row_group.num_columns):
+            chunk = row_group.column(column_index)
+            if f"{chunk.path_in_schema}.".startswith(
+                f"{name}."
+            ):  # a list column is stored as name.list.element
+                total += max(parquet_pages.unpacked_size(path, chunk), 8 * chunk.num_values)
+    return total
 
 
 def open_arrow(path: Path, limits: Limits) -> Source:
-    """Columns of an Arrow IPC file or stream (feather is one)."""
-    pa = _pyarrow(path)
-    with reading(path, "arrow"):
-        with pa.memory_map(str(path)) as source:
-            source.seek(8 if source.read(6) == b"ARROW1" else 0)
+    """Read an Arrow IPC file or stream (feather is one), after its decompressed size was checked."""
+    pyarrow = _import_pyarrow(path)
+    with reporting_damage(path, "arrow"):
+        with pyarrow.memory_map(str(path)) as stream:
+            is_file = stream.read(len(_ARROW_FILE_START)) == _ARROW_FILE_START
+            stream.seek(_ARROW_FILE_HEADER if is_file else 0)
             total = 0
-            for message in pa.ipc.MessageReader.open_stream(source):
-                total += unpacked_size(message)
+            for message in pyarrow.ipc.MessageReader.open_stream(stream):
+                total += unpacked_message_size(message)
                 limits.check(path, total)
-        table = _ipc(path).read_all()
-        table.validate(full=True)  # offsets of an untrusted file are not to be believed
-        _check(path, table.schema, table.num_rows, limits)
+        table = _open_ipc(path).read_all()
+        table.validate(full=True)  # an untrusted file may hold offsets that point outside its buffers
+        _check_table(path, table.schema, table.num_rows, limits)
 
     def load(name: str) -> Values:
-        return arrow_values(path, name, table[name], limits)
+        return convert_arrow(path, name, table[name], limits)
 
-    return Source(path, "arrow", _columns(table.schema, table.num_rows, load))
+    return Source(path=path, format="arrow", columns=_make_columns(table.schema, table.num_rows, load))
 
 
-def _ipc(path: Path) -> Any:
-    pa = _pyarrow(path)
-    source = pa.memory_map(str(path))
-    is_file = source.read(6) == b"ARROW1"
-    source.seek(0)
-    return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+def _open_ipc(path: Path) -> Any:
+    """Return pyarrow's reader of an IPC file or of an IPC stream."""
+    pyarrow = _import_pyarrow(path)
+    stream = pyarrow.memory_map(str(path))
+    is_file = stream.read(len(_ARROW_FILE_START)) == _ARROW_FILE_START
+    stream.seek(0)
+    return pyarrow.ipc.open_file(stream) if is_file else pyarrow.ipc.open_stream(stream)
+
+
+def _check_table(path: Path, schema: Any, row_count: int, limits: Limits) -> None:
+    """Raise DataError where a table has no rows, or more rows or columns than is allowed."""
+    limits.check_columns(path, len(schema))
+    if row_count == 0:
+        raise file_error(path, "has no rows.")
+    limits.check(path, row_count * _BYTES_PER_ROW, f"its {row_count:,} rows, read and ranked,")
+
+
+def _make_columns(schema: Any, row_count: int, load: Callable[[str], Values]) -> dict[str, Column]:
+    """Make a column of each field of a schema; `load` reads the values of a field by its name."""
+    columns = {}
+    for arrow_field in schema:
+        kind = "text" if _is_text(arrow_field.type) else str(arrow_field.type)
+        columns[arrow_field.name] = Column(
+            shape=(row_count,), kind=kind, load=partial(load, arrow_field.name)
+        )
+    return columns
+
+
+# Files by batches, for engines
 
 
 class Contents(NamedTuple):
-    """What a file tells before it is read: rows of each group of rows (Parquet), columns with their types."""
+    """What a file says of itself before its values are read."""
 
-    row_group_sizes: list[int] | None
-    column_types: dict[str, str]
+    row_group_sizes: list[int] | None  # rows of each row group of a parquet file; None for other formats
+    column_types: dict[str, str]  # names of Arrow's types
 
 
-def read_contents(path: Path, kind: str) -> Contents:
-    """Of a parquet or arrow file, without its values."""
+def read_contents(path: Path, format_name: str) -> Contents:
+    """Return the columns and row groups of a "parquet" or "arrow" file, without its values."""
     try:
-        if kind == "arrow":
-            groups, schema = None, _ipc(path).schema
+        if format_name == "arrow":
+            row_group_sizes = None
+            schema = _open_ipc(path).schema
         else:
-            with _pyarrow(path, ".parquet").ParquetFile(path) as file:
-                meta, schema = file.metadata, file.schema_arrow
-                groups = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
-        return Contents(groups, {field.name: str(field.type) for field in schema})
+            with _import_pyarrow(path, ".parquet").ParquetFile(path) as file:
+                metadata = file.metadata
+                schema = file.schema_arrow
+                row_group_sizes = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
+        return Contents(row_group_sizes, {field.name: str(field.type) for field in schema})
     except Exception:
-        with reading(path, kind):
+        with reporting_damage(path, format_name):
             raise
 
 
 def read_batches(
-    path: Path, kind: str, chosen: Callable[[Any], list[str]], size: int, groups: tuple[int, ...] | None
+    path: Path,
+    format_name: str,
+    choose_columns: Callable[[Any], list[str]],
+    max_rows: int,
+    row_groups: tuple[int, ...] | None,
 ) -> Iterator[Any]:
-    """Arrow's batches of some columns (`chosen` by the schema) of a parquet, arrow or csv file, in their order.
+    """Yield the record batches of a parquet, arrow or csv file, in the order of the file.
 
-    Of Parquet at most `size` rows each, and of some `groups` of rows if not of all.
+    Parameters
+    ----------
+    path : Path
+    format_name : {"parquet", "arrow", "csv"}
+    choose_columns : callable
+        Takes the schema and returns the names of the columns to read.
+    max_rows : int
+        Rows of a batch, at most; of parquet files only.
+    row_groups : tuple of int or None
+        The row groups of a parquet file to read; None for all.
     """
     try:
-        if kind == "parquet":
-            parquet = _pyarrow(path, ".parquet")
-            with parquet.ParquetFile(path) as file:
-                schema = file.schema_arrow
-            names = chosen(schema)
-            texts = [
-                name for name in names if _is_text(schema.field(name).type)
-            ]  # repeated text costs nothing
-            with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=texts) as file:
-                yield from file.iter_batches(size, row_groups=groups, columns=names)
+        if format_name == "parquet":
+            yield from _read_parquet_batches(path, choose_columns, max_rows, row_groups)
             return
-        if kind == "arrow":
-            reader = _ipc(path)
+        if format_name == "arrow":
+            reader = _open_ipc(path)
         else:
-            csv = _pyarrow(path, ".csv")
-            source = _unpacking(path) if path.suffix.lower() in PACKED else path
-            reader = csv.open_csv(source, read_options=csv.ReadOptions(block_size=16 << 20))
-        names = chosen(reader.schema)
+            csv = _import_pyarrow(path, ".csv")
+            is_compressed = path.suffix.lower() in COMPRESSED_ENDINGS
+            source = _open_compressed_table(path) if is_compressed else path
+            reader = csv.open_csv(source, read_options=csv.ReadOptions(block_size=_CSV_BLOCK))
+        names = choose_columns(reader.schema)
         if hasattr(reader, "num_record_batches"):
-            reader = map(reader.get_batch, range(reader.num_record_batches))
-        for batch in reader:
+            all_batches = map(reader.get_batch, range(reader.num_record_batches))
+        else:
+            all_batches = reader
+        for batch in all_batches:
             chosen_columns = batch.select(names)
-            chosen_columns.validate(full=True)  # offsets of an untrusted file are not to be believed
+            chosen_columns.validate(
+                full=True
+            )  # an untrusted file may hold offsets that point outside its buffers
             yield chosen_columns
     except Exception:
-        with reading(path, kind):
+        with reporting_damage(path, format_name):
             raise
 
 
-def _unpacking(path: Path) -> Any:
-    """The bytes of a packed table of any size, refused where they are out of proportion to the file."""
-    size = path.stat().st_size
-    limits = Limits(memory=max(Limits().memory, GROWTH * size))
-    if GROWTH * size < Limits().memory:  # one that is small is measured first, which takes seconds
+def _read_parquet_batches(
+    path: Path, choose_columns: Callable[[Any], list[str]], max_rows: int, row_groups: tuple[int, ...] | None
+) -> Iterator[Any]:
+    """Yield the record batches of a parquet file; arguments as those of `read_batches`."""
+    parquet = _import_pyarrow(path, ".parquet")
+    with parquet.ParquetFile(path) as file:
+        schema = file.schema_arrow
+    names = choose_columns(schema)
+    text_names = [
+        name for name in names if _is_text(schema.field(name).type)
+    ]  # so that repeated text costs nothing
+    with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=text_names) as file:
+        yield from file.iter_batches(max_rows, row_groups=row_groups, columns=names)
+
+
+def _open_compressed_table(path: Path) -> Any:
+    """Open a compressed text table of any size; DataError where its bytes are out of proportion to the file."""
+    size_on_disk = path.stat().st_size
+    limits = Limits(memory=max(Limits().memory, MAX_EXPANSION * size_on_disk))
+    if MAX_EXPANSION * size_on_disk < Limits().memory:  # a small file is measured first, which takes seconds
         check_rows(path, limits)
-    return opened(path, limits)
+    return open_limited(path, limits)
 
 
-def _check(path: Path, schema: Any, rows: int, limits: Limits) -> None:
-    limits.check_columns(path, len(schema))
-    if rows == 0:
-        raise file_error(path, "has no rows.")
-    limits.check(path, rows * _PER_ROW, f"its {rows:,} rows, read and ranked,")
+# From Arrow's types to numpy
 
 
-def _columns(schema: Any, rows: int, load: Callable[[str], Values]) -> dict[str, Column]:
-    kinds = {f.name: "text" if _is_text(f.type) else str(f.type) for f in schema}
-    return {name: Column((rows,), kind, partial(load, name)) for name, kind in kinds.items()}
-
-
-def _is_text(kind: Any) -> bool:
+def _is_text(arrow_type: Any) -> bool:
+    """Return whether a type is text, or a dictionary of texts."""
     from pyarrow import types
 
-    return any(is_kind(kind) for is_kind in (types.is_string, types.is_large_string, types.is_dictionary))
+    return types.is_string(arrow_type) or types.is_large_string(arrow_type) or types.is_dictionary(arrow_type)
 
 
-def _check_kind(path: Path, name: str, kind: Any) -> None:
-    """Refuse a column that holds neither numbers, lists of numbers nor text; before it is read.
+def _is_number(arrow_type: Any) -> bool:
+    """Return whether a type is a number or a truth value."""
+    from pyarrow import types
 
-    Other texts than those that are kept as a dictionary (bytes, lists of texts) repeat each value in memory, whatever
-    the file states.
+    return types.is_boolean(arrow_type) or types.is_integer(arrow_type) or types.is_floating(arrow_type)
+
+
+def _is_list(arrow_type: Any) -> bool:
+    """Return whether each row holds a list."""
+    from pyarrow import types
+
+    return (
+        types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type)
+    )
+
+
+def _check_column_type(path: Path, name: str, arrow_type: Any) -> None:
+    """Raise DataError for a column that holds neither numbers, lists of numbers nor text, before it is read.
+
+    Texts that are not read as a dictionary (bytes, lists of texts) would repeat each value in memory, whatever size the
+    file states.
     """
-    from pyarrow import types
-
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        if not _is_number(kind.value_type):
+    if _is_list(arrow_type):
+        if not _is_number(arrow_type.value_type):
             raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
-    elif not (_is_text(kind) or _is_number(kind)):
+    elif not (_is_text(arrow_type) or _is_number(arrow_type)):
         raise file_error(
-            path, f"column `{display_name(name)}` must hold numbers or text, got {display_name(kind)}."
+            path, f"column `{display_name(name)}` must hold numbers or text, got {display_name(arrow_type)}."
         )
 
 
-def _is_number(kind: Any) -> bool:
+def convert_arrow(path: Path, name: str, values: Any, limits: Limits) -> Values:
+    """Return an Arrow chunked array as numbers or words; lists of numbers become the rows of a matrix."""
     from pyarrow import types
 
-    return any(is_kind(kind) for is_kind in (types.is_boolean, types.is_integer, types.is_floating))
-
-
-def arrow_values(path: Path, name: str, values: Any, limits: Limits) -> Values:
-    """A chunked array of Arrow's as numbers or words; a list in each row becomes a row of numbers."""
-    from pyarrow import types
-
-    kind = values.type
-    _check_kind(path, name, kind)
-    if _is_text(kind):
-        return _words(values if types.is_dictionary(kind) else values.dictionary_encode())
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return _rows(path, name, values, limits)
+    arrow_type = values.type
+    _check_column_type(path, name, arrow_type)
+    if _is_text(arrow_type):
+        return _convert_texts(values if types.is_dictionary(arrow_type) else values.dictionary_encode())
+    if _is_list(arrow_type):
+        return _convert_lists(path, name, values, limits)
     limits.check(path, len(values) * 8, f"column `{display_name(name)}`")
     return np.asarray(values.to_numpy())
 
 
-def _words(values: Any) -> Words:
+def _convert_texts(values: Any) -> Words:
+    """Return a dictionary-encoded chunked array as words; null is the empty text."""
     joined = values.unify_dictionaries().combine_chunks()
     chunks = joined.chunks if hasattr(joined, "chunks") else [joined]
-    texts = tuple("" if v is None else str(v) for v in chunks[0].dictionary.to_pylist())
-    codes = [np.asarray(c.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)) for c in chunks]
+    texts = ["" if text is None else str(text) for text in chunks[0].dictionary.to_pylist()]
+    null_code = len(texts)
+    codes = [
+        np.asarray(chunk.indices.fill_null(null_code).to_numpy(zero_copy_only=False)) for chunk in chunks
+    ]
     return Words(np.concatenate(codes).astype(np.int64), (*texts, ""))
 
 
-def _rows(path: Path, name: str, values: Any, limits: Limits) -> np.ndarray:
-    """A list in each row, all of one length."""
+def _convert_lists(path: Path, name: str, values: Any, limits: Limits) -> np.ndarray:
+    """Return a chunked array of lists as a matrix; DataError unless all lists are numbers of one length."""
     import pyarrow.compute as pc
 
-    flat = [np.asarray(chunk.flatten().to_numpy(zero_copy_only=False)) for chunk in values.chunks]
-    whole = np.concatenate(flat) if flat else np.zeros(0)
-    limits.check(path, whole.nbytes, f"column `{display_name(name)}`")
+    parts = [np.asarray(chunk.flatten().to_numpy(zero_copy_only=False)) for chunk in values.chunks]
+    numbers = np.concatenate(parts) if parts else np.zeros(0)
+    limits.check(path, numbers.nbytes, f"column `{display_name(name)}`")
     lengths = pc.list_value_length(values)
     if values.null_count or not len(values) or pc.min(lengths).as_py() != pc.max(lengths).as_py():
         raise file_error(path, f"rows of `{display_name(name)}` must have one length.")
-    if whole.dtype.kind not in "biuf":
+    if numbers.dtype.kind not in "biuf":
         raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
-    return whole.reshape(len(values), -1)
+    return numbers.reshape(len(values), -1)

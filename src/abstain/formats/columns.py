@@ -1,6 +1,6 @@
-"""What a file holds: named columns, loaded one by one, and which of them is which.
+"""What a file holds: named columns, loaded one by one, and which of them has which role.
 
-Names state it, flags override it, values are never looked at to guess.
+Names state the role, the user's flags override it, and values are never looked at to guess it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import numpy as np
 
 from abstain.errors import DataError
 from abstain.formats.roles import (
-    _PER_CLASS,
     AGREEMENT,
-    NAMES,
+    CLASS_COLUMN_PATTERNS,
+    COLUMN_NAMES,
     RoleColumns,
-    _each_role_once,
-    _in_class_order,
-    plain,
+    columns_by_role,
+    normalise_name,
+    order_class_columns,
 )
 from abstain.formats.safety import display_name, file_error
+
+_PREVIEWED_COLUMNS = 20
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,18 @@ class Words:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Words:
-        """From one text per row."""
-        seen: dict[str, int] = {}
-        codes = np.fromiter((seen.setdefault(t, len(seen)) for t in texts), dtype=np.int64)
-        return cls(codes, tuple(seen))
+        """Make a column of one text per row."""
+        code_of_text: dict[str, int] = {}
+        codes = np.fromiter(
+            (code_of_text.setdefault(text, len(code_of_text)) for text in texts), dtype=np.int64
+        )
+        return cls(codes, tuple(code_of_text))
 
     @classmethod
     def of_array(cls, array: np.ndarray) -> Words:
-        """From a numpy array of fixed-width strings (str or UTF-8 bytes)."""
+        """Make a column of a numpy array of fixed-width strings (str or UTF-8 bytes)."""
         values, codes = np.unique(array.reshape(-1), return_inverse=True)
-        texts = (v.decode("utf-8") if isinstance(v, bytes) else v for v in values.tolist())
+        texts = (value.decode("utf-8") if isinstance(value, bytes) else value for value in values.tolist())
         return cls(codes.astype(np.int64), tuple(texts))
 
     def __len__(self) -> int:
@@ -67,17 +71,18 @@ class Words:
     def __getitem__(self, rows: np.ndarray) -> Words:
         return Words(self.codes[rows], self.values)
 
-    def row(self, place: int) -> str:
-        """The text in one row."""
-        return self.values[int(self.codes[place])]
+    def row(self, index: int) -> str:
+        """Return the text in one row."""
+        return self.values[int(self.codes[index])]
 
     def numbered(self, order: Iterable[str]) -> np.ndarray:
-        """The place of each row's text in some order of texts; -1 for one that is not there."""
-        place = {text: k for k, text in enumerate(order)}
-        return np.array([place.get(v, -1) for v in self.values], dtype=np.int64)[self.codes]
+        """Return the position of each row's text in a sequence of texts; -1 for a text that is not in it."""
+        position_of_text = {text: position for position, text in enumerate(order)}
+        positions = [position_of_text.get(value, -1) for value in self.values]
+        return np.array(positions, dtype=np.int64)[self.codes]
 
     def texts(self) -> np.ndarray:
-        """One text per row, as an array of objects: of fixed width, a long one would cost n times."""
+        """Return one text per row, as an array of objects: with a fixed width, one long text would cost n times."""
         return np.array(self.values, dtype=object)[self.codes]
 
 
@@ -86,7 +91,7 @@ Values = np.ndarray | Words
 
 @dataclass(frozen=True)
 class Column:
-    """A named array of a file, read when asked for.
+    """A named array of a file, read when it is needed.
 
     Parameters
     ----------
@@ -112,26 +117,29 @@ class Column:
 
     @classmethod
     def of(cls, values: Values) -> Column:
-        """One value per row, read already."""
-        return cls((len(values),), "text" if isinstance(values, Words) else "numbers", lambda: values)
+        """Make a column of one value per row that is in memory already."""
+        kind = "text" if isinstance(values, Words) else "numbers"
+        return cls(shape=(len(values),), kind=kind, load=lambda: values)
 
-    def rows(self, places: np.ndarray) -> Column:
-        """The column with only these rows, in this order; a mask of rows does too."""
-        texts = None if self.texts is None else self.texts[places]
-        count = int(np.count_nonzero(places)) if places.dtype == bool else len(places)
-        return Column((count, *self.shape[1:]), self.kind, lambda: self.load()[places], texts)
+    def rows(self, selection: np.ndarray) -> Column:
+        """Return the column with only these rows: a boolean mask, or row numbers in the order wanted."""
+        texts = None if self.texts is None else self.texts[selection]
+        count = int(np.count_nonzero(selection)) if selection.dtype == bool else len(selection)
+        return Column(
+            shape=(count, *self.shape[1:]), kind=self.kind, load=lambda: self.load()[selection], texts=texts
+        )
 
     def negated(self) -> Column:
-        """The same numbers with the other sign; text stays, and is objected to where numbers are needed."""
+        """Return the same numbers with the other sign; text stays as it is, to be refused where numbers are needed."""
 
         def load() -> Values:
             values = self.load()
             return values if isinstance(values, Words) else -np.asarray(values, np.float64)
 
-        return Column(self.shape, self.kind, load)
+        return Column(shape=self.shape, kind=self.kind, load=load)
 
     def as_texts(self) -> np.ndarray:
-        """One text for each row, as it is written in the file; whole numbers without decimals."""
+        """Return one text for each row, as it is written in the file; whole numbers without decimals."""
         return as_texts(self.texts or self.load())
 
     def __str__(self) -> str:
@@ -139,42 +147,54 @@ class Column:
 
 
 def as_texts(values: Values) -> np.ndarray:
-    """One text for each row."""
+    """Return one text for each row; whole numbers without decimals."""
     if isinstance(values, Words):
         return values.texts()
-    return np.array([text_of(v) for v in values.reshape(-1).tolist()], dtype=str)
+    return np.array([text_of(value) for value in values.reshape(-1).tolist()], dtype=str)
+
+
+def as_array(values: Values) -> np.ndarray:
+    """Return one value per row as an array; words as an array of texts."""
+    return values.texts() if isinstance(values, Words) else values
 
 
 def text_of(value: Any) -> str | None:
-    """A name or number as text; None for everything else."""
+    """Return a name or a number as text, a whole number without decimals; None for everything else."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if isinstance(value, (str, int, float)) else None
 
 
+def has_value(values: Values) -> np.ndarray:
+    """Return True for each row that holds anything: a text that is not blank, or a number that is not NaN."""
+    if isinstance(values, Words):
+        return np.array([bool(text.strip()) for text in values.values], bool)[values.codes]
+    return ~np.isnan(np.asarray(values, np.float64).reshape(-1))
+
+
 @dataclass(frozen=True)
 class LogFacts:
-    """What the log of a harness says of its columns; each may be overruled.
+    """What the log of a harness says of its columns; the user can overrule each.
 
     Parameters
     ----------
     tool : str
-        Who wrote it.
+        Name of the harness that wrote it.
     roles : dict
-        Role -> column, unless stated otherwise; no "correct" where several columns could say it.
+        Role -> column; no "correct" where several columns could say it.
     scorers, signals : tuple of str
         Columns that say how right an answer is, and columns that are confidences.
-    worded : tuple of str
-        Columns that grade answers by words whose meaning has to be stated.
-    answered : dict
+    word_scorers : tuple of str
+        Columns that grade answers by words whose meaning the user has to state.
+    answered_columns : dict
         Scorer -> column that says whether there was an answer, where scorers differ in that.
-    not_with : dict
-        Scorer -> signals that belong to another scorer's answer.
+    excluded_signals : dict
+        Scorer -> confidences that belong to another scorer's answer, and are not offered with it.
     variant : str
-        A column that names filters: the same answers, read in several ways.
+        A column that names filters: the same answers, read in several ways. Empty where there is none.
     task : str
-        What was asked, where the file tells.
-    about : dict
+        What was asked, where the file says it.
+    descriptions : dict
         Column -> what it is, in words.
     notes : tuple of str
         What to know before trusting a number.
@@ -189,12 +209,12 @@ class LogFacts:
     roles: dict[str, str]
     scorers: tuple[str, ...] = ()
     signals: tuple[str, ...] = ()
-    worded: tuple[str, ...] = ()
-    answered: dict[str, str] = field(default_factory=dict)
-    not_with: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    word_scorers: tuple[str, ...] = ()
+    answered_columns: dict[str, str] = field(default_factory=dict)
+    excluded_signals: dict[str, tuple[str, ...]] = field(default_factory=dict)
     variant: str = ""
     task: str = ""
-    about: dict[str, str] = field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -209,7 +229,7 @@ class Source:
         One of `FORMATS`.
     columns : dict of str to Column
     classes : tuple of str
-        Names of the classes, where the file tells them beside its columns.
+        Names of the classes, where the file holds them apart from its columns.
     log : LogFacts, optional
         Where a harness wrote it.
 
@@ -231,43 +251,74 @@ class Source:
 
     @property
     def facts(self) -> LogFacts:
-        """What the log of a harness says of its columns; nothing where it is a plain table."""
+        """What the log of a harness says of its columns; empty facts for a plain table."""
         return self.log or LogFacts(self.format, {})
 
     def roles(self, stated: Mapping[str, str], kind: str | None = None) -> dict[str, RoleColumns]:
-        """Columns by role. `stated` holds role -> name or pattern; `kind` says what an array without a name is."""
-        stated = _each_role_once(stated)
-        known = {role: column for role, column in self.facts.roles.items() if role not in stated}
-        found = {role: _stated(self, role, pattern) for role, pattern in {**known, **stated}.items()}
-        if self.log is not None:  # a log says itself what is what; other names are not looked at
-            return found
-        taken = {name for choice in found.values() for name in choice.names}
-        for role, names in NAMES.items():
-            matches = [c for c in self.columns if plain(c) in names and c not in taken]
-            if role in found or not matches:
+        """Find the columns of each role.
+
+        Parameters
+        ----------
+        stated : mapping
+            Role -> name or pattern of columns, as the user states it.
+        kind : str, optional
+            The role of an array without a name.
+
+        Returns
+        -------
+        dict
+            Role -> its columns: those that the user stated, then those of the log's facts or, for a plain table, those
+            whose names state a role.
+
+        Raises
+        ------
+        UncertainError
+            A stated column does not exist, or two columns state the same role.
+        """
+        stated_names = columns_by_role(stated)
+        names = {role: name for role, name in self.facts.roles.items() if role not in stated_names}
+        names |= stated_names
+        roles = {role: _match_columns(self, role, pattern) for role, pattern in names.items()}
+        if self.log is not None:  # a log says which column is which; names of columns do not count
+            return roles
+        self._add_roles_by_name(roles)
+        if kind is not None and "array" in self.columns and kind not in roles:
+            roles[kind] = RoleColumns(("array",))
+        return roles
+
+    def _add_roles_by_name(self, roles: dict[str, RoleColumns]) -> None:
+        """Add the roles that names of columns state, in place; columns in use and roles that are taken stay."""
+        used_names = {name for role_columns in roles.values() for name in role_columns.names}
+        free_names = [name for name in self.columns if name not in used_names]
+        for role, role_names in COLUMN_NAMES.items():
+            matches = [name for name in free_names if normalise_name(name) in role_names]
+            if role in roles or not matches:
                 continue
-            if len(matches) > 1 and role != "ids":  # each of them would do
-                listed = " and ".join(f"`{display_name(m)}`" for m in matches)
+            if len(matches) > 1 and role != "ids":  # any column of ids would do
+                listed = " and ".join(f"`{display_name(name)}`" for name in matches)
                 raise UncertainError(
                     f"{listed} could both be the {role}. Say which: --column {role}={display_name(matches[0])}",
                     self,
                 )
-            found[role] = RoleColumns((matches[0],))
-        for role, pattern in _PER_CLASS.items():
-            pairs = [(c, pattern.match(plain(c))) for c in self.columns if c not in taken]
-            hits = {c: c[-len(m.group(1)) :] for c, m in pairs if m}
-            if role not in found and len(hits) > 1:
-                found[role] = _in_class_order(list(hits), list(hits.values()))
-        if kind is not None and "array" in self.columns and kind not in found:
-            found[kind] = RoleColumns(("array",))
-        return found
+            roles[role] = RoleColumns((matches[0],))
+        for role, pattern in CLASS_COLUMN_PATTERNS.items():
+            class_of_column = {}
+            for name in free_names:
+                match = pattern.match(normalise_name(name))
+                if match:
+                    class_of_column[name] = name[-len(match.group(1)) :]  # as it is written, not normalised
+            if role not in roles and len(class_of_column) > 1:
+                roles[role] = order_class_columns(list(class_of_column), list(class_of_column.values()))
 
-    def load(self, role: str, choice: RoleColumns) -> Values:
-        """The values of one role, a column for each class where there are several."""
-        parts = [self.columns[name].load() for name in choice.names]
+    def load(self, role: str, role_columns: RoleColumns) -> Values:
+        """Load the values of one role: the column, or a matrix of several columns side by side.
+
+        DataError where one of several columns holds no numbers, or where their lengths differ.
+        """
+        parts = [self.columns[name].load() for name in role_columns.names]
         if len(parts) == 1:
             return parts[0]
-        for name, part in zip(choice.names, parts):
+        for name, part in zip(role_columns.names, parts):
             if isinstance(part, Words) or part.ndim != 1:
                 raise file_error(
                     self.path, f"column `{display_name(name)}` must hold numbers for the {role}."
@@ -277,32 +328,38 @@ class Source:
         return np.stack(parts, axis=1)  # type: ignore[arg-type]
 
     def listed(self, most: int = 8) -> str:
-        """Its columns in words, for messages."""
-        parts = [f"`{display_name(name)}` ({column})" for name, column in list(self.columns.items())[:most]]
-        more = len(self.columns) - most
-        return ", ".join(parts) + (f" and {more} more" if more > 0 else "") or "no columns"
+        """Return its first columns in words, for messages."""
+        first_columns = list(self.columns.items())[:most]
+        listed = ", ".join(f"`{display_name(name)}` ({column})" for name, column in first_columns)
+        hidden_count = len(self.columns) - most
+        if hidden_count > 0:
+            listed += f" and {hidden_count} more"
+        return listed or "no columns"
 
     def preview(self, rows: int = 3) -> dict[str, list[str]]:
-        """Name, kind and first values of each column, for a table on the screen."""
-        some = list(self.columns.items())[:20]
+        """Return name, kind and first values of the first columns, for a table on the screen."""
+        first_columns = list(self.columns.items())[:_PREVIEWED_COLUMNS]
         return {
-            "column": [display_name(name) for name, _ in some],
-            "holds": [str(column) for _, column in some],
-            "first values": [_first(column.load(), rows) for _, column in some],
+            "column": [display_name(name) for name, _ in first_columns],
+            "holds": [str(column) for _, column in first_columns],
+            "first values": [_show_first_values(column.load(), rows) for _, column in first_columns],
         }
 
 
-def _first(values: Values, rows: int) -> str:
+def _show_first_values(values: Values, rows: int) -> str:
+    """Return the values of the first rows as text; of a matrix, the first numbers of the first row."""
     if isinstance(values, Words):
-        return ", ".join(display_name(values.row(i)) for i in range(min(rows, len(values))))
+        return ", ".join(display_name(values.row(index)) for index in range(min(rows, len(values))))
     if values.ndim <= 1:
-        some = values.reshape(-1)[:rows]
-        return ", ".join(display_name(f"{v:.4g}" if some.dtype.kind == "f" else v) for v in some)
-    return display_name(np.array2string(values[0].reshape(-1)[:4], precision=3, separator=", ")) + " ..."
+        first_values = values.reshape(-1)[:rows]
+        is_float = first_values.dtype.kind == "f"
+        return ", ".join(display_name(f"{value:.4g}" if is_float else value) for value in first_values)
+    first_numbers = values[0].reshape(-1)[:4]
+    return display_name(np.array2string(first_numbers, precision=3, separator=", ")) + " ..."
 
 
 class UncertainError(DataError):
-    """Two columns state the same thing, or none states what is needed; `source` is there to be shown.
+    """Two columns state the same role, or none states what is needed; `source` is there to be shown.
 
     Examples
     --------
@@ -317,38 +374,47 @@ class UncertainError(DataError):
         self.source = source
 
 
-def with_changed_signs(source: Source, stated: Mapping[str, str]) -> Source:
-    """The source with a column `-NAME` for each stated confidence of that name: the values of NAME, times -1."""
+def add_negated_columns(source: Source, stated: Mapping[str, str]) -> Source:
+    """Add a column `-NAME` for each stated confidence of that name: the values of NAME with the other sign.
+
+    `stated` maps roles to names of columns as the user states them; the confidence may be several names with commas.
+    """
     columns = dict(source.columns)
-    for name in _each_role_once(stated).get("confidence", "").split(","):
-        plain_name = name.strip().removeprefix("-")
-        if name.strip() not in columns and name.strip().startswith("-") and plain_name in columns:
-            columns[name.strip()] = columns[plain_name].negated()
+    for name in columns_by_role(stated).get("confidence", "").split(","):
+        signed_name = name.strip()
+        unsigned_name = signed_name.removeprefix("-")
+        if signed_name not in columns and signed_name.startswith("-") and unsigned_name in columns:
+            columns[signed_name] = columns[unsigned_name].negated()
     return replace(source, columns=columns)
 
 
-def _stated(source: Source, role: str, pattern: str) -> RoleColumns:
+def _match_columns(source: Source, role: str, pattern: str) -> RoleColumns:
+    """Find the columns that the user states for a role: one name, a pattern with *, or several confidences.
+
+    UncertainError where nothing matches, or where several columns match for a role that takes one.
+    """
     if pattern in source.columns or (role, pattern) == ("confidence", AGREEMENT):
         return RoleColumns((pattern,))
     if role == "confidence" and ("," in pattern or fnmatch.filter(source.columns, pattern)):
-        parts = [fnmatch.filter(source.columns, p) if "*" in p else [p] for p in pattern.split(",")]
-        return RoleColumns(tuple(_stated(source, role, p.strip()).names[0] for found in parts for p in found))
-    matches = [c for c in source.columns if fnmatch.fnmatchcase(c, pattern)]
+        return _match_confidences(source, pattern)
+    matches = [name for name in source.columns if fnmatch.fnmatchcase(name, pattern)]
     if not matches:
         raise UncertainError(
             f"there is no column `{display_name(pattern)}` for the {role}, it has {source.listed()}.", source
         )
-    if len(matches) > 1 and role not in _PER_CLASS:
+    if len(matches) > 1 and role not in CLASS_COLUMN_PATTERNS:
         raise UncertainError(
             f"`{display_name(pattern)}` must mean one column for the {role}, got {len(matches)} of them.",
             source,
         )
-    head = pattern.split("*")[0]
-    return _in_class_order(matches, [m.removeprefix(head) for m in matches])
+    prefix = pattern.split("*")[0]
+    return order_class_columns(matches, [name.removeprefix(prefix) for name in matches])
 
 
-def filled(values: Values) -> np.ndarray:
-    """True where a row holds anything."""
-    if isinstance(values, Words):
-        return np.array([bool(v.strip()) for v in values.values], bool)[values.codes]
-    return ~np.isnan(np.asarray(values, np.float64).reshape(-1))
+def _match_confidences(source: Source, patterns: str) -> RoleColumns:
+    """Find the columns of several confidences: names or patterns with *, separated by commas."""
+    names: list[str] = []
+    for pattern in patterns.split(","):
+        matching_names = fnmatch.filter(source.columns, pattern) if "*" in pattern else [pattern]
+        names += [_match_columns(source, "confidence", name.strip()).names[0] for name in matching_names]
+    return RoleColumns(tuple(names))

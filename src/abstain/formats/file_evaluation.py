@@ -1,4 +1,4 @@
-"""`abstain.evaluate` of a path or a table, in memory or by an engine."""
+"""`abstain.evaluate` of a path or of a table: in memory, or by an engine where a file is too large for that."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from abstain.errors import AbstainWarning, DataError, MemoryLimitError
 from abstain.evaluation import Evaluation, evaluate, register_engine
-from abstain.formats.answers import verdict_roles
+from abstain.formats.answers import keep_stated_verdict
 from abstain.formats.predictions import Predictions
-from abstain.formats.read_files import _class_scores_role, predictions_of, read_predictions
-from abstain.formats.readers import column_names, is_helm_run
-from abstain.formats.roles import ROLES, in_stated_order, role_of
+from abstain.formats.read_files import find_class_scores_role, make_predictions, read_predictions
+from abstain.formats.readers import is_helm_run, read_column_names
+from abstain.formats.roles import ROLES, RoleColumns, order_by_stated_classes, role_of
 from abstain.formats.safety import Limits, display_name, naming_file
 from abstain.formats.table_files import find_files, table_format
 from abstain.formats.tables import open_table
 
-# a path given to `evaluate`
-
-
-# how many times larger the values of a file are than the file, at least; the files that an engine reads
+# File ending -> how many times larger the values are in memory than the file, at least; engines read these files.
 _GROWTH_IN_MEMORY = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}
+# Roles that engines cannot read; ignoring such a column would change the number.
+_ROLES_ENGINES_LACK = ("abstained", "clusters", "answered", "question")
 
 
 def choose_engine(path: str | Path, memory: int = Limits().memory) -> str:
-    """Folders, and files larger than the memory allowed, go to the engine that needs little of it."""
+    """Return "files" for folders and for files larger than the memory allowed (in bytes), otherwise "memory"."""
     if not os.path.isfile(path):
-        return "memory" if str(path) == "-" or is_helm_run(path) else "files"
-    times = _GROWTH_IN_MEMORY.get(Path(path).suffix.lower(), 0)
-    return "files" if times * os.path.getsize(path) > memory else "memory"
+        is_read_in_memory = str(path) == "-" or is_helm_run(path)
+        return "memory" if is_read_in_memory else "files"
+    growth = _GROWTH_IN_MEMORY.get(Path(path).suffix.lower(), 0)
+    return "files" if growth * os.path.getsize(path) > memory else "memory"
 
 
 def engine_can_read(path: str | Path) -> bool:
-    """Can the engine of files read this file, where it proves too large for memory?"""
+    """Return whether the engine "files" can read this file, where it proves too large for memory."""
     return os.path.isfile(path) and Path(path).suffix.lower() in _GROWTH_IN_MEMORY
 
 
@@ -49,55 +49,84 @@ def engine_columns(
     refusal: Callable[[str], Exception] = DataError,
     classes: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """The columns of a table (or of the first of a folder) that an engine is to read, by argument."""
-    first = find_files("evaluate", path)[0]
-    table_format(first)  # an error that names the formats
-    source = column_names(first, format=format)
-    named = {role_of(role) for role in stated}
-    roles = verdict_roles(source, source.roles(stated, kind), named)
-    for role in ("abstained", "clusters", "answered", "question"):  # left out, they would change the number
+    """Find the columns of a table that an engine is to read.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, or a folder whose first file has the columns of all.
+    stated : mapping
+        Role -> name of a column, as the user states it.
+    kind, format, classes
+        As `read_predictions` takes them.
+    refusal : callable
+        Makes the exception of a message.
+
+    Returns
+    -------
+    dict
+        Argument of an engine's `evaluate` -> name of a column, or a list of names for the logits.
+    """
+    first_file = find_files("evaluate", path)[0]
+    table_format(first_file)  # raises DataError for formats that engines do not read
+    source = read_column_names(first_file, format=format)
+    stated_roles = {role_of(role) for role in stated}
+    roles = keep_stated_verdict(source, source.roles(stated, kind), stated_roles)
+    for role in _ROLES_ENGINES_LACK:
         if role in roles:
             raise refusal(
                 f"engines do not read a column of {role} yet: leave {roles[role].names[0]!r} out of the table, or "
                 f"evaluate one file in memory (--engine memory)."
             )
-    one = {role: choice.names[0] for role, choice in roles.items()}
-    found: dict[str, Any] = {role: one[role] for role in ("sample_weight", "groups") if role in one}
-    by_logits = _class_scores_role(roles, named, labelled="labels" in roles) == "logits"
-    loss = next((role for role in ("correct", "error", "loss") if role in roles), None)
-    used = {"sample_weight", "groups"} | ({"logits", "labels"} if by_logits else {loss, "confidence"})
-    for role in sorted(named - used - {"ids"}):
+    columns: dict[str, Any] = {
+        role: roles[role].names[0] for role in ("sample_weight", "groups") if role in roles
+    }
+    scores_role = find_class_scores_role(roles, stated_roles, has_labels="labels" in roles)
+    loss_role = next((role for role in ("correct", "error", "loss") if role in roles), None)
+    used_roles = {"sample_weight", "groups", "ids"}
+    used_roles |= {"logits", "labels"} if scores_role == "logits" else {str(loss_role), "confidence"}
+    unused_roles = sorted(stated_roles - used_roles)
+    if unused_roles:
         raise refusal(
-            f"engines do not use a column of {role} here: leave -c {role} out, or evaluate in memory."
+            f"engines do not use a column of {unused_roles[0]} here: leave -c {unused_roles[0]} out, or evaluate in "
+            f"memory."
         )
-    if by_logits:
-        by_class = in_stated_order(roles["logits"], classes)
-        if by_class.suffixes and by_class.suffixes != classes:
-            raise refusal(
-                f"an engine reads numbers as labels, and columns named {by_class} do not say which number is which "
-                f"class. State the names in the order of the numbers: --classes first,second,..."
-            )
-        several = list(by_class.names)
-        return found | {"logits": several if len(several) > 1 else several[0], "labels": one["labels"]}
-    if loss is None or "confidence" not in roles:
+    if scores_role == "logits":
+        columns["logits"] = _find_logit_columns(roles["logits"], refusal, classes)
+        columns["labels"] = roles["labels"].names[0]
+        return columns
+    if loss_role is None or "confidence" not in roles:
         raise refusal(
             "an engine reads columns of losses (or correct) and confidences, or of logits and labels."
         )
     if len(roles["confidence"].names) > 1:
         raise refusal("an engine ranks by one confidence: name one with -c confidence=NAME.")
-    if "prediction" in one:
-        told = (
-            f"Engines do not read `{display_name(one['prediction'])}`: a row without a prediction counts as "
-            f"an answer."
+    if "prediction" in roles:
+        name = display_name(roles["prediction"].names[0])
+        message = f"Engines do not read `{name}`: a row without a prediction counts as an answer."
+        warnings.warn(message, AbstainWarning, stacklevel=2)
+    columns["correct" if loss_role == "correct" else "loss"] = roles[loss_role].names[0]
+    columns["confidence"] = roles["confidence"].names[0]
+    return columns
+
+
+def _find_logit_columns(
+    logit_columns: RoleColumns, refusal: Callable[[str], Exception], classes: tuple[str, ...]
+) -> str | list[str]:
+    """Return the column of logits, or those of each class in the order of the labels' numbers."""
+    ordered = order_by_stated_classes(logit_columns, classes)
+    if ordered.suffixes and ordered.suffixes != classes:
+        raise refusal(
+            f"an engine reads numbers as labels, and columns named {ordered} do not say which number is which class. "
+            f"State the names in the order of the numbers: --classes first,second,..."
         )
-        warnings.warn(told, AbstainWarning, stacklevel=2)
-    return found | {"correct" if loss == "correct" else "loss": one[loss], "confidence": one["confidence"]}
+    return list(ordered.names) if len(ordered.names) > 1 else ordered.names[0]
 
 
 def evaluate_with_engine(
     engine: str, path: str | Path, columns: dict[str, Any], **options: Any
 ) -> Evaluation:
-    """The table by files, Dask or Spark, under the names that memory gives."""
+    """Evaluate a table by the engine "files", "dask" or "spark"; score and loss are named as in memory."""
     module = importlib.import_module(f"abstain.engines.{engine}")
     table: Evaluation = module.evaluate(os.path.abspath(path), **columns, **options)
     if "logits" in columns:
@@ -108,44 +137,59 @@ def evaluate_with_engine(
 
 
 def evaluate_path(logits: str | Path, **arguments: Any) -> Evaluation:
-    """`abstain.evaluate(path)`: what `abstain evaluate` does; arguments may name columns."""
-    named_columns, classes, options = _sorted_arguments(arguments)
-    engine = choose_engine(logits)
-    if engine == "memory":
+    """Evaluate a file as `abstain evaluate` does: `abstain.evaluate(path)`; arguments may name columns.
+
+    `logits` is the path: the first argument of `evaluate`.
+    """
+    column_arguments = _split_arguments(arguments)
+    if choose_engine(logits) == "memory":
         try:
-            read = read_predictions(logits, columns=named_columns, classes=classes)
+            predictions = read_predictions(
+                logits, columns=column_arguments.columns, classes=column_arguments.classes
+            )
         except MemoryLimitError:
             if not engine_can_read(logits):
                 raise
-            engine = "files"
-    if engine == "files":
-        columns = engine_columns(logits, named_columns, classes=classes)
-        return evaluate_with_engine("files", logits, columns, **options)
-    return _evaluate_read(read, options)
+        else:
+            return _evaluate_predictions(predictions, column_arguments.options)
+    columns = engine_columns(logits, column_arguments.columns, classes=column_arguments.classes)
+    return evaluate_with_engine("files", logits, columns, **column_arguments.options)
 
 
 def evaluate_table(logits: Any, **arguments: Any) -> Evaluation:
-    """`abstain.evaluate(frame)`: as a file of that content is evaluated; arguments may name columns."""
-    named_columns, classes, options = _sorted_arguments(arguments)
+    """Evaluate a data frame as a file of that content: `abstain.evaluate(frame)`; arguments may name columns.
+
+    `logits` is the table: the first argument of `evaluate`.
+    """
+    column_arguments = _split_arguments(arguments)
     source = open_table(logits)
     name = str(source.path)
-    read = predictions_of(source, name=name, path=name, columns=named_columns, classes=classes)
-    return _evaluate_read(read, options)
+    predictions = make_predictions(
+        source, name=name, path=name, columns=column_arguments.columns, classes=column_arguments.classes
+    )
+    return _evaluate_predictions(predictions, column_arguments.options)
 
 
-def _sorted_arguments(arguments: dict[str, Any]) -> tuple[dict[str, str], tuple[str, ...], dict[str, Any]]:
-    """Arguments of `evaluate` that name columns, the class names, and all the others."""
-    named_columns = {
-        role: name for role, name in arguments.items() if role in ROLES and isinstance(name, str)
-    }
-    options = {name: value for name, value in arguments.items() if name not in named_columns}
+class _Arguments(NamedTuple):
+    """Arguments of `evaluate`, sorted."""
+
+    columns: dict[str, str]  # role -> name of a column
+    classes: tuple[str, ...]
+    options: dict[str, Any]  # all others
+
+
+def _split_arguments(arguments: dict[str, Any]) -> _Arguments:
+    """Tell arguments of `evaluate` that name columns (a role with a text) from all others."""
+    columns = {role: name for role, name in arguments.items() if role in ROLES and isinstance(name, str)}
+    options = {name: value for name, value in arguments.items() if name not in columns}
     classes = tuple(str(name) for name in options.pop("classes", ()))
-    return named_columns, classes, options
+    return _Arguments(columns, classes, options)
 
 
-def _evaluate_read(read: Predictions, options: dict[str, Any]) -> Evaluation:
-    with naming_file(read.path):
-        return evaluate(**{**read.arguments(), **options})
+def _evaluate_predictions(predictions: Predictions, options: dict[str, Any]) -> Evaluation:
+    """Evaluate predictions; options replace the arguments that they make, and errors name the file."""
+    with naming_file(predictions.path):
+        return evaluate(**{**predictions.arguments(), **options})
 
 
 register_engine("path", evaluate_path)

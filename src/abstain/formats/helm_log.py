@@ -1,4 +1,8 @@
-"""Logs of HELM: a folder of JSON files for one run."""
+"""Logs of HELM: a folder of JSON files for one run.
+
+`per_instance_stats.json` holds the scores of each instance; `scenario_state.json` and `run_spec.json` next to it say
+what the model replied and how it was asked.
+"""
 
 from __future__ import annotations
 
@@ -7,50 +11,95 @@ from pathlib import Path
 from typing import Any
 
 from abstain.formats.columns import LogFacts, text_of
-from abstain.formats.log_rows import Load, Read, Row, at, number, preferred, shares
+from abstain.formats.log_rows import (
+    LoadJson,
+    LogContent,
+    Row,
+    as_number,
+    choose_scorer,
+    find_scorers,
+    get_nested,
+)
 from abstain.formats.safety import file_error
 
-# HELM: a folder of JSON files for one run
+INSTANCES_FILE = "per_instance_stats.json"
+_OTHER_FILES = ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json")
+# Ways of asking (adapter methods) where `logprob` is that of the model's own reply; in others it may be that of the
+# right answer, which must not serve as a confidence.
+_METHODS_THAT_GENERATE = ("generation", "multiple_choice_joint", "chat")
+RequestKey = tuple[str | None, Any]  # id of the instance, index of the trial
 
-HELM = "per_instance_stats.json"
-# How a model was asked where `logprob` is that of its own reply; elsewhere it may be that of the right answer.
-_HELM_GENERATES = ("generation", "multiple_choice_joint", "chat")
-_HELM_PARTS = ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json")
+
+def is_helm_instances(content: Any) -> bool:
+    """Return whether parsed JSON is the `per_instance_stats.json` of a run."""
+    return get_nested(content, 0, "instance_id") is not None and get_nested(content, 0, "stats") is not None
 
 
-def _helm(path: Path, instances: list[Any], load: Load) -> Read:
-    outputs = _helm_outputs(load(state)) if (state := path.with_name("scenario_state.json")).is_file() else {}
+def check_not_other_part(path: Path) -> None:
+    """Raise DataError for a file of a HELM run that does not hold the scores."""
+    if path.name in _OTHER_FILES and path.with_name(INSTANCES_FILE).is_file():
+        raise file_error(path, f"is a part of a HELM run. Name its folder, or {INSTANCES_FILE} in it.")
+
+
+def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogContent:
+    """Read `per_instance_stats.json` and what lies next to it: one row per instance and trial."""
+    state_path = path.with_name("scenario_state.json")
+    chose_option = _find_chosen_options(load_json(state_path)) if state_path.is_file() else {}
     rows: list[Row] = []
-    for place, instance in enumerate(instances):
-        if text_of(at(instance, "instance_id")) is None or not isinstance(at(instance, "stats"), list):
-            raise file_error(path, f"entry {place + 1} is no instance of a HELM run.")
-        key = (text_of(instance["instance_id"]), at(instance, "train_trial_index"))
-        answered = outputs.get(key, True) if outputs else None
-        stats = ((at(s, "name", "name"), number(at(s, "mean"))) for s in instance["stats"])
-        row: Row = {"question": key[0], "epoch": number(key[1]), "answered": answered}
-        rows.append(row | {name: x for name, x in stats if isinstance(name, str) and x is not None})
-    names = dict.fromkeys(name for row in rows for name in row)
-    scorers = shares(rows, [name for name in names if re.search("match|correct|accuracy|f1", name)])
-    spec = path.with_name("run_spec.json")
-    method = at(load(spec), "adapter_spec", "method") if spec.is_file() else None
-    generates = isinstance(method, str) and method in _HELM_GENERATES
-    roles = ("question", "epoch", "answered") if outputs else ("question", "epoch")
-    return rows, LogFacts(
-        "HELM",
-        preferred(scorers, "exact_match") | dict(zip(roles, roles)),
-        scorers,
-        signals=("max_prob", "logprob") if generates else ("max_prob",),
+    for index, instance in enumerate(instances):
+        instance_id = text_of(get_nested(instance, "instance_id"))
+        statistics = get_nested(instance, "stats")
+        if instance_id is None or not isinstance(statistics, list):
+            raise file_error(path, f"entry {index + 1} is no instance of a HELM run.")
+        trial = get_nested(instance, "train_trial_index")
+        row: Row = {
+            "question": instance_id,
+            "epoch": as_number(trial),
+            "answered": chose_option.get((instance_id, trial), True) if chose_option else None,
+        }
+        for statistic in statistics:
+            name = get_nested(statistic, "name", "name")
+            mean = as_number(get_nested(statistic, "mean"))
+            if isinstance(name, str) and mean is not None:
+                row[name] = mean
+        rows.append(row)
+    column_names = dict.fromkeys(name for row in rows for name in row)
+    score_names = [name for name in column_names if re.search("match|correct|accuracy|f1", name)]
+    scorers = find_scorers(rows, score_names)
+    roles = choose_scorer(scorers, "exact_match") | {"question": "question", "epoch": "epoch"}
+    if chose_option:
+        roles["answered"] = "answered"
+    facts = LogFacts(
+        tool="HELM",
+        roles=roles,
+        scorers=scorers,
+        signals=("max_prob", "logprob") if _model_generates(path, load_json) else ("max_prob",),
         task=path.absolute().parent.name,
-        about={"answered": "the reply is one of the options"},
+        descriptions={"answered": "the reply is one of the options"},
     )
+    return LogContent(rows, facts)
 
 
-def _helm_outputs(state: Any) -> dict[Any, bool]:
-    """Which requests with options were answered by one of them."""
-    found = {}
-    for request in at(state, "request_states") or ():
-        options, reply = at(request, "output_mapping"), at(request, "result", "completions", 0, "text")
+def _model_generates(path: Path, load_json: LoadJson) -> bool:
+    """Return whether `run_spec.json` says that the model wrote its replies, so that `logprob` is theirs."""
+    spec_path = path.with_name("run_spec.json")
+    if not spec_path.is_file():
+        return False
+    method = get_nested(load_json(spec_path), "adapter_spec", "method")
+    return isinstance(method, str) and method in _METHODS_THAT_GENERATE
+
+
+def _find_chosen_options(state: Any) -> dict[RequestKey, bool]:
+    """Return for each request with options whether the model's reply is one of them.
+
+    `state` is the parsed `scenario_state.json`. Requests without options are left out.
+    """
+    chose_option = {}
+    for request in get_nested(state, "request_states") or ():
+        options = get_nested(request, "output_mapping")
+        reply = get_nested(request, "result", "completions", 0, "text")
         if isinstance(options, dict) and isinstance(reply, str):
-            key = (text_of(at(request, "instance", "id")), at(request, "train_trial_index"))
-            found[key] = reply.strip() in options
-    return found
+            instance_id = text_of(get_nested(request, "instance", "id"))
+            trial = get_nested(request, "train_trial_index")
+            chose_option[instance_id, trial] = reply.strip() in options
+    return chose_option

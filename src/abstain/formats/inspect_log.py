@@ -12,182 +12,245 @@ from typing import Any
 from abstain.errors import import_optional
 from abstain.formats.columns import LogFacts, Source, text_of
 from abstain.formats.log_rows import (
-    MEAN_TOKEN,
-    SEQUENCE,
-    Load,
-    Read,
+    MEAN_TOKEN_LOGPROB,
+    SEQUENCE_LOGPROB,
+    LoadJson,
+    LogContent,
     Row,
     agreement,
-    at,
-    number,
-    preferred,
-    shares,
-    source_of,
+    as_number,
+    choose_scorer,
+    find_scorers,
+    get_nested,
+    make_log_source,
     token_signals,
 )
 from abstain.formats.roles import AGREEMENT
 from abstain.formats.safety import (
     Limits,
     count_noun,
-    decoded,
+    decode_json,
     display_name,
     file_error,
     has_or_have,
     is_or_are,
-    reading,
+    reporting_damage,
 )
 
-# Inspect: `.eval` (a zip archive with a JSON file for each sample) and `.json`
-
-_ZSTD = 93  # the compression that current versions use, and Python's zipfile before 3.14 does not read
-GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # correct, incorrect, partially, no answer
-_HEADERS = ("header.json", "_journal/start.json")  # a run that was killed has written the second one only
-
-
-def _is_inspect(content: Any) -> bool:
-    return isinstance(at(content, "eval"), dict) and any(
-        isinstance(at(content, key), kind)
-        for key, kind in (("plan", dict), ("samples", list), ("status", str))
-    )
+GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+"""Inspect's letters: correct, incorrect, partially correct, no answer."""
+_NO_ANSWER = "N"
+_ZSTD = (
+    93  # zip's number for the compression of current versions, which zipfile before Python 3.14 does not read
+)
+# Members with the header of a log; a run that was killed has written the second one only.
+_HEADER_NAMES = ("header.json", "_journal/start.json")
+_MEMBERS_PER_COLUMN = 100  # how many more members than columns a file may have
+_LENGTHS_OFFSET = 26  # where a zip member's local header holds the lengths of its name and of its extra field
 
 
-def is_archive(path: Path) -> bool:
-    """Is this a zip archive of Inspect?"""
+def is_inspect_log(content: Any) -> bool:
+    """Return whether parsed JSON is a log of Inspect."""
+    if not isinstance(get_nested(content, "eval"), dict):
+        return False
+    has_plan = isinstance(get_nested(content, "plan"), dict)
+    has_samples = isinstance(get_nested(content, "samples"), list)
+    has_status = isinstance(get_nested(content, "status"), str)
+    return has_plan or has_samples or has_status
+
+
+def is_inspect_archive(path: Path) -> bool:
+    """Return whether this zip archive is a log of Inspect."""
     with zipfile.ZipFile(path) as archive:
-        return any(name in archive.namelist() for name in _HEADERS)
+        return any(name in archive.namelist() for name in _HEADER_NAMES)
 
 
-def _inspect(path: Path, content: Any, load: Load) -> Read:
+def read_inspect(path: Path, content: Any, load_json: LoadJson) -> LogContent:
+    """Read a log that is one JSON object."""
     samples = content.get("samples")
-    return _inspect_samples(path, content, samples if isinstance(samples, list) else [])
+    return _read_samples(path, content, samples if isinstance(samples, list) else [])
 
 
-def open_eval(path: Path, limits: Limits) -> Source:
-    """A log in a zip archive; one sample at a time is unpacked, and what is not needed of it is dropped."""
-    with reading(path, "a log of Inspect"), zipfile.ZipFile(path) as archive:
+def open_inspect_archive(path: Path, limits: Limits) -> Source:
+    """Read a log in a zip archive, one sample at a time; only what is needed of a sample is kept.
+
+    DataError where the archive has no header, or would need more memory than is allowed.
+    """
+    with reporting_damage(path, "a log of Inspect"), zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        limits.check_columns(path, len(members) // 100)
-        limits.check(path, sum(member.file_size for member in members), "unpacking it")
-        header = next((m for name in _HEADERS for m in members if m.filename == name), None)
-        if header is None:
+        limits.check_columns(path, len(members) // _MEMBERS_PER_COLUMN)
+        limits.check(path, sum(member.file_size for member in members), "decompressing it")
+        header_member = _find_header(members)
+        if header_member is None:
             raise file_error(path, "is a zip archive and no log of Inspect (no header.json).")
-        told = json.loads(_member(path, archive, header, limits))
-        named = (m for m in members if m.filename.startswith("samples/") and m.filename.endswith(".json"))
-        samples = (json.loads(_member(path, archive, m, limits)) for m in named)
-        return source_of(path, limits, *_inspect_samples(path, told, samples))
+        header = json.loads(_read_member(path, archive, header_member, limits))
+        samples = (
+            json.loads(_read_member(path, archive, member, limits))
+            for member in members
+            if member.filename.startswith("samples/") and member.filename.endswith(".json")
+        )
+        return make_log_source(path, limits, _read_samples(path, header, samples))
 
 
-def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, limits: Limits) -> str:
+def _find_header(members: list[zipfile.ZipInfo]) -> zipfile.ZipInfo | None:
+    """Return the archive's member with the header: that of a finished run, where there is one."""
+    for name in _HEADER_NAMES:
+        for member in members:
+            if member.filename == name:
+                return member
+    return None
+
+
+def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, limits: Limits) -> str:
+    """Return the text of one member of the archive, of exactly the size that the archive states."""
     if member.compress_type != _ZSTD:
         with archive.open(member) as stream:
-            return decoded(path, stream.read(member.file_size), limits)  # without a number it may unpack more
-    pa = import_optional(
-        "pyarrow", f"Reading {display_name(path.name)}, whose parts are packed by zstd,", "files"
-    )
+            # Without the size, read() would return more than the archive states.
+            return decode_json(path, stream.read(member.file_size), limits)
+    reason = f"Reading {display_name(path.name)}, whose parts are compressed by zstd,"
+    pyarrow = import_optional("pyarrow", reason, "files")
     with path.open("rb") as file:
-        file.seek(member.header_offset + 26)  # the lengths of the name and of the extra field
-        file.seek(sum(struct.unpack("<HH", file.read(4))), 1)
-        packed = file.read(member.compress_size)
-    with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
+        file.seek(member.header_offset + _LENGTHS_OFFSET)
+        name_length, extra_length = struct.unpack("<HH", file.read(4))
+        file.seek(name_length + extra_length, 1)
+        compressed = file.read(member.compress_size)
+    with pyarrow.input_stream(pyarrow.py_buffer(compressed), compression="zstd") as stream:
         data = stream.read(member.file_size + 1)
     if len(data) != member.file_size:
         raise file_error(
-            path, f"`{display_name(member.filename)}` is not of the size that the archive states."
+            path, f"`{display_name(member.filename)}` does not have the size that the archive states."
         )
-    return decoded(path, data, limits)
+    return decode_json(path, data, limits)
 
 
-def _inspect_samples(path: Path, header: Any, samples: Iterable[Any]) -> Read:
+def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent:
+    """Read the samples of a log: one row for each that was scored.
+
+    Columns: one per scorer (and per key of a scorer whose value is a dict), numbers of the metadata, confidences from
+    token log-probabilities, and the agreement of repeated answers. DataError where no sample was scored.
+    """
     rows: list[Row] = []
-    without = {"failed": 0, "have no score": 0}
-    for place, sample in enumerate(samples):
-        if text_of(at(sample, "id")) is None:
-            raise file_error(path, f"sample {place + 1} is no sample of Inspect (no id).")
-        if isinstance(at(sample, "scores"), dict) and sample["scores"]:
-            rows.append(_inspect_row(sample))
+    failed_count = 0
+    unscored_count = 0
+    for index, sample in enumerate(samples):
+        if text_of(get_nested(sample, "id")) is None:
+            raise file_error(path, f"sample {index + 1} is no sample of Inspect (no id).")
+        if isinstance(get_nested(sample, "scores"), dict) and sample["scores"]:
+            rows.append(_make_row(sample))
+        elif get_nested(sample, "error"):
+            failed_count += 1
         else:
-            without["failed" if at(sample, "error") else "have no score"] += 1
-    notes = _inspect_notes(header, len(rows), without)
+            unscored_count += 1
+    notes = _make_notes(header, len(rows), failed_count, unscored_count)
     if not rows:
         raise file_error(path, f"is a log of Inspect without scored samples; {' '.join(notes)}")
-    worded = _grade(rows)
+    word_scorers = _letters_to_numbers(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    stated = [
-        n for n in names if n.endswith(".confidence") and not n.startswith("metadata.") and n not in worded
+    stated_confidences = [
+        name
+        for name in names
+        if name.endswith(".confidence") and not name.startswith("metadata.") and name not in word_scorers
     ]
-    own = {"question", "epoch", "answer", SEQUENCE, MEAN_TOKEN, *stated}
-    own |= set(worded)
-    graded = (n for n in names if not n.endswith(".answered") and "metadata." not in n)
-    scorers = shares(rows, [n for n in graded if n not in own])
-    answered = {name: f"{name}.answered" for name in scorers if f"{name}.answered" in names}
+    not_scorers = {"question", "epoch", "answer", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB}
+    not_scorers |= {*stated_confidences, *word_scorers}
+    candidates = [name for name in names if not name.endswith(".answered") and "metadata." not in name]
+    scorers = find_scorers(rows, [name for name in candidates if name not in not_scorers])
+    answered_columns = {name: f"{name}.answered" for name in scorers if f"{name}.answered" in names}
     for row in rows:
-        row |= {column: row.get(column, True) for column in answered.values()}
-    ids = [row["question"] for row in rows]
-    if len(set(ids)) < len(ids):
-        for row, share in zip(rows, agreement(ids, [row["answer"] for row in rows])):
-            row[AGREEMENT] = share
-    headline = text_of(at(header, "results", "headline", "score")) or ""
-    return rows, LogFacts(
-        "Inspect",
-        preferred(scorers, headline, *scorers) | {"question": "question", "epoch": "epoch"},
-        scorers,
-        signals=(SEQUENCE, MEAN_TOKEN, AGREEMENT, *stated),
-        worded=worded,
-        answered=answered,
-        task=text_of(at(header, "eval", "task")) or "",
+        for column in answered_columns.values():
+            row.setdefault(column, True)
+    _add_agreement(rows)
+    headline_scorer = text_of(get_nested(header, "results", "headline", "score")) or ""
+    facts = LogFacts(
+        tool="Inspect",
+        roles=choose_scorer(scorers, headline_scorer, *scorers) | {"question": "question", "epoch": "epoch"},
+        scorers=scorers,
+        signals=(SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB, AGREEMENT, *stated_confidences),
+        word_scorers=word_scorers,
+        answered_columns=answered_columns,
+        task=text_of(get_nested(header, "eval", "task")) or "",
         notes=notes,
     )
+    return LogContent(rows, facts)
 
 
-def _inspect_row(sample: Row) -> Row:
-    """What is kept of a sample: the number of each score, and numbers that may be confidences."""
-    row = {"question": text_of(sample["id"]), "epoch": number(sample.get("epoch")), "answer": None}
-    for name, score in sample["scores"].items():
-        value = at(score, "value")
-        row["answer"] = row["answer"] or text_of(at(score, "answer"))
-        for key, part in (value if isinstance(value, dict) else {"": value}).items():
-            column = f"{name}.{key}" if key else name
-            row[column] = part if isinstance(part, str) else number(part)
-        row |= _numbers(f"{name}.metadata.", at(score, "metadata"))
-    tokens = at(sample, "output", "choices", 0, "logprobs", "content")
-    return row | _numbers("metadata.", sample.get("metadata")) | token_signals(tokens)
+def _make_row(sample: Row) -> Row:
+    """Return what is kept of a sample: the value of each score, and numbers that may be confidences."""
+    row: Row = {
+        "question": text_of(sample["id"]),
+        "epoch": as_number(sample.get("epoch")),
+        "answer": None,
+    }
+    for scorer, score in sample["scores"].items():
+        value = get_nested(score, "value")
+        row["answer"] = row["answer"] or text_of(get_nested(score, "answer"))
+        values_by_key = value if isinstance(value, dict) else {"": value}
+        for key, part in values_by_key.items():
+            column = f"{scorer}.{key}" if key else scorer
+            row[column] = part if isinstance(part, str) else as_number(part)
+        row |= _numbers_of(get_nested(score, "metadata"), prefix=f"{scorer}.metadata.")
+    row |= _numbers_of(sample.get("metadata"), prefix="metadata.")
+    row |= token_signals(get_nested(sample, "output", "choices", 0, "logprobs", "content"))
+    return row
 
 
-def _grade(rows: list[Row]) -> tuple[str, ...]:
+def _numbers_of(content: Any, prefix: str) -> Row:
+    """Return the numbers (no truth values) of a dict under their names with a prefix; empty where it is no dict."""
+    if not isinstance(content, dict):
+        return {}
+    return {f"{prefix}{name}": float(value) for name, value in content.items() if type(value) in (int, float)}
+
+
+def _letters_to_numbers(rows: list[Row]) -> tuple[str, ...]:
     """Turn Inspect's letters into numbers, in place; return the scorers that grade by other words.
 
-    Where a scorer uses any other word, C may mean something else than correct (SimpleQA: not attempted).
+    Where a scorer uses any other word, C may mean something else than correct (SimpleQA: not attempted), so all its
+    words stay. For the letter N a column `SCORER.answered` is set to False.
     """
-    worded = []
-    for name in dict.fromkeys(name for row in rows for name in row if name not in ("question", "answer")):
+    word_scorers = []
+    names = dict.fromkeys(name for row in rows for name in row if name not in ("question", "answer"))
+    for name in names:
         values = [row.get(name) for row in rows]
         words = {value for value in values if isinstance(value, str)}
-        if words - GRADES.keys() and not any(isinstance(value, float) for value in values):
-            worded.append(name)
+        has_numbers = any(isinstance(value, float) for value in values)
+        if words - GRADES.keys() and not has_numbers:
+            word_scorers.append(name)
             continue
         for row in rows:
-            if isinstance(word := row.get(name), str):
+            word = row.get(name)
+            if isinstance(word, str):
                 row[name] = GRADES.get(word)
-                if word == "N":
+                if word == _NO_ANSWER:
                     row[f"{name}.answered"] = False
-    return tuple(worded)
+    return tuple(word_scorers)
 
 
-def _numbers(head: str, content: Any) -> Row:
-    found = content if isinstance(content, dict) else {}
-    return {f"{head}{name}": float(x) for name, x in found.items() if type(x) in (int, float)}
+def _add_agreement(rows: list[Row]) -> None:
+    """Add the share of equal answers to each row, in place, where questions were asked more than once."""
+    questions = [row["question"] for row in rows]
+    if len(set(questions)) == len(questions):
+        return
+    answers = [row["answer"] for row in rows]
+    for row, share in zip(rows, agreement(questions, answers)):
+        row[AGREEMENT] = share
 
 
-def _inspect_notes(header: Any, scored: int, without: dict[str, int]) -> tuple[str, ...]:
-    status, promised = at(header, "status"), number(at(header, "results", "total_samples"))
-    held = scored + sum(without.values())
-    notes = [] if status == "success" else [f"the run has status {display_name(status)}."]
-    if promised is not None and promised != held:
-        notes.append(f"the header promises {count_noun(int(promised), 'sample')}, the file holds {held:,}.")
-    reasons = {"failed": "failed", "have no score": f"{has_or_have(without['have no score'])} no score"}
-    notes += [
-        f"{count_noun(count, 'sample')} {reasons[why]} and {is_or_are(count)} left out."
-        for why, count in without.items()
-        if count
-    ]
+def _make_notes(header: Any, scored_count: int, failed_count: int, unscored_count: int) -> tuple[str, ...]:
+    """Return what a user must know before trusting a number: a run that did not finish, samples that are missing."""
+    notes = []
+    status = get_nested(header, "status")
+    if status != "success":
+        notes.append(f"the run has status {display_name(status)}.")
+    expected_count = as_number(get_nested(header, "results", "total_samples"))
+    sample_count = scored_count + failed_count + unscored_count
+    if expected_count is not None and expected_count != sample_count:
+        expected = count_noun(int(expected_count), "sample")
+        notes.append(f"the header promises {expected}, the file holds {sample_count:,}.")
+    if failed_count:
+        notes.append(f"{count_noun(failed_count, 'sample')} failed and {is_or_are(failed_count)} left out.")
+    if unscored_count:
+        notes.append(
+            f"{count_noun(unscored_count, 'sample')} {has_or_have(unscored_count)} no score and "
+            f"{is_or_are(unscored_count)} left out."
+        )
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Logs of lm-evaluation-harness: one record per document and filter."""
+"""Logs of lm-evaluation-harness: `samples_*.jsonl`, one record per document and filter."""
 
 from __future__ import annotations
 
@@ -10,108 +10,159 @@ from typing import Any, NamedTuple
 
 from abstain.errors import DataError
 from abstain.formats.columns import LogFacts, text_of
-from abstain.formats.log_rows import Load, Read, Row, at, number, preferred, shares
+from abstain.formats.log_rows import (
+    LoadJson,
+    LogContent,
+    Row,
+    as_number,
+    choose_scorer,
+    find_scorers,
+    get_nested,
+)
 from abstain.formats.roles import AGREEMENT
 from abstain.formats.safety import count_noun, display_name, file_error, has_or_have
 
-# lm-evaluation-harness: one record per document and filter
+# Fields of a record that are no metrics, where the record does not list its metrics (files of 2024).
+_OTHER_FIELDS = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics")
+_OPTION_SIGNALS = ("softmax", "margin", "loglikelihood")
+_INVALID_REPLY = "[invalid]"  # what a filter writes where it finds no answer in the reply
 
-_LM_EVAL = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics")
-_OF_OPTIONS = ("softmax", "margin", "loglikelihood")
+
+def is_lm_eval_samples(content: Any) -> bool:
+    """Return whether parsed JSON is a list of samples."""
+    first = get_nested(content, 0)
+    if get_nested(first, "doc_id") is None:
+        return False
+    return "resps" in first or "filtered_resps" in first
 
 
-def read_lm_eval(path: Path, records: list[Any], load: Load) -> Read:
-    """Samples of lm-evaluation-harness, as a file or the harness itself holds them."""
-    rows: list[Row] = []
-    metrics: dict[str, None] = {}
-    leaking = 0
-    for place, record in enumerate(records):
-        if not isinstance(record, dict) or text_of(record.get("doc_id")) is None:
-            raise file_error(path, f"record {place + 1} is no sample of lm-evaluation-harness (no doc_id).")
-        told = record.get("metrics")
-        others = (n for n in record if n not in _LM_EVAL and not n.endswith("_hash"))
-        names = told if isinstance(told, list) else others
-        scores = {str(name): number(record.get(str(name))) for name in names}
-        metrics |= dict.fromkeys(name for name, value in scores.items() if value is not None)
-        answer = _first_text(record.get("filtered_resps"))
-        row = {"question": text_of(record["doc_id"]), "filter": text_of(record.get("filter")), **scores}
-        likelihoods = _option_likelihoods(record)
-        if likelihoods is None:
-            answered = answer is not None and answer.strip() not in ("", "[invalid]")
-            row |= {"answer": answer, "answered": answered, **_repeats(record)}
-        elif len(likelihoods) == 1:  # of the right answer alone: whoever ranks by it has seen the label
-            row["answered"] = True
-            leaking += 1
-        else:
-            row |= _option_signals(likelihoods, "acc_norm" in record)
-        rows.append(row)
-    scorers = shares(rows, list(metrics))
-    roles = preferred(scorers, "acc", "exact_match", "pass@1") | {"question": "question"}
-    if texts := any("answered" in row for row in rows):
-        rows = [{"answered": True, **row} for row in rows]  # an option is always chosen
-    notes = _promised(path, len({row["question"] for row in rows}), load)
-    if leaking:
-        notes += (
-            f"{count_noun(leaking, 'row')} {has_or_have(leaking)} one log-likelihood, that of the right "
-            f"answer, which the model "
-            f"does not know: it is no confidence.",
-        )
-    return rows, LogFacts(
-        "lm-evaluation-harness",
-        roles | ({"answered": "answered"} if texts else {}),
-        scorers,
-        signals=(*_OF_OPTIONS, "softmax_norm", AGREEMENT),
-        not_with={"acc_norm": _OF_OPTIONS, "acc": ("softmax_norm",)},
-        variant="filter" if any(row["filter"] for row in rows) else "",
-        about={"answered": "the filtered reply is neither empty nor [invalid]"},
-        task=_task_of(path),
-        notes=notes,
+def is_lm_eval_summary(content: Any) -> bool:
+    """Return whether parsed JSON is a `results_*.json`, which holds scores of tasks and no samples."""
+    return isinstance(get_nested(content, "results"), dict) and isinstance(
+        get_nested(content, "n-shot"), dict
     )
 
 
-def _first_text(replies: Any) -> str | None:
-    for _ in range(3):
-        replies = replies[0] if isinstance(replies, list) and replies else replies
-    return replies if isinstance(replies, str) else None
+def refuse_summary(path: Path, content: Any, load_json: LoadJson) -> LogContent:
+    """Raise DataError that says which file holds the samples."""
+    raise file_error(
+        path,
+        "is a summary of lm-evaluation-harness without answers. Name the samples_*.jsonl that "
+        "`lm_eval --log_samples` writes beside it.",
+    )
 
 
-def _repeats(record: Row) -> Row:
-    """How far several replies to one prompt agree, word for word."""
-    replies = at(record, "resps", 0)
-    if not isinstance(replies, list) or len(replies) < 2 or not all(isinstance(r, str) for r in replies):
+def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogContent:
+    """Read samples of lm-evaluation-harness, as a file or the harness itself holds them.
+
+    One row per record. A record of a multiple-choice task has confidences from the log-likelihoods of its options; one
+    of a generation task has the filtered reply as its answer. DataError where a record has no doc_id.
+    """
+    rows: list[Row] = []
+    metric_names: dict[str, None] = {}  # in the order of the records
+    answer_only_count = 0
+    for index, record in enumerate(records):
+        if not isinstance(record, dict) or text_of(record.get("doc_id")) is None:
+            raise file_error(path, f"record {index + 1} is no sample of lm-evaluation-harness (no doc_id).")
+        scores = _find_scores(record)
+        metric_names |= dict.fromkeys(name for name, score in scores.items() if score is not None)
+        row: Row = {"question": text_of(record["doc_id"]), "filter": text_of(record.get("filter")), **scores}
+        options = _find_options(record)
+        if options is None:
+            row |= _read_reply(record)
+        elif len(options) == 1:  # the log-likelihood of the right answer: ranking by it would use the label
+            row["answered"] = True
+            answer_only_count += 1
+        else:
+            row |= _option_signals(options, is_normalised="acc_norm" in record)
+        rows.append(row)
+    scorers = find_scorers(rows, list(metric_names))
+    roles = choose_scorer(scorers, "acc", "exact_match", "pass@1") | {"question": "question"}
+    if any("answered" in row for row in rows):
+        rows = [{"answered": True, **row} for row in rows]  # a multiple-choice task always has an answer
+        roles["answered"] = "answered"
+    notes = _check_document_count(path, len({row["question"] for row in rows}), load_json)
+    if answer_only_count:
+        notes.append(
+            f"{count_noun(answer_only_count, 'row')} {has_or_have(answer_only_count)} one log-likelihood, that of the "
+            f"right answer, which the model does not know: it is no confidence."
+        )
+    facts = LogFacts(
+        tool="lm-evaluation-harness",
+        roles=roles,
+        scorers=scorers,
+        signals=(*_OPTION_SIGNALS, "softmax_norm", AGREEMENT),
+        excluded_signals={"acc_norm": _OPTION_SIGNALS, "acc": ("softmax_norm",)},
+        variant="filter" if any(row["filter"] for row in rows) else "",
+        descriptions={"answered": "the filtered reply is neither empty nor [invalid]"},
+        task=_find_task(path),
+        notes=tuple(notes),
+    )
+    return LogContent(rows, facts)
+
+
+def _find_scores(record: Row) -> dict[str, float | None]:
+    """Return the metrics of a record by name; None for one that is no number."""
+    listed_names = record.get("metrics")
+    if isinstance(listed_names, list):
+        names = [str(name) for name in listed_names]
+    else:
+        names = [name for name in record if name not in _OTHER_FIELDS and not name.endswith("_hash")]
+    return {name: as_number(record.get(name)) for name in names}
+
+
+def _read_reply(record: Row) -> Row:
+    """Return the answer of a generation task, whether there is one, and how far repeated replies agree."""
+    reply = record.get("filtered_resps")
+    for _ in range(3):  # the reply lies in up to three nested lists
+        if isinstance(reply, list) and reply:
+            reply = reply[0]
+    answer = reply if isinstance(reply, str) else None
+    is_answered = answer is not None and answer.strip() not in ("", _INVALID_REPLY)
+    return {"answer": answer, "answered": is_answered, **_reply_agreement(record)}
+
+
+def _reply_agreement(record: Row) -> Row:
+    """Return the share of the most frequent among several replies to one prompt; empty where there is one reply."""
+    replies = get_nested(record, "resps", 0)
+    if not isinstance(replies, list) or len(replies) < 2:
         return {}
-    return {AGREEMENT: Counter(r.strip() for r in replies).most_common(1)[0][1] / len(replies)}
+    if not all(isinstance(reply, str) for reply in replies):
+        return {}
+    most_frequent_count = Counter(reply.strip() for reply in replies).most_common(1)[0][1]
+    return {AGREEMENT: most_frequent_count / len(replies)}
 
 
 class Option(NamedTuple):
-    """One continuation that the model was asked to score."""
+    """One text whose log-likelihood the harness asked the model for."""
 
     loglikelihood: float
     length: int  # characters, without the blank before it; 0 where the log does not say
 
 
-def _option_likelihoods(record: Row) -> list[Option] | None:
-    """What each request of a document scored; None where the record holds text.
+def _find_options(record: Row) -> list[Option] | None:
+    """Return the texts that the model scored for a document; None where the record holds a generated reply.
 
     A multiple-choice task scores every option. A task of kind `loglikelihood` (LAMBADA, ASDiv) scores one text: the
     right answer.
     """
     pairs = record.get("filtered_resps") or [None]
-    if not isinstance(pairs, list) or not all(map(_is_scored, pairs)):
+    if not isinstance(pairs, list) or not all(map(_is_scored_text, pairs)):
         return None
     options = []
-    for k, (loglikelihood, _) in enumerate(pairs):
-        request = at(record, "arguments", f"gen_args_{k}")
-        if k and at(request, "arg_0") == "":  # unconditional, for the mutual information: no option
+    for index, (loglikelihood, _) in enumerate(pairs):
+        request = get_nested(record, "arguments", f"gen_args_{index}")
+        has_no_prompt = get_nested(request, "arg_0") == ""
+        if index and has_no_prompt:  # asked for the mutual information; it is no option
             continue
-        text = at(request, "arg_1")
+        text = get_nested(request, "arg_1")
         length = len(text.removeprefix(" ")) if isinstance(text, str) else 0
         options.append(Option(float(loglikelihood), length))
     return options
 
 
-def _is_scored(pair: Any) -> bool:
-    """A log-likelihood beside whether it is the greedy continuation; numbers and truth values may be text."""
+def _is_scored_text(pair: Any) -> bool:
+    """Return whether this is [log-likelihood, whether the text is the greedy continuation]; both may be strings."""
     if not isinstance(pair, list) or len(pair) != 2 or str(pair[1]) not in ("True", "False"):
         return False
     try:
@@ -121,53 +172,50 @@ def _is_scored(pair: Any) -> bool:
     return True
 
 
-def _option_signals(options: list[Option], normalised: bool) -> Row:
-    """Confidences from the log-likelihoods of all options, whichever of them is right."""
-    values = [option.loglikelihood for option in options]
-    if not all(map(math.isfinite, values)):
+def _option_signals(options: list[Option], is_normalised: bool) -> Row:
+    """Return confidences from the log-likelihoods of all options, whichever of them is right.
+
+    `softmax_norm`, from log-likelihoods per character, only where the record has a normalised accuracy.
+    """
+    loglikelihoods = [option.loglikelihood for option in options]
+    if not all(map(math.isfinite, loglikelihoods)):
         return {"softmax": None}
-    second, first = sorted(values)[-2:]
-    signals = {"softmax": _softmax(values), "margin": first - second}
-    if normalised and min(option.length for option in options) > 0:
-        signals["softmax_norm"] = _softmax([option.loglikelihood / option.length for option in options])
-    return signals | {"loglikelihood": first}
+    second, first = sorted(loglikelihoods)[-2:]
+    signals = {"softmax": _largest_softmax(loglikelihoods), "margin": first - second}
+    if is_normalised and min(option.length for option in options) > 0:
+        per_character = [option.loglikelihood / option.length for option in options]
+        signals["softmax_norm"] = _largest_softmax(per_character)
+    signals["loglikelihood"] = first
+    return signals
 
 
-def _softmax(x: list[float]) -> float:
-    """The largest probability of a softmax; of one short row, so without arrays."""
-    return 1 / math.fsum(math.exp(value - max(x)) for value in x)
+def _largest_softmax(logits: list[float]) -> float:
+    """Return the largest probability of a softmax; without arrays, which are slow for one short row."""
+    return 1 / math.fsum(math.exp(logit - max(logits)) for logit in logits)
 
 
-def _task_of(path: Path) -> str:
-    found = re.match(r"samples_(.+)_\d{4}-\d\d-\d\dT", path.name)
-    return found[1] if found else ""
+def _find_task(path: Path) -> str:
+    """Return the task that the name of a samples file says; empty where it says none."""
+    match = re.match(r"samples_(.+)_\d{4}-\d\d-\d\dT", path.name)
+    return match[1] if match else ""
 
 
-def _promised(path: Path, held: int, load: Load) -> tuple[str, ...]:
-    """What the results file beside a samples file says of its number of documents."""
-    task, stamp = _task_of(path), re.search(r"\d{4}-\d\d-\d\dT[\d.-]*\d", path.name)
-    for other in sorted(path.parent.glob(f"*{stamp[0]}.json")) if stamp else ():
-        if other.is_file() and not other.name.startswith("samples_"):
-            try:
-                count = number(at(load(other), "n-samples", task, "effective"))
-            except (DataError, ValueError, RecursionError):  # it is not what was asked for
-                continue
-            if count is not None and count != held:
-                return (
-                    f"{display_name(other.name)} promises {count_noun(int(count), 'document')}, the file holds "
-                    f"{held:,}.",
-                )
-    return ()
-
-
-def _no_samples(path: Path, content: Any, load: Load) -> Read:
-    told = "is a summary of lm-evaluation-harness without answers. Name the samples_*.jsonl that"
-    raise file_error(path, f"{told} `lm_eval --log_samples` writes beside it.")
-
-
-# which of them a file is
-
-
-def _lm_eval_records(content: Any) -> bool:
-    first = at(content, 0)
-    return at(first, "doc_id") is not None and ("resps" in first or "filtered_resps" in first)
+def _check_document_count(path: Path, document_count: int, load_json: LoadJson) -> list[str]:
+    """Return a note where the results file of the same run says another number of documents; otherwise no note."""
+    timestamp = re.search(r"\d{4}-\d\d-\d\dT[\d.-]*\d", path.name)
+    if timestamp is None:
+        return []
+    for results_path in sorted(path.parent.glob(f"*{timestamp[0]}.json")):
+        if not results_path.is_file() or results_path.name.startswith("samples_"):
+            continue
+        try:
+            results = load_json(results_path)
+        except (DataError, ValueError, RecursionError):  # not a results file
+            continue
+        expected_count = as_number(get_nested(results, "n-samples", _find_task(path), "effective"))
+        if expected_count is not None and expected_count != document_count:
+            expected = count_noun(int(expected_count), "document")
+            return [
+                f"{display_name(results_path.name)} promises {expected}, the file holds {document_count:,}."
+            ]
+    return []

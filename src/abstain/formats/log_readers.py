@@ -1,42 +1,76 @@
-"""Logs of evaluation harnesses as columns, known by what is in them and not by their names.
+"""Logs of evaluation harnesses, recognised by their content and not by the names of the files.
 
-lm-evaluation-harness, HELM, promptfoo, UQLM and Inspect; none of them is imported. A reader turns each answer into a
-flat row; which columns say right or wrong and which are confidences is kept beside them in `LogFacts`, to be shown,
-and to be overruled by whoever knows better.
+None of the harnesses is imported. To add one:
+
+1. Write a file of its own, `NAME_log.py`, with a function that recognises the parsed JSON and a function that reads it.
+   The reader turns each answer into a flat row (`log_rows.Row`) and returns `LogContent`: the rows, and `LogFacts` that
+   say which columns are right or wrong and which are confidences. Users see these facts and can overrule them.
+2. Add a `LogReader` to `LOG_READERS` below.
+3. Add a small log to `tests/language/written.py` and its damage to `tests/language/test_damaged_logs.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from abstain.formats import helm_log, inspect_log, lm_eval_log, promptfoo_log, uqlm_log
 from abstain.formats.columns import Source
-from abstain.formats.helm_log import _HELM_PARTS, HELM, _helm
-from abstain.formats.inspect_log import _inspect, _is_inspect
-from abstain.formats.lm_eval_log import _lm_eval_records, _no_samples, read_lm_eval
-from abstain.formats.log_rows import Load, Read, at, source_of
-from abstain.formats.promptfoo_log import _promptfoo, _promptfoo_results
-from abstain.formats.safety import Limits, file_error
-from abstain.formats.uqlm_log import _uqlm, _uqlm_parts
-
-TOOLS: list[tuple[Callable[[Any], Any], Callable[[Path, Any, Load], Read]]] = [
-    (_is_inspect, _inspect),
-    (_lm_eval_records, read_lm_eval),
-    (lambda c: isinstance(at(c, "results"), dict) and isinstance(at(c, "n-shot"), dict), _no_samples),
-    (lambda c: at(c, 0, "instance_id") is not None and at(c, 0, "stats") is not None, _helm),
-    (_promptfoo_results, _promptfoo),
-    (_uqlm_parts, _uqlm),
-]
+from abstain.formats.log_rows import LoadJson, LogContent, make_log_source
+from abstain.formats.safety import Limits
 
 
-def read_json_log(path: Path, content: Any, limits: Limits, load: Load) -> Source | None:
-    """The log that a JSON file holds; None where it is a table or anything else."""
-    if path.name in _HELM_PARTS and path.with_name(HELM).is_file():
-        raise file_error(path, f"is a part of a HELM run. Name its folder, or {HELM} beside it.")
-    single = content[0] if isinstance(content, list) and len(content) == 1 else [content]
-    for candidate in (content, single):
-        for fits, read in TOOLS:
-            if fits(candidate):
-                return source_of(path, limits, *read(path, candidate, load))
+@dataclass(frozen=True, kw_only=True)
+class LogReader:
+    """How the logs of one harness are recognised and read.
+
+    Parameters
+    ----------
+    name : str
+        Name of the harness.
+    recognise : callable of the parsed JSON
+        True where it is a log of this harness.
+    read : callable of path, parsed JSON and a function that loads another JSON file
+        Returns the rows and what their columns mean, or raises DataError.
+    """
+
+    name: str
+    recognise: Callable[[Any], bool]
+    read: Callable[[Path, Any, LoadJson], LogContent]
+
+
+# Asked in this order; the first that recognises a file reads it.
+LOG_READERS = (
+    LogReader(name="Inspect", recognise=inspect_log.is_inspect_log, read=inspect_log.read_inspect),
+    LogReader(
+        name="lm-evaluation-harness", recognise=lm_eval_log.is_lm_eval_samples, read=lm_eval_log.read_lm_eval
+    ),
+    LogReader(
+        name="lm-evaluation-harness, summary without answers",
+        recognise=lm_eval_log.is_lm_eval_summary,
+        read=lm_eval_log.refuse_summary,
+    ),
+    LogReader(name="HELM", recognise=helm_log.is_helm_instances, read=helm_log.read_helm),
+    LogReader(name="promptfoo", recognise=promptfoo_log.is_promptfoo_log, read=promptfoo_log.read_promptfoo),
+    LogReader(name="UQLM", recognise=uqlm_log.is_uqlm_log, read=uqlm_log.read_uqlm),
+)
+
+
+def read_json_log(path: Path, content: Any, limits: Limits, load_json: LoadJson) -> Source | None:
+    """Return the log that a JSON file holds; None where it is a table or anything else.
+
+    `content` is the parsed file. A log that is a list may be written as one record per line with a single line, and one
+    that is an object as a list with a single entry, so both readings are tried.
+    """
+    helm_log.check_not_other_part(path)
+    if isinstance(content, list) and len(content) == 1:
+        other_reading = content[0]
+    else:
+        other_reading = [content]
+    for candidate in (content, other_reading):
+        for reader in LOG_READERS:
+            if reader.recognise(candidate):
+                return make_log_source(path, limits, reader.read(path, candidate, load_json))
     return None

@@ -1,4 +1,8 @@
-"""Rows of a harness's log: what the readers of all harnesses share."""
+"""Rows of a harness's log: what the readers of all harnesses share.
+
+A reader of a harness's log turns each answer into a `Row` and returns `LogContent`: the rows, and `LogFacts` that say
+which columns are right or wrong and which are confidences. `make_log_source` makes columns of them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,73 +19,111 @@ from abstain.formats.columns import Column, LogFacts, Source, Words
 from abstain.formats.safety import Limits, file_error
 
 Row = dict[str, Any]
-Load = Callable[[Path], Any]  # the parsed content of a JSON file, within the limits
-Read = tuple[list[Row], LogFacts]
-SEQUENCE, MEAN_TOKEN = "sequence_logprob", "mean_token_logprob"
+"""One answer: column name -> number, truth value, text or None."""
+LoadJson = Callable[[Path], Any]
+"""Returns the parsed content of another JSON file, within the limits."""
+SEQUENCE_LOGPROB = "sequence_logprob"
+MEAN_TOKEN_LOGPROB = "mean_token_logprob"
+_BYTES_PER_VALUE = 40  # memory that one value of a row needs
 
 
-def at(content: Any, *places: Any) -> Any:
-    """What lies under these keys and indices; None where anything on the way is missing or of another kind."""
-    for place in places:
+class LogContent(NamedTuple):
+    """What a reader makes of a log: one row per answer, and what the columns of the rows mean."""
+
+    rows: list[Row]
+    facts: LogFacts
+
+
+def get_nested(content: Any, *keys: Any) -> Any:
+    """Return what lies under these keys (of dicts) and indices (of lists), one after the other.
+
+    None where anything on the way is missing or is neither a dict nor a list.
+    """
+    for key in keys:
         if isinstance(content, dict):
-            content = content.get(place)
-        elif isinstance(content, list) and isinstance(place, int) and place < len(content):
-            content = content[place]
+            content = content.get(key)
+        elif isinstance(content, list) and isinstance(key, int) and key < len(content):
+            content = content[key]
         else:
             return None
     return content
 
 
-def number(value: Any) -> float | None:
-    """A number or a truth value as a number; None for everything else."""
+def as_number(value: Any) -> float | None:
+    """Return a number or a truth value as a float; None for everything else."""
     return float(value) if isinstance(value, (bool, int, float)) else None
 
 
 def token_signals(logprobs: Any) -> Row:
-    """Sum and mean of the log-probabilities of the tokens that were generated."""
-    found = [number(at(token, "logprob") if isinstance(token, dict) else token) for token in logprobs or ()]
-    values = [x for x in found if x is not None]
-    if not values or len(values) < len(found):
+    """Return the sum and the mean of the log-probabilities of the generated tokens, as two confidences.
+
+    `logprobs` holds a number for each token, or a dict with a number under "logprob". The result is empty where there
+    are no tokens, or where one of them has no number.
+    """
+    tokens = logprobs or ()
+    numbers = [as_number(token.get("logprob") if isinstance(token, dict) else token) for token in tokens]
+    values = [value for value in numbers if value is not None]
+    if not values or len(values) < len(numbers):
         return {}
-    return {SEQUENCE: math.fsum(values), MEAN_TOKEN: math.fsum(values) / len(values)}
+    total = math.fsum(values)
+    return {SEQUENCE_LOGPROB: total, MEAN_TOKEN_LOGPROB: total / len(values)}
 
 
 def agreement(questions: Sequence[Hashable], answers: Sequence[Hashable | None]) -> list[float | None]:
-    """Of the answers to one question, the share that are the same as this one; None where there is no answer."""
-    asked = Counter(questions)
-    same = Counter(zip(questions, answers))
-    return [None if a is None else same[q, a] / asked[q] for q, a in zip(questions, answers)]
+    """Return for each answer the share of the answers to its question that equal it; None where there is no answer."""
+    answer_counts = Counter(questions)
+    equal_counts = Counter(zip(questions, answers))
+    shares: list[float | None] = []
+    for question, answer in zip(questions, answers):
+        shares.append(None if answer is None else equal_counts[question, answer] / answer_counts[question])
+    return shares
 
 
-def source_of(path: Path, limits: Limits, rows: Sequence[Row], facts: LogFacts) -> Source:
-    """Rows as columns: numbers where every value is one (a missing one is NaN), text otherwise."""
+def make_log_source(path: Path, limits: Limits, content: LogContent) -> Source:
+    """Make columns of the rows of a log: numbers where every value is one (NaN where it is missing), text otherwise.
+
+    DataError where there are no rows, or where they would need more memory or columns than is allowed.
+    """
+    rows, facts = content
     if not rows:
         raise file_error(path, f"is a log of {facts.tool} that holds no answers.")
     names = list(dict.fromkeys(name for row in rows for name in row))
     limits.check_columns(path, len(names))
-    limits.check(path, 40 * len(names) * len(rows))
-    columns = {name: _column([row.get(name) for row in rows]) for name in names}
-    scorers, signals = (tuple(n for n in some if n in columns) for some in (facts.scorers, facts.signals))
-    return Source(path, "log", columns, log=replace(facts, scorers=scorers, signals=signals))
+    limits.check(path, _BYTES_PER_VALUE * len(names) * len(rows))
+    columns = {name: _make_column([row.get(name) for row in rows]) for name in names}
+    present_facts = replace(
+        facts,
+        scorers=tuple(name for name in facts.scorers if name in columns),
+        signals=tuple(name for name in facts.signals if name in columns),
+    )
+    return Source(path=path, format="log", columns=columns, log=present_facts)
 
 
-def _column(values: list[Any]) -> Column:
-    if all(v is None or isinstance(v, (bool, int, float)) for v in values):
-        return Column.of(np.array([math.nan if v is None else float(v) for v in values]))
-    return Column.of(Words.of("" if v is None else str(v) for v in values))
+def _make_column(values: list[Any]) -> Column:
+    """Make a column of one value per row; None is a missing value."""
+    if all(value is None or isinstance(value, (bool, int, float)) for value in values):
+        return Column.of(np.array([math.nan if value is None else float(value) for value in values]))
+    return Column.of(Words.of("" if value is None else str(value) for value in values))
 
 
-def shares(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
-    """Of these columns, those that may say how right an answer is: numbers, all of them from 0 to 1."""
-    found = []
+def find_scorers(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of the named columns that may say how right an answer is: all their numbers lie between 0 and 1."""
+    scorers = []
     for name in names:
         values = [row[name] for row in rows if row.get(name) is not None and not math.isnan(row[name])]
         if values and min(values) >= 0 and max(values) <= 1:
-            found.append(name)
-    return tuple(found)
+            scorers.append(name)
+    return tuple(scorers)
 
 
-def preferred(found: Sequence[str], *known: str) -> dict[str, str]:
-    """The column to take for correctness: a known one, or the only one; none where it must be stated."""
-    best = next((name for name in known if name in found), found[0] if len(found) == 1 else None)
-    return {} if best is None else {"correct": best}
+def choose_scorer(scorers: Sequence[str], *preferred: str) -> dict[str, str]:
+    """Return {"correct": column}: the first preferred scorer that exists, or the only scorer.
+
+    The result is empty where several scorers remain: the user has to name one.
+    """
+    for name in preferred:
+        if name in scorers:
+            return {"correct": name}
+    if len(scorers) == 1:
+        return {"correct": scorers[0]}
+    return {}

@@ -1,13 +1,14 @@
-"""Answers of a language model: right or wrong, given or refused, and how sure it was by each of its signals.
+"""Answers of a language model: right or wrong, given or refused, and each of its confidences ("signals").
 
-a harness's log, or a table with stated columns  ->  Log  ->  Predictions, as everything else reads them
+The log of a harness, or a table whose columns the user states, becomes a `Log` (in `answers`); a `Log` becomes
+`Predictions`, which everything else reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,22 +17,33 @@ from abstain._tables import Printable
 from abstain.formats.columns import Column, Values, Words, as_texts
 from abstain.formats.safety import display_name, file_error
 
-# largest value, largest fraction
-_SCALES = {"percent": (100.0, 100.0), "fraction": (1.0, 1.0), "mixed": (100.0, 1.0)}
-_GRADES = {"right": 0.0, "wrong": 1.0, "unanswered": np.nan}  # the loss
+
+class StatedScale(NamedTuple):
+    """The scale of a confidence that a model stated in words, such as "85%"."""
+
+    highest: float  # largest number that may be stated
+    percent_above: float  # larger numbers are percentages, others fractions
+
+
+SCALES = {
+    "percent": StatedScale(highest=100.0, percent_above=-np.inf),
+    "fraction": StatedScale(highest=1.0, percent_above=np.inf),
+    "mixed": StatedScale(highest=100.0, percent_above=1.0),
+}
+LOSS_OF_GRADE = {"right": 0.0, "wrong": 1.0, "unanswered": np.nan}
 _CHOICES: dict[str, Sequence[str]] = {
     "unanswered": ("abstained", "wrong"),
     "missing": ("left_out", "last"),
-    "scale": list(_SCALES),
+    "scale": list(SCALES),
     "outside": ("refused", "missing"),
-    "grades": list(_GRADES),
+    "grades": list(LOSS_OF_GRADE),
 }
 DEFAULTS = {
     "one file": {"unanswered": "abstained", "missing": "left_out"},
     "compared": {"unanswered": "wrong", "missing": "last"},
     "cascade": {"unanswered": "abstained", "missing": "last"},
 }
-"""How unanswered questions and missing confidences are taken where the user does not say it, by the purpose of reading.
+"""How unanswered questions and missing confidences are counted by default, by the purpose of reading.
 
 One file alone is measured on what it answered. Models that are compared must see the same questions, and refusing the
 hard ones must be no gain. A cascade passes a refused question on, and every model sees the same questions.
@@ -40,15 +52,15 @@ hard ones must be no gain. A cascade passes a refused question on, and every mod
 
 @dataclass(frozen=True)
 class Rules:
-    """How answers are to be taken where more than one way makes sense.
+    """How answers are counted where more than one way makes sense.
 
     Parameters
     ----------
     only : dict
         Column -> value: the rows to read, {"filter": "strict-match"}.
     unanswered : {"abstained", "wrong"}, optional
-        A question without an answer is never accepted and kept in the coverage, or wrong and ranked last. By default
-        the first for one file, the second where several are compared (`DEFAULTS`).
+        A question without an answer is never accepted and stays in the coverage, or is wrong and ranked last. By
+        default the first for one file, the second where several are compared (`DEFAULTS`).
     missing : {"left_out", "last"}, optional
         An answer without a confidence is left out, or ranked last. By default the first for one file, the second where
         several are compared; a plain table of losses and confidences must have them all unless this is stated.
@@ -56,7 +68,7 @@ class Rules:
         Signal (or "" for each) -> "percent", "fraction" or "mixed": it is a number that the model stated. Mixed: up
         to 1 it is a fraction, above a percentage. A signal without a scale is only ranked.
     outside : {"refused", "missing"}, optional
-        What becomes of stated numbers outside their scale; refused by default.
+        Whether stated numbers outside their scale are an error (the default) or count as missing.
     grades : dict
         Text of the column of correctness -> "right", "wrong" or "unanswered".
 
@@ -84,14 +96,18 @@ class Rules:
                     check_choice("Rules", name, value, choices)
 
     def settled(self, purpose: str = "one file", loss_name: str = "zero_one") -> Rules:
-        """These rules with everything chosen that was left open; other losses than 0/1 have no "wrong"."""
+        """Return these rules with the defaults of a purpose for what the user left open.
+
+        `purpose` is a key of `DEFAULTS`. With losses other than right and wrong (`loss_name` "loss"), an unanswered
+        question is an abstention by default.
+        """
         defaults = dict(DEFAULTS[purpose])
         if loss_name == "loss":
             defaults["unanswered"] = "abstained"
-        open_choices: dict[str, Any] = {
+        chosen: dict[str, Any] = {
             name: value for name, value in defaults.items() if getattr(self, name) is None
         }
-        return replace(self, **open_choices)
+        return replace(self, **chosen)
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,9 +117,9 @@ class Log(Printable):
     Parameters
     ----------
     path, tool : str
-        Where it was read, and who wrote it.
+        Where it was read, and the harness that wrote it.
     loss : array, shape (n,)
-        0 right, 1 wrong, between them partly right; NaN where nobody scored the answer.
+        0 right, 1 wrong, between them partly right; NaN where the answer was not scored.
     answered : array of bool, shape (n,)
         Whether there is an answer at all.
     signals : dict of array, shape (n,)
@@ -118,13 +134,13 @@ class Log(Printable):
     ids : Column, shape (n,), optional
         What tells the rows apart, where no column names the questions; loaded when files are put in one order.
     rules : Rules
-        How unanswered questions and missing confidences are taken.
+        How unanswered questions and missing confidences are counted.
     absent : tuple of str
-        Confidences that were asked for and that no answer has.
+        Confidences that the user named and that no answer has.
     used : dict
-        Role -> what was taken for it.
+        Role -> the column that was taken for it, in words.
     notes : tuple of str
-        What was counted, left out or could be stated otherwise.
+        What was counted or left out, and how the user can change it.
 
     Examples
     --------
@@ -159,22 +175,22 @@ class Log(Printable):
 
     @property
     def n(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return len(self.loss)
 
     @property
     def scored(self) -> np.ndarray:
-        """Rows that were scored, or need not be since there is no answer."""
+        """True for rows that were scored, or need no score since there is no answer."""
         return ~np.isnan(self.loss) | ~self.answered
 
     @property
     def accuracy(self) -> float:
-        """Over the scored rows; no answer is wrong."""
+        """Accuracy over the scored rows, where no answer counts as wrong."""
         return 1 - float(self.losses(self.scored).mean())
 
     @property
     def accuracy_answered(self) -> float:
-        """Over the scored answers; NaN where there is none."""
+        """Accuracy over the scored answers; NaN where there are none."""
         rows = self.scored & self.answered
         return 1 - float(self.losses(rows).mean()) if rows.any() else float("nan")
 
@@ -185,17 +201,25 @@ class Log(Printable):
 
     @property
     def without_confidence(self) -> float:
-        """Share of the scored answers that lack at least one of the confidences."""
+        """Share of the scored answers that lack at least one of the confidences; 0 where there are no confidences."""
         rows = self.answered & self.scored
-        complete = np.all([np.isfinite(signal) for signal in self.signals.values()], axis=0)
-        return float((~complete[rows]).mean()) if rows.any() and self.signals else 0.0
+        if not self.signals or not rows.any():
+            return 0.0
+        return float((~self._has_all_signals()[rows]).mean())
+
+    def _has_all_signals(self) -> np.ndarray:
+        """Return for each row whether it has every confidence."""
+        return np.all([np.isfinite(signal) for signal in self.signals.values()], axis=0)
 
     def losses(self, rows: np.ndarray) -> np.ndarray:
-        """Losses of some rows, no answer being wrong."""
+        """Return the losses of the rows of a mask, where no answer counts as wrong."""
         return np.where(self.answered, self.loss, 1.0)[rows]
 
     def repeats(self) -> np.ndarray | None:
-        """The name of each question, with its task, where some question was asked more than once; else None."""
+        """Return the name of each row's question, with its task, where some question was asked more than once.
+
+        Otherwise the clusters of the file, if it has any.
+        """
         if self.question is None:
             return self.clusters
         names = as_texts(self.question).tolist()
@@ -204,68 +228,90 @@ class Log(Printable):
         return np.array(names, dtype=object) if len(set(names)) < self.n else self.clusters
 
     def row_ids(self) -> Column | None:
-        """What tells the rows apart: the question, with its task and epoch where questions repeat.
+        """Return what tells the rows apart: the question, with its task and epoch where questions repeat.
 
         Where that does not tell them apart either, a column of ids, if there is one.
         """
         if self.question is None:
             return self.ids
-        keys = told_apart(as_texts(self.question).tolist(), {"task": self.task, "epoch": self.epoch})
+        keys = make_distinct(as_texts(self.question).tolist(), {"task": self.task, "epoch": self.epoch})
         if len(set(keys)) < self.n and self.ids is not None:
             return self.ids
         return Column.of(Words.of(keys))
 
     @property
     def questions(self) -> int:
-        """How many different ones there are."""
+        """Number of different questions."""
         repeats = self.repeats()
         return self.n if repeats is None else len(np.unique(repeats))
 
     def summary_lines(self) -> list[str]:
-        """What was taken for what, and what was counted, a line each."""
-        return ["; ".join(f"{role}: {what}" for role, what in self.used.items()) + ".", *self.notes]
+        """Return which column was taken for what, and what was counted, a line each."""
+        columns_used = "; ".join(f"{role}: {description}" for role, description in self.used.items())
+        return [f"{columns_used}.", *self.notes]
 
     def fields(self, rules: Rules | None = None) -> dict[str, Any]:
-        """What `Predictions` holds of it: all signals on the same rows. `rules` instead of those it was read by."""
+        """Return what `Predictions` holds of it, with all confidences on the same rows.
+
+        `rules` replace those that the log was read by. DataError where no row is left, or where an unanswered question
+        is to count as wrong and the loss is neither right nor wrong.
+        """
         rules = (rules or self.rules).settled(loss_name=self.loss_name)
         if rules.unanswered == "wrong" and self.loss_name == "loss":
-            told = "an unanswered question can count as wrong among right and wrong only."
-            raise file_error(self.path, told)
-        present = np.all([np.isfinite(s) for s in self.signals.values()], axis=0) | ~self.answered
-        rows = self.scored & (present | (rules.missing == "last"))
-        if not (rows & (self.answered | (rules.unanswered == "wrong"))).any():
+            raise file_error(
+                self.path, "an unanswered question can count as wrong only where answers are right or wrong."
+            )
+        rows = self.scored
+        if rules.missing != "last":
+            rows = rows & (self._has_all_signals() | ~self.answered)
+        measured_rows = rows if rules.unanswered == "wrong" else rows & self.answered
+        if not measured_rows.any():
             raise file_error(self.path, "no question has an answer with a score and a confidence.")
-        ranked = {name: _ranked(s, self.answered)[rows] for name, s in self.signals.items()}
-        along = {k: getattr(self, k) for k in ("groups", "sample_weight", "prediction")}
-        along["label_words" if isinstance(self.labels, Words) else "labels"] = self.labels
-        along["clusters"] = self.repeats()
-        first = next(iter(ranked.values()))
-        found: dict[str, Any] = {"n": int(rows.sum()), "signals": ranked, "confidence": first}
-        found |= {"loss": self.losses(rows), "loss_name": self.loss_name}
-        found |= {k: v[rows] for k, v in along.items() if v is not None}
+        ranked = {
+            name: _rank_missing_last(signal, self.answered)[rows] for name, signal in self.signals.items()
+        }
+        fields: dict[str, Any] = {
+            "n": int(rows.sum()),
+            "signals": ranked,
+            "confidence": next(iter(ranked.values())),
+            "loss": self.losses(rows),
+            "loss_name": self.loss_name,
+        }
+        columns = {
+            "groups": self.groups,
+            "sample_weight": self.sample_weight,
+            "prediction": self.prediction,
+            "label_words" if isinstance(self.labels, Words) else "labels": self.labels,
+            "clusters": self.repeats(),
+        }
+        fields |= {name: values[rows] for name, values in columns.items() if values is not None}
         if rules.unanswered == "abstained" and not self.answered[rows].all():
-            found["abstained"] = ~self.answered[rows]
-        if (ids := self.row_ids()) is not None:
-            found["ids"] = ids.rows(rows)
-        return found
+            fields["abstained"] = ~self.answered[rows]
+        ids = self.row_ids()
+        if ids is not None:
+            fields["ids"] = ids.rows(rows)
+        return fields
 
     def __repr__(self) -> str:
-        return (
-            f"Log({display_name(self.path)}, {self.n:,} rows, {', '.join(self.signals) or 'no confidence'}, "
-            f"{self.tool})"
-        )
+        signals = ", ".join(self.signals) or "no confidence"
+        return f"Log({display_name(self.path)}, {self.n:,} rows, {signals}, {self.tool})"
 
 
-def _ranked(signal: np.ndarray, answered: np.ndarray) -> np.ndarray:
-    """Numbers that rank alike, with everything that has no rank of its own tied below the rest."""
-    own = np.isfinite(signal) & answered
-    lowest = np.nextafter(signal[own].min(), -np.inf) if own.any() else 0.0
-    return np.where(own, signal, lowest)
+def _rank_missing_last(signal: np.ndarray, answered: np.ndarray) -> np.ndarray:
+    """Return a confidence in which rows without an answer or without a number are tied below all others."""
+    has_rank = np.isfinite(signal) & answered
+    lowest = np.nextafter(signal[has_rank].min(), -np.inf) if has_rank.any() else 0.0
+    return np.where(has_rank, signal, lowest)
 
 
-def told_apart(ids: list[str], columns: Mapping[str, Values | None]) -> list[str]:
-    """Ids with the values of these columns behind them, one column after the other, as long as some ids repeat."""
+def make_distinct(ids: list[str], columns: Mapping[str, Values | None]) -> list[str]:
+    """Append the values of columns to ids, one column after the other, as long as some ids repeat.
+
+    `columns` maps the titles that are written before the values to the columns; None where a column is missing.
+    """
     for title, column in columns.items():
         if column is not None and len(set(ids)) < len(ids):
-            ids = [f"{key}, {title} {part}" for key, part in zip(ids, as_texts(column).tolist())]
+            ids = [
+                f"{sample_id}, {title} {value}" for sample_id, value in zip(ids, as_texts(column).tolist())
+            ]
     return ids

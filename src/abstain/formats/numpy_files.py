@@ -1,4 +1,7 @@
-"""Files of numpy: npy and npz."""
+"""Files of numpy: npy and npz.
+
+Headers are read here and not by numpy, so that sizes are known and pickles are refused before anything is loaded.
+"""
 
 from __future__ import annotations
 
@@ -13,97 +16,121 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from abstain.formats.columns import Column, Source, Words
-from abstain.formats.safety import PACKED, Limits, display_name, file_error, opened, reading
+from abstain.formats.safety import (
+    COMPRESSED_ENDINGS,
+    Limits,
+    display_name,
+    file_error,
+    open_limited,
+    reporting_damage,
+)
 
-# numpy: headers are read here, so that sizes are known and pickles refused before anything is loaded
+_MAX_HEADER_LENGTH = 2**16  # bytes
+_READ_SIZE = 1 << 24  # bytes read at a time
 
 
-class _Header(NamedTuple):
+class ArrayHeader(NamedTuple):
+    """What an npy file says of its array before the values."""
+
     shape: tuple[int, ...]
-    fortran: bool
+    is_fortran_order: bool
     dtype: np.dtype
     length: int  # bytes of the header itself
 
     @property
-    def nbytes(self) -> int:
+    def value_bytes(self) -> int:
+        """Bytes that the values need."""
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def column(self, load: Callable[[], np.ndarray]) -> Column:
+    def make_column(self, load: Callable[[], np.ndarray]) -> Column:
+        """Make a column of the array that `load` reads."""
         if self.dtype.kind in "US":
-            return Column(self.shape, "text", lambda: Words.of_array(load()))
-        return Column(self.shape, str(self.dtype), load)
+            return Column(shape=self.shape, kind="text", load=lambda: Words.of_array(load()))
+        return Column(shape=self.shape, kind=str(self.dtype), load=load)
 
 
-def _header(path: Path, name: str, stream: IO[bytes]) -> _Header:
+def _read_header(path: Path, array_name: str, stream: IO[bytes]) -> ArrayHeader:
+    """Read the header at the start of a stream.
+
+    DataError where it is no npy header, or where the array holds Python objects. `array_name` is for messages.
+    """
     magic = stream.read(8)
     if magic[:6] != b"\x93NUMPY" or len(magic) < 8:
-        raise file_error(path, f"{name} must be a numpy array, got something else.")
-    wide = magic[6] >= 2
-    count = stream.read(4 if wide else 2)
-    length = int.from_bytes(count, "little")
-    if length > 2**16:
-        raise file_error(path, f"{name} has a header of {length} bytes, which no array needs.")
+        raise file_error(path, f"{array_name} must be a numpy array, got something else.")
+    is_version_2 = magic[6] >= 2
+    length_bytes = stream.read(4 if is_version_2 else 2)
+    length = int.from_bytes(length_bytes, "little")
+    if length > _MAX_HEADER_LENGTH:
+        raise file_error(path, f"{array_name} has a header of {length} bytes, which no array needs.")
     text = stream.read(length)
-    read = np.lib.format.read_array_header_2_0 if wide else np.lib.format.read_array_header_1_0
-    shape, fortran, dtype = read(io.BytesIO(count + text))
+    parse = np.lib.format.read_array_header_2_0 if is_version_2 else np.lib.format.read_array_header_1_0
+    shape, is_fortran_order, dtype = parse(io.BytesIO(length_bytes + text))
     if dtype.hasobject:
         raise file_error(
             path,
-            f"{name} holds Python objects (pickle), which can run code when opened and are not "
+            f"{array_name} holds Python objects (pickle), which can run code when opened and are not "
             f"read. Save numbers or fixed-width text instead.",
         )
-    if any(s < 0 for s in shape):
-        raise file_error(path, f"{name} has a negative length.")
-    return _Header(shape, fortran, dtype, 8 + len(count) + length)
+    if any(size < 0 for size in shape):
+        raise file_error(path, f"{array_name} has a negative length.")
+    header_length = len(magic) + len(length_bytes) + length
+    return ArrayHeader(shape, is_fortran_order, dtype, header_length)
 
 
-def _body(path: Path, name: str, stream: IO[bytes], header: _Header) -> np.ndarray:
-    """The values after a header."""
+def _read_values(path: Path, array_name: str, stream: IO[bytes], header: ArrayHeader) -> np.ndarray:
+    """Read the values after the header; the stream stands at the start of the header."""
     stream.read(header.length)
-    data, filled = bytearray(header.nbytes), 0
-    while piece := stream.read(min(1 << 24, len(data) - filled)):
-        data[filled : filled + len(piece)] = piece
-        filled += len(piece)
-    if filled < len(data):
-        raise file_error(path, f"is truncated, {name} should hold {len(data)} bytes and has {filled}.")
+    data = bytearray(header.value_bytes)
+    byte_count = 0
+    while piece := stream.read(min(_READ_SIZE, len(data) - byte_count)):
+        data[byte_count : byte_count + len(piece)] = piece
+        byte_count += len(piece)
+    if byte_count < len(data):
+        raise file_error(
+            path, f"is truncated, {array_name} should hold {len(data)} bytes and has {byte_count}."
+        )
     array = np.frombuffer(data, dtype=header.dtype)
-    return array.reshape(header.shape, order="F" if header.fortran else "C")
+    return array.reshape(header.shape, order="F" if header.is_fortran_order else "C")
 
 
 def open_npy(path: Path, limits: Limits) -> Source:
-    """One array without a name (it is called "array"), or the fields of a structured one."""
-    with reading(path, "npy"), opened(path, limits) as stream:
-        header = _header(path, "it", stream)
-        limits.check(path, header.nbytes)
-        there = path.stat().st_size - header.length
-        if path.suffix.lower() not in PACKED and there < header.nbytes:
+    """Open one array without a name (it is called "array"), or the fields of a structured array by their names."""
+    with reporting_damage(path, "npy"), open_limited(path, limits) as stream:
+        header = _read_header(path, "it", stream)
+        limits.check(path, header.value_bytes)
+        bytes_present = path.stat().st_size - header.length
+        if path.suffix.lower() not in COMPRESSED_ENDINGS and bytes_present < header.value_bytes:
             raise file_error(
-                path, f"is truncated, {header.nbytes} bytes of values are announced and {there} are there."
+                path,
+                f"is truncated, it announces {header.value_bytes} bytes of values and holds {bytes_present}.",
             )
 
-    def whole() -> np.ndarray:
-        with reading(path, "npy"), opened(path, limits) as stream:
-            return _body(path, "it", stream, header)
+    def load_array() -> np.ndarray:
+        with reporting_damage(path, "npy"), open_limited(path, limits) as stream:
+            return _read_values(path, "it", stream, header)
 
-    def one_field(name: str) -> np.ndarray:
-        return np.ascontiguousarray(whole()[name])
+    def load_field(name: str) -> np.ndarray:
+        return np.ascontiguousarray(load_array()[name])
 
     if not header.dtype.names:
-        return Source(path, "npy", {"array": header.column(whole)})
-    fields = {name: header._replace(dtype=header.dtype[name].base) for name in header.dtype.names}
-    return Source(path, "npy", {k: part.column(partial(one_field, k)) for k, part in fields.items()})
+        return Source(path=path, format="npy", columns={"array": header.make_column(load_array)})
+    columns = {}
+    for name in header.dtype.names:
+        field_header = header._replace(dtype=header.dtype[name].base)
+        columns[name] = field_header.make_column(partial(load_field, name))
+    return Source(path=path, format="npy", columns=columns)
 
 
 def open_npz(path: Path, limits: Limits) -> Source:
-    """The arrays of a zip archive, each unpacked when asked for, within the limit all together."""
+    """Open the arrays of a zip archive, each decompressed when it is loaded; the limit is for all of them together."""
 
-    def load(member: zipfile.ZipInfo, header: _Header) -> np.ndarray:
-        with reading(path, "npz"), zipfile.ZipFile(path) as archive, archive.open(member) as stream:
-            return _body(path, f"`{display_name(member.filename)}`", stream, header)
+    def load(member: zipfile.ZipInfo, header: ArrayHeader) -> np.ndarray:
+        with reporting_damage(path, "npz"), zipfile.ZipFile(path) as archive, archive.open(member) as stream:
+            return _read_values(path, f"`{display_name(member.filename)}`", stream, header)
 
-    columns = {}
-    with reading(path, "npz"), zipfile.ZipFile(path) as archive:
-        total = 0
+    columns: dict[str, Column] = {}
+    with reporting_damage(path, "npz"), zipfile.ZipFile(path) as archive:
+        total_bytes = 0
         members = archive.infolist()
         limits.check_columns(path, len(members))
         for member in members:
@@ -111,13 +138,13 @@ def open_npz(path: Path, limits: Limits) -> Source:
             if name in columns:
                 raise file_error(path, f"holds two arrays named {display_name(name)!r}.")
             with archive.open(member) as stream:
-                header = _header(path, f"`{display_name(name)}`", stream)
-            if header.length + header.nbytes > member.file_size:
+                header = _read_header(path, f"`{display_name(name)}`", stream)
+            if header.length + header.value_bytes > member.file_size:
                 raise file_error(
                     path,
-                    f"`{display_name(name)}` announces {header.nbytes} bytes, more than the archive has.",
+                    f"`{display_name(name)}` announces {header.value_bytes} bytes, more than the archive has.",
                 )
-            total += header.nbytes
-            limits.check(path, total)
-            columns[name] = header.column(partial(load, member, header))
-    return Source(path, "npz", columns)
+            total_bytes += header.value_bytes
+            limits.check(path, total_bytes)
+            columns[name] = header.make_column(partial(load, member, header))
+    return Source(path=path, format="npz", columns=columns)

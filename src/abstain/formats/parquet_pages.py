@@ -1,10 +1,12 @@
-"""How much the pages of a Parquet file unpack to, read from their headers before anything is unpacked.
+"""How much the pages of a Parquet file decompress to, read from their headers before anything is decompressed.
 
-The footer of a file states the size of each column once unpacked, and an untrusted footer may understate it: 27 kB can
-then take gigabytes. What pyarrow allocates is what the header before each page states, so these are added up. A header
-is a struct in Thrift's compact protocol; the fields that are needed are
+The footer of a file states the decompressed size of each column, and an untrusted footer may understate it: 27 kB can
+then take gigabytes. What pyarrow allocates is what the header before each page states, so these sizes are added up. A
+header is a struct in Thrift's compact protocol; the fields that are needed are
 
     PageHeader(2: uncompressed size, 3: compressed size, 5: DataPageHeader(1: values), 8: DataPageHeaderV2(1: values))
+
+Every function that parses takes the position where a thing begins and returns it with the position where it ends.
 """
 
 from __future__ import annotations
@@ -14,16 +16,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_MOST_PAGES = 100_000  # of one column in one group of rows; a page holds some 20,000 rows
-_DEEPEST = 8  # structs within structs of a page header
-_UNPACKED = 2
-_PACKED = 3
-_VALUES = 1
-_DATA_PAGES = (5, 8)
+_MAX_PAGES = 100_000  # of one column in one row group; a page holds some 20,000 rows
+_MAX_DEPTH = 8  # structs within structs of a page header
+_UNCOMPRESSED_SIZE = 2  # numbers of fields
+_COMPRESSED_SIZE = 3
+_VALUE_COUNT = 1
+_DATA_PAGE_HEADERS = (5, 8)
+# Types of Thrift's compact protocol
+_TRUE = 1
+_FALSE = 2
+_BYTE = 3
+_INTEGERS = (4, 5, 6)
+_DOUBLE = 7
+_BINARY = 8
+_STRUCT = 12
 
 
 def unpacked_size(path: Path, chunk: Any) -> int:
-    """Bytes that the pages of a column chunk take once unpacked; `chunk` is its metadata as pyarrow gives it."""
+    """Return the bytes that the pages of a column chunk need once decompressed.
+
+    `chunk` is pyarrow's metadata of the chunk. ValueError where the pages are damaged.
+    """
     start = chunk.data_page_offset
     if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
         start = chunk.dictionary_page_offset
@@ -32,69 +45,79 @@ def unpacked_size(path: Path, chunk: Any) -> int:
         return sum(_page_sizes(data, start, min(end, len(data)), chunk.num_values))
 
 
-def _page_sizes(data: mmap.mmap, start: int, end: int, values: int) -> Iterator[int]:
-    """The unpacked size of each page, up to the one that ends the values of the chunk, where pyarrow stops, too."""
-    place = start
-    for _ in range(_MOST_PAGES):
-        if place >= end or values <= 0:
+def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iterator[int]:
+    """Yield the decompressed size of each page between two positions.
+
+    Stops at the page that holds the last of the chunk's `value_count` values, as pyarrow does.
+    """
+    position = start
+    values_left = value_count
+    for _ in range(_MAX_PAGES):
+        if position >= end or values_left <= 0:
             return
-        header, place = _struct(data, place)
-        yield header[_UNPACKED]
-        place += header[_PACKED]
-        if header[_UNPACKED] < 0 or header[_PACKED] < 0:
+        header, position = _parse_struct(data, position)
+        yield header[_UNCOMPRESSED_SIZE]
+        position += header[_COMPRESSED_SIZE]
+        if header[_UNCOMPRESSED_SIZE] < 0 or header[_COMPRESSED_SIZE] < 0:
             raise ValueError("a page has a negative size")
-        values -= sum(header[kind][_VALUES] for kind in _DATA_PAGES if kind in header)
-    raise ValueError(f"a column has more than {_MOST_PAGES:,} pages")
+        for page_header in _DATA_PAGE_HEADERS:
+            if page_header in header:
+                values_left -= header[page_header][_VALUE_COUNT]
+    raise ValueError(f"a column has more than {_MAX_PAGES:,} pages")
 
 
-def _struct(data: mmap.mmap, place: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """The numbers and structs of a struct by the numbers of their fields, and where it ends."""
-    if depth > _DEEPEST:
+def _parse_struct(data: mmap.mmap, position: int, depth: int = 0) -> tuple[dict[int, Any], int]:
+    """Return the fields of a struct by number, and where it ends.
+
+    A field begins with a byte: the upper half is its number less that of the field before (0: the number follows), the
+    lower half its type. A zero byte ends the struct.
+    """
+    if depth > _MAX_DEPTH:
         raise ValueError("a page header is nested too deeply")
     fields: dict[int, Any] = {}
-    number = 0
-    while head := data[place]:
-        place += 1
+    field_number = 0
+    while head := data[position]:
+        position += 1
         step = head >> 4
         if step:
-            number += step
+            field_number += step
         else:
-            number, place = _integer(data, place)
-        fields[number], place = _value(data, place, head & 15, depth)
-    return fields, place + 1
+            field_number, position = _parse_integer(data, position)
+        fields[field_number], position = _parse_value(data, position, head & 15, depth)
+    return fields, position + 1
 
 
-def _value(data: mmap.mmap, place: int, kind: int, depth: int) -> tuple[Any, int]:
-    """A value of a type of the compact protocol, None where it is not needed, and where it ends."""
-    if kind in (1, 2):  # true and false stand in the type itself
-        return kind == 1, place
-    if kind == 3:
-        return data[place], place + 1
-    if kind in (4, 5, 6):
-        return _integer(data, place)
-    if kind == 7:
-        return None, place + 8
-    if kind == 8:  # binary: statistics of a page
-        length, place = _unsigned(data, place)
-        return None, place + length
-    if kind == 12:
-        return _struct(data, place, depth + 1)
-    raise ValueError(f"a page header has a field of type {kind}")
+def _parse_value(data: mmap.mmap, position: int, type_code: int, depth: int) -> tuple[Any, int]:
+    """Return a value of a type of the compact protocol (None where it is not needed), and where it ends."""
+    if type_code in (_TRUE, _FALSE):  # the type itself is the value
+        return type_code == _TRUE, position
+    if type_code == _BYTE:
+        return data[position], position + 1
+    if type_code in _INTEGERS:
+        return _parse_integer(data, position)
+    if type_code == _DOUBLE:
+        return None, position + 8
+    if type_code == _BINARY:  # statistics of a page
+        length, position = _parse_unsigned(data, position)
+        return None, position + length
+    if type_code == _STRUCT:
+        return _parse_struct(data, position, depth + 1)
+    raise ValueError(f"a page header has a field of type {type_code}")
 
 
-def _integer(data: mmap.mmap, place: int) -> tuple[int, int]:
-    """A signed number, whose sign stands in its lowest bit."""
-    value, place = _unsigned(data, place)
-    return (value >> 1) ^ -(value & 1), place
+def _parse_integer(data: mmap.mmap, position: int) -> tuple[int, int]:
+    """Return a signed number, whose sign is its lowest bit (zigzag), and where it ends."""
+    value, position = _parse_unsigned(data, position)
+    return (value >> 1) ^ -(value & 1), position
 
 
-def _unsigned(data: mmap.mmap, place: int) -> tuple[int, int]:
-    """A number in groups of seven bits, the lowest first."""
+def _parse_unsigned(data: mmap.mmap, position: int) -> tuple[int, int]:
+    """Return a number in groups of seven bits, the lowest first, and where it ends; the last byte is below 128."""
     value = 0
     for shift in range(0, 70, 7):
-        byte = data[place]
-        place += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, place
+            return value, position
     raise ValueError("a number of a page header is too long")

@@ -10,14 +10,22 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._tables import Printable
-from abstain.formats.columns import Column, Values, Words
+from abstain.formats.columns import Column, Values, Words, as_array
 from abstain.formats.logs import Log
 from abstain.formats.safety import count_noun, display_name, file_error, naming_file
+
+_LISTED_MODELS = 6  # models that are named in one note
+# Rule for unanswered questions -> what it means, and the other rule.
+_UNANSWERED_RULES = {
+    "wrong": ("count as wrong and are ranked last", "abstained"),
+    "abstained": ("count as abstentions, and areas are over the coverage that is left", "wrong"),
+}
+_MISSING_RULES = {"last": "ranked last", "left_out": "left out"}
 
 
 @dataclass(frozen=True, repr=False)
 class Predictions(Printable):
-    """Logits or probabilities with labels, or losses with confidences, and what goes along the samples.
+    """Logits or probabilities with labels, or losses with confidences, and what else is known of the samples.
 
     Parameters
     ----------
@@ -86,133 +94,153 @@ class Predictions(Printable):
     @property
     def kind(self) -> str:
         """What the ranking comes from: "logits", "probs" or "confidence"."""
-        return "logits" if self.logits is not None else "probs" if self.probs is not None else "confidence"
+        if self.logits is not None:
+            return "logits"
+        return "confidence" if self.probs is None else "probs"
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of `abstain.evaluate`."""
-        names = ("logits", "probs", "abstained", "sample_weight", "clusters")
-        own: dict[str, Any] = {name: getattr(self, name) for name in names}
-        own |= {"groups": self.group_labels(), "labels": None if self.kind == "confidence" else self.labels}
+        """Return the keyword arguments of `abstain.evaluate`; those that the file does not have are left out."""
+        arguments: dict[str, Any] = {
+            "logits": self.logits,
+            "probs": self.probs,
+            "abstained": self.abstained,
+            "sample_weight": self.sample_weight,
+            "clusters": self.clusters,
+            "groups": self.group_labels(),
+            "labels": None if self.kind == "confidence" else self.labels,
+        }
         if self.loss is not None:
-            own["loss"] = {self.loss_name: self.loss}
+            arguments["loss"] = {self.loss_name: self.loss}
         if self.confidence is not None:
-            own["confidence"] = self.signals or {"confidence": self.confidence}
-        return {name: value for name, value in own.items() if value is not None}
+            arguments["confidence"] = self.signals or {"confidence": self.confidence}
+        return {name: value for name, value in arguments.items() if value is not None}
 
     def group_labels(self) -> np.ndarray | None:
-        """Group names (or numbers) one per sample, as an array."""
-        return None if self.groups is None else plain_values(self.groups)
+        """Return the group's name (or number) of each sample, as an array."""
+        return None if self.groups is None else as_array(self.groups)
 
     def class_scores(self) -> np.ndarray:
-        """Logits or probabilities."""
+        """Return logits or, where there are none, probabilities."""
         return np.asarray(self.probs if self.logits is None else self.logits)
 
     def ranked_by(self, score: str | None) -> np.ndarray:
-        """A confidence for every sample: by a score where the file has class scores, its own column otherwise."""
+        """Return a confidence for every sample.
+
+        Where the file has class scores, `score` names how it is computed from them; otherwise it names one of the
+        file's confidences, and the first is taken for another name or None.
+        """
         if self.kind == "confidence" or score is None:
             return np.asarray(self.signals.get(score or "", self.confidence))
         return np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
 
     def samples(self, score: str, loss: str) -> tuple[np.ndarray, np.ndarray]:
-        """Loss and confidence of every sample: by a score and a loss where the file has class scores, its own
-        columns otherwise."""
+        """Return loss and confidence of every sample.
+
+        Where the file has class scores, they are computed by these names of a score and a loss; otherwise they are the
+        file's columns. DataError names the file where values are invalid.
+        """
         with naming_file(self.path):
-            found = self.loss
-            if self.kind != "confidence":
-                found = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
-            return np.asarray(found), self.ranked_by(score)
+            if self.kind == "confidence":
+                sample_loss = self.loss
+            else:
+                sample_loss = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
+            return np.asarray(sample_loss), self.ranked_by(score)
 
     def answers(self) -> tuple[np.ndarray, np.ndarray]:
-        """The true class and the model's answer of every sample, by name where the classes have names."""
+        """Return the true class and the model's answer of every sample, by name where the classes have names.
+
+        DataError where the file has neither class scores with labels nor columns of labels and predictions.
+        """
         labels = self.labels if self.label_words is None else self.label_words
-        said = self.prediction
-        if labels is None or (said is None and self.kind == "confidence"):
+        if labels is None or (self.prediction is None and self.kind == "confidence"):
             raise file_error(
                 self.path, "needs labels beside class scores, or columns of labels and predictions."
             )
-        if said is not None:
-            return plain_values(labels), plain_values(said)
-        self.samples("max_softmax", "zero_one")  # which objects to labels that are no classes
-        classes = np.asarray(labels)
-        classes = classes.astype(int) if classes.ndim == 1 else classes.argmax(axis=1)  # one-hot rows
-        return self._class_names()[classes], self.likeliest()
+        if self.prediction is not None:
+            return as_array(labels), as_array(self.prediction)
+        self.samples("max_softmax", "zero_one")  # raises DataError for labels that are no classes
+        true_classes = np.asarray(labels)
+        if true_classes.ndim == 1:
+            true_classes = true_classes.astype(int)
+        else:  # one-hot rows
+            true_classes = true_classes.argmax(axis=1)
+        return self._class_names()[true_classes], self.likeliest()
 
     def likeliest(self) -> np.ndarray:
-        """The class of the largest score of every sample, by name where the classes have names."""
+        """Return the class of the largest score of every sample, by name where the classes have names."""
         return self._class_names()[self.class_scores().argmax(axis=1)]
 
     def _class_names(self) -> np.ndarray:
+        """Return the names of the classes, or their numbers where they have no names."""
         return np.array(self.classes or range(self.class_scores().shape[1]))
 
     def answered(self) -> Predictions:
-        """Without the samples that the model abstained on."""
+        """Return the predictions without the samples that the model abstained on; DataError where none is left."""
         if self.abstained is None or not self.abstained.any():
             return self
-        rows = ~self.abstained
-        if not rows.any():
-            raise file_error(self.path, "every sample has abstained; nothing is left to measure.")
-        return self.rows(np.flatnonzero(rows))
+        if self.abstained.all():
+            raise file_error(
+                self.path, "the model abstained on every sample, so there is nothing to measure."
+            )
+        return self.rows(np.flatnonzero(~self.abstained))
 
-    def rows(self, places: np.ndarray) -> Predictions:
-        """Some of the samples, in this order."""
-        chosen: Any = {k: v[places] for k, v in vars(self).items() if isinstance(v, np.ndarray | Words)}
-        chosen["signals"] = {name: signal[places] for name, signal in self.signals.items()}
-        chosen["ids"] = None if self.ids is None else self.ids.rows(places)
-        return replace(self, n=len(places), **chosen)
+    def rows(self, row_numbers: np.ndarray) -> Predictions:
+        """Return only these samples, in this order."""
+        columns: dict[str, Any] = {
+            name: values[row_numbers]
+            for name, values in vars(self).items()
+            if isinstance(values, np.ndarray | Words)
+        }
+        columns["signals"] = {name: signal[row_numbers] for name, signal in self.signals.items()}
+        columns["ids"] = None if self.ids is None else self.ids.rows(row_numbers)
+        return replace(self, n=len(row_numbers), **columns)
 
     def __repr__(self) -> str:
         return f"Predictions({self.name}, n = {self.n}, {self.kind}, from {self.format})"
 
 
 def reading_notes(models: Sequence[Predictions]) -> list[str]:
-    """How refusals and missing confidences of these models were counted, for every table and page that shows them."""
-    logs = [(display_name(m.name), m.log) for m in models if m.log is not None]
-    unanswered = {name: log.unanswered for name, log in logs if log.unanswered}
-    missing = {name: log.without_confidence for name, log in logs if log.without_confidence}
+    """Return how refusals and missing confidences of these models were counted, a sentence each.
+
+    Every table and page that shows the models shows these sentences.
+    """
+    logs = {display_name(model.name): model.log for model in models if model.log is not None}
     notes = []
-    for rule, (meaning, other) in _UNANSWERED.items():
+    for rule, (meaning, other_rule) in _UNANSWERED_RULES.items():
         shares = {
-            name: unanswered[name]
-            for name, log in logs
-            if name in unanswered and log.rules.unanswered == rule
+            name: log.unanswered
+            for name, log in logs.items()
+            if log.unanswered and log.rules.unanswered == rule
         }
         if shares:
             notes.append(
-                f"Unanswered questions {meaning} (--unanswered {other} for the other view): {_shares(shares)}."
+                f"Unanswered questions {meaning} (--unanswered {other_rule} for the other view): "
+                f"{_list_shares(shares)}."
             )
-    for rule, meaning in (("last", "ranked last"), ("left_out", "left out")):
-        shares = {name: missing[name] for name, log in logs if name in missing and log.rules.missing == rule}
+    for rule, meaning in _MISSING_RULES.items():
+        shares = {
+            name: log.without_confidence
+            for name, log in logs.items()
+            if log.without_confidence and log.rules.missing == rule
+        }
         if shares:
-            notes.append(f"Answers without a confidence are {meaning}: {_shares(shares)}.")
+            notes.append(f"Answers without a confidence are {meaning}: {_list_shares(shares)}.")
     for model in models:
-        if (
-            model.abstained is not None
-            and model.abstained.any()
-            and display_name(model.name) not in unanswered
-        ):
-            share = 1 - float(model.abstained.mean())
+        name = display_name(model.name)
+        is_in_a_note = name in logs and logs[name].unanswered
+        if model.abstained is not None and model.abstained.any() and not is_in_a_note:
+            answered_share = 1 - float(model.abstained.mean())
             notes.append(
-                f"{display_name(model.name)} answered {share:.1%} of the samples; areas are over the coverage it "
-                f"can attain."
+                f"{name} answered {answered_share:.1%} of the samples; areas are over the coverage it can attain."
             )
     return notes
 
 
-_UNANSWERED = {
-    "wrong": ("count as wrong and are ranked last", "abstained"),
-    "abstained": ("count as abstentions, and areas are over the coverage that is left", "wrong"),
-}
-_LISTED = 6  # models that are named in one note
-
-
-def _shares(shares: Mapping[str, float]) -> str:
-    """The largest shares with their models."""
-    ranked = sorted(shares.items(), key=lambda item: -item[1])
-    listed = ", ".join(f"{name} {share:.1%}" for name, share in ranked[:_LISTED])
-    rest = len(ranked) - _LISTED
-    return listed + (f" and {count_noun(rest, 'other model')}" if rest > 0 else "")
-
-
-def plain_values(values: Values) -> np.ndarray:
-    """One value per sample, as an array."""
-    return values.texts() if isinstance(values, Words) else values
+def _list_shares(share_of_model: Mapping[str, float]) -> str:
+    """Return the models with the largest shares in words, and how many models are not listed."""
+    ranked = sorted(share_of_model.items(), key=lambda item: -item[1])
+    listed = ", ".join(f"{name} {share:.1%}" for name, share in ranked[:_LISTED_MODELS])
+    hidden_count = len(ranked) - _LISTED_MODELS
+    if hidden_count > 0:
+        listed += f" and {count_noun(hidden_count, 'other model')}"
+    return listed

@@ -1,4 +1,4 @@
-"""Logs of promptfoo: five shapes around one list of results."""
+"""Logs of promptfoo: its exports wrap one list of results in five ways."""
 
 from __future__ import annotations
 
@@ -7,46 +7,94 @@ from pathlib import Path
 from typing import Any
 
 from abstain.formats.columns import LogFacts, text_of
-from abstain.formats.log_rows import MEAN_TOKEN, SEQUENCE, Load, Read, Row, at, number, shares, token_signals
+from abstain.formats.log_rows import (
+    MEAN_TOKEN_LOGPROB,
+    SEQUENCE_LOGPROB,
+    LoadJson,
+    LogContent,
+    Row,
+    as_number,
+    find_scorers,
+    get_nested,
+    token_signals,
+)
 from abstain.formats.safety import count_noun, file_error, is_or_are
 
-# promptfoo: five shapes around one list of results
+_CALL_FAILED = 2  # promptfoo's `failureReason` where the model could not be called
 
 
-def _promptfoo_results(content: Any) -> list[Any] | None:
-    inner = at(content, "data") or content
-    found = at(inner, "results", "results") or at(inner, "results")
-    first = at(found, 0) if isinstance(found, list) else None
-    asked = at(first, "vars") is not None or at(first, "testCase") is not None
-    known = any(
-        at(first, name) is not None for name in ("prompt", "provider", "failureReason", "gradingResult")
-    )
-    return found if isinstance(at(first, "success"), bool) and asked and known else None
+def is_promptfoo_log(content: Any) -> bool:
+    """Return whether parsed JSON is an export of promptfoo."""
+    return _find_results(content) is not None
 
 
-def _promptfoo(path: Path, content: Any, load: Load) -> Read:
+def _find_results(content: Any) -> list[Any] | None:
+    """Return the list of results of an export, whichever way it is wrapped; None where it is none of promptfoo."""
+    inner = get_nested(content, "data") or content
+    results = get_nested(inner, "results", "results") or get_nested(inner, "results")
+    if not isinstance(results, list):
+        return None
+    first = get_nested(results, 0)
+    has_verdict = isinstance(get_nested(first, "success"), bool)
+    has_question = any(get_nested(first, name) is not None for name in ("vars", "testCase"))
+    promptfoo_names = ("prompt", "provider", "failureReason", "gradingResult")
+    has_promptfoo_name = any(get_nested(first, name) is not None for name in promptfoo_names)
+    return results if has_verdict and has_question and has_promptfoo_name else None
+
+
+def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
+    """Read an export of promptfoo: one row per result; results whose model could not be called are left out."""
     rows: list[Row] = []
-    failed = 0
-    for result in _promptfoo_results(content) or ():
-        response = at(result, "response") or at(result, "providerResponse")
-        if number(at(result, "success")) is None:
-            raise file_error(path, f"result {len(rows) + failed + 1} of promptfoo must say `success` or not.")
-        if at(result, "failureReason") == 2 or (at(result, "error") and at(response, "output") is None):
-            failed += 1
-            continue
-        asked = at(result, "vars") or at(result, "testCase", "vars")
-        given = {"provider": at(result, "provider", "id"), "prompt": at(result, "prompt", "label")}
-        row = {"question": json.dumps(asked, sort_keys=True), "correct": number(result["success"])}
-        named = at(result, "namedScores")
-        row |= {f"namedScores.{k}": number(v) for k, v in (named if isinstance(named, dict) else {}).items()}
-        row |= {k: text_of(v) for k, v in given.items()} | token_signals(at(response, "logProbs"))
-        rows.append(row | {"score": number(at(result, "score"))})
-    several = len({row["provider"] for row in rows}) > 1
-    return rows, LogFacts(
-        "promptfoo",
-        {"correct": "correct", "question": "question"} | ({"groups": "provider"} if several else {}),
-        shares(rows, ["correct", "score"]),
-        signals=("namedScores.confidence", SEQUENCE, MEAN_TOKEN),
-        about={"correct": "success", "question": "the values of vars"},
-        notes=(f"{count_noun(failed, 'result')} failed and {is_or_are(failed)} left out.",) if failed else (),
+    failed_count = 0
+    for index, result in enumerate(_find_results(content) or ()):
+        if as_number(get_nested(result, "success")) is None:
+            raise file_error(path, f"result {index + 1} of promptfoo must say `success` or not.")
+        if _has_failed(result):
+            failed_count += 1
+        else:
+            rows.append(_make_row(result))
+    has_several_providers = len({row["provider"] for row in rows}) > 1
+    notes = []
+    if failed_count:
+        notes.append(f"{count_noun(failed_count, 'result')} failed and {is_or_are(failed_count)} left out.")
+    roles = {"correct": "correct", "question": "question"}
+    if has_several_providers:
+        roles["groups"] = "provider"
+    facts = LogFacts(
+        tool="promptfoo",
+        roles=roles,
+        scorers=find_scorers(rows, ["correct", "score"]),
+        signals=("namedScores.confidence", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB),
+        descriptions={"correct": "success", "question": "the values of vars"},
+        notes=tuple(notes),
     )
+    return LogContent(rows, facts)
+
+
+def _find_response(result: Any) -> Any:
+    """Return what the provider answered, under the name of either version."""
+    return get_nested(result, "response") or get_nested(result, "providerResponse")
+
+
+def _has_failed(result: Any) -> bool:
+    """Return whether the model could not be called, so that there is no answer to judge."""
+    if get_nested(result, "failureReason") == _CALL_FAILED:
+        return True
+    return bool(get_nested(result, "error")) and get_nested(_find_response(result), "output") is None
+
+
+def _make_row(result: Any) -> Row:
+    """Return verdict, scores and confidences of one result."""
+    variables = get_nested(result, "vars") or get_nested(result, "testCase", "vars")
+    row: Row = {
+        "question": json.dumps(variables, sort_keys=True),
+        "correct": as_number(result["success"]),
+    }
+    named_scores = get_nested(result, "namedScores")
+    if isinstance(named_scores, dict):
+        row |= {f"namedScores.{name}": as_number(score) for name, score in named_scores.items()}
+    row["provider"] = text_of(get_nested(result, "provider", "id"))
+    row["prompt"] = text_of(get_nested(result, "prompt", "label"))
+    row |= token_signals(get_nested(_find_response(result), "logProbs"))
+    row["score"] = as_number(get_nested(result, "score"))
+    return row

@@ -1,4 +1,8 @@
-"""From a file to `Predictions` or a `Log`."""
+"""From a file to `Predictions` or a `Log`.
+
+A file is read as one of three kinds: class scores with labels, answers of a language model, or a plain table of losses
+and confidences. Every option of the user is obeyed for every kind of file, or refused.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,41 @@ from typing import Any
 import numpy as np
 
 from abstain.errors import DataError
-from abstain.formats.answers import answers_of, is_log, rows_chosen, rows_of, unjudged, verdict_roles
-from abstain.formats.columns import Column, Source, UncertainError, Values, Words, with_changed_signs
-from abstain.formats.loaded_columns import Loaded
-from abstain.formats.logs import Log, Rules, told_apart
-from abstain.formats.predictions import Predictions, plain_values
-from abstain.formats.readers import ENDINGS, open_source
-from abstain.formats.roles import RoleColumns, in_stated_order, role_of
+from abstain.formats.answers import (
+    is_log,
+    keep_stated_verdict,
+    load_unjudged,
+    make_log,
+    select_rows,
+    take_rows,
+)
+from abstain.formats.columns import (
+    Column,
+    Source,
+    UncertainError,
+    Values,
+    Words,
+    add_negated_columns,
+    as_array,
+)
+from abstain.formats.file_names import model_name
+from abstain.formats.loaded_columns import LoadedColumns
+from abstain.formats.logs import Log, Rules, make_distinct
+from abstain.formats.predictions import Predictions
+from abstain.formats.readers import open_source
+from abstain.formats.roles import RoleColumns, order_by_stated_classes, role_of
 from abstain.formats.safety import Limits, display_name, file_error
+
+# Roles whose columns are used, by the kind of file.
+_COMMON_ROLES = {"labels", "abstained", "groups", "sample_weight", "clusters", "ids", "confidence"}
+_CLASS_SCORE_ROLES = _COMMON_ROLES | {"answered", "classes", "task", "epoch"}
+_TABLE_ROLES = _COMMON_ROLES | {"correct", "loss", "error", "prediction", "classes"}
+_ANSWER_ROLES = _TABLE_ROLES - {"classes"} | {"answered", "question", "task", "epoch"}
+_KIND_DESCRIPTIONS = {
+    "class scores": "takes right and wrong from its labels; name your own with -c correct=NAME -c confidence=NAME",
+    "a plain table": "has one row per sample, its loss and its confidence",
+    "answers": "has no class scores",
+}
 
 
 def read_predictions(
@@ -41,7 +72,7 @@ def read_predictions(
     path : str or Path
         The file; "-" is standard input.
     columns : mapping of role to column name, optional
-        Where the names do not say it: `{"confidence": "p_max", "labels": "truth", "probs": "class_*"}`.
+        For columns whose names do not say their role: `{"confidence": "p_max", "labels": "truth", "probs": "class_*"}`.
     kind : {"logits", "probs", "confidence"}, optional
         What the one array of an npy file is.
     labels : str or Path, optional
@@ -54,15 +85,15 @@ def read_predictions(
     format : str, optional
         One of `FORMATS`, where neither the file's name nor its first bytes say it.
     limits : Limits, optional
-        What the file may cost; 4 GB of memory unless said.
+        What the file may cost; 4 GB of memory by default.
     tolerance : float, optional
-        How far a row of probabilities may be from summing to one; it is divided by its sum. By default as far as
-        rounding to the 2, 3 or 4 decimals they have can bring it.
+        How far a row of probabilities may be from summing to one; it is divided by its sum. By default what rounding
+        to 2, 3 or 4 decimals explains.
     rules : Rules, optional
-        Which rows; for answers of language models also how refusals, missing and stated confidences are taken.
+        Which rows to read; for answers of language models also how refusals, missing and stated confidences count.
     purpose : {"one file", "compared", "cascade"}
-        What it is read for, which decides how unanswered questions and missing confidences are taken where `rules`
-        leave that open (`abstain.formats.logs.DEFAULTS`).
+        What it is read for, which decides how unanswered questions and missing confidences count where `rules` leave
+        that open (`abstain.formats.logs.DEFAULTS`).
 
     Returns
     -------
@@ -90,7 +121,7 @@ def read_predictions(
     """
     limits = limits or Limits()
     source = open_source(path, format=format, limits=limits)
-    return predictions_of(
+    return make_predictions(
         source,
         columns=columns,
         kind=kind,
@@ -106,7 +137,7 @@ def read_predictions(
 
 
 class NoConfidenceError(DataError):
-    """A file of answers none of which has the confidence that was asked for, so that its model cannot be ranked.
+    """A file of answers none of which has the confidence that the user named, so that its model cannot be ranked.
 
     Examples
     --------
@@ -117,7 +148,7 @@ class NoConfidenceError(DataError):
     """
 
 
-def predictions_of(
+def make_predictions(
     source: Source,
     *,
     name: str,
@@ -131,89 +162,90 @@ def predictions_of(
     rules: Rules | None = None,
     purpose: str = "one file",
 ) -> Predictions:
-    """Predictions from columns that are open already; arguments as those of `read_predictions`.
-
-    Every argument is obeyed for every kind of file, or refused.
-    """
+    """Make predictions of columns that are open already; arguments as those of `read_predictions`."""
     limits = limits or Limits()
     rules = rules or Rules()
-    stated = {role_of(role) for role in columns or ()}
+    user_columns = columns or {}
+    stated = {role_of(role) for role in user_columns}
     check_kind(source, kind)
-    source = with_changed_signs(source, columns or {})
-    roles = verdict_roles(source, source.roles(columns or {}, kind), stated)
-    by = _class_scores_role(roles, stated, labelled=labels is not None or "labels" in roles)
-    if by == "logits":
+    source = add_negated_columns(source, user_columns)
+    roles = keep_stated_verdict(source, source.roles(user_columns, kind), stated)
+    scores_role = find_class_scores_role(roles, stated, has_labels=labels is not None or "labels" in roles)
+    if scores_role == "logits":
         roles.pop("probs", None)  # logits say all that probabilities say
-    head = (name, path, source.format)
-    options = _Options(source, by, stated=stated, tolerance=tolerance, classes=classes, rules=rules)
-    if not by and is_log(source, roles, rules):
+    options = _UserOptions(
+        source=source,
+        scores_role=scores_role,
+        stated=stated,
+        tolerance=tolerance,
+        classes=classes,
+        rules=rules,
+    )
+    if not scores_role and is_log(source, roles, rules):
         options.check("answers", _ANSWER_ROLES)
-        right = None if labels is None else open_source(labels, limits=limits)
-        log = answers_of(source, roles, rules, right, stated, purpose)
+        right_answers = None if labels is None else open_source(labels, limits=limits)
+        log = make_log(source, roles, rules, right_answers, stated, purpose)
         if not log.signals:
-            raise UncertainError(_no_confidence(log), source)
+            raise UncertainError(_explain_no_confidence(log), source)
         if purpose != "one file":
             check_ranked(log)
-        return Predictions(*head, used=log.used, log=log, **log.fields())
-    if by:
-        usable = _SCORE_ROLES if "ids" in roles else _SCORE_ROLES - {"task", "epoch"}  # which tell ids apart
-        options.check("class scores", usable | {by})
+        return Predictions(name, path, source.format, used=log.used, log=log, **log.fields())
+    if scores_role:
+        # Task and epoch make ids distinct, and serve nothing else.
+        used_roles = _CLASS_SCORE_ROLES if "ids" in roles else _CLASS_SCORE_ROLES - {"task", "epoch"}
+        options.check("class scores", used_roles | {scores_role})
+        roles[scores_role] = order_by_stated_classes(roles[scores_role], classes)
     else:
-        options.check("a plain table", _TABLE_ROLES, with_labels="labels" in roles)
+        options.check("a plain table", _TABLE_ROLES, has_labels="labels" in roles)
         if labels is not None and "confidence" in roles:
             raise file_error(
                 source.path, "--labels needs class scores or a column of predictions (-c prediction=NAME)."
             )
-    rows, rows_used = rows_of(source, rules)
+    selected_rows, columns_used = select_rows(source, rules)
     ids = source.columns[roles.pop("ids").names[0]] if "ids" in roles else None
-    if by:
-        roles[by] = in_stated_order(roles[by], classes)
-    loaded = {role: source.load(role, choice) for role, choice in roles.items()}
+    values = {role: source.load(role, role_columns) for role, role_columns in roles.items()}
     if labels is not None:
-        loaded["labels"] = _labels_of(labels, limits)
-    stated_names = classes or _class_names(loaded.pop("classes", None)) or source.classes
-    if rows is not None:
-        loaded = rows_chosen(source, loaded, rows)
-        ids = None if ids is None else ids.rows(rows)
+        values["labels"] = _load_labels(labels, limits)
+    stated_classes = classes or _list_class_names(values.pop("classes", None)) or source.classes
+    if selected_rows is not None:
+        values = take_rows(source, values, selected_rows)
+        ids = None if ids is None else ids.rows(selected_rows)
     if ids is not None:
-        ids = _with_task_and_epoch(ids, loaded)
-    columns_read = Loaded(
+        ids = _distinct_ids(ids, values)
+    column_classes = roles[scores_role].suffixes if scores_role else ()
+    loaded_columns = LoadedColumns(
         source=source,
         roles=roles,
-        values=loaded,
-        classes=stated_names or (roles[by].suffixes if by else ()),
+        values=values,
+        classes=stated_classes or column_classes,
         stated=stated,
         tolerance=tolerance,
-        classes_stated=bool(stated_names),
+        has_stated_classes=bool(stated_classes),
     )
-    fields = columns_read.class_scores(by) if by else columns_read.plain_table()
-    used = {role: str(roles[role]) for role in loaded if role in roles} | rows_used
+    if scores_role:
+        fields = loaded_columns.class_score_fields(scores_role)
+    else:
+        fields = loaded_columns.plain_table_fields()
+    used = {role: str(roles[role]) for role in values if role in roles} | columns_used
     if labels is not None:
         used["labels"] = display_name(Path(labels).name)
-    return Predictions(*head, used=used, ids=ids, **fields)
+    return Predictions(name, path, source.format, used=used, ids=ids, **fields)
 
 
-_SCORE_ROLES = {"labels", "abstained", "answered", "groups", "sample_weight", "clusters", "classes", "ids"}
-_SCORE_ROLES |= {"confidence", "task", "epoch"}
-_TABLE_ROLES = {"confidence", "correct", "loss", "error", "labels", "prediction", "abstained", "groups"}
-_TABLE_ROLES |= {"sample_weight", "clusters", "classes", "ids"}
-_ANSWER_ROLES = _TABLE_ROLES - {"classes"} | {"answered", "question", "task", "epoch"}
-
-
-def _with_task_and_epoch(ids: Column, loaded: Mapping[str, Values]) -> Column:
-    """Ids that are made different by task and epoch where they repeat; worked out when files are put in one order."""
-    parts = {role: loaded[role] for role in ("task", "epoch") if role in loaded}
-    if not parts:
+def _distinct_ids(ids: Column, values: Mapping[str, Values]) -> Column:
+    """Make ids distinct by task and epoch where they repeat; computed only when files are put in one order."""
+    columns = {role: values[role] for role in ("task", "epoch") if role in values}
+    if not columns:
         return ids
 
     def load() -> Values:
-        return Words.of(told_apart(ids.as_texts().tolist(), parts))
+        return Words.of(make_distinct(ids.as_texts().tolist(), columns))
 
-    return Column(ids.shape, ids.kind, load)
+    return Column(shape=ids.shape, kind=ids.kind, load=load)
 
 
 def check_kind(source: Source, kind: str | None) -> None:
-    """`--as` is for an array without a name."""
+    """Raise DataError where the user says what the array without a name is (`--as`), and the columns have names."""
     if kind is not None and "array" not in source.columns:
         raise file_error(
             source.path,
@@ -223,86 +255,89 @@ def check_kind(source: Source, kind: str | None) -> None:
 
 
 def check_ranked(log: Log) -> None:
-    """Refuse to rank a model beside others where none of its answers has the confidence that was asked for."""
-    answered = log.answered & log.scored
-    ranked = any(bool((np.isfinite(signal) & answered).any()) for signal in log.signals.values())
-    if answered.any() and not ranked:
+    """Raise NoConfidenceError where none of a model's answers has any of the confidences that the user named.
+
+    Such a model cannot be ranked next to others.
+    """
+    measured = log.answered & log.scored
+    has_rank = any(bool((np.isfinite(signal) & measured).any()) for signal in log.signals.values())
+    if measured.any() and not has_rank:
         listed = ", ".join(f"`{display_name(name)}`" for name in log.signals)
         raise NoConfidenceError(
             f"{display_name(log.path)}: no answer has {listed}, so the model cannot be ranked."
         )
 
 
-def _class_scores_role(roles: Mapping[str, RoleColumns], stated: Set[str], *, labelled: bool) -> str:
-    """ "logits" or "probs" where class scores and labels are what is to be read; "" for everything else.
+def find_class_scores_role(roles: Mapping[str, RoleColumns], stated: Set[str], *, has_labels: bool) -> str:
+    """Return "logits" or "probs" where a file is to be read as class scores with labels; otherwise "".
 
-    A stated confidence beside a stated column of right and wrong counts more than class scores of the same file.
+    A confidence and a column of right and wrong that the user names count more than class scores of the same file.
     """
-    if "confidence" in stated and stated & {"correct", "loss", "error"}:
+    names_own_columns = "confidence" in stated and bool(stated & {"correct", "loss", "error"})
+    if names_own_columns or not has_labels:
         return ""
-    return next((role for role in ("logits", "probs") if role in roles and labelled), "")
+    for role in ("logits", "probs"):
+        if role in roles:
+            return role
+    return ""
 
 
-@dataclass(frozen=True)
-class _Options:
-    """What the user said about a file, to be refused where a file of its kind cannot obey it."""
+@dataclass(frozen=True, kw_only=True)
+class _UserOptions:
+    """What the user said about a file; an option that its kind of file cannot obey is refused.
+
+    Parameters
+    ----------
+    source : Source
+    scores_role : str
+        "logits" or "probs" for class scores, otherwise "".
+    stated : set of str
+        Roles whose columns the user named.
+    tolerance, classes, rules
+        As `read_predictions` takes them.
+    """
 
     source: Source
-    by: str
+    scores_role: str
     stated: Set[str]
     tolerance: float | None
     classes: tuple[str, ...]
     rules: Rules
 
-    def check(self, kind: str, roles: Set[str], *, with_labels: bool = False) -> None:
-        """Refuse each option that would be ignored for a file of this kind, which uses columns of these roles."""
-        for role in sorted(self.stated - roles):
-            raise self.refusal(f"-c {role}", f"the file is read as {kind}, which {_uses(kind)}")
-        if self.tolerance is not None and self.by != "probs":
+    def check(self, kind: str, used_roles: Set[str], *, has_labels: bool = False) -> None:
+        """Raise DataError for each option that would be ignored.
+
+        `kind` is a key of `_KIND_DESCRIPTIONS`, and `used_roles` are the roles whose columns this kind of file uses.
+        """
+        unused_roles = sorted(self.stated - used_roles)
+        if unused_roles:
+            reason = f"the file is read as {kind}, which {_KIND_DESCRIPTIONS[kind]}"
+            raise self.refusal(f"-c {unused_roles[0]}", reason)
+        if self.tolerance is not None and self.scores_role != "probs":
             raise self.refusal("--tolerance", "it is for probabilities")
-        if self.classes and not self.by and not (kind == "a plain table" and with_labels):
+        may_have_classes = self.scores_role or (kind == "a plain table" and has_labels)
+        if self.classes and not may_have_classes:
             raise self.refusal("--classes", "it is for class scores, or labels beside predictions")
-        if self.by:
+        if self.scores_role:
             self.check_rules()
 
     def check_rules(self) -> None:
-        """Class scores have an answer and a confidence in every row."""
-        instead = "name your own with -c correct=NAME -c confidence=NAME"
+        """Raise DataError for rules that class scores do not need: every row has an answer and a confidence."""
+        remedy = "name your own with -c correct=NAME -c confidence=NAME"
         if self.rules.grades:
-            raise self.refusal(
-                "--grades", f"right and wrong come from the labels and the {self.by}; {instead}"
-            )
+            reason = f"right and wrong come from the labels and the {self.scores_role}; {remedy}"
+            raise self.refusal("--grades", reason)
         if self.rules.scale or self.rules.outside:
-            raise self.refusal("--scale", f"the confidence comes from the {self.by}; {instead}")
+            raise self.refusal("--scale", f"the confidence comes from the {self.scores_role}; {remedy}")
         if self.rules.missing:
-            raise self.refusal("--missing", f"every row has {self.by}")
+            raise self.refusal("--missing", f"every row has {self.scores_role}")
         if self.rules.unanswered == "wrong":
-            raise self.refusal("--unanswered wrong", f"every row has an answer, that of its {self.by}")
+            reason = f"every row has an answer, that of its {self.scores_role}"
+            raise self.refusal("--unanswered wrong", reason)
 
     def refusal(self, option: str, reason: str) -> DataError:
-        """One line that names the option."""
+        """Return the error for an option that has no effect."""
         return file_error(self.source.path, f"{option} has no effect here: {reason}. Leave it out.")
-
-
-def _uses(kind: str) -> str:
-    by_kind = {
-        "class scores": "takes right and wrong from its labels; name your own with -c correct=NAME -c confidence=NAME",
-        "a plain table": "has one row per sample, its loss and its confidence",
-        "answers": "has no class scores",
-    }
-    return by_kind[kind]
-
-
-def model_name(path: str | Path) -> str:
-    """A model's name from that of its file: without the endings that say what kind of file it is.
-
-    >>> model_name("runs/gpt-4.1-mini.parquet"), model_name("a.csv.gz")
-    ('gpt-4.1-mini', 'a')
-    """
-    name = Path(path).name
-    while Path(name).suffix.lower() in ENDINGS:
-        name = Path(name).stem
-    return name
 
 
 def read_log(
@@ -341,17 +376,18 @@ def read_log(
     """
     limits = limits or Limits()
     source = open_source(path, format=format, limits=limits)
-    right = None if labels is None else open_source(labels, limits=limits)
-    stated = {role_of(role) for role in columns or ()}
-    source = with_changed_signs(source, columns or {})
-    return answers_of(source, source.roles(columns or {}), rules or Rules(), right, stated)
+    right_answers = None if labels is None else open_source(labels, limits=limits)
+    user_columns = columns or {}
+    stated = {role_of(role) for role in user_columns}
+    source = add_negated_columns(source, user_columns)
+    return make_log(source, source.roles(user_columns), rules or Rules(), right_answers, stated)
 
 
-def _no_confidence(log: Log) -> str:
-    told = " ".join(log.notes)
+def _explain_no_confidence(log: Log) -> str:
+    """Return a message for answers without a confidence: their accuracy, and how to state one."""
     return (
-        f"holds no confidence to rank by: accuracy {log.accuracy:.4g} of {log.n:,} rows. {told} State a column with "
-        f"-c confidence=NAME; `abstain describe` lists what there is."
+        f"holds no confidence to rank by: accuracy {log.accuracy:.4g} of {log.n:,} rows. {' '.join(log.notes)} State a "
+        f"column with -c confidence=NAME; `abstain describe` lists what there is."
     )
 
 
@@ -366,49 +402,83 @@ def read_unlabelled(
     tolerance: float | None = None,
     rules: Rules | None = None,
 ) -> tuple[Predictions, dict[str, np.ndarray]]:
-    """Class scores or a confidence, with groups and refusals, where no truth is known yet; and all other columns."""
+    """Read a file whose truth is not known yet, for a rule to decide on each row.
+
+    Arguments are those of `read_predictions`. Returns class scores or a confidence with groups and refusals, and all
+    columns but the class scores by name, to be written next to the decisions.
+    """
     source = open_source(path, format=format, limits=limits)
     check_kind(source, kind)
-    source = with_changed_signs(source, columns)
-    chosen = source.roles(columns, kind)
-    by = next((role for role in ("logits", "probs", "confidence") if role in chosen), None)
-    if by is None:
+    source = add_negated_columns(source, columns)
+    roles = source.roles(columns, kind)
+    output_role = next((role for role in ("logits", "probs", "confidence") if role in roles), None)
+    if output_role is None:
         raise UncertainError(f"needs logits, probs or a confidence, it has {source.listed()}.", source)
-    chosen[by] = in_stated_order(chosen[by], classes)
+    roles[output_role] = order_by_stated_classes(roles[output_role], classes)
     rules = rules or Rules()
-    scored = by if by != "confidence" else ""
-    options = _Options(source, scored, stated=frozenset(), tolerance=tolerance, classes=classes, rules=rules)
+    scores_role = "" if output_role == "confidence" else output_role
+    options = _UserOptions(
+        source=source,
+        scores_role=scores_role,
+        stated=frozenset(),
+        tolerance=tolerance,
+        classes=classes,
+        rules=rules,
+    )
     options.check("answers", frozenset())
-    if scored and rules.only:
+    if scores_role and rules.only:
         raise file_error(path, "every row is decided: --only is for data that are measured.")
-    if by == "confidence" and is_log(source, chosen, rules):  # as they were taken when the rule was made
-        found: dict[str, Any] = unjudged(source, chosen, rules)
+    if not scores_role and is_log(source, roles, rules):  # counted as they were when the rule was made
+        fields: dict[str, Any] = load_unjudged(source, roles, rules)
     else:
-        roles = {role: chosen[role] for role in (by, "abstained") if role in chosen}
-        values = {role: source.load(role, choice) for role, choice in roles.items()}
-        held = Loaded(source, roles, values, (), tolerance=tolerance)
-        outputs = held.numbers(by) if by == "confidence" else held.by_class(by)
-        found = {by: outputs, "abstained": held.refused()}
-    if by == "probs" and found["probs"].ndim == 2:
-        found["probs"] = held.summing_to_one(found["probs"])
-    found["groups"] = source.load("groups", chosen["groups"]) if "groups" in chosen else None
-    told = source.load("classes", chosen["classes"]) if "classes" in chosen else None
-    found["classes"] = classes or _class_names(told) or source.classes or chosen[by].suffixes
-    by_name = next((chosen[role] for role in ("question", "ids") if role in chosen), None)
-    found["ids"] = None if by_name is None else source.columns[by_name.names[0]]
-    used = {name for role in ("logits", "probs") if role in chosen for name in chosen[role].names}
-    others = {name: column for name, column in source.columns.items() if name not in used}
-    rest = {name: plain_values(column.texts or column.load()) for name, column in others.items()}
-    return Predictions(model_name(path), str(path), source.format, len(found[by]), **found), rest
+        fields = _load_outputs(source, roles, output_role, tolerance)
+    fields["groups"] = source.load("groups", roles["groups"]) if "groups" in roles else None
+    classes_in_file = source.load("classes", roles["classes"]) if "classes" in roles else None
+    fields["classes"] = (
+        classes or _list_class_names(classes_in_file) or source.classes or roles[output_role].suffixes
+    )
+    id_columns = next((roles[role] for role in ("question", "ids") if role in roles), None)
+    fields["ids"] = None if id_columns is None else source.columns[id_columns.names[0]]
+    score_names: set[str] = set()
+    for role in ("logits", "probs"):
+        if role in roles:
+            score_names.update(roles[role].names)
+    other_columns = {
+        name: as_array(column.texts or column.load())
+        for name, column in source.columns.items()
+        if name not in score_names
+    }
+    n = len(fields[output_role])
+    return Predictions(model_name(path), str(path), source.format, n, **fields), other_columns
 
 
-def _labels_of(path: str | Path, limits: Limits) -> Values:
+def _load_outputs(
+    source: Source, roles: Mapping[str, RoleColumns], output_role: str, tolerance: float | None
+) -> dict[str, Any]:
+    """Load class scores (`output_role` "logits" or "probs") or a confidence, and where the model abstained."""
+    loaded_roles = {role: roles[role] for role in (output_role, "abstained") if role in roles}
+    values = {role: source.load(role, role_columns) for role, role_columns in loaded_roles.items()}
+    loaded_columns = LoadedColumns(source=source, roles=loaded_roles, values=values, tolerance=tolerance)
+    if output_role == "confidence":
+        outputs = loaded_columns.numbers(output_role)
+    else:
+        outputs = loaded_columns.load_class_scores(output_role)
+    if output_role == "probs" and outputs.ndim == 2:
+        outputs = loaded_columns.normalise_rounded(outputs)
+    return {output_role: outputs, "abstained": loaded_columns.abstentions()}
+
+
+def _load_labels(path: str | Path, limits: Limits) -> Values:
+    """Load the labels of a second file: its column of labels, or its only column."""
     source = open_source(path, limits=limits)
-    choice = source.roles({}, "labels").get("labels") or RoleColumns(tuple(source.columns))
-    if len(choice.names) > 1:
+    label_columns = source.roles({}, "labels").get("labels") or RoleColumns(tuple(source.columns))
+    if len(label_columns.names) > 1:
         raise UncertainError(f"must have a column of labels, it has {source.listed()}.", source)
-    return source.load("labels", choice)
+    return source.load("labels", label_columns)
 
 
-def _class_names(inside: Values | None) -> tuple[str, ...]:
-    return () if inside is None else tuple(map(str, plain_values(inside).reshape(-1).tolist()))
+def _list_class_names(values: Values | None) -> tuple[str, ...]:
+    """Return the class names that a file holds in an array; empty where it holds none."""
+    if values is None:
+        return ()
+    return tuple(map(str, as_array(values).reshape(-1).tolist()))

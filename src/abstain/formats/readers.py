@@ -1,4 +1,16 @@
-"""One reader for each kind of file, and which reader a file goes to: by its name, or by its first bytes."""
+"""Which reader a file goes to: by its name, or by its first bytes.
+
+To add a file format:
+
+1. Write a function `open_NAME(path, limits)` that returns a `Source`, in the file of its family (`numpy_files`,
+   `text_tables`, `json_files`, `arrow`, `tensor_files`) or in a new one. It runs its parser inside
+   `safety.reporting_damage` and checks sizes by `limits` before it allocates.
+2. Add the format's name and file endings to `FILE_ENDINGS` in `file_names`.
+3. Add a `Reader` to `READERS` below: its name, the function, and how its content is recognised where the name of a file
+   says nothing.
+
+The log of an evaluation harness is no new file format but JSON with a known content: see `log_readers`.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +20,111 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from abstain.errors import DataError
 from abstain.formats.arrow import open_arrow, open_parquet, read_contents
 from abstain.formats.columns import Column, Source, Values
-from abstain.formats.helm_log import HELM
-from abstain.formats.inspect_log import is_archive, open_eval
+from abstain.formats.file_names import FORMATS, format_by_name
+from abstain.formats.helm_log import INSTANCES_FILE
+from abstain.formats.inspect_log import is_inspect_archive, open_inspect_archive
 from abstain.formats.json_files import open_json
 from abstain.formats.numpy_files import open_npy, open_npz
-from abstain.formats.safety import PACKED, Limits, encoding_of, file_error, opened, reading
+from abstain.formats.safety import (
+    COMPRESSED_ENDINGS,
+    Limits,
+    file_error,
+    open_limited,
+    reporting_damage,
+    text_encoding,
+)
 from abstain.formats.tensor_files import open_safetensors, open_torch
-from abstain.formats.text_tables import _split, open_delimited, open_excel
+from abstain.formats.text_tables import open_delimited, open_excel, split_cells
 
-# which reader a file goes to
+_START_SIZE = 1 << 16  # bytes of a file that are looked at to recognise its format
+_ZIP_START = b"PK\x03\x04"
 
-_READERS: dict[str, tuple[Callable[[Path, Limits], Source], str]] = {
-    "npz": (open_npz, ".npz"),
-    "npy": (open_npy, ".npy"),
-    "csv": (open_delimited, ".csv .txt"),
-    "tsv": (open_delimited, ".tsv .tab"),
-    "xlsx": (open_excel, ".xlsx .xlsm"),
-    "json": (open_json, ".json"),
-    "jsonl": (partial(open_json, lines=True), ".jsonl .ndjson"),
-    "parquet": (open_parquet, ".parquet .pq"),
-    "arrow": (open_arrow, ".arrow .feather .ipc"),
-    "safetensors": (open_safetensors, ".safetensors .st"),
-    "pt": (open_torch, ".pt .pth"),
-    "inspect": (open_eval, ".eval"),
-}
-FORMATS = tuple(_READERS)
-"""Formats that can be read."""
-_ENDINGS = {ending: name for name, (_, endings) in _READERS.items() for ending in endings.split()}
-ENDINGS = (*_ENDINGS, *PACKED)
-_UNSAFE = (".pkl", ".pickle", ".joblib", ".dill")
-_OFFICE = (".xls", ".xlsb", ".ods", ".numbers")
-_STREAMS = ("npy", "csv", "tsv", "json", "jsonl")  # formats that may come packed
-_STARTS = {b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow", b"PK\x03\x04": "npz"}
-_STARTS |= {b"{": "json", b"[": "json"}
+
+def _never(path: Path, start: bytes) -> bool:
+    """For formats that are known by the name of the file alone."""
+    return False
+
+
+def _starts_with(signature: bytes) -> Callable[[Path, bytes], bool]:
+    """Make a test for content that begins with this signature, blanks before it ignored."""
+
+    def recognise(path: Path, start: bytes) -> bool:
+        return start.lstrip().startswith(signature)
+
+    return recognise
+
+
+def _is_inspect_archive(path: Path, start: bytes) -> bool:
+    """A zip archive with the members of an Inspect log."""
+    return start.lstrip().startswith(_ZIP_START) and is_inspect_archive(path)
+
+
+def _is_json_lines(path: Path, start: bytes) -> bool:
+    """A first line that is a whole JSON object, and more lines after it."""
+    first_line, *following = start.strip().split(b"\n", 1)
+    return first_line.startswith(b"{") and first_line.rstrip().endswith(b"}") and bool(following)
+
+
+def _is_json(path: Path, start: bytes) -> bool:
+    """An object or a list."""
+    return start.lstrip().startswith((b"{", b"["))
+
+
+def _is_delimited_text(path: Path, start: bytes) -> bool:
+    """A first line of printable text with commas, semicolons or tabs between cells."""
+    first_line = start.decode(text_encoding(start), "replace").partition("\n")[0]
+    has_delimiter = any(mark in first_line for mark in ",;\t")
+    is_printable = re.fullmatch(r"[^\x00-\x08\x0e-\x1f\x7f\ufffd]*", first_line) is not None
+    return has_delimiter and is_printable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """How files of one format are recognised and opened.
+
+    Parameters
+    ----------
+    name : str
+        One of `FORMATS`.
+    open : callable of path and limits
+        Returns the `Source`: the columns of the file, each loaded on use.
+    recognise : callable of path and bytes
+        True where the first bytes of a file (at most 64 kB) say that it has this format. Asked in the order of
+        `READERS`, so a more special test stands before a more general one.
+    may_be_compressed : bool
+        Whether .gz, .xz and .bz2 of it are read.
+    """
+
+    name: str
+    open: Callable[[Path, Limits], Source]
+    recognise: Callable[[Path, bytes], bool]
+    may_be_compressed: bool = False
+
+
+READERS = (
+    Reader(name="npy", open=open_npy, recognise=_starts_with(b"\x93NUMPY"), may_be_compressed=True),
+    Reader(name="parquet", open=open_parquet, recognise=_starts_with(b"PAR1")),
+    Reader(name="arrow", open=open_arrow, recognise=_starts_with(b"ARROW1")),
+    Reader(name="inspect", open=open_inspect_archive, recognise=_is_inspect_archive),
+    Reader(name="npz", open=open_npz, recognise=_starts_with(_ZIP_START)),
+    Reader(
+        name="jsonl", open=partial(open_json, lines=True), recognise=_is_json_lines, may_be_compressed=True
+    ),
+    Reader(name="json", open=open_json, recognise=_is_json, may_be_compressed=True),
+    Reader(name="csv", open=open_delimited, recognise=_is_delimited_text, may_be_compressed=True),
+    Reader(name="tsv", open=open_delimited, recognise=_never, may_be_compressed=True),
+    Reader(name="xlsx", open=open_excel, recognise=_never),
+    Reader(name="safetensors", open=open_safetensors, recognise=_never),
+    Reader(name="pt", open=open_torch, recognise=_never),
+)
+_READER_OF_FORMAT = {reader.name: reader for reader in READERS}
 
 
 def open_source(path: str | Path, *, format: str | None = None, limits: Limits | None = None) -> Source:  # noqa: A002
@@ -59,7 +137,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     format : str, optional
         One of `FORMATS`, where neither the file's name nor its first bytes say it.
     limits : Limits, optional
-        What the file may cost; 4 GB of memory unless said.
+        What the file may cost; 4 GB of memory by default.
 
     Returns
     -------
@@ -78,24 +156,31 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     limits = limits or Limits()
     path = save_standard_input(limits) if str(path) == "-" else Path(path)
     if is_helm_run(path):
-        path /= HELM
-    if not path.is_file():
-        pipe = "is no plain file. Send what it gives to standard input, `-`"
-        kind = "is a folder" if path.is_dir() else pipe if path.exists() else "there is no such file"
-        raise file_error(path, f"{kind}.")
-    if path.stat().st_size == 0:
-        raise file_error(path, "is empty.")
-    chosen = format or _by_name(path) or _by_content(path)
-    if path.suffix.lower() in PACKED and chosen not in _STREAMS:
-        raise file_error(path, f"a packed {chosen} file is not read. Unpack it first.")
-    source = _READERS[chosen][0](path, limits)
+        path /= INSTANCES_FILE
+    _check_is_file(path)
+    reader = _READER_OF_FORMAT[format or find_format(path)]
+    if path.suffix.lower() in COMPRESSED_ENDINGS and not reader.may_be_compressed:
+        raise file_error(path, f"a compressed {reader.name} file is not read. Decompress it first.")
+    source = reader.open(path, limits)
     if not source.columns:
         raise file_error(path, "holds no columns of values.")
     return source
 
 
+def _check_is_file(path: Path) -> None:
+    """Raise DataError unless the path is a regular file that is not empty."""
+    if path.is_dir():
+        raise file_error(path, "is a folder.")
+    if not path.exists():
+        raise file_error(path, "there is no such file.")
+    if not path.is_file():
+        raise file_error(path, "is not a regular file. Send what it gives to standard input, `-`.")
+    if path.stat().st_size == 0:
+        raise file_error(path, "is empty.")
+
+
 def save_standard_input(limits: Limits) -> Path:
-    """What comes on standard input, in a file that lies there until the program ends."""
+    """Copy standard input to a temporary file, which is removed when the program ends."""
     folder = tempfile.mkdtemp(prefix="abstain-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / "stdin"
@@ -107,39 +192,25 @@ def save_standard_input(limits: Limits) -> Path:
 
 
 def is_helm_run(path: str | Path) -> bool:
-    """Is this the folder of a HELM run?"""
-    return (Path(path) / HELM).is_file()
+    """Return whether this is the folder of a HELM run."""
+    return (Path(path) / INSTANCES_FILE).is_file()
 
 
-def _by_name(path: Path) -> str | None:
-    endings = [s.lower() for s in path.suffixes]
-    if endings and endings[-1] in PACKED:
-        endings.pop()
-    last = endings[-1] if endings else ""
-    if last in PACKED:
-        raise file_error(path, "is packed twice. Unpack it once first.")
-    if last in _UNSAFE:
-        raise file_error(
-            path,
-            "pickle files can run code when opened and are not read. "
-            "Save the arrays with numpy.savez, as csv or as parquet.",
-        )
-    if last in _OFFICE:
-        raise file_error(path, f"{last} files are not read. Save the sheet as .xlsx or .csv.")
-    return _ENDINGS.get(last)
+def find_format(path: Path) -> str:
+    """Return the format of a file: by its name, or else by its first bytes.
+
+    DataError where neither says it, or where the name says a format that is refused.
+    """
+    return format_by_name(path) or _format_by_content(path)
 
 
-def _by_content(path: Path) -> str:
-    with reading(path, "a file"), path.open("rb") as stream:
-        start = stream.read(1 << 16)
-        for magic, name in _STARTS.items():
-            if start.lstrip().startswith(magic):
-                first, *more = start.strip().split(b"\n", 1)
-                lines = magic == b"{" and more and first.rstrip().endswith(b"}")
-                return "jsonl" if lines else "inspect" if name == "npz" and is_archive(path) else name
-    head = start.decode(encoding_of(start), "replace").partition("\n")[0]
-    if any(mark in head for mark in ",;\t") and re.fullmatch(r"[^\x00-\x08\x0e-\x1f\x7f\ufffd]*", head):
-        return "csv"
+def _format_by_content(path: Path) -> str:
+    """Return the format of the first reader that recognises the content."""
+    with reporting_damage(path, "a file"), path.open("rb") as stream:
+        start = stream.read(_START_SIZE)
+        for reader in READERS:
+            if reader.recognise(path, start):
+                return reader.name
     raise file_error(
         path,
         f"neither its name nor its first bytes say what it is. "
@@ -147,18 +218,20 @@ def _by_content(path: Path) -> str:
     )
 
 
-def column_names(path: str | Path, *, format: str | None = None) -> Source:  # noqa: A002
-    """Only the names of a large table's columns: nothing of its size is read, so there is no limit on it."""
+def read_column_names(path: str | Path, *, format: str | None = None) -> Source:  # noqa: A002
+    """Return the columns of a large table by name only: their values cannot be loaded, and no limit applies."""
     path = Path(path)
-    chosen = format or _by_name(path) or _by_content(path)
-    with reading(path, chosen):
-        if chosen in ("parquet", "arrow"):
-            names = list(read_contents(path, chosen).column_types)
+    format_name = format or find_format(path)
+    with reporting_damage(path, format_name):
+        if format_name in ("parquet", "arrow"):
+            names = list(read_contents(path, format_name).column_types)
         else:
-            with opened(path, Limits()) as stream:
-                names = [name.strip() for name in next(_split(path, stream)[1], [])]
+            with open_limited(path, Limits()) as stream:
+                header = next(split_cells(path, stream).rows, [])
+            names = [name.strip() for name in header]
 
-    def not_read() -> Values:
-        raise DataError("column_names: only the names were read.")
+    def refuse_loading() -> Values:
+        raise DataError("read_column_names: only the names were read.")
 
-    return Source(path, chosen, {name: Column((), "?", not_read) for name in names})
+    columns = {name: Column(shape=(), kind="?", load=refuse_loading) for name in names}
+    return Source(path=path, format=format_name, columns=columns)

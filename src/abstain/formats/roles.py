@@ -1,4 +1,8 @@
-"""What a column can be, and which names of columns say so."""
+"""Roles: what a column can be (labels, confidence, ...), and which names of columns say so.
+
+A column is taken for a role because its name says so (`COLUMN_NAMES`) or because the user says so. Values are never
+looked at to guess a role. This file loads no numpy, so that the command line can list the roles quickly.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,8 @@ from dataclasses import dataclass
 from abstain.errors import InputError
 from abstain.formats.safety import display_name
 
-# role -> names that state it, compared without case and with - . and blanks as _
-NAMES: dict[str, tuple[str, ...]] = {
+# Role -> names of columns that state it; names are compared after `normalise_name`.
+COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     "logits": ("logits", "y_logits", "logit"),
     "probs": ("probs", "probabilities", "probability", "y_probs", "y_prob", "y_proba", "proba", "pred_probs"),
     "labels": ("labels", "label", "y_true", "y", "target", "targets", "true_label", "ground_truth"),
@@ -30,18 +34,30 @@ NAMES: dict[str, tuple[str, ...]] = {
     "classes": ("classes", "class_names"),
     "ids": ("id", "ids", "sample_id", "row_id", "example_id", "image_id", "question_id", "uid", "index"),
 }
-AGREEMENT = "agreement"  # a confidence made from the answers to repeated questions
-ROLES = tuple(NAMES)
+ROLES = tuple(COLUMN_NAMES)
 """What a column can be: the arguments of `evaluate`, and what they can be made from."""
-_PER_CLASS = {  # one column per class: logit_0, logit_1 ... or prob_cat, prob_dog ...
+# One column per class: logit_0, logit_1 ... or prob_cat, prob_dog ...; the group is the name of the class.
+CLASS_COLUMN_PATTERNS = {
     "logits": re.compile(r"^(?:y_)?logits?_(.+)$"),
     "probs": re.compile(r"^(?:y_)?(?:probs?|proba|probability|p)_(.+)$"),
 }
+AGREEMENT = "agreement"
+"""Name of the confidence that is computed from the answers to repeated questions."""
+_TRUTH_ROLES = ("labels", "correct", "loss", "error")
 
 
 @dataclass(frozen=True)
 class RoleColumns:
-    """Columns of one role, in class order, and the class names their own names carry."""
+    """The columns that have one role.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the columns; one per class, in the order of the classes, where the role is logits or probs.
+    suffixes : tuple of str
+        The class names that the column names carry ("cat" of `prob_cat`), in the same order; empty where they carry
+        none, or numbers 0, 1, ...
+    """
 
     names: tuple[str, ...]
     suffixes: tuple[str, ...] = ()
@@ -52,57 +68,65 @@ class RoleColumns:
         return ", ".join(map(display_name, self.names))
 
 
-def plain(name: str) -> str:
-    """A name as it is compared."""
+def normalise_name(name: str) -> str:
+    """Return a column name as it is compared: lower case, with blanks, dots, dashes and slashes as underscores."""
     return re.sub(r"[\s.\-/]+", "_", name.strip().lower())
 
 
-def states_truth(name: str) -> str | None:
-    """The role of a column whose name says that it holds the truth (labels, correct, loss, error); else None."""
-    for role in ("labels", "correct", "loss", "error"):
-        if plain(name) in (role, *NAMES[role]):
-            return role
-    return None
-
-
 def role_of(name: str) -> str:
-    """The role that a name states.
+    """Return the role that a name states; InputError where it states none.
 
     >>> role_of("group"), role_of("y_true")
     ('groups', 'labels')
     """
-    for role, names in NAMES.items():
-        if plain(name) in (role, *names):
+    for role, column_names in COLUMN_NAMES.items():
+        if normalise_name(name) in (role, *column_names):
             return role
     raise InputError(f"a column's role must be one of {', '.join(ROLES)}, got {name!r}.")
 
 
-def _each_role_once(columns: Mapping[str, str]) -> dict[str, str]:
-    """Columns by role; two names of one role are refused."""
+def truth_role_of(name: str) -> str | None:
+    """Return labels, correct, loss or error where the name of a column says that it holds the truth; else None."""
+    for role in _TRUTH_ROLES:
+        if normalise_name(name) in (role, *COLUMN_NAMES[role]):
+            return role
+    return None
+
+
+def columns_by_role(user_columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the user's column names by role, where the user may have written a role by any of its names.
+
+    InputError where two keys mean the same role ("group" and "groups").
+    """
     by_role: dict[str, str] = {}
-    for title, pattern in columns.items():
-        role = role_of(title)
+    for key, column_name in user_columns.items():
+        role = role_of(key)
         if role in by_role:
             raise InputError(
-                f"columns: {role} is given twice, {by_role[role]!r} and {pattern!r}. Name one column."
+                f"columns: {role} is given twice, {by_role[role]!r} and {column_name!r}. Name one column."
             )
-        by_role[role] = pattern
+        by_role[role] = column_name
     return by_role
 
 
-def in_stated_order(columns: RoleColumns, classes: tuple[str, ...]) -> RoleColumns:
-    """The columns in the order of the stated class names, where these are the names that the columns have."""
+def order_by_stated_classes(columns: RoleColumns, classes: tuple[str, ...]) -> RoleColumns:
+    """Put columns in the order of the class names that the user stated, where the columns carry the same names."""
     if not classes or sorted(classes) != sorted(columns.suffixes):
         return columns
-    place = dict(zip(columns.suffixes, columns.names))
-    return RoleColumns(tuple(place[name] for name in classes), tuple(classes))
+    column_of_class = dict(zip(columns.suffixes, columns.names))
+    return RoleColumns(names=tuple(column_of_class[name] for name in classes), suffixes=tuple(classes))
 
 
-def _in_class_order(names: list[str], suffixes: list[str]) -> RoleColumns:
-    """Those that end in 0 ... K-1 by number, where there are such; else all in file order, named by their endings."""
+def order_class_columns(names: list[str], suffixes: list[str]) -> RoleColumns:
+    """Put columns of one role, one per class, in the order of the classes.
+
+    `suffixes` holds the ending of each name. Where some endings are exactly the numbers 0 ... K-1, these columns are
+    taken in that order and the others are left out (`logit_scale` next to `logit_0`, `logit_1`). Otherwise all columns
+    are taken in the order of the file, and their endings are the class names.
+    """
     if len(names) == 1:
-        return RoleColumns((names[0],))
-    numbered = {int(end): name for end, name in zip(suffixes, names) if end.isdecimal()}
-    if len(numbered) > 1 and sorted(numbered) == list(range(len(numbered))):  # beside them, say, logit_scale
-        return RoleColumns(tuple(numbered[k] for k in range(len(numbered))))
-    return RoleColumns(tuple(names), tuple(suffixes))
+        return RoleColumns(names=(names[0],))
+    by_number = {int(suffix): name for suffix, name in zip(suffixes, names) if suffix.isdecimal()}
+    if len(by_number) > 1 and sorted(by_number) == list(range(len(by_number))):
+        return RoleColumns(names=tuple(by_number[k] for k in range(len(by_number))))
+    return RoleColumns(names=tuple(names), suffixes=tuple(suffixes))

@@ -1,4 +1,8 @@
-"""What an untrusted file may cost, and one clear line for whatever goes wrong inside a reader."""
+"""Limits on what an untrusted file may cost, and one clear line for whatever goes wrong inside a reader.
+
+Every reader opens its file with `open_limited`, checks sizes with `Limits.check` before it allocates anything of that
+size, and runs its parser inside `reporting_damage`, which turns any exception of the parser into a `DataError`.
+"""
 
 from __future__ import annotations
 
@@ -22,33 +26,40 @@ from abstain._tables import is_or_are as is_or_are
 from abstain.errors import AbstainError, DataError, InputError, MemoryLimitError
 
 _TRUST = "If you trust the file, raise the limit with --memory."
-_LONGEST_LINE = 600  # characters of a message
-_PACKERS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
-PACKED = tuple(_PACKERS)
-# memory that Python's parser takes for one character of each kind, in bytes (a list, a dict, a value and its place)
+_MAX_MESSAGE_LENGTH = 600  # characters
+_DECOMPRESSORS = {
+    ".gz": "gzip",
+    ".xz": "lzma",
+    ".bz2": "bz2",
+}  # file ending -> module with an `open` function
+COMPRESSED_ENDINGS = tuple(_DECOMPRESSORS)
+"""Endings of compressed files that are decompressed while they are read."""
+_COMPRESSED_STARTS = (b"\x1f\x8b", b"BZ", b"\xfd7")  # first two bytes of gz, bz2 and xz data
+# Memory that Python's JSON parser needs for one such character (a list, a dict, a value, a string), in bytes.
 _PARSING_COST = {b"[": 96, b"{": 280, b",": 40, b'"': 40}
-_MAGIC = (b"\x1f\x8b", b"BZ", b"\xfd7")  # how packed data begin
-CELL = 24  # bytes that a cell of a table costs, about, while it is being read
-_PIECE = 1 << 20  # bytes read at a time where a file is only measured
-# A file may always take this share of the memory, and more only in proportion to its size. Predictions cannot be
-# packed much more than a hundredfold: a row of a verbal confidence and a bit of correctness carries some three bits.
-_FREE_SHARE = 16
-GROWTH = 200
+BYTES_PER_CELL = 24
+"""Approximate memory that one cell of a text table needs while it is read."""
+_PIECE_SIZE = 1 << 20  # bytes read at a time where a file is only measured
+# A file may always use `memory // _UNCHECKED_SHARE` bytes; beyond that, at most MAX_EXPANSION times its size on disk.
+# Predictions cannot be compressed much more than a hundredfold: a row of a verbal confidence and a bit of correctness
+# carries some three bits.
+_UNCHECKED_SHARE = 16
+MAX_EXPANSION = 200
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one file may cost; more is refused before anything of that size is allocated.
+    """What one file may cost. A file that needs more is refused before anything of that size is allocated.
 
-    A file that is small and unpacks to much is refused long before that: beyond a sixteenth of `memory` its values may
-    take at most 200 times its size on disk.
+    A small file that expands to much is refused long before that: beyond a sixteenth of `memory` its values may need at
+    most 200 times its size on disk.
 
     Parameters
     ----------
     memory : int
-        Bytes that its values may take once unpacked (4 GB).
+        Bytes that its decompressed values may need (4 GB).
     columns : int
-        Columns that it may have.
+        Number of columns that it may have.
 
     Examples
     --------
@@ -62,58 +73,68 @@ class Limits:
     columns: int = 100_000
 
     def allowed(self, path: str | Path) -> int:
-        """Bytes that the values of this file may take."""
+        """Return the number of bytes that the values of this file may need."""
         try:
-            size = os.path.getsize(path)
-        except OSError:  # no file of its own, such as standard input
+            size_on_disk = os.path.getsize(path)
+        except OSError:  # not a file on disk, such as standard input
             return self.memory
-        return min(self.memory, max(self.memory // _FREE_SHARE, GROWTH * size))
+        return min(self.memory, max(self.memory // _UNCHECKED_SHARE, MAX_EXPANSION * size_on_disk))
 
     def check(self, path: str | Path, required: int, what: str = "its values") -> None:
-        """Refuse what would take more memory than is allowed, in all or for a file of this size."""
+        """Raise DataError where `required` bytes are too many, in total or for a file of this size.
+
+        MemoryLimitError is raised instead where the file is large itself: it may be harmless, so that an engine which
+        reads it piece by piece may be tried. `what` names the part that needs the memory, for the message.
+        """
         if required > self.memory:
-            size = format_size(required)
-            limit = format_size(self.memory)
-            refusal = file_error(
-                path, f"{what} would take {size} of memory, more than the limit of {limit}. {_TRUST}"
+            text = (
+                f"{what} would take {format_size(required)} of memory, more than the limit of "
+                f"{format_size(self.memory)}. {_TRUST}"
             )
-            if os.path.isfile(path) and required <= GROWTH * os.path.getsize(path):
-                raise MemoryLimitError(str(refusal))  # no bomb: an engine may read it
+            refusal = file_error(path, text)
+            if os.path.isfile(path) and required <= MAX_EXPANSION * os.path.getsize(path):
+                raise MemoryLimitError(str(refusal))
             raise refusal
         if required > self.allowed(path):
             raise file_error(
                 path,
                 f"{what} would take {format_size(required)} of memory or more, which is out of proportion to its "
-                f"{format_size(os.path.getsize(path))} on disk. If you trust the file, unpack it first, or give "
-                f"--memory {format_size(_FREE_SHARE * self.memory).replace(' ', '')}.",
+                f"{format_size(os.path.getsize(path))} on disk. If you trust the file, decompress it first, or give "
+                f"--memory {format_size(_UNCHECKED_SHARE * self.memory).replace(' ', '')}.",
             )
 
     def check_columns(self, path: Path, count: int) -> None:
-        """Refuse more columns than are allowed."""
+        """Raise DataError where a file has more columns than are allowed."""
         if count > self.columns:
-            raise file_error(path, f"has {count} columns, which is too many.")
+            raise file_error(path, f"has {count:,} columns, more than the limit of {self.columns:,}.")
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an error on one line of bounded length, cut between words."""
-    words = escape_controls(" ".join(str(error).split()))
-    if len(words) <= _LONGEST_LINE:
-        return words
-    start, end = words[: _LONGEST_LINE - 160], words[-150:]
-    return f"{start.rpartition(' ')[0] or start} ... {end.partition(' ')[2] or end}"
+    """Return the message of an error on one line of bounded length; a long one is shortened in the middle."""
+    message = escape_controls(" ".join(str(error).split()))
+    if len(message) <= _MAX_MESSAGE_LENGTH:
+        return message
+    start = message[: _MAX_MESSAGE_LENGTH - 160]
+    end = message[-150:]
+    start_at_word = start.rpartition(" ")[0] or start
+    end_at_word = end.partition(" ")[2] or end
+    return f"{start_at_word} ... {end_at_word}"
 
 
 @contextmanager
-def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a reader stumbles over into a `DataError` that names the file and the format."""
+def reporting_damage(path: Path, format_name: str) -> Iterator[None]:
+    """Turn any exception of a parser into a `DataError` that names the file and the format.
+
+    A damaged file may break a parser in any way; none of them may reach the user as a traceback.
+    """
     try:
         yield
     except AbstainError:
         raise
-    except (MemoryError, RecursionError) as error:
-        nested = isinstance(error, RecursionError)
-        why = "is nested too deeply" if nested else "needs more memory than there is"
-        raise file_error(path, f"{why} to be read as {what}.") from error
+    except RecursionError as error:
+        raise file_error(path, f"is nested too deeply to be read as {format_name}.") from error
+    except MemoryError as error:
+        raise file_error(path, f"needs more memory than there is to be read as {format_name}.") from error
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise file_error(
@@ -121,16 +142,16 @@ def reading(path: Path, what: str) -> Iterator[None]:
             f"must be UTF-8 text, got byte 0x{byte:02x} that is not. Save it as UTF-8 "
             f'(Excel: "CSV UTF-8"), or convert it, for example with `iconv -f cp1252 -t utf-8`.',
         ) from error
-    except Exception as error:  # a damaged file may break a parser in any way; none of them is a traceback
-        why = one_line(error) or type(error).__name__
+    except Exception as error:
+        reason = one_line(error) or type(error).__name__
         raise file_error(
-            path, f"cannot be read as {what}, it seems damaged or of another kind ({why})."
+            path, f"cannot be read as {format_name}; it seems to be damaged or of another format ({reason})."
         ) from error
 
 
 @contextmanager
 def naming_file(path: str | Path) -> Iterator[None]:
-    """An objection to the values of a file names the file."""
+    """Put the file's name in front of the message of an InputError about its values."""
     try:
         yield
     except DataError:
@@ -139,92 +160,106 @@ def naming_file(path: str | Path) -> Iterator[None]:
         raise file_error(path, str(error)) from error
 
 
-class Bounded(io.RawIOBase):
-    """A stream that refuses to give more than `limit` bytes: unpacking stops before memory is gone."""
+class LimitedStream(io.RawIOBase):
+    """A binary stream that raises DataError after `limit` bytes, so that decompression stops in time."""
 
     def __init__(self, path: Path, stream: IO[bytes], limit: int) -> None:
-        self._path, self._stream, self._left, self._limit = path, stream, limit, limit
+        self._path = path
+        self._stream = stream
+        self._limit = limit
+        self._bytes_left = limit
 
     def readable(self) -> bool:
-        """The buffer around this stream asks before it reads."""
+        """Return True; io.BufferedReader checks this before it reads."""
         return True
 
     def readinto(self, buffer: object) -> int:
-        """Fill a buffer; at most one byte is read past the limit, to notice it."""
+        """Fill a buffer and return the number of bytes; at most one byte is read beyond the limit, to detect it."""
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        data = self._stream.read(min(len(view), self._left + 1))
-        self._left -= len(data)
-        if self._left < 0:
-            most = format_size(self._limit)
-            raise file_error(self._path, f"unpacks to more than {most}, the limit. {_TRUST}")
+        data = self._stream.read(min(len(view), self._bytes_left + 1))
+        self._bytes_left -= len(data)
+        if self._bytes_left < 0:
+            raise file_error(
+                self._path, f"decompresses to more than {format_size(self._limit)}, the limit. {_TRUST}"
+            )
         view[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
-        """Close the stream below, too: nobody else holds it."""
+        """Close the underlying stream too, since nothing else refers to it."""
         self._stream.close()
         super().close()
 
 
-def encoding_of(start: bytes) -> str:
-    """Of text that begins so: UTF-8, or UTF-16 where its mark says that."""
+def text_encoding(start: bytes) -> str:
+    """Return the encoding of text that begins with these bytes: UTF-16 by its byte order mark, otherwise UTF-8."""
     return "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
 
-def opened(path: Path, limits: Limits) -> IO[bytes]:
-    """A file's bytes, unpacked when the name says gz, xz or bz2, and never more than the limit of them."""
+def open_limited(path: Path, limits: Limits) -> IO[bytes]:
+    """Open a file for reading bytes, decompressed where its name ends in .gz, .xz or .bz2.
+
+    Reading more bytes than `limits` allow for this file raises DataError. So does a file that is compressed twice.
+    """
     ending = path.suffix.lower()
-    stream: IO[bytes] = importlib.import_module(_PACKERS.get(ending, "io")).open(path, "rb")
-    buffered = io.BufferedReader(Bounded(path, stream, limits.allowed(path)), 1 << 16)
-    if ending in PACKED and buffered.peek(6)[:2] in _MAGIC:
-        raise file_error(path, f"is packed twice ({ending} of a packed file). Unpack it once first.")
+    module = importlib.import_module(_DECOMPRESSORS.get(ending, "io"))
+    stream: IO[bytes] = module.open(path, "rb")
+    buffered = io.BufferedReader(LimitedStream(path, stream, limits.allowed(path)), 1 << 16)
+    if ending in COMPRESSED_ENDINGS and buffered.peek(6)[:2] in _COMPRESSED_STARTS:
+        raise file_error(
+            path, f"is compressed twice ({ending} of a compressed file). Decompress it once first."
+        )
     return cast(IO[bytes], buffered)
 
 
-def pieces(path: Path, limits: Limits) -> Iterator[bytes]:
-    """The unpacked bytes of a file, a megabyte at a time, to measure it before anything of its size is kept."""
-    with opened(path, limits) as stream:
-        while piece := stream.read(_PIECE):
+def read_pieces(path: Path, limits: Limits) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a file, a megabyte at a time, to measure it before it is kept in memory."""
+    with open_limited(path, limits) as stream:
+        while piece := stream.read(_PIECE_SIZE):
             yield piece
 
 
 def unpacked_archive_size(path: Path) -> int:
-    """Bytes that a zip archive says its members have."""
+    """Return the number of bytes that the members of a zip archive have by its own directory."""
     with zipfile.ZipFile(path) as archive:
         return sum(member.file_size for member in archive.infolist())
 
 
 def check_rows(path: Path, limits: Limits) -> None:
-    """Refuse a table of text whose cells would take more memory than is allowed.
+    """Raise DataError where the cells of a text table would need more memory than is allowed.
 
-    Its lines are counted first, which takes a fraction of the time that parsing them does. Line ends between quotes are
-    part of a cell.
+    Its lines are counted first, which takes a fraction of the time that parsing them does. Line ends inside quotes are
+    part of a cell and do not count.
     """
-    columns = rows = 0
-    quoted = False
-    for piece in pieces(path, limits):
-        if not columns:
+    column_count = 0
+    row_count = 0
+    is_quoted = False
+    for piece in read_pieces(path, limits):
+        if not column_count:
             header = piece.partition(b"\n")[0]
-            columns = 1 + max(header.count(delimiter) for delimiter in (b",", b";", b"\t"))
-        for place, part in enumerate(piece.split(b'"')):
-            quoted ^= place > 0
-            rows += 0 if quoted else part.count(b"\n")
-        limits.check(path, columns * rows * CELL, f"its {rows:,} rows")
+            column_count = 1 + max(header.count(delimiter) for delimiter in (b",", b";", b"\t"))
+        for position, part in enumerate(piece.split(b'"')):
+            if position > 0:  # a quote stands before this part
+                is_quoted = not is_quoted
+            if not is_quoted:
+                row_count += part.count(b"\n")
+        limits.check(path, column_count * row_count * BYTES_PER_CELL, f"its {row_count:,} rows")
 
 
 def check_parsing(path: Path, limits: Limits) -> None:
-    """Refuse a JSON file whose parsing would take more memory than is allowed; it is read once for that."""
+    """Raise DataError where parsing a JSON file would need more memory than is allowed; reads it once for that."""
     required = 0
-    for piece in pieces(path, limits):
+    for piece in read_pieces(path, limits):
         required += _parsing_cost(piece)
         limits.check(path, required, "parsing it")
 
 
-def decoded(path: Path, data: bytes, limits: Limits) -> str:
-    """The text of JSON data, refused where parsing it would take more memory than is allowed."""
+def decode_json(path: Path, data: bytes, limits: Limits) -> str:
+    """Return the text of JSON data; DataError where parsing it would need more memory than is allowed."""
     limits.check(path, _parsing_cost(data), "parsing it")
-    return data.decode(encoding_of(data))
+    return data.decode(text_encoding(data))
 
 
 def _parsing_cost(data: bytes) -> int:
+    """Estimate the bytes that Python's JSON parser needs for these data."""
     return len(data) + sum(cost * data.count(character) for character, cost in _PARSING_COST.items())

@@ -1,4 +1,7 @@
-"""The files of a table that is a file, a folder, a glob or a list of them."""
+"""The files of a large table: a file, a folder, a glob or a list of them, and what their paths say.
+
+Engines read tables of many files; which files of a folder belong to it is decided here for all engines.
+"""
 
 from __future__ import annotations
 
@@ -12,63 +15,104 @@ from urllib.parse import unquote
 
 from abstain.errors import DataError
 
-# finding files
+# Ending of a file's name -> its format.
+_TABLE_FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".csv": "csv",
+    ".gz": "csv",
+}
+_NULL_PARTITION = (
+    "__HIVE_DEFAULT_PARTITION__"  # how Hive and Spark write a missing value in the name of a folder
+)
 
-_KINDS = dict.fromkeys((".parquet", ".pq"), "parquet")
-_KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow") | dict.fromkeys((".csv", ".gz"), "csv")
 
+def find_files(function: str, path: Any) -> list[str]:
+    """Return the files of a path, a folder (see `is_data_file`), a glob, or a list of them, sorted by name.
 
-def find_files(name: str, path: Any) -> list[str]:
-    """Files of a path, a folder (see `is_data_file`), a glob or a list of them, in the order of their names."""
+    DataError where there are none, or where one is no regular file; `function` is the caller's name in the message.
+    """
     if not isinstance(path, (str, os.PathLike)):
-        return [file for part in path for file in find_files(name, part)]
+        return [file for part in path for file in find_files(function, part)]
     text = os.fspath(path)
     if os.path.isdir(text):
-        found = _below(text)
+        files = _list_folder(text)
     elif os.path.exists(text):
-        found = [text]
+        files = [text]
     else:
-        # what the user wrote without a wildcard may be hidden
-        fixed = len(list(takewhile(lambda part: not glob.has_magic(part), Path(text).parts)))
-        hits = [hit for hit in glob.glob(text, recursive=True) if not _hidden(Path(hit).parts[fixed:])]
-        found = sorted({file for hit in hits for file in (_below(hit) if os.path.isdir(hit) else [hit])})
-    for odd in (file for file in found if not os.path.isfile(file)):
+        files = _expand_glob(text)
+    for file in files:
+        if not os.path.isfile(file):
+            raise DataError(
+                f"{function}: {file!r} is no regular file (a pipe, a device?), and an engine reads files more than "
+                f"once. Copy what it gives into a file first."
+            )
+    if not files:
+        endings = ", ".join(ending for ending in _TABLE_FORMATS if ending != ".gz")
         raise DataError(
-            f"{name}: {odd!r} is no regular file (a pipe, a device?), and an engine reads files more than once. "
-            f"Copy what it gives into a file first."
+            f"{function}: found no files at {text!r}. Give a file, a folder or a glob of {endings} files."
         )
-    if not found:
-        kinds = ", ".join(k for k in _KINDS if k != ".gz")
-        raise DataError(
-            f"{name}: found no files at {text!r}. Give a file, a folder or a glob of {kinds} files."
-        )
-    return found
+    return files
 
 
-def is_data_file(below: PurePath) -> bool:
-    """Is this path below a folder a file of predictions? The rule of every engine: folders are looked into, but
-    nothing whose name, or that of a folder on the way, starts with _ or a dot (unfinished and hidden work)."""
-    return below.suffix in _KINDS and not _hidden(below.parts)
+def _expand_glob(pattern: str) -> list[str]:
+    """Return the files that match a pattern, and those in matching folders, sorted by name.
+
+    Hidden files and folders are left out, unless the user wrote their names without a wildcard.
+    """
+    fixed_parts = list(takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts))
+    files: set[str] = set()
+    for match in glob.glob(pattern, recursive=True):
+        if _is_hidden(Path(match).parts[len(fixed_parts) :]):
+            continue
+        if os.path.isdir(match):
+            files.update(_list_folder(match))
+        else:
+            files.add(match)
+    return sorted(files)
 
 
-def _below(folder: str) -> list[str]:
-    found = (p for p in Path(folder).rglob("*") if is_data_file(p.relative_to(folder)) and p.is_file())
-    return sorted(map(str, found))
+def is_data_file(relative_path: PurePath) -> bool:
+    """Return whether a path below a folder is a file of predictions: the one rule of every engine.
+
+    Folders are searched, but nothing whose name, or that of a folder on the way, starts with _ or a dot (unfinished and
+    hidden work).
+    """
+    return relative_path.suffix in _TABLE_FORMATS and not _is_hidden(relative_path.parts)
 
 
-def _hidden(parts: Sequence[str]) -> bool:
+def _list_folder(folder: str) -> list[str]:
+    """Return all data files below a folder, sorted by name."""
+    paths = Path(folder).rglob("*")
+    return sorted(str(path) for path in paths if is_data_file(path.relative_to(folder)) and path.is_file())
+
+
+def _is_hidden(parts: Sequence[str]) -> bool:
+    """Return whether a part of a path starts with _ or a dot; `_key=value` is a partition and not hidden."""
     return any(part.startswith(("_", ".")) and "=" not in part for part in parts)
 
 
 def partition_values(file: str) -> dict[str, str | None]:
-    """Columns that the folders of a file tell, as Hive and Spark write them: kind=a/part-0.parquet. Always text."""
-    told = dict(part.split("=", 1) for part in Path(file).parent.parts if "=" in part)
-    return {k: None if v == "__HIVE_DEFAULT_PARTITION__" else unquote(v) for k, v in told.items()}
+    """Return the columns that the folders of a file state, as Hive and Spark write them: kind=a/part-0.parquet.
+
+    Values are always text; None for a missing value.
+    """
+    values: dict[str, str | None] = {}
+    for part in Path(file).parent.parts:
+        if "=" in part:
+            name, value = part.split("=", 1)
+            values[name] = None if value == _NULL_PARTITION else unquote(value)
+    return values
 
 
 def table_format(file: str) -> str:
-    """Parquet, Arrow or CSV, by the end of the name."""
-    kind = _KINDS.get(Path(file).suffix.lower())
-    if kind is None:
-        raise DataError(f"files: cannot tell what {file!r} is. Known: Parquet, Arrow (feather, ipc) and CSV.")
-    return kind
+    """Return "parquet", "arrow" or "csv" by the ending of a file's name; DataError for other endings."""
+    format_name = _TABLE_FORMATS.get(Path(file).suffix.lower())
+    if format_name is None:
+        raise DataError(
+            f"files: cannot tell what {file!r} is. Give Parquet, Arrow (feather, ipc) or CSV files."
+        )
+    return format_name

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from abstain.errors import DataError, import_optional
-from abstain.formats.arrow import arrow_values
+from abstain.formats.arrow import convert_arrow
 from abstain.formats.columns import Column, Source, Values
 from abstain.formats.safety import Limits
 
@@ -16,35 +16,39 @@ _NO_LIMIT = Limits(memory=1 << 62)  # the values are in memory already
 
 
 def open_table(table: Any) -> Source:
-    """The columns of a data frame, an Arrow table or a `datasets.Dataset`, each converted when it is loaded.
+    """Return the columns of a data frame, an Arrow table or a `datasets.Dataset`, each converted when it is loaded.
+
+    DataError where two columns have one name, or where there are no rows.
 
     >>> import pyarrow as pa
     >>> open_table(pa.table({"correct": [1, 0], "confidence": [0.9, 0.2]})).listed()
     '`correct` (2 int64), `confidence` (2 double)'
     """
-    if hasattr(table, "with_format"):  # of datasets
+    if hasattr(table, "with_format"):  # a datasets.Dataset
         table = table.with_format("arrow")[:]
-    if hasattr(table, "column_names"):  # of pyarrow
+    if hasattr(table, "column_names"):  # a pyarrow table
         names = table.column_names
-        kinds = table.schema.types
+        types = table.schema.types
     else:
         names = list(table.columns)
-        kinds = list(table.dtypes)
+        types = list(table.dtypes)
     if len(set(map(str, names))) < len(names):
         raise DataError("evaluate: the table has two columns of one name. Rename one of them.")
-    if not len(table):
+    row_count = len(table)
+    if not row_count:
         raise DataError("evaluate: the table has no rows.")
     columns = {
-        str(name): Column((len(table),), str(kind), partial(_load, table, name))
-        for name, kind in zip(names, kinds)
+        str(name): Column(shape=(row_count,), kind=str(column_type), load=partial(_load_column, table, name))
+        for name, column_type in zip(names, types)
     }
     return Source(path=_NAME, format="table", columns=columns)
 
 
-def _load(table: Any, name: Any) -> Values:
+def _load_column(table: Any, name: Any) -> Values:
+    """Convert one column of a table; DataError where it mixes numbers and text."""
     pyarrow = import_optional("pyarrow", "evaluate", "files")
     column = table[name]
-    if hasattr(column, "to_arrow"):  # of polars
+    if hasattr(column, "to_arrow"):  # a polars series
         column = column.to_arrow()
     if not isinstance(column, pyarrow.Array | pyarrow.ChunkedArray):
         try:
@@ -53,5 +57,6 @@ def _load(table: Any, name: Any) -> Values:
             raise DataError(
                 f"evaluate: column {str(name)!r} must hold numbers or text throughout. {error}"
             ) from None
-    chunked = column if isinstance(column, pyarrow.ChunkedArray) else pyarrow.chunked_array([column])
-    return arrow_values(_NAME, str(name), chunked, _NO_LIMIT)
+    is_chunked = isinstance(column, pyarrow.ChunkedArray)
+    chunked_column = column if is_chunked else pyarrow.chunked_array([column])
+    return convert_arrow(_NAME, str(name), chunked_column, _NO_LIMIT)

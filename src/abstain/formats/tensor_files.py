@@ -1,4 +1,4 @@
-"""Files of tensors: safetensors, and what torch saves."""
+"""Files of tensors: safetensors (a JSON header and raw numbers) and torch files (tensors only, never code)."""
 
 from __future__ import annotations
 
@@ -17,81 +17,121 @@ import numpy as np
 
 from abstain.errors import import_optional
 from abstain.formats.columns import Column, Source
-from abstain.formats.json_files import _loads
-from abstain.formats.safety import Limits, display_name, file_error, reading, unpacked_archive_size
+from abstain.formats.json_files import parse_json
+from abstain.formats.safety import Limits, display_name, file_error, reporting_damage, unpacked_archive_size
 
-# safetensors (a JSON header and raw numbers, read here) and torch files (tensors only, never code)
-
-_NUMBERS = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1")
-SAFETENSORS = {f"{kind[0].upper()}{8 * int(kind[1])}": np.dtype(f"<{kind}").str for kind in _NUMBERS}
-SAFETENSORS |= {"BOOL": "|b1", "BF16": "<u2"}
-_LONGEST_HEADER = 2 * 2**20  # of the few tensors of a file of predictions, and its class names
-_INSTRUCTIONS = 100_000
-_TORCH_REFUSES = ("pickle", "weights_only", "Unsupported", "WeightsUnpickler", "GLOBAL", "persistent")
+_NUMPY_TYPES = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1")
+SAFETENSORS_TYPES = {
+    f"{code[0].upper()}{8 * int(code[1])}": np.dtype(f"<{code}").str for code in _NUMPY_TYPES
+}
+"""Name of a type in safetensors -> that of numpy; bfloat16 is read as the integers that hold its bits."""
+SAFETENSORS_TYPES |= {"BOOL": "|b1", "BF16": "<u2"}
+_LENGTH_SIZE = 8  # bytes before the header, which hold its length
+_MAX_HEADER_LENGTH = 2 * 2**20  # bytes: the few tensors of a file of predictions, and its class names
+_MAX_INSTRUCTIONS = 100_000  # of a pickle; some hundred make a dict of tensors
+_OLD_FORMAT_PICKLES = 5  # pickles at the start of a file that torch before 1.6 wrote
+# Words in the message of torch.load where a file holds more than tensors.
+_TORCH_REFUSAL_WORDS = (
+    "pickle",
+    "weights_only",
+    "Unsupported",
+    "WeightsUnpickler",
+    "GLOBAL",
+    "persistent",
+)
 
 
 def open_safetensors(path: Path, limits: Limits) -> Source:
-    """Tensors by name; every offset is checked against the file before anything is read."""
-    with reading(path, "safetensors"), path.open("rb") as stream:
-        count = int.from_bytes(stream.read(8), "little")
-        room = path.stat().st_size - 8
-        if not 2 <= count <= min(room, _LONGEST_HEADER):
-            raise file_error(path, f"is no safetensors file, or truncated (header of {count} bytes).")
-        header = _loads(stream.read(count).decode("utf-8"))
+    """Open tensors by name; every offset is checked against the file before anything is read."""
+    with reporting_damage(path, "safetensors"), path.open("rb") as stream:
+        header_length = int.from_bytes(stream.read(_LENGTH_SIZE), "little")
+        bytes_after_length = path.stat().st_size - _LENGTH_SIZE
+        if not 2 <= header_length <= min(bytes_after_length, _MAX_HEADER_LENGTH):
+            raise file_error(path, f"is no safetensors file, or truncated (header of {header_length} bytes).")
+        header = parse_json(stream.read(header_length).decode("utf-8"))
         if not isinstance(header, dict) or len(header) > limits.columns:
             raise file_error(path, "its header must be an object of tensors.")
-        more = header.pop("__metadata__", {})
-        columns = {k: _tensor(path, k, v, 8 + count, room - count, limits) for k, v in header.items()}
-        spans = sorted((*map(int, v["data_offsets"]), k) for k, v in header.items())
-        for (_, end, one), (start, _, other) in pairwise(spans):
-            if start < end:
-                raise file_error(path, f"tensors `{display_name(one)}` and `{display_name(other)}` overlap.")
-    stated = more.get("classes") if isinstance(more, dict) else None
-    return Source(path, "safetensors", columns, _stated_classes(stated))
+        metadata = header.pop("__metadata__", {})
+        data_start = _LENGTH_SIZE + header_length
+        data_size = bytes_after_length - header_length
+        columns = {
+            name: _make_tensor_column(path, name, entry, data_start, data_size, limits)
+            for name, entry in header.items()
+        }
+        _check_overlap(path, header)
+    stated_classes = metadata.get("classes") if isinstance(metadata, dict) else None
+    return Source(
+        path=path, format="safetensors", columns=columns, classes=_parse_class_names(stated_classes)
+    )
 
 
-def _stated_classes(stated: Any) -> tuple[str, ...]:
-    """A JSON list of names, or names between commas."""
-    if not isinstance(stated, str):
+def _check_overlap(path: Path, header: dict[str, Any]) -> None:
+    """Raise DataError where two tensors share bytes; `header` holds name -> {"data_offsets": [start, stop], ...}."""
+    spans: list[tuple[int, int, str]] = []
+    for name, entry in header.items():
+        start, stop = map(int, entry["data_offsets"])
+        spans.append((start, stop, name))
+    spans.sort()
+    for (_, stop, name), (next_start, _, next_name) in pairwise(spans):
+        if next_start < stop:
+            raise file_error(path, f"tensors `{display_name(name)}` and `{display_name(next_name)}` overlap.")
+
+
+def _parse_class_names(stated_classes: Any) -> tuple[str, ...]:
+    """Return the class names of the metadata: a JSON list of names, or names separated by commas."""
+    if not isinstance(stated_classes, str):
         return ()
     try:
-        names = json.loads(stated)
+        names = json.loads(stated_classes)
     except ValueError:
-        names = stated.split(",")
+        names = stated_classes.split(",")
     return tuple(str(name).strip() for name in names) if isinstance(names, list) else ()
 
 
-def _tensor(path: Path, name: str, entry: Any, start: int, room: int, limits: Limits) -> Column:
-    kind, shape = entry["dtype"], tuple(int(s) for s in entry["shape"])
-    low, high = (int(x) for x in entry["data_offsets"])
-    if kind not in SAFETENSORS:
+def _make_tensor_column(
+    path: Path, name: str, entry: Any, data_start: int, data_size: int, limits: Limits
+) -> Column:
+    """Make a column of one tensor of a safetensors file.
+
+    `entry` is its part of the header: dtype, shape and data_offsets, which count from `data_start` in the file.
+    DataError where the tensor does not lie within the `data_size` bytes of data.
+    """
+    type_name = entry["dtype"]
+    shape = tuple(int(size) for size in entry["shape"])
+    start, stop = (int(offset) for offset in entry["data_offsets"])
+    if type_name not in SAFETENSORS_TYPES:
         raise file_error(
-            path, f"tensor `{display_name(name)}` has dtype {display_name(kind)}, which is not read."
+            path, f"tensor `{display_name(name)}` has dtype {display_name(type_name)}, which is not read."
         )
-    dtype = np.dtype(SAFETENSORS[kind])
-    size = math.prod(shape) * dtype.itemsize
-    if min((low, *shape), default=0) < 0 or high - low != size or high > room:
+    dtype = np.dtype(SAFETENSORS_TYPES[type_name])
+    byte_count = math.prod(shape) * dtype.itemsize
+    if min((start, *shape), default=0) < 0 or stop - start != byte_count or stop > data_size:
         raise file_error(
             path, f"tensor `{display_name(name)}` does not lie inside the file; is it truncated?"
         )
-    limits.check(path, 2 * size, f"tensor `{display_name(name)}`")
+    limits.check(path, 2 * byte_count, f"tensor `{display_name(name)}`")
+    is_bfloat16 = type_name == "BF16"
 
     def load() -> np.ndarray:
-        with reading(path, "safetensors"), path.open("rb") as stream:
-            stream.seek(start + low)
-            raw = np.frombuffer(bytearray(stream.read(size)), dtype=dtype).reshape(shape)
-        # bfloat16 is the upper half of a float32
-        return (raw.astype("<u4") << 16).view("<f4") if kind == "BF16" else raw
+        with reporting_damage(path, "safetensors"), path.open("rb") as stream:
+            stream.seek(data_start + start)
+            values = np.frombuffer(bytearray(stream.read(byte_count)), dtype=dtype).reshape(shape)
+        if is_bfloat16:  # the upper half of a float32
+            return (values.astype("<u4") << 16).view("<f4")
+        return values
 
-    return Column(shape, "bfloat16" if kind == "BF16" else str(dtype), load)
+    return Column(shape=shape, kind="bfloat16" if is_bfloat16 else str(dtype), load=load)
 
 
 def open_torch(path: Path, limits: Limits) -> Source:
-    """A dict of tensors (or one tensor, called "array") saved by torch, read with weights_only=True."""
+    """Open a dict of tensors (or one tensor, called "array") saved by torch, read with weights_only=True.
+
+    Entries that are no dense tensors are left out; a list under "classes" holds the class names.
+    """
     torch = import_optional("torch", f"Reading {display_name(path.name)}", "torch")
-    with reading(path, "a torch file of tensors"):
+    with reporting_damage(path, "a torch file of tensors"):
         _check_pickles(path, limits)
-        content = _torch_content(path, torch)
+        content = _load_torch(path, torch)
         if isinstance(content, torch.Tensor):
             content = {"array": content}
         if not isinstance(content, dict):
@@ -99,17 +139,18 @@ def open_torch(path: Path, limits: Limits) -> Source:
         columns = {}
         for name, tensor in content.items():
             if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
-                limits.check(
-                    path, tensor.numel() * tensor.element_size() * 2, f"tensor `{display_name(name)}`"
-                )
+                byte_count = tensor.numel() * tensor.element_size()
+                limits.check(path, 2 * byte_count, f"tensor `{display_name(name)}`")
                 kind = str(tensor.dtype).removeprefix("torch.")
-                columns[str(name)] = Column(tuple(tensor.shape), kind, partial(_torch_values, tensor))
-    named = content.get("classes")
-    return Source(path, "pt", columns, tuple(map(str, named)) if isinstance(named, (list, tuple)) else ())
+                load = partial(_tensor_to_numpy, tensor)
+                columns[str(name)] = Column(shape=tuple(tensor.shape), kind=kind, load=load)
+    class_names = content.get("classes")
+    classes = tuple(map(str, class_names)) if isinstance(class_names, (list, tuple)) else ()
+    return Source(path=path, format="pt", columns=columns, classes=classes)
 
 
 def _check_pickles(path: Path, limits: Limits) -> None:
-    """Refuse a torch file whose instructions for rebuilding its tensors are endless: some hundred make a dict of them.
+    """Raise DataError where the instructions for rebuilding the tensors of a torch file are endless.
 
     A file of torch 1.6 or later is a zip archive with the instructions in a member of its own; an older one begins with
     five pickles.
@@ -124,23 +165,26 @@ def _check_pickles(path: Path, limits: Limits) -> None:
         return
     limits.check(path, path.stat().st_size)
     with path.open("rb") as stream:
-        _check_instructions(path, chain.from_iterable(pickletools.genops(stream) for _ in range(5)))
+        pickles = (pickletools.genops(stream) for _ in range(_OLD_FORMAT_PICKLES))
+        _check_instructions(path, chain.from_iterable(pickles))
 
 
 def _check_instructions(path: Path, instructions: Iterable[Any]) -> None:
-    if next(islice(instructions, _INSTRUCTIONS, None), None) is not None:
+    """Raise DataError where there are more instructions than a dict of tensors needs."""
+    if next(islice(instructions, _MAX_INSTRUCTIONS, None), None) is not None:
         raise file_error(
-            path, f"has more than {_INSTRUCTIONS:,} instructions, which no dict of tensors needs."
+            path, f"has more than {_MAX_INSTRUCTIONS:,} instructions, which no dict of tensors needs."
         )
 
 
-def _torch_content(path: Path, torch: Any) -> Any:
+def _load_torch(path: Path, torch: Any) -> Any:
+    """Load a torch file without running code; DataError where it holds more than tensors."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd pickle protocols, on which it fails right after
+            warnings.simplefilter("ignore")  # torch warns of odd pickle protocols and fails right after
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        if any(word in str(error) for word in _TORCH_REFUSES):
+        if any(word in str(error) for word in _TORCH_REFUSAL_WORDS):
             raise file_error(
                 path,
                 "holds more than tensors (pickled Python objects), which can run code when opened and is not "
@@ -149,6 +193,9 @@ def _torch_content(path: Path, torch: Any) -> Any:
         raise
 
 
-def _torch_values(tensor: Any) -> np.ndarray:
-    plain = tensor.detach()
-    return np.array((plain.float() if "bfloat16" in str(plain.dtype) else plain).numpy())
+def _tensor_to_numpy(tensor: Any) -> np.ndarray:
+    """Copy a tensor to numpy, which has no bfloat16."""
+    values = tensor.detach()
+    if "bfloat16" in str(values.dtype):
+        values = values.float()
+    return np.array(values.numpy())

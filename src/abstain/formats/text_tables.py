@@ -1,9 +1,14 @@
-"""Tables of text and of Excel."""
+"""Tables of text (csv, tsv) and of Excel: a line of column names, then one row per sample.
+
+A column holds numbers where every cell is one, and words otherwise. Cells are separated by tabs, semicolons or commas,
+as the header has them; where they are not separated by commas, 0,5 is a number.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import sys
 import warnings
@@ -21,199 +26,249 @@ from abstain._tables import is_number
 from abstain.errors import import_optional
 from abstain.formats.columns import Column, Source, Values, Words, text_of
 from abstain.formats.safety import (
-    CELL,
+    BYTES_PER_CELL,
     Limits,
     check_rows,
     display_name,
-    encoding_of,
     file_error,
-    opened,
-    reading,
+    open_limited,
+    reporting_damage,
+    text_encoding,
     unpacked_archive_size,
 )
 
-# tables of text, and of Excel: a header line, then one row per sample; numbers where every cell is one, words
-# otherwise. Tabs, semicolons or commas between cells, as the header has them; where it is not commas, 0,5 is a number.
-
-_CHUNK = 1 << 24  # bytes of cells, about, read at a time
-_PIECE = 128  # bytes that an array costs besides its values
-_LINE = 1 << 24  # characters of the longest line
-_BLANK_ROW = 4  # cells that a row of a sheet counts for at least: one that is missing takes time, too
-_SHEET = 8  # memory and time that a byte of a sheet takes, compared with a byte of another table
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or a decimal comma: nobody can tell
-_EXCEL = re.compile(r'"?sep=(.)"?\s*')  # how Excel is told what stands between cells
+_CHUNK_SIZE = 1 << 24  # approximate bytes of cells that are converted at a time
+_ARRAY_OVERHEAD = 128  # bytes that an array needs besides its values
+_CELL_OVERHEAD = 100  # bytes that a cell needs besides its characters
+_MAX_LINE_LENGTH = 1 << 24  # characters
+_MIN_SHEET_ROW = 4  # cells that a row of a sheet counts for at least: an empty row takes time, too
+_SHEET_COST = 8  # memory and time that a byte of a sheet takes, compared with a byte of a text table
+_AMBIGUOUS_COMMA = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234: a decimal comma or thousands
+_EXCEL_DELIMITER = re.compile(r'"?sep=(.)"?\s*')  # a first line that tells Excel the delimiter
 
 
 def open_delimited(path: Path, limits: Limits) -> Source:
-    """Reads the whole table (text has no index); columns keep numbers as float64."""
-    with reading(path, "a table of text"), opened(path, limits) as stream:
+    """Read a whole csv or tsv file; columns of numbers are float64, or int64 where every cell is a whole number."""
+    with reporting_damage(path, "a table of text"), open_limited(path, limits) as stream:
         check_rows(path, limits)
-        delimiter, rows = _split(path, stream)
-        kind = "tsv" if delimiter == "\t" else "csv"
-        return Source(path, kind, _table(path, rows, limits, decimal_comma=delimiter != ","))
+        table = split_cells(path, stream)
+        columns = _make_columns(path, table.rows, limits, has_decimal_comma=table.delimiter != ",")
+        return Source(path=path, format="tsv" if table.delimiter == "\t" else "csv", columns=columns)
 
 
 def open_excel(path: Path, limits: Limits) -> Source:
-    """The first sheet of a workbook; of a formula, the value that Excel saved."""
+    """Read the first sheet of a workbook; a formula counts as the value that Excel saved for it."""
     openpyxl = import_optional("openpyxl", f"Reading {display_name(path.name)}", "files")
-    with reading(path, "an Excel workbook"):
-        limits.check(path, _SHEET * unpacked_archive_size(path), "reading it")
+    with reporting_damage(path, "an Excel workbook"):
+        limits.check(path, _SHEET_COST * unpacked_archive_size(path), "reading it")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of styles and menus that it leaves out
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+            warnings.simplefilter("ignore")  # openpyxl warns of styles and menus that it leaves out
+            workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
-            rows = book.worksheets[0].iter_rows(values_only=True)
-            texts = (
-                ["" if cell is None else str(cell) for cell in row] for row in _counted(path, rows, limits)
-            )
-            return Source(path, "xlsx", _table(path, texts, limits))
+            rows = workbook.worksheets[0].iter_rows(values_only=True)
+            text_rows = map(_cells_as_text, _limit_cells(path, rows, limits))
+            return Source(path=path, format="xlsx", columns=_make_columns(path, text_rows, limits))
         finally:
-            book.close()
+            workbook.close()
 
 
-def _counted(path: Path, rows: Iterable[Sequence[Any]], limits: Limits) -> Iterator[Sequence[Any]]:
-    """Rows of a sheet, refused when they hold more cells than is allowed.
+def _cells_as_text(row: Sequence[Any]) -> list[str]:
+    """Return the cells of a sheet's row as text; an empty cell is None in openpyxl."""
+    return ["" if cell is None else str(cell) for cell in row]
 
-    A cell far below or to the right of the others makes all cells between them, which the file does not hold.
+
+def _limit_cells(path: Path, rows: Iterable[Sequence[Any]], limits: Limits) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a sheet; DataError when they hold more cells than is allowed.
+
+    A cell far below or to the right of the others makes openpyxl produce all cells between them, which the file does
+    not hold.
     """
-    cells = 0
-    allowed = limits.allowed(path)
+    cell_count = 0
+    allowed_bytes = limits.allowed(path)
     for row in rows:
-        cells += max(_BLANK_ROW, len(row))
-        if cells * CELL > allowed:
-            limits.check(path, cells * CELL, f"its {cells:,} cells")
+        cell_count += max(_MIN_SHEET_ROW, len(row))
+        if cell_count * BYTES_PER_CELL > allowed_bytes:
+            limits.check(path, cell_count * BYTES_PER_CELL, f"its {cell_count:,} cells")
         yield row
 
 
-def _split(path: Path, stream: IO[bytes]) -> tuple[str, Iterator[list[str]]]:
-    """What stands between cells, and the rows of cells, names first."""
-    lines = _clean(path, io.TextIOWrapper(stream, encoding=encoding_of(stream.peek(2)), newline=""))  # type: ignore[attr-defined]
-    head = next(lines, "")
-    if told := _EXCEL.fullmatch(head):
-        delimiter, head = told[1], next(lines, "")
+class SplitTable(NamedTuple):
+    """A text table split into cells."""
+
+    delimiter: str
+    rows: Iterator[list[str]]  # the column names first
+
+
+def split_cells(path: Path, stream: IO[bytes]) -> SplitTable:
+    """Split a text table into rows of cells; its delimiter is read from the header, or from Excel's line `sep=;`."""
+    encoding = text_encoding(stream.peek(2))  # type: ignore[attr-defined]
+    lines = _read_lines(path, io.TextIOWrapper(stream, encoding=encoding, newline=""))
+    header = next(lines, "")
+    stated_delimiter = _EXCEL_DELIMITER.fullmatch(header)
+    if stated_delimiter:
+        delimiter = stated_delimiter[1]
+        header = next(lines, "")
     else:
-        bare = re.sub(r'"[^"]*"', "", head)
-        delimiter = "\t" if "\t" in bare else ";" if bare.count(";") > bare.count(",") else ","
-    cells = csv.reader(chain([head], lines), delimiter=delimiter, strict=True, skipinitialspace=True)
-    return delimiter, cells
+        unquoted_header = re.sub(r'"[^"]*"', "", header)
+        delimiter = _find_delimiter(unquoted_header)
+    rows = csv.reader(chain([header], lines), delimiter=delimiter, strict=True, skipinitialspace=True)
+    return SplitTable(delimiter, rows)
 
 
-def _table(
-    path: Path, rows: Iterator[list[str]], limits: Limits, *, decimal_comma: bool = False
+def _find_delimiter(header: str) -> str:
+    """Return what separates the names of a header without quoted parts: tabs, or else what is more frequent."""
+    if "\t" in header:
+        return "\t"
+    return ";" if header.count(";") > header.count(",") else ","
+
+
+def _make_columns(
+    path: Path, rows: Iterator[list[str]], limits: Limits, *, has_decimal_comma: bool = False
 ) -> dict[str, Column]:
+    """Make columns of rows of cells, the column names first.
+
+    Rows are converted in chunks, and the memory that they need is checked with each. DataError where there are no names
+    or no rows.
+    """
     names = [name.strip() for name in next(rows, [])]
     while names and not names[-1]:
         names.pop()
     if not names:
         raise file_error(path, "is empty. A table needs a line of column names first.")
     _check_names(path, names, limits)
-    parts: list[list[_Cells]] = []
-    done = texts = 0
-    for some in _chunks(path, rows, len(names)):
-        done += len(some)
-        limits.check(path, len(names) * (done * CELL + (len(parts) + 1) * _PIECE) + texts)
-        parts.append([_from_cells(list(cells), decimal_comma) for cells in zip(*some)])
-        words = (kept for part in parts[-1] for kept in part if isinstance(kept, Words))
-        texts += sum(sys.getsizeof(v) for kept in words for v in kept.values)
-    if not parts:
+    chunks: list[list[CellValues]] = []  # of each chunk, the values of each column
+    row_count = 0
+    text_bytes = 0
+    for chunk_rows in _split_into_chunks(path, rows, len(names)):
+        row_count += len(chunk_rows)
+        bytes_per_column = row_count * BYTES_PER_CELL + (len(chunks) + 1) * _ARRAY_OVERHEAD
+        limits.check(path, len(names) * bytes_per_column + text_bytes)
+        chunk = [_convert_cells(list(cells), has_decimal_comma) for cells in zip(*chunk_rows)]
+        chunks.append(chunk)
+        text_bytes += sum(_count_text_bytes(column.values) for column in chunk)
+    if not chunks:
         raise file_error(path, "has column names and no rows.")
-    return {name: _column(list(pieces)) for name, *pieces in zip(names, *parts)}
+    return {name: _join_chunks(list(parts)) for name, *parts in zip(names, *chunks)}
 
 
-def _chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
-    """Some rows at a time. Blank ones may end a table, not interrupt it; so may empty cells end a row."""
-    held: list[list[str]] = []
-    size = blank = 0
-    for place, row in enumerate(rows, 1):
+def _count_text_bytes(values: Values) -> int:
+    """Return the memory of the distinct texts of a column; 0 for numbers."""
+    if not isinstance(values, Words):
+        return 0
+    return sum(map(sys.getsizeof, values.values))
+
+
+def _split_into_chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
+    """Yield lists of rows of `width` cells, each list of about `_CHUNK_SIZE` bytes.
+
+    Blank rows may end a table and empty cells may end a row; both are dropped. DataError where a blank row stands
+    between others, or where a row is too short or too long.
+    """
+    chunk: list[list[str]] = []
+    chunk_size = 0
+    first_blank_row = 0  # its number, counted from 1; 0 where there is none
+    for number, row in enumerate(rows, 1):
         if not any(row):
-            blank = blank or place
+            first_blank_row = first_blank_row or number
             continue
-        if blank:
-            raise file_error(path, f"row {blank} is blank, and more rows follow.")
+        if first_blank_row:
+            raise file_error(path, f"row {first_blank_row} is blank, and more rows follow.")
         if len(row) != width:
             if len(row) < width or any(row[width:]):
-                raise file_error(path, f"row {place} has {len(row)} cells where the header has {width}.")
+                raise file_error(path, f"row {number} has {len(row)} cells where the header has {width}.")
             row = row[:width]
-        held.append(row)
-        size += sum(map(len, row)) + 100 * width
-        if size > _CHUNK:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+        chunk.append(row)
+        chunk_size += sum(map(len, row)) + _CELL_OVERHEAD * width
+        if chunk_size > _CHUNK_SIZE:
+            yield chunk
+            chunk = []
+            chunk_size = 0
+    if chunk:
+        yield chunk
 
 
-def _clean(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
-    """Lines, none of them endless, none with NUL bytes (a binary file under a text name)."""
-    while line := text.readline(_LINE):
+def _read_lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
+    """Yield the lines of a text; DataError for an endless line or NUL bytes (a binary file under a text name)."""
+    while line := text.readline(_MAX_LINE_LENGTH):
         if "\0" in line:
-            told = "holds NUL bytes, so it is no text, or UTF-16 without its first mark. Save it as UTF-8."
-            raise file_error(path, told)
-        if len(line) >= _LINE:
+            raise file_error(
+                path, "holds NUL bytes, so it is no text, or UTF-16 without its first mark. Save it as UTF-8."
+            )
+        if len(line) >= _MAX_LINE_LENGTH:
             raise file_error(path, "has a line of more than 16 million characters.")
         yield line
 
 
 def _check_names(path: Path, names: list[str], limits: Limits) -> None:
+    """Raise DataError where there are too many column names, one occurs twice, or all are numbers."""
     limits.check_columns(path, len(names))
-    name, times = Counter(names).most_common(1)[0]
-    if times > 1:
-        raise file_error(path, f"has two columns named {display_name(name)!r}.")
+    most_frequent_name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise file_error(path, f"has two columns named {display_name(most_frequent_name)!r}.")
     if all(map(is_number, names)):
-        raise file_error(
-            path, f"must begin with a line of column names, got numbers: {display_name(','.join(names[:4]))}."
-        )
+        first_cells = display_name(",".join(names[:4]))
+        raise file_error(path, f"must begin with a line of column names, got numbers: {first_cells}.")
 
 
-class _Cells(NamedTuple):
-    """Cells of a column: their values, and their texts where they are whole numbers that the values do not keep."""
+class CellValues(NamedTuple):
+    """The cells of a column, converted.
+
+    `texts` holds the cells as they are written, where the values are whole numbers that do not keep them (0012).
+    """
 
     values: Values
     texts: Words | None = None
 
 
-def _from_cells(cells: list[str], decimal_comma: bool) -> _Cells:
-    """Numbers if every cell is one or empty (an empty one is NaN, to be objected to when it matters)."""
-    bare = list(map(str.strip, cells))
-    if "_" in "".join(bare):  # Python takes 1_0 for ten, people do not
-        return _Cells(Words.of(bare))
+def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
+    """Convert cells to numbers if every cell is one or empty, and to words otherwise.
+
+    An empty cell of a column of numbers is NaN, which is an error only where the column is used. With
+    `has_decimal_comma`, 0,5 is a number, unless every cell with a comma could mean thousands as well (1,234).
+    """
+    stripped = list(map(str.strip, cells))
+    if "_" in "".join(stripped):  # Python reads 1_0 as ten, people do not
+        return CellValues(Words.of(stripped))
     with suppress(ValueError, OverflowError):
-        whole = np.fromiter(map(int, bare), np.int64, len(bare))
-        padded = any(cell[0] in "0+" and len(cell) > 1 for cell in bare)
-        return _Cells(whole, Words.of(bare) if padded else None)
+        integers = np.fromiter(map(int, stripped), np.int64, len(stripped))
+        has_padding = any(cell[0] in "0+" and len(cell) > 1 for cell in stripped)
+        return CellValues(integers, Words.of(stripped) if has_padding else None)
     with suppress(ValueError):
-        found = np.fromiter((float(cell or "nan") for cell in bare), np.float64, len(bare))
-        return _Cells(found, Words.of(bare) if all(c.isdecimal() or not c for c in bare) else None)
-    if decimal_comma and not any("." in cell for cell in bare):
+        numbers = np.fromiter((float(cell or "nan") for cell in stripped), np.float64, len(stripped))
+        are_whole_numbers = all(cell.isdecimal() or not cell for cell in stripped)
+        return CellValues(numbers, Words.of(stripped) if are_whole_numbers else None)
+    if has_decimal_comma and not any("." in cell for cell in stripped):
         with suppress(ValueError):
-            points = [float(cell.replace(",", ".", 1) or "nan") for cell in bare]
-            if not all(_THOUSANDS.fullmatch(cell) for cell in bare if "," in cell):
-                return _Cells(np.array(points))
-    return _Cells(Words.of(bare))
+            decimals = [float(cell.replace(",", ".", 1) or "nan") for cell in stripped]
+            cells_with_comma = [cell for cell in stripped if "," in cell]
+            if not all(_AMBIGUOUS_COMMA.fullmatch(cell) for cell in cells_with_comma):
+                return CellValues(np.array(decimals))
+    return CellValues(Words.of(stripped))
 
 
-def _column(parts: list[_Cells]) -> Column:
-    """A column from the cells of each chunk."""
-    values = [part.values for part in parts]
-    if any(isinstance(some, Words) for some in values):
-        return Column.of(_joined(values))
+def _join_chunks(chunks: list[CellValues]) -> Column:
+    """Make one column of its chunks: words where any chunk has words."""
+    values = [chunk.values for chunk in chunks]
+    if any(isinstance(part, Words) for part in values):
+        return Column.of(_join_texts(values))
     column = Column.of(np.concatenate(values))  # type: ignore[arg-type]
-    whole = all(part.texts or part.values.dtype.kind == "i" for part in parts)  # type: ignore[union-attr]
-    if whole and any(part.texts for part in parts):
-        return replace(column, texts=_joined([part.texts or part.values for part in parts]))
+    is_whole = all(chunk.texts or chunk.values.dtype.kind == "i" for chunk in chunks)  # type: ignore[union-attr]
+    if is_whole and any(chunk.texts for chunk in chunks):
+        return replace(column, texts=_join_texts([chunk.texts or chunk.values for chunk in chunks]))
     return column
 
 
-def _joined(parts: list[Values]) -> Words:
-    """Texts of chunks, some of which may have been taken for numbers."""
-    seen: dict[str, int] = {}
+def _join_texts(parts: list[Values]) -> Words:
+    """Join the texts of chunks, some of which were converted to numbers."""
+    code_of_text: dict[str, int] = {}
     codes = []
     for part in parts:
-        words = (
-            part
-            if isinstance(part, Words)
-            else Words.of("" if v != v else str(text_of(v)) for v in part.tolist())
-        )
-        place = np.array([seen.setdefault(value, len(seen)) for value in words.values], dtype=np.int64)
-        codes.append(place[words.codes])
-    return Words(np.concatenate(codes), tuple(seen))
+        words = part if isinstance(part, Words) else _numbers_as_words(part)
+        part_codes = [code_of_text.setdefault(text, len(code_of_text)) for text in words.values]
+        codes.append(np.array(part_codes, dtype=np.int64)[words.codes])
+    return Words(np.concatenate(codes), tuple(code_of_text))
+
+
+def _numbers_as_words(numbers: np.ndarray) -> Words:
+    """Return numbers as texts; NaN was an empty cell."""
+    return Words.of("" if math.isnan(number) else str(text_of(number)) for number in numbers.tolist())

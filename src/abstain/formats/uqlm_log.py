@@ -1,53 +1,91 @@
-"""Logs of UQLM: parallel lists, no correctness."""
+"""Results of UQLM: parallel lists of prompts, responses and confidences, mostly without correctness."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from abstain.formats.columns import LogFacts, text_of
-from abstain.formats.log_rows import Load, Read, Row, at, number, preferred, shares, token_signals
-from abstain.formats.roles import states_truth
+from abstain.formats.log_rows import (
+    LoadJson,
+    LogContent,
+    Row,
+    as_number,
+    choose_scorer,
+    find_scorers,
+    get_nested,
+    token_signals,
+)
+from abstain.formats.roles import truth_role_of
 from abstain.formats.safety import file_error
 
-# UQLM: parallel lists, no correctness
+_NOT_NUMBERS = ("part", "question", "answer")  # columns of a row that are neither confidences nor verdicts
 
 
-def _uqlm_parts(content: Any) -> dict[str, Any]:
-    parts = {"": content} if isinstance(at(content, "data"), dict) else content
+def is_uqlm_log(content: Any) -> bool:
+    """Return whether parsed JSON is one result of UQLM, or several by name."""
+    return bool(_find_parts(content))
+
+
+def _find_parts(content: Any) -> dict[str, Any]:
+    """Return the results of a file by name ("" for a single one); empty where it is none of UQLM."""
+    parts = {"": content} if isinstance(get_nested(content, "data"), dict) else content
     if not isinstance(parts, dict) or not parts:
         return {}
-    lists = [(at(p, "data", "responses"), at(p, "data", "prompts")) for p in parts.values()]
-    return parts if all(isinstance(a, list) and isinstance(b, list) for a, b in lists) else {}
+    for part in parts.values():
+        responses = get_nested(part, "data", "responses")
+        prompts = get_nested(part, "data", "prompts")
+        if not isinstance(responses, list) or not isinstance(prompts, list):
+            return {}
+    return parts
 
 
-def _uqlm(path: Path, content: Any, load: Load) -> Read:
+def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
+    """Read results of UQLM: one row per prompt of each result.
+
+    All columns of numbers are confidences, except those whose names say that they hold the truth, and entropies.
+    """
     rows: list[Row] = []
-    signals: dict[str, None] = {}
-    for part, held in _uqlm_parts(content).items():
-        lists: dict[str, Any] = {k: v for k, v in held["data"].items() if isinstance(v, list)}
-        if len(set(map(len, lists.values()))) != 1:
-            raise file_error(path, "the lists of a UQLM result must be of one length.")
-        lists["tokens"] = lists.pop("logprobs", None) or at(held, "metadata", "logprobs") or []
-        for k, prompt in enumerate(lists["prompts"]):
-            row: Row = {"part": part} if part else {}
-            row |= {"question": text_of(prompt), "answer": text_of(at(lists, "responses", k))}
-            numbers = {name: number(at(values, k)) for name, values in lists.items()}
-            row |= {name: x for name, x in numbers.items() if x is not None}
-            row |= token_signals(at(lists, "tokens", k))
-            signals |= dict.fromkeys(name for name in row if name not in ("part", "question", "answer"))
-            rows.append(row)
-    verdicts = [name for name in signals if states_truth(name)]
-    scorers = shares(rows, [name for name in verdicts if states_truth(name) == "correct"])
-    return rows, LogFacts(
-        "UQLM",
-        preferred(scorers) | {"question": "question", "prediction": "answer"},
-        scorers,
-        signals=tuple(s for s in signals if s not in verdicts and not _is_entropy(s)),
+    for part_name, part in _find_parts(content).items():
+        rows += _make_rows(path, part_name, part)
+    number_names = dict.fromkeys(name for row in rows for name in row if name not in _NOT_NUMBERS)
+    truth_names = [name for name in number_names if truth_role_of(name)]
+    scorers = find_scorers(rows, [name for name in truth_names if truth_role_of(name) == "correct"])
+    signals = [name for name in number_names if name not in truth_names and not _is_entropy(name)]
+    facts = LogFacts(
+        tool="UQLM",
+        roles=choose_scorer(scorers) | {"question": "question", "prediction": "answer"},
+        scorers=scorers,
+        signals=tuple(signals),
         variant="part" if "part" in rows[0] else "",
     )
+    return LogContent(rows, facts)
+
+
+def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
+    """Yield a row for each prompt of one result; DataError where its lists have different lengths."""
+    lists: dict[str, Any] = {
+        name: values for name, values in part["data"].items() if isinstance(values, list)
+    }
+    if len(set(map(len, lists.values()))) != 1:
+        raise file_error(path, "the lists of a UQLM result must have one length.")
+    token_logprobs = lists.pop("logprobs", None) or get_nested(part, "metadata", "logprobs") or []
+    for index, prompt in enumerate(lists["prompts"]):
+        row: Row = {"part": part_name} if part_name else {}
+        row["question"] = text_of(prompt)
+        row["answer"] = text_of(get_nested(lists, "responses", index))
+        for name, values in {**lists, "tokens": token_logprobs}.items():
+            number = as_number(get_nested(values, index))
+            if number is not None:
+                row[name] = number
+        row |= token_signals(get_nested(token_logprobs, index))
+        yield row
 
 
 def _is_entropy(name: str) -> bool:
-    """Entropies rise as a model gets less sure; UQLM gives a confidence beside each."""
+    """Return whether a column is an entropy: it rises as a model gets less sure, so it is no confidence.
+
+    UQLM writes a confidence next to each.
+    """
     return "entropy" in name.lower() and "negentropy" not in name.lower()

@@ -1,10 +1,9 @@
-"""Predictions and tables written in the format that the name says."""
+"""Write predictions and tables in the format that the ending of the file's name says."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,12 +12,15 @@ import numpy as np
 from abstain._outputs import ENDINGS, check_ending, check_target, ending_of, replacing
 from abstain._tables import csv_text
 from abstain.errors import DataError, import_optional
-from abstain.formats.predictions import Predictions, plain_values
-from abstain.formats.tensor_files import SAFETENSORS
+from abstain.formats.columns import as_array
+from abstain.formats.predictions import Predictions
+from abstain.formats.tensor_files import SAFETENSORS_TYPES
 
 WRITABLE = ENDINGS["predictions"]
 """Endings that `write_predictions` knows."""
-_SAFE = {code: name for name, code in SAFETENSORS.items() if name != "BF16"}
+# Name of a type in numpy -> that of safetensors.
+_SAFETENSORS_NAMES = {code: name for name, code in SAFETENSORS_TYPES.items() if name != "BF16"}
+_DATA_ALIGNMENT = 8  # bytes; the numbers of a safetensors file begin at a multiple of it
 
 
 def write_predictions(predictions: Predictions, path: str | Path) -> None:
@@ -46,17 +48,17 @@ def write_predictions(predictions: Predictions, path: str | Path) -> None:
     check_target(path, [predictions.path])
     check_ending(path, "predictions")
     ending = ending_of(path)
-    arrays = _named(predictions)
+    arrays = _collect_arrays(predictions)
     with replacing(path) as stream:
         if ending == ".npz":
-            fixed = {k: v.astype(str) if v.dtype.kind == "O" else v for k, v in arrays.items()}
-            np.savez_compressed(stream, **fixed)  # type: ignore[arg-type]
+            _write_npz(stream, arrays)
         elif ending == ".safetensors":
-            _safetensors(stream, arrays, predictions.classes)
+            _write_safetensors(stream, arrays, predictions.classes)
         elif ending == ".json":
-            stream.write(json.dumps({k: v.tolist() for k, v in arrays.items()}).encode())
+            lists = {name: values.tolist() for name, values in arrays.items()}
+            stream.write(json.dumps(lists).encode())
         else:
-            _write_columns(stream, ending, _columns(arrays))
+            _write_columns(stream, ending, _columns_per_class(arrays))
 
 
 def write_table(columns: Mapping[str, np.ndarray], path: str | Path) -> None:
@@ -84,104 +86,156 @@ def write_table(columns: Mapping[str, np.ndarray], path: str | Path) -> None:
 
 
 def _write_columns(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndarray]) -> None:
+    """Write vectors of one length by the ending of a name; csv for every ending that is not known."""
     if ending in (".parquet", ".arrow", ".feather"):
-        _arrow(stream, ending, columns)
+        _write_arrow(stream, ending, columns)
     elif ending == ".json":
         stream.write(json.dumps(_cells(columns)).encode())
     else:
-        stream.write(_text(ending, columns).encode())
+        stream.write(_format_text(ending, columns).encode())
 
 
 def table_text(columns: Mapping[str, np.ndarray]) -> str:
-    """The CSV that `write_table` writes, for standard output."""
-    return _text(".csv", columns)
+    """Return the CSV that `write_table` writes, for standard output."""
+    return _format_text(".csv", columns)
 
 
 def _cells(columns: Mapping[str, np.ndarray]) -> dict[str, list[Any]]:
-    """Columns as lists; a missing number is None, since JSON has no NaN and a table shows an empty cell."""
-    return {name: [None if x != x else x for x in values.tolist()] for name, values in columns.items()}
+    """Return columns as lists; NaN becomes None, since JSON has no NaN and a table shows an empty cell."""
+    return {
+        name: [None if value != value else value for value in values.tolist()]  # NaN is not equal to itself
+        for name, values in columns.items()
+    }
 
 
-def _named(p: Predictions) -> dict[str, np.ndarray]:
-    labels = p.label_words.texts() if p.labels is None and p.label_words is not None else p.labels
-    values: dict[str, Any] = {"logits": p.logits, "probs": p.probs, "labels": labels}
-    values |= {"id": _ids(p), "prediction": _prediction(p), "confidence": p.confidence}
-    if p.loss is not None and p.loss_name == "zero_one":
-        values["correct"] = (1 - p.loss).astype(np.int8)
+def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
+    """Return what predictions hold, by the standard names that `read_predictions` knows."""
+    labels: np.ndarray | None = predictions.labels
+    if labels is None and predictions.label_words is not None:
+        labels = predictions.label_words.texts()
+    arrays: dict[str, np.ndarray | None] = {
+        "logits": predictions.logits,
+        "probs": predictions.probs,
+        "labels": labels,
+        "id": _find_ids(predictions),
+        "prediction": _find_predictions(predictions),
+        "confidence": predictions.confidence,
+    }
+    if predictions.loss is not None and predictions.loss_name == "zero_one":
+        arrays["correct"] = (1 - predictions.loss).astype(np.int8)
     else:
-        values["loss"] = p.loss
-    values |= {"abstained": p.abstained, "group": p.group_labels(), "weight": p.sample_weight}
-    values |= {"cluster": p.clusters, "classes": np.array(p.classes) if p.classes else None}
-    return {name: np.asarray(value) for name, value in values.items() if value is not None}
+        arrays["loss"] = predictions.loss
+    arrays["abstained"] = predictions.abstained
+    arrays["group"] = predictions.group_labels()
+    arrays["weight"] = predictions.sample_weight
+    arrays["cluster"] = predictions.clusters
+    arrays["classes"] = np.array(predictions.classes) if predictions.classes else None
+    return {name: np.asarray(values) for name, values in arrays.items() if values is not None}
 
 
-def _ids(p: Predictions) -> np.ndarray | None:
-    """What tells the samples apart, by which `compare` puts files in one order."""
-    with suppress(DataError):  # text and numbers mixed: of no use as ids
-        found = None if p.ids is None else plain_values(p.ids.texts or p.ids.load())
-        return found if found is not None and found.shape == (p.n,) else None
-    return None
-
-
-def _prediction(p: Predictions) -> np.ndarray | None:
-    """The answers, unless somebody judged them otherwise than word for word: `correct` says more then."""
-    if p.prediction is None or (p.labels is None and p.label_words is None) or p.loss is None:
+def _find_ids(predictions: Predictions) -> np.ndarray | None:
+    """Return the ids by which `compare` puts files in one order; None where there is not one for each sample."""
+    if predictions.ids is None:
         return None
-    labels, said = p.answers()
-    judged = (labels != said) == (p.loss > 0)
-    return said if (judged if p.abstained is None else judged | p.abstained).all() else None
+    try:
+        ids = as_array(predictions.ids.texts or predictions.ids.load())
+    except DataError:  # a column that mixes text and numbers, which is of no use as ids
+        return None
+    return ids if ids.shape == (predictions.n,) else None
 
 
-def _columns(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """One column per class, named after it; labels as the class names where there are any."""
+def _find_predictions(predictions: Predictions) -> np.ndarray | None:
+    """Return the model's answers, where the loss is just whether an answer equals its label.
+
+    Where a judge decided otherwise, the column `correct` says more, and answers next to labels would contradict it.
+    """
+    has_labels = predictions.labels is not None or predictions.label_words is not None
+    if predictions.prediction is None or not has_labels or predictions.loss is None:
+        return None
+    labels, answers = predictions.answers()
+    agrees = (labels != answers) == (predictions.loss > 0)
+    if predictions.abstained is not None:
+        agrees = agrees | predictions.abstained
+    return answers if agrees.all() else None
+
+
+def _columns_per_class(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return vectors only: one per class, named after it, for matrices; labels as class names where there are any."""
     classes = arrays.pop("classes", np.array([], dtype=str)).astype(str)
-    found: dict[str, np.ndarray] = {}
+    columns: dict[str, np.ndarray] = {}
     for name, values in arrays.items():
         if values.ndim == 2:
-            ends = classes if len(classes) == values.shape[1] else range(values.shape[1])
-            found.update({f"{name.removesuffix('s')}_{e}": values[:, k] for k, e in enumerate(ends)})
+            class_count = values.shape[1]
+            suffixes = classes if len(classes) == class_count else range(class_count)
+            prefix = name.removesuffix("s")
+            columns |= {f"{prefix}_{suffix}": values[:, k] for k, suffix in enumerate(suffixes)}
         elif name == "labels" and len(classes) and values.dtype.kind in "iu" and "correct" not in arrays:
-            found["label"] = classes[values]
+            columns["label"] = classes[values]
         else:
-            found["label" if name == "labels" else name] = values
-    return found
+            columns["label" if name == "labels" else name] = values
+    return columns
 
 
-def _text(ending: str, columns: Mapping[str, np.ndarray]) -> str:
+def _format_text(ending: str, columns: Mapping[str, np.ndarray]) -> str:
+    """Return columns as JSON lines (.jsonl), as tab-separated (.tsv) or as comma-separated values."""
     lists = _cells(columns)
     if ending == ".jsonl":
         return "".join(f"{json.dumps(dict(zip(lists, row)))}\n" for row in zip(*lists.values()))
     return csv_text(lists, delimiter="\t" if ending == ".tsv" else ",")
 
 
-def _arrow(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndarray]) -> None:
-    pa = import_optional("pyarrow", f"Writing a {ending} file", "files")
-    plain = {name: v.tolist() if v.dtype.kind in "USO" else v for name, v in columns.items()}
-    table = pa.table({name: pa.array(values) for name, values in plain.items()})
+def _write_arrow(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndarray]) -> None:
+    """Write columns as parquet or as an Arrow file."""
+    pyarrow = import_optional("pyarrow", f"Writing a {ending} file", "files")
+    arrow_columns = {}
+    for name, values in columns.items():
+        is_text = values.dtype.kind in "USO"
+        arrow_columns[name] = pyarrow.array(values.tolist() if is_text else values)
+    table = pyarrow.table(arrow_columns)
     if ending == ".parquet":
-        import_optional("pyarrow.parquet", "Writing a parquet file", "files").write_table(table, stream)
+        parquet = import_optional("pyarrow.parquet", "Writing a parquet file", "files")
+        parquet.write_table(table, stream)
         return
-    with pa.ipc.new_file(stream, table.schema) as writer:
+    with pyarrow.ipc.new_file(stream, table.schema) as writer:
         writer.write_table(table)
 
 
-def _safetensors(stream: IO[bytes], arrays: dict[str, np.ndarray], classes: tuple[str, ...]) -> None:
-    header: dict[str, Any] = {"__metadata__": {"classes": json.dumps(classes)}} if classes else {}
-    place, parts = 0, []
+def _write_npz(stream: IO[bytes], arrays: dict[str, np.ndarray]) -> None:
+    """Write arrays as npz; arrays of objects become fixed-width text, since objects would be pickled."""
+    fixed_width = {
+        name: values.astype(str) if values.dtype.kind == "O" else values for name, values in arrays.items()
+    }
+    np.savez_compressed(stream, **fixed_width)  # type: ignore[arg-type]
+
+
+def _write_safetensors(stream: IO[bytes], arrays: dict[str, np.ndarray], classes: tuple[str, ...]) -> None:
+    """Write arrays as safetensors: the length of the header, the header as JSON, the numbers.
+
+    Class names go to the metadata; ids and predictions that are text are left out. DataError for other text.
+    """
+    header: dict[str, Any] = {}
+    if classes:
+        header["__metadata__"] = {"classes": json.dumps(classes)}
+    position = 0
+    parts = []
     for name, values in arrays.items():
-        if name == "classes" or (name in ("id", "prediction") and values.dtype.kind in "OUS"):
+        is_optional_text = name in ("id", "prediction") and values.dtype.kind in "OUS"
+        if name == "classes" or is_optional_text:
             continue
-        little = values.dtype.newbyteorder("<")
-        if little.str not in _SAFE:
+        little_endian = values.dtype.newbyteorder("<")
+        if little_endian.str not in _SAFETENSORS_NAMES:
             raise DataError(
                 f"safetensors holds numbers only, and `{name}` is text. Choose npz, parquet or csv."
             )
-        raw = np.ascontiguousarray(values).astype(little, copy=False).tobytes()
-        span = [place, place + len(raw)]
-        header[name] = {"dtype": _SAFE[little.str], "shape": list(values.shape), "data_offsets": span}
-        place += len(raw)
-        parts.append(raw)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # the numbers begin at a multiple of eight
-    stream.write(len(text).to_bytes(8, "little") + text)
+        data = np.ascontiguousarray(values).astype(little_endian, copy=False).tobytes()
+        header[name] = {
+            "dtype": _SAFETENSORS_NAMES[little_endian.str],
+            "shape": list(values.shape),
+            "data_offsets": [position, position + len(data)],
+        }
+        position += len(data)
+        parts.append(data)
+    header_text = json.dumps(header).encode()
+    header_text += b" " * (-len(header_text) % _DATA_ALIGNMENT)
+    stream.write(len(header_text).to_bytes(8, "little") + header_text)
     stream.writelines(parts)
