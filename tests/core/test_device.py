@@ -73,7 +73,7 @@ def test_block_ends_by_kernels_that_count_and_write_tile_by_tile(xp, monkeypatch
                 own = sum(int(ranked[j] & 1) for j in members if j <= i)
                 counted[slot] = int(errors_before[tile]) + own
 
-    place, errors = device._by_kernels(xp, keys, start)
+    place, errors = device._find_with_kernels(xp, keys, start)
     assert place.tolist() == expected[0].tolist()
     assert errors.tolist() == expected[1].tolist()
 

@@ -392,14 +392,14 @@ ENGINES = {
     ),
     "right and wrong change places in the tally": (
         "core/tally.py",
-        "return words & _LOW, words >> _HALF",
-        "return words & _LOW, (words & _LOW) - (words >> _HALF)",
+        "wrong = words >> _HALF_WORD",
+        "wrong = (words & _LOW_HALF) - (words >> _HALF_WORD)",
         "tests/core/test_tally.py",
     ),
     "bounds of bins without their own loss": (
         "core/confidence_bins.py",
-        "peak = safe_divide(xp, S + L, last)",
-        "peak = safe_divide(xp, S, last)",
+        "peak = safe_divide(xp, S + L, loss_end)",
+        "peak = safe_divide(xp, S, loss_end)",
         "tests/core/test_binning.py",
     ),
 }

@@ -31,7 +31,7 @@ rng = np.random.default_rng(0)
 BLOCK_ENDS = """
 for n in (1, 5, 4096, 4097, 10_000):
     keys = torch.from_numpy(np.sort(rng.integers(-4000, 4000, n).astype(np.int32)))
-    for found, expected in zip(device._by_kernels(xp, keys, device._start_triton), device._plain(xp, keys)):
+    for found, expected in zip(device._find_with_kernels(xp, keys, device._launch_triton), device._find_in_chunks(xp, keys)):
         assert torch.equal(found, expected), n
 """
 

@@ -23,14 +23,14 @@ def check_options(
     criterion: Any,
     mix: Any = 0.0,
 ) -> None:
-    """Words and numbers, before any array is looked at."""
+    """Check options that are words or numbers; raises InputError. Reads no array."""
     check_choice(NAME, "estimator", estimator, ESTIMATORS)
     check_choice(NAME, "reduction", reduction, ("mean", "sum", "none"))
     check_choice(NAME, "rank", rank, ("hard", "soft"))
     if not temperature > 0:
         raise InputError(f"{NAME}: `temperature` must be positive, got {temperature!r}.")
     check_fraction(NAME, "label_smoothing", label_smoothing, open_low=False)
-    if isinstance(mix, (int, float)):  # not a tensor, which a look at would wait for
+    if isinstance(mix, (int, float)):  # reading a tensor would make the host wait for the GPU
         check_fraction(NAME, "mix", mix, open_low=False)
     if criterion is not None and label_smoothing:
         raise InputError(
@@ -39,42 +39,49 @@ def check_options(
 
 
 def check_labels(labels: Array, classes: int, ignore_index: int) -> None:
-    """Class numbers of a concrete array."""
-    wrong = ((labels < 0) | (labels >= classes)) & (labels != ignore_index)
-    if bool(wrong.any()):
+    """Check the class numbers of a concrete array (not a tracer); raises InputError."""
+    is_invalid = ((labels < 0) | (labels >= classes)) & (labels != ignore_index)
+    if bool(is_invalid.any()):
         raise InputError(
             f"{NAME}: `labels` must lie in 0 ... {classes - 1} (or be ignore_index={ignore_index}), got "
-            f"{int(labels[wrong][0])}. Classes count from 0; mark positions to leave out with `ignore_index`."
+            f"{int(labels[is_invalid][0])}. Classes count from 0; mark positions to leave out with `ignore_index`."
         )
 
 
 def check_finite(xp: Namespace, logits: Array, remedy: str) -> None:
-    """No NaN and no +inf among concrete logits (N, ...); -inf may mask a class."""
-    wrong = xp.isnan(logits) | (logits == float("inf"))
-    if bool(wrong.any()):
-        rows = xp.astype(wrong.reshape(len(logits), -1), xp.int32).sum(-1)
+    """Raise InputError if concrete logits (N, ...) contain NaN or +inf; -inf may mask a class.
+
+    `remedy` ends the message after "lower the learning rate".
+    """
+    is_invalid = xp.isnan(logits) | (logits == float("inf"))
+    if bool(is_invalid.any()):
+        invalid_per_sample = xp.astype(is_invalid.reshape(len(logits), -1), xp.int32).sum(-1)
+        first_sample = int(xp.argmax(xp.astype(invalid_per_sample > 0, xp.int32)))
         raise InputError(
             f"{NAME}: `logits` must be finite (-inf may mask a class), got NaN or +inf, first in sample "
-            f"{int(xp.argmax(xp.astype(rows > 0, xp.int32)))} ({int(rows.sum())} such values). "
+            f"{first_sample} ({int(invalid_per_sample.sum())} such values). "
             f"Training has diverged: lower the learning rate, {remedy}."
         )
 
 
 def check_returned(argument: str, rule: str, values: Array, shape: Any, remedy: str = "") -> None:
-    """What a function of the user's gave."""
+    """Raise ShapeError if what a function of the user returned does not have the shape `shape`.
+
+    `argument` names the function and `rule` says in words what it must return.
+    """
     if tuple(values.shape) != tuple(shape):
         raise ShapeError(
             f"{NAME}: `{argument}` must return {rule}, shape {tuple(shape)}, got {tuple(values.shape)}.{remedy}"
         )
 
 
-def softmax_key(xp: Namespace, rows: Array, score: str) -> Array:
-    """A softmax score of wide logits, without the checks of `abstain.scores`: these would make a GPU wait.
+def softmax_key(xp: Namespace, logits: Array, score: str) -> Array:
+    """A softmax score of wide logits, without the checks of `abstain.scores`, which would make the host wait for a GPU.
 
-    A row in which one class alone is possible (the others -inf) is infinitely sure, and the difference of two
-    infinities has neither a value nor a gradient; a huge constant ranks the same.
+    A sample with only one possible class (the others -inf) is infinitely confident, and a difference of two infinities
+    has neither a value nor a gradient. It gets a huge constant instead, which ranks the same.
     """
-    alone = xp.sum(xp.astype(rows > -float("inf"), xp.int32), axis=-1) == 1
-    odds = simplex.odds_of(xp, xp.where(alone[..., None], xp.zeros_like(rows), rows))
+    has_one_class = xp.sum(xp.astype(logits > -float("inf"), xp.int32), axis=-1) == 1
+    odds = simplex.odds_of(xp, xp.where(has_one_class[..., None], xp.zeros_like(logits), logits))
     key = simplex.NUMBERS[score].value(odds)
-    return xp.where(alone, xp.full_like(key, xp.finfo(key.dtype).max / 4), key)
+    return xp.where(has_one_class, xp.full_like(key, xp.finfo(key.dtype).max / 4), key)

@@ -1,8 +1,7 @@
-"""Resampling after one sort: counts are drawn in sorted order, so no replicate is sorted again.
+"""Resampling after one sort: counts are drawn for sorted samples, so no replicate is sorted again.
 
-A replicate is a table of rows whose masses are the counts drawn; every metric that reads rows reads
-replicates, many at a time. When few pairs of confidence and loss are distinct, the pairs are drawn instead of
-the samples.
+A replicate is a table of rows whose masses are the counts drawn; every metric that reads rows can read replicates, many
+at a time. When there are few distinct pairs of confidence and loss, the pairs are drawn instead of the samples.
 """
 
 from __future__ import annotations
@@ -17,12 +16,22 @@ from abstain.core.area_estimators import area_terms
 from abstain.core.influence import Ranked
 from abstain.core.rows import Rows, rank_confidences
 
-_AT_ONCE = 1 << 17  # numbers in one table of counts: it stays in cache
-_CELLS_PAY = 8  # samples per distinct pair from which drawing the pairs is faster
+_COUNTS_AT_ONCE = 1 << 17  # counts in one table: it stays in cache
+_MIN_SAMPLES_PER_PAIR = 8  # from here on, drawing distinct pairs is faster than drawing samples
 
 
 class Draw(NamedTuple):
-    """Replicates as rows by confidence, by loss on demand, and their whole mass, abstained included."""
+    """Several replicates, one per line.
+
+    Attributes
+    ----------
+    rows : Rows
+        Rows by confidence, most confident first; arrays of shape (replicates, rows).
+    total : ndarray, shape (replicates,)
+        Mass of each replicate, abstained samples included.
+    by_loss : callable
+        Returns rows ordered by loss, smallest first, as the oracle orders them.
+    """
 
     rows: Rows
     total: np.ndarray
@@ -30,9 +39,17 @@ class Draw(NamedTuple):
 
 
 class Resampler:
-    """Sorted samples, ready to be drawn from again and again.
+    """Sorted samples from which replicates are drawn.
 
-    The last `idle` units have abstained: they are drawn, count in the total, and carry no row.
+    Parameters
+    ----------
+    loss, confidence, weight : ndarray, shape (n,)
+        Samples that were answered, in any order. `weight` None: all weights are 1.
+    idle_weight : ndarray, shape (m,), optional
+        Weights of samples that abstained. They are drawn and count in the total mass, but belong to no row.
+    clusters, strata : ndarray of int, shape (n + m,), optional
+        Numbers from 0; the abstained samples come last. Whole clusters are drawn, and from each stratum as many units
+        as it has.
     """
 
     def __init__(
@@ -46,141 +63,175 @@ class Resampler:
     ) -> None:
         order = sorting.argsort_descending(confidence)
         self.loss = loss[order].astype(np.float64)
-        self.key = confidence[order]
-        idle = 0 if idle_weight is None else len(idle_weight)
+        self.confidence = confidence[order]
         self.weight = None if weight is None else weight[order].astype(np.float64)
         self.idle_weight = idle_weight if weight is not None else None
-        arranged = np.concatenate([order, np.arange(len(order), len(order) + idle)])
-        self.clusters = None if clusters is None else clusters[arranged]
-        self.strata = None if strata is None else strata[arranged]
-        self.n = len(arranged)
+        idle_count = 0 if idle_weight is None else len(idle_weight)
+        order_with_idle = np.concatenate([order, np.arange(len(order), len(order) + idle_count)])
+        self.clusters = None if clusters is None else clusters[order_with_idle]
+        self.strata = None if strata is None else strata[order_with_idle]
+        self.n = len(order_with_idle)
         self.repeats: np.ndarray | None = None
         if weight is None and clusters is None and strata is None:
-            self._draw_cells_if_few(idle)
-        self.starts = _starts(self.key)
+            self._draw_pairs_if_few(idle_count)
+        self.row_starts = np.flatnonzero(sorting.mark_run_starts(self.confidence))
         self._loss_order: np.ndarray | None = None
 
-    def _draw_cells_if_few(self, idle: int) -> None:
-        """Replace samples by distinct (confidence, loss) pairs with the number of their repeats."""
-        within = np.lexsort((self.loss, -self.key))
-        key, loss = self.key[within], self.loss[within]
-        new = np.concatenate([[True], (key[1:] != key[:-1]) | (loss[1:] != loss[:-1])])
-        if np.count_nonzero(new) * _CELLS_PAY > len(key):
+    def _draw_pairs_if_few(self, idle_count: int) -> None:
+        """Replace samples by their distinct pairs of confidence and loss, if these are few.
+
+        `repeats` is then how often each pair occurs, with the number of abstained samples at the end if there are any.
+        """
+        order = np.lexsort((self.loss, -self.confidence))
+        confidence = self.confidence[order]
+        loss = self.loss[order]
+        is_first = sorting.mark_run_starts(confidence) | sorting.mark_run_starts(loss)
+        if np.count_nonzero(is_first) * _MIN_SAMPLES_PER_PAIR > len(loss):
             return
-        first = np.flatnonzero(new)
-        self.key, self.loss = key[first], loss[first]
-        repeats = np.diff(np.append(first, len(key)))
-        self.repeats = np.append(repeats, idle) if idle else repeats
+        first = np.flatnonzero(is_first)
+        self.confidence = confidence[first]
+        self.loss = loss[first]
+        repeats = np.diff(np.append(first, len(loss)))
+        self.repeats = np.append(repeats, idle_count) if idle_count else repeats
 
     @property
     def width(self) -> int:
-        """Numbers drawn per replicate."""
+        """How many counts are drawn per replicate."""
         return self.n if self.repeats is None else len(self.repeats)
 
     def batches(self, replicates: int) -> list[int]:
-        """Sizes of the tables to draw, one after the other."""
-        step = max(1, _AT_ONCE // self.width)
-        return [min(step, replicates - a) for a in range(0, replicates, step)]
+        """How many replicates to draw at a time, so that their counts stay in cache; the numbers add up."""
+        step = max(1, _COUNTS_AT_ONCE // self.width)
+        return [min(step, replicates - drawn) for drawn in range(0, replicates, step)]
 
     def draw(self, rng: np.random.Generator, size: int) -> Draw:
-        """`size` replicates."""
+        """Draw `size` replicates."""
         return self.tabulate(self.counts(rng, size))
 
     def tabulate(self, counts: np.ndarray) -> Draw:
-        """Replicates from how often each unit was drawn."""
-        seen = counts[:, : len(self.loss)]
-        mass = seen.astype(np.float64) if self.weight is None else seen * self.weight
+        """Replicates in which unit k (in sorted order, abstained samples last) occurs `counts[:, k]` times."""
+        answered_counts = counts[:, : len(self.loss)]
+        idle_counts = counts[:, len(self.loss) :]
+        if self.weight is None:
+            mass = answered_counts.astype(np.float64)
+        else:
+            mass = answered_counts * self.weight
         total = mass.sum(axis=1)
-        rest = counts[:, len(self.loss) :]
-        if rest.shape[1]:
-            total = total + (rest.sum(axis=1) if self.idle_weight is None else rest @ self.idle_weight)
-        rows = _rows(mass, self.loss, self.starts)
-        return Draw(rows, total, lambda: self._by_loss(mass))
+        if idle_counts.shape[1]:
+            if self.idle_weight is None:
+                total = total + idle_counts.sum(axis=1)
+            else:
+                total = total + idle_counts @ self.idle_weight
+        rows = _rows_of_replicates(mass, self.loss, self.row_starts)
+        return Draw(rows=rows, total=total, by_loss=lambda: self._rows_by_loss(mass))
 
     def counts(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """How often each unit is drawn, in sorted order, shape (size, width)."""
+        """How often each unit is drawn, in sorted order with abstained samples last, shape (size, width)."""
         if self.repeats is not None:
             return rng.multinomial(self.n, self.repeats / self.n, size=size)
         if self.clusters is None:
-            return _counts(rng, self.n, size, self.strata)
-        units, strata = int(self.clusters.max()) + 1, None
+            return _draw_counts(rng, self.n, size, self.strata)
+        cluster_count = int(self.clusters.max()) + 1
+        stratum_of_cluster = None
         if self.strata is not None:
-            strata = np.zeros(units, dtype=np.int64)
-            strata[self.clusters] = self.strata
-        return _counts(rng, units, size, strata)[:, self.clusters]
+            stratum_of_cluster = np.zeros(cluster_count, dtype=np.int64)
+            stratum_of_cluster[self.clusters] = self.strata
+        return _draw_counts(rng, cluster_count, size, stratum_of_cluster)[:, self.clusters]
 
-    def _by_loss(self, mass: np.ndarray) -> Rows:
+    def _rows_by_loss(self, mass: np.ndarray) -> Rows:
+        """Rows of replicates ordered by loss, smallest first; `mass` has shape (replicates, samples)."""
         if self._loss_order is None:
-            # equal losses by weight, as the oracle does
+            # among equal losses by weight, as the oracle orders them
             keys = (self.loss,) if self.weight is None else (self.weight, self.loss)
             self._loss_order = np.lexsort(keys)
         loss = self.loss[self._loss_order]
-        whole = self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
-        # as the oracle groups: copies, never neighbours
-        starts = _starts(loss) if whole else np.arange(len(loss))
-        return _rows(mass[:, self._loss_order], loss, starts)
+        has_whole_weights = self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
+        if has_whole_weights:
+            row_starts = np.flatnonzero(sorting.mark_run_starts(loss))
+        else:  # as in the oracle, samples of equal loss are not grouped
+            row_starts = np.arange(len(loss))
+        return _rows_of_replicates(mass[:, self._loss_order], loss, row_starts)
 
 
-def _starts(ranked: np.ndarray) -> np.ndarray:
-    return np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
+def _rows_of_replicates(mass: np.ndarray, loss: np.ndarray, row_starts: np.ndarray) -> Rows:
+    """Rows of replicates, from the mass of each sample in each replicate, shape (replicates, samples).
+
+    `loss` is the loss of each sample, and `row_starts` the first sample of each row.
+    """
+    row_mass = mass
+    row_loss = mass * loss
+    if len(row_starts) < len(loss):
+        row_mass = np.add.reduceat(mass, row_starts, axis=1)
+        row_loss = np.add.reduceat(row_loss, row_starts, axis=1)
+    accepted_mass = np.cumsum(row_mass, axis=1)
+    accepted_loss = np.cumsum(row_loss, axis=1)
+    total_mass = accepted_mass[:, -1:].copy()
+    if not accepted_mass[:, 0].all():
+        # rows above the first sample drawn: they have neither mass nor loss, and this avoids 0 / 0
+        accepted_mass[accepted_mass == 0] = 1.0
+    return Rows(
+        mass=row_mass,
+        loss=row_loss,
+        accepted_mass=accepted_mass,
+        accepted_loss=accepted_loss,
+        total_mass=total_mass,
+        padded=False,
+    )
 
 
-def _rows(mass: np.ndarray, loss: np.ndarray, starts: np.ndarray) -> Rows:
-    own = mass * loss
-    if len(starts) < len(loss):
-        mass, own = np.add.reduceat(mass, starts, axis=1), np.add.reduceat(own, starts, axis=1)
-    N, S = np.cumsum(mass, axis=1), np.cumsum(own, axis=1)
-    W = N[:, -1:].copy()
-    if not N[:, 0].all():
-        N[N == 0] = 1.0  # rows above the first drawn: no mass, no loss, and now no 0/0
-    return Rows(mass=mass, loss=own, accepted_mass=N, accepted_loss=S, total_mass=W, padded=False)
+def _draw_counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray | None = None) -> np.ndarray:
+    """How often each of n units is drawn with replacement in n draws, for `size` replicates, shape (size, n).
 
-
-def _counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray | None = None) -> np.ndarray:
-    """How often each of n units is drawn, n in all; with strata as many from each as it holds."""
+    With `strata`, the stratum number of each unit, as many units are drawn from each stratum as it has.
+    """
     if strata is not None:
         counts = np.zeros((size, n), dtype=np.int64)
         for stratum in range(int(strata.max()) + 1):
             members = np.flatnonzero(strata == stratum)
-            counts[:, members] = _counts(rng, len(members), size)
+            counts[:, members] = _draw_counts(rng, len(members), size)
         return counts
     if n > 2048:
         return np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(size)])
-    places = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
-    return np.bincount(places.reshape(-1), minlength=size * n).reshape(size, n)
+    units = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
+    return np.bincount(units.reshape(-1), minlength=size * n).reshape(size, n)
 
 
 # jackknife ----------------------------------------------------------------------------------------
 #
-# Every area with one sample left out, for all samples in O(n): the rows above stay, those below lose one
-# each.
+# Every area with one sample left out, for all samples in O(n): the rows above the sample stay as they are, and those
+# below it accept one sample less.
 #
-# A row's term is linear in its loss `L` and in the loss `S` accepted there. So the rows below the sample need
-# two running sums, of the terms with a loss taken as it is and of the terms with S = 1; only the sample's own
-# row is new.
+# The term of a row is linear in its loss L and in the loss S accepted there. So the rows below the sample need two
+# running sums: of the terms with the losses as they are, and of the terms with S = 1 and L = 0. Only the row of the
+# sample itself is new.
 
 
 def leave_one_out_areas(
     loss: np.ndarray, confidence: np.ndarray, estimator: str = "harmonic", ties: str = "threshold"
 ) -> np.ndarray:
-    """AURC without sample i, for each i in the order given; unit weights, at least two samples."""
+    """AURC without sample i, for each i in the order of the input; unit weights, at least two samples.
+
+    Rows have mass m, loss L, accepted mass N and accepted loss S, as in `Rows`.
+    """
     ranked = Ranked(rank_confidences(confidence), loss)
-    (m, L, N, S), l, W = ranked.rows[:4], ranked.loss, np.asarray([len(loss) - 1.0])
-    place = np.arange(len(l)) if ranked.place is None else ranked.place
+    m, L, N, S = ranked.rows[:4]
+    l = ranked.loss  # most confident first
+    row = np.arange(len(l)) if ranked.place is None else ranked.place  # of each sample
+    total_mass = np.asarray([len(loss) - 1.0])
 
     def terms(m: np.ndarray, L: np.ndarray, N: np.ndarray, S: np.ndarray) -> np.ndarray:
-        rows = Rows(mass=m, loss=L, accepted_mass=N, accepted_loss=S, total_mass=W)
+        rows = Rows(mass=m, loss=L, accepted_mass=N, accepted_loss=S, total_mass=total_mass)
         return np.asarray(area_terms(rows, estimator, ties))
 
-    before = np.cumsum(np.append(0.0, terms(m, L, N, S)))[:-1]
-    one_less = np.maximum(N - 1, m)  # differs from N - 1 in the top row only, which is below nobody
-    after = _sum_below(terms(m, L, one_less, S))
-    per_unit = _sum_below(terms(m, np.zeros_like(L), one_less, np.ones_like(S)))
-    own = terms(m[place] - 1, L[place] - l, N[place] - 1, S[place] - l)
-    left_out = (before[place] + own + after[place] - l * per_unit[place]) / W
-    return ranked.given(left_out)
+    sum_above = np.cumsum(np.append(0.0, terms(m, L, N, S)))[:-1]
+    one_less = np.maximum(N - 1, m)  # differs from N - 1 only in the top row, which lies below no sample
+    sum_below = _sum_below(terms(m, L, one_less, S))
+    sum_below_per_loss = _sum_below(terms(m, np.zeros_like(L), one_less, np.ones_like(S)))
+    row_term = terms(m[row] - 1, L[row] - l, N[row] - 1, S[row] - l)
+    areas = (sum_above[row] + row_term + sum_below[row] - l * sum_below_per_loss[row]) / total_mass
+    return ranked.given(areas)
 
 
-def _sum_below(x: np.ndarray) -> np.ndarray:
-    """Sum over the rows strictly below each."""
-    return np.append(np.cumsum(x[::-1])[::-1][1:], 0.0)
+def _sum_below(terms: np.ndarray) -> np.ndarray:
+    """Sum over the rows strictly below each, for rows most confident first."""
+    return np.append(np.cumsum(terms[::-1])[::-1][1:], 0.0)

@@ -1,4 +1,4 @@
-"""Bins of the confidence axis: where they lie, the bounds their counts certify, and the points they tell."""
+"""Bins of the confidence axis: which bin a confidence falls into, and what counts per bin prove about a metric."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ import numpy as np
 from abstain._arrays import Array, Namespace, float64_bits
 from abstain.core import curve_points
 from abstain.core.area_estimators import area_terms, harmonic_difference
+from abstain.core.rounding import SUM_ROUNDING
 from abstain.core.rows import Rows, device_keyword, rows_from_blocks, safe_divide
 
 # A fixed, monotone map from confidences to bin numbers, the same everywhere, so that bins merge by addition
 #
-# Numbers are cut by the bits of their floating-point form, which no rounding of a logarithm can disturb: each
-# octave (a power of two of the distance from the nearest of 0 and 1) gets a share of the bins, cut evenly
-# inside. Between 1/2 and 1 the octaves are those of `1 - x`, so that resolution is concentrated at the
-# confident end of probabilities; 1.0 itself is a bin of its own. Log-domain rank keys (0 to some hundreds)
-# and negated entropies get their octaves too.
+# The map reads the bits of the floating-point form, which the rounding of a logarithm cannot disturb. An octave is a
+# power of two of the distance from the nearest of 0 and 1; each gets a share of the bins, which divide it evenly.
+# Between 1/2 and 1 the octaves are those of `1 - x`, so that resolution is concentrated at the confident end of
+# probabilities; 1.0 itself is a bin of its own. Log-domain rank keys (0 to some hundreds) and negated entropies have
+# octaves too.
 
 _BIAS = 1023  # exponent of 1.0 in the bits of a float64
-_MANTISSA = 52
-_CODES = 2048  # one octave per exponent
+_MANTISSA_BITS = 52
+_OCTAVES = 2048  # one octave per exponent of a float64
 
 # relative share of bins for each kind of octave: (region, from exponent, to exponent, share)
-_UNIT = [
+_UNIT_SHARES = [
     ("top", -26, -2, 8.0),  # 1 - x from 2^-26 to 1/2
     ("top", -60, -27, 0.25),
     ("low", -4, -2, 8.0),  # x from 1/16 to 1/2
     ("low", -12, -5, 1.0),
     ("low", -60, -13, 0.1),
 ]
-_REAL = [
-    *_UNIT,
+_REAL_SHARES = [
+    *_UNIT_SHARES,
     ("big", 0, 6, 24.0),  # rank keys and logits: 1 to 128
     ("big", 7, 12, 2.0),
     ("big", 13, 60, 0.1),
@@ -42,93 +43,108 @@ _REAL = [
     ("negative", 7, 12, 1.0),
     ("negative", 13, 60, 0.1),
 ]
-_REGIONS = ("negative", "low", "top", "big")
+_REGIONS = ("negative", "low", "top", "big")  # ascending
 
 
 class BinMap:
-    """`index(confidence)` in [0, size), never falling as confidence rises.
+    """`index(confidence)` in [0, size), which never decreases as the confidence increases.
 
-    domain "unit" spends all bins on [0, 1] (what lies outside shares the end bins), "real" serves any number.
-    The size is near `bins`, fixed by it and the domain alone.
+    Parameters
+    ----------
+    bins : int
+        Roughly how many bins; `size` is the exact number, fixed by `bins` and `domain` alone.
+    domain : str
+        "unit" spends all bins on [0, 1] (numbers outside share the end bins); "real" is for any numbers.
+
+    Attributes
+    ----------
+    first_bin, bin_count : ndarray, shape (4 * 2048,)
+        For each code `2048 * region + exponent bits`: the first bin of that octave, and how many bins divide it.
     """
 
     def __init__(self, bins: int = 1 << 15, domain: str = "real") -> None:
-        self.bins, self.domain = bins, domain
-        self._offset, self._cells, self.size = _tables(bins, domain)
-        self._beside: dict[str, tuple[Array, Array]] = {}
+        self.bins = bins
+        self.domain = domain
+        self.first_bin, self.bin_count, self.size = _octave_tables(bins, domain)
+        self._device_tables: dict[str, tuple[Array, Array]] = {}
 
     def index(self, xp: Namespace, confidence: Array) -> Array:
-        """Bin numbers (int64) of the confidences, where they live."""
+        """Bin numbers (int64) of the confidences, on their device."""
         x = xp.astype(confidence, xp.float64) + 0.0  # -0 and +0 are one number
-        low = (x > 0) & (x <= 0.5)
-        top = (x > 0.5) & (x <= 1)
-        region = xp.where(x > 1, 3, xp.where(top, 2, xp.where(low, 1, 0)))
-        distance = xp.where(top, 1 - x, xp.abs(x))  # exact: x is within a factor of two of 1
+        is_low = (x > 0) & (x <= 0.5)
+        is_top = (x > 0.5) & (x <= 1)
+        region = xp.where(x > 1, 3, xp.where(is_top, 2, xp.where(is_low, 1, 0)))  # index into _REGIONS
+        distance = xp.where(is_top, 1 - x, xp.abs(x))  # exact: x is within a factor of two of 1
         bits = float64_bits(distance)
-        octave = bits >> _MANTISSA
-        fraction = bits & ((1 << _MANTISSA) - 1)
-        offset, cells = self._tables_beside(xp, x)
-        code = region * _CODES + octave
-        # astype, not `* 1.0`: torch would make float32 of it and put borderline numbers elsewhere than numpy
-        cell = (xp.astype(fraction, xp.float64) / (1 << _MANTISSA)) * cells[code]
-        cell = xp.minimum(xp.floor(cell), cells[code] - 1)  # the product may round up to the next octave
-        falling = (region == 0) | (region == 2)  # confidence rises as the distance falls
-        rise = xp.astype(xp.where(falling, cells[code] - 1 - cell, cell), xp.int64)
-        return offset[code] + rise
+        octave = bits >> _MANTISSA_BITS
+        mantissa = bits & ((1 << _MANTISSA_BITS) - 1)
+        first_bin, bin_count = self._tables_on_device(xp, x)
+        code = region * _OCTAVES + octave
+        count = bin_count[code]
+        # astype, not `* 1.0`: torch would make it float32 and put borderline numbers elsewhere than numpy
+        place = (xp.astype(mantissa, xp.float64) / (1 << _MANTISSA_BITS)) * count
+        place = xp.minimum(xp.floor(place), count - 1)  # the product may round up to the next octave
+        is_reversed = (region == 0) | (region == 2)  # confidence increases as the distance decreases
+        place = xp.astype(xp.where(is_reversed, count - 1 - place, place), xp.int64)
+        return first_bin[code] + place
 
-    def _tables_beside(self, xp: Namespace, x: Array) -> tuple[Array, Array]:
-        """The tables as arrays on the device of `x`."""
+    def _tables_on_device(self, xp: Namespace, x: Array) -> tuple[Array, Array]:
+        """`first_bin` and `bin_count` as arrays on the device of `x`, copied there once."""
         if isinstance(x, np.ndarray):
-            return self._offset, self._cells
-        where = str(getattr(x, "device", ""))
-        if where not in self._beside:
-            offset, cells = (xp.asarray(table, **device_keyword(x)) for table in (self._offset, self._cells))
-            self._beside[where] = offset, cells
-        return self._beside[where]
+            return self.first_bin, self.bin_count
+        device = str(getattr(x, "device", ""))
+        if device not in self._device_tables:
+            first_bin = xp.asarray(self.first_bin, **device_keyword(x))
+            bin_count = xp.asarray(self.bin_count, **device_keyword(x))
+            self._device_tables[device] = first_bin, bin_count
+        return self._device_tables[device]
 
 
 @lru_cache(maxsize=16)
-def _tables(bins: int, domain: str) -> tuple[np.ndarray, np.ndarray, int]:
-    """For each (region, octave): where its bins start and how many there are."""
-    shares = np.zeros((len(_REGIONS), _CODES))
-    for region, first, last, share in _UNIT if domain == "unit" else _REAL:
+def _octave_tables(bins: int, domain: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """Distribute about `bins` bins over the octaves of the regions that `domain` uses.
+
+    Returns, for each region and octave (flattened), its first bin and its number of bins, and the number of all bins.
+    """
+    shares = np.zeros((len(_REGIONS), _OCTAVES))
+    for region, first, last, share in _UNIT_SHARES if domain == "unit" else _REAL_SHARES:
         shares[_REGIONS.index(region), first + _BIAS : last + _BIAS + 1] = share
-    cells = np.floor(bins * shares / shares.sum())
-    cells = np.where((shares > 0) & (cells < 1), 1, cells)
-    offset = np.zeros_like(cells, dtype=np.int64)
-    position = 0
+    bin_count = np.floor(bins * shares / shares.sum())
+    bin_count = np.where((shares > 0) & (bin_count < 1), 1, bin_count)
+    first_bin = np.zeros_like(bin_count, dtype=np.int64)
+    next_bin = 0
     for r, region in enumerate(_REGIONS):
-        order = range(_CODES) if region in ("low", "big") else range(_CODES - 1, -1, -1)
-        for octave in order:
-            offset[r, octave] = position
-            position += int(cells[r, octave])
-        if region == "top" or region == "negative":  # the point 1 (or 0) itself: distance 0
-            offset[r, 0] = position
-            cells[r, 0] = 1
-            position += 1
-    # octaves without bins of their own share the first bin that follows (the last one at the very end)
-    empty = cells == 0
-    offset = np.where(empty, np.minimum(offset, position - 1), offset)
-    return offset.reshape(-1), np.where(empty, 1.0, cells).reshape(-1), position
+        is_reversed = region in ("top", "negative")  # confidence increases as the distance decreases
+        for octave in range(_OCTAVES - 1, -1, -1) if is_reversed else range(_OCTAVES):
+            first_bin[r, octave] = next_bin
+            next_bin += int(bin_count[r, octave])
+        if is_reversed:  # the point 1 (or 0) itself, at distance 0
+            first_bin[r, 0] = next_bin
+            bin_count[r, 0] = 1
+            next_bin += 1
+    # octaves without bins share the first bin that follows (the last one at the very end)
+    is_empty = bin_count == 0
+    first_bin = np.where(is_empty, np.minimum(first_bin, next_bin - 1), first_bin)
+    return first_bin.reshape(-1), np.where(is_empty, 1.0, bin_count).reshape(-1), next_bin
 
 
 # What binned counts prove: certified bounds and a point estimate for areas and selective risks
 #
-# A bin keeps its mass `c`, loss sum `L`, smallest and largest confidence. With mass `N` and loss `S` strictly
-# above it, the prefix risk at position k (mass accepted) inside a bin of losses in [0, M] lies between
+# A bin has a mass c, a loss sum L, a smallest and a largest confidence. With mass N and loss S strictly above it, the
+# selective risk at position k (accepted mass) inside a bin of losses in [0, M] lies between
 #
 #     low(k)  = (S + max(0, L - M (N + c - k))) / k        high(k) = (S + min(L, M (k - N))) / k
 #
-# and a member at position p sees the least (greatest) of these over k >= p, since it may be tied with all
-# below it in the bin. Summed over the members these are sharp for 0/1 loss. A bin whose smallest and largest
-# confidence agree is one tie and is exact. Bins merge by addition.
+# and a sample at position p has the least (greatest) of these over k >= p, since it may be tied with all samples below
+# it in the bin. Summed over the samples these bounds are sharp for 0/1 loss. A bin whose smallest and largest
+# confidence are equal is one tie and is exact. Bins merge by addition.
 #
-# Bins may overlap (histories of different resolution): whatever overlaps a bin is then counted where it hurts
-# most. Everything is plain arithmetic on arrays of any library, so it runs where the bins live.
+# Bins may overlap (histories of different resolution): samples that overlap a bin are then counted above or below it,
+# whichever makes the bound wider. Everything is plain arithmetic on arrays of any library, on the device of the bins.
 
 
 class Bracket(NamedTuple):
-    """A point with a lower and an upper bound; the bounds are None when nothing is certain."""
+    """A point estimate with a lower and an upper bound; the bounds are None when nothing is certain."""
 
     estimate: Array
     low: Array | None
@@ -136,20 +152,31 @@ class Bracket(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """Bins along the last axis, least confident first. Bins of no mass may be present (any `low`, `high`).
+    """Bins along the last axis, least confident first. Bins without mass are allowed.
 
-    `tie`: does the bin hold one confidence only? `whole`: are all masses whole numbers (no fractional
-    weights)? The four offsets say what lies above each bin: (N, S) such that the selective risk is least
-    (`N_low`, `S_low`) or greatest (`N_high`, `S_high`); they are the same where no bin overlaps another.
+    Attributes
+    ----------
+    mass, loss : array
+        c and L: number (or weight) of samples, and sum of their losses.
+    is_tie : array of bool
+        Does the bin hold a single confidence?
+    mass_above_best, loss_above_best : array
+        N and S above each bin, chosen so that the selective risk is smallest.
+    mass_above_worst, loss_above_worst : array
+        The same, so that the selective risk is greatest. Equal to the former where no bins overlap.
+    whole : bool
+        Are all masses whole numbers (no fractional weights)?
+    xp : module
+        Array namespace of the arrays.
     """
 
-    c: Array
-    L: Array
-    tie: Array
-    N_low: Array
-    S_low: Array
-    N_high: Array
-    S_high: Array
+    mass: Array
+    loss: Array
+    is_tie: Array
+    mass_above_best: Array
+    loss_above_best: Array
+    mass_above_worst: Array
+    loss_above_worst: Array
     whole: bool
     xp: Namespace
 
@@ -157,56 +184,85 @@ class Bins(NamedTuple):
 def disjoint_bins(
     xp: Namespace, count: Array, loss_sum: Array, low: Array, high: Array, whole: bool = True
 ) -> Bins:
-    """Bins that do not overlap, least confident first: the state of a fixed map such as `BinMap`."""
-    N, S = _above(xp, count), _above(xp, loss_sum)
-    return Bins(count, loss_sum, low >= high, N, S, N, S, whole, xp)
+    """Bins that do not overlap, least confident first, such as those of a `BinMap`.
+
+    `low` and `high` are the smallest and the largest confidence in each bin (any numbers where it is empty).
+    """
+    mass_above = _sum_above(xp, count)
+    loss_above = _sum_above(xp, loss_sum)
+    return Bins(
+        mass=count,
+        loss=loss_sum,
+        is_tie=low >= high,
+        mass_above_best=mass_above,
+        loss_above_best=loss_above,
+        mass_above_worst=mass_above,
+        loss_above_worst=loss_above,
+        whole=whole,
+        xp=xp,
+    )
 
 
-def _above(xp: Namespace, x: Array) -> Array:
-    """Sum over the bins strictly more confident."""
-    return xp.flip(xp.cumulative_sum(xp.flip(x, axis=-1), axis=-1), axis=-1) - x
+def _sum_above(xp: Namespace, values: Array) -> Array:
+    """Sum over the bins strictly more confident than each, for bins least confident first."""
+    return xp.flip(xp.cumulative_sum(xp.flip(values, axis=-1), axis=-1), axis=-1) - values
 
 
 def total(bins: Bins) -> tuple[Array, Array]:
-    """Mass and loss of all bins, kept as an axis."""
+    """Mass and loss of all bins, each with a last axis of length 1."""
     xp = bins.xp
-    return xp.sum(bins.c, axis=-1, keepdims=True), xp.sum(bins.L, axis=-1, keepdims=True)
+    return xp.sum(bins.mass, axis=-1, keepdims=True), xp.sum(bins.loss, axis=-1, keepdims=True)
 
 
-def aurc(bins: Bins, most: float | None = 1.0) -> Bracket:
-    """AURC (harmonic, threshold ties) of binned samples. `most`: largest possible loss; None: no proof."""
-    mass = bins.xp.sum(bins.c, axis=-1)
-    estimate = bins.xp.sum(_estimate_terms(bins, "harmonic"), axis=-1) / mass
-    if most is None:
-        return Bracket(estimate, None, None)
-    low, high = _risk_sums(bins, most)
-    return _ordered(bins, estimate, bins.xp.sum(low, axis=-1) / mass, bins.xp.sum(high, axis=-1) / mass)
+def aurc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
+    """AURC (harmonic, threshold ties) of binned samples with losses in [0, largest_loss].
 
-
-def augrc(bins: Bins, most: float | None = 1.0) -> Bracket:
-    """AUGRC (mean rule, threshold ties) of binned samples."""
-    W, _ = total(bins)
-    square = (W * W)[..., 0]
-    estimate = bins.xp.sum(_estimate_terms(bins, "sele"), axis=-1) / W[..., 0]
-    if most is None:
-        return Bracket(estimate, None, None)
+    Without a largest loss (None) nothing can be proven, and the bounds are None.
+    """
     xp = bins.xp
-    x = bins.L / most
-    late = xp.ceil(x) if bins.whole else x  # members that must see some of the bin's own loss
-    ramp = bins.L * late - most * late * (late - 1) / 2 if bins.whole else bins.L * x / 2
-    low = bins.c * bins.S_low + xp.where(bins.tie, bins.c * bins.L, ramp)
-    high = bins.c * (bins.S_high + bins.L)
-    return _ordered(bins, estimate, xp.sum(low, axis=-1) / square, xp.sum(high, axis=-1) / square)
+    total_mass = xp.sum(bins.mass, axis=-1)
+    estimate = xp.sum(_estimate_terms(bins, "harmonic"), axis=-1) / total_mass
+    if largest_loss is None:
+        return Bracket(estimate, None, None)
+    low, high = _risk_sum_bounds(bins, largest_loss)
+    return _clip_estimate(bins, estimate, xp.sum(low, axis=-1) / total_mass, xp.sum(high, axis=-1) / total_mass)
 
 
-def _ordered(bins: Bins, estimate: Array, low: Array, high: Array) -> Bracket:
-    """Overlaps can push the even spread out of the bounds; a point outside what is proven would be silly."""
+def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
+    """AUGRC (mean rule, threshold ties) of binned samples with losses in [0, largest_loss].
+
+    Without a largest loss (None) nothing can be proven, and the bounds are None.
+    """
+    xp = bins.xp
+    total_mass, _ = total(bins)
+    estimate = xp.sum(_estimate_terms(bins, "sele"), axis=-1) / total_mass[..., 0]
+    if largest_loss is None:
+        return Bracket(estimate, None, None)
+    # At best the loss of a bin lies at its bottom, in as few samples as possible. These see it add up one by one.
+    full_losses = bins.loss / largest_loss
+    if bins.whole:
+        affected = xp.ceil(full_losses)
+        added_up = bins.loss * affected - largest_loss * affected * (affected - 1) / 2
+    else:
+        added_up = bins.loss * full_losses / 2
+    low = bins.mass * bins.loss_above_best + xp.where(bins.is_tie, bins.mass * bins.loss, added_up)
+    high = bins.mass * (bins.loss_above_worst + bins.loss)
+    square = (total_mass * total_mass)[..., 0]
+    return _clip_estimate(bins, estimate, xp.sum(low, axis=-1) / square, xp.sum(high, axis=-1) / square)
+
+
+def _clip_estimate(bins: Bins, estimate: Array, low: Array, high: Array) -> Bracket:
+    """Bracket with the estimate moved inside the bounds: where bins overlap it may lie outside."""
     return Bracket(bins.xp.minimum(bins.xp.maximum(estimate, low), high), low, high)
 
 
 def _estimate_terms(bins: Bins, estimator: str) -> Array:
-    """Loss spread evenly over the positions of a bin, most confident first; a tie is taken as the tie it is."""
-    rows, xp = rows_of_bins(bins), bins.xp
+    """Area terms of each bin, most confident first, with its loss spread evenly over its samples.
+
+    A bin that is one tie is treated as a tie.
+    """
+    rows = rows_of_bins(bins)
+    xp = bins.xp
     tied = area_terms(rows, estimator, "threshold")
     if bins.whole:
         spread = area_terms(rows, estimator, "expected")
@@ -214,121 +270,153 @@ def _estimate_terms(bins: Bins, estimator: str) -> Array:
         spread = rows.mass * (rows.accepted_loss - rows.loss / 2) / rows.total_mass
     else:
         spread = harmonic_spread(rows)
-    return xp.where(rows.mass > 0, xp.where(xp.flip(bins.tie, axis=-1), tied, spread), 0.0)
+    is_tie = xp.flip(bins.is_tie, axis=-1)
+    return xp.where(rows.mass > 0, xp.where(is_tie, tied, spread), 0.0)
 
 
-def harmonic_spread(r: Rows) -> Array:
-    """The even spread with masses of any size: sums over positions become integrals."""
-    above = r.accepted_mass - r.mass
-    gain = r.xp.log1p(safe_divide(r.xp, r.mass, above))  # 0 at the very top, where nothing lies above
-    return (r.accepted_loss - r.loss) * gain + safe_divide(r.xp, r.loss * (r.mass - above * gain), r.mass)
+def harmonic_spread(rows: Rows) -> Array:
+    """Harmonic area terms with the loss of each row spread evenly over its mass, for masses of any size.
+
+    Sums over positions become integrals: with g = ln(N / (N - m)) the term is (S - L) g + L (m - (N - m) g) / m.
+    """
+    xp = rows.xp
+    mass_above = rows.accepted_mass - rows.mass
+    gain = xp.log1p(safe_divide(xp, rows.mass, mass_above))  # 0 in the top row, which has no mass above it
+    spread_loss = safe_divide(xp, rows.loss * (rows.mass - mass_above * gain), rows.mass)
+    return (rows.accepted_loss - rows.loss) * gain + spread_loss
 
 
-def _gain(bins: Bins, low: Array, high: Array) -> Array:
-    """Sum over positions in (low, high] of one over the position; an integral for masses of any size."""
+def _sum_of_inverses(bins: Bins, low: Array, high: Array) -> Array:
+    """Sum of 1 / k over the positions k in (low, high]; for fractional masses the integral of 1 / k."""
     xp = bins.xp
     high = xp.maximum(low, high)
-    return harmonic_difference(xp, low, high) if bins.whole else xp.log1p(safe_divide(xp, high - low, low))
+    if bins.whole:
+        return harmonic_difference(xp, low, high)
+    return xp.log1p(safe_divide(xp, high - low, low))
 
 
-def _risk_sums(bins: Bins, most: float) -> tuple[Array, Array]:
-    """Least and greatest sum, over the members of each bin, of the selective risk at their threshold."""
-    xp, c, L = bins.xp, bins.c, bins.L
-    x = L / most  # the bin's loss as members of the largest loss
-    N, S = bins.N_low, bins.S_low
-    first = N + c - x  # nobody before this position need have met any of the bin's loss
-    start = xp.floor(first) if bins.whole else first
+def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
+    """Least and greatest sum, over the samples of each bin, of the selective risk at their threshold.
+
+    The closed form of the bounds low(k) and high(k) above, with c, L, N, S and M = `largest_loss`.
+    """
+    xp = bins.xp
+    M = largest_loss
+    c = bins.mass
+    L = bins.loss
+    full_losses = L / M  # the bin's loss as a number of samples with the largest loss
+
+    N = bins.mass_above_best
+    S = bins.loss_above_best
     end = N + c
-    loose = (
-        (start - N) * safe_divide(xp, S, first)
-        + most * (end - start)
-        + (S + L - most * end) * _gain(bins, start, end)
+    loss_free = end - full_losses  # up to this position no loss of the bin need be accepted
+    loss_start = xp.floor(loss_free) if bins.whole else loss_free
+    least_sum = (
+        (loss_start - N) * safe_divide(xp, S, loss_free)
+        + M * (end - loss_start)
+        + (S + L - M * end) * _sum_of_inverses(bins, loss_start, end)
     )
-    low = xp.where(bins.tie, c * safe_divide(xp, S + L, end), loose)
+    low = xp.where(bins.is_tie, c * safe_divide(xp, S + L, end), least_sum)
 
-    N, S = bins.N_high, bins.S_high
-    last = N + x  # from here on all of the bin's loss may be accepted
-    stop = xp.floor(last) if bins.whole else last
+    N = bins.mass_above_worst
+    S = bins.loss_above_worst
+    end = N + c
+    loss_end = N + full_losses  # from this position on all loss of the bin may be accepted
+    rising_stop = xp.floor(loss_end) if bins.whole else loss_end
     # at the very top, with no mass above, the risk starts at its largest and falls
-    peak = safe_divide(xp, S + L, last)
-    loose = (stop - N) * peak + (S + L) * _gain(bins, stop, N + c)
-    high = xp.where(bins.tie, c * safe_divide(xp, S + L, N + c), loose)
-    some = c > 0
-    return xp.where(some, low, 0.0), xp.where(some, high, 0.0)
+    peak = safe_divide(xp, S + L, loss_end)
+    greatest_sum = (rising_stop - N) * peak + (S + L) * _sum_of_inverses(bins, rising_stop, end)
+    high = xp.where(bins.is_tie, c * safe_divide(xp, S + L, end), greatest_sum)
+    has_mass = c > 0
+    return xp.where(has_mass, low, 0.0), xp.where(has_mass, high, 0.0)
 
 
 def risk_between(
-    xp: Namespace, position: Array, N: Array, S: Array, c: Array, L: Array, most: float
+    xp: Namespace, position: Array, N: Array, S: Array, c: Array, L: Array, largest_loss: float
 ) -> tuple[Array, Array]:
-    """Bounds of the selective risk when a threshold inside the bin accepts a mass of at least `position`."""
-    end, x = N + c, L / most
-    first, last = xp.maximum(position, N + c - x), xp.maximum(position, N + x)
-    low = safe_divide(xp, S + xp.maximum(0 * L, L - most * (end - first)), first)
-    high = safe_divide(xp, S + xp.minimum(L, most * (last - N)), last)
-    return low, high
+    """Bounds of the selective risk when a threshold inside a bin accepts a mass of at least `position`.
+
+    N and S are mass and loss above the bin, c and L its own mass and loss. The bounds are the least of
+    (S + max(0, L - M (N + c - k))) / k and the greatest of (S + min(L, M (k - N))) / k over k >= `position`.
+    """
+    end = N + c
+    full_losses = L / largest_loss
+    best_position = xp.maximum(position, end - full_losses)
+    worst_position = xp.maximum(position, N + full_losses)
+    least_loss = S + xp.maximum(0 * L, L - largest_loss * (end - best_position))
+    greatest_loss = S + xp.minimum(L, largest_loss * (worst_position - N))
+    return safe_divide(xp, least_loss, best_position), safe_divide(xp, greatest_loss, worst_position)
 
 
 # Single numbers that binned counts prove: risk at a coverage, coverage at a risk, failure AUROC
 
 
 def rows_of_bins(bins: Bins) -> Rows:
-    """Each bin as one block, most confident first."""
-    return rows_from_blocks(bins.c, bins.L, bins.xp)
+    """Each bin as one row, most confident first."""
+    return rows_from_blocks(bins.mass, bins.loss, bins.xp)
 
 
 def auroc(bins: Bins) -> Bracket:
-    """AUROC of a 0/1 loss: pairs within a bin count half, and may count 0 or 1 unless the bin is one tie."""
+    """AUROC of a 0/1 loss: a pair within a bin counts half; it may count 0 or 1 unless the bin is one tie."""
     xp = bins.xp
-    W, errors = total(bins)
+    total_mass, errors = total(bins)
     estimate = curve_points.auroc(rows_of_bins(bins))
-    unsure = xp.sum(xp.where(bins.tie, 0.0, (bins.c - bins.L) * bins.L), axis=-1) / 2
-    slack = unsure / (errors * (W - errors))[..., 0]
-    return Bracket(estimate, estimate - slack, estimate + slack)
+    pairs_in_bin = (bins.mass - bins.loss) * bins.loss
+    uncertain_pairs = xp.sum(xp.where(bins.is_tie, 0.0, pairs_in_bin), axis=-1) / 2
+    margin = uncertain_pairs / (errors * (total_mass - errors))[..., 0]
+    return Bracket(estimate, estimate - margin, estimate + margin)
 
 
-def risk_at_coverage(bins: Bins, least: float, most: float | None = 1.0) -> Bracket:
-    """Selective risk at the least attainable coverage of at least `least`; its place in a bin is not known.
+def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1.0) -> Bracket:
+    """Selective risk at the smallest attainable coverage of at least `coverage`.
 
-    The estimate spreads the bin's loss evenly over its positions.
+    The threshold lies inside a bin, at an unknown place. The estimate spreads the loss of the bin evenly over its
+    positions. Without a largest loss (None) the bounds are None.
     """
     rows = rows_of_bins(bins)
     xp = rows.xp
-    reached = curve_points.reaches(rows.accepted_mass / rows.total_mass, least) & (rows.mass > 0)
-    at = partial(curve_points.at_row, rows, index=curve_points.first_row(rows, reached))
-    c, L, N, S = (
-        at(rows.mass),
-        at(rows.loss),
-        at(rows.accepted_mass - rows.mass),
-        at(rows.accepted_loss - rows.loss),
-    )
-    tie = at(xp.flip(bins.tie, axis=-1))
-    position = curve_points.least_mass(xp, rows.total_mass[..., 0], least, bins.whole)
-    position = xp.where(tie, N + c, xp.maximum(position, N + (1.0 if bins.whole else 0.0)))
-    estimate = (S + L * (position - N) / c) / position
-    if most is None:
+    is_reached = curve_points.reaches(rows.accepted_mass / rows.total_mass, coverage) & (rows.mass > 0)
+    at_threshold = partial(curve_points.at_row, rows, index=curve_points.first_row(rows, is_reached))
+    mass = at_threshold(rows.mass)
+    loss = at_threshold(rows.loss)
+    mass_above = at_threshold(rows.accepted_mass - rows.mass)
+    loss_above = at_threshold(rows.accepted_loss - rows.loss)
+    is_tie = at_threshold(xp.flip(bins.is_tie, axis=-1))
+    position = curve_points.least_mass(xp, rows.total_mass[..., 0], coverage, bins.whole)
+    first_position = mass_above + (1.0 if bins.whole else 0.0)
+    position = xp.where(is_tie, mass_above + mass, xp.maximum(position, first_position))
+    estimate = (loss_above + loss * (position - mass_above) / mass) / position
+    if largest_loss is None:
         return Bracket(estimate, None, None)
-    low, high = risk_between(xp, position, N, S, c, L, most)
-    known = (S + L) / (N + c)
-    return Bracket(estimate, xp.where(tie, known, low), xp.where(tie, known, high))
+    low, high = risk_between(xp, position, mass_above, loss_above, mass, loss, largest_loss)
+    exact = (loss_above + loss) / (mass_above + mass)
+    return Bracket(estimate, xp.where(is_tie, exact, low), xp.where(is_tie, exact, high))
 
 
-def coverage_at_risk(bins: Bins, risk: float, most: float | None = 1.0) -> Bracket:
-    """Largest coverage within the risk: the edge of a bin is certain, a point inside one is possible."""
+def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) -> Bracket:
+    """Largest coverage with a selective risk of at most `risk`.
+
+    A threshold at the edge of a bin is certain: it gives the estimate and the lower bound. The upper bound is the
+    largest coverage that a threshold inside a bin could have; None without a largest loss.
+    """
     rows = rows_of_bins(bins)
     xp = rows.xp
     low = curve_points.coverage_at_risk(rows, rows.total_mass[..., 0], risk)
-    if most is None or risk >= most:
-        return Bracket(low, low, None if most is None else xp.maximum(low, xp.ones_like(low)))
-    S = rows.accepted_loss - rows.loss
-    free = rows.accepted_mass - rows.loss / most  # positions that need not have met any of the bin's loss
-    reach = xp.minimum(rows.accepted_mass, (most * free - S) / (most - risk))
-    # a quotient may round to just below a whole number
-    reach = xp.floor(reach * (1 + 1e-12)) if bins.whole else reach
-    inside = (
+    if largest_loss is None:
+        return Bracket(low, low, None)
+    if risk >= largest_loss:
+        return Bracket(low, low, xp.maximum(low, xp.ones_like(low)))
+    loss_above = rows.accepted_loss - rows.loss
+    # up to this position no loss of the bin need be accepted
+    loss_free = rows.accepted_mass - rows.loss / largest_loss
+    furthest = xp.minimum(rows.accepted_mass, (largest_loss * loss_free - loss_above) / (largest_loss - risk))
+    if bins.whole:  # a quotient may round to just below a whole number
+        furthest = xp.floor(furthest * (1 + SUM_ROUNDING))
+    is_possible = (
         (rows.mass > 0)
-        & ~xp.flip(bins.tie, axis=-1)
-        & (risk * free >= S)
-        & (reach > rows.accepted_mass - rows.mass)
+        & ~xp.flip(bins.is_tie, axis=-1)
+        & (risk * loss_free >= loss_above)
+        & (furthest > rows.accepted_mass - rows.mass)
     )
-    high = xp.max(xp.where(inside, reach / rows.total_mass, 0.0), axis=-1)
+    high = xp.max(xp.where(is_possible, furthest / rows.total_mass, 0.0), axis=-1)
     return Bracket(low, low, xp.maximum(low, high))

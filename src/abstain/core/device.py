@@ -12,65 +12,83 @@ import numpy as np
 from abstain._arrays import Array, Namespace, extremes, is_cupy, is_torch
 from abstain.core.area_estimators import area_terms
 from abstain.core.rows import Rows
+from abstain.core.sorting import mark_run_ends
 
-# Where blocks end in sorted keys, and how many errors lie at or above: on a GPU, by kernels that read the keys twice
+# Where rows end in sorted keys, and how many errors are accepted there: on a GPU, by kernels that read the keys twice
 #
-# `find_row_ends(xp, ranked)` gives the places (0-based) where runs of equal heads (`key >> 1`) end, ascending, and the
-# errors (`key & 1`) counted up to each. The plain version works on any library, in chunks; torch on CUDA takes a Triton
-# kernel and cupy a CUDA kernel with the same two steps (`_by_kernels`).
+# A key holds the error bit in its lowest bit and the confidence above it. The plain version works with any library, in
+# chunks; torch on CUDA uses Triton kernels and cupy uses CUDA kernels, which both count per tile and then write.
 
-CHUNK = 1 << 26  # rows handled at a time by the plain version: bounds its scratch memory
-_TILE = 4096
-
-
-def find_row_ends(xp: Namespace, ranked: Array) -> tuple[Array, Array]:
-    """Places of the block ends and errors up to each, both int64."""
-    if is_cupy(ranked) and ranked.dtype == xp.int32:
-        return _by_kernels(xp, ranked, _start_cuda)
-    if is_torch(ranked) and ranked.is_cuda and _triton_kernels().AVAILABLE:
-        return _by_kernels(xp, ranked, _start_triton)
-    return _plain(xp, ranked)
+CHUNK = 1 << 26  # rows handled at a time by the plain version: limits its scratch memory
+_TILE = 4096  # keys that one program of a kernel reads
 
 
-def _plain(xp: Namespace, ranked: Array) -> tuple[Array, Array]:
-    n = ranked.shape[0]
-    places, errors = [], []
-    before = xp.zeros((1,), dtype=xp.int64, device=ranked.device)
+def find_row_ends(xp: Namespace, sorted_keys: Array) -> tuple[Array, Array]:
+    """Find where runs of equal confidence (`key >> 1`) end in sorted keys.
+
+    Returns two int64 vectors: the places (0-based, ascending) of the row ends, and the number of errors (`key & 1`) up
+    to and including each of them.
+    """
+    if is_cupy(sorted_keys) and sorted_keys.dtype == xp.int32:
+        return _find_with_kernels(xp, sorted_keys, _launch_cuda)
+    if is_torch(sorted_keys) and sorted_keys.is_cuda and _triton_kernels().AVAILABLE:
+        return _find_with_kernels(xp, sorted_keys, _launch_triton)
+    return _find_in_chunks(xp, sorted_keys)
+
+
+def _find_in_chunks(xp: Namespace, sorted_keys: Array) -> tuple[Array, Array]:
+    """`find_row_ends` with functions of the array library."""
+    n = sorted_keys.shape[0]
+    row_ends = []
+    errors = []
+    errors_above = xp.zeros((1,), dtype=xp.int64, device=sorted_keys.device)
     for start in range(0, n, CHUNK):
         stop = min(start + CHUNK, n)
-        heads = ranked[start : min(stop + 1, n)] >> 1
-        ends = heads[1:] != heads[:-1]
-        if stop == n:
-            ends = xp.concat([ends, xp.ones((1,), dtype=xp.bool, device=ranked.device)])
-        place = xp.nonzero(ends)[0]
-        counted = xp.astype(xp.cumulative_sum(ranked[start:stop] & 1, axis=0, dtype=xp.int32), xp.int64)
-        errors.append(xp.take(counted, place) + before)
-        places.append(xp.astype(place, xp.int64) + start)
-        before = before + counted[-1:]
-    return xp.concat(places), xp.concat(errors)
+        # one key more than the chunk has: the last row may go on in the next chunk
+        heads = sorted_keys[start : min(stop + 1, n)] >> 1
+        is_end = mark_run_ends(heads, xp)[: stop - start]
+        ends_in_chunk = xp.nonzero(is_end)[0]
+        error_bits = sorted_keys[start:stop] & 1
+        errors_in_chunk = xp.astype(xp.cumulative_sum(error_bits, axis=0, dtype=xp.int32), xp.int64)
+        errors.append(xp.take(errors_in_chunk, ends_in_chunk) + errors_above)
+        row_ends.append(xp.astype(ends_in_chunk, xp.int64) + start)
+        errors_above = errors_above + errors_in_chunk[-1:]
+    return xp.concat(row_ends), xp.concat(errors)
 
 
-def _by_kernels(xp: Namespace, ranked: Array, start: Callable[..., None]) -> tuple[Array, Array]:
-    """Count per tile, then write each tile's ends from its offset; `start(kernel, tiles, *arguments)`."""
-    n = ranked.shape[0]
-    tiles = -(-n // _TILE)
-    ends, errors = (xp.empty((tiles,), dtype=xp.int32, device=ranked.device) for _ in range(2))
-    start("count_ends", tiles, ranked, n, ends, errors)
-    up_to = [xp.cumulative_sum(counts, axis=0, dtype=xp.int64) for counts in (ends, errors)]
-    total = (int(up_to[0][-1]),)
-    place, counted = (xp.empty(total, dtype=xp.int64, device=ranked.device) for _ in range(2))
-    start("write_ends", tiles, ranked, n, up_to[0] - ends, up_to[1] - errors, place, counted)
-    return place, counted
+def _find_with_kernels(
+    xp: Namespace, sorted_keys: Array, launch: Callable[..., None]
+) -> tuple[Array, Array]:
+    """`find_row_ends` with two kernels: count row ends and errors per tile, then write each tile's results.
+
+    `launch(kernel_name, tile_count, *arguments)` starts one program per tile.
+    """
+    n = sorted_keys.shape[0]
+    device = sorted_keys.device
+    tile_count = -(-n // _TILE)
+    ends_in_tile = xp.empty((tile_count,), dtype=xp.int32, device=device)
+    errors_in_tile = xp.empty((tile_count,), dtype=xp.int32, device=device)
+    launch("count_ends", tile_count, sorted_keys, n, ends_in_tile, errors_in_tile)
+    ends_up_to_tile = xp.cumulative_sum(ends_in_tile, axis=0, dtype=xp.int64)
+    errors_up_to_tile = xp.cumulative_sum(errors_in_tile, axis=0, dtype=xp.int64)
+    row_count = int(ends_up_to_tile[-1])
+    row_ends = xp.empty((row_count,), dtype=xp.int64, device=device)
+    errors = xp.empty((row_count,), dtype=xp.int64, device=device)
+    ends_before_tile = ends_up_to_tile - ends_in_tile
+    errors_before_tile = errors_up_to_tile - errors_in_tile
+    launch("write_ends", tile_count, sorted_keys, n, ends_before_tile, errors_before_tile, row_ends, errors)
+    return row_ends, errors
 
 
 def _triton_kernels() -> Any:
-    from abstain.core import _triton_kernels  # not before it is needed: Triton takes a while to load
+    """The module of Triton kernels, imported when it is first needed: Triton takes a while to load."""
+    from abstain.core import _triton_kernels
 
     return _triton_kernels
 
 
-def _start_triton(kernel: str, tiles: int, *arguments: Any) -> None:
-    getattr(_triton_kernels(), kernel)[(tiles,)](*arguments, TILE=_TILE)
+def _launch_triton(kernel_name: str, tile_count: int, *arguments: Any) -> None:
+    getattr(_triton_kernels(), kernel_name)[(tile_count,)](*arguments, TILE=_TILE)
 
 
 _CUDA = r"""
@@ -84,34 +102,38 @@ __global__ void count_ends(const int* key, long long n, int* ends, int* errors) 
     __shared__ int tile_ends, tile_errors;
     if (threadIdx.x == 0) { tile_ends = 0; tile_errors = 0; }
     __syncthreads();
-    int mine = 0, wrong = 0;
+    int my_ends = 0, my_errors = 0;
     for (int j = threadIdx.x; j < TILE; j += THREADS) {
         long long i = (long long)blockIdx.x * TILE + j;
-        if (i < n) { mine += ends_here(key, i, n); wrong += key[i] & 1; }
+        if (i < n) { my_ends += ends_here(key, i, n); my_errors += key[i] & 1; }
     }
-    atomicAdd(&tile_ends, mine); atomicAdd(&tile_errors, wrong);
+    atomicAdd(&tile_ends, my_ends); atomicAdd(&tile_errors, my_errors);
     __syncthreads();
     if (threadIdx.x == 0) { ends[blockIdx.x] = tile_ends; errors[blockIdx.x] = tile_errors; }
 }
 __global__ void write_ends(const int* key, long long n, const long long* ends_before, const long long* errors_before,
-                      long long* place, long long* counted) {
+                      long long* row_ends, long long* errors) {
     __shared__ int warp_ends[THREADS / 32], warp_errors[THREADS / 32];
-    long long slot = ends_before[blockIdx.x], seen = errors_before[blockIdx.x];
+    long long first_slot = ends_before[blockIdx.x], errors_above = errors_before[blockIdx.x];
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     for (int j = threadIdx.x; j < TILE; j += THREADS) {
         long long i = (long long)blockIdx.x * TILE + j;
-        int end = i < n && ends_here(key, i, n), wrong = i < n ? key[i] & 1 : 0;
-        unsigned all_ends = __ballot_sync(~0u, end), all_wrong = __ballot_sync(~0u, wrong);
-        if (lane == 0) { warp_ends[warp] = __popc(all_ends); warp_errors[warp] = __popc(all_wrong); }
+        int is_end = i < n && ends_here(key, i, n), is_error = i < n ? key[i] & 1 : 0;
+        unsigned end_lanes = __ballot_sync(~0u, is_end), error_lanes = __ballot_sync(~0u, is_error);
+        if (lane == 0) { warp_ends[warp] = __popc(end_lanes); warp_errors[warp] = __popc(error_lanes); }
         __syncthreads();
-        int e = __popc(all_ends & ((1u << lane) - 1)), w = __popc(all_wrong & (2u * (1u << lane) - 1));
-        int every_end = 0, every_wrong = 0;
+        int ends_before_me = __popc(end_lanes & ((1u << lane) - 1));
+        int errors_to_me = __popc(error_lanes & (2u * (1u << lane) - 1));
+        int block_ends = 0, block_errors = 0;
         for (int k = 0; k < THREADS / 32; ++k) {
-            if (k < warp) { e += warp_ends[k]; w += warp_errors[k]; }
-            every_end += warp_ends[k]; every_wrong += warp_errors[k];
+            if (k < warp) { ends_before_me += warp_ends[k]; errors_to_me += warp_errors[k]; }
+            block_ends += warp_ends[k]; block_errors += warp_errors[k];
         }
-        if (end) { place[slot + e] = i; counted[slot + e] = seen + w; }
-        slot += every_end; seen += every_wrong;
+        if (is_end) {
+            row_ends[first_slot + ends_before_me] = i;
+            errors[first_slot + ends_before_me] = errors_above + errors_to_me;
+        }
+        first_slot += block_ends; errors_above += block_errors;
         __syncthreads();
     }
 }
@@ -124,82 +146,96 @@ def _cuda_module() -> Any:
     return sys.modules["cupy"].RawModule(code=_CUDA)
 
 
-def _start_cuda(kernel: str, tiles: int, keys: Array, n: int, *arrays: Array) -> None:
-    _cuda_module().get_function(kernel)((tiles,), (256,), (keys, np.int64(n), *arrays))
+def _launch_cuda(kernel_name: str, tile_count: int, keys: Array, n: int, *arrays: Array) -> None:
+    _cuda_module().get_function(kernel_name)((tile_count,), (256,), (keys, np.int64(n), *arrays))
 
 
-# The fast way on a GPU (torch, cupy): for 0/1 losses sort packed integers, then finish block by block
+# The fast way on a GPU (torch, cupy): for 0/1 losses sort packed integers, then read off the rows
 #
-# The same idea as in `sorting`, with signed 32-bit integers (torch has no unsigned sort): the error bit, less twice the
-# bits of the confidence, so that an ascending sort puts the most confident first. Nothing leaves the device but a few
-# counts.
+# The same idea as in `sorting`, with signed 32-bit integers (torch has no unsigned sort): a key is the error bit minus
+# twice the bits of the confidence, so that an ascending sort puts the most confident first. Only a few counts are copied
+# to the host.
 
 
-def supports(loss: Array, confidence: Array, weight: Array | None, zero_one: Callable[[], bool]) -> bool:
-    """Is this a vector of float32 confidences with unweighted 0/1 losses that needs no gradient?"""
+def supports(loss: Array, confidence: Array, weight: Array | None, is_zero_one: Callable[[], bool]) -> bool:
+    """Can `area` take these samples? They must be torch or cupy vectors of unweighted 0/1 losses.
+
+    The confidences must have at most 32 bits, and nothing may need a gradient. `is_zero_one` is called last, because it
+    reads all losses.
+    """
     if not (is_torch(loss) or is_cupy(loss)) or loss.ndim != 1 or weight is not None:
         return False
-    plain = not (getattr(loss, "requires_grad", False) or getattr(confidence, "requires_grad", False))
-    short = str(confidence.dtype).rpartition(".")[2] in ("float32", "float16", "bfloat16")
-    return bool(plain and short and zero_one())
+    if getattr(loss, "requires_grad", False) or getattr(confidence, "requires_grad", False):
+        return False
+    dtype_name = str(confidence.dtype).rpartition(".")[2]
+    return dtype_name in ("float32", "float16", "bfloat16") and bool(is_zero_one())
 
 
 def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: str) -> Array:
-    """AURC of one vector, as a scalar on the device."""
+    """AURC of one vector of samples, as a scalar on the device."""
     n = loss.shape[0]
-    ranked = xp.sort(_keys(xp, xp.astype(loss, xp.bool), xp.astype(confidence, xp.float32)))
-    place, errors = find_row_ends(xp, ranked)
-    del ranked
-    W = xp.full((1,), float(n), dtype=xp.float64, device=loss.device)
+    keys = _pack_keys(xp, xp.astype(loss, xp.bool), xp.astype(confidence, xp.float32))
+    sorted_keys = xp.sort(keys)
+    del keys
+    row_ends, errors = find_row_ends(xp, sorted_keys)
+    del sorted_keys
+    total_mass = xp.full((1,), float(n), dtype=xp.float64, device=loss.device)
     total = xp.zeros((), dtype=xp.float64, device=loss.device)
-    for start in range(0, place.shape[0], CHUNK):  # float64 columns of all confidences would be large
-        rows = _rows(xp, place, errors, start, W)
+    for start in range(0, row_ends.shape[0], CHUNK):  # float64 columns of all confidences would be large
+        rows = _rows_between(xp, row_ends, errors, start, total_mass)
         total = total + xp.sum(area_terms(rows, estimator, ties))
     return total / n
 
 
-def _rows(xp: Namespace, place: Array, errors: Array, start: int, W: Array) -> Rows:
+def _rows_between(xp: Namespace, row_ends: Array, errors: Array, start: int, total_mass: Array) -> Rows:
+    """The rows `start` to `start + CHUNK`, from the places where rows end and the errors up to each end."""
     stop = start + CHUNK
-    zero = xp.zeros((1,), dtype=xp.float64, device=place.device)
-    first = max(start - 1, 0)  # one more in front, to take differences from
-    N, S = xp.astype(place[first:stop], xp.float64) + 1, xp.astype(errors[first:stop], xp.float64)
+    first = max(start - 1, 0)  # one row more in front, to take differences from
+    accepted_mass = xp.astype(row_ends[first:stop], xp.float64) + 1
+    accepted_loss = xp.astype(errors[first:stop], xp.float64)
     if start == 0:
-        N, S = xp.concat([zero, N]), xp.concat([zero, S])
+        zero = xp.zeros((1,), dtype=xp.float64, device=row_ends.device)
+        accepted_mass = xp.concat([zero, accepted_mass])
+        accepted_loss = xp.concat([zero, accepted_loss])
     return Rows(
-        mass=N[1:] - N[:-1],
-        loss=S[1:] - S[:-1],
-        accepted_mass=N[1:],
-        accepted_loss=S[1:],
-        total_mass=W,
+        mass=accepted_mass[1:] - accepted_mass[:-1],
+        loss=accepted_loss[1:] - accepted_loss[:-1],
+        accepted_mass=accepted_mass[1:],
+        accepted_loss=accepted_loss[1:],
+        total_mass=total_mass,
         xp=xp,
         padded=False,
     )
 
 
-def _keys(xp: Namespace, loss: Array, confidence: Array) -> Array:
-    """Error bit minus twice the ordered bits; 32-bit wherever the range allows."""
+def _pack_keys(xp: Namespace, loss: Array, confidence: Array) -> Array:
+    """Keys that sort most confident first: error bit minus twice the ordered bits of a float32 confidence.
+
+    32-bit integers wherever the range of the confidences allows, 64-bit ones otherwise.
+    """
     bits = confidence.view(xp.int32)
     low, high = (int(x) for x in extremes(xp, bits))
-    if low < 0:  # negative numbers, or a -0: their bits run the wrong way
+    if low < 0:  # the bits of negative numbers, and of -0, are in reverse order
         bits = (confidence + 0.0).view(xp.int32)
         bits = xp.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
         low, high = (int(x) for x in extremes(xp, bits))
     if high - low >= 1 << 31:
-        return _error_minus_twice(xp, loss, xp.astype(bits, xp.int64))
-    keys = _error_minus_twice(xp, loss, bits)
+        return _error_minus_twice(loss, xp.astype(bits, xp.int64))
+    keys = _error_minus_twice(loss, bits)
     if low < -(1 << 30) or high >= 1 << 30:
-        keys += _wrapped(2 * ((low + high) // 2))  # the doubling wrapped around; put the middle back on zero
+        keys += _wrap_to_int32(2 * ((low + high) // 2))  # the doubling wrapped around: move the middle back to zero
     return keys
 
 
-def _wrapped(value: int) -> int:
-    """The 32-bit signed integer that `value` is, modulo 2^32."""
+def _wrap_to_int32(value: int) -> int:
+    """The signed 32-bit integer that equals `value` modulo 2^32."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _error_minus_twice(xp: Namespace, loss: Array, bits: Array) -> Array:
+def _error_minus_twice(loss: Array, bits: Array) -> Array:
+    """`loss - 2 * bits` for boolean losses, in one pass where the library can."""
     if is_torch(bits):
-        return sys.modules["torch"].add(loss, bits, alpha=-2)  # one pass
+        return sys.modules["torch"].add(loss, bits, alpha=-2)
     if is_cupy(bits):
         kernel = sys.modules["cupy"].ElementwiseKernel("bool e, T b", "T k", "k = e - 2 * b", "error_key")
         return kernel(loss, bits)

@@ -1,7 +1,7 @@
-"""Counting instead of sorting: 0/1 losses tallied by the bits of their float32 confidence.
+"""Counting instead of sorting: one counter of samples and errors for every float32 confidence.
 
-Between 1/2 and 1 a float32 has 2^23 values. Where samples outnumber the values they can take, one counter for each
-value gives the blocks at once: a sample costs one access to memory, however many there are.
+Between 1/2 and 1 a float32 has 2^23 values. Where there are more samples than values, one counter for each value gives
+the rows at once: a sample costs one access to memory, however many samples there are.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 
 from abstain.core.sorting import CHUNK, ascending_bits, descending_bits, floats_from_descending_bits
 
-BYTES = 8  # a word for each value: the low half counts its samples, the high half those that are wrong
+BYTES = 8  # a word for each value: the low half counts samples, the high half errors
 MOST = (1 << 32) - 1  # samples that are sure not to overflow half a word
 STRETCH = 1 << 17  # values read at a time: their columns stay in cache
-_HALF = np.uint64(32)
-_LOW = np.uint64(MOST)
+_HALF_WORD = np.uint64(32)
+_LOW_HALF = np.uint64(MOST)
 
 
 class Counted(NamedTuple):
-    """Blocks of equal confidence, most confident first: how many samples, and how many of them wrong."""
+    """Distinct confidences, most confident first, with the number of samples and of errors at each."""
 
     confidence: np.ndarray
     mass: np.ndarray
@@ -29,76 +29,96 @@ class Counted(NamedTuple):
 
 def values_between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """How many float32 values lie in [low, high), for float32 ends."""
-    a, b = (ascending_bits(np.asarray(x, dtype=np.float32), True).astype(np.int64) for x in (low, high))
-    return np.asarray(b - a)
+    low_bits = ascending_bits(np.asarray(low, dtype=np.float32), True).astype(np.int64)
+    high_bits = ascending_bits(np.asarray(high, dtype=np.float32), True).astype(np.int64)
+    return np.asarray(high_bits - low_bits)
 
 
 def bytes_between(low: float, high: float) -> int:
-    """Size of the counters for every float32 from `low` to `high`."""
+    """Size in bytes of the counters for every float32 from `low` to `high`."""
     return BYTES * (int(values_between(np.asarray(low), np.asarray(high))) + 1)
 
 
 class Tally:
-    """Counters for every float32 from `low` to `high`, both included."""
+    """Counters for every float32 from `low` to `high`, both included.
+
+    Counter k belongs to the k-th largest float32 of the range: the most confident comes first.
+    """
 
     def __init__(self, low: float, high: float) -> None:
         ends = np.asarray([low, high], dtype=np.float32)
-        self._negative = bool(ends[0] < 0)
-        bottom, self._top = (int(b) for b in ascending_bits(ends, self._negative))
-        self._size = self._top - bottom + 1
-        self._words = np.empty(self._size + 1, dtype=np.uint64)  # the last takes what lies elsewhere
-        # in order: pages that come into being by random access cost more than the counting
+        self._has_negative = bool(ends[0] < 0)
+        smallest_bits, largest_bits = ascending_bits(ends, self._has_negative).tolist()
+        self._largest_bits = largest_bits
+        self._size = largest_bits - smallest_bits + 1
+        self._words = np.empty(self._size + 1, dtype=np.uint64)  # the last word takes samples out of the range
+        # touch the pages in order: creating them by random access would cost more than the counting
         self._words.fill(0)
 
     def add(self, loss: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-        """Count samples (boolean losses, float32 confidences); returns the places of those that lie elsewhere."""
-        elsewhere = []
-        places, ones = (np.empty(min(CHUNK, len(loss)), dtype=d) for d in (np.intp, np.uint64))
+        """Count samples (boolean losses, float32 confidences); return the indices of those out of the range."""
+        outside_indices = []
+        place_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.intp)
+        increment_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.uint64)
         for start in range(0, len(loss), CHUNK):
-            falling = descending_bits(confidence[start : start + CHUNK], self._top, self._negative)
-            place, one = places[: len(falling)], ones[: len(falling)]
-            place[...] = falling  # above the window the difference wrapped around to a large number
-            one[...] = loss[start : start + CHUNK]
-            one <<= _HALF
-            one += np.uint64(1)
-            outside = place >= self._size
-            if outside.any():
-                elsewhere.append(np.flatnonzero(outside) + start)
+            stop = start + CHUNK
+            bits = descending_bits(confidence[start:stop], self._largest_bits, self._has_negative)
+            place = place_buffer[: len(bits)]
+            increment = increment_buffer[: len(bits)]
+            place[...] = bits  # confidences above the range have wrapped around to large numbers
+            increment[...] = loss[start:stop]
+            increment <<= _HALF_WORD
+            increment += np.uint64(1)
+            is_outside = place >= self._size
+            if is_outside.any():
+                outside_indices.append(np.flatnonzero(is_outside) + start)
                 np.minimum(place, self._size, out=place)
-            np.add.at(self._words, place, one)
-        return np.concatenate(elsewhere) if elsewhere else np.empty(0, dtype=np.intp)
+            np.add.at(self._words, place, increment)
+        return np.concatenate(outside_indices) if outside_indices else np.empty(0, dtype=np.intp)
 
     def totals(self) -> np.ndarray:
-        """Samples and wrong ones counted in each stretch, shape (stretches, 2), most confident first."""
+        """Number of samples and of errors in each stretch, shape (stretches, 2), most confident first."""
         words = np.add.reduceat(self._words[: self._size], np.arange(0, self._size, STRETCH))
-        return np.stack(_halves(words), axis=1).astype(np.int64)
+        return np.stack(_split_words(words), axis=1).astype(np.int64)
 
     def span(self) -> tuple[float, float]:
-        """The least and the largest confidence counted."""
+        """The smallest and the largest confidence counted."""
         words = self._words[: self._size]
-        low, high = self._values(np.asarray([self._size - 1 - _first(words[::-1]), _first(words)]))
-        return float(low), float(high)
+        first = _find_first_nonzero(words)
+        last = self._size - 1 - _find_first_nonzero(words[::-1])
+        smallest, largest = self._confidences(np.asarray([last, first]))
+        return float(smallest), float(largest)
 
     def stretch(self, number: int) -> Counted:
-        """The blocks that occur in one stretch, most confident first."""
+        """The confidences that occur in one stretch, most confident first."""
         start = number * STRETCH
         words = self._words[start : min(start + STRETCH, self._size)]
-        there = np.flatnonzero(words)
-        mass, wrong = (half.astype(np.float64) for half in _halves(words[there]))
-        return Counted(self._values(there + start), mass, wrong)
+        occupied = np.flatnonzero(words)
+        samples, wrong = _split_words(words[occupied])
+        return Counted(
+            confidence=self._confidences(occupied + start),
+            mass=samples.astype(np.float64),
+            wrong=wrong.astype(np.float64),
+        )
 
-    def _values(self, falling: np.ndarray) -> np.ndarray:
-        return floats_from_descending_bits(falling, self._top, self._negative, np.dtype(np.float32))
+    def _confidences(self, places: np.ndarray) -> np.ndarray:
+        """The float32 values to which the counters at these places belong."""
+        return floats_from_descending_bits(
+            places, self._largest_bits, self._has_negative, np.dtype(np.float32)
+        )
 
 
-def _halves(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return words & _LOW, words >> _HALF
+def _split_words(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Number of samples and of errors in each word."""
+    samples = words & _LOW_HALF
+    wrong = words >> _HALF_WORD
+    return samples, wrong
 
 
-def _first(words: np.ndarray) -> int:
-    """Place of the first word that is not zero."""
+def _find_first_nonzero(words: np.ndarray) -> int:
+    """Index of the first word that is not zero; the number of words if all are zero."""
     for start in range(0, len(words), CHUNK):
-        some = words[start : start + CHUNK] != 0
-        if some.any():
-            return start + int(np.argmax(some))
+        is_nonzero = words[start : start + CHUNK] != 0
+        if is_nonzero.any():
+            return start + int(np.argmax(is_nonzero))
     return len(words)

@@ -162,7 +162,17 @@ def as_bins(table: Histogram, most: float | None, whole: bool) -> confidence_bin
         heavy, light = np.ceil(heavy), np.ceil(light)
         loss = heavy * largest
     tie = table.low >= table.high
-    return confidence_bins.Bins(table.mass, table.loss, tie, N + light, S, N + heavy, S + loss, whole, np)
+    return confidence_bins.Bins(
+        mass=table.mass,
+        loss=table.loss,
+        is_tie=tie,
+        mass_above_best=N + light,
+        loss_above_best=S,
+        mass_above_worst=N + heavy,
+        loss_above_worst=S + loss,
+        whole=whole,
+        xp=np,
+    )
 
 
 def histogram_of(

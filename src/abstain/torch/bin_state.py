@@ -155,7 +155,7 @@ def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidenc
 
 def _fits_lean_kernel(loss: Array, confidence: Array, binmap: BinMap) -> bool:
     """Return True for 0/1 losses, float32 confidences and a map whose bins fit into shared memory."""
-    is_small_map = binmap.size <= LEAN_BINS and binmap._cells.max() < 512
+    is_small_map = binmap.size <= LEAN_BINS and binmap.bin_count.max() < 512
     return is_small_map and loss.dtype in (torch.bool, torch.uint8) and confidence.dtype is torch.float32
 
 
@@ -179,8 +179,8 @@ def _lean_kernel_works(device: str, binmap: BinMap) -> bool:
 @functools.lru_cache(maxsize=8)
 def kernel_tables(binmap: BinMap, device: Any) -> tuple[Array, Array]:
     """Copy the map's tables to the device: first bin and number of bins of each (region, octave)."""
-    first_bin = binmap._offset.astype(np.int32)
-    bin_count = binmap._cells.astype(np.float64)
+    first_bin = binmap.first_bin.astype(np.int32)
+    bin_count = binmap.bin_count.astype(np.float64)
     return torch.tensor(first_bin, device=device), torch.tensor(bin_count, device=device)
 
 
@@ -190,7 +190,7 @@ def packed_kernel_table(binmap: BinMap, device: Any) -> Array:
 
     The map must be small: fewer than 512 bins in each octave.
     """
-    packed = binmap._offset.astype(np.int64) * 512 + binmap._cells.astype(np.int64)
+    packed = binmap.first_bin.astype(np.int64) * 512 + binmap.bin_count.astype(np.int64)
     return torch.tensor(packed.astype(np.int32), device=device)
 
 
