@@ -103,7 +103,9 @@ def test_drawing_cells_gives_the_metric_of_the_resample(metric):
     counts = source.counts(np.random.default_rng(0), 10)
     ours = statistic(units)(source.tabulate(counts))
     theirs = [
-        getattr(abstain, metric)(np.repeat(source.loss, c), np.repeat(source.key, c), **METRICS[metric])
+        getattr(abstain, metric)(
+            np.repeat(source.loss, c), np.repeat(source.confidence, c), **METRICS[metric]
+        )
         for c in counts
     ]
     np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)

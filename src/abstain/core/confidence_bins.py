@@ -225,7 +225,9 @@ def aurc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     if largest_loss is None:
         return Bracket(estimate, None, None)
     low, high = _risk_sum_bounds(bins, largest_loss)
-    return _clip_estimate(bins, estimate, xp.sum(low, axis=-1) / total_mass, xp.sum(high, axis=-1) / total_mass)
+    return _clip_estimate(
+        bins, estimate, xp.sum(low, axis=-1) / total_mass, xp.sum(high, axis=-1) / total_mass
+    )
 
 
 def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:

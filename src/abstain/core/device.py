@@ -56,9 +56,7 @@ def _find_in_chunks(xp: Namespace, sorted_keys: Array) -> tuple[Array, Array]:
     return xp.concat(row_ends), xp.concat(errors)
 
 
-def _find_with_kernels(
-    xp: Namespace, sorted_keys: Array, launch: Callable[..., None]
-) -> tuple[Array, Array]:
+def _find_with_kernels(xp: Namespace, sorted_keys: Array, launch: Callable[..., None]) -> tuple[Array, Array]:
     """`find_row_ends` with two kernels: count row ends and errors per tile, then write each tile's results.
 
     `launch(kernel_name, tile_count, *arguments)` starts one program per tile.
@@ -153,8 +151,8 @@ def _launch_cuda(kernel_name: str, tile_count: int, keys: Array, n: int, *arrays
 # The fast way on a GPU (torch, cupy): for 0/1 losses sort packed integers, then read off the rows
 #
 # The same idea as in `sorting`, with signed 32-bit integers (torch has no unsigned sort): a key is the error bit minus
-# twice the bits of the confidence, so that an ascending sort puts the most confident first. Only a few counts are copied
-# to the host.
+# twice the bits of the confidence, so that an ascending sort puts the most confident first. Only a few counts are
+# copied to the host.
 
 
 def supports(loss: Array, confidence: Array, weight: Array | None, is_zero_one: Callable[[], bool]) -> bool:
@@ -223,7 +221,9 @@ def _pack_keys(xp: Namespace, loss: Array, confidence: Array) -> Array:
         return _error_minus_twice(loss, xp.astype(bits, xp.int64))
     keys = _error_minus_twice(loss, bits)
     if low < -(1 << 30) or high >= 1 << 30:
-        keys += _wrap_to_int32(2 * ((low + high) // 2))  # the doubling wrapped around: move the middle back to zero
+        keys += _wrap_to_int32(
+            2 * ((low + high) // 2)
+        )  # the doubling wrapped around: move the middle back to zero
     return keys
 
 

@@ -51,7 +51,9 @@ class Tally:
         smallest_bits, largest_bits = ascending_bits(ends, self._has_negative).tolist()
         self._largest_bits = largest_bits
         self._size = largest_bits - smallest_bits + 1
-        self._words = np.empty(self._size + 1, dtype=np.uint64)  # the last word takes samples out of the range
+        self._words = np.empty(
+            self._size + 1, dtype=np.uint64
+        )  # the last word takes samples out of the range
         # touch the pages in order: creating them by random access would cost more than the counting
         self._words.fill(0)
 
