@@ -292,7 +292,9 @@ _SHOWN = (("aurc_01", 1000, "0/1 AURC (1e-3)"), ("aurc_ce", 100, "CE AURC (1e-2)
 
 
 def by_epoch(runs: Sequence[dict[str, Any]], title: str, to: Any) -> None:
-    """Two panels for each network; means over seeds, shaded from the lowest to the highest seed."""
+    """Two panels for each network; means over the seeds that all its objectives have, shaded from the lowest to the
+    highest seed.
+    """
     tuned = [run for run in runs if run["kind"] == "finetune"]
     networks = sorted({(run["dataset"], run["model"]) for run in tuned})
     starts = {run["name"]: run for run in runs if run["kind"] == "pretrain"}
@@ -301,13 +303,22 @@ def by_epoch(runs: Sequence[dict[str, Any]], title: str, to: Any) -> None:
         for axis in axes:
             empty(axis, "no finished runs")
     for i, network in enumerate(networks):
-        own = [run for run in tuned if (run["dataset"], run["model"]) == network]
+        own = with_shared_seeds([run for run in tuned if (run["dataset"], run["model"]) == network])
         seeds = table.counted(len({run["seed"] for run in own}), "seed")
         for axis, (quantity, scale, unit) in zip(axes[2 * i : 2 * i + 2], _SHOWN, strict=True):
             _panel(axis, own, starts, quantity, scale)
             axis.set_title(f"{table.network_name(network)}, {seeds}", fontsize=8)
             axis.set_ylabel(unit, fontsize=8)
     finish(figure, title, axes[0].get_legend_handles_labels(), to)
+
+
+def with_shared_seeds(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those runs of one network whose seed every objective was run with, so that all lines rest on the same seeds."""
+    seeds_by_objective: dict[str, set[int]] = {}
+    for run in runs:
+        seeds_by_objective.setdefault(run["objective"], set()).add(run["seed"])
+    shared_seeds = set.intersection(*seeds_by_objective.values())
+    return [run for run in runs if run["seed"] in shared_seeds]
 
 
 def _panel(

@@ -179,9 +179,11 @@ def gap_to_start(
 
 
 def best(rows: Sequence[Row], network: Network, quantity: str) -> Row:
-    """The objective with the lowest mean."""
-    own = [r for r in rows if (r.dataset, r.model) == network and r.objective != BEFORE]
-    return min(own, key=lambda r: r.mean[quantity])
+    """The objective with the lowest mean; objectives with fewer seeds than others are left out of the comparison."""
+    tuned = [row for row in rows if (row.dataset, row.model) == network and row.objective != BEFORE]
+    most_seeds = max(len(row.seeds) for row in tuned)
+    compared = [row for row in tuned if len(row.seeds) == most_seeds]
+    return min(compared, key=lambda row: row.mean[quantity])
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
@@ -217,12 +219,21 @@ def beside_the_paper(rows: Sequence[Row]) -> str:
         for model, printed in networks.items():
             own = {r.objective: r for r in rows if (r.dataset, r.model) == (dataset, model)}
             cells = [network_name((dataset, model)), str(len(own["ce"].seeds)) if own else "not run"]
-            for o in PAPERS:
-                ours = f"{UNITS[dataset] * own[o].mean['aurc_01']:.2f}" if o in own else "-"
-                cells.append(f"{ours} / {printed[o].mean:.2f}")
+            cells += [f"{_ours(own, o, UNITS[dataset])} / {printed[o].mean:.2f}" for o in PAPERS]
             cells += [_share(own), f"{100 * (printed['harmonic'].mean / printed['ce'].mean - 1):+.1f}%"]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _ours(rows_by_objective: dict[str, Row], objective: str, unit: float) -> str:
+    """Mean 0/1 AURC of an objective times `unit`, "-" if it was not run; fewer seeds than CE has are named."""
+    if objective not in rows_by_objective:
+        return "-"
+    row = rows_by_objective[objective]
+    mean = f"{unit * row.mean['aurc_01']:.2f}"
+    if len(row.seeds) < len(rows_by_objective["ce"].seeds):
+        return f"{mean} ({counted(len(row.seeds), 'seed')})"
+    return mean
 
 
 def tuned_before(rows: Sequence[Row]) -> str:

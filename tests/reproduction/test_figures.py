@@ -10,7 +10,7 @@ from PIL import Image
 
 from abstain.errors import DataError
 from reproduction.__main__ import main
-from reproduction.figures import draw, path
+from reproduction.figures import draw, path, with_shared_seeds
 from reproduction.manifest import ENTRIES, entry
 from reproduction.outputs import digits_outputs
 from reproduction.runs import load_study
@@ -47,11 +47,19 @@ def test_the_figure_of_fine_tuning_has_a_line_for_every_objective_and_network(tm
     monkeypatch.setattr("reproduction.figures.finish", lambda figure, *more: drawn.append(figure))
     draw(entry("ours:finetuning"), {}, tmp_path)
     axes = drawn[0].axes
-    # ResNet-18, -34, -50, VGG16-BN, VGG19-BN on CIFAR-10 and then on CIFAR-100; two panels each
-    lines = [n for network in (7, 4, 4, 7, 4, 4, 4, 4, 4, 4) for n in (network, network)]
+    # ResNet-18, -34, -50, VGG16-BN, VGG19-BN, WideResNet-28-10 on CIFAR-10 and then on CIFAR-100; two panels each
+    lines = [n for network in (7, 4, 4, 7, 4, 4, 4, 4, 4, 4, 4, 4) for n in (network, network)]
     assert [len(axis.lines) for axis in axes] == lines
     final = {line.get_label(): line.get_ydata()[-1] for line in axes[0].lines}
     assert final["CE"] > max(value for name, value in final.items() if name != "CE")
+
+
+def test_lines_of_a_network_rest_on_the_seeds_that_all_objectives_have():
+    runs = [
+        {"objective": objective, "seed": seed}
+        for objective, seed in (("ce", 0), ("ce", 1), ("log", 0), ("log", 2))
+    ]
+    assert with_shared_seeds(runs) == [runs[0], runs[2]]
 
 
 def test_a_path_begins_with_the_network_it_started_from():

@@ -31,6 +31,7 @@ from reproduction.runs import (
 from reproduction.table import (
     BEFORE,
     as_markdown,
+    beside_the_paper,
     best,
     gap_to_start,
     paired,
@@ -71,6 +72,26 @@ def test_the_table_uses_the_last_epoch_and_pairs_by_seed():
     assert best(list(rows.values()), ("cifar10", "resnet18"), "aurc_01").objective != BEFORE
 
 
+def test_objectives_with_fewer_seeds_say_so_and_are_not_called_best():
+    def run(objective, seed, aurc):
+        entry = {"accuracy": 0.9, "nll": 0.3, "aurc_01": aurc, "aurc_ce": aurc}
+        return {
+            "kind": "finetune", "dataset": "cifar10", "model": "wideresnet28_10", "objective": objective,
+            "seed": seed, "name": f"{objective}-{seed}", "start": "none", "log": [entry],
+        }  # fmt: skip
+
+    runs = [
+        run("ce", 0, 0.004), run("ce", 1, 0.006), run("harmonic", 0, 0.003), run("harmonic", 1, 0.005),
+        run("log", 0, 0.0031),
+    ]  # fmt: skip
+    rows = table_rows(runs)
+    assert best(rows, ("cifar10", "wideresnet28_10"), "aurc_01").objective == "harmonic"
+    printed = next(
+        line for line in beside_the_paper(rows).splitlines() if "WideResNet-28-10, CIFAR-10 " in line
+    )
+    assert "| 2 | 5.00 / 4.14 | - / 3.87 | 4.00 / 3.86 | 3.10 (1 seed) / 3.86 | -20.0%" in printed
+
+
 def test_every_run_kept_is_whole_and_of_one_data_set():
     runs = load_runs()
     assert len(runs) >= 40
@@ -93,11 +114,13 @@ def test_every_run_kept_is_whole_and_of_one_data_set():
         assert tuned[network] == {(o, s) for o in PAPERS for s in range(2)}
     assert tuned["cifar10", "resnet50"] == {(o, s) for o in PAPERS for s in range(2)}
     assert tuned["cifar100", "resnet50"] == {(o, 0) for o in PAPERS}
+    assert tuned["cifar10", "wideresnet28_10"] == {*((o, 0) for o in PAPERS), ("ce", 1), ("harmonic", 1)}
+    assert tuned["cifar100", "wideresnet28_10"] == {(o, 0) for o in PAPERS}
 
 
 def test_every_run_names_where_it_came_from():
     runs = [*load_runs(), *load_runs(EARLIER)]
-    assert len(runs) >= 205
+    assert len(runs) >= 217
     for run in runs:
         assert all(run[fact] for fact in ("commit", "device", "data", "command")), run["name"]
 
