@@ -1,4 +1,4 @@
-"""How large a test set do I need?"""
+"""Plan the size of a test set: for an interval of a given width, or to show a difference."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _ENOUGH_ERRORS = 20  # below this many expected errors, intervals cover less tha
 
 @dataclass(frozen=True)
 class SamplePlan(_tables.Notebook):
-    """Samples needed for an interval of this width; made by `plan_sample_size`.
+    """The sample size for an interval of a given width; returned by `plan_sample_size`.
 
     Attributes
     ----------
     n : int
-        The answer.
+        The sample size.
     metric, method, source : str
-        What was planned, for which interval, and from what.
+        The metric, the kind of interval, and what the plan assumes about the population.
     width, level : float
-        Of the interval.
+        Width and confidence level of the interval.
     value, deviation : float
-        The metric, and the sigma in sigma / sqrt(n).
+        The metric's value, and sigma, such that the standard error is sigma / sqrt(n).
     expected_loss : float
-        Of the n samples together: for 0/1 losses how many errors to expect.
+        The total loss to expect in n samples; for 0/1 losses the number of errors.
 
     Examples
     --------
@@ -51,9 +51,11 @@ class SamplePlan(_tables.Notebook):
     def __repr__(self) -> str:
         note = ""
         if self.expected_loss < _ENOUGH_ERRORS:
-            few = f"\n  Only {self.expected_loss:.3g} errors are expected at this n"
-            enough = f"take n = {int(np.ceil(self.n * _ENOUGH_ERRORS / self.expected_loss))}"
-            note = f"{few}: intervals are unreliable below {_ENOUGH_ERRORS}; {enough}."
+            n_for_enough_errors = int(np.ceil(self.n * _ENOUGH_ERRORS / self.expected_loss))
+            note = (
+                f"\n  Only {self.expected_loss:.3g} errors are expected at this n: intervals are unreliable below "
+                f"{_ENOUGH_ERRORS}; take n = {n_for_enough_errors}."
+            )
         return (
             f"SamplePlan: n = {self.n} for a {self.level:.0%} interval ({self.method}) of width {self.width:g}\n"
             f"  {self.metric} {self.value:.5g}, standard deviation {self.deviation:.4g} / sqrt(n), from {self.source}\n"
@@ -70,33 +72,38 @@ def plan_sample_size(
     method: str = "log",
     relative: bool = False,
 ) -> SamplePlan:
-    r"""The test-set size at which the interval of a metric is `width` wide (high less low).
+    r"""Compute the test-set size at which the interval of a metric has the given width (upper minus lower limit).
 
     .. math:: n = \left(\frac{z\,\sigma}{T\,\mathrm{asinh}(w / 2T)}\right)^2 \text{ (log)},\qquad
               n = (2 z \sigma / w)^2 \text{ (normal)}
 
-    where sigma^2 is the variance of the metric's influence function.
+    with T the metric's value, w the width, and sigma^2 the variance of the metric's influence function.
 
     Parameters
     ----------
     width : float
         Full width; with `relative=True` as a share of the metric's value.
     curve : callable, number, Population or its name, RiskCoverageCurve, or (loss, confidence)
-        What is assumed. A function, number, population or curve means 0/1 losses and a confidence without
-        ties; a pilot sample brings its own losses and ties, and its sampling error goes into the plan.
+        What to assume about the population. A function, number, population or curve means 0/1 losses and a confidence
+        without ties. A pilot sample has its own losses and ties, and its sampling error affects the plan.
     metric : {"aurc", "augrc", "risk"}
-        What the interval is of.
+        The metric whose interval is planned.
     level : float
-        Of the interval.
+        Confidence level of the interval.
     method : {"log", "normal"}
         The interval that will be computed: on the log scale (the default of `abstain.inference.interval`) or not.
     relative : bool
-        Is `width` a share of the metric's value?
+        True if `width` is a share of the metric's value.
 
     Returns
     -------
     SamplePlan
-        The size, and what it was worked out from.
+        The size, and the numbers it was computed from.
+
+    Raises
+    ------
+    InfeasibleError
+        If the pilot or profile has no loss.
 
     Examples
     --------
@@ -118,42 +125,61 @@ def plan_sample_size(
             f"{name}: the pilot or profile has no loss, so it says nothing about the spread. Assume a profile with "
             f"the largest risk you fear, e.g. curve=0.01."
         )
-    full = width * value if relative else width
-    half = full / 2 if method == "normal" else value * float(np.arcsinh(full / (2 * value)))
-    n = max(2, int(np.ceil((_quantile(0.5 + level / 2) * deviation / half) ** 2 * (1 - 1e-12))))
-    return SamplePlan(n, metric, full, level, method, value, deviation, n * risk, profile.source)
+    absolute_width = width * value if relative else width
+    if method == "normal":
+        half_width = absolute_width / 2
+    else:
+        half_width = value * float(np.arcsinh(absolute_width / (2 * value)))
+    exact_n = (_normal_quantile(0.5 + level / 2) * deviation / half_width) ** 2
+    n = max(2, int(np.ceil(exact_n * (1 - 1e-12))))  # a rounding error must not add a sample
+    return SamplePlan(
+        n=n,
+        metric=metric,
+        width=absolute_width,
+        level=level,
+        method=method,
+        value=value,
+        deviation=deviation,
+        expected_loss=n * risk,
+        source=profile.source,
+    )
 
 
-def _quantile(chance: float) -> float:
+def _normal_quantile(probability: float) -> float:
     from scipy.special import ndtri
 
-    return float(ndtri(chance))
+    return float(ndtri(probability))
 
 
 def samples_to_tell_apart(
     difference: float, standard_error: float, n: int, /, *, level: float = 0.95, power: float = 0.8
 ) -> int:
-    r"""How many samples a difference of this size needs to be found significant with chance `power`.
+    r"""Compute how many samples make a difference of this size significant with probability `power`.
 
     .. math:: n \left(\frac{(z_{1-a/2} + z_{power})\, se}{|difference|}\right)^2
 
-    The observed difference is taken for the true one, which makes this a rough guide.
+    This is a rough guide, because it uses the observed difference as the true one.
 
     Parameters
     ----------
     difference, standard_error : float
-        Observed on n samples.
+        The observed difference and its standard error, on n samples.
     n : int
-        How many there were.
+        The number of samples so far.
     level : float
-        Of the test: a = 1 - level.
+        Confidence level of the test: a = 1 - level.
     power : float
-        The chance to find it.
+        The probability that the test is significant.
 
     Returns
     -------
     int
-        Samples in all.
+        The total number of samples.
+
+    Raises
+    ------
+    InfeasibleError
+        If the difference is 0.
 
     Examples
     --------
@@ -164,5 +190,5 @@ def samples_to_tell_apart(
     check_fraction("samples_to_tell_apart", "power", power, open_high=True)
     if difference == 0:
         raise InfeasibleError("samples_to_tell_apart: no number of samples tells equal values apart.")
-    z = _quantile(0.5 + level / 2) + _quantile(power)
-    return int(np.ceil(n * (z * standard_error / abs(difference)) ** 2))
+    sum_of_quantiles = _normal_quantile(0.5 + level / 2) + _normal_quantile(power)
+    return int(np.ceil(n * (sum_of_quantiles * standard_error / abs(difference)) ** 2))

@@ -1,8 +1,8 @@
-r"""Risk profiles, and populations whose AURC is known: an estimator's bias there, and the variance AURC tends to.
+r"""Risk profiles and populations with a known AURC: the bias of an estimator, and the asymptotic variance of AURC.
 
-A profile is the expected loss given the population rank percentile beta. Everything is done in q = 1 - beta (the share
-of samples surer than this one), because all the weights are decided near q = 0; panels halve towards 0, so that
-logarithms there integrate to rounding.
+A profile is the expected loss given the population rank percentile beta. Everything is computed in q = 1 - beta (the
+share of the population that is more confident), because the weights vary most near q = 0. Integrals use panels whose
+width halves towards 0, so that logarithms there are integrated to rounding error.
 """
 
 from __future__ import annotations
@@ -23,48 +23,64 @@ from abstain.core.rows import Blocks
 from abstain.core.stretch import combined, stacked, stretch_of, table_of_blocks
 from abstain.errors import InputError
 from abstain.metrics._sample import prepare
-from abstain.theory.weights import bias_given, check_size
+from abstain.theory.weights import check_size, compute_weight_bias
 
 METRICS = ("aurc", "augrc", "risk")
 _ESTIMATOR_OF = {"aurc": "harmonic", "augrc": "sele"}
-_POINTS = 16
-_STEPS = 400  # a pilot sample is summarised by at most about this many steps
+_NODES_PER_PANEL = 16
+_PILOT_STEPS = 400  # a pilot sample is summarised by at most about this many steps
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Expected loss as a function of q = 1 - beta, with the places where it jumps; `pilot` is where it came from."""
+    """The expected loss as a function of q = 1 - beta.
 
-    at: Callable[[np.ndarray], np.ndarray]
+    Attributes
+    ----------
+    expected_loss : callable
+        Maps an array of q to the expected losses there.
+    jumps : tuple of float
+        The values of q, ascending, at which the expected loss jumps.
+    source : str
+        Where the profile comes from, in words.
+    pilot : Blocks or None
+        The pilot sample that the profile summarises, if there is one.
+    """
+
+    expected_loss: Callable[[np.ndarray], np.ndarray]
     jumps: tuple[float, ...] = ()
     source: str = "an assumed profile, 0/1 loss"
     pilot: Blocks | None = field(default=None, repr=False)
 
 
 def as_profile(name: str, curve: Any) -> Profile:
-    """A profile from a number, a named population, a function of beta, a risk-coverage curve or a pilot sample."""
+    """Make a profile from a number, a population or its name, a function of beta, a curve or a pilot sample.
+
+    `name` is the function in error messages. Raises InputError for anything else.
+    """
     if isinstance(curve, str):
         if curve not in NAMED:
             raise InputError(f"{name}: unknown population {curve!r}, the named ones are {', '.join(NAMED)}.")
         curve = NAMED[curve]
     if isinstance(curve, Population):
-        return Profile(curve.given_above, source=f"{curve!r}")
+        return Profile(curve.error_rate_at, source=f"{curve!r}")
     if isinstance(curve, (int, float)):
         return as_profile(name, Population(((float(curve), 0.0),)))
     if hasattr(curve, "generalised_risk") and hasattr(curve, "coverage"):
-        return _from_steps(np.asarray(curve.coverage), np.asarray(curve.generalised_risk), None)
+        return _profile_from_steps(np.asarray(curve.coverage), np.asarray(curve.generalised_risk), None)
     if callable(curve):
-        return Profile(functools.partial(_checked, name, curve))
+        return Profile(functools.partial(_call_and_check, name, curve))
     if isinstance(curve, tuple) and len(curve) == 2:
-        return _from_pilot(name, *curve)
+        return _profile_from_pilot(name, *curve)
     raise InputError(
         f"{name}: `curve` must be a function of beta, a number, a Population or its name, a RiskCoverageCurve, "
         f"or a pilot sample (loss, confidence), got {type(curve).__name__}."
     )
 
 
-def _checked(name: str, curve: Callable[[np.ndarray], Any], above: np.ndarray) -> np.ndarray:
-    value = np.broadcast_to(np.asarray(curve(1 - above), dtype=np.float64), above.shape)
+def _call_and_check(name: str, curve: Callable[[np.ndarray], Any], q: np.ndarray) -> np.ndarray:
+    """Evaluate a user's function of beta at 1 - q; raise InputError unless all values lie in [0, 1]."""
+    value = np.broadcast_to(np.asarray(curve(1 - q), dtype=np.float64), q.shape)
     if not np.all((value >= 0) & (value <= 1)):
         raise InputError(
             f"{name}: an assumed profile is the chance of an error given beta and must lie in [0, 1], got "
@@ -73,68 +89,102 @@ def _checked(name: str, curve: Callable[[np.ndarray], Any], above: np.ndarray) -
     return value
 
 
-def _from_pilot(name: str, loss: Array, confidence: Array) -> Profile:
+def _profile_from_pilot(name: str, loss: Array, confidence: Array) -> Profile:
+    """Make a profile from the losses and confidences of a pilot sample."""
     pilot = prepare(name, to_host(loss), to_host(confidence), vector=True)
     blocks = Blocks.from_samples(pilot.loss, pilot.confidence)
     rows = blocks.rows()
-    return _from_steps(rows.accepted_mass / rows.total_mass, rows.accepted_loss / rows.total_mass, blocks)
+    coverage = rows.accepted_mass / rows.total_mass
+    generalised_risk = rows.accepted_loss / rows.total_mass
+    return _profile_from_steps(coverage, generalised_risk, blocks)
 
 
-def _from_steps(coverage: np.ndarray, accepted: np.ndarray, pilot: Blocks | None) -> Profile:
-    """Steps that end at coverages chosen evenly in coverage and, near 0, evenly in its logarithm."""
-    grid = np.concatenate([np.linspace(0, 1, _STEPS // 2), np.geomspace(coverage[0], 1, _STEPS // 2)])
+def _profile_from_steps(coverage: np.ndarray, generalised_risk: np.ndarray, pilot: Blocks | None) -> Profile:
+    """Make a profile that is constant between some of the coverages, which ascend.
+
+    The steps end at coverages chosen evenly in coverage and, near 0, evenly in its logarithm. The height of a step is
+    the mean loss of the samples between its ends. `generalised_risk` is the loss of accepted samples per sample, at
+    each coverage. A curve may end below coverage 1, since samples can be marked as abstained; its largest coverage is
+    then taken for 1.
+    """
+    target_coverages = np.concatenate(
+        [np.linspace(0, 1, _PILOT_STEPS // 2), np.geomspace(coverage[0], 1, _PILOT_STEPS // 2)]
+    )
     last = len(coverage) - 1
-    ends = np.union1d(np.minimum(np.searchsorted(coverage, grid), last), [last])
-    edges = np.concatenate([[0.0], coverage[ends] / coverage[-1]])  # of the attainable coverage
-    heights = np.diff(np.concatenate([[0.0], accepted[ends] / coverage[-1]])) / np.diff(edges)
+    step_ends = np.union1d(np.minimum(np.searchsorted(coverage, target_coverages), last), [last])
+    edges = np.concatenate([[0.0], coverage[step_ends] / coverage[-1]])
+    loss_up_to_edge = np.concatenate([[0.0], generalised_risk[step_ends] / coverage[-1]])
+    heights = np.diff(loss_up_to_edge) / np.diff(edges)
 
-    def at(above: np.ndarray) -> np.ndarray:
-        place = np.clip(np.searchsorted(edges, above, side="left") - 1, 0, len(heights) - 1)
-        return np.asarray(heights[place])
+    def expected_loss(q: np.ndarray) -> np.ndarray:
+        step = np.clip(np.searchsorted(edges, q, side="left") - 1, 0, len(heights) - 1)
+        return np.asarray(heights[step])
 
     if pilot is None:
-        return Profile(at, tuple(edges[1:-1]), "a risk-coverage curve, 0/1 loss")
-    return Profile(at, tuple(edges[1:-1]), f"a pilot of {int(pilot.count.sum())} samples", pilot)
+        source = "a risk-coverage curve, 0/1 loss"
+    else:
+        source = f"a pilot of {int(pilot.count.sum())} samples"
+    return Profile(expected_loss, jumps=tuple(edges[1:-1]), source=source, pilot=pilot)
 
 
 @dataclass(frozen=True)
 class Panels:
-    """Gauss-Legendre nodes q and weights, one row per panel, panels ascending in q; `low` is left out below."""
+    """Gauss-Legendre quadrature on panels that ascend in q.
+
+    Attributes
+    ----------
+    q, weight : array, shape (panels, nodes)
+        The nodes and their quadrature weights.
+    half_width : array, shape (panels, 1)
+        Half the width of each panel.
+    low : float
+        The lower end of the first panel; the integral below it is left out.
+    """
 
     q: np.ndarray
-    w: np.ndarray
-    half: np.ndarray
+    weight: np.ndarray
+    half_width: np.ndarray
     low: float
 
     def integral(self, values: np.ndarray) -> float:
-        """Over (low, 1)."""
-        return float(np.sum(self.w * values))
+        """Integrate over (low, 1), from the values of the integrand at the nodes."""
+        return float(np.sum(self.weight * values))
 
     def cumulated(self, values: np.ndarray) -> np.ndarray:
-        """From `low` up to each node."""
-        inner = values @ _cumulation_matrix().T * self.half
-        before = np.concatenate([[0.0], np.cumsum(np.sum(self.w * values, axis=-1))[:-1]])
-        return np.asarray(inner + before[:, None])
+        """Integrate from `low` to each node, from the values of the integrand at the nodes."""
+        within_panel = values @ _cumulation_matrix().T * self.half_width
+        panel_integrals = np.sum(self.weight * values, axis=-1)
+        before_panel = np.concatenate([[0.0], np.cumsum(panel_integrals)[:-1]])
+        return np.asarray(within_panel + before_panel[:, None])
 
 
-def panels(n: float, jumps: tuple[float, ...] = ()) -> Panels:
-    """Panels for integrands that change on the scale 1/n and have logarithms at q = 0."""
-    depth = int(np.ceil(np.log2(max(n, 2)))) + 52
-    edges = np.union1d(2.0 ** -np.arange(depth, -1, -1.0), np.asarray(jumps, dtype=np.float64))
-    edges = edges[edges >= 2.0**-depth]
-    x, w = np.polynomial.legendre.leggauss(_POINTS)
-    half = np.diff(edges)[:, None] / 2
-    return Panels(edges[:-1, None] + half * (1 + x), half * w, half, float(edges[0]))
+def make_panels(n: float, jumps: tuple[float, ...] = ()) -> Panels:
+    """Make panels for integrands that change on the scale 1/n, have logarithms at q = 0 and jump at `jumps`."""
+    halvings = int(np.ceil(np.log2(max(n, 2)))) + 52
+    edges = np.union1d(2.0 ** -np.arange(halvings, -1, -1.0), np.asarray(jumps, dtype=np.float64))
+    edges = edges[edges >= 2.0**-halvings]
+    node, node_weight = np.polynomial.legendre.leggauss(_NODES_PER_PANEL)  # on (-1, 1)
+    half_width = np.diff(edges)[:, None] / 2
+    return Panels(
+        q=edges[:-1, None] + half_width * (1 + node),
+        weight=half_width * node_weight,
+        half_width=half_width,
+        low=float(edges[0]),
+    )
 
 
 @functools.lru_cache(maxsize=1)
 def _cumulation_matrix() -> np.ndarray:
-    """Row i holds the weights of the integral from -1 to node i, exact for polynomials through the nodes."""
-    x, w = np.polynomial.legendre.leggauss(_POINTS)
-    P = np.polynomial.legendre.legvander(x, _POINTS)
-    primitive = P @ np.polynomial.legendre.legint(np.eye(_POINTS), lbnd=-1)
-    scale = np.arange(_POINTS) + 0.5
-    return np.asarray(primitive @ (scale[:, None] * P[:, :_POINTS].T) * w)
+    r"""Return the matrix whose row i holds the weights of the integral from -1 to node i.
+
+    The rule is exact for polynomials through the nodes. Expand a function in Legendre polynomials, whose coefficients
+    are :math:`c_k = (k + 1/2) \sum_j w_j P_k(x_j) f(x_j)`, and integrate each polynomial from -1 to the nodes.
+    """
+    x, w = np.polynomial.legendre.leggauss(_NODES_PER_PANEL)
+    P = np.polynomial.legendre.legvander(x, _NODES_PER_PANEL)
+    integral_of_polynomial = P @ np.polynomial.legendre.legint(np.eye(_NODES_PER_PANEL), lbnd=-1)
+    scale = np.arange(_NODES_PER_PANEL) + 0.5
+    return np.asarray(integral_of_polynomial @ (scale[:, None] * P[:, :_NODES_PER_PANEL].T) * w)
 
 
 @dataclass(frozen=True)
@@ -147,7 +197,7 @@ class Population(_tables.Notebook):
     Parameters
     ----------
     terms : tuple of (c, p)
-        Coefficients and exponents, at least 0, the coefficients adding up to at most 1.
+        Coefficients and exponents, all at least 0; the coefficients add up to at most 1.
 
     Examples
     --------
@@ -166,12 +216,12 @@ class Population(_tables.Notebook):
             )
 
     def __call__(self, beta: np.ndarray) -> np.ndarray:
-        """Chance of an error given beta."""
-        return self.given_above(1 - np.asarray(beta, dtype=np.float64))
+        """Return the chance of an error given beta."""
+        return self.error_rate_at(1 - np.asarray(beta, dtype=np.float64))
 
-    def given_above(self, above: np.ndarray) -> np.ndarray:
-        """Chance of an error given 1 - beta, for values of beta too near 1 to be told from it."""
-        return _series(self.terms, above)
+    def error_rate_at(self, q: np.ndarray) -> np.ndarray:
+        """Return the chance of an error given q = 1 - beta, which may be too small to compute from beta."""
+        return _sum_powers(self.terms, q)
 
     @property
     def risk(self) -> float:
@@ -194,17 +244,17 @@ class Population(_tables.Notebook):
         return self.risk + (1 - self.risk) * float(np.log1p(-self.risk)) if self.risk < 1 else 1.0
 
     def selective_risk(self, coverage: np.ndarray) -> np.ndarray:
-        """Risk of the most confident share `coverage` in (0, 1]."""
-        return _series([(c / (p + 1), p) for c, p in self.terms], coverage)
+        """Return the risk of the most confident share `coverage`, in (0, 1]."""
+        return _sum_powers([(c / (p + 1), p) for c, p in self.terms], coverage)
 
     def aurc_at_levels(self, levels: int) -> float:
-        """Population AURC when the confidence is rounded to `levels` equally likely values: thresholds at those."""
+        """Return the population AURC if the confidence is rounded to `levels` equally likely values."""
         return float(np.mean(self.selective_risk(np.arange(1, levels + 1) / levels)))
 
     def sample(
         self, shape: int | tuple[int, ...], /, *, rng: int | np.random.Generator, levels: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Losses (0/1) and confidences, of this shape; `levels` rounds the confidence to that many values."""
+        """Draw losses (0/1) and confidences of this shape; `levels` rounds the confidence to that many values."""
         generator = np.random.default_rng(rng)
         beta = generator.random(shape)
         loss = (generator.random(shape) < self(beta)).astype(np.float64)
@@ -215,13 +265,14 @@ class Population(_tables.Notebook):
         return f"Population({text}: risk {self.risk:.4g}, AURC {self.aurc:.4g}, AUGRC {self.augrc:.4g})"
 
 
-def _series(terms: Sequence[tuple[float, float]], x: np.ndarray) -> np.ndarray:
+def _sum_powers(terms: Sequence[tuple[float, float]], x: np.ndarray) -> np.ndarray:
+    """Return the sum of c * x**p over the terms (c, p)."""
     x = np.asarray(x, dtype=np.float64)
     return np.asarray(sum(c * x**p for c, p in terms) + np.zeros_like(x))
 
 
 def power(coefficient: float, exponent: float) -> Population:
-    """The population with error chance `coefficient * (1-beta)^exponent`.
+    """Make the population whose chance of an error is `coefficient * (1-beta)^exponent`.
 
     Parameters
     ----------
@@ -240,7 +291,7 @@ def power(coefficient: float, exponent: float) -> Population:
     return Population(((coefficient, exponent),))
 
 
-# from a useful classifier to a useless one; "floor" errs at the very top, where AURC's weights are largest
+# from a useful classifier to a useless one; "floor" makes errors at the highest confidences, where weights are largest
 NAMED = {
     "quadratic": power(0.6, 2),
     "root": power(0.3, 0.5),
@@ -252,7 +303,7 @@ NAMED = {
 
 @dataclass(frozen=True)
 class SeleCounterexample(_tables.Notebook):
-    """Samples on which twice SELE is below the empirical AURC, so that it is no upper bound.
+    """Samples on which twice SELE is below the empirical AURC, so that it is not an upper bound.
 
     Attributes
     ----------
@@ -274,7 +325,7 @@ class SeleCounterexample(_tables.Notebook):
 
 
 def sele_counterexample(n: int = 5) -> SeleCounterexample:
-    """Only the most confident of n samples is wrong: its weight is H_n, and 2 SELE gives it 2 (so n >= 4 will do).
+    """Make n samples of which only the most confident is wrong: its weight in AURC is H_n, in 2 SELE it is 2.
 
     Parameters
     ----------
@@ -296,12 +347,18 @@ def sele_counterexample(n: int = 5) -> SeleCounterexample:
         raise InputError(f"sele_counterexample: needs at least 4 samples (H_3 < 2 < H_4), got n = {n!r}.")
     rank = np.arange(1, n + 1)
     loss = (rank == n).astype(np.float64)
-    aurc, twice_sele = (float(np.mean(rank_weights(n, name) * loss)) for name in ("harmonic", "2sele"))
-    return SeleCounterexample(loss, rank / (n + 1), aurc, twice_sele)
+    return SeleCounterexample(
+        loss=loss,
+        confidence=rank / (n + 1),
+        aurc=float(np.mean(rank_weights(n, "harmonic") * loss)),
+        twice_sele=float(np.mean(rank_weights(n, "2sele") * loss)),
+    )
 
 
-def _bias(profile: Profile, grid: Panels, n: float, estimator: str) -> float:
-    return grid.integral(bias_given(1 - grid.q, grid.q, np.asarray(n), estimator) * profile.at(grid.q))
+def _integrate_bias(profile: Profile, panels: Panels, n: float, estimator: str) -> float:
+    """Integrate the bias of the weights at sample size n, times the expected loss, over beta."""
+    weight_bias = compute_weight_bias(1 - panels.q, panels.q, np.asarray(n), estimator)
+    return panels.integral(weight_bias * profile.expected_loss(panels.q))
 
 
 def estimator_bias(n: int, curve: Any, /, *, estimator: Estimator = "harmonic") -> float:
@@ -333,12 +390,12 @@ def estimator_bias(n: int, curve: Any, /, *, estimator: Estimator = "harmonic") 
     check_choice("estimator_bias", "estimator", estimator, ESTIMATORS)
     size = float(check_size("estimator_bias", n))
     profile = as_profile("estimator_bias", curve)
-    return _bias(profile, panels(size, profile.jumps), size, estimator)
+    return _integrate_bias(profile, make_panels(size, profile.jumps), size, estimator)
 
 
 @dataclass(frozen=True)
 class ExpectedBias(_tables.Notebook):
-    """Bias of every estimator at one n, beside what it is to be compared with; made by `expected_bias`.
+    """Bias of every estimator at one n, with AURC and its standard deviation; returned by `expected_bias`.
 
     Attributes
     ----------
@@ -374,32 +431,43 @@ class ExpectedBias(_tables.Notebook):
 
     @property
     def advice(self) -> str:
-        """One sentence on whether the choice matters at this n."""
-        sd = self.standard_deviation
-        share = abs(self.bias["harmonic"]) / sd if sd else float("inf")
-        if share < 0.1:
-            return f"harmonic is off by {share:.1%} of a standard deviation: any choice will do at this n."
-        return f"harmonic is off by {share:.0%} of a standard deviation; {self.best} is the least biased."
+        """One sentence on whether the choice of estimator matters at this n."""
+        if self.standard_deviation:
+            bias_in_deviations = abs(self.bias["harmonic"]) / self.standard_deviation
+        else:
+            bias_in_deviations = float("inf")
+        if bias_in_deviations < 0.1:
+            return f"harmonic is off by {bias_in_deviations:.1%} of a standard deviation: any choice will do at this n."
+        return f"harmonic is off by {bias_in_deviations:.0%} of a standard deviation; {self.best} is the least biased."
 
     def frame(self, library: str | None = None) -> Any:
-        """One row per estimator: bias, relative to AURC and in standard deviations."""
-        columns: dict[str, list[Any]] = {"estimator": list(self.bias), "bias": list(self.bias.values())}
-        for name, scale in (("relative", self.aurc), ("in_sd", self.standard_deviation)):
-            columns[name] = [value / scale if scale else None for value in self.bias.values()]
+        """Return a table with one row per estimator: its bias, relative to AURC and in standard deviations."""
+        biases = list(self.bias.values())
+        columns: dict[str, list[Any]] = {
+            "estimator": list(self.bias),
+            "bias": biases,
+            "relative": [bias / self.aurc if self.aurc else None for bias in biases],
+            "in_sd": [bias / self.standard_deviation if self.standard_deviation else None for bias in biases],
+        }
         return _tables.make_frame(columns, library)
 
     def __repr__(self) -> str:
-        sd, scale = f"{self.standard_deviation:.3g}", self.aurc or 1.0
+        aurc_or_one = self.aurc or 1.0
         lines = [
             f"Bias of the AURC estimators at n = {self.n} ({self.source})",
-            f"  AURC {self.aurc:.5g}, risk {self.risk:.4g}, standard deviation of an estimate {sd}",
-            *(f"  {name:<9} {v:+.3e}  ({v / scale:+.1%} of AURC)" for name, v in self.bias.items()),
+            f"  AURC {self.aurc:.5g}, risk {self.risk:.4g}, "
+            f"standard deviation of an estimate {self.standard_deviation:.3g}",
         ]
-        return "\n".join([*lines, f"  {self.advice}"])
+        lines += [
+            f"  {name:<9} {bias:+.3e}  ({bias / aurc_or_one:+.1%} of AURC)"
+            for name, bias in self.bias.items()
+        ]
+        lines.append(f"  {self.advice}")
+        return "\n".join(lines)
 
 
 def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
-    r"""Which estimator at this n? The bias of each, on an assumed profile or on a pilot sample.
+    r"""Compute the bias of each estimator of AURC at sample size n, to help choose one.
 
     .. math:: \int_0^1 \mathrm{Bias}(\hat\alpha \mid \beta)\, E[\ell \mid \beta]\, d\beta
 
@@ -408,13 +476,13 @@ def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
     n : int
         Size of the test set (or of the batch) the estimator will see.
     curve : callable, number, Population or its name, RiskCoverageCurve, or (loss, confidence)
-        A function of beta in [0, 1] (0 = least confident) giving the chance of an error, or a pilot to read
-        it from. A pilot should be several times larger than n: its own profile is taken as the population's.
+        The chance of an error as a function of beta in [0, 1] (0 = least confident), or a pilot sample from which to
+        estimate it. A pilot should be several times larger than n: its profile is used as the population's.
 
     Returns
     -------
     ExpectedBias
-        The bias of each estimator beside AURC and the standard deviation of an estimate.
+        The bias of each estimator, AURC, and the standard deviation of an estimate.
 
     Examples
     --------
@@ -433,52 +501,78 @@ def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
     """
     size = float(check_size("expected_bias", n))
     profile = as_profile("expected_bias", curve)
-    grid = panels(size, profile.jumps)
+    panels = make_panels(size, profile.jumps)
     aurc, risk = value_and_risk(replace(profile, pilot=None), "aurc")
     deviation = asymptotic_deviation(profile, "aurc") / np.sqrt(size)
-    bias = {name: _bias(profile, grid, size, name) for name in ESTIMATORS}
-    return ExpectedBias(int(size), aurc, risk, float(deviation), bias, profile.source)
+    return ExpectedBias(
+        n=int(size),
+        aurc=aurc,
+        risk=risk,
+        standard_deviation=float(deviation),
+        bias={name: _integrate_bias(profile, panels, size, name) for name in ESTIMATORS},
+        source=profile.source,
+    )
 
 
-def _weight(metric: str, q: np.ndarray) -> np.ndarray:
-    return {"aurc": -np.log(q), "augrc": 1 - q, "risk": np.ones_like(q)}[metric]
+def _population_weight(metric: str, q: np.ndarray) -> np.ndarray:
+    """Return the weight of the loss at q = 1 - beta in the metric, which is the integral of weight times loss."""
+    if metric == "aurc":
+        return -np.log(q)
+    if metric == "augrc":
+        return 1 - q
+    return np.ones_like(q)  # risk
 
 
 def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
-    """The metric and the risk of a profile; of a pilot its own, ties and all."""
+    """Return the metric and the risk of a profile; if it comes from a pilot, those of the pilot with its ties."""
     if profile.pilot is not None:
         rows = profile.pilot.rows()
         risk = float(rows.accepted_loss[-1] / rows.total_mass[0])
-        return risk if metric == "risk" else float(area(rows, _ESTIMATOR_OF[metric])), risk
-    grid = panels(2, profile.jumps)
-    rho = profile.at(grid.q)
-    return grid.integral(_weight(metric, grid.q) * rho), grid.integral(rho)
+        if metric == "risk":
+            return risk, risk
+        return float(area(rows, _ESTIMATOR_OF[metric])), risk
+    panels = make_panels(2, profile.jumps)
+    expected_loss = profile.expected_loss(panels.q)
+    value = panels.integral(_population_weight(metric, panels.q) * expected_loss)
+    return value, panels.integral(expected_loss)
 
 
 def asymptotic_deviation(profile: Profile, metric: str) -> float:
-    r""":math:`\sigma` such that the estimate's standard deviation is about :math:`\sigma/\sqrt n`."""
-    variance = _of_profile(profile, metric) if profile.pilot is None else _of_pilot(profile.pilot, metric)
+    r"""Return :math:`\sigma` such that the standard deviation of an estimate is about :math:`\sigma/\sqrt n`."""
+    if profile.pilot is None:
+        variance = _variance_of_profile(profile, metric)
+    else:
+        variance = _variance_of_pilot(profile.pilot, metric)
     return float(np.sqrt(max(variance, 0.0)))
 
 
-def _of_pilot(blocks: Blocks, metric: str) -> float:
-    table, area = table_of_blocks(blocks), AREA_OF[metric]
-    W, S = float(table.rows.total_mass[0]), float(table.rows.accepted_loss[-1])
-    every = stacked([stretch_of(table, area)])
-    return W * combined(every, metric_line(metric, float(every.terms[0]) / W, S / W)).second
+def _variance_of_pilot(blocks: Blocks, metric: str) -> float:
+    """Return n times the sum of squared influences on the metric, as an error bar of the pilot would use them."""
+    table = table_of_blocks(blocks)
+    total_mass = float(table.rows.total_mass[0])
+    total_loss = float(table.rows.accepted_loss[-1])
+    all_rows = stacked([stretch_of(table, AREA_OF[metric])])
+    value = float(all_rows.terms[0]) / total_mass
+    line = metric_line(metric, value, total_loss / total_mass)
+    return total_mass * combined(all_rows, line).second
 
 
-def _of_profile(profile: Profile, metric: str) -> float:
-    """Mean square of `const + slope * loss` for a 0/1 loss, whose second moment is its mean."""
-    grid = panels(2, profile.jumps)
-    rho = profile.at(grid.q)
-    # loss accepted per sample, at a threshold with q above it
-    accepted = rho[0, 0] * grid.low + grid.cumulated(rho)
-    slope, const = _weight(metric, grid.q), np.zeros_like(rho)
+def _variance_of_profile(profile: Profile, metric: str) -> float:
+    """Return the variance of the influence function, `constant + slope * loss` at each q, for a 0/1 loss.
+
+    A 0/1 loss equals its square, so its second moment is the expected loss too.
+    """
+    panels = make_panels(2, profile.jumps)
+    q = panels.q
+    expected_loss = profile.expected_loss(q)
+    # loss of accepted samples, per sample, with the threshold at q; below the first panel the profile is constant
+    accepted_loss = expected_loss[0, 0] * panels.low + panels.cumulated(expected_loss)
+    slope = _population_weight(metric, q)
+    constant = np.zeros_like(expected_loss)
     if metric == "augrc":
-        const = accepted
+        constant = accepted_loss
     elif metric == "aurc":
-        drift = accepted / grid.q**2
-        const = accepted / grid.q - (grid.integral(drift) - grid.cumulated(drift))
-    centred = const - grid.integral(const + slope * rho)
-    return grid.integral(centred**2 + 2 * centred * slope * rho + slope**2 * rho)
+        risk_slope = accepted_loss / q**2
+        constant = accepted_loss / q - (panels.integral(risk_slope) - panels.cumulated(risk_slope))
+    centred = constant - panels.integral(constant + slope * expected_loss)
+    return panels.integral(centred**2 + 2 * centred * slope * expected_loss + slope**2 * expected_loss)

@@ -15,57 +15,77 @@ from abstain.errors import InputError
 
 # The paper states its biases as binomial sums of n terms. Each equals one of the three functions below (`power_tail`,
 # `mean_log_gap`, `inverse_square_difference`), whose cost does not depend on n and whose terms do not cancel.
-_FROM = 32  # from here on eight terms of the asymptotic series are exact to double precision
+_SERIES_FROM = 32  # from this n on, eight terms of the asymptotic series are exact to double precision
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B_2, B_4, ... B_16
 
+_RANKS_PER_CHUNK = 1 << 20  # bounds the memory of `mean_weight_mse`
+_UNIFORMS_PER_CHUNK = 1 << 22  # bounds the memory of `monte_carlo_weights`
 
-def power_tail(beta: np.ndarray, above: np.ndarray, n: np.ndarray) -> np.ndarray:
-    r""":math:`\sum_{k \ge n} \beta^k / k` for 0 <= beta < 1 and n >= 1; relative error near 1e-14.
 
-    `above` is 1 - beta, given apart because next to 1 it is the number that counts.
+def power_tail(beta: np.ndarray, q: np.ndarray, n: np.ndarray) -> np.ndarray:
+    r"""Compute :math:`\sum_{k \ge n} \beta^k / k` for 0 <= beta < 1 and n >= 1; the relative error is near 1e-14.
+
+    `q` is 1 - beta, passed separately because it has more digits where beta is close to 1. Arguments broadcast.
     """
-    beta, above, n = np.broadcast_arrays(*(np.asarray(a, np.float64) for a in (beta, above, n)))
-    start = np.maximum(n, float(_FROM))
-    small = beta <= 0.5
-    total = np.where(small, _tail_by_terms(np.where(small, beta, 0.0), start), 0.0)
-    total = total + np.where(small, 0.0, _tail_by_expansion(np.where(small, 0.25, above), start))
-    for k in range(_FROM - 1, 0, -1):  # smallest terms first
+    beta, q, n = np.broadcast_arrays(
+        np.asarray(beta, np.float64), np.asarray(q, np.float64), np.asarray(n, np.float64)
+    )
+    start = np.maximum(n, float(_SERIES_FROM))
+    is_small = beta <= 0.5
+    total = np.where(is_small, _tail_by_terms(np.where(is_small, beta, 0.0), start), 0.0)
+    total = total + np.where(is_small, 0.0, _tail_by_expansion(np.where(is_small, 0.25, q), start))
+    for k in range(_SERIES_FROM - 1, 0, -1):  # smallest terms first
         total = total + np.where(k >= n, beta**k / k, 0.0)
     return np.asarray(total)
 
 
 def _tail_by_terms(beta: np.ndarray, start: np.ndarray) -> np.ndarray:
+    r"""Compute :math:`\sum_{k \ge start} \beta^k / k` for beta <= 1/2, where 57 terms are enough (Horner's scheme)."""
     total = np.zeros_like(beta)
     for j in range(56, -1, -1):
         total = beta * total + 1 / (start + j)
     return np.asarray(beta**start * total)
 
 
-def _tail_by_expansion(above: np.ndarray, start: np.ndarray) -> np.ndarray:
-    r"""The tail is :math:`\int_x^\infty e^{-nu}/(1-e^{-u})\,du`, x = -ln beta: expand the denominator."""
+def _tail_by_expansion(q: np.ndarray, start: np.ndarray) -> np.ndarray:
+    r"""Compute :math:`\sum_{k \ge start} \beta^k / k` for beta = 1 - q > 1/2 and start >= 32.
+
+    With n = start it is :math:`\int_x^\infty e^{-nu}/(1-e^{-u})\,du`, x = -ln beta; the denominator is expanded in
+    Bernoulli numbers and integrated term by term, with y = n x.
+    """
     from scipy.special import exp1, gammaincc
 
-    y = -start * np.log1p(-above)
+    y = -start * np.log1p(-q)
     total = np.zeros_like(y)
     for k in range(len(_BERNOULLI), 0, -1):
         total = total + _BERNOULLI[k - 1] / (2 * k) * gammaincc(2 * k, y) / start ** (2 * k)
     return np.asarray(exp1(y) + np.exp(-y) / (2 * start) + total)
 
 
-def mean_log_gap(chance: np.ndarray, trials: np.ndarray) -> np.ndarray:
-    r""":math:`E[\ln(K+1) - \psi(K+1)]` for K binomial: what separates the log weights from the harmonic ones.
+def mean_log_gap(probability: np.ndarray, trials: np.ndarray) -> np.ndarray:
+    r"""Compute :math:`E[\ln(K+1) - \psi(K+1)]` for K binomial: the difference of the log and the harmonic weights.
 
-    Binet's integral for ln z - psi(z), averaged under the integral sign by the generating function:
-    :math:`\int_0^\infty h(t)\, e^{-t} (1 - q(1-e^{-t}))^m dt` with :math:`h(t) = 1/(1-e^{-t}) - 1/t`. The
-    integrand is positive and smooth, and the double-exponential rule below takes it to near 1e-14.
+    With q the probability and m the trials of K, Binet's integral for ln z - psi(z) is averaged under the integral sign
+    by the generating function: :math:`\int_0^\infty h(t)\, e^{-t} (1 - q(1-e^{-t}))^m dt` with
+    :math:`h(t) = 1/(1-e^{-t}) - 1/t`. The integrand is positive and smooth, and the double-exponential rule is accurate
+    to about 1e-14. Arguments broadcast.
     """
-    chance, trials = np.broadcast_arrays(np.asarray(chance, np.float64), np.asarray(trials, np.float64))
-    pieces = np.arange(2048, chance.size, 2048)  # bounded memory
-    parts = zip(np.split(chance.reshape(-1, 1), pieces), np.split(trials.reshape(-1, 1), pieces))
-    return np.concatenate([_double_exponential(q, m) for q, m in parts]).reshape(chance.shape)
+    probability, trials = np.broadcast_arrays(
+        np.asarray(probability, np.float64), np.asarray(trials, np.float64)
+    )
+    chunk_starts = np.arange(2048, probability.size, 2048)  # bounds the memory
+    probability_chunks = np.split(probability.reshape(-1, 1), chunk_starts)
+    trials_chunks = np.split(trials.reshape(-1, 1), chunk_starts)
+    integrals = [_integrate_log_gap(q, m) for q, m in zip(probability_chunks, trials_chunks)]
+    return np.concatenate(integrals).reshape(probability.shape)
 
 
-def _double_exponential(q: np.ndarray, m: np.ndarray) -> np.ndarray:
+def _integrate_log_gap(q: np.ndarray, m: np.ndarray) -> np.ndarray:
+    r"""Integrate :math:`h(t)\, e^{-t} (1 - q(1-e^{-t}))^m` over t > 0 by the double-exponential rule.
+
+    The substitution is :math:`t = e^{u - e^{-u}} / (1 + qm)`, with nodes u at distance 1/16; s stands for 1 - e^{-t}.
+    `q` and `m` have shape (k, 1), the result (k,).
+    """
     u = np.arange(-4.25, 7.5, 1 / 16)
     t = np.exp(u - np.exp(-u)) / (1 + q * m)
     s = np.minimum(-np.expm1(-t), 1 - 2.0**-53)
@@ -74,45 +94,60 @@ def _double_exponential(q: np.ndarray, m: np.ndarray) -> np.ndarray:
 
 
 def _binet_kernel(t: np.ndarray) -> np.ndarray:
-    near = t < 0.05
-    far = np.where(near, 1.0, t)
+    """Compute h(t) = 1/(1 - e^-t) - 1/t for t > 0, by its series near 0, where the difference would cancel."""
+    is_near_zero = t < 0.05
+    t_or_one = np.where(is_near_zero, 1.0, t)
     series = 0.5 + t / 12 * (1 - t * t / 60 * (1 - t * t / 42))
-    return np.where(near, series, -1 / np.expm1(-far) - 1 / far)
+    return np.where(is_near_zero, series, -1 / np.expm1(-t_or_one) - 1 / t_or_one)
 
 
 def inverse_square_difference(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    r""":math:`\sum_{k=low+1}^{high} 1/k^2 = \psi'(low+1) - \psi'(high+1)`, the difference formed before it
-    can cancel."""
+    r"""Compute :math:`\sum_{k=low+1}^{high} 1/k^2 = \psi'(low+1) - \psi'(high+1)` without cancellation.
+
+    Terms up to k = 32 are added one by one. For larger ones, with a and b the ends of the sum, u = 1/a and v = 1/b,
+    the series :math:`\psi'(z+1) = 1/z - 1/(2z^2) + \sum_k B_{2k} / z^{2k+1}` is subtracted term by term: each
+    difference of powers is u - v times a sum of positive terms.
+    """
     low, high = np.broadcast_arrays(np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64))
-    a, b = np.maximum(low, float(_FROM)), np.maximum(high, float(_FROM))
-    u, v = 1 / a, 1 / b
-    gap = (b - a) * u * v  # 1/a - 1/b
-    # psi'(z+1) = 1/z - 1/(2z^2) + sum_k B_2k / z^(2k+1)
-    total = np.zeros_like(gap)
-    for k in range(5, 0, -1):  # (u^p - v^p) / (u - v), p = 2k + 1, as a sum of positive terms
-        total = total + _BERNOULLI[k - 1] * sum(u ** (2 * k - j) * v**j for j in range(2 * k + 1))
-    total = gap * (1 - (u + v) / 2 + total)
-    for k in range(_FROM, 0, -1):
+    a = np.maximum(low, float(_SERIES_FROM))
+    b = np.maximum(high, float(_SERIES_FROM))
+    u = 1 / a
+    v = 1 / b
+    u_minus_v = (b - a) * u * v
+    bernoulli_sum = np.zeros_like(u_minus_v)
+    for k in range(5, 0, -1):  # (u^p - v^p) / (u - v) with p = 2k + 1
+        quotient = sum(u ** (2 * k - j) * v**j for j in range(2 * k + 1))
+        bernoulli_sum = bernoulli_sum + _BERNOULLI[k - 1] * quotient
+    total = u_minus_v * (1 - (u + v) / 2 + bernoulli_sum)
+    for k in range(_SERIES_FROM, 0, -1):
         total = total + np.where((k > low) & (k <= high), 1.0 / (k * k), 0.0)
     return np.asarray(total)
 
 
 def check_size(name: str, n: Any) -> np.ndarray:
-    """Sample sizes: whole numbers, at least 1."""
+    """Return sample sizes as an array of floats; raise InputError unless they are whole numbers, at least 1."""
     size = np.asarray(n, dtype=np.float64)
     if not np.all((size >= 1) & (np.floor(size) == size)):
         raise InputError(f"{name}: `n` must be a whole number, at least 1, got {n!r}.")
     return size
 
 
-def _checked(name: str, beta: Array, n: Array, estimator: str, below_one: bool = False) -> Any:
-    """Population rank percentiles and sample sizes, as arrays."""
+def _check_beta_and_size(
+    name: str, beta: Array, n: Array, estimator: str, below_one: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return population rank percentiles and sample sizes as arrays.
+
+    Raises InputError unless beta lies in [0, 1], or in [0, 1) if `below_one`, and n and the estimator are valid.
+    """
     check_choice(name, "estimator", estimator, ESTIMATORS)
-    value = np.asarray(beta, dtype=np.float64)
-    if not np.all((value >= 0) & ((value < 1) if below_one else (value <= 1))):
-        why = " At 1 the population weight -ln(1-beta) is infinite." if below_one else ""
-        raise InputError(f"{name}: `beta` must lie in [0, 1{')' if below_one else ']'}, got {beta!r}.{why}")
-    return value, check_size(name, n)
+    percentile = np.asarray(beta, dtype=np.float64)
+    if below_one and not np.all((percentile >= 0) & (percentile < 1)):
+        raise InputError(
+            f"{name}: `beta` must lie in [0, 1), got {beta!r}. At 1 the population weight -ln(1-beta) is infinite."
+        )
+    if not np.all((percentile >= 0) & (percentile <= 1)):
+        raise InputError(f"{name}: `beta` must lie in [0, 1], got {beta!r}.")
+    return percentile, check_size(name, n)
 
 
 def population_weight(beta: Array, /) -> Any:
@@ -134,8 +169,8 @@ def population_weight(beta: Array, /) -> Any:
     >>> round(population_weight(0.5), 6)
     0.693147
     """
-    beta, _ = _checked("population_weight", beta, 1, "harmonic", below_one=True)
-    return to_python(-np.log1p(-beta))
+    percentile, _ = _check_beta_and_size("population_weight", beta, 1, "harmonic", below_one=True)
+    return to_python(-np.log1p(-percentile))
 
 
 def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Any:
@@ -144,9 +179,9 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
     .. math:: E[\hat\alpha \mid \beta] + \ln(1-\beta)
 
     harmonic :math:`1/n - \sum_{k\ge n}\beta^k/k`; loo :math:`-\sum_{k\ge n}\beta^k/k`; sele
-    :math:`\beta + (1-\beta)/n + \ln(1-\beta)`; log is harmonic less :math:`E[c(K+1)] - c(n+1)`, K ~ Bin(n-1, 1-beta),
+    :math:`\beta + (1-\beta)/n + \ln(1-\beta)`; log is harmonic minus :math:`E[c(K+1)] - c(n+1)`, K ~ Bin(n-1, 1-beta),
     :math:`c(z) = \ln z - \psi(z)`. These equal the paper's binomial sums, at a cost that does not grow with n.
-    Confidence is taken to have no ties.
+    Assumes a confidence without ties.
 
     Parameters
     ----------
@@ -163,25 +198,27 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
 
     Examples
     --------
-    >>> weight_bias(0.0, 8), weight_bias(0.0, 8, estimator="loo")  # it gets 1/8, or nothing
+    >>> weight_bias(0.0, 8), weight_bias(0.0, 8, estimator="loo")  # the weight is 1/8, or 0
     (0.125, -0.0)
     >>> bool(abs(weight_bias(0.999999, 10_000_000) - 1e-7) < 1e-5)
     True
     """
-    beta, n = _checked("weight_bias", beta, n, estimator, below_one=True)
-    return to_python(bias_given(beta, 1 - beta, n, estimator))
+    percentile, size = _check_beta_and_size("weight_bias", beta, n, estimator, below_one=True)
+    return to_python(compute_weight_bias(percentile, 1 - percentile, size, estimator))
 
 
-def bias_given(beta: np.ndarray, above: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
-    """The bias, from beta and `above` = 1 - beta (given apart, so that it may be smaller than rounding allows)."""
+def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
+    """Compute `weight_bias` from beta and q = 1 - beta, which may be too small to compute from beta."""
     if estimator in ("sele", "2sele"):
-        mean = (beta + above / n) * (2 if estimator == "2sele" else 1)
-        return np.asarray(mean + np.log(above))
-    bias = -power_tail(beta, above, n)
+        mean_weight = beta + q / n
+        if estimator == "2sele":
+            mean_weight = mean_weight * 2
+        return np.asarray(mean_weight + np.log(q))
+    bias = -power_tail(beta, q, n)
     if estimator == "loo":
         return bias
     if estimator == "log":
-        bias = bias - (mean_log_gap(above, n - 1) - mean_log_gap(np.ones(()), n))
+        bias = bias - (mean_log_gap(q, n - 1) - mean_log_gap(np.ones(()), n))
     return np.asarray(bias + 1 / n)
 
 
@@ -205,16 +242,18 @@ def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmoni
 
     Examples
     --------
-    >>> round(expected_weight(1.0, 3), 6)  # always on top: 1 + 1/2 + 1/3
+    >>> round(expected_weight(1.0, 3), 6)  # always the most confident: 1 + 1/2 + 1/3
     1.833333
     """
-    beta, n = _checked("expected_weight", beta, n, estimator)
-    inside = np.where(beta < 1, beta, 0.0)
-    value = bias_given(inside, 1 - inside, n, estimator) - np.log1p(-inside)
-    return to_python(np.where(beta < 1, value, weight_of_rank(n, n, estimator)))
+    percentile, size = _check_beta_and_size("expected_weight", beta, n, estimator)
+    below_one = np.where(percentile < 1, percentile, 0.0)
+    mean_below_one = compute_weight_bias(below_one, 1 - below_one, size, estimator) - np.log1p(-below_one)
+    top_weight = weight_of_rank(size, size, estimator)  # at beta = 1 the sample always ranks first
+    return to_python(np.where(percentile < 1, mean_below_one, top_weight))
 
 
 def _squared_bias(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
+    """Return the squared difference between the weights of a rank and the harmonic ones, which are unbiased."""
     return (weight_of_rank(rank, n, estimator) - weight_of_rank(rank, n, "harmonic")) ** 2
 
 
@@ -244,11 +283,14 @@ def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -
     0.25
     """
     check_choice("weight_mse", "estimator", estimator, ESTIMATORS)
-    n, rank = check_size("weight_mse", n), np.asarray(rank, dtype=np.float64)
+    n = check_size("weight_mse", n)
+    rank = np.asarray(rank, dtype=np.float64)
     if not np.all((rank >= 1) & (rank <= n) & (np.floor(rank) == rank)):
         raise InputError("weight_mse: `rank` must be a whole number from 1 (least confident) to n.")
     variance = inverse_square_difference(n - rank, n)
-    return to_python(variance if estimator == "harmonic" else variance + _squared_bias(rank, n, estimator))
+    if estimator == "harmonic":
+        return to_python(variance)
+    return to_python(variance + _squared_bias(rank, n, estimator))
 
 
 def mse_order(beta: Array, n: Array, /) -> Any:
@@ -272,7 +314,7 @@ def mse_order(beta: Array, n: Array, /) -> Any:
     >>> mse_order(0.5, 2)
     0.25
     """
-    beta, n = _checked("mse_order", beta, n, "harmonic")
+    beta, n = _check_beta_and_size("mse_order", beta, n, "harmonic")
     return to_python(beta / (n * (1 - beta) + 1))
 
 
@@ -323,16 +365,19 @@ def mean_weight_mse(n: int, /, *, estimator: Estimator = "harmonic") -> float:
     """
     check_choice("mean_weight_mse", "estimator", estimator, ESTIMATORS)
     size = check_size("mean_weight_mse", n)
-    total = float(harmonic_difference(np, np.asarray(0.0), size))
-    for at in range(1, 1 if estimator == "harmonic" else int(size) + 1, 1 << 20):
-        rank = np.arange(at, min(at + (1 << 20), int(size) + 1), dtype=np.float64)
+    total = float(harmonic_difference(np, np.asarray(0.0), size))  # H_n, the sum of the variances
+    if estimator == "harmonic":  # unbiased
+        return total / float(size)
+    for first_rank in range(1, int(size) + 1, _RANKS_PER_CHUNK):
+        last_rank = min(first_rank + _RANKS_PER_CHUNK, int(size) + 1)
+        rank = np.arange(first_rank, last_rank, dtype=np.float64)
         total += float(np.sum(_squared_bias(rank, size, estimator)))
     return total / float(size)
 
 
 @dataclass(frozen=True)
 class MonteCarloWeights(_tables.Notebook):
-    """Weights of ranks 1 ... n averaged over many draws; made by `monte_carlo_weights`.
+    """Weights of ranks 1 ... n averaged over many draws; returned by `monte_carlo_weights`.
 
     Attributes
     ----------
@@ -352,12 +397,12 @@ class MonteCarloWeights(_tables.Notebook):
     draws: int
 
     def __repr__(self) -> str:
-        top = f"top weight {self.mean[-1]:.4g} +- {self.standard_error[-1]:.2g}"
-        return f"MonteCarloWeights(n = {len(self.mean)}, {self.draws} draws, {top})"
+        top_weight = f"top weight {self.mean[-1]:.4g} +- {self.standard_error[-1]:.2g}"
+        return f"MonteCarloWeights(n = {len(self.mean)}, {self.draws} draws, {top_weight})"
 
 
 def monte_carlo_weights(n: int, /, *, draws: int, rng: int | np.random.Generator) -> MonteCarloWeights:
-    r"""The paper's Monte-Carlo route: draw n uniforms, sort, transform, average.
+    r"""Estimate the rank weights as the paper does: draw n uniforms, sort, transform, average.
 
     .. math:: \frac1D \sum_d -\ln(1-\beta_{(r)}^d) \to H_n - H_{n-r}
 
@@ -385,12 +430,15 @@ def monte_carlo_weights(n: int, /, *, draws: int, rng: int | np.random.Generator
     n = check_count("monte_carlo_weights", "n", n)
     draws = check_count("monte_carlo_weights", "draws", draws)
     generator = np.random.default_rng(rng)
-    total, squares = np.zeros(n), np.zeros(n)
-    at_once = max(1, (1 << 22) // n)
-    for at in range(0, draws, at_once):
-        alpha = -np.log1p(-np.sort(generator.random((min(at_once, draws - at), n)), axis=-1))
-        total += alpha.sum(axis=0)
-        squares += (alpha * alpha).sum(axis=0)
-    mean = total / draws
-    variance = np.maximum(squares / draws - mean * mean, 0.0)
+    sum_of_weights = np.zeros(n)
+    sum_of_squares = np.zeros(n)
+    draws_per_chunk = max(1, _UNIFORMS_PER_CHUNK // n)
+    for first_draw in range(0, draws, draws_per_chunk):
+        chunk_size = min(draws_per_chunk, draws - first_draw)
+        sorted_beta = np.sort(generator.random((chunk_size, n)), axis=-1)
+        weight = -np.log1p(-sorted_beta)
+        sum_of_weights += weight.sum(axis=0)
+        sum_of_squares += (weight * weight).sum(axis=0)
+    mean = sum_of_weights / draws
+    variance = np.maximum(sum_of_squares / draws - mean * mean, 0.0)
     return MonteCarloWeights(mean, np.sqrt(variance / max(draws - 1, 1)), draws)
