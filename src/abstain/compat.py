@@ -1,9 +1,9 @@
-"""The AURC numbers of other packages, under explicit names: find the one you had and see why it differs.
+"""The AURC numbers of other packages, under explicit names: find the one you used and see why it differs.
 
-All take a loss and a confidence (higher = surer) for each sample; packages that ask for an uncertainty get its
-negative. Ours, `abstain.aurc`, is the mean over samples of the selective risk at each one's confidence, equal
-confidences accepted together. Functions marked *row order* sort and cumulate without regard to ties, as the package
-does: equal confidences stand in the order of the rows, and shuffling the rows changes the number.
+All functions take a loss and a confidence (higher = surer) for each sample; for a package that takes an uncertainty,
+pass its negative. Ours, `abstain.aurc`, is the mean over samples of the selective risk at each sample's confidence,
+equal confidences accepted together. Functions marked *row order* sort and cumulate without regard to ties, as the
+package does: equal confidences stay in the order of the rows, and shuffling the rows changes the number.
 """
 
 from __future__ import annotations
@@ -40,50 +40,64 @@ __all__ = [
 ]
 
 
-def vectors(name: str, loss: Array, confidence: Array) -> tuple[np.ndarray, np.ndarray]:
-    """Checked loss and confidence as numpy vectors."""
+def check_vectors(name: str, loss: Array, confidence: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return the checked losses (float64) and confidences as numpy vectors; raise DtypeError for arrays on a device."""
     sample = prepare(name, loss, confidence, vector=True)
     if not sample.backend.host:
         raise DtypeError(
-            f"{name}: takes arrays on the host, got one on a device. Copy it over first, `x.cpu()`."
+            f"{name}: takes arrays on the host, got one on a device. Copy it first, e.g. `x.cpu()`."
         )
     return sample.loss.astype(np.float64), sample.confidence
 
 
-Curve = tuple[np.ndarray, np.ndarray]  # coverage and risk, from the most confident down
+Curve = tuple[
+    np.ndarray, np.ndarray
+]  # coverage and risk, from the most confident sample to the least confident
 
 
-def _by_row_order(name: str, loss: Array, confidence: Array) -> Curve:
-    """One point per sample; equal confidences in the order of the rows."""
-    losses, confidences = vectors(name, loss, confidence)
-    n = len(losses)
-    count = np.arange(1, n + 1)
-    return count / n, np.cumsum(losses[np.argsort(-confidences, kind="stable")]) / count
+def _curve_by_sample(name: str, loss: Array, confidence: Array) -> Curve:
+    """Compute the curve with one point per sample; equal confidences stay in the order of the rows."""
+    losses, confidences = check_vectors(name, loss, confidence)
+    most_confident_first = np.argsort(-confidences, kind="stable")
+    accepted_count = np.arange(1, len(losses) + 1)
+    accepted_loss = np.cumsum(losses[most_confident_first])
+    return accepted_count / len(losses), accepted_loss / accepted_count
 
 
-def _by_distinct(name: str, loss: Array, confidence: Array) -> Curve:
-    """One point per distinct confidence."""
-    rows = rows_from_numpy(*vectors(name, loss, confidence))
+def _curve_by_confidence(name: str, loss: Array, confidence: Array) -> Curve:
+    """Compute the curve with one point per distinct confidence."""
+    rows = rows_from_numpy(*check_vectors(name, loss, confidence))
     return rows.accepted_mass / rows.total_mass, rows.risk
 
 
-def _generalised(curve: Curve) -> Curve:
+def _generalise(curve: Curve) -> Curve:
+    """Replace the risk by the generalised risk, risk times coverage."""
     coverage, risk = curve
     return coverage, risk * coverage
 
 
-def _trapezoid(curve: Curve, start: tuple[Any, Any] = ((), ())) -> float:
-    """The area below straight lines, from an added point on where one is given."""
-    coverage, risk = (np.append(first, rest) for first, rest in zip(start, curve))
+def _trapezoid_area(curve: Curve, start: tuple[float, float] | None = None) -> float:
+    """Compute the area below straight lines between the points, beginning at `start` (coverage, risk) if given."""
+    coverage, risk = curve
+    if start is not None:
+        start_coverage, start_risk = start
+        coverage = np.append(start_coverage, coverage)
+        risk = np.append(start_risk, risk)
     return float(np.trapezoid(risk, coverage))
 
 
+def _mean_prefix_risk(name: str, loss: Array, confidence: Array) -> float:
+    """Compute the mean of the risks of the 1, 2, ... n most confident samples, in row order among ties."""
+    _, risk = _curve_by_sample(name, loss, confidence)
+    return float(np.mean(risk))
+
+
 def row_order_aurc(loss: Array, confidence: Array, /) -> float:
-    r"""Sort and cumulate: the mean of the n prefix risks, *row order*; lower is better.
+    r"""Sort and cumulate: the mean risk of the 1, 2, ... n most confident samples, *row order*; lower is better.
 
     .. math:: \frac1n \sum_{k=1}^n \frac1k \sum_{i \le k} \ell_{(i)}
 
-    Without ties this is `abstain.aurc`. With ties it depends on the order of the rows:
+    Without ties this is `abstain.aurc`. With ties it depends on the order of the rows, as the example shows.
 
     Parameters
     ----------
@@ -100,11 +114,11 @@ def row_order_aurc(loss: Array, confidence: Array, /) -> float:
     >>> row_order_aurc([1, 0], [0.5, 0.5]), row_order_aurc([0, 1], [0.5, 0.5])
     (0.75, 0.25)
     """
-    return float(np.mean(_by_row_order("row_order_aurc", loss, confidence)[1]))
+    return _mean_prefix_risk("row_order_aurc", loss, confidence)
 
 
 def mapie_one_minus_auarc(loss: Array, confidence: Array, /) -> float:
-    r"""MAPIE's area under the accuracy-rejection curve, taken from one: the mean of the prefix risks, *row order*.
+    r"""One minus MAPIE's area under the accuracy-rejection curve: the mean of the prefix risks, *row order*.
 
     .. math:: \frac1n \sum_{k=1}^n \frac{S_k}{k}
 
@@ -125,7 +139,7 @@ def mapie_one_minus_auarc(loss: Array, confidence: Array, /) -> float:
     >>> round(mapie_one_minus_auarc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
-    return float(np.mean(_by_row_order("mapie_one_minus_auarc", loss, confidence)[1]))
+    return _mean_prefix_risk("mapie_one_minus_auarc", loss, confidence)
 
 
 def lm_polygraph_rcc_auc(loss: Array, confidence: Array, /) -> float:
@@ -151,7 +165,7 @@ def lm_polygraph_rcc_auc(loss: Array, confidence: Array, /) -> float:
     >>> round(lm_polygraph_rcc_auc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
-    return float(np.mean(_by_row_order("lm_polygraph_rcc_auc", loss, confidence)[1]))
+    return _mean_prefix_risk("lm_polygraph_rcc_auc", loss, confidence)
 
 
 def torch_uncertainty_aurc(loss: Array, confidence: Array, /) -> float:
@@ -159,8 +173,8 @@ def torch_uncertainty_aurc(loss: Array, confidence: Array, /) -> float:
 
     .. math:: \frac{1}{1 - 1/n} \int_{1/n}^1 r(c)\,dc
 
-    The first and the last prefix risk count half; coverage below 1/n is left out and the rest stretched over
-    it. With one sample there is no trapezoid, which is an error here (NaN there).
+    The first and the last prefix risk count half. Coverage below 1/n is left out, and the area is scaled up to make up
+    for it. With one sample there is no trapezoid, which is an error here (NaN in the package).
 
     Parameters
     ----------
@@ -177,7 +191,8 @@ def torch_uncertainty_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(torch_uncertainty_aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.32083
     """
-    return _stretched("torch_uncertainty_aurc", _by_row_order("torch_uncertainty_aurc", loss, confidence))
+    name = "torch_uncertainty_aurc"
+    return _scaled_trapezoid_area(name, _curve_by_sample(name, loss, confidence))
 
 
 def torch_uncertainty_augrc(loss: Array, confidence: Array, /) -> float:
@@ -201,23 +216,25 @@ def torch_uncertainty_augrc(loss: Array, confidence: Array, /) -> float:
     0.2
     """
     name = "torch_uncertainty_augrc"
-    return _stretched(name, _generalised(_by_row_order(name, loss, confidence)))
+    return _scaled_trapezoid_area(name, _generalise(_curve_by_sample(name, loss, confidence)))
 
 
-def _stretched(name: str, curve: Curve) -> float:
-    n = len(curve[0])
+def _scaled_trapezoid_area(name: str, curve: Curve) -> float:
+    """Divide the trapezoid area by the coverage it spans, 1 - 1/n; raise InputError for a single sample."""
+    coverage, _ = curve
+    n = len(coverage)
     if n < 2:
         raise InputError(f"{name}: needs at least 2 samples (it is 0/0 for one), got 1. Use `abstain.aurc`.")
-    return _trapezoid(curve) / (1 - 1 / n)
+    return _trapezoid_area(curve) / (1 - 1 / n)
 
 
 def fd_shifts_aurc(loss: Array, confidence: Array, /) -> float:
-    r"""FD-Shifts' AURC: trapezoids over distinct confidences, the top risk held flat to coverage 0.
+    r"""FD-Shifts' AURC: trapezoids over distinct confidences, the risk at the top extended to coverage 0.
 
     .. math:: \int_0^1 r(c)\,dc
 
-    Ties are accepted together, as in ours; the curve is joined by straight lines instead of averaged over
-    samples. FD-Shifts prints it times 1000.
+    Ties are accepted together, as in ours; but the points of the curve are joined by straight lines instead of averaged
+    over samples. FD-Shifts prints it times 1000.
 
     Parameters
     ----------
@@ -234,8 +251,8 @@ def fd_shifts_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(fd_shifts_aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.25667
     """
-    curve = _by_distinct("fd_shifts_aurc", loss, confidence)
-    return _trapezoid(curve, start=(0.0, curve[1][0]))
+    coverage, risk = _curve_by_confidence("fd_shifts_aurc", loss, confidence)
+    return _trapezoid_area((coverage, risk), start=(0.0, risk[0]))
 
 
 def fd_shifts_augrc(loss: Array, confidence: Array, /) -> float:
@@ -261,7 +278,8 @@ def fd_shifts_augrc(loss: Array, confidence: Array, /) -> float:
     >>> round(fd_shifts_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.16
     """
-    return _trapezoid(_generalised(_by_distinct("fd_shifts_augrc", loss, confidence)), start=(0.0, 0.0))
+    curve = _generalise(_curve_by_confidence("fd_shifts_augrc", loss, confidence))
+    return _trapezoid_area(curve, start=(0.0, 0.0))
 
 
 def origin_trapezoid_aurc(loss: Array, confidence: Array, /) -> float:
@@ -269,7 +287,8 @@ def origin_trapezoid_aurc(loss: Array, confidence: Array, /) -> float:
 
     .. math:: \int_0^1 r(c)\,dc, \qquad r(0) = 0
 
-    Pulls the curve to risk 0 at coverage 0: a wrong sample on top counts less than in ours (all wrong is not 1).
+    The curve starts at risk 0 for coverage 0, so a wrong sample at the top counts less than in ours: if all samples are
+    wrong, the area is not 1.
 
     Parameters
     ----------
@@ -286,7 +305,7 @@ def origin_trapezoid_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(origin_trapezoid_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.83333
     """
-    return _trapezoid(_by_row_order("origin_trapezoid_aurc", loss, confidence), start=(0.0, 0.0))
+    return _trapezoid_area(_curve_by_sample("origin_trapezoid_aurc", loss, confidence), start=(0.0, 0.0))
 
 
 def seapig_aurc(loss: Array, confidence: Array, /) -> float:
@@ -294,8 +313,8 @@ def seapig_aurc(loss: Array, confidence: Array, /) -> float:
 
     .. math:: \int_{1/n}^1 r(c)\,dc
 
-    Up to 100 samples, beyond which the package thins the curve out. It takes an uncertainty: pass its
-    negative.
+    This holds up to 100 samples; with more, the package leaves out points of the curve. It takes an uncertainty: pass
+    its negative here.
 
     Parameters
     ----------
@@ -312,7 +331,7 @@ def seapig_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(seapig_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.66667
     """
-    return _trapezoid(_by_row_order("seapig_aurc", loss, confidence))
+    return _trapezoid_area(_curve_by_sample("seapig_aurc", loss, confidence))
 
 
 def seapig_augrc(loss: Array, confidence: Array, /) -> float:
@@ -335,7 +354,7 @@ def seapig_augrc(loss: Array, confidence: Array, /) -> float:
     >>> round(seapig_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.16
     """
-    return _trapezoid(_generalised(_by_row_order("seapig_augrc", loss, confidence)))
+    return _trapezoid_area(_generalise(_curve_by_sample("seapig_augrc", loss, confidence)))
 
 
 def geifman_aurc(loss: Array, confidence: Array, /) -> float:
@@ -343,8 +362,8 @@ def geifman_aurc(loss: Array, confidence: Array, /) -> float:
 
     .. math:: \frac1n \Bigl(\frac{S_n}{n} + \sum_{k=1}^{n-1} \frac{S_k}{k+1}\Bigr)
 
-    Right at full coverage, too small everywhere else: all wrong is not 1. Equal confidences leave in the
-    order of the rows, so the earlier of two counts as the less confident.
+    Correct at full coverage, too small elsewhere: if all samples are wrong, it is not 1. Equal confidences are rejected
+    in the order of the rows, so the first of two counts as the less confident.
 
     Parameters
     ----------
@@ -361,11 +380,12 @@ def geifman_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(geifman_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.72222
     """
-    losses, confidences = vectors("geifman_aurc", loss, confidence)
+    losses, confidences = check_vectors("geifman_aurc", loss, confidence)
     n = len(losses)
-    accepted = np.cumsum(losses[np.argsort(confidences, kind="stable")][::-1])  # loss of the k most confident
+    most_confident_first = np.argsort(confidences, kind="stable")[::-1]
+    accepted_loss = np.cumsum(losses[most_confident_first])
     divisor = np.minimum(np.arange(1, n + 1) + 1, n)
-    return float(np.mean(accepted / divisor))
+    return float(np.mean(accepted_loss / divisor))
 
 
 def literal_log_aurc(loss: Array, confidence: Array, /) -> float:
@@ -392,29 +412,30 @@ def literal_log_aurc(loss: Array, confidence: Array, /) -> float:
     >>> round(literal_log_aurc([1, 1], [0.5, 0.5]), 5)  # ln 3
     1.09861
     """
-    rows = rows_from_numpy(*vectors("literal_log_aurc", loss, confidence))
-    rank = rows.total_mass - rows.accepted_mass + rows.mass
-    return float(np.sum(-np.log1p(-rank / (rows.total_mass + 1)) * rows.loss) / rows.total_mass[0])
+    rows = rows_from_numpy(*check_vectors("literal_log_aurc", loss, confidence))
+    rank = rows.total_mass - rows.accepted_mass + rows.mass  # of the most confident sample of each row
+    weight = -np.log1p(-rank / (rows.total_mass + 1))
+    return float(np.sum(weight * rows.loss) / rows.total_mass[0])
 
 
-_MEAN = "mean of the n prefix risks"
-_ESTIMATORS: dict[Any, str] = {
+_MEAN_PREFIX_RISK = "mean of the n prefix risks"
+_RULE_OF_ESTIMATOR: dict[Any, str] = {
     "log": "weights -ln(1 - r/(n+1))",
     "loo": "selective risk of the other samples",
     "sele": "weights r/n",
     "2sele": "weights 2r/n",
 }
-# name: the function, its rule, and whether equal confidences stand in the order of the rows
+# name: the function, its rule, and whether equal confidences stay in the order of the rows
 _CONVENTIONS: dict[str, tuple[Callable[[Array, Array], float], str, bool]] = {
     "abstain.aurc": (aurc, "mean selective risk over samples, ties together", False),
     **{
-        f'abstain.aurc(estimator="{e}")': (partial(aurc, estimator=e), rule, False)
-        for e, rule in _ESTIMATORS.items()
+        f'abstain.aurc(estimator="{estimator}")': (partial(aurc, estimator=estimator), rule, False)
+        for estimator, rule in _RULE_OF_ESTIMATOR.items()
     },
     "literal_log_aurc": (literal_log_aurc, "log weights, largest rank in a tie", False),
-    "row_order_aurc": (row_order_aurc, _MEAN, True),
-    "mapie_one_minus_auarc": (mapie_one_minus_auarc, _MEAN, True),
-    "lm_polygraph_rcc_auc": (lm_polygraph_rcc_auc, _MEAN, True),
+    "row_order_aurc": (row_order_aurc, _MEAN_PREFIX_RISK, True),
+    "mapie_one_minus_auarc": (mapie_one_minus_auarc, _MEAN_PREFIX_RISK, True),
+    "lm_polygraph_rcc_auc": (lm_polygraph_rcc_auc, _MEAN_PREFIX_RISK, True),
     "torch_uncertainty_aurc": (torch_uncertainty_aurc, "trapezoid on [1/n, 1], over 1 - 1/n", True),
     "fd_shifts_aurc": (fd_shifts_aurc, "trapezoid over distinct, flat to coverage 0", False),
     "origin_trapezoid_aurc": (origin_trapezoid_aurc, "trapezoid from an added (0, 0)", True),
@@ -429,18 +450,18 @@ _CONVENTIONS: dict[str, tuple[Callable[[Array, Array], float], str, bool]] = {
 
 @dataclass(frozen=True)
 class CompatRow:
-    """One convention's number.
+    """The number of one convention.
 
     Attributes
     ----------
     name : str
         The function.
     value : float or None
-        None where that convention has none (one sample).
+        Its value; None if it is undefined (for a single sample).
     rule : str
-        How it is worked out, in words.
+        How it is computed, in words.
     row_order : bool
-        Do equal confidences stand in the order of the rows?
+        True if equal confidences stay in the order of the rows.
 
     Examples
     --------
@@ -456,14 +477,14 @@ class CompatRow:
 
 @dataclass(frozen=True)
 class CompatTable:
-    """Every convention's number on the same samples; `table[name]` is one of them.
+    """The numbers of all conventions on the same samples; `table[name]` is one of them.
 
     Attributes
     ----------
     rows : tuple of CompatRow
         One for each convention.
     tied : bool
-        Do any confidences tie?
+        True if any confidences are equal.
 
     Examples
     --------
@@ -481,13 +502,13 @@ class CompatTable:
         lines = [f"{'value':>9}  {'function':<32}rule"]
         for row in self.rows:
             value = "undefined" if row.value is None else f"{row.value:9.5f}"
-            mark = " (here: depends on the row order)" if row.row_order and self.tied else ""
-            lines.append(f"{value:>9}  {row.name:<32}{row.rule}{mark}")
+            warning = " (here: depends on the row order)" if row.row_order and self.tied else ""
+            lines.append(f"{value:>9}  {row.name:<32}{row.rule}{warning}")
         return "\n".join(lines)
 
 
 def table(loss: Array, confidence: Array, /) -> CompatTable:
-    """All conventions side by side on the same samples.
+    """Compute the numbers of all conventions on the same samples.
 
     Parameters
     ----------
@@ -501,13 +522,15 @@ def table(loss: Array, confidence: Array, /) -> CompatTable:
 
     Examples
     --------
-    >>> shown = table([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
-    >>> round(shown["abstain.aurc"], 5), round(shown["torch_uncertainty_aurc"], 5)
+    >>> conventions = table([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
+    >>> round(conventions["abstain.aurc"], 5), round(conventions["torch_uncertainty_aurc"], 5)
     (0.29667, 0.32083)
     """
-    losses, confidences = vectors("compat.table", loss, confidence)
+    losses, confidences = check_vectors("compat.table", loss, confidence)
     rows = []
     for name, (function, rule, row_order) in _CONVENTIONS.items():
-        undefined = len(losses) < 2 and name.startswith("torch_uncertainty")
-        rows.append(CompatRow(name, None if undefined else function(losses, confidences), rule, row_order))
-    return CompatTable(tuple(rows), len(np.unique(confidences)) < len(confidences))
+        is_undefined = len(losses) < 2 and name.startswith("torch_uncertainty")
+        value = None if is_undefined else function(losses, confidences)
+        rows.append(CompatRow(name, value, rule, row_order))
+    has_ties = len(np.unique(confidences)) < len(confidences)
+    return CompatTable(rows=tuple(rows), tied=has_ties)
