@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from abstain._arrays import (
     is_jax,
     to_host,
 )
+from abstain._names import suggest_name
 from abstain.errors import DtypeError, InputError, ShapeError
 
 _SIGN_HINT = "Confidence means higher = surer; negate an uncertainty first."
@@ -51,32 +52,6 @@ def check_choice(
     message = f"{function}: `{argument}` must be one of {listed}, got {value!r}."
     suggestion = suggest_name(value, choices, aliases)
     raise InputError(f"{message} {suggestion}" if suggestion else message)
-
-
-def suggest_name(name: Any, choices: Iterable[str], aliases: Mapping[str, str] | None = None) -> str:
-    """Return a sentence such as `Did you mean "aurc"?`, or an empty string when no choice is similar to `name`.
-
-    Capitals, spaces, hyphens and underscores are ignored. `aliases` maps other names to choices.
-
-    >>> suggest_name("E-AURC", ["aurc", "e_aurc"])
-    'Did you mean "e_aurc"?'
-    >>> suggest_name("msp", ["max_softmax", "margin"], {"msp": "max_softmax"})
-    'Did you mean "max_softmax"?'
-    """
-    if not isinstance(name, str):
-        return ""
-    choice_by_spelling = {_fold_spelling(alias): choice for alias, choice in (aliases or {}).items()}
-    choice_by_spelling.update((_fold_spelling(choice), choice) for choice in choices)
-
-    import difflib  # only needed for a wrong name
-
-    similar = difflib.get_close_matches(_fold_spelling(name), choice_by_spelling, n=1)
-    return f'Did you mean "{choice_by_spelling[similar[0]]}"?' if similar else ""
-
-
-def _fold_spelling(name: str) -> str:
-    """Lower-case a name and drop the characters that separate its words."""
-    return name.casefold().translate({ord(separator): None for separator in " -_."})
 
 
 def _to_number(function: str, argument: str, value: Any, rule: str) -> float:

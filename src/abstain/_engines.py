@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from abstain._names import suggest_name
 from abstain.errors import InputError
 
 Engine = Callable[..., Any]
@@ -63,10 +64,6 @@ def find_engine(engine: str | Engine) -> Engine:
     if engine not in _ENGINES and engine in _MODULES:
         importlib.import_module(_MODULES[engine])
     if engine not in _ENGINES:
-        from abstain._check import (
-            suggest_name,  # only needed for a wrong name, and `import abstain` stays cheap
-        )
-
         names = sorted({*_ENGINES, *_MODULES})
         message = f"evaluate: unknown engine {engine!r} (registered: {', '.join(names)})."
         raise InputError(f"{message} {suggest_name(engine, names)}".rstrip())

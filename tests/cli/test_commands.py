@@ -446,12 +446,15 @@ def test_versions(run):
 
 
 def test_reproduce_forwards(run, monkeypatch):
-    import reproduction.__main__ as paper
+    commands = []
 
-    seen = []
-    monkeypatch.setattr(paper, "main", lambda arguments: seen.append(arguments) or 7)
+    def record(command, **settings):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, returncode=7)
+
+    monkeypatch.setattr(subprocess, "run", record)
     assert run("reproduce", "finetune", "--seeds", "1").exit_code == 7
-    assert seen == [["finetune", "--seeds", "1"]]
+    assert [command[-5:] for command in commands] == [["-m", "reproduction", "finetune", "--seeds", "1"]]
 
 
 def reproduce_manifest(folder, package):

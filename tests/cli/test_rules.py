@@ -309,7 +309,7 @@ def test_a_cascade_has_a_record_and_knows_its_files(run, tmp_path):
     assert abstain.Check.load(tmp_path / "s.json").looks == 1
     refused = run("cascade", "small.csv", "large.csv", *check)
     assert refused.exit_code == 3
-    assert "small.csv: these are the data that the rule was made from" in refused.stderr
+    assert "small.csv: the rule was made from these data" in refused.stderr
     assert run("cascade", "later-small.csv", "later-large.csv", *check, "--record", "x.md").exit_code == 2
 
 

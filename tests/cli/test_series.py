@@ -189,7 +189,7 @@ def test_calibration_data_are_no_later_data(folder):
     for options in ((), ("--state", "series.json")):
         refused = call("threshold", "renamed.csv", "--check", "rule.json", *options)
         assert refused.exit_code == 3
-        assert "the data that the rule was made from" in refused.stderr
+        assert "the rule was made from these data" in refused.stderr
         assert refused.stderr.count("\n") == 1
     assert not (folder / "series.json").exists()
     told = call("threshold", "calibration.csv", "--check", "rule.json", "--only", "half=0")
@@ -257,7 +257,7 @@ def test_an_alarm_is_told_whatever_fails(folder, monkeypatch, trouble):
             assert state(folder).holds == (code == 3)  # the look is kept all the same
         else:
             assert verdict in result.stdout
-            assert "this look is not kept in" in result.stderr
+            assert "this look is not saved in" in result.stderr
     if before is not None:
         assert (folder / "series.json").read_bytes() == before
 

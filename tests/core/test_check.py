@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from abstain._check import check_choice, suggest_name
+from abstain._check import check_choice
+from abstain._names import suggest_name
 from abstain.errors import InputError
 
 SCORES = ("max_softmax", "max_logit", "margin")

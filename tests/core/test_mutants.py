@@ -212,7 +212,7 @@ THRESHOLDS = {
     ),
     "a file counts whenever it is given": (
         "cli/series.py",
-        "for digest, path in hashes.items() if digest in counted]",
+        "for digest, path in hashes.items() if digest in counted_hashes]",
         "for digest, path in hashes.items() if False]",
         "tests/cli/test_series.py::test_a_file_is_counted_once",
     ),

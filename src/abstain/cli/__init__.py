@@ -1,7 +1,4 @@
-"""The command line: parse, call, print, exit code.
-
-Exit codes: 0 ok, 1 interrupted, 2 usage (or a missing optional package), 3 bad data, 4 no feasible threshold.
-"""
+"""The command line: parse options, call the library, print, return an exit code (listed in `cli/main.py`)."""
 
 from abstain.cli.main import cli, main
 

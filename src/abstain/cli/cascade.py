@@ -1,4 +1,4 @@
-"""`abstain cascade FILE FILE ...`."""
+"""The command `abstain cascade`."""
 
 from __future__ import annotations
 
@@ -8,71 +8,92 @@ from functools import partial
 from typing import Any
 
 import click
+from rich.console import Console
 from rich.text import Text
 
 import abstain
 from abstain import Check
 from abstain.cascades import Cascade
-from abstain.cli.compare import named_files
+from abstain.cli.compare import name_files
 from abstain.cli.main import INFEASIBLE
 from abstain.cli.options import (
-    Documented,
+    DocumentedCommand,
     InputFile,
     Output,
     ReadOptions,
-    input_file,
-    output,
-    output_file,
-    reading,
-    shared,
-    stated,
-    tell_first,
-    tell_unread,
+    explicit_value,
+    input_option,
+    note_chosen_confidence,
+    note_unread_columns,
+    output_option,
+    shared_options,
+    with_output_options,
+    with_read_options,
 )
-from abstain.cli.screen import deliver, working, write
-from abstain.cli.series import Look, hold_look
-from abstain.cli.threshold import columns_for, draw_facts, facts_of, fitting
+from abstain.cli.screen import deliver, show_working, write_file
+from abstain.cli.series import Look, run_look
+from abstain.cli.threshold import check_rule_fits, draw_facts, origin_facts, rule_columns
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models
 from abstain.formats.safety import naming_file
 from abstain.thresholds import Origin, decision_record
 
 
-def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...]:
+def _parse_numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...]:
+    """Parse numbers separated by commas; a callback of click."""
     try:
-        return tuple(float(x) for x in (value or "").split(",") if x.strip())
+        return tuple(float(number) for number in (value or "").split(",") if number.strip())
     except ValueError:
         raise click.BadParameter(f"must be numbers between commas, got {value!r}.") from None
 
 
-@click.command("cascade", cls=Documented)
+@click.command("cascade", cls=DocumentedCommand)
 @click.argument("files", nargs=-1, required=True, type=InputFile())
-@click.option("--cost", callback=_numbers, metavar="A,B,...", help="What asking each model costs.")
-@click.option("--person-cost", type=float, help="What a person's answer costs.")
-@click.option("--person-error", type=float, help="A person's mean loss.")
+@click.option("--cost", callback=_parse_numbers, metavar="A,B,...", help="Cost of an answer of each model.")
+@click.option("--person-cost", type=float, help="Cost of a person's answer.")
+@click.option("--person-error", type=float, help="Mean loss of a person's answers.")
 @click.option("--risk", type=float, help="Largest risk of the answers.")
-@click.option("--delta", type=float, default=0.05, help="Chance that the promise fails.")
-@click.option("--promise", type=click.Choice(["answered", "system"]), default="answered", help="Whose risk.")
-@shared("score", "loss", "names")
-@click.option("--bounded", type=(float, float), default=(0.0, 1.0), help="Losses lie between these.")
-@click.option("--unit", default="", help="Of the costs.")
-@click.option("--groups", is_flag=True, help="The promise is to hold in every group.")
-@click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the split.")
-@output_file("--save", kind="json", help="Keep the rule as JSON.")
-@output_file(
-    "--record", kind="markdown", help="Write a page to be filed beside the rule, as for `threshold`."
+@click.option("--delta", type=float, default=0.05, help="Probability that the guarantee fails.")
+@click.option(
+    "--promise",
+    type=click.Choice(["answered", "system"]),
+    default="answered",
+    help="Whose risk is guaranteed: of the models' answers, or of all answers including the person's.",
 )
-@input_file("--apply", "applied", help="Say who answers each sample by a saved rule.")
-@input_file("--check", help="Hold this data against a saved rule.")
-@output_file(
-    "--state", kind="json", verdict_first=True, help="Where --check goes on from, and keeps what it saw."
+@shared_options("score", "loss", "names")
+@click.option("--bounded", type=(float, float), default=(0.0, 1.0), help="Lowest and highest possible loss.")
+@click.option("--unit", default="", help="Unit of the costs.")
+@click.option("--groups", is_flag=True, help="The guarantee must hold in every group.")
+@click.option("--rng", "--seed", "rng", type=int, default=0, help="Random seed of the split.")
+@output_option("--save", kind="json", help="Save the rule as JSON.")
+@output_option("--record", kind="markdown", help="Write a page to file with the rule, as for `threshold`.")
+@input_option("--apply", help="Apply a saved rule: which model answers each sample.")
+@input_option("--check", help="Check a saved rule on these data.")
+@output_option(
+    "--state",
+    kind="json",
+    verdict_first=True,
+    help="With --check: file with the series of checks so far. It is updated.",
 )
-@reading
-@output
-def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any) -> None:
-    """Choose when a cheap model answers, when a dear one, and when a person; say what that promises.
+@with_read_options
+@with_output_options
+def cascade(
+    files: tuple[str, ...],
+    read_options: ReadOptions,
+    output: Output,
+    names: tuple[str, ...],
+    score: str,
+    loss: str,
+    save: str | None,
+    record: str | None,
+    apply: str | None,
+    check: str | None,
+    state: str | None,
+    **settings: Any,
+) -> None:
+    """Route between a cheap model, an expensive model and a person, and state what that guarantees.
 
-    FILES are the models' outputs on the same calibration data, in the order in which they are asked.
+    FILES are the models' outputs on the same calibration data, in the order in which the models are asked.
 
     Examples:
       abstain cascade small.npz large.npz --cost 1,10 --person-cost 100 --person-error 0 --risk 0.1
@@ -80,108 +101,172 @@ def cascade(files: tuple[str, ...], how: ReadOptions, out: Output, **given: Any)
       abstain cascade small.npz large.npz --apply rule.json -o who.csv --csv
           who answers each sample; no labels are needed
       abstain cascade small.npz large.npz --check rule.json --state series.json
-          does the promise still hold? Each run goes on where the last one stopped.
+          does the guarantee still hold? Each run continues the series.
 
-    When nothing can be certified, that is the answer: exit code 4. An alarm of --check is exit code 5.
+    If nothing can be certified, the exit code is 4. An alarm of --check is exit code 5.
     """
-    saved = given["applied"] or given["check"]
-    if sum(bool(given[name]) for name in ("applied", "check", "save")) > 1:
+    rule_file = apply or check
+    if sum(bool(option) for option in (apply, check, save)) > 1:
         raise click.UsageError("--save goes with a new rule; give one of --save, --apply, --check.")
-    if saved and given["record"]:
+    if rule_file and record:
         raise click.UsageError("--record goes with a new rule.")
-    if given["state"] and not given["check"]:
+    if state and not check:
         raise click.UsageError("--state goes with --check.")
-    rule = Cascade.load(saved) if saved else None
-    names = given["names"] or (rule.names if rule and len(rule.names) == len(files) else ())
-    named = named_files(files, names)
-    applied = bool(given["applied"])
-    with working(f"reading {len(files)} files"):
-        if applied:
-            read = [replace(how.read_unlabelled(f)[0], name=name) for name, f in named.items()]
-        else:
-            read = [how.read(f, name, purpose="cascade") for name, f in named.items()]
-        models = {model.name: model for model in align_models(read)}
-    for model in models.values():
-        tell_first(model)
-    tell_unread(next(iter(models.values())), "sample_weight")
-    used = dict.fromkeys(models, given["score"])
+    rule = Cascade.load(rule_file) if rule_file else None
+    if rule and not names and len(rule.names) == len(files):
+        names = rule.names
+    models = _read_models(name_files(files, names), read_options, has_labels=not apply)
+    score_by_model: dict[str, str | None] = dict.fromkeys(models, score)
+    if rule and rule_file:
+        requested_score = explicit_value("score")
+        for name, model in models.items():
+            score_by_model[name] = check_rule_fits(
+                rule_file, rule.scores.get(name), model.kind, requested_score, allow_plain=False
+            )
+    abstained = {name: model.abstained for name, model in models.items() if model.abstained is not None}
+    if rule and apply:
+        _apply_rule(rule, models, abstained, output)
+        return
+    losses = {name: model.samples(score_by_model[name] or "", loss)[0] for name, model in models.items()}
     if rule:
-        asked: dict[str, Any] = {"score": stated("score"), "plain": False}
-        used = {n: fitting(saved, rule.scores.get(n), m.kind, **asked) for n, m in models.items()}
-    away = {name: m.abstained for name, m in models.items() if m.abstained is not None}
-    if rule and applied:
-        return _apply(rule, models, away, out)
-    losses = {name: m.samples(used[name] or "", given["loss"])[0] for name, m in models.items()}
-    clusters = next((m.clusters for m in models.values() if m.clusters is not None), None)
-    if rule:
-        entries = {name: (losses[name], columns_for(m, None)) for name, m in models.items()}
-        calibration = [origin.sha256 for origin in rule.origins.values() if origin.sha256]
-        look = Look(files=files, only=how.only, calibration=calibration, state=given["state"])
-        check = partial(_checked, rule, entries, away, clusters)
-        return hold_look(check, Check, look, out, [])
-    return _choose(models, losses, away, clusters, given, out)
-
-
-def _checked(
-    rule: Cascade, entries: dict[str, Any], away: Any, clusters: Any, previous: Check | None
-) -> Check:
-    return rule.check(entries, abstained=away, clusters=clusters, previous=previous)
-
-
-def _choose(
-    models: dict[str, Predictions], losses: dict[str, Any], away: Any, clusters: Any, given: Any, out: Output
-) -> None:
-    """A new rule, and what it promises."""
-    needed = ("cost", "person_cost", "person_error", "risk")
-    missing = [f"--{name.replace('_', '-')}" for name in needed if given[name] in (None, ())]
-    if missing:
-        raise click.UsageError(f"needs {', '.join(missing)}.")
-    if len(given["cost"]) != len(models):
-        raise click.UsageError(f"--cost must give {len(models)} numbers, one per file.")
-    groups = next((m.group_labels() for m in models.values() if m.groups is not None), None)
-    if given["groups"] and groups is None:
-        raise click.UsageError("--groups needs a column of groups; name it with --column groups=NAME.")
-    stages: dict[str, Any] = {}
-    for (name, model), cost in zip(models.items(), given["cost"]):
-        columns = columns_for(model, None)
-        if model.kind == "confidence":
-            stages[name] = (losses[name], columns["confidence"], cost)
-        else:
-            stages[name] = {**columns, "loss": losses[name], "score": given["score"], "cost": cost}
-    result = abstain.cascade(
-        stages,
-        person=(given["person_cost"], given["person_error"]),
-        abstained=away,
-        clusters=clusters,
-        groups=groups if given["groups"] else None,
-        **{name: given[name] for name in ("risk", "delta", "promise", "bounded", "unit", "rng")},
-    )
+        _check_rule(rule, models, losses, abstained, _look(rule, files, read_options, state), output)
+        return
+    result = _choose_rule(models, losses, abstained, score, **settings)
     origins = {}
     for name, model in models.items():
         kind: Any = model.kind
-        origins[name] = Origin(kind, **facts_of(str(model.path), model, given["score"], given["loss"]))
+        origins[name] = Origin(kind, **origin_facts(str(model.path), model, score, loss))
     result = result.made_from(origins)
-    if given["save"]:
-        write(given["save"], result.to_json())
-    if given["record"]:
-        write(given["record"], decision_record(result, saved_as=given["save"]))
+    if save:
+        write_file(save, result.to_json())
+    if record:
+        write_file(record, decision_record(result, saved_as=save))
     quiet = repr(result.cost) if result.feasible else "none"
     facts = {name: [text] for name, text in result.facts()}
     draw = partial(draw_facts, result=result, notes=[])
-    deliver(out, result, quiet, draw, columns=facts, latex=repr(result))
+    deliver(output, result, quiet, draw, columns=facts, latex=repr(result))
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
 
 
-def _apply(rule: Cascade, models: dict[str, Predictions], away: Any, out: Output) -> None:
-    """Who answers each sample."""
+def _read_models(
+    files: dict[str, str], read_options: ReadOptions, *, has_labels: bool
+) -> dict[str, Predictions]:
+    """Read the models' files, by name, with their rows in the same order."""
+    with show_working(f"reading {len(files)} files"):
+        predictions = []
+        for name, file in files.items():
+            if has_labels:
+                predictions.append(read_options.read(file, name, purpose="cascade"))
+            else:
+                predictions.append(replace(read_options.read_unlabelled(file)[0], name=name))
+        models = {model.name: model for model in align_models(predictions)}
+    for model in models.values():
+        note_chosen_confidence(model)
+    note_unread_columns(next(iter(models.values())), "sample_weight")
+    return models
+
+
+def _shared_clusters(models: dict[str, Predictions]) -> Any:
+    """The clusters of the samples, from the first file that has them; None if none has."""
+    return next((model.clusters for model in models.values() if model.clusters is not None), None)
+
+
+def _look(rule: Cascade, files: tuple[str, ...], read_options: ReadOptions, state: str | None) -> Look:
+    """The data of one check of a rule."""
+    calibration = [origin.sha256 for origin in rule.origins.values() if origin.sha256]
+    return Look(files=files, only=read_options.only, calibration=calibration, state=state)
+
+
+def _check_rule(
+    rule: Cascade,
+    models: dict[str, Predictions],
+    losses: dict[str, Any],
+    abstained: dict[str, Any],
+    look: Look,
+    output: Output,
+) -> None:
+    """Check a saved rule on later data; `losses` and `abstained` are by model."""
+    entries = {name: (losses[name], rule_columns(model, None)) for name, model in models.items()}
+    clusters = _shared_clusters(models)
+
+    def check(previous: Check | None) -> Check:
+        return rule.check(entries, abstained=abstained, clusters=clusters, previous=previous)
+
+    run_look(check, Check, look, output, [])
+
+
+def _choose_rule(
+    models: dict[str, Predictions],
+    losses: dict[str, Any],
+    abstained: dict[str, Any],
+    score: str,
+    *,
+    cost: tuple[float, ...],
+    person_cost: float | None,
+    person_error: float | None,
+    risk: float | None,
+    groups: bool,
+    **settings: Any,
+) -> Cascade:
+    """Choose a new rule; `losses` and `abstained` are by model, the other arguments are options of the command."""
+    required = {
+        "--cost": cost,
+        "--person-cost": person_cost,
+        "--person-error": person_error,
+        "--risk": risk,
+    }
+    missing = [flag for flag, value in required.items() if value in (None, ())]
+    if missing:
+        raise click.UsageError(f"needs {', '.join(missing)}.")
+    if len(cost) != len(models):
+        raise click.UsageError(f"--cost must give {len(models)} numbers, one per file.")
+    labels = next((model.group_labels() for model in models.values() if model.groups is not None), None)
+    if groups and labels is None:
+        raise click.UsageError("--groups needs a column of groups; name it with --column groups=NAME.")
+    stages: dict[str, Any] = {}
+    for (name, model), stage_cost in zip(models.items(), cost):
+        columns = rule_columns(model, None)
+        if model.kind == "confidence":
+            stages[name] = (losses[name], columns["confidence"], stage_cost)
+        else:
+            stages[name] = {**columns, "loss": losses[name], "score": score, "cost": stage_cost}
+    assert risk is not None
+    return abstain.cascade(
+        stages,
+        person=(person_cost, person_error),
+        risk=risk,
+        abstained=abstained,
+        clusters=_shared_clusters(models),
+        groups=labels if groups else None,
+        **settings,
+    )
+
+
+def _apply_rule(
+    rule: Cascade, models: dict[str, Predictions], abstained: dict[str, Any], output: Output
+) -> None:
+    """Print or write which model answers each sample, "person" if none does."""
     columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
     for name, model in models.items():
-        columns[model.kind][name] = columns_for(model, None)[model.kind]
+        columns[model.kind][name] = rule_columns(model, None)[model.kind]
     logits = columns["logits"]
     probs = columns["probs"]
     with naming_file(next(iter(models.values())).path):
-        who = rule.decide(columns["confidence"], logits=logits, probs=probs, abstained=away).tolist()
-    told = ", ".join(f"{name} {who.count(name):,}" for name in (*rule.names, "person"))
-    forms: Any = {"json": json.dumps(who), "columns": {"answered_by": who}, "latex": told}
-    deliver(out, rule, "\n".join(who), lambda on: on.print(Text(f"answered by: {told}")), **forms)
+        answered_by = rule.decide(
+            columns["confidence"], logits=logits, probs=probs, abstained=abstained
+        ).tolist()
+    counts = ", ".join(f"{name} {answered_by.count(name):,}" for name in (*rule.names, "person"))
+
+    def draw(console: Console) -> None:
+        console.print(Text(f"answered by: {counts}"))
+
+    deliver(
+        output,
+        rule,
+        "\n".join(answered_by),
+        draw,
+        json=json.dumps(answered_by),
+        columns={"answered_by": answered_by},
+        latex=counts,
+    )

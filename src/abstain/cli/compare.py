@@ -1,4 +1,4 @@
-"""`abstain compare FILE FILE ...`."""
+"""The command `abstain compare`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 import abstain
+from abstain._tables import count_noun
 from abstain.cli import options as opt
-from abstain.cli.screen import deliver, plain_table, show_notes, stacked, working
+from abstain.cli.screen import deliver, plain_table, show_notes, show_working, stacked_cell
 from abstain.evaluation import Comparison
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models, comparison_arguments, confirming_columns
@@ -24,36 +25,47 @@ from abstain.formats.safety import display_name
 from abstain.metrics import registry
 from abstain.scores import NAMES, by_name
 
-_SENTENCES = 8
-_SCORES = "Confidences computed from class scores; several, or all, are compared, too."
-_ENGINE = "Who computes. files: two tables of losses and confidences, of any size."
-_BOARD = "Also write the ranking as an interactive page, readable with a hundred models."
-_TOLD = 4  # of more files than these it is not told, file by file, what was taken for what
+_MAX_SENTENCES = 8  # about neighbours in the ranking
+_MAX_SUMMARIES = 4  # with more files, it is not printed how each one was read
+_SCORES_HELP = "Confidences computed from class scores. Several, or all, are compared with each other."
+_ENGINE_HELP = "Compute backend. files: two tables of losses and confidences of any size."
+_BOARD_HELP = "Also write the ranking as an interactive page, for up to hundreds of models."
 
 
-@click.command("compare", cls=opt.Documented)
+@click.command("compare", cls=opt.DocumentedCommand)
 @click.argument("files", nargs=-1, required=True, type=opt.InputFile(folders=True))
-@opt.named("metrics", "Rank by this one.", default="aurc")
-@opt.named("scores", _SCORES, several=True, default=["max_softmax"])
-@opt.shared("loss", "names", "level")
-@click.option("--engine", type=click.Choice(["memory", "files"]), default="memory", help=_ENGINE)
-@click.option("--unpaired", is_flag=True, help="The files are different test sets.")
-@opt.output_file("--html", "board", kind="page", help=_BOARD)
-@click.option("--title", default="Leaderboard", help="Of that page.")
-@opt.reading
-@opt.output
+@opt.name_option("metrics", "Metric of the ranking.", default="aurc")
+@opt.name_option("scores", _SCORES_HELP, several=True, default=["max_softmax"])
+@opt.shared_options("loss", "names", "level")
+@click.option("--engine", type=click.Choice(["memory", "files"]), default="memory", help=_ENGINE_HELP)
+@click.option("--unpaired", is_flag=True, help="The files hold different test sets.")
+@opt.output_option("--html", "board", kind="page", help=_BOARD_HELP)
+@click.option("--title", default="Leaderboard", help="Title of that page.")
+@opt.with_read_options
+@opt.with_output_options
 def compare(
-    files: tuple[str, ...], how: opt.ReadOptions, out: opt.Output, names: tuple[str, ...], **options: Any
+    files: tuple[str, ...],
+    read_options: opt.ReadOptions,
+    output: opt.Output,
+    names: tuple[str, ...],
+    engine: str,
+    board: str | None,
+    title: str,
+    metric: str,
+    scores: list[str] | str,
+    loss: str,
+    level: float,
+    unpaired: bool,
 ) -> None:
-    """Rank models by AURC (or another metric) on the same samples, with ties where the data leave them.
+    """Rank models by AURC (or another metric) on the same samples; models share a rank if the data cannot tell.
 
     P-values are two-sided. They and the intervals of differences are corrected for the number of pairs (Holm).
-    Models that share a letter cannot be told apart.
+    The difference between models that share a letter is not significant.
 
-    Rows are matched by their ids (or questions); by position only where no file has ids. Where several files are
+    Rows are matched by their ids (or questions), and by position if no file has ids. If several files are
     compared, a question without an answer counts as wrong and is ranked last unless --unanswered says otherwise, so
-    that refusing the hard ones is no gain. A model without the named confidence is not ranked. Several confidences
-    (-c confidence=A,B) are compared, too.
+    that refusing hard questions is no advantage. A model without the named confidence is not ranked. Several
+    confidences (-c confidence=A,B) are compared, too.
 
     Examples:
       abstain compare a.npz b.npz c.npz
@@ -63,34 +75,43 @@ def compare(
       abstain compare a.parquet b.parquet --engine files
       abstain compare mmlu/*.parquet -c confidence=stated --html board.html
     """
-    if options["engine"] == "memory":
-        opt.no_folders(files)
-    board, title = options.pop("board"), options.pop("title")
-    named = named_files(files, names)
-    if options["engine"] == "files":
+    if engine == "memory":
+        opt.refuse_folders(files)
+    file_by_name = name_files(files, names)
+    if engine == "files":
         if board:
             raise click.UsageError("--html needs the samples in memory: leave --engine files out.")
-        result, notes = compared_by_files(named, how, **options)
+        result = compare_files(file_by_name, read_options, metric=metric, unpaired=unpaired, level=level)
+        notes: list[str] = []
     else:
-        result, models, notes = compared(named, how, **options)
+        result, contestants, notes = compare_in_memory(
+            file_by_name,
+            read_options,
+            metric=metric,
+            scores=scores,
+            loss=loss,
+            level=level,
+            unpaired=unpaired,
+        )
         if board:
-            content = abstain.report.board_content(result, models, options["loss"])
-            about: dict[str, Any] = {"title": title, "notes": notes, "command": opt.typed()}
-            abstain.report.save_board(result, board, **about, **content)
+            content = abstain.report.board_content(result, contestants, loss)
+            abstain.report.save_board(
+                result, board, title=title, notes=notes, command=opt.typed_command(), **content
+            )
             opt.say(f"wrote {board}")
     draw = partial(draw_comparison, result=result, notes=notes)
-    deliver(out, result, "\n".join(result.winners), draw)
+    deliver(output, result, "\n".join(result.winners), draw)
 
 
-def named_files(files: tuple[str, ...], stated: tuple[str, ...]) -> dict[str, str]:
-    """Files by the names of their models: those stated, else those of the files, made distinct where they must be."""
-    if stated and (len(stated) != len(files) or len(set(stated)) < len(stated)):
-        raise click.UsageError(f"--names must give {len(files)} different names, got {len(stated)}.")
-    return dict(zip(stated or _distinct_names(files), files))
+def name_files(files: tuple[str, ...], names: tuple[str, ...]) -> dict[str, str]:
+    """Map names of models to their files; without `names` they come from the files and are made distinct."""
+    if names and (len(names) != len(files) or len(set(names)) < len(names)):
+        raise click.UsageError(f"--names must give {len(files)} different names, got {len(names)}.")
+    return dict(zip(names or _distinct_names(files), files))
 
 
 def _distinct_names(files: tuple[str, ...]) -> list[str]:
-    """Names of models from those of their files, with as few folders in front as tell them apart.
+    """Make names of models from those of their files, with only as many folders as make them distinct.
 
     >>> _distinct_names(("/home/me/runs/a/preds.npz", "/home/me/runs/b/preds.npz"))
     ['a/preds', 'b/preds']
@@ -103,114 +124,164 @@ def _distinct_names(files: tuple[str, ...]) -> list[str]:
         ]
         if len(set(names)) == len(files):
             return names
-    return [f"{model_name(file)} ({place})" for place, file in enumerate(files, 1)]
+    return [f"{model_name(file)} ({number})" for number, file in enumerate(files, 1)]
 
 
-Contestants = dict[str, tuple[Predictions, str]]
+Contestants = dict[
+    str, tuple[Predictions, str]
+]  # by name in the ranking: a model, and the score it is ranked by
 
 
-def compared(
-    files: dict[str, str], how: opt.ReadOptions, *, scores: list[str] | str, unpaired: bool, **options: Any
+def compare_in_memory(
+    files: dict[str, str],
+    read_options: opt.ReadOptions,
+    *,
+    metric: str,
+    scores: list[str] | str,
+    loss: str,
+    level: float,
+    unpaired: bool,
 ) -> tuple[Comparison, Contestants, list[str]]:
-    """Read every file and compare; the models by the names of the ranking, and what to know besides."""
-    purpose = "compared" if len(files) > 1 else "one file"
-    with working(
-        f"reading {len(files)} files" if len(files) > 1 else f"reading {display_name(next(iter(files)))}"
-    ):
-        models, apart = how.read_several(files, purpose, tell=len(files) <= _TOLD)
+    """Read all files and compare them.
+
+    Parameters
+    ----------
+    files : dict
+        Files by the names of their models.
+    read_options : ReadOptions
+        How files are read.
+    metric, scores, loss, level, unpaired
+        Options of the command.
+
+    Returns
+    -------
+    Comparison
+        The ranking.
+    dict
+        The contestants by the names of the ranking: a model, and the score it is ranked by.
+    list of str
+        Notes about how the files were read.
+    """
+    is_single = len(files) == 1
+    what = display_name(next(iter(files))) if is_single else f"{len(files)} files"
+    with show_working(f"reading {what}"):
+        models, notes = read_options.read_several(
+            files, "one file" if is_single else "compared", summarise=len(files) <= _MAX_SUMMARIES
+        )
     for model in models:
         absent = () if model.log is None else model.log.absent
-        apart += [
-            f"{display_name(model.name)} is not ranked by `{display_name(name)}`: no answer has it."
-            for name in absent
-        ]
-    opt.no_names_for_own_confidences(*models)
-    models = models if unpaired else align_models(models)
-    several = len(how.columns.get("confidence", "").split(",")) > 1 or any(len(m.signals) > 1 for m in models)
-    named = {
-        model.name: (model, score)
-        for read in models
-        for model, score in _by_score(read, scores, alone=len(files) == 1, several=several)
-    }
-    if len(named) < 2:
-        reason = f" {' '.join(apart)}" if apart else ""
+        for confidence_name in absent:
+            notes.append(
+                f"{display_name(model.name)} is not ranked by `{display_name(confidence_name)}`: no answer has it."
+            )
+    opt.refuse_unused_names(*models)
+    if not unpaired:
+        models = align_models(models)
+    requested_confidences = read_options.columns.get("confidence", "").split(",")
+    has_several = len(requested_confidences) > 1 or any(len(model.signals) > 1 for model in models)
+    contestants: Contestants = {}
+    for predictions in models:
+        for model, score in _split_by_score(predictions, scores, is_single, has_several):
+            contestants[model.name] = (model, score)
+    if len(contestants) < 2:
+        reason = f" {' '.join(notes)}" if notes else ""
         raise click.UsageError(
             f"comparing needs at least two files, or several scores of one (--score A,B).{reason}"
         )
-    entries = {name: model.samples(score, options["loss"]) for name, (model, score) in named.items()}
-    beside = comparison_arguments([model for model, _ in named.values()])
-    asked = {"metric": options["metric"], "level": options["level"], "paired": not unpaired}
-    with working("comparing"):
-        result = abstain.compare(entries, **asked, **beside)
-    notes = [*apart, *reading_notes(models)]
+    entries = {name: model.samples(score, loss) for name, (model, score) in contestants.items()}
+    columns = comparison_arguments([model for model, _ in contestants.values()])
+    with show_working("comparing"):
+        result = abstain.compare(entries, metric=metric, level=level, paired=not unpaired, **columns)
+    notes += reading_notes(models)
     if not unpaired and len(models) > 1 and all(model.ids is None for model in models):
         confirmed = confirming_columns(models)
         reason = f"their {confirmed} agree" if confirmed else "nothing in them confirms it"
         notes.append(f"No file has ids: rows are paired by position, and {reason}.")
-    return result, named, notes
+    return result, contestants, notes
 
 
-def _by_score(
-    model: Predictions, scores: list[str] | str, *, alone: bool, several: bool
+def _split_by_score(
+    model: Predictions, scores: list[str] | str, is_single: bool, has_several: bool
 ) -> list[tuple[Predictions, str]]:
-    """A model by each score asked for, or by each of its own confidences, under a name that says which."""
-    if model.signals and several:
-        ranked = {k: replace(model, confidence=g, signals={k: g}) for k, g in model.signals.items()}
-        return [(replace(m, name=k if alone else f"{m.name} / {k}"), "confidence") for k, m in ranked.items()]
+    """Return a model once for each requested score, or for each of its confidences, with a name that says which.
+
+    `is_single`: there is one file, so its name is left out. `has_several`: some file has several confidences.
+    """
+    if model.signals and has_several:
+        contestants = []
+        for signal, confidence in model.signals.items():
+            name = signal if is_single else f"{model.name} / {signal}"
+            single = replace(model, name=name, confidence=confidence, signals={signal: confidence})
+            contestants.append((single, "confidence"))
+        return contestants
     if scores == "all":
         scores = [name for name in NAMES if model.kind in by_name(name).takes] or ["confidence"]
     if model.kind == "confidence" or len(scores) == 1:
         return [(model, scores[0])]
-    return [(replace(model, name=score if alone else f"{model.name} / {score}"), score) for score in scores]
+    return [
+        (replace(model, name=score if is_single else f"{model.name} / {score}"), score) for score in scores
+    ]
 
 
-def compared_by_files(
-    files: dict[str, str], how: opt.ReadOptions, *, metric: str, unpaired: bool, level: float, **options: Any
-) -> tuple[Comparison, list[str]]:
-    """Two tables of the same samples, range by range on disk."""
-    asked = registry.by_name(metric)
-    if len(files) != 2 or asked.name != "aurc" or unpaired:
+def compare_files(
+    files: dict[str, str], read_options: opt.ReadOptions, *, metric: str, unpaired: bool, level: float
+) -> Comparison:
+    """Compare two tables of the same samples by AURC with the engine for files."""
+    chosen_metric = registry.by_name(metric)
+    if len(files) != 2 or chosen_metric.name != "aurc" or unpaired:
         raise click.UsageError("--engine files compares two tables of the same samples by AURC.")
-    columns = [how.engine_columns(file) for file in files.values()]
-    if any("logits" in own or "correct" in own for own in columns):
+    first_columns, second_columns = (read_options.engine_columns(file) for file in files.values())
+    if any("logits" in columns or "correct" in columns for columns in (first_columns, second_columns)):
         raise click.UsageError("--engine files compares columns of losses and confidences.")
-    first, second = ((own["confidence"], own["loss"]) for own in columns)
-    weight = {key: columns[0][key] for key in ("sample_weight",) if key in columns[0]}
-    (one, path), (two, other) = files.items()
-    sides: dict[str, Any] = {"first": first, "second": second, "other": other, "names": (one, two)}
-    sides["ids"] = how.columns.get("ids", how.columns.get("question"))
-    means: dict[str, Any] = {"memory": how.memory, "level": level}
-    return abstain.engines.files.compare(path, **sides, **means, **weight, **dict(asked.options)), []
+    weight = {name: first_columns[name] for name in ("sample_weight",) if name in first_columns}
+    first_name, second_name = files
+    return abstain.engines.files.compare(
+        files[first_name],
+        first=(first_columns["confidence"], first_columns["loss"]),
+        second=(second_columns["confidence"], second_columns["loss"]),
+        other=files[second_name],
+        names=(first_name, second_name),
+        ids=read_options.columns.get("ids", read_options.columns.get("question")),
+        memory=read_options.memory,
+        level=level,
+        **weight,
+        **dict(chosen_metric.options),
+    )
 
 
 def _caption(result: Comparison) -> str:
-    """What the columns hold; with two models there is nothing to correct for."""
-    pairs = len(result.pairs)
-    corrected = f" (with p, corrected for {pairs} pairs)" if pairs > 1 else ""
-    columns = f"{result.level:.0%} intervals below, differences from the best{corrected};"
+    """What the columns of the ranking hold; with two models there is one pair, and nothing to correct for."""
+    pair_count = len(result.pairs)
+    correction = f" (with p, corrected for {pair_count} pairs)" if pair_count > 1 else ""
+    columns = f"{result.level:.0%} intervals below, differences from the best{correction};"
     return f"{columns}\nmodels that share a letter cannot be told apart"
 
 
-def draw_comparison(on: Console, result: Comparison, notes: Sequence[str] = ()) -> None:
-    """The ranking, and what can be said of neighbours."""
-    way = "lower" if result.lower_is_better else "higher"
-    kind = f"the same {result.n:,} samples" if result.paired else "different test sets"
-    on.print(Text(f"{result.label} on {kind}, {way} is better", style="bold"))
-    on.print(Text(_caption(result), style="dim"))
-    on.print()
-    rows, pairs = result.contestants, result.from_best()
+def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] = ()) -> None:
+    """Print the ranking, sentences about neighbours in it, and notes."""
+    direction = "lower" if result.lower_is_better else "higher"
+    data = "different test sets"
+    if result.paired:
+        data = f"the same {count_noun(result.n, 'sample')}"
+    console.print(Text(f"{result.label} on {data}, {direction} is better", style="bold"))
+    console.print(Text(_caption(result), style="dim"))
+    console.print()
+    contestants = result.contestants
+    pairs = result.from_best()
     columns: dict[str, list[Any]] = {
-        "rank": [c.ranks for c in rows],
-        "model": [display_name(c.name) for c in rows],
-        result.label: [stacked(on, c.estimate, c) for c in rows],
-        "difference": ["" if p is None else stacked(on, p.difference, p) for p in pairs],
-        "p": ["" if p is None else f"{p.p_adjusted:.2g}" for p in pairs],
-        "group": [c.group for c in rows],
+        "rank": [contestant.ranks for contestant in contestants],
+        "model": [display_name(contestant.name) for contestant in contestants],
+        result.label: [stacked_cell(console, contestant.estimate, contestant) for contestant in contestants],
+        "difference": [
+            "" if pair is None else stacked_cell(console, pair.difference, pair) for pair in pairs
+        ],
+        "p": ["" if pair is None else f"{pair.p_adjusted:.2g}" for pair in pairs],
+        "group": [contestant.group for contestant in contestants],
     }
-    on.print(plain_table(columns))
-    on.print()
+    console.print(plain_table(columns))
+    console.print()
     sentences = result.sentences()
-    show_notes(on, sentences[:_SENTENCES])
-    if len(sentences) > _SENTENCES:
-        show_notes(on, [f"... and {len(sentences) - _SENTENCES} more such neighbours"])
-    show_notes(on, [*result.notes, *notes])
+    show_notes(console, sentences[:_MAX_SENTENCES])
+    if len(sentences) > _MAX_SENTENCES:
+        show_notes(console, [f"... and {len(sentences) - _MAX_SENTENCES} more such neighbours"])
+    show_notes(console, [*result.notes, *notes])

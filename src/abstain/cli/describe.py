@@ -1,4 +1,4 @@
-"""`abstain describe FILE`: what a file or a log holds, how it would be read, and the commands that evaluate it."""
+"""The command `abstain describe`: what a file holds, how it would be read, and the commands that evaluate it."""
 
 from __future__ import annotations
 
@@ -16,174 +16,238 @@ from rich.text import Text
 import abstain
 from abstain import _tables
 from abstain.cli import screen
-from abstain.cli.options import Documented, InputFile, Output, ReadOptions, output, reading
+from abstain.cli.options import (
+    DocumentedCommand,
+    InputFile,
+    Output,
+    ReadOptions,
+    with_output_options,
+    with_read_options,
+)
 from abstain.errors import AbstainError
 from abstain.formats import Log, Predictions, Source, Words, open_source
 from abstain.formats.columns import UncertainError, as_texts
 from abstain.formats.safety import display_name, one_line
 
-_MOST = 60  # columns that are shown
-_WIDEST = 24  # characters of a text that is shown
+_MAX_COLUMNS = 60  # that are listed
+_MAX_TEXT = 24  # characters of a value that are printed
+_MAX_COMMANDS = 4  # suggested for other columns
 _HOW_TO_STATE = (
     "State which column is which: -c correct=NAME -c confidence=NAME, or -c labels=NAME -c prediction=NAME "
     "-c confidence=NAME."
 )
 
 
-@click.command("describe", cls=Documented)
+@click.command("describe", cls=DocumentedCommand)
 @click.argument("file", type=InputFile(folders=True))
-@reading
-@output
-def describe(file: str, how: ReadOptions, out: Output) -> None:
+@with_read_options
+@with_output_options
+def describe(file: str, read_options: ReadOptions, output: Output) -> None:
     """What a file or the log of a harness holds: rows, questions, repeats, filters, scores and confidences.
 
-    Logs of lm-evaluation-harness, Inspect, HELM (the folder of a run), promptfoo and UQLM are known by what is in
-    them; of any other table the columns can be stated. It ends with the commands that evaluate the file.
+    Logs of lm-evaluation-harness, Inspect, HELM (the folder of a run), promptfoo and UQLM are recognised by their
+    content; for any other table, say which column is which. At the end are the commands that evaluate the file.
 
     Examples:
       abstain describe samples_gsm8k.jsonl
       abstain describe run.eval -c correct=match
       abstain describe answers.parquet -c labels=truth -c prediction=answer
     """
-    found = described(file, how)
-    columns = found["columns"]
-    forms: Any = {"json": json.dumps(found), "columns": columns, "latex": _tables.latex_table(columns)}
-    screen.deliver(out, None, str(found["rows"]), partial(draw_description, found=found), **forms)
+    description = describe_file(file, read_options)
+    columns = description["columns"]
+    screen.deliver(
+        output,
+        None,
+        str(description["rows"]),
+        partial(draw_description, description=description),
+        json=json.dumps(description),
+        columns=columns,
+        latex=_tables.latex_table(columns),
+    )
 
 
-def described(file: str, how: ReadOptions) -> dict[str, Any]:
-    """Everything that is told of a file."""
-    source = open_source(file, format=how.format, limits=how.limits)
+def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
+    """Return all that the command prints, by the names of its JSON output."""
+    source = open_source(file, format=read_options.format, limits=read_options.limits)
     log: Log | None = None
-    taken: dict[str, str] = {}
+    column_by_role: dict[str, str] = {}
     notes = list(source.facts.notes)
     try:
         try:
-            read = how.read(file, tell=False)
-            taken, log = {"read as": f"{read.kind}, {read.n:,} samples", **read.used}, read.log
-        except UncertainError:  # it may lack nothing but a confidence
-            log = how.read_log(file)
-            taken = log.used
+            predictions = read_options.read(file, summarise=False)
+            samples = _tables.count_noun(predictions.n, "sample")
+            column_by_role = {"read as": f"{predictions.kind}, {samples}", **predictions.used}
+            log = predictions.log
+        except UncertainError:  # perhaps only a confidence is missing
+            log = read_options.read_log(file)
+            column_by_role = log.used
         notes = [] if log is None else [*log.notes, *answer_notes(log, 1.0, 0.95)]
     except AbstainError as error:
         notes.append(one_line(error))
         if source.log is None:
             notes.append(_HOW_TO_STATE)
-    shape = max((c.shape[0] for c in source.columns.values() if c.shape), default=0)
+    row_count = max((column.shape[0] for column in source.columns.values() if column.shape), default=0)
+    has_confidence = "read as" in column_by_role
     return {
         "file": source.path.name,
         "written by": source.facts.tool,
-        "rows": shape,
+        "rows": row_count,
         "read": None if log is None else log.n,
         "questions": None if log is None else log.questions,
         "accuracy": None if log is None else log.accuracy,
         "unanswered": None if log is None else log.unanswered,
-        "taken": taken,
-        "columns": _columns(source),
+        "taken": column_by_role,
+        "columns": _describe_columns(source),
         "notes": notes,
-        "commands": _commands(file, source, how, log, "read as" in taken),
+        "commands": _suggest_commands(file, source, read_options, log, has_confidence),
     }
 
 
-def _columns(source: Source) -> dict[str, list[str]]:
-    """A row for each column: what it may be, how much of it there is, and what it holds."""
-    scorers, signals = source.facts.scorers, source.facts.signals
+def _describe_columns(source: Source) -> dict[str, list[str]]:
+    """Make a table with a row for each column: its name, what it may be, how much is present, and what it holds."""
     rows = []
-    for name, column in list(source.columns.items())[:_MOST]:
-        kind = "score" if name in scorers else "signal" if name in signals else ""
+    for name, column in list(source.columns.items())[:_MAX_COLUMNS]:
+        kind = ""
+        if name in source.facts.scorers:
+            kind = "score"
+        elif name in source.facts.signals:
+            kind = "signal"
         try:
-            rows.append((display_name(name), kind, *_held(column.load())))
-        except AbstainError:  # objects, or texts and numbers mixed: of no use as a column
+            rows.append((display_name(name), kind, *_describe_values(column.load())))
+        except AbstainError:  # objects, or a mixture of texts and numbers
             rows.append((display_name(name), kind, "", "", "neither numbers nor text"))
     titles = ("column", "kind", "present", "distinct", "holds")
-    return {title: [str(row[k]) for row in rows] for k, title in enumerate(titles)}
+    return {title: [str(row[index]) for row in rows] for index, title in enumerate(titles)}
 
 
-def _held(values: Any) -> tuple[str, str, str]:
+def _describe_values(values: Any) -> tuple[str, str, str]:
+    """Return the share of values present, the number of distinct ones, and examples or the range."""
     if isinstance(values, Words):
-        there = np.array([bool(v) for v in values.values])[values.codes]
-        texts = [values.values[k] for k in np.unique(values.codes[there])]
-        return f"{there.mean():.1%}", f"{len(texts):,}", ", ".join(map(_clipped, texts[:3]))
+        is_present = np.array([bool(text) for text in values.values])[values.codes]
+        texts = [values.values[code] for code in np.unique(values.codes[is_present])]
+        return f"{is_present.mean():.1%}", f"{len(texts):,}", ", ".join(map(_clip, texts[:3]))
     if values.ndim != 1:
         return "100.0%", "", " x ".join(map(str, values.shape[1:])) + " numbers"
-    there = np.isfinite(values)
-    some = np.asarray(values[there], np.float64)
-    span = f"{some.min():.4g} to {some.max():.4g}" if some.size else "nothing"
-    distinct = len(np.unique(some))
-    return f"{there.mean():.1%}", f"{distinct:,}", span + (" (constant)" if distinct == 1 else "")
+    is_present = np.isfinite(values)
+    numbers = np.asarray(values[is_present], np.float64)
+    span = f"{numbers.min():.4g} to {numbers.max():.4g}" if numbers.size else "nothing"
+    distinct_count = len(np.unique(numbers))
+    if distinct_count == 1:
+        span += " (constant)"
+    return f"{is_present.mean():.1%}", f"{distinct_count:,}", span
 
 
-def _clipped(text: str) -> str:
-    """A text cut between words where it is long."""
+def _clip(text: str) -> str:
+    """Cut a long text between words."""
     line = display_name(text)
-    if len(line) <= _WIDEST:
+    if len(line) <= _MAX_TEXT:
         return line
-    start = line[:_WIDEST]
+    start = line[:_MAX_TEXT]
     return f"{start.rpartition(' ')[0] or start} …"
 
 
-def _commands(file: str, source: Source, how: ReadOptions, log: Log | None, ready: bool) -> list[str]:
-    """Command lines that evaluate the file, as it is read now first; each was tried and gives a table."""
-    facts = source.facts
-    columns: list[dict[str, str]] = []
-    if source.log is None:
-        columns = []
-    elif log is None:
-        columns = [{"correct": name} for name in facts.scorers[:4]]
-    elif not ready:
-        varying = [n for n, c in source.columns.items() if n.startswith("metadata.") and _varies(c.load())]
-        columns = [{"confidence": name} for name in varying[:4]]
-    else:
-        taken = log.used["correct"].split(" (")[0] if "correct" in log.used else ""
-        columns = [{"correct": name} for name in facts.scorers if name != taken][:3]
-    attempts = [how, *(how._replace(columns=how.columns | stated) for stated in columns)]
-    if facts.variant and ready:
-        variants = dict.fromkeys(as_texts(source.columns[facts.variant].load()).tolist())
-        attempts += [how._replace(only=how.only | {facts.variant: value}) for value in list(variants)[1:]]
+def _suggest_commands(
+    file: str, source: Source, read_options: ReadOptions, log: Log | None, has_confidence: bool
+) -> list[str]:
+    """Command lines that evaluate the file, first as it is read now; each was tried and gives a table.
+
+    `log` is the log that was read, None if the file is not one or could not be read; `has_confidence` is True if it
+    was read as predictions.
+    """
+    attempts = [read_options]
+    attempts += [
+        read_options._replace(columns=read_options.columns | columns)
+        for columns in _other_columns(source, log, has_confidence)
+    ]
+    variant_column = source.facts.variant
+    if variant_column and has_confidence:
+        variants = dict.fromkeys(as_texts(source.columns[variant_column].load()).tolist())
+        attempts += [
+            read_options._replace(only=read_options.only | {variant_column: value})
+            for value in list(variants)[1:]
+        ]
     lines = (
         shlex.join(["abstain", "evaluate", file, *attempt.flags()])
         for attempt in attempts
-        if attempt.works(file)
+        if attempt.can_evaluate(file)
     )
     return list(dict.fromkeys(lines))
 
 
+def _other_columns(source: Source, log: Log | None, has_confidence: bool) -> list[dict[str, str]]:
+    """Columns that could be read instead, by role: other scores, or numbers that could be the confidence."""
+    if source.log is None:
+        return []
+    scorers = source.facts.scorers
+    if log is None:
+        return [{"correct": name} for name in scorers[:_MAX_COMMANDS]]
+    if not has_confidence:
+        candidates = [
+            name
+            for name, column in source.columns.items()
+            if name.startswith("metadata.") and _varies(column.load())
+        ]
+        return [{"confidence": name} for name in candidates[:_MAX_COMMANDS]]
+    used_scorer = log.used["correct"].split(" (")[0] if "correct" in log.used else ""
+    return [{"correct": name} for name in scorers if name != used_scorer][: _MAX_COMMANDS - 1]
+
+
 def _varies(values: Any) -> bool:
+    """True for a column of numbers with at least two different values."""
     return not isinstance(values, Words) and len(np.unique(values[np.isfinite(values)])) > 1
 
 
-def draw_description(on: Console, found: dict[str, Any]) -> None:
-    """The same on a screen."""
-    read = f", {found['read']:,} read" if found["read"] not in (None, found["rows"]) else ""
-    asked = "" if found["questions"] is None else f", {found['questions']:,} questions"
-    head = f"{display_name(found['file'])}: {found['written by']}, {found['rows']:,} rows{read}{asked}"
-    on.print(Text(head, style="bold"))
-    on.print()
-    on.print(screen.plain_table(found["columns"], right=("present", "distinct")))
-    if taken := dict(found["taken"]):
-        on.print(Text(f"\nread as {taken.pop('read as', 'answers without a confidence')}"))
-        on.print(screen.plain_table({"role": list(taken), "column": list(taken.values())}))
-    on.print()
-    screen.show_notes(on, found["notes"])
-    for line in found["commands"]:
-        on.print(Text(f"  {line}"), soft_wrap=True)
+def draw_description(console: Console, description: dict[str, Any]) -> None:
+    """Print a description on the screen; see `describe_file`."""
+    title = f"{display_name(description['file'])}: {description['written by']}, "
+    title += _tables.count_noun(description["rows"], "row")
+    if description["read"] not in (None, description["rows"]):
+        title += f", {description['read']:,} read"
+    if description["questions"] is not None:
+        title += f", {_tables.count_noun(description['questions'], 'question')}"
+    console.print(Text(title, style="bold"))
+    console.print()
+    console.print(screen.plain_table(description["columns"], right=("present", "distinct")))
+    column_by_role = dict(description["taken"])
+    if column_by_role:
+        kind = column_by_role.pop("read as", "answers without a confidence")
+        console.print(Text(f"\nread as {kind}"))
+        console.print(
+            screen.plain_table({"role": list(column_by_role), "column": list(column_by_role.values())})
+        )
+    console.print()
+    screen.show_notes(console, description["notes"])
+    for line in description["commands"]:
+        console.print(Text(f"  {line}"), soft_wrap=True)
 
 
 def answer_notes(log: Log, price: float, level: float) -> list[str]:
-    """Right, wrong and not attempted; and the area when refusals are counted the other way."""
+    """Sentences about a log: shares right, wrong and not attempted; and AURC if refusals are counted the other way.
+
+    `price` is what a wrong answer costs, if a right one gains 1. Empty for a log of losses.
+    """
     if log.loss_name == "loss":
         return []
-    rows, repeats = log.scored, log.repeats()
-    clusters = None if repeats is None else repeats[rows]
-    correct = 1 - log.losses(rows)
-    asked: Any = {"answered": log.answered[rows], "price": price, "level": level, "clusters": clusters}
-    told = [f"{abstain.three_way(correct, **asked)}."]
+    rows = log.scored
+    repeats = log.repeats()
+    three_way = abstain.three_way(
+        1 - log.losses(rows),
+        answered=log.answered[rows],
+        price=price,
+        level=level,
+        clusters=None if repeats is None else repeats[rows],
+    )
+    notes = [f"{three_way}."]
     if log.signals and log.unanswered and log.answered[rows].any():
-        opposite = "wrong" if log.rules.unanswered == "abstained" else "abstained"
-        other = replace(log.rules, unanswered=opposite)
-        way = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[opposite]
-        read = Predictions("", log.path, "", **log.fields(other))
-        found = abstain.evaluate(**read.arguments(), metrics="aurc", level=level)
-        areas = (f"{e.score} {e.cell.removesuffix(e.mark)}" for e in found.entries if e.group is None)
-        told.append(f"AURC with unanswered questions as {way}: {', '.join(areas)}.")
-    return told
+        opposite: Any = "wrong" if log.rules.unanswered == "abstained" else "abstained"
+        treatment = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[opposite]
+        fields = log.fields(replace(log.rules, unanswered=opposite))
+        predictions = Predictions("", log.path, "", **fields)
+        evaluation = abstain.evaluate(**predictions.arguments(), metrics="aurc", level=level)
+        areas = ", ".join(
+            f"{entry.score} {entry.cell.removesuffix(entry.mark)}"
+            for entry in evaluation.entries
+            if entry.group is None
+        )
+        notes.append(f"AURC with unanswered questions as {treatment}: {areas}.")
+    return notes

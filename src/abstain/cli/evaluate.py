@@ -1,4 +1,4 @@
-"""`abstain evaluate FILE`: who computes, and the table on the screen."""
+"""The command `abstain evaluate`: choose the compute backend, and print the table."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 import abstain
+from abstain._tables import count_noun
 from abstain.cli import options as opt
 from abstain.cli import screen
-from abstain.cli.describe import answer_notes, described, draw_description
+from abstain.cli.describe import answer_notes, describe_file, draw_description
 from abstain.errors import MemoryLimitError
 from abstain.evaluation import Entry, Evaluation
 from abstain.evaluation.results import GROUPS_SHOWN, best_scores
@@ -23,40 +24,49 @@ from abstain.formats.file_evaluation import choose_engine, engine_can_read, eval
 from abstain.formats.readers import is_helm_run
 from abstain.formats.safety import display_name, naming_file
 from abstain.formats.table_files import find_files
+from abstain.metrics import registry
 
-_METRIC = 15  # columns for the names of the metrics
+_METRIC_WIDTH = 15  # columns of the screen for the names of the metrics
 _ENGINES = ["memory", "files", "dask", "spark", "sketch"]
-_ENGINE = "Compute backend. By default memory, and files for a table whose values exceed --memory."
-_SCORES = "Confidences computed from class scores, such as max_softmax, max_logit, or all."
-_PRICE = "What a wrong answer costs beside a right one, where questions may go unanswered; 1 by default."
-_REPETITIONS = "Sample weights are numbers of repetitions (aurc:loo and aurc:log need that), not relative."
+_SKETCH_METRICS = ("aurc", "augrc", "risk")  # that a sketch can bound
+_ENGINE_HELP = "Compute backend. By default memory, and files for a table whose values exceed --memory."
+_METRICS_HELP = "Metrics, e.g. aurc, aurc:loo, augrc, auroc, risk_at_coverage@0.9, or all."
+_SCORES_HELP = "Confidences computed from class scores, e.g. max_softmax, max_logit, or all."
+_LOSSES_HELP = "Losses computed from class scores, e.g. zero_one, cross_entropy, brier, or all."
+_PRICE_HELP = (
+    "What a wrong answer costs if a right one gains 1, for files with unanswered questions. 1 by default."
+)
+_REPETITIONS_HELP = (
+    "Sample weights are numbers of repetitions (aurc:loo and aurc:log need that), not relative."
+)
+_PREVIEW_HELP = "Only show what the file holds and how it would be read."
 
 
-@click.command("evaluate", cls=opt.Documented)
+@click.command("evaluate", cls=opt.DocumentedCommand)
 @click.argument("file", type=opt.InputFile(folders=True))
-@opt.named("metrics", "Such as aurc, aurc:loo, augrc, auroc, risk_at_coverage@0.9, or all.", several=True)
-@opt.named("scores", _SCORES, several=True)
-@opt.named("losses", "Such as zero_one, cross_entropy, brier, or all.", several=True)
-@opt.shared("level")
-@click.option("--engine", type=click.Choice(_ENGINES), help=_ENGINE)
-@click.option("--price", type=float, metavar="P", help=_PRICE)
-@click.option("--repetitions", is_flag=True, help=_REPETITIONS)
-@click.option("--preview", is_flag=True, help="Show what the file holds and how it would be read, and stop.")
-@opt.reading
-@opt.output
+@opt.name_option("metrics", _METRICS_HELP, several=True)
+@opt.name_option("scores", _SCORES_HELP, several=True)
+@opt.name_option("losses", _LOSSES_HELP, several=True)
+@opt.shared_options("level")
+@click.option("--engine", type=click.Choice(_ENGINES), help=_ENGINE_HELP)
+@click.option("--price", type=float, metavar="P", help=_PRICE_HELP)
+@click.option("--repetitions", is_flag=True, help=_REPETITIONS_HELP)
+@click.option("--preview", is_flag=True, help=_PREVIEW_HELP)
+@opt.with_read_options
+@opt.with_output_options
 def evaluate(
     file: str,
-    how: opt.ReadOptions,
-    out: opt.Output,
-    engine: str,
+    read_options: opt.ReadOptions,
+    output: opt.Output,
+    engine: str | None,
     preview: bool,
     price: float | None,
     **options: Any,
 ) -> None:
-    """Everything about how well a model knows when it is wrong, as a table with intervals.
+    """How well a model knows when it is wrong: all metrics in one table, with intervals.
 
-    FILE holds logits or probabilities with labels, or a plain table: correct (0/1) or loss, confidence, and
-    if you like abstained and group. It may be a folder of tables, which an engine reads (--engine).
+    FILE holds logits or probabilities with labels, or a plain table with the columns correct (0/1) or loss,
+    confidence, and optionally abstained and group. It may be a folder of tables, which an engine reads (--engine).
 
     Examples:
       abstain evaluate preds.npz                      logits or probs, and labels
@@ -67,138 +77,183 @@ def evaluate(
       abstain evaluate preds.npz --json -o table.json
       abstain evaluate predictions/                   a folder of tables
     """
-    chosen = engine is not None
-    engine = engine or choose_engine(file, how.memory)
-    if (engine == "memory" and not is_helm_run(file)) or preview:
-        opt.no_folders((file,))
+    chosen_engine = engine or choose_engine(file, read_options.memory)
+    if (chosen_engine == "memory" and not is_helm_run(file)) or preview:
+        opt.refuse_folders((file,))
     if preview:
-        draw_description(screen.console(), described(file, how))
+        draw_description(screen.make_console(), describe_file(file, read_options))
         return
-    read = None
-    if engine != "memory" and price is not None:
+    predictions = None
+    if chosen_engine != "memory" and price is not None:
         raise click.UsageError("--price is for files that are read in memory, not for --engine.")
-    if engine == "memory":
+    if chosen_engine == "memory":
         try:
-            with screen.working(f"reading {display_name(file)}"):
-                read = how.read(file, tell=False)
+            with screen.show_working(f"reading {display_name(file)}"):
+                predictions = read_options.read(file, summarise=False)
         except MemoryLimitError:
-            if chosen or price is not None or not engine_can_read(file):
+            if engine is not None or price is not None or not engine_can_read(file):
                 raise
-            engine = "files"
-    if engine == "memory":
-        assert read is not None
-        opt.no_names_for_own_confidences(read)
-        with screen.working(f"evaluating {read.n:,} samples"), naming_file(file):
-            table = abstain.evaluate(**read.arguments(), **options, progress=False)
-            if read.log is not None:
-                more = [
-                    *read.log.summary_lines(),
-                    *answer_notes(read.log, 1.0 if price is None else price, options["level"]),
-                ]
-                table = replace(table, notes=(*more, *table.notes))
-            if price is not None and (read.log is None or read.log.loss_name == "loss"):
-                table = replace(table, notes=(*table.notes, price_note(read, price, options["level"])))
-    elif engine == "sketch":
-        table = sketched(file, how.engine_columns(file), options["level"])
+            chosen_engine = "files"
+    if chosen_engine == "memory":
+        assert predictions is not None
+        opt.refuse_unused_names(predictions)
+        samples = count_noun(predictions.n, "sample")
+        with screen.show_working(f"evaluating {samples}"), naming_file(file):
+            table = evaluate_predictions(predictions, price, **options)
+    elif chosen_engine == "sketch":
+        table = evaluate_by_sketch(file, read_options.engine_columns(file), options["level"])
     else:
-        means = {"memory": how.memory} if engine == "files" else {}
-        table = evaluate_with_engine(engine, file, how.engine_columns(file), **options, **means)
+        if chosen_engine == "files":
+            options["memory"] = read_options.memory
+        table = evaluate_with_engine(chosen_engine, file, read_options.engine_columns(file), **options)
 
     metric = "aurc" if "aurc" in table.metrics else table.metrics[0]
-    first = table[table.scores[0], table.losses[0], metric].estimate
-    quiet = "-" if first is None else repr(float(first))
-    screen.deliver(out, table, quiet, partial(draw_evaluation, table=table, read=read))
+    estimate = table[table.scores[0], table.losses[0], metric].estimate
+    quiet = "-" if estimate is None else repr(float(estimate))
+    screen.deliver(output, table, quiet, partial(draw_evaluation, table=table, predictions=predictions))
 
 
-def price_note(read: Predictions, price: float, level: float) -> str:
-    """Right, wrong and not attempted in a file without questions; refused where nothing is right or wrong."""
-    if read.kind == "confidence" and read.loss_name == "loss":
+def evaluate_predictions(
+    predictions: Predictions, price: float | None, *, level: float, **options: Any
+) -> Evaluation:
+    """Evaluate a file that was read in memory, with notes about unanswered questions.
+
+    `price` is the option of the command; the other options are those of `abstain.evaluate`.
+    """
+    table = abstain.evaluate(**predictions.arguments(), level=level, **options, progress=False)
+    log = predictions.log
+    if log is not None:
+        log_notes = [*log.summary_lines(), *answer_notes(log, 1.0 if price is None else price, level)]
+        table = replace(table, notes=(*log_notes, *table.notes))
+    if price is not None and (log is None or log.loss_name == "loss"):
+        table = replace(table, notes=(*table.notes, price_note(predictions, price, level)))
+    return table
+
+
+def price_note(predictions: Predictions, price: float, level: float) -> str:
+    """A sentence with the shares right, wrong and not attempted, for a file that is not a log of questions.
+
+    Raises a usage error if the file has losses instead of right and wrong answers, or weights.
+    """
+    if predictions.kind == "confidence" and predictions.loss_name == "loss":
         raise click.UsageError("--price is for right and wrong answers, and this file has losses.")
-    if read.sample_weight is not None:
+    if predictions.sample_weight is not None:
         raise click.UsageError(
             "--price takes every sample once, and this file has weights. Leave one of them out."
         )
-    losses, _ = read.samples("max_softmax", "zero_one")
-    answered = None if read.abstained is None else ~read.abstained
-    score = abstain.three_way(1 - losses, answered=answered, price=price, level=level, clusters=read.clusters)
-    return f"{score}."
+    losses, _ = predictions.samples("max_softmax", "zero_one")
+    answered = None if predictions.abstained is None else ~predictions.abstained
+    three_way = abstain.three_way(
+        1 - losses, answered=answered, price=price, level=level, clusters=predictions.clusters
+    )
+    return f"{three_way}."
 
 
-def sketched(file: str, columns: dict[str, Any], level: float) -> Evaluation:
-    """A stream of constant size: the value lies for certain between the two ends."""
+def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Evaluation:
+    """Evaluate a table in constant memory: each value is certain to lie between the two limits.
+
+    `columns` are those that `ReadOptions.engine_columns` returned.
+    """
     from abstain.engines import Sketch
     from abstain.engines.read import Loader, question
 
     if "groups" in columns:
         raise click.UsageError("a sketch has no groups: leave that column out, or use --engine files.")
-    score, loss = ("max_softmax", "zero_one") if "logits" in columns else ("confidence", "loss")
-    load = Loader("evaluate", question("evaluate", columns))
+    has_class_scores = "logits" in columns
+    loader = Loader("evaluate", question("evaluate", columns))
     sketch = Sketch()
     for part in find_files("evaluate", file):
-        for groups in load.batches(part):
-            values, confidence, weight = groups[None].samples
-            sketch.update(values, confidence, sample_weight=weight)
+        for columns_by_group in loader.batches(part):
+            loss, confidence, weight = columns_by_group[None].samples
+            sketch.update(loss, confidence, sample_weight=weight)
     entries = []
-    for name, label in (("aurc", "AURC"), ("augrc", "AUGRC"), ("risk", "risk")):
-        found = getattr(sketch, name)()
-        ends = (found.estimate, None, found.low, found.high)
-        entries.append(Entry(score, loss, name, label, True, *ends, "certified", sketch.n))
-    note = "The ends are no confidence interval: the value on these data lies between them for certain."
+    for name in _SKETCH_METRICS:
+        metric = registry.by_name(name)
+        bounds = getattr(sketch, name)()
+        entries.append(
+            Entry(
+                score="max_softmax" if has_class_scores else "confidence",
+                loss="zero_one" if has_class_scores else "loss",
+                metric=name,
+                label=metric.label,
+                lower_is_better=metric.lower_is_better,
+                estimate=bounds.estimate,
+                standard_error=None,
+                low=bounds.low,
+                high=bounds.high,
+                method="certified",
+                n=sketch.n,
+            )
+        )
+    note = "The limits are not a confidence interval: the value on these data certainly lies between them."
     return Evaluation(tuple(entries), sketch.n, level, notes=(note,))
 
 
-def draw_evaluation(on: Console, table: Evaluation, read: Predictions | None) -> None:
-    """The whole table, a few scores at a time where the screen is narrow."""
-    away = f", {table.abstained:.1%} abstained" if table.abstained else ""
-    name = "" if read is None else f"{display_name(read.name)}: "
-    on.print(Text(f"{name}{table.n:,} samples{away}", style="bold"))
-    on.print(Text(f"estimate, {table.level:.0%} interval below it; * best of its row", style="dim"))
+def draw_evaluation(console: Console, table: Evaluation, predictions: Predictions | None) -> None:
+    """Print the table, with as many scores at a time as fit on the screen; `predictions` is for the model's name."""
+    title = count_noun(table.n, "sample")
+    if predictions is not None:
+        title = f"{display_name(predictions.name)}: {title}"
+    if table.abstained:
+        title += f", {table.abstained:.1%} abstained"
+    console.print(Text(title, style="bold"))
+    console.print(Text(f"estimate, {table.level:.0%} interval below it; * best of its row", style="dim"))
     for loss in table.losses:
-        on.print()
-        for place, scores in enumerate(_that_fit(on, table, loss)):
-            if place:
-                on.print()
-            on.print(_some_scores(on, table, loss, scores))
+        for scores in _split_scores(console, table, loss):
+            console.print()
+            console.print(_scores_table(console, table, loss, scores))
     if table.groups:
-        on.print()
-        on.print(Text(table.group_title(), style="dim"))
-        on.print(_by_group(on, table))
-    screen.show_notes(on, dict.fromkeys(table.remarks()))
+        console.print()
+        console.print(Text(table.group_title(), style="dim"))
+        console.print(_groups_table(console, table))
+    screen.show_notes(console, dict.fromkeys(table.remarks()))
 
 
-def _that_fit(on: Console, table: Evaluation, loss: str) -> list[tuple[str, ...]]:
-    """Scores that fit beside each other, about as many each time."""
-    spans = [screen.span(on, e) for e in table.entries if e.loss == loss and e.group is None]
-    fit = max(1, (on.width - _METRIC) // (2 + max([12, *map(len, spans)])))
-    times = -(-len(table.scores) // fit)
-    size = -(-len(table.scores) // times)
-    return [table.scores[i : i + size] for i in range(0, len(table.scores), size)]
+def _split_scores(console: Console, table: Evaluation, loss: str) -> list[tuple[str, ...]]:
+    """Split the scores into blocks of about equal size that fit on the width of the screen."""
+    limits = [
+        screen.format_limits(console, entry)
+        for entry in table.entries
+        if entry.loss == loss and entry.group is None
+    ]
+    column_width = 2 + max([12, *map(len, limits)])
+    fitting_count = max(1, (console.width - _METRIC_WIDTH) // column_width)
+    block_count = -(-len(table.scores) // fitting_count)
+    block_size = -(-len(table.scores) // block_count)
+    return [table.scores[start : start + block_size] for start in range(0, len(table.scores), block_size)]
 
 
-def _some_scores(on: Console, table: Evaluation, loss: str, scores: tuple[str, ...]) -> Table:
+def _scores_table(console: Console, table: Evaluation, loss: str, scores: tuple[str, ...]) -> Table:
+    """The metrics of these scores, one column per score; the best of all scores in a row is marked."""
     columns: dict[str, list[Any]] = {loss if loss == "loss" else f"{loss} loss": []}
     for score in scores:
         columns[score if len(score) <= 14 else score.replace("_", "_\n", 1)] = []
     for entries in table.rows(loss):
-        best = best_scores(entries, lambda e: screen.estimate(e.estimate, e.standard_error))
-        marks = {e.score: e.mark + (" *" if e.score in best else "") for e in entries}
-        shown_here = (e for e in entries if e.score in scores)
-        cells = [entries[0].label, *(screen.stacked(on, e.estimate, e, marks[e.score]) for e in shown_here)]
+        best = best_scores(
+            entries, lambda entry: screen.format_estimate(entry.estimate, entry.standard_error)
+        )
+        cells: list[Any] = [entries[0].label]
+        for entry in entries:
+            if entry.score in scores:
+                mark = entry.mark + (" *" if entry.score in best else "")
+                cells.append(screen.stacked_cell(console, entry.estimate, entry, mark))
         for column, cell in zip(columns.values(), cells):
             column.append(cell)
-    return screen.plain_table(columns, first=_METRIC - 2)
+    return screen.plain_table(columns, first_width=_METRIC_WIDTH - 2)
 
 
-def _by_group(on: Console, table: Evaluation) -> Table:
-    """The first metric and score within each group, the worst group first."""
+def _groups_table(console: Console, table: Evaluation) -> Table:
+    """The first metric and score within each group, worst group first."""
     entries = table.by_group()[:GROUPS_SHOWN]
     title = f"{entries[0].label} by {display_name(entries[0].score)}"
     return screen.plain_table(
         {
-            "group": [display_name(e.group) for e in entries],
-            "samples": [f"{e.n:,}" for e in entries],
-            title: [screen.estimate(e.estimate, e.standard_error) for e in entries],
-            f"{table.level:.0%} interval": [screen.span(on, e) or (e.reason or "") for e in entries],
+            "group": [display_name(entry.group) for entry in entries],
+            "samples": [f"{entry.n:,}" for entry in entries],
+            title: [screen.format_estimate(entry.estimate, entry.standard_error) for entry in entries],
+            f"{table.level:.0%} interval": [
+                screen.format_limits(console, entry) or (entry.reason or "") for entry in entries
+            ],
         },
         right=("samples",),
     )

@@ -1,4 +1,4 @@
-"""The command `abstain` and its small commands; the others are imported when they are run: `--help` is quick."""
+"""The command `abstain` and its small commands. The others are imported when they run, so that `--help` is quick."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import io
 import json
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -17,33 +18,52 @@ from typing import Any
 import click
 
 import abstain
-from abstain._tables import escape_controls
-from abstain.cli.options import Documented, InputFile, OutputFile, ReadOptions, reading, say, tell_first
+from abstain._names import find_similar_name
+from abstain._tables import count_noun, escape_controls
+from abstain.cli.options import (
+    DocumentedCommand,
+    InputFile,
+    OutputFile,
+    ReadOptions,
+    note_chosen_confidence,
+    say,
+    with_read_options,
+)
 from abstain.errors import AbstainError, AbstainWarning, InfeasibleError, MissingDependencyError
 
-OK, INTERRUPTED, USAGE, BAD_DATA, INFEASIBLE, ALARM = 0, 1, 2, 3, 4, 5
+# exit codes
+OK = 0
+INTERRUPTED = 1
+USAGE = 2
+BAD_DATA = 3
+INFEASIBLE = 4
+ALARM = 5
 
 _COMMANDS = {
-    "evaluate": "The whole table for one file of predictions, with intervals.",
+    "evaluate": "All metrics for one file of predictions, with intervals.",
     "describe": "What a file or log holds, and the commands that evaluate it.",
-    "compare": "Rank several models on the same samples; say which cannot be told apart.",
+    "compare": "Rank several models on the same samples, with tests of their differences.",
     "threshold": "Choose the confidence below which to abstain, with a guarantee.",
-    "cascade": "Choose when a cheap model answers, when a dear one, when a person, with a guarantee.",
+    "cascade": "Route between a cheap model, an expensive model and a person, with a guarantee.",
     "decide": "Apply a saved rule to new data: which answers to accept.",
-    "clinical": "Sensitivity, specificity and predictive values among the accepted.",
+    "clinical": "Sensitivity, specificity and predictive values of accepted samples.",
     "report": "One interactive HTML page that works offline.",
-    "demo": "Real model outputs that come along: a table here, a report on disk.",
+    "demo": "Try it on real model outputs: tables here, a report on disk.",
     "reproduce": "Repeat the experiments of the paper.",
     "convert": "Write a file of predictions in another format.",
-    "version": "Versions of abstain and of what it uses.",
+    "version": "Versions of abstain and of the packages it uses.",
 }
-_HOMES = {"decide": "threshold", "clinical": "threshold", "demo": "report"}  # beside another command
+_MODULES = {
+    "decide": "threshold",
+    "clinical": "threshold",
+    "demo": "report",
+}  # commands in the file of another one
 
 
-class _Commands(Documented, click.Group):
-    """Commands by name; help needs their one line only."""
+class _Commands(DocumentedCommand, click.Group):
+    """The commands by name. The list of commands needs only their one-line descriptions, not their modules."""
 
-    command_class = Documented
+    command_class = DocumentedCommand
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -51,14 +71,16 @@ class _Commands(Documented, click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.commands or cmd_name not in _COMMANDS:
             return self.commands.get(cmd_name)
-        home = importlib.import_module(f"abstain.cli.{_HOMES.get(cmd_name, cmd_name)}")
-        command: click.Command = getattr(home, cmd_name)
+        module = importlib.import_module(f"abstain.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        near = [name for name in _COMMANDS if args and args[0] and name.startswith(args[0])]
-        if args and args[0] not in _COMMANDS and len(near) == 1:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        name = args[0] if args else ""
+        if name and name not in _COMMANDS and not name.startswith("-"):
+            suggestion = _suggest_command(name)
+            if suggestion:
+                ctx.fail(f"No such command {name!r}. Did you mean {suggestion!r}?")
         ctx.meta["abstain.arguments"] = list(args)
         return super().resolve_command(ctx, args)
 
@@ -67,32 +89,47 @@ class _Commands(Documented, click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; an error of the library is one line on stderr and an exit code."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # overflow in a number that is then left out
                 warnings.simplefilter("always", AbstainWarning)
-                warnings.showwarning = partial(_told, warnings.showwarning)
+                warnings.showwarning = partial(_show_warning, warnings.showwarning)
                 return super().invoke(ctx)
         except click.ClickException as error:
             vars(error)["message"] = escape_controls(error.message, keep="\n")  # it may quote a file's name
             raise
-        # anything else is a mistake of ours and shows its traceback
+        # any other error is a bug of ours and shows its traceback
         except (AbstainError, MemoryError) as error:
-            complain(error)
-            codes = {MissingDependencyError: USAGE, InfeasibleError: INFEASIBLE}
-            ctx.exit(next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_DATA))
+            print_error(error)
+            exit_code = BAD_DATA
+            if isinstance(error, MissingDependencyError):
+                exit_code = USAGE
+            elif isinstance(error, InfeasibleError):
+                exit_code = INFEASIBLE
+            ctx.exit(exit_code)
 
 
-def _told(others: Callable[..., None], message: Any, category: type[Warning], *where: Any) -> None:
-    """A warning of the library is a line on stderr."""
+def _suggest_command(name: str) -> str | None:
+    """Return the command that a wrong name probably means: one that starts with it, or a similar one."""
+    completions = [command for command in _COMMANDS if command.startswith(name)]
+    if len(completions) == 1:
+        return completions[0]
+    return find_similar_name(name, _COMMANDS)
+
+
+def _show_warning(
+    show_other: Callable[..., None], message: Any, category: type[Warning], *location: Any
+) -> None:
+    """Print a warning of the library as a line on stderr; pass any other to `show_other`."""
     if issubclass(category, AbstainWarning):
         say(f"note: {message}")
     else:
-        others(message, category, *where)
+        show_other(message, category, *location)
 
 
-def complain(error: BaseException) -> None:
-    """One line on stderr; a preview of the columns before it when the choice among them was uncertain."""
+def print_error(error: BaseException) -> None:
+    """Print an error as one line on stderr, after a preview of the columns if it is unclear which to read."""
     if isinstance(error, abstain.formats.UncertainError) and sys.stderr.isatty():
         from abstain.cli.screen import show_preview
 
@@ -108,8 +145,8 @@ def complain(error: BaseException) -> None:
 def cli() -> None:
     """Know when not to predict: risk-coverage curves, AURC with error bars, thresholds with guarantees.
 
-    Reads npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, feather, safetensors and pt (tensors only), and logs of
-    lm-evaluation-harness, Inspect, HELM, promptfoo and UQLM; `-` is standard input.
+    Files may be npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, feather, safetensors or pt (tensors only), or
+    logs of lm-evaluation-harness, Inspect, HELM, promptfoo or UQLM; `-` is standard input.
 
     Examples:
       abstain demo
@@ -123,7 +160,7 @@ def cli() -> None:
     \b
     Exit codes:
       0 ok          1 interrupted              2 usage
-      3 bad data    4 no feasible threshold    5 a rule's check alarms
+      3 bad data    4 no feasible threshold    5 alarm of a check
 
     \b
     Shell completion:
@@ -134,18 +171,16 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line; what cannot be printed is one line and an exit code, never a traceback."""
+    """Run the command line. If output cannot be written, exit with one line on stderr instead of a traceback."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # the shell has closed it: what would be printed goes nowhere
+        if stream is None:  # closed by the shell
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        elif isinstance(stream, io.TextIOWrapper):  # a name that the terminal's encoding lacks is spelt out
+        elif isinstance(stream, io.TextIOWrapper):  # escape characters that the terminal's encoding lacks
             stream.reconfigure(errors="backslashreplace")
     try:
         return cli(arguments, prog_name="abstain")
-    except (
-        OSError
-    ) as error:  # readers and writers turn theirs into AbstainError; what is left is a full device
+    except OSError as error:  # readers and writers raise AbstainError, so this is mostly a full device
         _discard_output()
         name = escape_controls(error.filename) if error.filename else "standard output"
         with suppress(OSError):
@@ -154,7 +189,7 @@ def main(arguments: list[str] | None = None) -> Any:
 
 
 def _discard_output() -> None:
-    """Send what is still in the buffer of standard output nowhere, so that closing it does not fail again."""
+    """Discard what is still in the buffer of standard output, so that closing it does not fail again."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -162,9 +197,9 @@ def _discard_output() -> None:
 @cli.command()
 @click.argument("source", metavar="IN", type=InputFile())
 @click.argument("target", metavar="OUT", type=OutputFile("predictions"))
-@reading
-def convert(source: str, target: str, how: ReadOptions) -> None:
-    """Write a file of predictions in another format, under the standard names.
+@with_read_options
+def convert(source: str, target: str, read_options: ReadOptions) -> None:
+    """Write a file of predictions in another format, with the standard column names.
 
     OUT ends in .npz, .csv, .tsv, .parquet, .arrow, .feather, .json, .jsonl or .safetensors.
 
@@ -173,22 +208,22 @@ def convert(source: str, target: str, how: ReadOptions) -> None:
       abstain convert model.pt preds.npz
       abstain convert table.csv table.npz -c confidence=p_max -c correct=is_right
     """
-    read = how.read(source)
-    tell_first(read)
-    abstain.formats.write_predictions(read, target)
-    say(f"wrote {target}: {read.n:,} samples, {read.kind}")
+    predictions = read_options.read(source)
+    note_chosen_confidence(predictions)
+    abstain.formats.write_predictions(predictions, target)
+    say(f"wrote {target}: {count_noun(predictions.n, 'sample')}, {predictions.kind}")
 
 
 @cli.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def version(as_json: bool) -> None:
-    """Versions of abstain and of what it uses."""
-    found = abstain.report.versions()
+    """Versions of abstain and of the packages it uses."""
+    versions = abstain.report.versions()
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(versions))
         return
-    width = max(map(len, found))
-    for name, number in found.items():
+    width = max(map(len, versions))
+    for name, number in versions.items():
         click.echo(f"{name:<{width}}  {number}")
 
 
@@ -199,26 +234,28 @@ def version(as_json: bool) -> None:
 @click.pass_context
 def reproduce(context: click.Context, arguments: tuple[str, ...]) -> None:
     """Repeat the experiments of the paper; `abstain reproduce --help` lists them."""
-    root = checkout()
-    if root is None:
+    checkout = find_checkout()
+    if checkout is None:
         click.echo(
             "abstain: the paper's experiments are not in the package; they are in a checkout of its repository: "
             "run `pip install -e .` there",
             err=True,
         )
         context.exit(USAGE)
-    if sys.path[:1] != [str(root)]:
-        sys.path.insert(0, str(root))  # before the working directory, which may have a folder of that name
-    try:
-        code = importlib.import_module("reproduction.__main__").main(list(arguments))
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError("`abstain reproduce`", str(error.name), "all") from error
-    context.exit(code)
+    # A process of its own, with the checkout on its import path. -P keeps the working directory off that path,
+    # because it may have a folder of the same name.
+    import_path = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")]))
+    completed = subprocess.run(
+        [sys.executable, "-P", "-m", "reproduction", *arguments],
+        env={**os.environ, "PYTHONPATH": import_path},
+        check=False,
+    )
+    context.exit(completed.returncode)
 
 
-def checkout() -> Path | None:
-    """The root of the checkout that an editable install points at, known by what lies beside `src`; else None."""
+def find_checkout() -> Path | None:
+    """Return the root of the checkout that an editable install points at, or None for an installed package."""
     package = Path(abstain.__file__).resolve().parent
     root = package.parent.parent
-    here = package.parent.name == "src" and (root / "reproduction" / "__main__.py").is_file()
-    return root if here else None
+    is_checkout = package.parent.name == "src" and (root / "reproduction" / "__main__.py").is_file()
+    return root if is_checkout else None

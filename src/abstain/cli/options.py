@@ -1,6 +1,7 @@
-"""Options that several commands share: one table of them, and what they turn into.
+"""Options that several commands share, and the objects that commands get from them.
 
-A flag is the argument of the Python function with dashes.
+A flag is named like the argument of the Python function, with dashes. `abstain` loads its modules when they are used,
+and so does this file, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -21,80 +22,100 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 import click
 from click.core import ParameterSource
 
-import abstain  # whose modules are loaded when they are used: `--help` is quick
+import abstain
 from abstain import _outputs
+from abstain._names import suggest_name
 from abstain._size import parse_size
 from abstain._tables import escape_controls
 from abstain.errors import AbstainError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_FORMATS = "npz, npy, csv, tsv, xlsx, json, jsonl, parquet, arrow, safetensors, pt, inspect"
-_ROLES = (
-    "logits, probs, labels, prediction, correct, loss, error, confidence, abstained, answered, question, task, "
-    "epoch, groups, sample_weight, clusters, classes, ids"
-)
-_HELP = {
-    "columns": f"Which column is which, where its name does not say. Roles: {_ROLES}. `probs=class_*` takes one "
-    "column per class, `confidence=A,B` several confidences, `confidence=-A` the values of A with the other sign.",
-    "kind": "What the array of an npy file is. Never guessed from its values.",
-    "labels": "A second file that holds the labels.",
-    "classes": "Class names in the order of the class scores, where labels are words; in the order of the labels, "
-    "where these are numbers and columns are named by words.",
-    "format": f"Where neither its name nor its content says it: {_FORMATS}.",
+Help = str | Callable[[], str]  # a text, or a function that makes it when help is printed
+_NAMES_HELP = "Names of the models, separated by commas. By default the names of the files."
+
+
+def _columns_help() -> str:
+    return (
+        f"Which column is which, if its name does not say. Roles: {', '.join(abstain.formats.ROLES)}. "
+        f"`probs=class_*` takes one column per class, `confidence=A,B` several confidences, `confidence=-A` the "
+        f"values of A with the opposite sign."
+    )
+
+
+def _format_help() -> str:
+    return (
+        f"Format of the file, if neither its name nor its content says: {', '.join(abstain.formats.FORMATS)}."
+    )
+
+
+_READ_HELP: dict[str, Help] = {
+    "columns": _columns_help,
+    "kind": "What the array of an npy file holds. It is never guessed from the values.",
+    "labels": "A second file with the labels.",
+    "classes": "Class names in the order of the class scores, if labels are words; in the order of the labels, if "
+    "labels are numbers and columns are named by words.",
+    "format": _format_help,
     "tolerance": "How far rows of probabilities may be from summing to one; they are divided by their sums. By "
-    "default what rounding to 2, 3 or 4 decimals explains.",
-    "memory": "Refuse files whose values would take more.",
-    "only": "Read the rows with this value, such as filter=strict-match.",
-    "unanswered": "What a question without an answer is; wrong ones are ranked last. By default abstained for one file "
-    "and in a cascade, wrong where several files are compared.",
-    "missing": "What becomes of an answer without a confidence; last: it is ranked last. By default left_out for one "
-    "file, last where there are several; a plain table must have all its confidences.",
+    "default as much as rounding to 2, 3 or 4 decimals explains.",
+    "memory": "Refuse files whose values need more memory.",
+    "only": "Read only rows with this value, e.g. filter=strict-match.",
+    "unanswered": "How to count a question without an answer: as abstained, or as wrong and ranked last. By default "
+    "abstained for one file and in a cascade, wrong if several files are compared.",
+    "missing": "What to do with an answer without a confidence: leave it out, or rank it last. By default left_out "
+    "for one file, last for several; a plain table must have all its confidences.",
     "scale": "The confidence is a number that the model stated: percent, fraction, or mixed.",
-    "outside": "What becomes of stated numbers outside their scale; refused by default.",
+    "outside": "What to do with stated numbers outside their scale. Refused by default.",
     "grades": "What words in the column of correctness mean: right, wrong or unanswered.",
-    "path": "Write it there instead of to the screen; .json, .csv and .tex say the form.",
+    "path": "Write to this file instead of the screen; .json, .csv and .tex choose the format.",
 }
-_FORMS = {
-    "json": "Print JSON, every digit.",
+_FORM_HELP = {
+    "json": "Print JSON with all digits.",
     "csv": "Print comma-separated rows.",
     "latex": "Print a LaTeX table (booktabs).",
-    "quiet": "Print the one number that matters.",
+    "quiet": "Print only the main number.",
 }
-_NAMES = "Names of the models; by default those of the files."
 
 
-class Documented(click.Command):
-    """A command whose docstring is its help; what the docstring says from "Examples:" on stands after the options."""
+class DocumentedCommand(click.Command):
+    """A command whose docstring is its help. Lines from "Examples:" on are printed after the options.
+
+    Before the command runs, its outputs are checked: none may replace an input or another output.
+    """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        text, found, examples = inspect.cleandoc(settings.pop("help", None) or "").partition("Examples:\n")
-        epilog = f"\b\nExamples:\n{examples}" if found else None
-        settings |= {"help": text, "epilog": epilog}
+        docstring = inspect.cleandoc(settings.pop("help", None) or "")
+        text, separator, examples = docstring.partition("Examples:\n")
+        settings["help"] = text
+        settings["epilog"] = f"\b\nExamples:\n{examples}" if separator else None
         super().__init__(*args, **settings)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it, unless one of its outputs would destroy an input or another output."""
+        """Check the outputs, then run the command."""
         inputs: list[str] = []
         outputs: dict[str, str] = {}
-        types: dict[str, OutputFile] = {}
-        for param in self.params:
-            value = ctx.params.get(param.name or "")
-            if value and isinstance(param.type, OutputFile):
-                flag = param.opts[-1] if isinstance(param, click.Option) else str(param.metavar)
+        output_types: dict[str, OutputFile] = {}
+        for parameter in self.params:
+            value = ctx.params.get(parameter.name or "")
+            if value and isinstance(parameter.type, OutputFile):
+                is_option = isinstance(parameter, click.Option)
+                flag = parameter.opts[-1] if is_option else str(parameter.metavar)
                 outputs[flag] = value
-                types[flag] = param.type
-            elif value and isinstance(param.type, click.Path):
+                output_types[flag] = parameter.type
+            elif value and isinstance(parameter.type, click.Path):
                 inputs += value if isinstance(value, tuple) else (value,)
-        _check_targets(outputs, inputs)
+        _check_outputs(outputs, inputs)
         for flag, path in outputs.items():
-            if not types[flag].verdict_first:
+            if not output_types[flag].verdict_first:
                 _outputs.check_place(path)
-            fitting_name(path, *types[flag].kinds)
+            check_output_name(path, *output_types[flag].kinds)
         return super().invoke(ctx)
 
 
-def _check_targets(outputs: dict[str, str], inputs: list[str]) -> None:
-    """Refuse outputs that would be one file, or that are read as well; before any work."""
+def _check_outputs(outputs: dict[str, str], inputs: list[str]) -> None:
+    """Raise if two outputs are one file, or if one is also read or is where standard output goes.
+
+    `outputs` maps flags to paths.
+    """
     for (flag, path), (second_flag, second_path) in combinations(outputs.items(), 2):
         if _outputs.same_target(path, second_path):
             raise click.UsageError(
@@ -103,32 +124,32 @@ def _check_targets(outputs: dict[str, str], inputs: list[str]) -> None:
             )
     for flag, path in outputs.items():
         _outputs.check_target(path, inputs)
-        if _is_screen(path):
+        if _is_standard_output(path):
             raise click.UsageError(
                 f"{flag} and standard output are the same file, {path}: one would replace the other. Name two files."
             )
 
 
-def fitting_name(path: str, *kinds: str) -> None:
-    """Refuse a file whose name promises a format that is not written there."""
+def check_output_name(path: str, *kinds: str) -> None:
+    """Raise a usage error if the ending of an output's name belongs to another kind of file."""
     try:
         _outputs.check_ending(path, *kinds)
     except AbstainError as error:
         raise click.UsageError(str(error)) from None
 
 
-def _is_screen(path: str) -> bool:
-    """Is this the regular file that standard output was sent to?"""
+def _is_standard_output(path: str) -> bool:
+    """True if standard output is redirected to this regular file."""
     with suppress(OSError, ValueError, AttributeError):
         return os.path.isfile(path) and os.path.samestat(os.stat(path), os.fstat(sys.stdout.fileno()))
     return False
 
 
 class OutputFile(click.Path):
-    """A file that is written, of kinds that `abstain._outputs.ENDINGS` lists; `Documented` checks it before any work.
+    """A file to write, of kinds that `abstain._outputs.ENDINGS` lists; `DocumentedCommand` checks it before any work.
 
-    With `verdict_first` a place that cannot be written to is reported only when it is written: what the command has to
-    say (an alarm) must not depend on it.
+    With `verdict_first` a place that cannot be written to is reported only when it is written: the command's verdict,
+    possibly an alarm, must not depend on it.
     """
 
     def __init__(self, *kinds: str, verdict_first: bool = False) -> None:
@@ -138,25 +159,59 @@ class OutputFile(click.Path):
 
 
 class InputFile(click.Path):
-    """A file that is read; `-` is standard input."""
+    """A file to read; `-` is standard input."""
 
     def __init__(self, *, folders: bool = False) -> None:
         super().__init__(exists=True, dir_okay=folders, allow_dash=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path, of a copy where it is standard input."""
+        """Return the path; standard input is copied to a temporary file first."""
         if super().convert(value, param, ctx) != "-":
             return value
         return str(abstain.formats.readers.save_standard_input(abstain.formats.Limits()))
 
 
+class FormatName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5
+    """The name of a file format that `abstain.formats` can read."""
+
+    name = "format"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name, or fail with the formats that exist."""
+        formats = abstain.formats.FORMATS
+        if value not in formats:
+            suggestion = suggest_name(value, formats)
+            self.fail(f"{value!r} is not one of {', '.join(formats)}. {suggestion}".strip(), param, ctx)
+        return value
+
+
+class LazyHelpOption(click.Option):
+    """An option whose help text is made when help is printed, because making it loads other modules."""
+
+    def __init__(self, *args: Any, make_help: Callable[[], str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.make_help = make_help
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The flags and the help text."""
+        self.help = self.make_help()
+        return super().get_help_record(ctx)
+
+
+def _make_option(*flags: str, help: Help, **settings: Any) -> Callable[[Command], Command]:  # noqa: A002
+    """Make the decorator of an option whose help is a text, or a function that makes it when it is printed."""
+    if callable(help):
+        return click.option(*flags, cls=LazyHelpOption, make_help=help, **settings)
+    return click.option(*flags, help=help, **settings)
+
+
 def say(text: object) -> None:
-    """A line on stderr, whatever characters it has."""
+    """Print a line on stderr, with control characters escaped."""
     click.echo(escape_controls(text), err=True)
 
 
-def no_folders(files: Iterable[str]) -> None:
-    """In memory a folder is not read."""
+def refuse_folders(files: Iterable[str]) -> None:
+    """Raise a usage error if one of the files is a folder, which only an engine reads."""
     for file in files:
         if os.path.isdir(file):
             raise click.UsageError(
@@ -164,79 +219,78 @@ def no_folders(files: Iterable[str]) -> None:
             )
 
 
-def typed(*without: str) -> str:
-    """The command line as the user typed it, for pages and records; of an absolute path only the name is kept."""
+def typed_command(*omitted: str) -> str:
+    """The command line as the user typed it, for pages and records, without the arguments in `omitted`.
+
+    Absolute paths are reduced to the file's name: pages are passed on, and folders may be private.
+    """
     arguments = click.get_current_context().meta["abstain.arguments"]
-    return shlex.join(["abstain", *(_without_folders(a) for a in arguments if a not in without)])
+    return shlex.join(["abstain", *(_drop_folders(a) for a in arguments if a not in omitted)])
 
 
-def _without_folders(argument: str) -> str:
-    """An argument without the folders of an absolute path: they are the author's, and pages are passed on."""
+def _drop_folders(argument: str) -> str:
+    """Return an argument, or `--option=argument`, with an absolute path reduced to its name."""
     option, equals, value = argument.rpartition("=")
     is_path = os.path.isabs(value) and Path(value).name
     return f"{option}{equals}{Path(value).name}" if is_path else argument
 
 
-def tell_unread(read: abstain.formats.Predictions, *names: str) -> None:
-    """Columns that would change the numbers if this command could read them."""
-    taken = {"sample_weight": "every sample counts once", "clusters": "samples are taken as independent"}
+def note_unread_columns(predictions: abstain.formats.Predictions, *names: str) -> None:
+    """Print a note for each of these columns that the file has; the command ignores them."""
+    consequences = {
+        "sample_weight": "every sample counts once",
+        "clusters": "samples are taken as independent",
+    }
     for name in names:
-        if getattr(read, name) is not None:
-            say(f"note: the column of {name} is not read here: {taken[name]}.")
+        if getattr(predictions, name) is not None:
+            say(f"note: the column of {name} is not read here: {consequences[name]}.")
 
 
-def tell_first(read: abstain.formats.Predictions) -> None:
-    """Which of several confidences is the one that counts here."""
-    if len(read.signals) > 1:
-        first, *others = map(abstain.formats.safety.display_name, read.signals)
-        say(
-            f"note: the confidence here is `{first}`, the first; name another with -c confidence={others[0]}."
-        )
+def note_chosen_confidence(predictions: abstain.formats.Predictions) -> None:
+    """If a file has several confidences, print a note that the first one is used."""
+    if len(predictions.signals) > 1:
+        first, second, *_ = map(abstain.formats.safety.display_name, predictions.signals)
+        say(f"note: the confidence here is `{first}`, the first; name another with -c confidence={second}.")
 
 
-def stated(name: str) -> Any:
-    """An option's value if it was given, None where it is the default."""
+def explicit_value(name: str) -> Any:
+    """Return the value of an option if the user typed it, None if it is the default."""
     context = click.get_current_context()
-    given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    return context.params[name] if given else None
+    is_typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    return context.params[name] if is_typed else None
 
 
-def no_names_for_own_confidences(*models: abstain.formats.Predictions) -> None:
-    """Refuse --score and --loss where they would do nothing: all files have confidences and losses of their own."""
-    if not models or any(read.kind != "confidence" for read in models):
+def refuse_unused_names(*models: abstain.formats.Predictions) -> None:
+    """Raise a usage error if --score or --loss would do nothing: all files have confidences and losses already."""
+    if not models or any(model.kind != "confidence" for model in models):
         return
-    read = models[0]
-    for parameter, flag in (
-        ("score", "--score"),
-        ("scores", "--score"),
-        ("loss", "--loss"),
-        ("losses", "--loss"),
-    ):
-        value = stated(parameter)
+    flags = {"score": "--score", "scores": "--score", "loss": "--loss", "losses": "--loss"}
+    for parameter, flag in flags.items():
+        value = explicit_value(parameter)
         names = value if isinstance(value, list | tuple) else [value]
         if value is not None and not all(name in model.signals for name in names for model in models):
+            path = abstain.formats.safety.display_name(models[0].path)
             raise click.UsageError(
-                f"{flag} is for files with logits or probabilities, and "
-                f"{abstain.formats.safety.display_name(read.path)} has "
-                f"confidences of its own. Leave it out; -c confidence=NAME names another column."
+                f"{flag} is for files with logits or probabilities, and {path} has confidences of its own. Leave it "
+                f"out; -c confidence=NAME names another column."
             )
 
 
-def input_file(*flags: str, **settings: Any) -> Callable[[Command], Command]:
-    """An option that takes a file that exists."""
+def input_option(*flags: str, **settings: Any) -> Callable[[Command], Command]:
+    """Make an option that takes an existing file."""
     return click.option(*flags, metavar="FILE", type=click.Path(exists=True, dir_okay=False), **settings)
 
 
-def output_file(
+def output_option(
     *flags: str, kind: str, verdict_first: bool = False, **settings: Any
 ) -> Callable[[Command], Command]:
-    """An option that takes a file to write; see `OutputFile`."""
+    """Make an option that takes a file to write; see `OutputFile`."""
     file_type = OutputFile(kind, verdict_first=verdict_first)
     return click.option(*flags, metavar="FILE", type=file_type, **settings)
 
 
-def fraction(name: str, help: str, default: float | None = None) -> Callable[[Command], Command]:  # noqa: A002
-    """An option that takes a number between 0 and 1; percent are refused with a hint."""
+def fraction_option(name: str, help: str, default: float | None = None) -> Callable[[Command], Command]:  # noqa: A002
+    """Make an option that takes a number between 0 and 1; percentages are refused with a hint."""
 
     def check(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
         if value is None or 0 < value < 1:
@@ -247,41 +301,58 @@ def fraction(name: str, help: str, default: float | None = None) -> Callable[[Co
 
 
 def percent_hint(value: float) -> str:
+    """A sentence for a message if the number looks like a percentage, with a space in front; otherwise empty."""
     return f" Write {value / 100:g} for {value:g}%." if 1 <= value < 100 else ""
 
 
-def between_commas(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+def split_commas(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Split the value of an option at its commas; a callback of click."""
     return tuple(part.strip() for part in (value or "").split(",") if part.strip())
 
 
-def named(kind: str, help: str, *, several: bool = False, **settings: Any) -> Callable[[Command], Command]:  # noqa: A002
-    """An option for names of a registry: "metrics", "scores" or "losses". Several stand between commas or repeat the
-    option, "all" among them."""
-    flag = "--loss" if kind == "losses" else f"--{kind[:-1]}"
+def name_option(
+    registry: str,
+    help: Help,  # noqa: A002
+    *,
+    several: bool = False,
+    **settings: Any,
+) -> Callable[[Command], Command]:
+    """Make an option that takes names of "metrics", "scores" or "losses", checked before any file is read.
+
+    With `several` it takes names separated by commas, may be repeated, and accepts "all".
+    """
+    flag = "--loss" if registry == "losses" else f"--{registry[:-1]}"
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         if not value:
             return None
-        by_name = importlib.import_module(f"abstain.{kind}{'.registry' * (kind == 'metrics')}").by_name
-        names = list(between_commas(ctx, param, ",".join(value))) if several else [value]
+        names = list(split_commas(ctx, param, ",".join(value))) if several else [value]
         if several and names == ["all"]:
             return "all"
+        find_by_name = _find_by_name(registry)
         try:
             for name in names:
-                by_name(name)
+                find_by_name(name)
         except AbstainError as error:
             raise click.BadParameter(str(error).split(": ", 1)[-1]) from None
         if not names:
             raise click.BadParameter("needs at least one name.")
         return names if several else value
 
-    flags = (flag, f"--{kind}", kind) if several else (flag,)
-    shown = "A,B,..." if several else "NAME"
-    return click.option(*flags, multiple=several, callback=check, metavar=shown, help=help, **settings)
+    flags = (flag, f"--{registry}", registry) if several else (flag,)
+    metavar = "A,B,..." if several else "NAME"
+    return _make_option(*flags, multiple=several, callback=check, metavar=metavar, help=help, **settings)
 
 
-def _columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    """ROLE=NAME, each role once; several confidences are all read."""
+def _find_by_name(registry: str) -> Callable[[str], Any]:
+    """Return the function that finds a metric, score or loss by name and raises for an unknown one."""
+    module = "abstain.metrics.registry" if registry == "metrics" else f"abstain.{registry}"
+    by_name: Callable[[str], Any] = importlib.import_module(module).by_name
+    return by_name
+
+
+def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    """Parse ROLE=NAME, each role once; several confidences are joined by commas. A callback of click."""
     columns: dict[str, str] = {}
     for text in value:
         title, _, name = text.partition("=")
@@ -290,7 +361,10 @@ def _columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
         except AbstainError:
             name = ""
         if not name:
-            raise click.BadParameter(f"write ROLE=NAME with a role among {_ROLES}; got {text!r}.")
+            roles = abstain.formats.ROLES
+            suggestion = suggest_name(title, roles)
+            message = f"write ROLE=NAME with a role among {', '.join(roles)}; got {text!r}."
+            raise click.BadParameter(f"{message} {suggestion}".strip())
         if role in columns and role != "confidence":
             raise click.BadParameter(
                 f"{role} is given twice, {columns[role]!r} and {name!r}. Name one column."
@@ -299,10 +373,13 @@ def _columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
     return columns
 
 
-def _pairs(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> dict[str, str]:
-    """NAME=VALUE, several times or between commas; without a name it is for all."""
+def _parse_pairs(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> dict[str, str]:
+    """Parse NAME=VALUE, repeated or separated by commas; a value without a name gets the empty name.
+
+    A callback of click.
+    """
     pairs: dict[str, str] = {}
-    for text in (part for written in value for part in written.split(",")):
+    for text in ",".join(value).split(",") if value else ():
         title, _, setting = text.rpartition("=")
         name = title.strip()
         if name in pairs:
@@ -314,11 +391,13 @@ def _pairs(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> 
     return pairs
 
 
-def _screen(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+def _parse_output_path(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return the path, or None for "-", the screen; a callback of click."""
     return None if value == "-" else value
 
 
-def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
+def _parse_memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    """Return the bytes of a size such as 4GB; a callback of click."""
     try:
         return parse_size("--memory", value)
     except AbstainError as error:
@@ -326,40 +405,43 @@ def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
 
 
 def _option(*flags: str, **settings: Any) -> dict[str, Any]:
-    """A field that an option fills; its flag is its name unless others are given."""
+    """The settings of the option that fills a field; without `flags` the flag is the field's name."""
     return {"flags": flags, **settings}
 
 
 def _choice(*values: str) -> dict[str, Any]:
-    """A field that holds one of these, or None where the user leaves it open."""
+    """The settings of an option that takes one of these values; None if the user leaves it out."""
     return _option(type=click.Choice(values))
 
 
 class ReadOptions(NamedTuple):
-    """How files are to be read."""
+    """How files are read. Each field is an option; `_READ_HELP` describes it."""
 
     columns: Annotated[
-        dict[str, str], _option("-c", "--column", multiple=True, callback=_columns, metavar="ROLE=NAME")
+        dict[str, str], _option("-c", "--column", multiple=True, callback=_parse_columns, metavar="ROLE=NAME")
     ]
     kind: Annotated[str | None, _option("--as", type=click.Choice(["logits", "probs", "confidence"]))]
     labels: Annotated[str | None, _option(type=InputFile(), metavar="FILE")]
-    classes: Annotated[tuple[str, ...], _option(callback=between_commas, metavar="A,B,...")]
-    format: Annotated[str | None, _option(type=click.Choice(_FORMATS.split(", ")), metavar="NAME")]
+    classes: Annotated[tuple[str, ...], _option(callback=split_commas, metavar="A,B,...")]
+    format: Annotated[str | None, _option(type=FormatName(), metavar="NAME")]
     tolerance: Annotated[float | None, _option(type=click.FloatRange(0, 1), metavar="NUMBER")]
     memory: Annotated[
-        int, _option("--memory", "--max-memory", default="4GB", callback=_memory, metavar="SIZE")
+        int, _option("--memory", "--max-memory", default="4GB", callback=_parse_memory, metavar="SIZE")
     ]
-    only: Annotated[dict[str, str], _option(multiple=True, callback=_pairs, metavar="NAME=VALUE")]
+    only: Annotated[dict[str, str], _option(multiple=True, callback=_parse_pairs, metavar="NAME=VALUE")]
     unanswered: Annotated[str | None, _choice("abstained", "wrong")]
     missing: Annotated[str | None, _choice("left_out", "last")]
-    scale: Annotated[dict[str, str], _option(multiple=True, callback=_pairs, metavar="[NAME=]SCALE")]
+    scale: Annotated[dict[str, str], _option(multiple=True, callback=_parse_pairs, metavar="[NAME=]SCALE")]
     outside: Annotated[str | None, _choice("refused", "missing")]
-    grades: Annotated[dict[str, str], _option(multiple=True, callback=_pairs, metavar="TEXT=GRADE")]
+    grades: Annotated[dict[str, str], _option(multiple=True, callback=_parse_pairs, metavar="TEXT=GRADE")]
 
     def engine_columns(self, path: str) -> dict[str, Any]:
-        """The columns of a table that an engine is to read, by argument; it reads them as they are."""
+        """Return the columns of a table that an engine reads, by argument of the engine.
+
+        Raises a usage error for options that change values, because an engine reads them as they are.
+        """
         for name in ("kind", "labels", "tolerance", *abstain.formats.Rules.__dataclass_fields__):
-            if stated(name) is not None:
+            if explicit_value(name) is not None:
                 flag = "--as" if name == "kind" else f"--{name}"
                 raise click.UsageError(f"{flag} is for files that are read in memory, not for --engine.")
         return abstain.formats.file_evaluation.engine_columns(
@@ -368,58 +450,79 @@ class ReadOptions(NamedTuple):
 
     @property
     def limits(self) -> abstain.formats.Limits:
-        """What a file may cost."""
+        """How much memory a file may take."""
         return abstain.formats.Limits(memory=self.memory)
 
     @property
     def rules(self) -> abstain.formats.Rules:
-        """How answers are to be taken."""
-        return abstain.formats.Rules(**self._some(*abstain.formats.Rules.__dataclass_fields__))
+        """How the answers of a log are counted."""
+        return abstain.formats.Rules(**self._select(*abstain.formats.Rules.__dataclass_fields__))
 
-    def _some(self, *names: str) -> dict[str, Any]:
+    def _select(self, *names: str) -> dict[str, Any]:
+        """These fields and properties, by name."""
         return {name: getattr(self, name) for name in names}
 
     def read(
-        self, path: str, name: str | None = None, *, tell: bool = True, purpose: str = "one file"
+        self, path: str, name: str | None = None, *, summarise: bool = True, purpose: str = "one file"
     ) -> abstain.formats.Predictions:
-        """One file of predictions; of answers, what was taken for what is told on stderr."""
-        names = ("columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules")
-        read = abstain.formats.read_predictions(path, name=name, purpose=purpose, **self._some(*names))
-        for note in read.log.summary_lines() if tell and read.log else ():
-            say(f"{read.name}: {note}")
-        return read
+        """Read one file of predictions.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        name : str or None
+            Name of the model; by default that of the file.
+        summarise : bool
+            For a log of answers, print on stderr how it was read.
+        purpose : str
+            "one file", "compared" or "cascade": decides how unanswered questions count by default.
+        """
+        settings = self._select(
+            "columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules"
+        )
+        predictions = abstain.formats.read_predictions(path, name=name, purpose=purpose, **settings)
+        if summarise and predictions.log:
+            for line in predictions.log.summary_lines():
+                say(f"{predictions.name}: {line}")
+        return predictions
 
     def read_several(
-        self, files: dict[str, str], purpose: str, *, tell: bool = True
+        self, files: dict[str, str], purpose: str, *, summarise: bool = True
     ) -> tuple[list[abstain.formats.Predictions], list[str]]:
-        """Files by the names of their models, and a note for each that cannot be ranked; these are left out."""
+        """Read files by the names of their models; return those with a confidence, and a note for each of the others.
+
+        `purpose` and `summarise` are those of `read`.
+        """
         models = []
         notes = []
         for name, path in files.items():
             try:
-                models.append(self.read(path, name, tell=tell, purpose=purpose))
+                models.append(self.read(path, name, summarise=summarise, purpose=purpose))
             except abstain.formats.read_files.NoConfidenceError as error:
                 reason = str(error).rpartition(": ")[2]
                 notes.append(f"{abstain.formats.safety.display_name(name)} is not ranked: {reason}")
         return models, notes
 
-    def works(self, path: str) -> bool:
-        """Can `abstain evaluate` make a table of this file as these options say?"""
+    def can_evaluate(self, path: str) -> bool:
+        """True if `abstain evaluate` can make a table of this file with these options."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                read = self.read(path, tell=False)
-                abstain.evaluate(**read.arguments(), metrics=["aurc"], progress=False)
+                predictions = self.read(path, summarise=False)
+                abstain.evaluate(**predictions.arguments(), metrics=["aurc"], progress=False)
         except AbstainError:
             return False
         return True
 
     def flags(self) -> list[str]:
-        """The options as a user would type them; nothing where they are the defaults."""
-        typed = [f for role, name in self.columns.items() for f in ("-c", f"{role}={name}")]
+        """The options as a user would type them, without those that have their default."""
+        arguments: list[str] = []
+        for role, name in self.columns.items():
+            arguments += ["-c", f"{role}={name}"]
         for option in ("only", "scale", "grades"):
             for name, value in getattr(self, option).items():
-                typed += [f"--{option}", f"{name}={value}" if name else value]
+                arguments += [f"--{option}", f"{name}={value}" if name else value]
         settings: dict[str, Any] = {
             "as": self.kind,
             "labels": self.labels,
@@ -431,66 +534,74 @@ class ReadOptions(NamedTuple):
             "outside": self.outside,
         }
         for option, setting in settings.items():
-            typed += [] if setting in (None, "") else [f"--{option}", str(setting)]
-        return typed if self.limits == abstain.formats.Limits() else [*typed, "--memory", str(self.memory)]
+            if setting not in (None, ""):
+                arguments += [f"--{option}", str(setting)]
+        if self.limits != abstain.formats.Limits():
+            arguments += ["--memory", str(self.memory)]
+        return arguments
 
     def read_log(self, path: str) -> abstain.formats.Log:
-        """One file of answers, with a confidence or without."""
-        return abstain.formats.read_log(path, **self._some("columns", "labels", "format", "limits", "rules"))
+        """Read one file of answers, with a confidence or without."""
+        settings = self._select("columns", "labels", "format", "limits", "rules")
+        return abstain.formats.read_log(path, **settings)
 
     def read_unlabelled(self, path: str) -> tuple[abstain.formats.Predictions, dict[str, Any]]:
-        """Class scores or confidences whose truth is not known yet, and all other columns."""
+        """Read class scores or confidences of new data, whose labels are not known yet; and all other columns."""
         if self.labels is not None:
             raise click.UsageError(
-                "--labels is for data that are measured; new data need none. Leave it out."
+                "--labels is for data with known labels; new data need none. Leave it out."
             )
-        own = self._some("columns", "kind", "classes", "format", "limits", "tolerance", "rules")
-        return abstain.formats.read_files.read_unlabelled(path, **own)
+        settings = self._select("columns", "kind", "classes", "format", "limits", "tolerance", "rules")
+        return abstain.formats.read_files.read_unlabelled(path, **settings)
 
 
 class Output(NamedTuple):
-    """What to print and where."""
+    """Where a result goes and in which form.
 
-    form: (
-        str | None
-    )  # "json", "csv", "latex" or "quiet"; by default what the name says, or what a screen shows
+    `form` is "json", "csv", "latex" or "quiet"; None for the form that the name of the file says, or a table on the
+    screen. `path` is None for the screen.
+    """
+
+    form: str | None
     path: Annotated[
         str | None,
         _option(
             "-o",
             "--output",
             type=OutputFile("text", "json", "csv", "latex"),
-            callback=_screen,
+            callback=_parse_output_path,
             metavar="FILE",
         ),
     ]
 
     def resolved(self) -> Output:
-        """The same with the form that the name of the file says, where no option says it."""
+        """Return the same with the form that the name of the file says, if no option says it."""
         if self.path is None:
             return self
         if self.form is not None:
-            fitting_name(self.path, self.form)
+            check_output_name(self.path, self.form)
             return self
         ending = _outputs.ending_of(self.path)
-        forms = (form for form in ("json", "csv", "latex") if ending in _outputs.ENDINGS[form])
-        return self._replace(form=next(forms, None))
+        matching_forms = (form for form in ("json", "csv", "latex") if ending in _outputs.ENDINGS[form])
+        return self._replace(form=next(matching_forms, None))
 
 
 _SHARED: dict[str, Callable[[Any], Any]] = {
-    "score": named(
-        "scores", "Confidence computed from class scores, where there are any.", default="max_softmax"
+    "score": name_option(
+        "scores", "Confidence computed from class scores, if the file has any.", default="max_softmax"
     ),
-    "loss": named("losses", "Loss computed from class scores, where there are any.", default="zero_one"),
-    "names": click.option("--names", metavar="A,B,...", callback=between_commas, help=_NAMES),
-    "level": fraction("--level", "Of intervals, bands and tests.", 0.95),
-    "rng": click.option("--rng", "--seed", "rng", type=int, default=0, help="Seed of the bands."),
+    "loss": name_option(
+        "losses", "Loss computed from class scores, if the file has any.", default="zero_one"
+    ),
+    "names": click.option("--names", metavar="A,B,...", callback=split_commas, help=_NAMES_HELP),
+    "level": fraction_option("--level", "Confidence level of intervals, bands and tests.", 0.95),
+    "rng": click.option("--rng", "--seed", "rng", type=int, default=0, help="Random seed of the bands."),
     "open": click.option("--open", "open_it", is_flag=True, help="Open the page in the browser."),
 }
 
 
-def shared(*names: str) -> Callable[[Command], Command]:
-    """Options of the table, in this order."""
+def shared_options(*names: str) -> Callable[[Command], Command]:
+    """Add these options of `_SHARED` to a command, in this order."""
 
     def decorate(command: Command) -> Command:
         for name in reversed(names):
@@ -500,34 +611,37 @@ def shared(*names: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def _gathered(kind: type[ReadOptions] | type[Output], argument: str, command: Command) -> Any:
-    """The command with an option for each field of `kind`; they reach it as one argument."""
+def _gather_options(fields_type: type[ReadOptions] | type[Output], argument: str, command: Command) -> Any:
+    """Add an option for each field of a NamedTuple to a command, which gets them as one argument of that name."""
 
     @wraps(command)
     def call(**options: Any) -> Any:
-        values: Any = {name: options.pop(name) for name in kind._fields}
-        gathered = kind(**values)
-        return command(
-            **options, **{argument: gathered.resolved() if isinstance(gathered, Output) else gathered}
-        )
+        values: Any = {name: options.pop(name) for name in fields_type._fields}
+        gathered = fields_type(**values)
+        if isinstance(gathered, Output):
+            gathered = gathered.resolved()
+        return command(**options, **{argument: gathered})
 
-    found: Any = call
-    for name, hint in reversed(get_type_hints(kind, include_extras=True).items()):
-        for settings in map(dict, getattr(hint, "__metadata__", ())):
+    decorated: Any = call
+    for name, hint in reversed(get_type_hints(fields_type, include_extras=True).items()):
+        for metadata in getattr(hint, "__metadata__", ()):
+            settings = dict(metadata)
             flags = settings.pop("flags") or (f"--{name}",)
-            found = click.option(*flags, name, help=_HELP[name], **settings)(found)
-    return found
+            decorated = _make_option(*flags, name, help=_READ_HELP[name], **settings)(decorated)
+    return decorated
 
 
-def reading(command: Command) -> Any:
-    """A command that reads files as its options say: `how`."""
-    return _gathered(ReadOptions, "how", command)
+def with_read_options(command: Command) -> Any:
+    """Add the options that say how files are read; the command gets them as `read_options`."""
+    return _gather_options(ReadOptions, "read_options", command)
 
 
-def output(command: Command) -> Any:
-    """A command that prints or writes as its options say: `out`."""
-    found = _gathered(Output, "out", command)
-    for form, told in reversed(_FORMS.items()):
-        short = ("-q",) if form == "quiet" else ()
-        found = click.option(*short, f"--{form}", "form", flag_value=form, help=told)(found)
-    return found
+def with_output_options(command: Command) -> Any:
+    """Add the options that say where the result goes; the command gets them as `output`."""
+    decorated = _gather_options(Output, "output", command)
+    for form, help_text in reversed(_FORM_HELP.items()):
+        short_flags = ("-q",) if form == "quiet" else ()
+        decorated = click.option(*short_flags, f"--{form}", "form", flag_value=form, help=help_text)(
+            decorated
+        )
+    return decorated

@@ -1,4 +1,4 @@
-"""`abstain report FILE ...`, gathered with progress, written whole or not at all; `abstain demo`, of real outputs."""
+"""The commands `abstain report` and `abstain demo`."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from rich.text import Text
 from abstain import compare, evaluate, select_threshold
 from abstain._progress import progress_bars
 from abstain.cli import options as opt
-from abstain.cli.compare import draw_comparison, named_files
+from abstain.cli.compare import draw_comparison, name_files
 from abstain.cli.evaluate import draw_evaluation
-from abstain.cli.screen import console
-from abstain.cli.threshold import draw_facts, in_words
+from abstain.cli.screen import make_console
+from abstain.cli.threshold import describe_plain_threshold, draw_facts
 from abstain.errors import DataError
 from abstain.formats import Predictions, read_predictions
 from abstain.formats.predictions import reading_notes
 from abstain.report import gather, save_page
 
 
-@click.command("report", cls=opt.Documented)
+@click.command("report", cls=opt.DocumentedCommand)
 @click.argument("files", nargs=-1, required=True, type=opt.InputFile())
-@opt.output_file(
-    "-o", "--output", "target", kind="page", default="abstain-report.html", help="Where the page goes."
+@opt.output_option(
+    "-o", "--output", "target", kind="page", default="abstain-report.html", help="The HTML file to write."
 )
-@click.option("--title", default="Selective prediction report")
-@opt.shared("names", "score", "loss", "level", "rng", "open")
+@click.option("--title", default="Selective prediction report", help="Title of the page.")
+@opt.shared_options("names", "score", "loss", "level", "rng", "open")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
-@opt.reading
+@opt.with_read_options
 def report(
     files: tuple[str, ...],
-    how: opt.ReadOptions,
+    read_options: opt.ReadOptions,
     names: tuple[str, ...],
     quiet: bool,
     open_it: bool,
-    **page: Any,
+    **page_options: Any,
 ) -> None:
     """One interactive HTML page that works offline.
 
-    Risk-coverage curves with bands, a threshold slider, scores and estimators with intervals, a ranking that
-    says what cannot be told apart, ties explained, and how it was made.
+    It shows risk-coverage curves with bands, a threshold slider, scores and estimators with intervals, a ranking with
+    tests, an explanation of ties, and how it was made.
 
     Examples:
       abstain report preds.npz
@@ -53,19 +53,22 @@ def report(
       abstain report answers.csv --open
     """
     purpose = "compared" if len(files) > 1 else "one file"
-    models, apart = how.read_several(named_files(files, names), purpose)
+    models, notes = read_options.read_several(name_files(files, names), purpose)
     for model in models:
-        opt.tell_first(model)
+        opt.note_chosen_confidence(model)
     if not models:
-        raise DataError(" ".join(apart))
-    opt.no_names_for_own_confidences(*models)
+        raise DataError(" ".join(notes))
+    opt.refuse_unused_names(*models)
     write_report(
-        models, notes=[*apart, *reading_notes(models)], command=opt.typed("--open", "-q", "--quiet"), **page
+        models,
+        notes=[*notes, *reading_notes(models)],
+        command=opt.typed_command("--open", "-q", "--quiet"),
+        **page_options,
     )
     if not quiet:
-        opt.say(f"wrote {page['target']}")
+        opt.say(f"wrote {page_options['target']}")
     if open_it:
-        show_page(page["target"])
+        open_page(page_options["target"])
 
 
 def write_report(
@@ -75,25 +78,46 @@ def write_report(
     title: str,
     command: str,
     notes: Sequence[str] = (),
-    **how: Any,
+    **gather_options: Any,
 ) -> None:
-    """The page, with a bar while its numbers are gathered; notes say how the files were read."""
-    with progress_bars(None) as shown:
-        content = gather(models, progress=lambda _: shown.advance("models", 1, len(models) + 1), **how)
+    """Gather the numbers of a report, with a progress bar, and write the page.
+
+    `notes` say how the files were read; `gather_options` are those of `abstain.report.gather`.
+    """
+    with progress_bars(None) as bars:
+        content = gather(
+            models, progress=lambda _: bars.advance("models", 1, len(models) + 1), **gather_options
+        )
     if len(models) > 1 and content.comparison is not None and not content.comparison.paired:
         opt.say("note: the files hold different samples, so they are compared as different test sets.")
-    made = datetime.now(UTC).strftime("%d %B %Y")
+    date = datetime.now(UTC).strftime("%d %B %Y")
     content = replace(content, notes=(*content.notes, *notes))
-    save_page(content, target, title=title, command=command, made=made)
+    save_page(content, target, title=title, command=command, made=date)
 
 
-def show_page(target: str) -> None:
+def open_page(target: str) -> None:
     """Open a page in the browser."""
     click.launch(Path(target).absolute().as_uri())
 
 
 class Demo(NamedTuple):
-    """Outputs that come along: what they are, where they lie, and a risk worth asking for."""
+    """Model outputs that come with the package.
+
+    Attributes
+    ----------
+    about : str
+        What they are, in a sentence.
+    title : str
+        Title of the report.
+    files : str
+        Pattern of their files in the data folder.
+    names : dict
+        Names of the models by the stems of their files; those that are missing keep the stem.
+    classes : tuple of str
+        Class names.
+    risk : float
+        The error rate for which the demo chooses a threshold.
+    """
 
     about: str
     title: str
@@ -105,72 +129,85 @@ class Demo(NamedTuple):
 
 DEMOS = {
     "cifar10": Demo(
-        "Two ResNet-18 on the 10,000 test images of CIFAR-10, fine-tuned from one start: one by cross-entropy, "
-        "one by AURC.",
-        "A network tuned to know when it is wrong",
-        "cifar10_resnet18_*.npz",
-        {"cifar10_resnet18_aurc": "tuned by AURC", "cifar10_resnet18_ce": "tuned by cross-entropy"},
-        ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
-        0.01,
+        about="Two ResNet-18 on the 10,000 test images of CIFAR-10, fine-tuned from the same weights: one by "
+        "cross-entropy, one by AURC.",
+        title="A network tuned to know when it is wrong",
+        files="cifar10_resnet18_*.npz",
+        names={"cifar10_resnet18_aurc": "tuned by AURC", "cifar10_resnet18_ce": "tuned by cross-entropy"},
+        classes=(
+            "airplane",
+            "automobile",
+            "bird",
+            "cat",
+            "deer",
+            "dog",
+            "frog",
+            "horse",
+            "ship",
+            "truck",
+        ),
+        risk=0.01,
     ),
     "digits": Demo(
-        "Five classifiers of handwritten digits, trained on 300 images, on 1,200 they have not seen.",
-        "Five readers of digits",
-        "demo/*.npz",
-        {},
-        (),
-        0.03,
+        about="Five classifiers of handwritten digits, trained on 300 images, on 1,200 they have not seen.",
+        title="Five readers of digits",
+        files="demo/*.npz",
+        names={},
+        classes=(),
+        risk=0.03,
     ),
 }
-_DATA = "Two networks on CIFAR-10, or five classifiers of digits."
-_SCORE = {"score": "max_softmax", "loss": "zero_one"}
+_DATA_HELP = "Two networks on CIFAR-10, or five classifiers of digits."
+_SCORE = "max_softmax"
+_LOSS = "zero_one"
 
 
-@click.command("demo", cls=opt.Documented)
-@click.option("--data", type=click.Choice(list(DEMOS)), default="cifar10", help=_DATA)
-@opt.output_file(
-    "-o", "--output", "target", kind="page", default="abstain-demo.html", help="Where the page goes."
+@click.command("demo", cls=opt.DocumentedCommand)
+@click.option("--data", type=click.Choice(list(DEMOS)), default="cifar10", help=_DATA_HELP)
+@opt.output_option(
+    "-o", "--output", "target", kind="page", default="abstain-demo.html", help="The HTML file to write."
 )
-@click.option("--no-report", is_flag=True, help="Only the tables.")
-@opt.shared("open")
+@click.option("--no-report", is_flag=True, help="Print the tables only.")
+@opt.shared_options("open")
 def demo(data: str, target: str, no_report: bool, open_it: bool) -> None:
-    """Real model outputs that come along: tables here, an interactive report on disk."""
-    chosen = DEMOS[data]
-    models = demo_models(chosen)
-    draw_tables(chosen, models)
+    """Try it on real model outputs: tables here, an interactive report on disk."""
+    chosen_demo = DEMOS[data]
+    models = demo_models(chosen_demo)
+    draw_tables(chosen_demo, models)
     if no_report:
         return
-    again = "abstain demo" + ("" if data == "cifar10" else f" --data {data}")
-    write_report(models, target, title=chosen.title, command=again, **_SCORE)
+    command = "abstain demo" + ("" if data == "cifar10" else f" --data {data}")
+    write_report(models, target, title=chosen_demo.title, command=command, score=_SCORE, loss=_LOSS)
     click.echo(f"\nInteractive report: {click.format_filename(target)}")
     if open_it:
-        show_page(target)
+        open_page(target)
 
 
 def demo_models(demo: Demo) -> list[Predictions]:
-    """The outputs, read as any file."""
+    """Read the outputs of a demo."""
     folder = Path(str(resources.files("abstain") / "data"))
-    found = []
+    models = []
     for path in sorted(folder.glob(demo.files)):
-        read = read_predictions(path, classes=demo.classes, name=demo.names.get(path.stem))
-        found.append(replace(read, path=f"abstain/data/{path.relative_to(folder).as_posix()}"))
-    return found
+        predictions = read_predictions(path, classes=demo.classes, name=demo.names.get(path.stem))
+        shown_path = f"abstain/data/{path.relative_to(folder).as_posix()}"
+        models.append(replace(predictions, path=shown_path))
+    return models
 
 
 def draw_tables(demo: Demo, models: list[Predictions]) -> None:
-    """Three questions and their answers."""
-    on = console()
-    on.print(Text(demo.about + "\n"))
-    samples = {m.name: m.samples(**_SCORE) for m in models}
-    result = compare(samples)
-    on.print(Text("1. Which model knows best when it is wrong?\n", style="bold"))
-    draw_comparison(on, result)
-    best = next(m for m in models if m.name == result.names[0])
-    on.print(Text("\n2. The best one in full\n", style="bold"))
+    """Print three questions about the models and their answers."""
+    console = make_console()
+    console.print(Text(demo.about + "\n"))
+    samples = {model.name: model.samples(_SCORE, _LOSS) for model in models}
+    comparison = compare(samples)
+    console.print(Text("1. Which model knows best when it is wrong?\n", style="bold"))
+    draw_comparison(console, comparison)
+    best = next(model for model in models if model.name == comparison.names[0])
+    console.print(Text("\n2. The best one in full\n", style="bold"))
     metrics = ["aurc", "augrc", "auroc", "risk", "risk_at_coverage@0.8"]
-    table = evaluate(**best.arguments(), metrics=metrics, losses=["zero_one"])
-    draw_evaluation(on, table, best)
-    asked = f"an error rate of at most {demo.risk:.0%}"
-    on.print(Text(f"\n3. Below which confidence should it abstain, for {asked}?\n", style="bold"))
-    rule = select_threshold(*samples[best.name], risk=demo.risk)
-    draw_facts(on, rule, [in_words(rule, _SCORE["score"])])
+    table = evaluate(**best.arguments(), metrics=metrics, losses=[_LOSS])
+    draw_evaluation(console, table, best)
+    question = f"Below which confidence should it abstain, for an error rate of at most {demo.risk:.0%}?"
+    console.print(Text(f"\n3. {question}\n", style="bold"))
+    threshold = select_threshold(*samples[best.name], risk=demo.risk)
+    draw_facts(console, threshold, [describe_plain_threshold(threshold, _SCORE)])

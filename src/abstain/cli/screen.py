@@ -1,4 +1,4 @@
-"""Results to the screen or to a file: tables readable at 80 columns, without colour, and in any encoding."""
+"""Print results on the screen or write them to files: tables for 80 columns, without colour, in any encoding."""
 
 from __future__ import annotations
 
@@ -21,106 +21,115 @@ from abstain.formats import replacing
 
 
 class SafeConsole(Console):
-    """Whatever the text says, only rich itself steers the terminal: names come from files."""
+    """A console that escapes control characters in all text, because names come from files."""
 
-    def render(self, *what: Any, **how: Any) -> Iterator[Segment]:
-        """Pieces of text with their styles."""
-        for piece in super().render(*what, **how):
-            yield piece if piece.control else piece._replace(text=escape_controls(piece.text, keep="\n"))
-
-
-def console(*, stderr: bool = False, file: Any = None, width: int | None = None) -> Console:
-    """Where to print. Rich leaves colours out when it is no terminal or NO_COLOR is set."""
-    made = SafeConsole(stderr=stderr, file=file, width=width, highlight=False, soft_wrap=False)
-    if not made.is_terminal and made.width < 80:
-        made.width = 80
-    return made
+    def render(self, *renderables: Any, **options: Any) -> Iterator[Segment]:
+        """Yield pieces of text with their styles."""
+        for segment in super().render(*renderables, **options):
+            if segment.control:
+                yield segment
+            else:
+                yield segment._replace(text=escape_controls(segment.text, keep="\n"))
 
 
-def decimals(error: float | None) -> int:
-    """Digits after the point that two significant digits of the error call for."""
-    if not error or not math.isfinite(error):
+def make_console(*, stderr: bool = False, file: Any = None, width: int | None = None) -> Console:
+    """Make a console of at least 80 columns. Rich omits colours if it is not a terminal or NO_COLOR is set."""
+    console = SafeConsole(stderr=stderr, file=file, width=width, highlight=False, soft_wrap=False)
+    if not console.is_terminal and console.width < 80:
+        console.width = 80
+    return console
+
+
+def decimals(standard_error: float | None) -> int:
+    """Digits after the decimal point that show two significant digits of the error; 4 if there is no error."""
+    if not standard_error or not math.isfinite(standard_error):
         return 4
-    return min(12, max(0, 1 - math.floor(math.log10(error))))
+    return min(12, max(0, 1 - math.floor(math.log10(standard_error))))
 
 
-def estimate(value: float | None, error: float | None) -> str:
-    """A number with as many digits as its error leaves meaningful.
+def format_estimate(value: float | None, standard_error: float | None) -> str:
+    """Format a number with as many digits as its error leaves meaningful; None becomes a dash.
 
-    >>> estimate(0.0092134, 0.00061), estimate(None, None)
+    >>> format_estimate(0.0092134, 0.00061), format_estimate(None, None)
     ('0.00921', '-')
     """
     if value is None:
         return "-"
-    return f"{value:.{decimals(error)}f}" if error else f"{value:.4g}"
+    return f"{value:.{decimals(standard_error)}f}" if standard_error else f"{value:.4g}"
 
 
-def span(on: Console, found: Any) -> str:
-    """An interval, as short as it stays clear; a dash where the encoding has more than ASCII.
+def format_limits(console: Console, interval: Any) -> str:
+    """Format the limits of an interval as short as possible; empty if it has none.
+
+    `interval` has `low`, `high` and `standard_error`.
 
     >>> from types import SimpleNamespace
-    >>> found = SimpleNamespace(low=0.0081, high=0.0105, standard_error=0.0006)
-    >>> span(Console(file=io.TextIOWrapper(io.BytesIO(), "ascii")), found)
+    >>> interval = SimpleNamespace(low=0.0081, high=0.0105, standard_error=0.0006)
+    >>> format_limits(Console(file=io.TextIOWrapper(io.BytesIO(), "ascii")), interval)
     '0.00810..0.01050'
     """
-    if found.low is None or found.high is None:
+    if interval.low is None or interval.high is None:
         return ""
-    digits = decimals(found.standard_error or (found.high - found.low) / 4)
-    between = " to " if found.low < 0 else dash(on)
-    return f"{found.low:.{digits}f}{between}{found.high:.{digits}f}"
+    digits = decimals(interval.standard_error or (interval.high - interval.low) / 4)
+    separator = " to " if interval.low < 0 else range_dash(console)
+    return f"{interval.low:.{digits}f}{separator}{interval.high:.{digits}f}"
 
 
-def dash(on: Console) -> str:
-    """What stands between two ends."""
-    return "–" if "utf" in (on.encoding or "").lower() else ".."
+def range_dash(console: Console) -> str:
+    """The mark between two limits: a dash, or two dots if the encoding has ASCII only."""
+    return "–" if "utf" in (console.encoding or "").lower() else ".."
 
 
-def stacked(on: Console, value: float | None, found: Any, mark: str = "") -> Text:
-    """A number with its interval below it; one that is marked stands out."""
-    text = Text(estimate(value, found.standard_error) + mark, style="bold" if mark else "")
-    below = span(on, found)
-    return text.append(f"\n{below}", style="not bold dim") if below else text
+def stacked_cell(console: Console, value: float | None, interval: Any, mark: str = "") -> Text:
+    """Make a cell with a number and its limits below; a marked number is bold."""
+    cell = Text(format_estimate(value, interval.standard_error) + mark, style="bold" if mark else "")
+    limits = format_limits(console, interval)
+    return cell.append(f"\n{limits}", style="not bold dim") if limits else cell
 
 
 def plain_table(
-    columns: Mapping[str, Sequence[Any]], *, right: Iterable[str] = (), first: int | None = None
+    columns: Mapping[str, Sequence[Any]], *, right: Iterable[str] = (), first_width: int | None = None
 ) -> Table:
-    """A table of texts, which are never read as markup; the first column may be given its largest width."""
+    """Make a table whose cells are never read as markup.
+
+    Columns in `right` are aligned to the right; `first_width` is the largest width of the first column.
+    """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for place, name in enumerate(columns):
+    for index, name in enumerate(columns):
         side: Any = "right" if name in right else "left"
-        table.add_column(Text(name), justify=side, overflow="fold", max_width=None if place else first)
+        max_width = first_width if index == 0 else None
+        table.add_column(Text(name), justify=side, overflow="fold", max_width=max_width)
     for row in zip(*columns.values()):
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return table
 
 
 def show_preview(source: Any, *, stderr: bool = False) -> None:
-    """What a file holds."""
-    on = console(stderr=stderr)
-    on.print(Text(f"{source.path.name} ({source.format})", style="bold"))
-    on.print(plain_table(source.preview()))
+    """Print the first values of each column of a file."""
+    console = make_console(stderr=stderr)
+    console.print(Text(f"{source.path.name} ({source.format})", style="bold"))
+    console.print(plain_table(source.preview()))
 
 
-def show_notes(on: Console, notes: Iterable[str]) -> None:
-    """A line for each, whatever characters it has."""
+def show_notes(console: Console, notes: Iterable[str]) -> None:
+    """Print one line per note."""
     for note in notes:
-        on.print(Text(f"- {note}"))
+        console.print(Text(f"- {note}"))
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """A spinner on stderr while something takes its time; nothing when stderr is no terminal."""
-    on = console(stderr=True)
-    if not on.is_terminal:
+def show_working(text: str) -> Iterator[None]:
+    """Show a spinner on stderr during the work, if stderr is a terminal."""
+    console = make_console(stderr=True)
+    if not console.is_terminal:
         yield
         return
-    with on.status(Text(text)):
+    with console.status(Text(text)):
         yield
 
 
 def deliver(
-    out: Output,
+    output: Output,
     result: Any,
     quiet: str,
     draw: Callable[[Console], None],
@@ -129,41 +138,52 @@ def deliver(
     columns: Mapping[str, Sequence[Any]] | None = None,
     latex: str | None = None,
 ) -> None:
-    """Print a result, or write it whole or not at all. `draw` shows it on a console; `quiet` is its one number.
+    """Print a result, or write it to a file completely or not at all.
 
-    The others replace what a result says by itself: to_json, frame (for csv), to_latex.
+    Parameters
+    ----------
+    output : Output
+        Where it goes and in which form.
+    result
+        Has `to_json`, `frame` and `to_latex`, except where `json`, `columns` or `latex` replace them.
+    quiet : str
+        The main number, for --quiet.
+    draw : callable
+        Prints the result on a console.
+    json, columns, latex : optional
+        The result in these forms; `columns` are for CSV.
     """
-    if out.form is None and out.path is None:
-        draw(console())
+    if output.form is None and output.path is None:
+        draw(make_console())
         return
-    forms: dict[str | None, Callable[[], str]] = {
-        None: lambda: _drawn(draw),
+    text_by_form: dict[str | None, Callable[[], str]] = {
+        None: lambda: _draw_to_text(draw),
         "json": lambda: json or result.to_json(),
         "csv": lambda: csv_text(columns or result.frame("dict")),
         "latex": lambda: latex or result.to_latex(),
         "quiet": lambda: quiet,
     }
-    text = forms[out.form]()
-    put(out.path, escape_controls(text if text.endswith("\n") else text + "\n", keep="\n"))
+    text = text_by_form[output.form]()
+    write_text(output.path, escape_controls(text if text.endswith("\n") else text + "\n", keep="\n"))
 
 
-def _drawn(draw: Callable[[Console], None]) -> str:
-    """What a screen of 100 columns would show."""
+def _draw_to_text(draw: Callable[[Console], None]) -> str:
+    """Return what a screen of 100 columns would show."""
     page = io.StringIO()
-    draw(console(file=page, width=100))
+    draw(make_console(file=page, width=100))
     return page.getvalue()
 
 
-def put(path: str | None, text: str) -> None:
-    """To the screen, or into a file."""
+def write_text(path: str | None, text: str) -> None:
+    """Print text, or write it to a file if `path` is not None."""
     if path is None:
         click.echo(text, nl=False)
     else:
-        write(path, text)
+        write_file(path, text)
 
 
-def write(path: str, text: str) -> None:
-    """A file, whole or not at all, and a word about it."""
+def write_file(path: str, text: str) -> None:
+    """Write a text file completely or not at all, and print a line about it."""
     with replacing(path) as stream:
         stream.write(escape_controls(text, keep="\n").encode("utf-8"))
     say(f"wrote {path}")

@@ -1,4 +1,4 @@
-"""A look of a series of checks: state read and kept under a lock, every file counted once, the verdict first."""
+"""One look of a series of checks: the state is read and saved under a lock, and each file counts once."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from rich.text import Text
 from abstain import _tables
 from abstain._outputs import locked
 from abstain.cli import options as opt
-from abstain.cli.main import ALARM, complain
-from abstain.cli.screen import deliver, show_notes, write
+from abstain.cli.main import ALARM, print_error
+from abstain.cli.screen import deliver, show_notes, write_file
 from abstain.errors import AbstainError
 from abstain.formats.safety import display_name, file_error
 from abstain.thresholds import Check, GroupChecks
 from abstain.thresholds.monitoring import with_files, without_clusters
 
-_MEMORY = ("clusters_seen", "files")  # fields that are no result, and long
+_STATE_FIELDS = ("clusters_seen", "files")  # long fields of a check that are not results
 
 
 def sha256_of(path: str | Path) -> str:
-    """The hash of a file, as `sha256sum` prints it."""
+    """Return the hash of a file, as `sha256sum` prints it."""
     with Path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """The data of one look, and where its series is kept.
+    """The data of one look, and where its series is saved.
 
     Attributes
     ----------
     files : sequence of str
         The files of this look, one for each model.
     only : mapping
-        The rows that were read, where not all of them were (`--only`): other rows of a file are other data.
+        Which rows were read (`--only`), empty for all: other rows of a file are other data.
     calibration : sequence of str
         SHA-256 of the files that the rule was made from.
     state : str or None
-        Where the series is kept.
+        The file that holds the series, if there is one.
     """
 
     files: Sequence[str]
@@ -56,15 +56,14 @@ class Look:
     state: str | None
 
     def hashes(self) -> dict[str, str]:
-        """The files by the hash under which they are remembered. The calibration file is refused."""
-        by_hash = {}
+        """Map the hash of each file's rows to its path; raise DataError for the calibration file."""
+        path_by_hash = {}
         for path in self.files:
             digest = sha256_of(path)
             if digest in self.calibration and not self.only:
-                message = (
-                    "these are the data that the rule was made from, which cannot check it. Give later data."
+                raise file_error(
+                    path, "the rule was made from these data, so they cannot check it. Give later data."
                 )
-                raise file_error(path, message)
             if digest in self.calibration:
                 opt.say(
                     f"note: the rule was made from {display_name(path)}; --only must leave those rows out."
@@ -72,32 +71,34 @@ class Look:
             if self.only:
                 rows = json.dumps(sorted(self.only.items()))
                 digest = hashlib.sha256(f"{digest} {rows}".encode()).hexdigest()
-            by_hash[digest] = path
-        return by_hash
+            path_by_hash[digest] = path
+        return path_by_hash
 
 
-def hold_look(
+def run_look(
     check: Callable[[Any], Any],
-    kind: type[Check] | type[GroupChecks],
+    check_type: type[Check] | type[GroupChecks],
     look: Look,
-    out: opt.Output,
+    output: opt.Output,
     notes: list[str],
 ) -> None:
-    """Check the data of a look, say the verdict, and only then keep the state.
+    """Check the data of a look, print the verdict, and only then save the state.
 
-    Whatever fails around it, the verdict is said and an alarm is exit code 5. A state that cannot be locked, read or
-    written is reported as well, and the look is not kept.
+    The verdict is printed, and an alarm gives exit code 5, even if the state cannot be locked, read or written; that
+    is reported as well, and the look is not saved.
 
     Parameters
     ----------
     check : callable
-        Takes the check before this look (or None) and gives the one after it.
-    kind : type
+        Takes the check before this look (or None) and returns the one after it.
+    check_type : type
         `Check`, or `GroupChecks` for a rule by group.
     look : Look
         The data.
-    out, notes
-        How to print, and what else to say.
+    output : Output
+        Where the verdict goes.
+    notes : list of str
+        Sentences to print after it.
     """
     hashes = look.hashes()
     problems: list[Exception] = []
@@ -109,50 +110,52 @@ def hold_look(
             except AbstainError as error:
                 problems.append(error)
             try:
-                previous = kind.load(look.state) if os.path.lexists(look.state) else None
+                previous = check_type.load(look.state) if os.path.lexists(look.state) else None
             except (AbstainError, OSError) as error:
                 problems.append(error)
                 opt.say("note: the series could not be read, so this look is checked by itself.")
         result: Check | GroupChecks
-        counted = () if previous is None else previous.files
-        repeated = [path for digest, path in hashes.items() if digest in counted]
+        counted_hashes = () if previous is None else previous.files
+        repeated = [path for digest, path in hashes.items() if digest in counted_hashes]
         if previous is not None and repeated:
-            check(without_clusters(previous))  # refuses a series that was begun with another rule
+            check(without_clusters(previous))  # raises if the series was begun with another rule
             result = previous
             opt.say(
                 f"note: {display_name(repeated[0])} was counted in this series before, so nothing is added."
             )
         else:
             result = with_files(check(previous), hashes)
-        may_keep = look.state is not None and not problems
+        can_save = look.state is not None and not problems
         try:
-            show_check(result, out, notes)
+            show_check(result, output, notes)
         except Exception as error:
             problems.append(error)
-        if may_keep and not repeated:
+        if can_save and not repeated:
             try:
-                write(str(look.state), result.to_json())
+                write_file(str(look.state), result.to_json())
             except (AbstainError, OSError) as error:
                 problems.append(error)
-                may_keep = False
-    if look.state is not None and not may_keep:
-        opt.say(f"abstain: this look is not kept in {display_name(look.state)}.")
+                can_save = False
+    if look.state is not None and not can_save:
+        opt.say(f"abstain: this look is not saved in {display_name(look.state)}.")
     if not result.holds:
         for problem in problems:
-            complain(problem)
+            print_error(problem)
         click.get_current_context().exit(ALARM)
     if problems:
         raise problems[0]
 
 
-def show_check(result: Check | GroupChecks, out: opt.Output, notes: list[str]) -> None:
-    """Print or write what later data say."""
-    rows = result.checks if isinstance(result, GroupChecks) else {"all": result}
-    names = [*(f.name for f in fields(Check) if f.name not in _MEMORY), "holds"]
-    columns = {"group": list(map(str, rows)), **_tables.collect_columns(list(rows.values()), names)}
+def show_check(result: Check | GroupChecks, output: opt.Output, notes: list[str]) -> None:
+    """Print or write the verdict, with one row per group in a table."""
+    check_by_group = result.checks if isinstance(result, GroupChecks) else {"all": result}
+    names = [field.name for field in fields(Check) if field.name not in _STATE_FIELDS]
+    columns = _tables.collect_columns(list(check_by_group.values()), [*names, "holds"])
+    columns = {"group": list(map(str, check_by_group)), **columns}
 
-    def draw(on: Console) -> None:
-        on.print(Text(repr(result)))
-        show_notes(on, notes)
+    def draw(console: Console) -> None:
+        console.print(Text(repr(result)))
+        show_notes(console, notes)
 
-    deliver(out, result, "holds" if result.holds else "alarm", draw, columns=columns, latex=repr(result))
+    verdict = "holds" if result.holds else "alarm"
+    deliver(output, result, verdict, draw, columns=columns, latex=repr(result))

@@ -1,4 +1,4 @@
-"""Commands about thresholds: `threshold` makes a rule or checks one, `decide` applies it, `clinical` tries them all."""
+"""Commands about thresholds: `threshold` makes or checks a rule, `decide` applies one, `clinical` tabulates rates."""
 
 from __future__ import annotations
 
@@ -17,8 +17,16 @@ from rich.text import Text
 from abstain import GroupThresholds, Threshold, _tables, scores, select_threshold
 from abstain.cli import options as opt
 from abstain.cli.main import INFEASIBLE
-from abstain.cli.screen import dash, deliver, plain_table, put, show_notes, working, write
-from abstain.cli.series import Look, hold_look, sha256_of
+from abstain.cli.screen import (
+    deliver,
+    plain_table,
+    range_dash,
+    show_notes,
+    show_working,
+    write_file,
+    write_text,
+)
+from abstain.cli.series import Look, run_look, sha256_of
 from abstain.errors import DataError
 from abstain.formats import Predictions
 from abstain.formats.safety import display_name, file_error, naming_file
@@ -27,49 +35,65 @@ from abstain.report.content import clinical_of
 from abstain.thresholds import Check, GroupChecks, decision_record, load_rule
 from abstain.thresholds.calibration import Method
 
-_FACTS = ("value", "form", "target", "method", "delta", "n", "coverage", "risk", "risk_upper", "guarantee")
-_BOUNDED = "Losses lie between these, known beforehand."
-# share of new confidences above all calibrated ones that is no chance: percentages for fractions
-_ABOVE = 0.1
-_GROUPS = "One threshold for each group, all promises at once."
+_TABLE_FIELDS = (
+    "value",
+    "form",
+    "target",
+    "method",
+    "delta",
+    "n",
+    "coverage",
+    "risk",
+    "risk_upper",
+    "guarantee",
+)
+_BOUNDED_HELP = "Lowest and highest possible loss, known beforehand."
+_GROUPS_HELP = "One threshold for each group; all guarantees hold together."
+_RECORD_HELP = "Write a page to file with the rule: data, guarantee, assumptions, and what makes it void."
+_STATE_HELP = "With --check: file with the series of checks so far. It is updated."
+# if more than this share of new confidences exceeds all calibration data, they are probably on another scale
+_LARGE_SHARE_ABOVE = 0.1
 
 
-@click.command("threshold", cls=opt.Documented)
+@click.command("threshold", cls=opt.DocumentedCommand)
 @click.argument("file", type=opt.InputFile())
-@click.option("--risk", type=click.FloatRange(min=0, min_open=True), help="Largest risk of the accepted.")
-@opt.fraction("--coverage", "Smallest share to accept.")
-@click.option("--cost", type=click.FloatRange(min=0), help="What a rejection costs, an error costing 1.")
-@opt.fraction("--delta", "Chance that the promise fails.", 0.05)
-@click.option("--method", type=click.Choice(get_args(Method)), default="ltt", help="How the promise is made.")
-@opt.shared("score", "loss")
-@click.option("--bounded", type=(float, float), default=(0.0, 1.0), metavar="LOW HIGH", help=_BOUNDED)
-@click.option("--groups", "--per-group", "groups", is_flag=True, help=_GROUPS)
-@opt.output_file("--save", kind="json", help="Keep the rule and its promise as JSON.")
-@opt.output_file(
-    "--record",
-    kind="markdown",
-    help="Write a page to be filed beside the rule: data, promise, assumptions, what voids it.",
+@click.option("--risk", type=click.FloatRange(min=0, min_open=True), help="Largest risk of accepted samples.")
+@opt.fraction_option("--coverage", "Smallest share of samples to accept.")
+@click.option("--cost", type=click.FloatRange(min=0), help="Cost of a rejection, if an error costs 1.")
+@opt.fraction_option("--delta", "Probability that the guarantee fails.", 0.05)
+@click.option(
+    "--method", type=click.Choice(get_args(Method)), default="ltt", help="Method behind the guarantee."
 )
-@opt.input_file("--check", help="Hold this data against a saved rule.")
-@opt.output_file(
-    "--state",
-    kind="json",
-    verdict_first=True,
-    help="With --check: go on where this file says, and keep where it stops.",
-)
-@opt.reading
-@opt.output
+@opt.shared_options("score", "loss")
+@click.option("--bounded", type=(float, float), default=(0.0, 1.0), metavar="LOW HIGH", help=_BOUNDED_HELP)
+@click.option("--groups", "--per-group", "groups", is_flag=True, help=_GROUPS_HELP)
+@opt.output_option("--save", kind="json", help="Save the rule with its guarantee as JSON.")
+@opt.output_option("--record", kind="markdown", help=_RECORD_HELP)
+@opt.input_option("--check", help="Check a saved rule on these data.")
+@opt.output_option("--state", kind="json", verdict_first=True, help=_STATE_HELP)
+@opt.with_read_options
+@opt.with_output_options
 def threshold(
-    file: str, how: opt.ReadOptions, out: opt.Output, score: str, loss: str, groups: bool, **asked: Any
+    file: str,
+    read_options: opt.ReadOptions,
+    output: opt.Output,
+    score: str,
+    loss: str,
+    groups: bool,
+    save: str | None,
+    record: str | None,
+    check: str | None,
+    state: str | None,
+    **target: Any,
 ) -> None:
-    """Choose the threshold below which to abstain; say what it promises.
+    """Choose the threshold below which to abstain, and state what it guarantees.
 
-    FILE is calibration data: not used to train the model. Accept a sample when its confidence is at least
-    the threshold.
+    FILE is calibration data that were not used to train the model. A sample is accepted if its confidence is at
+    least the threshold.
 
     Examples:
       abstain threshold preds.npz --risk 0.05
-          risk of the accepted at most 5%, with probability 95%
+          risk of accepted samples at most 5%, with probability 95%
       abstain threshold answers.csv --risk 0.1 --delta 0.01
       abstain threshold preds.npz --coverage 0.8
       abstain threshold preds.npz --cost 0.2
@@ -77,196 +101,263 @@ def threshold(
       abstain threshold preds.npz --risk 0.05 --save rule.json --record rule.md
       abstain decide rule.json new.npz -o decided.csv
       abstain threshold later.npz --check rule.json --state series.json
-          does the promise still hold? Each run goes on from the last.
+          does the guarantee still hold? Each run continues the series.
 
-    Samples of one cluster (a column `cluster`: patient, document) may depend on each other: whole clusters are
-    then the unit of the promise.
+    Samples of one cluster (a column `cluster`: patient, document) may depend on each other: the guarantee is then
+    for whole clusters.
 
-    When no threshold can be certified, that is the answer: exit code 4. An alarm of --check is exit code 5.
+    If no threshold can be certified, the exit code is 4. An alarm of --check is exit code 5.
     """
-    save, record, check, state = (asked.pop(name) for name in ("save", "record", "check", "state"))
-    if sum(given is not None for given in (asked["risk"], asked["coverage"], asked["cost"], check)) != 1:
+    if sum(option is not None for option in (target["risk"], target["coverage"], target["cost"], check)) != 1:
         raise click.UsageError("give one of --risk, --coverage, --cost (or --check).")
     if (state and not check) or (check and (save or record)):
         raise click.UsageError("--state goes with --check; --save and --record go with a new rule.")
-    (low, high), risk = asked["bounded"], asked["risk"]
+    low, high = target["bounded"]
+    risk = target["risk"]
     if risk is not None and not low < risk < high:
         hint = opt.percent_hint(risk)
         raise click.UsageError(f"--risk must lie between {low:g} and {high:g}, the bounds of the loss.{hint}")
-    with working(f"reading {display_name(file)}"):
-        whole = how.read(file)
-    opt.tell_first(whole)
-    read = whole.answered()
-    away = whole.n - read.n
-    notes = [f"{away:,} abstained samples left out: coverage is a share of the answered."] if away else []
-    if groups and read.groups is None:
+    with show_working(f"reading {display_name(file)}"):
+        predictions = read_options.read(file)
+    opt.note_chosen_confidence(predictions)
+    answered = predictions.answered()
+    abstained_count = predictions.n - answered.n
+    notes = []
+    if abstained_count:
+        samples = _tables.count_noun(abstained_count, "abstained sample")
+        notes = [f"{samples} left out: coverage is a share of the answered."]
+    if groups and answered.groups is None:
         raise click.UsageError("--groups needs a column of groups; name it with --column groups=NAME.")
     if check:
-        hold_against(check, read, how.only, out, notes, state)
+        check_rule(check, answered, read_options.only, output, notes, state)
         return
-    opt.no_names_for_own_confidences(read)
-    asked |= {"groups": read.group_labels() if groups else None}
-    with working(f"choosing among {read.n:,} samples"), naming_file(file):
-        if read.kind == "confidence":
-            columns: dict[str, Any] = {}
-            samples: tuple[Any, ...] = read.samples(score, loss)
-        else:
-            columns = {
-                read.kind: read.class_scores(),
-                "labels": read.labels,
-                "score": score,
-                "loss_name": loss,
-            }
-            samples = ()
-        columns |= {"sample_weight": read.sample_weight, "clusters": read.clusters}
-        result = select_threshold(*samples, **columns, **asked)
-    result = result.made_from(read.kind, **facts_of(file, read, score, loss))
+    opt.refuse_unused_names(answered)
+    group_labels = answered.group_labels() if groups else None
+    with show_working(f"choosing among {answered.n:,} samples"), naming_file(file):
+        result = _choose_threshold(answered, score, loss, groups=group_labels, **target)
+    kind: Any = answered.kind
+    result = result.made_from(kind, **origin_facts(file, answered, score, loss))
     if save:  # before anything is printed, which may fail
-        write(save, result.to_json())
+        write_file(save, result.to_json())
     if record:
-        write(record, decision_record(result, saved_as=save))
-    if read.kind != "confidence" and (known := in_words(result, score)):
-        notes = [" ".join([known, *notes])]
-    rows = by_group(result, "all")
-    columns = {"group": list(map(str, rows)), **_tables.collect_columns(list(rows.values()), _FACTS)}
+        write_file(record, decision_record(result, saved_as=save))
+    if answered.kind != "confidence":
+        sentence = describe_plain_threshold(result, score)
+        if sentence:
+            notes = [" ".join([sentence, *notes])]
+    rules = rules_by_group(result, "all")
+    columns = {"group": list(map(str, rules))}
+    columns |= _tables.collect_columns(list(rules.values()), _TABLE_FIELDS)
     quiet = "\n".join("none" if value is None else repr(value) for value in columns["value"])
-    drawn = partial(draw_facts, result=result, notes=notes)
-    deliver(out, result, quiet, drawn, columns=columns, latex=latex(columns))
+    draw = partial(draw_facts, result=result, notes=notes)
+    deliver(output, result, quiet, draw, columns=columns, latex=threshold_latex(columns))
     if not result.feasible:
         click.get_current_context().exit(INFEASIBLE)
 
 
-def by_group(result: Any, alone: str) -> dict[Any, Any]:
-    """The threshold of each group, or the one of all under a name of its own."""
-    return result.thresholds if isinstance(result, GroupThresholds) else {alone: result}
+def _choose_threshold(
+    predictions: Predictions, score: str, loss: str, *, groups: Any, **target: Any
+) -> Threshold | GroupThresholds:
+    """Call `select_threshold` with the columns of a file: losses and confidences, or class scores and labels."""
+    weights: dict[str, Any] = {"sample_weight": predictions.sample_weight, "clusters": predictions.clusters}
+    if predictions.kind == "confidence":
+        losses, confidence = predictions.samples(score, loss)
+        return select_threshold(losses, confidence, groups=groups, **weights, **target)
+    class_scores: dict[str, Any] = {
+        predictions.kind: predictions.class_scores(),
+        "labels": predictions.labels,
+    }
+    return select_threshold(**class_scores, score=score, loss_name=loss, groups=groups, **weights, **target)
 
 
-def in_words(result: Any, score: str) -> str:
-    """The rule is in the score's rank key, which does not saturate; people know another number."""
-    rules = [t for t in by_group(result, "").values() if t.value is not None]
-    if not scores.by_name(score).saturates or not rules or min(t.value for t in rules) == float("-inf"):
+def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
+    """The threshold of each group; a single threshold is returned under `single_name`."""
+    return result.thresholds if isinstance(result, GroupThresholds) else {single_name: result}
+
+
+def describe_plain_threshold(result: Any, score: str) -> str:
+    """A sentence with the thresholds as plain values of the score, e.g. probabilities; empty if there is no use.
+
+    A rule is stored in the score's rank key, which does not saturate; people know the plain value.
+    """
+    rules = [rule for rule in rules_by_group(result, "").values() if rule.value is not None]
+    accepts_all = bool(rules) and min(rule.value for rule in rules) == float("-inf")
+    if not scores.by_name(score).saturates or not rules or accepts_all:
         return ""
-    plain = [(t.lies_above, float(scores.display(score, t.value))) for t in rules]
-    known = ", ".join(f"{'above ' if above else ''}{x:.4g}" for above, x in plain)
-    return f"The rule is in the rank key of {score}, which does not saturate; as a plain {score}: {known}."
+    plain_values = []
+    for rule in rules:
+        value = f"{float(scores.display(score, rule.value)):.4g}"
+        plain_values.append(f"above {value}" if rule.lies_above else value)
+    listed = ", ".join(plain_values)
+    return f"The rule is in the rank key of {score}, which does not saturate; as a plain {score}: {listed}."
 
 
-def latex(columns: dict[str, list[Any]]) -> str:
-    def cell(value: Any) -> str:
+def threshold_latex(columns: dict[str, list[Any]]) -> str:
+    """A LaTeX table of the main columns, one row per group."""
+
+    def make_cell(value: Any) -> str:
         return str(value) if isinstance(value, (str, int)) else _tables.format_number(value)
 
     names = ("group", "value", "coverage", "risk", "risk_upper", "n")
-    return _tables.latex_table({name.replace("_", " "): list(map(cell, columns[name])) for name in names})
+    return _tables.latex_table(
+        {name.replace("_", " "): list(map(make_cell, columns[name])) for name in names}
+    )
 
 
-def draw_facts(on: Console, result: Any, notes: list[str]) -> None:
-    """What was chosen and what it promises."""
-    for label, rule in by_group(result, "").items():
+def draw_facts(console: Console, result: Any, notes: list[str]) -> None:
+    """Print a threshold (or one per group, or a cascade) and its guarantee."""
+    for group, rule in rules_by_group(result, "").items():
         kind = type(rule).__name__
         title = kind if rule.feasible else f"No feasible {kind.lower()}"
-        on.print(Text(title + (f" for group {display_name(label)}" if label != "" else ""), style="bold"))
+        suffix = f" for group {display_name(group)}" if group != "" else ""
+        console.print(Text(title + suffix, style="bold"))
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column()
         for name, text in rule.facts():
             grid.add_row(Text(name), Text(text))
-        on.print(grid)
+        console.print(grid)
     if isinstance(result, GroupThresholds):
-        on.print(Text(f"together: {result.guarantee or 'no guarantee'}"))
-    show_notes(on, notes)
+        console.print(Text(f"together: {result.guarantee or 'no guarantee'}"))
+    show_notes(console, notes)
 
 
-def facts_of(file: str, read: Predictions, score: str, loss: str) -> dict[str, Any]:
-    """What a rule is to know of the data that it was made from."""
-    by_score = {"loss": read.loss_name} if read.kind == "confidence" else {"score": score, "loss": loss}
-    return {"data": Path(file).name, "sha256": sha256_of(file), "command": opt.typed(), **by_score}
+def origin_facts(file: str, predictions: Predictions, score: str, loss: str) -> dict[str, Any]:
+    """What a rule remembers about the data it was made from: file, hash, command, score and loss."""
+    names = {"score": score, "loss": loss}
+    if predictions.kind == "confidence":
+        names = {"loss": predictions.loss_name}
+    return {"data": Path(file).name, "sha256": sha256_of(file), "command": opt.typed_command(), **names}
 
 
-def first_of(rule: Threshold | GroupThresholds) -> Threshold:
-    """The rule itself, or that of the first group: what every group shares."""
-    return next(iter(by_group(rule, "").values()))
+def first_rule(rule: Threshold | GroupThresholds) -> Threshold:
+    """The rule itself, or that of the first group, for what all groups share."""
+    return next(iter(rules_by_group(rule, "").values()))
 
 
-def columns_for(read: Predictions, score: str | None) -> dict[str, Any]:
-    """What a file holds, as a rule of this score takes it; a column of confidences of a score holds plain numbers."""
-    if read.kind != "confidence":
-        return {read.kind: read.class_scores()}
-    confidence = read.ranked_by(score)
+def rule_columns(predictions: Predictions, score: str | None) -> dict[str, Any]:
+    """The columns of a file as a rule takes them; `score` is the rule's score, None if it has none.
+
+    For a rule with a score, a column of confidences holds plain values of that score.
+    """
+    if predictions.kind != "confidence":
+        return {predictions.kind: predictions.class_scores()}
+    confidence = predictions.ranked_by(score)
     return {"confidence": confidence} if score is None else {"confidence": confidence, "units": "plain"}
 
 
-def fitting(rule: str, own: str | None, kind: str, score: str | None, *, plain: bool = True) -> str | None:
-    """The score by which a file of this kind is held against a rule: the rule's own. Anything else is refused.
+def check_rule_fits(
+    rule: str, rule_score: str | None, kind: str, score: str | None, *, allow_plain: bool = True
+) -> str | None:
+    """Return the score of a rule; raise DataError if the rule does not fit the file.
 
-    A column of confidences has the plain numbers of a score if `--score` says so, where these will do.
+    Parameters
+    ----------
+    rule : str
+        The file of the rule, for the message.
+    rule_score : str or None
+        The score it was made with; None if it was made from a column of confidences.
+    kind : str
+        What the data file holds: "logits", "probs" or "confidence".
+    score : str or None
+        The user's --score. It says that a column of confidences holds plain values of that score.
+    allow_plain : bool
+        Whether the command can use such a column.
     """
-    told = ""
-    if score is not None and score != own:
-        told = f"{own or 'a column of confidences'}, not for {score}"
-    elif own is None and kind != "confidence":
-        told = f"a column of confidences, and the file holds {kind}"
-    elif own is not None and kind == "confidence" and not (plain and score):
-        told = f"{own} of class scores, and the file holds a column of confidences"
-        told += f". If these are plain {own} numbers, say --score {own}" if plain else ""
-    elif own is not None and kind not in (*scores.by_name(own).takes, "confidence"):
-        told = f"{own}, which needs logits; the file holds {kind}"
-    if told:
-        raise DataError(f"{display_name(rule)}: this rule is for {told}.")
-    return own
+    mismatch = ""
+    if score is not None and score != rule_score:
+        mismatch = f"{rule_score or 'a column of confidences'}, not for {score}"
+    elif rule_score is None and kind != "confidence":
+        mismatch = f"a column of confidences, and the file holds {kind}"
+    elif rule_score is not None and kind == "confidence" and not (allow_plain and score):
+        mismatch = f"{rule_score} of class scores, and the file holds a column of confidences"
+        if allow_plain:
+            mismatch += f". If these are plain {rule_score} numbers, say --score {rule_score}"
+    elif rule_score is not None and kind not in (*scores.by_name(rule_score).takes, "confidence"):
+        mismatch = f"{rule_score}, which needs logits; the file holds {kind}"
+    if mismatch:
+        raise DataError(f"{display_name(rule)}: this rule is for {mismatch}.")
+    return rule_score
 
 
-def hold_against(
-    rule: str, read: Predictions, only: dict[str, str], out: opt.Output, notes: list[str], state: str | None
+def check_rule(
+    rule: str,
+    predictions: Predictions,
+    only: dict[str, str],
+    output: opt.Output,
+    notes: list[str],
+    state: str | None,
 ) -> None:
-    """Hold later data against a saved rule."""
-    saved = load_rule(rule)
-    first = first_of(saved)
-    score = fitting(rule, first.cut.score, read.kind, opt.stated("score"))
-    loss = (first.origin and first.origin.loss) or "zero_one"
-    if opt.stated("loss") not in (None, loss):
-        raise DataError(
-            f"{display_name(rule)}: this rule is for the loss {loss}, not for {opt.stated('loss')}."
-        )
-    grouped = isinstance(saved, GroupThresholds)
-    if grouped and read.groups is None:
-        raise DataError(
-            f"{display_name(rule)}: this rule is per group, and the file has no column of groups."
-        )
-    columns: dict[str, Any] = {"clusters": read.clusters}
-    if grouped:
-        columns["groups"] = read.group_labels()
-    opt.tell_unread(read, "sample_weight")
-    with naming_file(read.path):
-        losses = read.samples(score or "max_softmax", loss)[0]
-        columns |= columns_for(read, score)
+    """Check a saved rule on later data.
+
+    Parameters
+    ----------
+    rule : str
+        The file of the rule.
+    predictions : Predictions
+        The later data, without abstained samples.
+    only : dict
+        The rows that were read (`--only`).
+    output : Output
+        Where the verdict goes.
+    notes : list of str
+        Sentences to print after it.
+    state : str or None
+        The file of a series of checks.
+    """
+    saved_rule = load_rule(rule)
+    first = first_rule(saved_rule)
+    score = check_rule_fits(rule, first.cut.score, predictions.kind, opt.explicit_value("score"))
+    loss = "zero_one"
+    if first.origin and first.origin.loss:
+        loss = first.origin.loss
+    requested_loss = opt.explicit_value("loss")
+    if requested_loss not in (None, loss):
+        raise DataError(f"{display_name(rule)}: this rule is for the loss {loss}, not for {requested_loss}.")
+    columns: dict[str, Any] = {"clusters": predictions.clusters}
+    has_groups = isinstance(saved_rule, GroupThresholds)
+    if has_groups:
+        if predictions.groups is None:
+            raise DataError(
+                f"{display_name(rule)}: this rule is per group, and the file has no column of groups."
+            )
+        columns["groups"] = predictions.group_labels()
+    opt.note_unread_columns(predictions, "sample_weight")
+    with naming_file(predictions.path):
+        losses = predictions.samples(score or "max_softmax", loss)[0]
+        columns |= rule_columns(predictions, score)
 
     def check(previous: Any) -> Any:
-        with naming_file(read.path):
-            return saved.check(losses, previous=previous, **columns)
+        with naming_file(predictions.path):
+            return saved_rule.check(losses, previous=previous, **columns)
 
     calibration = [first.origin.sha256] if first.origin and first.origin.sha256 else []
-    look = Look(files=[str(read.path)], only=only, calibration=calibration, state=state)
-    hold_look(check, GroupChecks if grouped else Check, look, out, notes)
+    look = Look(files=[str(predictions.path)], only=only, calibration=calibration, state=state)
+    run_look(check, GroupChecks if has_groups else Check, look, output, notes)
 
 
-@click.command("decide", cls=opt.Documented)
+@click.command("decide", cls=opt.DocumentedCommand)
 @click.argument("rule", type=click.Path(exists=True, dir_okay=False))
 @click.argument("file", type=opt.InputFile())
-@opt.named("scores", "Says that a column of confidences holds plain numbers of this score.")
-@opt.reading
-@click.option("--name", "added", default="accepted", help="Name of the column that is added.")
-@opt.output_file(
-    "-o", "--output", "path", kind="table", help="Write the table there instead of to the screen."
+@opt.name_option("scores", "The column of confidences holds plain values of this score.")
+@opt.with_read_options
+@click.option("--name", "column_name", default="accepted", help="Name of the added column.")
+@opt.output_option(
+    "-o", "--output", "path", kind="table", help="Write the table to this file instead of the screen."
 )
 def decide(
-    rule: str, file: str, how: opt.ReadOptions, score: str | None, added: str, path: str | None
+    rule: str,
+    file: str,
+    read_options: opt.ReadOptions,
+    score: str | None,
+    column_name: str,
+    path: str | None,
 ) -> None:
-    """Apply a saved rule to new data, which needs no labels: one more column, `accepted`, 1 or 0.
+    """Apply a saved rule to new data without labels: adds a column `accepted`, 1 or 0.
 
     RULE is what `abstain threshold --save` wrote. It knows its score: class scores are reduced by it, anything
-    else is refused. The table that is written holds the columns of FILE, class scores aside: CSV on the screen,
-    in a file what its name says (.csv, .tsv, .json, .jsonl, .parquet, .arrow, .feather). No column of FILE is
-    replaced.
+    else is refused. The table holds the columns of FILE, except class scores: as CSV on the screen, in a file as its
+    name says (.csv, .tsv, .json, .jsonl, .parquet, .arrow, .feather). No column of FILE is replaced.
 
     Examples:
       abstain decide rule.json new.csv -o decided.csv
@@ -274,100 +365,123 @@ def decide(
       abstain decide rule.json new.parquet -o decided.parquet
       abstain decide rule.json table.csv --column confidence=p_max --score max_softmax
     """
-    saved = load_rule(rule)
-    with working(f"reading {display_name(file)}"):
-        read, rest = how.read_unlabelled(file)
-    name = fitting(rule, first_of(saved).cut.score, read.kind, score)
-    by_sample: dict[str, Any] = {}
-    if isinstance(saved, GroupThresholds):
-        if read.groups is None:
+    saved_rule = load_rule(rule)
+    with show_working(f"reading {display_name(file)}"):
+        predictions, other_columns = read_options.read_unlabelled(file)
+    rule_score = check_rule_fits(rule, first_rule(saved_rule).cut.score, predictions.kind, score)
+    groups: dict[str, Any] = {}
+    if isinstance(saved_rule, GroupThresholds):
+        if predictions.groups is None:
             raise DataError(
                 f"{display_name(rule)}: this rule is per group, and {display_name(file)} has no groups."
             )
-        by_sample["groups"] = read.group_labels()
-    told: dict[str, Any] = {}
+        groups["groups"] = predictions.group_labels()
+    computed: dict[str, Any] = {}
     with naming_file(file):
-        confidence = read.ranked_by(name)
-        if name is not None and read.kind != "confidence":
-            told = {"prediction": read.likeliest(), name: scores.display(name, confidence)}
-        accepted = saved.accepts(**columns_for(read, name), **by_sample)
-    top = max(float(rule.reference.value.max()) for rule in by_group(saved, "").values())
-    if (above := float((confidence > top).mean())) > _ABOVE:
-        opt.say(
-            f"note: {above:.0%} of the confidences lie above all calibration data ({top:g}). Is it one scale?"
-        )
-    if read.abstained is not None:
-        accepted &= ~read.abstained
-    kept = {name: x for name, x in rest.items() if x.shape in ((len(accepted),), (len(accepted), 1))}
-    columns = with_added(file, kept, told, {added: accepted.astype(int)})
+        confidence = predictions.ranked_by(rule_score)
+        if rule_score is not None and predictions.kind != "confidence":
+            computed["prediction"] = predictions.likeliest()
+            computed[rule_score] = scores.display(rule_score, confidence)
+        accepted = saved_rule.accepts(**rule_columns(predictions, rule_score), **groups)
+    _note_other_scale(saved_rule, confidence)
+    if predictions.abstained is not None:
+        accepted &= ~predictions.abstained
+    sample_shapes = ((len(accepted),), (len(accepted), 1))
+    user_columns = {name: values for name, values in other_columns.items() if values.shape in sample_shapes}
+    columns = add_columns(file, user_columns, computed, {column_name: accepted.astype(int)})
     if path is None:
-        put(None, table_text(columns))
+        write_text(None, table_text(columns))
     else:
         write_table(columns, path)
         opt.say(f"wrote {path}")
     click.echo(f"accepted {int(accepted.sum()):,} of {len(accepted):,} ({accepted.mean():.1%})", err=True)
 
 
-def with_added(
-    file: str, kept: dict[str, Any], computed: dict[str, Any], decision: dict[str, Any]
-) -> dict[str, np.ndarray]:
-    """The user's columns and ours; none of the user's is replaced.
+def _note_other_scale(rule: Threshold | GroupThresholds, confidence: np.ndarray) -> None:
+    """Print a note if many new confidences exceed all calibration data, e.g. percentages instead of fractions."""
+    largest = max(float(single.reference.value.max()) for single in rules_by_group(rule, "").values())
+    share_above = float((confidence > largest).mean())
+    if share_above > _LARGE_SHARE_ABOVE:
+        opt.say(
+            f"note: {share_above:.0%} of the confidences lie above all calibration data ({largest:g}). Are both on "
+            f"the same scale?"
+        )
 
-    A computed column whose name is taken gets another name, which is said. The decision is read by programs under the
-    name that was asked for, so there a taken name is refused.
+
+def add_columns(
+    file: str, user_columns: dict[str, Any], computed: dict[str, Any], decision: dict[str, Any]
+) -> dict[str, np.ndarray]:
+    """Add computed columns and the decision to the user's columns, none of which is replaced.
+
+    A computed column whose name exists gets another name, with a note. Programs read the decision by its name, so an
+    existing column of that name raises DataError.
     """
     for name in decision:
-        if name in kept:
+        if name in user_columns:
             raise file_error(
                 file,
                 f"has a column `{display_name(name)}` already, which is not replaced. Name the new one with --name.",
             )
-    columns = dict(kept)
+    columns = dict(user_columns)
     for name, values in computed.items():
-        free = name
-        while free in columns or free in decision:
-            free += "_computed"
-        if free != name:
+        free_name = name
+        while free_name in columns or free_name in decision:
+            free_name += "_computed"
+        if free_name != name:
             opt.say(
-                f"note: {display_name(file)} has a column `{name}`, which stays; the computed one is `{free}`."
+                f"note: {display_name(file)} has a column `{name}`, which stays; the computed one is `{free_name}`."
             )
-        columns[free] = values
+        columns[free_name] = values
     return {name: np.asarray(values).reshape(-1) for name, values in (columns | decision).items()}
 
 
-@click.command("clinical", cls=opt.Documented)
+@click.command("clinical", cls=opt.DocumentedCommand)
 @click.argument("file", type=opt.InputFile())
-@click.option("--positive", required=True, metavar="CLASS", help="The class that is looked for.")
-@opt.shared("score", "level")
-@opt.reading
-@opt.output
+@click.option("--positive", required=True, metavar="CLASS", help="The positive class.")
+@opt.shared_options("score", "level")
+@opt.with_read_options
+@opt.with_output_options
 def clinical(
-    file: str, how: opt.ReadOptions, out: opt.Output, positive: str, score: str, level: float
+    file: str,
+    read_options: opt.ReadOptions,
+    output: opt.Output,
+    positive: str,
+    score: str,
+    level: float,
 ) -> None:
-    """Sensitivity, specificity and predictive values among the accepted, threshold by threshold.
+    """Sensitivity, specificity and predictive values among the accepted samples, by threshold.
 
-    FILE holds class scores with labels, or columns of labels, predictions and confidences. One row for each share
-    of 100%, 90% ... 10% of the answered; every interval is exact on its own. A refused case counts in the coverage.
+    FILE holds class scores with labels, or columns of labels, predictions and confidences. There is one row for each
+    share of 100%, 90% ... 10% of the answered; every interval is exact on its own. Refused cases count in the coverage.
 
     Examples:
       abstain clinical scans.npz --positive 1
       abstain clinical scans.csv --positive ill --latex
     """
-    read = how.read(file)
-    opt.tell_first(read)
-    labels = read.answered().answers()[0]
-    wanted: Any = float(positive) if labels.dtype.kind in "biuf" and _tables.is_number(positive) else positive
+    predictions = read_options.read(file)
+    opt.note_chosen_confidence(predictions)
+    labels = predictions.answered().answers()[0]
+    positive_label: Any = positive
+    if labels.dtype.kind in "biuf" and _tables.is_number(positive):
+        positive_label = float(positive)
     with naming_file(file):
-        table = replace(clinical_of(read, score, wanted, level), positive=positive)
+        table = replace(clinical_of(predictions, score, positive_label, level), positive=positive)
     grid = table.grid()
-    opt.tell_unread(read, "sample_weight", "clusters")
+    opt.note_unread_columns(predictions, "sample_weight", "clusters")
 
-    def draw(on: Any) -> None:
-        told = f"Among the accepted, positive: {positive}, {table.n:,} samples, {level:.0%} intervals below"
-        on.print(Text(told, style="bold"))
-        below = {
-            k: [re.sub(r" \[(.*), (.*)\]", rf"\n\1{dash(on)}\2", cell) for cell in v] for k, v in grid.items()
-        }
-        on.print(plain_table({name: cells for name, cells in below.items() if name != "prevalence"}))
+    def draw(console: Any) -> None:
+        samples = _tables.count_noun(table.n, "sample")
+        title = f"Among the accepted, positive: {positive}, {samples}, {level:.0%} intervals below"
+        console.print(Text(title, style="bold"))
+        columns = {}
+        for name, cells in grid.items():
+            if name != "prevalence":
+                columns[name] = [_stack_limits(cell, range_dash(console)) for cell in cells]
+        console.print(plain_table(columns))
 
-    deliver(out, table, "\n".join(grid["sensitivity"]), draw)
+    deliver(output, table, "\n".join(grid["sensitivity"]), draw)
+
+
+def _stack_limits(cell: str, dash: str) -> str:
+    """Put the limits of "0.5 [0.4, 0.6]" on a second line: "0.4-0.6"."""
+    return re.sub(r" \[(.*), (.*)\]", rf"\n\1{dash}\2", cell)
