@@ -1,4 +1,4 @@
-"""Inside Inspect: AURC and risk at coverage of its own scores, and a scorer that logs how sure the model was.
+"""Inside Inspect: AURC and risk at coverage of its scores, and a scorer that logs a confidence.
 
 A confidence is a number in a score's metadata; `with_confidence` puts one there. Where Inspect repeats samples
 (epochs), those of one question are a cluster. Needs `inspect_ai`, which is imported here only.
@@ -18,21 +18,23 @@ from abstain.errors import InputError, MissingDependencyError
 from abstain.formats.inspect_log import GRADES
 from abstain.formats.log_rows import MEAN_TOKEN_LOGPROB, SEQUENCE_LOGPROB, token_signals
 from abstain.formats.logs import Log, Rules
-from abstain.lm_eval import interval_of
+from abstain.inference import Interval
+from abstain.lm_eval import log_interval
 
 try:
     from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, accuracy, metric, scorer, stderr
     from inspect_ai.solver import TaskState
-except ImportError as problem:
-    raise MissingDependencyError("abstain.inspect_ai", "inspect_ai", "inspect") from problem
+except ImportError as error:
+    raise MissingDependencyError("abstain.inspect_ai", "inspect_ai", "inspect") from error
 
 __all__ = ["aurc", "risk_at_coverage", "with_confidence"]
 
-# all epochs, where this version of Inspect can hand them over; older ones hand over one score per sample
-_every_epoch: Any = metric(scores="unreduced") if "scores" in inspect.signature(metric).parameters else metric
+# Current versions of Inspect can pass the scores of all epochs to a metric; older ones pass one score per sample.
+_can_pass_all_epochs = "scores" in inspect.signature(metric).parameters
+_metric_of_all_epochs: Any = metric(scores="unreduced") if _can_pass_all_epochs else metric
 
 
-@_every_epoch  # type: ignore[untyped-decorator]
+@_metric_of_all_epochs  # type: ignore[untyped-decorator]
 def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: float = 0.95) -> Metric:
     """AURC with its interval; lower is better. See `abstain.aurc`.
 
@@ -41,11 +43,11 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
     Parameters
     ----------
     confidence : str
-        The number in the score's metadata, or in the sample's, by which answers are ranked.
+        Name of the number in the score's metadata, or in the sample's, by which answers are ranked.
     unanswered : {"abstained", "wrong"}
-        A score of "N": never accepted and kept in the coverage, or wrong and ranked last.
+        How a score of "N" (no answer) counts: never accepted and kept in the coverage, or wrong and ranked last.
     level : float
-        Of the interval.
+        Level of the interval.
 
     Returns
     -------
@@ -59,19 +61,25 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
     >>> aurc()([SampleScore(score=s) for s in scores])["aurc"]  # doctest: +SKIP
     0.1111111111111111
     """
-    return functools.partial(_measured, "aurc", "aurc", confidence, unanswered, level, {})
+
+    def measure(scores: list[SampleScore]) -> dict[str, float]:
+        log = _make_log(scores, confidence)
+        rules = Rules(unanswered=unanswered, missing="last")
+        return _label_limits("aurc", log_interval(log, rules, "aurc", level, {}))
+
+    return measure
 
 
-@_every_epoch  # type: ignore[untyped-decorator]
+@_metric_of_all_epochs  # type: ignore[untyped-decorator]
 def risk_at_coverage(
     coverage: float = 0.8, confidence: str = "confidence", unanswered: str = "abstained", level: float = 0.95
 ) -> Metric:
-    """Error rate of the surest answers with its interval; lower is better. See `abstain.risk_at_coverage`.
+    """Error rate of the most confident answers with its interval; lower is better. See `abstain.risk_at_coverage`.
 
     Parameters
     ----------
     coverage : float
-        The share of all samples to answer, at least.
+        Share of all samples to answer, at least.
     confidence, unanswered, level
         As in `aurc`.
 
@@ -87,55 +95,69 @@ def risk_at_coverage(
     >>> risk_at_coverage(0.6)([SampleScore(score=s) for s in scores])["risk_at_0.6"]  # doctest: +SKIP
     0.0
     """
-    options = {"coverage": coverage}
-    return functools.partial(
-        _measured, "risk_at_coverage", f"risk_at_{coverage:g}", confidence, unanswered, level, options
-    )
+
+    def measure(scores: list[SampleScore]) -> dict[str, float]:
+        log = _make_log(scores, confidence)
+        rules = Rules(unanswered=unanswered, missing="last")
+        result = log_interval(log, rules, "risk_at_coverage", level, {"coverage": coverage})
+        return _label_limits(f"risk_at_{coverage:g}", result)
+
+    return measure
 
 
-def _measured(
-    metric_name: str,
-    label: str,
-    confidence: str,
-    unanswered: str,
-    level: float,
-    options: dict[str, Any],
-    scores: list[SampleScore],
-) -> dict[str, float]:
-    grades = [s.score.value for s in scores]
-    known = [isinstance(g, (str, bool, int, float)) for g in grades]
-    if not all(known):
-        raise InputError(
-            f"abstain.inspect_ai: a score must be one number or letter, got {grades[known.index(False)]!r}."
-        )
-    right = np.array([GRADES.get(g, np.nan) if isinstance(g, str) else float(g) for g in grades])
-    places = [(s.score.metadata or {}, s.sample_metadata or {}) for s in scores]
-    sure = np.array([next((float(m[confidence]) for m in p if confidence in m), np.nan) for p in places])
-    if not np.isfinite(sure).any():
+def _make_log(scores: list[SampleScore], confidence: str) -> Log:
+    """Return Inspect's scores as answers; `confidence` names the number in the metadata to rank by.
+
+    InputError where a score is neither a number nor a letter, or where no score has the confidence.
+    """
+    grades = [sample_score.score.value for sample_score in scores]
+    for grade in grades:
+        if not isinstance(grade, (str, bool, int, float)):
+            raise InputError(f"abstain.inspect_ai: a score must be one number or letter, got {grade!r}.")
+    correctness = [GRADES.get(grade, np.nan) if isinstance(grade, str) else float(grade) for grade in grades]
+    confidences = np.array([_find_confidence(sample_score, confidence) for sample_score in scores])
+    if not np.isfinite(confidences).any():
         raise InputError(
             f"abstain.inspect_ai: no score has a number {confidence!r} in its metadata. "
             f"Wrap the scorer: with_confidence(match(), ...)."
         )
-    ids = np.unique([str(s.sample_id) for s in scores], return_inverse=True)[1]
-    asked = None if all(s.sample_id is None for s in scores) else ids
-    log = Log(
-        "Inspect", "Inspect", 1 - right, np.array([g != "N" for g in grades]), {confidence: sure}, asked
+    question_numbers = None
+    if any(sample_score.sample_id is not None for sample_score in scores):
+        sample_ids = [str(sample_score.sample_id) for sample_score in scores]
+        question_numbers = np.unique(sample_ids, return_inverse=True)[1]
+    return Log(
+        path="Inspect",
+        tool="Inspect",
+        loss=1 - np.array(correctness),
+        answered=np.array([grade != "N" for grade in grades]),
+        signals={confidence: confidences},
+        question=question_numbers,
     )
-    rules = Rules(unanswered=unanswered, missing="last")
-    found = interval_of(log, rules, metric_name, level, options)
-    return {label: found.estimate, f"{label}_low": found.low, f"{label}_high": found.high}
+
+
+def _label_limits(label: str, result: Interval) -> dict[str, float]:
+    """Return an estimate and its limits under the names that Inspect's log shows."""
+    return {label: result.estimate, f"{label}_low": result.low, f"{label}_high": result.high}
+
+
+def _find_confidence(sample_score: SampleScore, name: str) -> float:
+    """Return the number of that name in the metadata of the score, or else of the sample; NaN where there is none."""
+    for metadata in (sample_score.score.metadata or {}, sample_score.sample_metadata or {}):
+        if name in metadata:
+            return float(metadata[name])
+    return float("nan")
 
 
 @scorer(metrics=[accuracy(), stderr(), aurc(), risk_at_coverage()])  # type: ignore[untyped-decorator]
 def with_confidence(
     inner: Scorer, confidence: str | Callable[[TaskState], float | None] = "mean_token_logprob"
 ) -> Scorer:
-    r"""A scorer that logs, beside another scorer's verdict, how sure the model was.
+    r"""Make a scorer that adds the model's confidence to another scorer's verdict.
 
     Parameters
     ----------
     inner : Scorer
-        What says right or wrong: `match()`, `choice()` ...
+        The scorer that says right or wrong: `match()`, `choice()` ...
     confidence : str or callable
         "mean_token_logprob" or "sequence_logprob" of the reply (generate with logprobs=True), a regular expression with
         one group that finds a stated number in it (r"confidence: *(\d+)"), or a function of the task's state.
@@ -143,29 +165,36 @@ def with_confidence(
     Returns
     -------
     Scorer
-        Its metadata has "confidence", where there is one.
+        The inner scorer's score, with "confidence" in its metadata where there is one.
 
     Examples
     --------
     >>> from inspect_ai.scorer import match  # doctest: +SKIP
     >>> scorer = with_confidence(match(), r"confidence: *(\d+)")  # doctest: +SKIP
     """
-    find = confidence if callable(confidence) else functools.partial(_found, confidence)
+    read_confidence = confidence if callable(confidence) else functools.partial(_read_reply, confidence)
 
     async def score(state: TaskState, target: Target) -> Score | None:
-        told = await inner(state, target)
-        sure = find(state)
-        if told is None or sure is None:
-            return told
-        return told.model_copy(update={"metadata": {**(told.metadata or {}), "confidence": float(sure)}})
+        inner_score = await inner(state, target)
+        model_confidence = read_confidence(state)
+        if inner_score is None or model_confidence is None:
+            return inner_score
+        metadata = {**(inner_score.metadata or {}), "confidence": float(model_confidence)}
+        return inner_score.model_copy(update={"metadata": metadata})
 
     return score
 
 
-def _found(how: str, state: TaskState) -> float | None:
-    if how in (MEAN_TOKEN_LOGPROB, SEQUENCE_LOGPROB):
+def _read_reply(source: str, state: TaskState) -> float | None:
+    """Return the confidence of the model's reply; None where there is none.
+
+    `source` is "mean_token_logprob" or "sequence_logprob", or a regular expression whose last match in the reply is the
+    stated number.
+    """
+    if source in (MEAN_TOKEN_LOGPROB, SEQUENCE_LOGPROB):
         choices = state.output.choices
         logprobs = choices[0].logprobs if choices else None
-        return token_signals([t.logprob for t in logprobs.content] if logprobs else None).get(how)
-    stated = re.findall(how, state.output.completion)
-    return float(stated[-1]) if stated else None
+        token_logprobs = [token.logprob for token in logprobs.content] if logprobs else None
+        return token_signals(token_logprobs).get(source)
+    stated_numbers = re.findall(source, state.output.completion)
+    return float(stated_numbers[-1]) if stated_numbers else None

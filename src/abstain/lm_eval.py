@@ -1,4 +1,4 @@
-"""After lm-evaluation-harness: AURC and risk at coverage beside the accuracies it reports.
+"""After lm-evaluation-harness: AURC and risk at coverage next to the accuracies it reports.
 
 Works on what `lm_eval.simple_evaluate(..., log_samples=True)` returns; the harness itself is not imported.
 """
@@ -6,6 +6,7 @@ Works on what `lm_eval.simple_evaluate(..., log_samples=True)` returns; the harn
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,76 +29,99 @@ def add_selective(
     unanswered: str = "abstained",
     level: float = 0.95,
 ) -> dict[str, Any]:
-    """Add `aurc` and `risk_at_<coverage>` with error and interval to every task that has a confidence.
+    """Add `aurc` and `risk_at_<coverage>` with standard error and interval to every task that has a confidence.
 
-    The keys are those of the harness, "aurc,none" and "aurc_stderr,none", with "aurc_low,none" and "aurc_high,none"
-    beside them, for each filter. Repeats of one question are a cluster; equal confidences are accepted together.
+    The keys follow the harness: "aurc,none" and "aurc_stderr,none", then "aurc_low,none" and "aurc_high,none", for each
+    filter. Repeats of one question are a cluster; equal confidences are accepted together.
 
     Parameters
     ----------
     results : dict
-        What `simple_evaluate(..., log_samples=True)` gave; changed in place.
+        The result of `simple_evaluate(..., log_samples=True)`; changed in place.
     confidence : str, optional
         The signal to rank by: "softmax", "softmax_norm", "margin", "loglikelihood" or "agreement";
         by default the first that a task has.
     coverage : float
-        The share to answer, at least, for the risk.
+        Share of the questions to answer, at least, for the risk.
     unanswered : {"abstained", "wrong"}
-        A reply that no filter could read: never accepted and kept in the coverage, or wrong and ranked last.
+        How a reply counts in which the filter found no answer: never accepted and kept in the coverage, or wrong and
+        ranked last.
     level : float
-        Of the intervals.
+        Level of the intervals.
 
     Returns
     -------
     dict
-        The same `results`; `results["selective"]` says per task what was taken for what, or why there is nothing.
+        The same `results`; `results["selective"]` says for each task which columns were used, or why it has no values.
 
     Examples
     --------
     >>> answers = [["-0.1", "-3.0"], ["-0.7", "-0.8"], ["-0.2", "-2.0"]]
     >>> samples = [{"doc_id": k, "filter": "none", "metrics": ["acc"], "acc": right, "resps": [],
     ...             "filtered_resps": [[x, "False"] for x in answers[k]]} for k, right in enumerate((1, 0, 1))]
-    >>> found = add_selective({"results": {"mine": {"acc,none": 2 / 3}}, "samples": {"mine": samples}})
-    >>> round(found["results"]["mine"]["aurc,none"], 4)
+    >>> extended = add_selective({"results": {"mine": {"acc,none": 2 / 3}}, "samples": {"mine": samples}})
+    >>> round(extended["results"]["mine"]["aurc,none"], 4)
     0.1111
     """
     if not isinstance(results.get("samples"), dict):
         raise InputError(
             "add_selective: `results` must have samples. Run simple_evaluate(..., log_samples=True)."
         )
-    told: dict[str, list[str]] = {}
-    metrics = {"aurc": ("aurc", {}), f"risk_at_{coverage:g}": ("risk_at_coverage", {"coverage": coverage})}
-    stated = {} if confidence is None else {"confidence": confidence}
+    metrics: dict[str, tuple[str, dict[str, float]]] = {
+        "aurc": ("aurc", {}),
+        f"risk_at_{coverage:g}": ("risk_at_coverage", {"coverage": coverage}),
+    }
+    user_columns = {} if confidence is None else {"confidence": confidence}
+    notes_of_task: dict[str, list[str]] = {}
     for task, samples in results["samples"].items():
-        place, notes = results.setdefault("results", {}).setdefault(task, {}), told.setdefault(task, [])
-        records = json.loads(json.dumps(samples, default=str))  # as it would lie in its log
-        for name in dict.fromkeys(str(record.get("filter") or "none") for record in records):
+        task_results = results.setdefault("results", {}).setdefault(task, {})
+        notes = notes_of_task.setdefault(task, [])
+        records = json.loads(json.dumps(samples, default=str))  # as the harness writes them to its log
+        for filter_name in dict.fromkeys(str(record.get("filter") or "none") for record in records):
             try:
-                read = read_lm_eval(Path(task), records, lambda path: None)
-                source = make_log_source(Path(task), Limits(), read)
-                only = {"filter": name} if source.facts.variant else {}
-                rules = Rules(only=only, unanswered=unanswered, missing="last")
-                log = make_log(source, source.roles(stated), rules, None)
-            except AbstainError as problem:  # nothing says right or wrong
-                notes.append(str(problem))
+                log = _read_records(task, records, filter_name, user_columns, unanswered)
+            except AbstainError as error:  # for example, nothing says right or wrong
+                notes.append(str(error))
                 continue
             notes += log.summary_lines()
-            for label, (metric, options) in metrics.items() if log.signals else ():
+            if not log.signals:
+                continue
+            for label, (metric, options) in metrics.items():
                 try:
-                    place |= _values(label, name, interval_of(log, rules, metric, level, options))
-                except AbstainError as problem:  # more abstentions than that coverage allows, say
-                    notes.append(str(problem))
-    results["selective"] = told
+                    result = log_interval(log, log.rules, metric, level, options)
+                except AbstainError as error:  # for example, more abstentions than that coverage allows
+                    notes.append(str(error))
+                else:
+                    task_results |= _harness_values(label, filter_name, result)
+    results["selective"] = notes_of_task
     return results
 
 
-def _values(label: str, name: str, found: Interval) -> dict[str, float]:
-    values = {"": found.estimate, "_stderr": found.standard_error, "_low": found.low, "_high": found.high}
-    return {f"{label}{part},{name}": value for part, value in values.items()}
+def _read_records(
+    task: str, records: list[Any], filter_name: str, user_columns: Mapping[str, str], unanswered: str
+) -> Log:
+    """Return the answers of one task by one filter; `user_columns` may name the confidence."""
+    source = make_log_source(Path(task), Limits(), read_lm_eval(Path(task), records, lambda path: None))
+    only = {"filter": filter_name} if source.facts.variant else {}
+    rules = Rules(only=only, unanswered=unanswered, missing="last")
+    return make_log(source, source.roles(user_columns), rules, None)
 
 
-def interval_of(log: Log, rules: Rules, metric: str, level: float, options: dict[str, Any]) -> Interval:
-    """A metric of answers, ranked by their first signal; repeats of one question are a cluster."""
-    read = log.fields(rules)
-    along = {name: read[name] for name in ("abstained", "clusters") if name in read}
-    return interval(metric, read["loss"], read["confidence"], level=level, **along, **options)
+def _harness_values(label: str, filter_name: str, result: Interval) -> dict[str, float]:
+    """Return an interval under the harness's keys, such as "aurc_stderr,none"."""
+    return {
+        f"{label},{filter_name}": result.estimate,
+        f"{label}_stderr,{filter_name}": result.standard_error,
+        f"{label}_low,{filter_name}": result.low,
+        f"{label}_high,{filter_name}": result.high,
+    }
+
+
+def log_interval(log: Log, rules: Rules, metric: str, level: float, options: Mapping[str, Any]) -> Interval:
+    """Return a metric of answers with its interval, ranked by their first confidence.
+
+    Repeats of one question are a cluster. `options` are those of the metric, such as {"coverage": 0.8}.
+    """
+    fields = log.fields(rules)
+    columns = {name: fields[name] for name in ("abstained", "clusters") if name in fields}
+    return interval(metric, fields["loss"], fields["confidence"], level=level, **columns, **options)

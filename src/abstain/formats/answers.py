@@ -218,8 +218,9 @@ def _load_right_answers(right_answers: Source, values: Mapping[str, Values]) -> 
     labels = right_answers.load("labels", label_columns)
     texts = as_texts(labels).tolist()
     if question_column is None or "question" not in values:
-        are_both_numbers = isinstance(labels, np.ndarray) and isinstance(values.get("prediction"), np.ndarray)
-        return labels if are_both_numbers else Words.of(texts)
+        if isinstance(labels, np.ndarray) and isinstance(values.get("prediction"), np.ndarray):
+            return labels  # both are numbers, and are compared as such
+        return Words.of(texts)
     known_questions = as_texts(right_answers.columns[question_column].load()).tolist()
     answer_of_question = dict(zip(known_questions, texts))
     questions = as_texts(values["question"]).tolist()

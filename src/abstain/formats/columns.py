@@ -327,11 +327,11 @@ class Source:
             raise file_error(self.path, f"the columns of the {role} must have one length.")
         return np.stack(parts, axis=1)  # type: ignore[arg-type]
 
-    def listed(self, most: int = 8) -> str:
+    def listed(self, max_columns: int = 8) -> str:
         """Return its first columns in words, for messages."""
-        first_columns = list(self.columns.items())[:most]
+        first_columns = list(self.columns.items())[:max_columns]
         listed = ", ".join(f"`{display_name(name)}` ({column})" for name, column in first_columns)
-        hidden_count = len(self.columns) - most
+        hidden_count = len(self.columns) - max_columns
         if hidden_count > 0:
             listed += f" and {hidden_count} more"
         return listed or "no columns"
