@@ -23,7 +23,8 @@ from abstain.core.area_estimators import oracle_area
 from abstain.core.stretch import tables_of, totals_of_samples
 from abstain.evaluation import compare
 from abstain.inference import Difference, curve_band, interval, paired_difference, unpaired_difference
-from abstain.inference.evidence import asked_for, estimate, evidence_of
+from abstain.inference.evidence import estimate_interval, gather_evidence, request_for
+from abstain.metrics import by_name
 
 Vector = np.ndarray
 Key = tuple[str, float | None]
@@ -298,8 +299,10 @@ def every_metric(
     """Coverage and width of every metric's default interval; all of one sample from one sort of it."""
     rng = np.random.default_rng([seed, n, levels or 0, *profile.name.encode()])
     truth, keys = true_values(profile, levels), [k for k in keys_of(profile) if only is None or k[0] in only]
-    questions = [(name, {} if at is None else {ARGUMENT[name]: at}) for name, at in keys]
-    asked = asked_for(questions)
+    metrics = [
+        by_name(name).with_options(**({} if at is None else {ARGUMENT[name]: at})) for name, at in keys
+    ]
+    request = request_for(metrics)
     seen: dict[Key, list[tuple[float, ...]]] = {key: [] for key in keys}
     for _ in range(runs):
         wrong, g = sample(profile, n, levels, rng)
@@ -307,9 +310,9 @@ def every_metric(
         if not 0 < wrong.sum() < n:
             continue
         best = None if w is None else float(oracle_area(np, wrong * 1.0, w))
-        evidence = evidence_of(tables_of(wrong, g, w), totals_of_samples(wrong, w, True), asked, best)
-        for key, (name, options) in zip(keys, questions):
-            found = estimate(name, evidence, **options)
+        evidence = gather_evidence(tables_of(wrong, g, w), totals_of_samples(wrong, w, True), request, best)
+        for key, metric in zip(keys, metrics):
+            found = estimate_interval(metric, evidence)
             seen[key].append((found.estimate, found.low, found.high, found.standard_error))
     result = {}
     for key, rows in seen.items():

@@ -9,7 +9,7 @@ import pytest
 
 import abstain
 from abstain.errors import DtypeError, InputError, ShapeError
-from abstain.metrics.registry import METRICS
+from abstain.metrics import METRICS
 
 GOOD = ([0.0, 1.0, 0.0], [0.1, 0.2, 0.3])
 CASES = {

@@ -42,7 +42,9 @@ def sample():
 
 def test_every_public_metric_is_under_the_laws():
     covered = {metric.__name__ for metric, _ in METRICS.values()}
-    public = {name for name in abstain.metrics.__all__ if hasattr(getattr(abstain, name), "__wrapped__")}
+    public = {
+        name for name in abstain.metrics.__all__ if hasattr(getattr(abstain.metrics, name), "__wrapped__")
+    }
     assert public == covered
 
 

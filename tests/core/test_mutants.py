@@ -293,26 +293,26 @@ THRESHOLDS = {
 INTERVALS = {
     "one tail for two": (
         "inference/limits.py",
-        "return stdtrit(df, (1 + level) / 2)",
-        "return stdtrit(df, level)",
+        "return stdtrit(freedom, (1 + level) / 2)",
+        "return stdtrit(freedom, level)",
         "tests/inference/test_intervals.py",
     ),
     "half the degrees of freedom": (
         "inference/limits.py",
-        "2 * np.square(second)",
-        "np.square(second)",
+        "2 * np.square(variance)",
+        "np.square(variance)",
         "tests/inference/test_intervals.py",
     ),
     "one more draw without an error": (
-        "inference/limits.py",
+        "metrics/summaries.py",
         "math.log1p(-level) / draws",
         "math.log1p(-level) / (draws + 1)",
         "tests/inference/test_intervals.py",
     ),
     "errors unseen do not sit on top": (
-        "inference/limits.py",
-        "return p * (1 - math.log(p))",
-        "return p * (1 - 0 * math.log(p))",
+        "metrics/summaries.py",
+        "return risk * (1 - math.log(risk))",
+        "return risk * (1 - 0 * math.log(risk))",
         "tests/inference/test_intervals.py",
     ),
     "p-value of one side": (

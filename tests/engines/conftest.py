@@ -121,7 +121,7 @@ class Told:
     """What an engine found about one set of samples: numbers by metric, points by where they were asked for."""
 
     def __init__(self, answer, coverages=(), risks=()):
-        from abstain.metrics.registry import by_name
+        from abstain.metrics import by_name
 
         self._answer, self._by_name = answer, by_name
         self.n, self.mass, self.ranges = answer.total.n, answer.total.W, len(answer.parts)
@@ -144,7 +144,7 @@ def told(engine, data, *, coverages=(), risks=(), points=0, client=None, session
 
     from abstain.engines.finish import ask_for
     from abstain.engines.read import question
-    from abstain.metrics.registry import by_name
+    from abstain.metrics import by_name
 
     own = {"client": client, "session": session}
     name, columns, means = engine._ENGINE._asked(

@@ -87,13 +87,14 @@ def test_joint_influences_by_the_definition(cut, weighted, models, stored, reque
 @pytest.mark.parametrize("ties", ["threshold", "expected"])
 def test_every_estimator_agrees_with_memory(estimator, ties, tmp_path, tiny):
     """The standard errors in memory come from other code: all samples in one ranking, no ranges."""
-    from abstain.core.influence import AreaOptions, values
+    from abstain.metrics import by_name
+    from abstain.metrics.sample_influence import sample_influences
 
     g1, l1, g2, l2, _ = models = two_models("tied")
     path = write_parts(tmp_path / "data", dict(zip(("g1", "l1", "g2", "l2", "w"), models)))
     found = files.compare(path, **BOTH, estimator=estimator, ties=ties)
-    options = AreaOptions(estimator, ties)
-    found_in_memory = [values("aurc", l, g, None, options) for l, g in ((l1, g1), (l2, g2))]
+    metric = by_name("aurc").with_options(estimator=estimator, ties=ties)
+    found_in_memory = [sample_influences(metric, l, g) for l, g in ((l1, g1), (l2, g2))]
     (T1, i1), (T2, i2) = ((v.estimate, v.influence) for v in found_in_memory)
     assert found["first"].estimate == pytest.approx(T1, rel=1e-11)
     assert found["second"].estimate == pytest.approx(T2, rel=1e-11)

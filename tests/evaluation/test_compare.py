@@ -11,7 +11,7 @@ import pytest
 import abstain
 from abstain.evaluation import Comparison, compare, comparison
 from abstain.inference import differences, paired_difference, unpaired_difference
-from abstain.inference.limits import Scale
+from abstain.metrics.summaries import Scale
 
 matplotlib.use("Agg")
 

@@ -14,7 +14,7 @@ import pytest
 import abstain
 from abstain.core.rows import Blocks
 from abstain.evaluation import Evaluation, evaluate, evaluate_blocks, register_engine
-from abstain.metrics.registry import by_name
+from abstain.metrics import by_name
 
 matplotlib.use("Agg")
 
@@ -42,7 +42,7 @@ def test_every_number_is_the_one_of_the_single_functions():
         confidence = getattr(abstain.scores, e.score)(LOGITS)
         assert e.estimate == pytest.approx(metric(loss, confidence), rel=1e-12, abs=1e-14)
         assert e.lower_is_better == metric.lower_is_better
-        found = abstain.inference.interval(metric.name, loss, confidence, **dict(metric.options))
+        found = abstain.inference.interval(metric, loss, confidence)
         assert (e.low, e.high, e.standard_error) == pytest.approx(
             (found.low, found.high, found.standard_error), rel=1e-9
         )
@@ -87,7 +87,7 @@ def test_chosen_scores_losses_and_metrics():
     assert set(every.scores) == set(abstain.scores.NAMES)
     assert set(every.losses) == set(abstain.losses.NAMES) - {"top_k"}  # five classes have no top five
     assert any("top_k left out" in note for note in every.notes)
-    assert {by_name(m).name for m in every.metrics} == set(abstain.metrics.registry.METRICS)
+    assert {by_name(m).name for m in every.metrics} == set(abstain.metrics.METRICS)
 
 
 def test_undefined_numbers_are_absent_with_a_reason_and_never_nan():

@@ -10,7 +10,7 @@ import pytest
 import abstain
 from abstain.core import simplex, sorting
 from abstain.evaluation import evaluate
-from abstain.metrics.registry import METRICS, by_name
+from abstain.metrics import METRICS, by_name
 
 ALL = tuple(METRICS)
 
@@ -82,9 +82,9 @@ def test_every_cell_is_the_interval_of_its_samples(way):
         given = loss[e.loss][here], confidence[e.score][here]
         if e.estimate is None:
             with pytest.raises((abstain.errors.InputError, abstain.errors.InfeasibleError)):
-                abstain.inference.interval(metric.name, *given, **own, **dict(metric.options))
+                abstain.inference.interval(metric, *given, **own)
             continue
-        found = abstain.inference.interval(metric.name, *given, **own, **dict(metric.options))
+        found = abstain.inference.interval(metric, *given, **own)
         assert e.estimate == pytest.approx(found.estimate, rel=1e-9, abs=1e-12)
         if e.low is None:
             assert e.reason

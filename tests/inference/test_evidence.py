@@ -9,20 +9,20 @@ import abstain
 from abstain.core.area_estimators import oracle_area
 from abstain.core.rows import Rows
 from abstain.core.stretch import Table, tables_of, totals_of
-from abstain.inference.evidence import asked_for, estimate, evidence_of
+from abstain.inference.evidence import estimate_interval, gather_evidence, request_for
+from abstain.metrics import METRICS, by_name
+from abstain.metrics.metric import PointMetric
 
-SMOOTH = [
-    *("aurc", "augrc", "risk", "oracle_aurc", "e_aurc", "naurc"),
-    *("auroc", "prediction_rejection_ratio", "aupr_error", "aupr_success"),
-]
+SMOOTH = [metric for metric in METRICS.values() if not isinstance(metric, PointMetric)]
+PARTIAL = ["aurc@0.7-1", "aurc@0.2-0.9", "aurc@0-0.5", "prediction_rejection_ratio@0.4"]
 POINTS = [
-    ("risk_at_coverage", {"coverage": 0.5}),
-    ("risk_at_coverage", {"coverage": 0.8}),
-    ("coverage_at_risk", {"risk": 0.1}),
-    ("coverage_at_risk", {"risk": 0.2}),
-    ("fpr_at_tpr", {"tpr": 0.9}),
+    "risk_at_coverage@0.5",
+    "risk_at_coverage@0.8",
+    "coverage_at_risk@0.1",
+    "coverage_at_risk@0.2",
+    "fpr_at_tpr@0.9",
 ]
-ALL = [(name, {}) for name in SMOOTH] + POINTS
+ALL = [*SMOOTH, *map(by_name, PARTIAL), *map(by_name, POINTS)]
 
 
 def pieces(table, count):
@@ -49,13 +49,11 @@ def test_stretches_give_what_the_whole_gives(n, levels, weighted):
     tables = tables_of(l, g, w)
     total = totals_of(tables, n, True, False, w is None)
     best = float(oracle_area(np, l, w)) if weighted else None
-    asked = asked_for(ALL)
-    whole, apart = (evidence_of(t, total, asked, best) for t in (tables, pieces(tables[0], 5)))
-    for metric, options in ALL:
-        one, many = estimate(metric, whole, **options), estimate(metric, apart, **options)
-        assert one.estimate == pytest.approx(
-            getattr(abstain, metric)(l, g, sample_weight=w, **options), rel=1e-12
-        )
+    request = request_for(ALL)
+    whole, apart = (gather_evidence(t, total, request, best) for t in (tables, pieces(tables[0], 5)))
+    for metric in ALL:
+        one, many = (estimate_interval(metric, evidence) for evidence in (whole, apart))
+        assert one.estimate == pytest.approx(metric(l, g, sample_weight=w), rel=1e-12)
         for field in ("estimate", "standard_error", "low", "high"):
             assert getattr(many, field) == pytest.approx(getattr(one, field), rel=1e-9, abs=1e-12)
         assert one.low <= one.estimate <= one.high
@@ -67,11 +65,13 @@ def test_other_losses():
     l = rng.exponential(1, 300) * (1 - g)
     tables = tables_of(l, g)
     total = totals_of(tables, 300, False, False, True)
-    asks = [("aurc", {}), ("augrc", {}), ("risk", {}), POINTS[0], ("coverage_at_risk", {"risk": 0.3})]
-    whole, apart = (evidence_of(t, total, asked_for(asks)) for t in (tables, pieces(tables[0], 4)))
-    for metric, options in asks:
-        one, many = estimate(metric, whole, **options), estimate(metric, apart, **options)
-        assert one.estimate == pytest.approx(getattr(abstain, metric)(l, g, **options), rel=1e-12)
+    names = ["aurc", "augrc", "risk", "aurc@0.7-1", POINTS[0], "coverage_at_risk@0.3"]
+    metrics = [by_name(name) for name in names]
+    request = request_for(metrics)
+    whole, apart = (gather_evidence(t, total, request) for t in (tables, pieces(tables[0], 4)))
+    for metric in metrics:
+        one, many = (estimate_interval(metric, evidence) for evidence in (whole, apart))
+        assert one.estimate == pytest.approx(metric(l, g), rel=1e-12)
         assert [many.low, many.high] == pytest.approx([one.low, one.high], rel=1e-9)
 
 
@@ -84,9 +84,10 @@ def test_stretches_of_every_estimator(estimator, ties):
     l = rng.random(600) < 0.5 * (1 - g)
     tables = tables_of(l, g)
     total = totals_of(tables, 600, True, False, True)
-    asked = asked_for([("aurc", {"estimator": estimator, "ties": ties})])
-    whole, apart = (evidence_of(t, total, asked) for t in (tables, pieces(tables[0], 40)))
-    one, many = estimate("aurc", whole), estimate("aurc", apart)
+    metric = by_name("aurc").with_options(estimator=estimator, ties=ties)
+    request = request_for([metric])
+    whole, apart = (gather_evidence(t, total, request) for t in (tables, pieces(tables[0], 40)))
+    one, many = (estimate_interval(metric, evidence) for evidence in (whole, apart))
     assert one.estimate == pytest.approx(abstain.aurc(l, g, estimator=estimator, ties=ties), rel=1e-12)
     assert [many.estimate, many.standard_error, many.low, many.high] == pytest.approx(
         [one.estimate, one.standard_error, one.low, one.high], rel=1e-9
@@ -101,9 +102,10 @@ def test_auroc_is_the_same_whatever_is_asked_beside_it(ties, levels):
     l = (rng.random(600) < 0.6 * (1 - g)).astype(float)
     tables = tables_of(l, g)
     total = totals_of(tables, 600, True, False, True)
+    auroc, augrc = by_name("auroc"), by_name("augrc").with_options(ties=ties)
     beside, alone = (
-        estimate("auroc", evidence_of(tables, total, asked_for([*others, ("auroc", {})])))
-        for others in ([("augrc", {"ties": ties})], [])
+        estimate_interval(auroc, gather_evidence(tables, total, request_for(metrics)))
+        for metrics in ([augrc, auroc], [auroc])
     )
     assert beside.estimate == pytest.approx(abstain.auroc(l, g), rel=1e-12)
     for field in ("estimate", "standard_error", "low", "high"):

@@ -7,20 +7,20 @@ import pytest
 from scipy.special import digamma, gammaln
 
 import abstain
-from abstain.core import influence as core_influence
-from abstain.core.influence import AreaOptions
 from abstain.core.rows import Blocks
 from abstain.core.stretch import table_of_blocks, tables_of, totals_of
 from abstain.inference import influence, standard_error
-from abstain.inference.evidence import asked_for, evidence_of, evidence_spread
+from abstain.inference.evidence import gather_evidence, request_for, spread_from_evidence
+from abstain.metrics import METRICS, by_name
+from abstain.metrics.sample_influence import sample_influences
 
 ESTIMATORS = ("harmonic", "log", "loo", "sele", "2sele")
+SMOOTH = [name for name, metric in METRICS.items() if metric.is_smooth]
 
 
-def both_of(*given):
-    """Estimate and influences."""
-    found = core_influence.values(*given)
-    return found.estimate, found.influence
+def estimate_and_influences(metric, loss, confidence, weight=None, **options):
+    result = sample_influences(by_name(metric).with_options(**options), loss, confidence, weight)
+    return result.estimate, result.influence
 
 
 # definitions, with real weights --------------------------------------------------------------------------
@@ -124,7 +124,9 @@ def draw(seed, n=24, zero_one=True, levels=6, weights=True):
 @pytest.mark.parametrize("zero_one", [True, False])
 def test_area_influence_is_the_derivative(estimator, ties, zero_one, weights, seed):
     w, l, g = draw(seed, zero_one=zero_one, weights=weights)
-    estimate, values = both_of("aurc", l, g, w if weights else None, AreaOptions(estimator, ties))
+    estimate, values = estimate_and_influences(
+        "aurc", l, g, w if weights else None, estimator=estimator, ties=ties
+    )
     assert estimate == pytest.approx(value("aurc", w, l, g, estimator, ties), rel=1e-12)
     expected = derivative(lambda v: value("aurc", v, l, g, estimator, ties), w)
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
@@ -134,11 +136,11 @@ def test_area_influence_is_the_derivative(estimator, ties, zero_one, weights, se
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("weights", [True, False])
 @pytest.mark.parametrize("zero_one", [True, False])
-@pytest.mark.parametrize("metric", core_influence.METRICS)
+@pytest.mark.parametrize("metric", SMOOTH)
 def test_every_metric_influence_is_the_derivative(metric, zero_one, weights, seed):
     zero_one = zero_one or metric in ("auroc", "aupr_error", "aupr_success")  # of right and wrong only
     w, l, g = draw(seed + 10, zero_one=zero_one, weights=weights)
-    estimate, values = both_of(metric, l, g, w if weights else None)
+    estimate, values = estimate_and_influences(metric, l, g, w if weights else None)
     assert estimate == pytest.approx(value(metric, w, l, g), rel=1e-12)
     np.testing.assert_allclose(values, derivative(lambda v: value(metric, v, l, g), w), rtol=1e-6, atol=1e-7)
     assert w @ values == pytest.approx(0, abs=1e-11 * w.sum())
@@ -149,7 +151,7 @@ def test_every_metric_influence_is_the_derivative(metric, zero_one, weights, see
 @pytest.mark.parametrize("oracle", ["empirical", "asymptotic"])
 def test_oracle_metrics_by_estimator_and_oracle(metric, estimator, oracle):
     w, l, g = draw(5)
-    estimate, values = both_of(metric, l, g, w, AreaOptions(estimator, "threshold", oracle))
+    estimate, values = estimate_and_influences(metric, l, g, w, estimator=estimator, oracle=oracle)
     expected = derivative(lambda v: value(metric, v, l, g, estimator, "threshold", oracle), w)
     assert estimate == pytest.approx(value(metric, w, l, g, estimator, "threshold", oracle), rel=1e-12)
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
@@ -157,9 +159,9 @@ def test_oracle_metrics_by_estimator_and_oracle(metric, estimator, oracle):
 
 def test_estimates_are_those_of_the_metrics():
     w, l, g = draw(3)
-    for metric in core_influence.METRICS:
+    for metric in SMOOTH:
         stated = {"repetitions": True} if metric in ("oracle_aurc", "e_aurc", "naurc") else {}
-        assert core_influence.values(metric, l, g, w).estimate == pytest.approx(
+        assert sample_influences(by_name(metric), l, g, w).estimate == pytest.approx(
             getattr(abstain, metric)(l, g, sample_weight=w, **stated), rel=1e-12
         )
 
@@ -169,7 +171,7 @@ def test_fractional_weights():
     _, l, g = draw(8, zero_one=False)
     w = rng.random(len(l)) + 0.1
     for metric in ("aurc", "augrc", "risk", "prediction_rejection_ratio"):
-        _, values = both_of(metric, l, g, w)
+        _, values = estimate_and_influences(metric, l, g, w)
         np.testing.assert_allclose(
             values, derivative(lambda v, m=metric: value(m, v, l, g), w), rtol=1e-6, atol=1e-7
         )
@@ -186,23 +188,27 @@ def test_sweep_rows_and_samples_agree(n, levels, dtype):
     g = rng.random(n) if levels is None else rng.integers(0, levels, n) / levels
     l = rng.random(n) < 0.3 if dtype is bool else rng.exponential(1.0, n).astype(dtype)
     l[0] = 1
-    estimate, values = both_of("aurc", l, g)
+    estimate, values = estimate_and_influences("aurc", l, g)
     found = estimate_of("aurc", tables_of(l, g), n, dtype is bool)
     assert found.estimate == pytest.approx(estimate, rel=1e-12)
-    assert found.second == pytest.approx(values @ values / n**2, rel=1e-9)
-    assert found.excess == pytest.approx(np.sum((values / n) ** 4) - found.second**2 / n, rel=1e-7, abs=1e-12)
+    assert found.variance == pytest.approx(values @ values / n**2, rel=1e-9)
+    assert found.variance_excess == pytest.approx(
+        np.sum((values / n) ** 4) - found.variance**2 / n, rel=1e-7, abs=1e-12
+    )
     assert found.centre == pytest.approx(abstain.aurc(l, g, estimator="loo"), rel=1e-12)
     up = np.sort(g)
     per = np.cumsum(1 / (n - np.searchsorted(up, up)))  # each sample at or below counts 1 / (accepted there)
     alpha = per[np.searchsorted(up, g, "right") - 1]
-    assert found.reach == pytest.approx(np.sum(alpha * l) / n, rel=1e-10)
-    assert found.reach2 == pytest.approx(np.sum((alpha * l) ** 2) / n**2, rel=1e-10)
+    assert found.weighted_loss == pytest.approx(np.sum(alpha * l) / n, rel=1e-10)
+    assert found.weighted_loss_squares == pytest.approx(np.sum((alpha * l) ** 2) / n**2, rel=1e-10)
 
 
 def estimate_of(metric, tables, n, zero_one, whole=True):
     """Sums of influences by rows, without a sample in sight."""
     total = totals_of(tables, n, zero_one, False, whole)
-    return evidence_spread(metric, evidence_of(tables, total, asked_for([(metric, {})])))
+    return spread_from_evidence(
+        by_name(metric), gather_evidence(tables, total, request_for([by_name(metric)]))
+    )
 
 
 def test_weighted_rows_agree_with_samples_and_merge():
@@ -210,25 +216,25 @@ def test_weighted_rows_agree_with_samples_and_merge():
     n = 400
     g, l, w = rng.integers(0, 30, n) / 30, rng.exponential(1, n), rng.random(n) + 0.2
     for metric in ("aurc", "augrc", "risk"):
-        _, values = both_of(metric, l, g, w)
+        _, values = estimate_and_influences(metric, l, g, w)
         whole = Blocks.from_samples(l[:150], g[:150], w[:150]).merge(
             Blocks.from_samples(l[150:], g[150:], w[150:])
         )
         found = estimate_of(metric, [table_of_blocks(whole)], n, False, False)
         v = w * values / w.sum()
-        assert found.second == pytest.approx(np.sum(v**2), rel=1e-10)
-        assert found.excess == pytest.approx(np.sum(v**4) - found.second**2 / n, rel=1e-8)
+        assert found.variance == pytest.approx(np.sum(v**2), rel=1e-10)
+        assert found.variance_excess == pytest.approx(np.sum(v**4) - found.variance**2 / n, rel=1e-8)
 
 
-@pytest.mark.parametrize("metric", core_influence.METRICS)
+@pytest.mark.parametrize("metric", SMOOTH)
 def test_rows_and_samples_agree_for_every_metric(metric):
     rng = np.random.default_rng(0)
     n = 20_000  # more than one piece
     g, l = rng.integers(0, 9000, n) / 9000, rng.random(n) < 0.3
-    estimate, values = both_of(metric, l, g)
+    estimate, values = estimate_and_influences(metric, l, g)
     found = estimate_of(metric, tables_of(l, g), n, True)
     assert found.estimate == pytest.approx(estimate, rel=1e-12)
-    assert found.second == pytest.approx(values @ values / n**2, rel=1e-9)
+    assert found.variance == pytest.approx(values @ values / n**2, rel=1e-9)
 
 
 def test_batched_rows_count_beyond_a_byte():
@@ -245,7 +251,7 @@ def test_batched_rows_count_beyond_a_byte():
 def test_order_of_entry_only_permutes():
     w, l, g = draw(2)
     shuffle = np.random.default_rng(0).permutation(len(l))
-    for metric in core_influence.METRICS:
+    for metric in SMOOTH:
         whole = influence(metric, l, g, sample_weight=w).values
         np.testing.assert_allclose(
             influence(metric, l[shuffle], g[shuffle], sample_weight=w[shuffle]).values,

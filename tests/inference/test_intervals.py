@@ -21,7 +21,7 @@ from abstain.inference import (
     standard_error,
     unpaired_difference,
 )
-from abstain.inference.standard_errors import NAMES
+from abstain.metrics import METRICS
 
 
 def sample(n=500, seed=0, levels=None):
@@ -276,7 +276,7 @@ def test_results_are_frozen_and_readable():
         (lambda l, g: interval("aurcc", l, g), InputError, "metric"),
         (lambda l, g: interval("aurc", l, g, method="exact"), InputError, "method"),
         (lambda l, g: interval("aurc", l, g, level=95), InputError, "percent"),
-        (lambda l, g: interval("aurc", l, g, coverage=0.5), InputError, "no option of aurc"),
+        (lambda l, g: interval("aurc", l, g, tpr=0.5), InputError, "no option of aurc"),
         (lambda l, g: interval("risk_at_coverage", l, g), InputError, "needs `coverage=`"),
         (lambda l, g: interval("aurc", l[:1], g[:1]), InputError, "at least two"),
         (lambda l, g: interval("aurc", l, g[:-1]), ShapeError, "one length"),
@@ -439,7 +439,7 @@ def weighted_sample(kind):
 
 
 @pytest.mark.parametrize("kind", ["fractions", "whole", "equal"])
-@pytest.mark.parametrize("metric", NAMES)
+@pytest.mark.parametrize("metric", METRICS)
 def test_no_interval_depends_on_the_scale_of_the_weights(metric, kind):
     loss, g, weight = weighted_sample(kind)
     options = POINT_OPTIONS.get(metric, {})

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 import abstain
+from abstain import metrics
 from abstain._tables import count_noun
 from abstain.cli import options as opt
 from abstain.cli.screen import deliver, plain_table, show_notes, show_working, stacked_cell
@@ -22,7 +23,7 @@ from abstain.formats.alignment import align_models, comparison_arguments, confir
 from abstain.formats.file_names import model_name
 from abstain.formats.predictions import reading_notes
 from abstain.formats.safety import display_name
-from abstain.metrics import registry
+from abstain.metrics.definitions import AURC
 from abstain.scores import NAMES, by_name
 
 _MAX_SENTENCES = 8  # about neighbours in the ranking
@@ -227,8 +228,8 @@ def compare_files(
     files: dict[str, str], read_options: opt.ReadOptions, *, metric: str, unpaired: bool, level: float
 ) -> Comparison:
     """Compare two tables of the same samples by AURC with the engine for files."""
-    chosen_metric = registry.by_name(metric)
-    if len(files) != 2 or chosen_metric.name != "aurc" or unpaired:
+    chosen_metric = metrics.by_name(metric)
+    if len(files) != 2 or chosen_metric.name != AURC.name or unpaired:
         raise click.UsageError("--engine files compares two tables of the same samples by AURC.")
     first_columns, second_columns = (read_options.engine_columns(file) for file in files.values())
     if any("logits" in columns or "correct" in columns for columns in (first_columns, second_columns)):
@@ -245,7 +246,7 @@ def compare_files(
         memory=read_options.memory,
         level=level,
         **weight,
-        **dict(chosen_metric.options),
+        **dict(chosen_metric.settings),
     )
 
 

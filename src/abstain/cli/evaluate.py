@@ -24,7 +24,7 @@ from abstain.formats.file_evaluation import choose_engine, engine_can_read, eval
 from abstain.formats.readers import is_helm_run
 from abstain.formats.safety import display_name, naming_file
 from abstain.formats.table_files import find_files
-from abstain.metrics import registry
+from abstain.metrics import by_name
 
 _METRIC_WIDTH = 15  # columns of the screen for the names of the metrics
 _ENGINES = ["memory", "files", "dask", "spark", "sketch"]
@@ -168,7 +168,7 @@ def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Eval
             sketch.update(loss, confidence, sample_weight=weight)
     entries = []
     for name in _SKETCH_METRICS:
-        metric = registry.by_name(name)
+        metric = by_name(name)
         bounds = getattr(sketch, name)()
         entries.append(
             Entry(

@@ -346,8 +346,7 @@ def name_option(
 
 def _find_by_name(registry: str) -> Callable[[str], Any]:
     """Return the function that finds a metric, score or loss by name and raises for an unknown one."""
-    module = "abstain.metrics.registry" if registry == "metrics" else f"abstain.{registry}"
-    by_name: Callable[[str], Any] = importlib.import_module(module).by_name
+    by_name: Callable[[str], Any] = importlib.import_module(f"abstain.{registry}").by_name
     return by_name
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from abstain.core import sorting
 from abstain.core.area_estimators import area_terms
-from abstain.core.influence import Ranked
+from abstain.core.influence import RankedLoss
 from abstain.core.rows import Rows, rank_confidences
 
 _COUNTS_AT_ONCE = 1 << 17  # counts in one table: it stays in cache
@@ -213,10 +213,10 @@ def leave_one_out_areas(
 
     Rows have mass m, loss L, accepted mass N and accepted loss S, as in `Rows`.
     """
-    ranked = Ranked(rank_confidences(confidence), loss)
+    ranked = RankedLoss(rank_confidences(confidence), loss)
     m, L, N, S = ranked.rows[:4]
     l = ranked.loss  # most confident first
-    row = np.arange(len(l)) if ranked.place is None else ranked.place  # of each sample
+    row = np.arange(len(l)) if ranked.row_of_sample is None else ranked.row_of_sample  # of each sample
     total_mass = np.asarray([len(loss) - 1.0])
 
     def terms(m: np.ndarray, L: np.ndarray, N: np.ndarray, S: np.ndarray) -> np.ndarray:
@@ -229,7 +229,7 @@ def leave_one_out_areas(
     sum_below_per_loss = _sum_below(terms(m, np.zeros_like(L), one_less, np.ones_like(S)))
     row_term = terms(m[row] - 1, L[row] - l, N[row] - 1, S[row] - l)
     areas = (sum_above[row] + row_term + sum_below[row] - l * sum_below_per_loss[row]) / total_mass
-    return ranked.given(areas)
+    return ranked.in_input_order(areas)
 
 
 def _sum_below(terms: np.ndarray) -> np.ndarray:

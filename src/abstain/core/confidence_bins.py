@@ -384,7 +384,7 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
     mass_above = at_threshold(rows.accepted_mass - rows.mass)
     loss_above = at_threshold(rows.accepted_loss - rows.loss)
     is_tie = at_threshold(xp.flip(bins.is_tie, axis=-1))
-    position = curve_points.least_mass(xp, rows.total_mass[..., 0], coverage, bins.whole)
+    position = curve_points.mass_for_share(xp, rows.total_mass[..., 0], coverage, bins.whole)
     first_position = mass_above + (1.0 if bins.whole else 0.0)
     position = xp.where(is_tie, mass_above + mass, xp.maximum(position, first_position))
     estimate = (loss_above + loss * (position - mass_above) / mass) / position

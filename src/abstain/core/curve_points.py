@@ -1,9 +1,9 @@
-"""Single points read off the rows (a risk at a coverage, a coverage at a risk, the cheapest rejection), and how well
-confidence separates right from wrong.
+"""Single numbers read off the rows: a risk at a coverage, a coverage at a risk, the cheapest rejection, partial areas,
+and how well confidence separates right from wrong.
 
-Coverages are compared as quotients `N / total`: 7 of 100 and the literal 0.07 are then the same double, where
-`ceil(0.07 * 100)` would ask for 8. Sums of fractional weights round, and differently in different orders, so a share is
-held against the one that was asked for with `reaches`: ten weights of 0.1 are half of twenty, whatever rounding says.
+Coverages are compared as quotients `accepted_mass / total`: 7 of 100 and the literal 0.07 are then the same double,
+where `ceil(0.07 * 100)` would ask for 8. Sums of fractional weights round, and differently in different orders, so a
+share is compared with a requested one by `reaches`: ten weights of 0.1 are half of twenty, whatever rounding says.
 """
 
 from __future__ import annotations
@@ -15,141 +15,170 @@ from abstain.core.rows import Rows, safe_divide
 from abstain.errors import InfeasibleError
 
 # relative; more than a running sum of ten million weights is off, less than one sample of as many
-_SLACK = 1e-11
+_ROUNDING = 1e-11
 
 
-def reaches(share: Array, least: Array | float) -> Array:
-    """Is `share`, a quotient of sums, at least `least`, but for rounding?"""
-    slack = _SLACK if "64" in str(getattr(share, "dtype", "64")) else 1e-6
-    return share >= least - slack * abs(least)
+def reaches(share: Array, requested: Array | float) -> Array:
+    """Is `share`, a quotient of sums, at least `requested`, but for rounding?"""
+    rounding = _ROUNDING if "64" in str(getattr(share, "dtype", "64")) else 1e-6
+    return share >= requested - rounding * abs(requested)
 
 
-def has_room(value: Array, best: Array) -> Array:
-    """Does `value` exceed `best`, but for rounding? (A running sum of ten million equal losses is off by 1e-10.)"""
-    slack = 1e-10 if "64" in str(getattr(value, "dtype", "64")) else 1e-6
-    return value - best > slack * abs(value)
+def exceeds(value: Array, best: Array) -> Array:
+    """Is `value` larger than `best`, but for rounding? (A running sum of ten million equal losses is off by 1e-10.)"""
+    rounding = 1e-10 if "64" in str(getattr(value, "dtype", "64")) else 1e-6
+    return value - best > rounding * abs(value)
 
 
-def share_of_room(xp: Namespace, part: Array, value: Array, best: Array) -> Array:
-    """`part` over what `value` exceeds `best` by; 0 where it does not."""
-    some = has_room(value, best)
-    return xp.where(some, part, 0.0) / xp.where(some, value - best, 1.0)
+def normalised_gain(xp: Namespace, gain: Array, reference: Array, best: Array) -> Array:
+    """`gain / (reference - best)`, and 0 where the reference does not exceed the best: nothing can be gained there."""
+    has_gain = exceeds(reference, best)
+    return xp.where(has_gain, gain, 0.0) / xp.where(has_gain, reference - best, 1.0)
 
 
-def no_scale(estimator: str) -> InfeasibleError:
-    """Why an order that is worse than the best has no NAURC."""
+def naurc_undefined(estimator: str) -> InfeasibleError:
+    """The error for losses whose best order is no better than their mean, by an estimator as the user wrote it."""
     return InfeasibleError(
         f"naurc: by {estimator} the best order of these losses is no better than their mean, so there is nothing to "
         f'divide the excess by. Use estimator="harmonic", or `abstain.e_aurc`.'
     )
 
 
-def least_mass(xp: Namespace, total: Array, least: float, whole: bool) -> Array:
-    """The least mass whose share of the total `reaches(..., least)`; a whole number where all masses are."""
-    mass = least * total * (1 - _SLACK)
+def mass_for_share(xp: Namespace, total: Array, share: float, whole: bool) -> Array:
+    """The smallest mass that `reaches` a share of the total; a whole number where all masses are whole."""
+    mass = share * total * (1 - _ROUNDING)
     return xp.ceil(mass) if whole else mass
 
 
 def cheapest(costs: np.ndarray) -> int:
-    """Place of the least cost; the last of those that are equal but for rounding."""
-    return int(np.flatnonzero(costs <= costs.min() + _SLACK * np.abs(costs).max())[-1])
+    """Index of the smallest cost; the last one of those that are equal but for rounding."""
+    return int(np.flatnonzero(costs <= costs.min() + _ROUNDING * np.abs(costs).max())[-1])
 
 
-def first_row(rows: Rows, good: Array) -> Array:
-    """Index, kept as an axis, of the first row (from the top) where `good` holds."""
-    return rows.xp.argmax(rows.xp.astype(good, rows.xp.int32), axis=-1, keepdims=True)
+def first_row(rows: Rows, condition: Array) -> Array:
+    """Index of the first row, from the most confident down, where `condition` holds; shape (..., 1)."""
+    return rows.xp.argmax(rows.xp.astype(condition, rows.xp.int32), axis=-1, keepdims=True)
 
 
 def at_row(rows: Rows, values: Array, index: Array) -> Array:
-    """The values of each line's row at `index`."""
+    """The entry of `values` (shape (..., k)) at an index of shape (..., 1), for each table of the batch."""
     return rows.xp.take_along_axis(values, index, axis=-1)[..., 0]
 
 
 def coverage(rows: Rows, total: Array) -> Array:
-    """Share of `total` accepted at each row."""
+    """Share of the mass `total` (a number, or one per table of the batch) that is accepted at each row."""
     return rows.accepted_mass / (total[..., None] if getattr(total, "ndim", 0) else total)
 
 
-def risk_at_coverage(rows: Rows, total: Array, least: float) -> tuple[Array, Array]:
-    """Selective risk at the least attainable coverage of at least `least`; and whether there is one."""
-    good = reaches(coverage(rows, total), least) & (rows.mass > 0)
-    return at_row(rows, rows.risk, first_row(rows, good)), rows.xp.any(good, axis=-1)
+def risk_at_coverage(rows: Rows, total: Array, requested: float) -> tuple[Array, Array]:
+    """Selective risk at the smallest attainable coverage of at least `requested`; and whether there is one."""
+    is_reached = reaches(coverage(rows, total), requested) & (rows.mass > 0)
+    return at_row(rows, rows.risk, first_row(rows, is_reached)), rows.xp.any(is_reached, axis=-1)
 
 
-def coverage_at_risk(rows: Rows, total: Array, most: float) -> Array:
-    """Largest coverage whose selective risk is at most `most`; 0 when no threshold does it."""
+def coverage_at_risk(rows: Rows, total: Array, largest_risk: float) -> Array:
+    """Largest coverage whose selective risk is at most `largest_risk`; 0 when no threshold has such a risk."""
     share = coverage(rows, total)
-    good = reaches(-rows.risk, -most) & (rows.mass > 0)
-    return rows.xp.max(rows.xp.where(good, share, rows.xp.zeros_like(share)), axis=-1)
+    is_within = reaches(-rows.risk, -largest_risk) & (rows.mass > 0)
+    return rows.xp.max(rows.xp.where(is_within, share, rows.xp.zeros_like(share)), axis=-1)
 
 
 def rejection_costs(rows: Rows, total: Array, cost: float) -> Array:
-    """Chow's cost at each row's threshold: loss of the accepted plus `cost` for each rejected, per sample."""
-    whole = total[..., None] if getattr(total, "ndim", 0) else total
-    costs = (rows.accepted_loss + cost * (whole - rows.accepted_mass)) / whole
-    return rows.xp.where(rows.mass > 0, costs, float("inf"))  # no threshold inside a tie
+    """Chow's cost at each row's threshold: loss of the accepted plus `cost` for each rejected, per sample.
+
+    Infinite for rows without mass, which are no thresholds.
+    """
+    all_mass = total[..., None] if getattr(total, "ndim", 0) else total
+    costs = (rows.accepted_loss + cost * (all_mass - rows.accepted_mass)) / all_mass
+    return rows.xp.where(rows.mass > 0, costs, float("inf"))
 
 
-# How well confidence separates right from wrong: rows of a 0/1 loss, errors `L` and successes `m - L` in each
+def partial_area(rows: Rows, low: float, high: float) -> Array:
+    """Mean selective risk between two coverages; at a coverage inside a row the risk is that of the row."""
+    xp = rows.xp
+    start = xp.maximum(rows.accepted_mass - rows.mass, low * rows.total_mass)
+    stop = xp.minimum(rows.accepted_mass, high * rows.total_mass)
+    gap = stop - start
+    mass_inside = xp.where(gap > 0, gap, xp.zeros_like(gap))
+    return xp.sum(mass_inside * rows.risk, axis=-1) / ((high - low) * rows.total_mass[..., 0])
 
 
-def _errors(rows: Rows) -> Array:
+# How well confidence separates right from wrong: rows of a 0/1 loss, whose `loss` is the mass of errors
+
+
+def _error_mass(rows: Rows) -> Array:
+    """Mass of all errors, shape (..., 1)."""
     return rows.accepted_loss[..., -1:]
 
 
 def auroc(rows: Rows) -> Array:
     """Chance that a random success is more confident than a random error, ties counting half."""
-    errors = _errors(rows)
-    below = errors - rows.accepted_loss
-    pairs = rows.xp.sum((rows.mass - rows.loss) * (below + rows.loss / 2), axis=-1)
-    return pairs / (errors * (rows.total_mass - errors))[..., 0]
+    error_mass = _error_mass(rows)
+    errors_below = error_mass - rows.accepted_loss
+    pairs = rows.xp.sum((rows.mass - rows.loss) * (errors_below + rows.loss / 2), axis=-1)
+    return pairs / (error_mass * (rows.total_mass - error_mass))[..., 0]
 
 
 def average_precision(rows: Rows, of_errors: bool) -> Array:
-    """Sum over thresholds of precision times the recall gained there, whole blocks at a time.
+    """Sum over thresholds of precision times the recall gained there; samples of a row are found together.
 
-    Errors are looked for from the least confident up, successes from the most confident down.
+    Errors are searched from the least confident up, successes from the most confident down.
     """
-    hits, found, seen = found_by(rows, _errors(rows), of_errors)
+    hits, found_hits, searched_mass = count_found(rows, _error_mass(rows), of_errors)
     xp = rows.xp
-    return xp.sum(hits * safe_divide(xp, found, seen), axis=-1) / xp.sum(hits, axis=-1)
+    return xp.sum(hits * safe_divide(xp, found_hits, searched_mass), axis=-1) / xp.sum(hits, axis=-1)
 
 
-def found_by(rows: Rows, errors: Array | float, of_errors: bool) -> tuple[Array, Array, Array]:
-    """Hits in each row, and what is found and seen there: errors from below (of so many in all), or the right ones."""
+def count_found(rows: Rows, error_mass: Array | float, of_errors: bool) -> tuple[Array, Array, Array]:
+    """For a search of errors (from the bottom up) or of right samples (from the top down), by row.
+
+    Returns the mass of the hits in each row, of all hits found up to it, and of all samples searched up to it.
+    `error_mass` is the mass of all errors of the data set.
+    """
     if of_errors:
-        return (
-            rows.loss,
-            errors - rows.accepted_loss + rows.loss,
-            rows.total_mass - rows.accepted_mass + rows.mass,
-        )
+        found_errors = error_mass - rows.accepted_loss + rows.loss
+        return rows.loss, found_errors, rows.total_mass - rows.accepted_mass + rows.mass
     return rows.mass - rows.loss, rows.accepted_mass - rows.accepted_loss, rows.accepted_mass
 
 
 def fpr_at_tpr(rows: Rows, tpr: float) -> Array:
-    """Share of errors accepted at the least threshold step that accepts a share `tpr` of the successes."""
+    """Share of errors accepted at the highest threshold that accepts at least a share `tpr` of the successes."""
     xp = rows.xp
-    errors = _errors(rows)
-    enough = reaches((rows.accepted_mass - rows.accepted_loss) / (rows.total_mass - errors), tpr) & (
-        rows.mass > 0
-    )
-    accepted = rows.accepted_loss / errors
-    return xp.min(xp.where(enough, accepted, xp.ones_like(accepted)), axis=-1)
+    error_mass = _error_mass(rows)
+    accepted_successes = (rows.accepted_mass - rows.accepted_loss) / (rows.total_mass - error_mass)
+    is_enough = reaches(accepted_successes, tpr) & (rows.mass > 0)
+    accepted_errors = rows.accepted_loss / error_mass
+    return xp.min(xp.where(is_enough, accepted_errors, xp.ones_like(accepted_errors)), axis=-1)
 
 
-def half_mass_area(rows: Rows) -> Array:
-    """Mean, over coverages spread evenly, of the loss accepted per sample; a block comes in evenly."""
-    return (
-        rows.xp.sum(rows.loss * (rows.total_mass - rows.accepted_mass + rows.mass / 2), axis=-1)
-        / (rows.total_mass * rows.total_mass)[..., 0]
-    )
+def accepted_loss_area(rows: Rows, from_coverage: float = 0.0) -> Array:
+    """Integral, over coverages from `from_coverage` to 1, of the loss accepted per sample.
 
-
-def rejection_ratio(rows: Rows, oracle: Rows) -> Array:
-    """(random - actual) / (random - oracle) of the area above; random order has risk / 2 in closed form.
-
-    0/0 (nothing to gain by any order) is given as 0.
+    Samples of a row are accepted evenly, one after the other.
     """
     xp = rows.xp
+    squared_total = (rows.total_mass * rows.total_mass)[..., 0]
+    if from_coverage == 0:
+        weight = rows.total_mass - rows.accepted_mass + rows.mass / 2
+        return xp.sum(rows.loss * weight, axis=-1) / squared_total
+    row_start = rows.accepted_mass - rows.mass
+    gap = from_coverage * rows.total_mass - row_start
+    mass_before = xp.minimum(xp.where(gap > 0, gap, xp.zeros_like(gap)), rows.mass)
+    share_before = safe_divide(xp, mass_before, rows.mass)
+    mean_accepted_loss = rows.accepted_loss - rows.loss + rows.loss * (1 + share_before) / 2
+    return xp.sum((rows.mass - mass_before) * mean_accepted_loss, axis=-1) / squared_total
+
+
+def rejection_ratio(rows: Rows, rows_by_loss: Rows, max_rejection: float = 1.0) -> Array:
+    """(random - actual) / (random - best) of `accepted_loss_area`, for shares rejected up to `max_rejection`.
+
+    `rows_by_loss` are the rows of the best order. In random order the area is R (1 - a^2) / 2, with a = 1 -
+    `max_rejection` the first coverage. Where no order is better than another the ratio is 0.
+    """
+    xp = rows.xp
+    first = 1 - max_rejection
     random = (rows.accepted_loss[..., -1:] / rows.total_mass)[..., 0] / 2
-    return share_of_room(xp, random - half_mass_area(rows), random, half_mass_area(oracle))
+    if first > 0:
+        random = random * (1 - first**2)
+    gain = random - accepted_loss_area(rows, first)
+    return normalised_gain(xp, gain, random, accepted_loss_area(rows_by_loss, first))

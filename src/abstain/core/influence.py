@@ -1,4 +1,4 @@
-r"""Influence functions: how much one sample moves a metric, by cumulative sums after the one sort.
+r"""Influence functions: how much one sample moves an area, by cumulative sums after the one sort.
 
 For a metric T of the weights w, with W their sum, the influence of sample i is the derivative of T when a
 little mass is taken evenly from all samples and given to i (Gateaux's derivative, at the sample):
@@ -6,19 +6,20 @@ little mass is taken evenly from all samples and given to i (Gateaux's derivativ
 .. math:: \mathrm{IF}_i = W\,\partial T/\partial w_i - \sum_j w_j\,\partial T/\partial w_j,
           \qquad \sum_i w_i\,\mathrm{IF}_i = 0
 
-and the standard error is :math:`\sqrt{\sum_i (w_i \mathrm{IF}_i)^2} / W`. Every metric here is linear in the
-losses once the ranking is given, so within a row of equal confidence the influence is `const + slope * loss`,
-where the slope of an area is its rank weight. `raw_line` has the areas, `metric_line` makes every metric of one of
-them, `values` spreads the line out over samples (`stretch` adds up its powers). numpy only.
+and the standard error is :math:`\sqrt{\sum_i (w_i \mathrm{IF}_i)^2} / W`. Every area here is linear in the
+losses once the ranking is given, so within a row of equal confidence the influence is `constant + slope * loss`,
+where the slope of an area is its rank weight. `Area` and its subclasses have the derivatives, a `MetricDerivative`
+makes a metric of an area, `RankedLoss` turns rows into the influence of each sample (`stretch` adds up its powers).
+numpy only.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -30,458 +31,730 @@ from abstain.core.area_estimators import (
     harmonic_gain,
     has_only_single_samples,
     log_factorial_difference,
-    oracle_area,
     row_weights,
     zero_one_oracle_rows,
 )
-from abstain.core.curve_points import found_by, has_room, no_scale
+from abstain.core.curve_points import count_found
 from abstain.core.rows import CHUNK, Ranking, Rows, diff_from, make_row_sum, rank_confidences, safe_divide
-from abstain.core.sorting import is_zero_one
 
 PIECE = 1 << 13  # samples at a time: in cache, and BLAS takes dot products of so many in one thread
 
 
-class Line(NamedTuple):
-    """`W * area` of some rows and, for each, the derivative `const + slope * loss` in a member of that row.
+class RowInfluence(NamedTuple):
+    """How a metric changes with the weight of one sample of each row: `constant + slope * loss`.
 
-    `up` is what the rows add to const and slope of all members above them, `down` to those below.
+    This is the derivative of `total_mass * metric` in the weight of a sample whose loss is `loss`. Adding one number
+    to all constants changes nothing, because influences are centred afterwards.
+
+    Attributes
+    ----------
+    constant, slope : ndarray, shape (k,)
+        One entry per row, most confident first.
     """
 
-    terms: float
-    const: np.ndarray
+    constant: np.ndarray
     slope: np.ndarray
-    up: tuple[float, float] = (0.0, 0.0)
-    down: tuple[float, float] = (0.0, 0.0)
+
+
+class AreaDerivative(NamedTuple):
+    """An area of some rows, and its derivative `constant + slope * loss` in the weight of a member of each row.
+
+    The rows may be a part of a longer table. Then the other rows add a constant and a slope to each member's
+    derivative, which the part that they belong to reports in `for_rows_above` and `for_rows_below`.
+
+    Attributes
+    ----------
+    mass_times_area : float
+        What these rows add to (total mass of the data set) * (area).
+    constant, slope : ndarray, shape (k,)
+        Derivatives by row, most confident first, from these rows alone.
+    for_rows_above, for_rows_below : (float, float)
+        Constant and slope that these rows add for members of all rows above, or below, them.
+    """
+
+    mass_times_area: float
+    constant: np.ndarray
+    slope: np.ndarray
+    for_rows_above: tuple[float, float] = (0.0, 0.0)
+    for_rows_below: tuple[float, float] = (0.0, 0.0)
 
 
 # areas ------------------------------------------------------------------------------------------------------
 
-# the area behind each metric
-AREA_OF = {"aurc": "area", "augrc": "sele"}
-AREA_OF |= dict.fromkeys(("risk", "oracle_aurc", "e_aurc", "naurc"), "area")
-AREA_OF |= dict.fromkeys(("auroc", "prediction_rejection_ratio"), "half")
-AREA_OF |= {"aupr_error": "aupr_error", "aupr_success": "aupr_success"}
-METRICS = tuple(AREA_OF)
-BY_RANK = ("area", "sele")  # areas that weigh a loss by its rank
+
+@dataclass(frozen=True)
+class Area:
+    """A sum over the rows of a ranking that a metric is made of; subclasses say which.
+
+    Areas compare equal when their fields do, so that an area is the key of what was computed for it.
+    """
+
+    weighs_by_rank: ClassVar[bool] = False  # does a loss count by its rank?
+    is_additive: ClassVar[bool] = True  # can parts of a ranking be handled apart and added up?
+
+    def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
+        """Value and derivatives of rows that may be a part of a longer table.
+
+        `rows` hold the accepted sums and the total mass of the whole data set, and `error_mass` is the mass of all
+        its errors (read by areas of 0/1 losses only).
+        """
+        raise NotImplementedError
+
+    def rank_weights(self, rows: Rows) -> Array:
+        """The weight of a loss in each row; only for areas that weigh by rank."""
+        raise NotImplementedError
+
+    @property
+    def needs_both_kinds(self) -> bool:
+        """Is it defined only for 0/1 losses with both right and wrong samples?"""
+        return False
+
+    @property
+    def reads_rows_above(self) -> bool:
+        """Does a row's derivative depend on rows above it?"""
+        return False
+
+    def with_loss_unit(self, loss_unit: float) -> Area:
+        """The area of losses that are stored in units of `loss_unit`; for areas that scale with the loss the same."""
+        return self
+
+    def of_best_order(self, has_whole_weights: bool) -> Area:
+        """The area of the order by loss, in which equal losses are no ties; weights may be whole numbers or not."""
+        return self
+
+    @property
+    def has_leave_one_out(self) -> bool:
+        """Is there a less biased version of this area by leave-one-out weights?"""
+        return False
+
+    def leave_one_out(self, rows: Rows) -> float:
+        """What rows add to (total mass) * (the leave-one-out version of this area); nan where there is none."""
+        return math.nan
 
 
-def raw_line(
-    name: str, rows: Rows, estimator: str = "harmonic", ties: str = "threshold", errors: float = math.nan
-) -> Line:
-    """An area of rows that may be a stretch of a longer table, N, S and W those of the whole, `errors` in all."""
-    if name == "half":
-        return _half_mass_area(rows)
-    if name not in BY_RANK:
-        return _precision(rows, errors, name == "aupr_error")
-    if name == "sele":
-        estimator = "sele"
-    elif estimator == "harmonic" and ties == "threshold" and not rows.padded:
-        share, risk = rows.mass / rows.accepted_mass, rows.risk
-        slope, passed = running(share, share * risk, from_below=True)
-        up = -float(passed[0]), float(slope[0])
-        return Line(float(np.sum(rows.mass * risk)), risk - passed, slope, up)
-    slope = row_weights(rows, estimator, ties)
-    below, const = _mass_terms(rows, estimator, ties)
-    up_const = up_slope = 0.0
-    if below is not None:
-        passed = np.cumsum(below[::-1])[::-1]
-        const, up_const = const + passed, float(passed[0])
-    if ties == "threshold" and estimator in ("harmonic", "loo"):
-        others = float(rows.accepted_mass[0]) - 1
-        own = 1 / others if estimator == "loo" and others > 0 else 0.0  # left out for the top row alone
-        up_slope = float(slope[0]) + own
-    return Line(float(np.sum(area_terms(rows, estimator, ties))), const, slope, up=(up_const, up_slope))
+@dataclass(frozen=True)
+class AreaUnderCurve(Area):
+    """The area under the risk-coverage curve, by one estimator and one rule for equal confidences.
+
+    With estimator "sele" it is the area under the generalised risk, AUGRC.
+    """
+
+    estimator: str = "harmonic"
+    ties: str = "threshold"
+    weighs_by_rank: ClassVar[bool] = True
+
+    def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
+        """See `Area.derivative`."""
+        estimator = self.estimator
+        ties = self.ties
+        if estimator == "harmonic" and ties == "threshold" and not rows.padded:
+            return _plain_area_derivative(rows)
+        slope = row_weights(rows, estimator, ties)
+        effect_on_rows_below, constant = _mass_terms(rows, estimator, ties)
+        constant_above = 0.0
+        slope_above = 0.0
+        if effect_on_rows_below is not None:
+            at_or_below = np.cumsum(effect_on_rows_below[::-1])[::-1]
+            constant = constant + at_or_below
+            constant_above = float(at_or_below[0])
+        if ties == "threshold" and estimator in ("harmonic", "loo"):
+            others = float(rows.accepted_mass[0]) - 1
+            # "loo" leaves the sample itself out in the top row only
+            left_out = 1 / others if estimator == "loo" and others > 0 else 0.0
+            slope_above = float(slope[0]) + left_out
+        return AreaDerivative(
+            mass_times_area=float(np.sum(area_terms(rows, estimator, ties))),
+            constant=constant,
+            slope=slope,
+            for_rows_above=(constant_above, slope_above),
+        )
+
+    def of_best_order(self, has_whole_weights: bool) -> Area:
+        """See `Area.of_best_order`; whole weights are repetitions, each of which is a threshold of its own."""
+        return AreaUnderCurve(self.estimator, "expected" if has_whole_weights else "threshold")
+
+    def rank_weights(self, rows: Rows) -> Array:
+        """See `Area.rank_weights`."""
+        return row_weights(rows, self.estimator, self.ties)
+
+    @property
+    def has_leave_one_out(self) -> bool:
+        """See `Area.has_leave_one_out`."""
+        return self.estimator not in ("sele", "2sele")
+
+    def leave_one_out(self, rows: Rows) -> float:
+        """See `Area.leave_one_out`."""
+        if not self.has_leave_one_out:
+            return math.nan
+        return float(np.sum(area_terms(rows, "loo", self.ties)))
 
 
-def running(a: np.ndarray, b: np.ndarray, from_below: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Running sums of two columns. Each addition waits for the last, so both are made at once, as complex numbers."""
-    both = np.empty(a.shape, dtype=np.complex128)
-    both.real, both.imag = a, b
-    both = np.cumsum(both[::-1])[::-1] if from_below else np.cumsum(both)
-    return both.real.copy(), both.imag.copy()
+def _plain_area_derivative(rows: Rows) -> AreaDerivative:
+    """The harmonic area with ties accepted together: the sum of mass times selective risk over rows."""
+    share = rows.mass / rows.accepted_mass
+    risk = rows.risk
+    slope, risk_below = running_sums(share, share * risk, from_below=True)
+    return AreaDerivative(
+        mass_times_area=float(np.sum(rows.mass * risk)),
+        constant=risk - risk_below,
+        slope=slope,
+        for_rows_above=(-float(risk_below[0]), float(slope[0])),
+    )
+
+
+@dataclass(frozen=True)
+class PartialArea(Area):
+    r"""Mean selective risk between two coverages: :math:`\frac{1}{b-a} \int_a^b R(c)\,dc`.
+
+    R(c) is the risk of the first row that reaches coverage c. With A = aW and B = bW the masses at the two ends, a
+    member of a row changes the mass inside [A, B]: a member above A shifts a little of the row that holds A out and
+    of the row that holds B in, one inside adds to its own row. The row that holds an end reports its risk to all
+    rows above it, so that parts of the ranking need not know where the ends are.
+    """
+
+    low: float
+    high: float
+    weighs_by_rank: ClassVar[bool] = True
+
+    def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
+        """See `Area.derivative`."""
+        width = self.high - self.low
+        mass_inside = self._mass_inside(rows)
+        risk = rows.risk
+        share = mass_inside / rows.accepted_mass
+        slope, risk_below = running_sums(share, share * risk, from_below=True)
+        constant = np.where(mass_inside > 0, risk, 0.0) - risk_below
+        constant_above = -float(risk_below[0])
+        low_row, high_row = self._rows_at_ends(rows)
+        if low_row is not None:
+            constant[:low_row] += risk[low_row]
+            constant_above += float(risk[low_row])
+        if high_row is not None:
+            constant[: high_row + 1] -= risk[high_row]
+            constant_above -= float(risk[high_row])
+        return AreaDerivative(
+            mass_times_area=float(np.sum(mass_inside * risk)) / width,
+            constant=constant / width,
+            slope=slope / width,
+            for_rows_above=(constant_above / width, float(slope[0]) / width),
+        )
+
+    def rank_weights(self, rows: Rows) -> Array:
+        """See `Area.rank_weights`."""
+        share = self._mass_inside(rows) / rows.accepted_mass
+        return np.cumsum(share[::-1])[::-1] / (self.high - self.low)
+
+    def _mass_inside(self, rows: Rows) -> np.ndarray:
+        """The part of each row's mass that lies between the two coverages."""
+        total_mass = float(rows.total_mass[0])
+        first = np.maximum(rows.accepted_mass - rows.mass, self.low * total_mass)
+        last = np.minimum(rows.accepted_mass, self.high * total_mass)
+        return np.maximum(last - first, 0.0)
+
+    def _rows_at_ends(self, rows: Rows) -> tuple[int | None, int | None]:
+        """The rows in which the lower and the upper coverage fall; None where that is no row of this part.
+
+        A row that ends at the lower coverage lies above it, and one that ends at the upper coverage holds it.
+        """
+        total_mass = float(rows.total_mass[0])
+        rounding = 1e-11
+        low_mass = self.low * total_mass * (1 + rounding)
+        high_mass = self.high * total_mass * (1 - rounding)
+        mass_above = float(rows.accepted_mass[0] - rows.mass[0])
+        mass_through = float(rows.accepted_mass[-1])
+        low_row = None
+        high_row = None
+        if self.low > 0 and mass_above <= low_mass < mass_through:
+            low_row = int(np.searchsorted(rows.accepted_mass, low_mass, side="right"))
+        if mass_above < high_mass <= mass_through:
+            high_row = int(np.searchsorted(rows.accepted_mass, high_mass))
+        return low_row, high_row
+
+
+@dataclass(frozen=True)
+class AcceptedLossArea(Area):
+    r"""Area under the accepted loss per sample, from one coverage to full coverage: :math:`\int_a^1 S(c)/W\,dc`.
+
+    Equal confidences are accepted evenly. This is the area that AUROC and the rejection ratio are made of.
+    """
+
+    from_coverage: float = 0.0
+
+    @property
+    def needs_both_kinds(self) -> bool:
+        """See `Area.needs_both_kinds`."""
+        return True
+
+    def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
+        """See `Area.derivative`."""
+        if self.from_coverage > 0:
+            return self._truncated_derivative(rows)
+        slope = (rows.total_mass - rows.accepted_mass + rows.mass / 2) / rows.total_mass
+        constant = (rows.accepted_loss - rows.loss / 2) / rows.total_mass
+        return AreaDerivative(mass_times_area=dot(rows.loss, slope), constant=constant, slope=slope)
+
+    def _truncated_derivative(self, rows: Rows) -> AreaDerivative:
+        """Of a row, only the part beyond the first coverage counts; rows above it add their loss everywhere."""
+        total_mass = float(rows.total_mass[0])
+        first_mass = self.from_coverage * total_mass
+        row_start = rows.accepted_mass - rows.mass
+        loss_above = rows.accepted_loss - rows.loss
+        share_before = np.clip((first_mass - row_start) / rows.mass, 0.0, 1.0)
+        mass_after = np.minimum(total_mass - rows.accepted_mass, total_mass - first_mass)
+        mass_inside = rows.mass * (1 - share_before)
+        slope = (mass_inside * (1 + share_before) / 2 + mass_after) / total_mass
+        constant = (loss_above + rows.loss * (1 + share_before**2) / 2) / total_mass
+        area_terms = mass_inside * (loss_above + rows.loss * (1 + share_before) / 2)
+        loss_at_start = 0.0
+        wholly_before = rows.accepted_mass <= first_mass
+        if row_start[0] <= first_mass < rows.accepted_mass[-1]:
+            first_row = int(np.searchsorted(rows.accepted_mass, first_mass, side="right"))
+            loss_at_start = float(loss_above[first_row] + rows.loss[first_row] * share_before[first_row])
+        constant = np.where(wholly_before, loss_at_start / total_mass, constant)
+        return AreaDerivative(
+            mass_times_area=float(np.sum(area_terms)) / total_mass,
+            constant=constant,
+            slope=slope,
+            for_rows_above=(loss_at_start / total_mass, 0.0),
+        )
+
+
+@dataclass(frozen=True)
+class PrecisionArea(Area):
+    r"""Average precision times the share of hits: :math:`\frac1W \sum_t p_t P_t / N_t`.
+
+    p are the hits of a row, P and N what was found and searched up to it. Errors are searched from the least
+    confident up, right samples from the most confident down. A member's derivative depends on the rows that come
+    after it in the search.
+    """
+
+    of_errors: bool
+
+    @property
+    def needs_both_kinds(self) -> bool:
+        """See `Area.needs_both_kinds`."""
+        return True
+
+    @property
+    def reads_rows_above(self) -> bool:
+        """See `Area.reads_rows_above`: a search from the least confident up meets the rows above later."""
+        return self.of_errors
+
+    def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
+        """See `Area.derivative`."""
+        hits, found_hits, searched_mass = count_found(rows, error_mass, self.of_errors)
+        precision = found_hits / _positive(searched_mass)
+        gain = hits / _positive(searched_mass)
+        later_gain, later_cost = running_sums(gain, gain * precision, from_below=not self.of_errors)
+        mass_times_area = dot(hits, precision)
+        if self.of_errors:
+            return AreaDerivative(
+                mass_times_area=mass_times_area,
+                constant=-later_cost,
+                slope=precision + later_gain,
+                for_rows_below=(-float(later_cost[-1]), float(later_gain[-1])),
+            )
+        return AreaDerivative(
+            mass_times_area=mass_times_area,
+            constant=precision + later_gain - later_cost,
+            slope=-precision - later_gain,
+            for_rows_above=(float(later_gain[0] - later_cost[0]), -float(later_gain[0])),
+        )
+
+
+def running_sums(first: np.ndarray, second: np.ndarray, from_below: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Cumulative sums of two columns, from the first entry on or (`from_below`) from the last entry back.
+
+    Each addition of a cumulative sum waits for the last one, so both are made at once, as complex numbers.
+    """
+    pair = np.empty(first.shape, dtype=np.complex128)
+    pair.real = first
+    pair.imag = second
+    pair = np.cumsum(pair[::-1])[::-1] if from_below else np.cumsum(pair)
+    return pair.real.copy(), pair.imag.copy()
 
 
 def _mass_terms(rows: Rows, estimator: str, ties: str) -> tuple[Array | None, Array]:
-    """Derivative of `W * area` in a mass without loss: its effect on each row at or below, and on its own."""
+    """Derivative of (total mass) * (area) in the weight of a member of each row, apart from its own loss.
+
+    Returns two arrays by row: what such a member changes in each row at or below its own (None for nothing), and
+    what it changes in its own row.
+    """
     if estimator == "2sele":
         return None, 2 * _mass_terms(rows, "sele", ties)[1]
     if estimator == "sele":
-        return None, (
-            rows.accepted_loss if ties == "threshold" else rows.accepted_loss - rows.loss / 2
-        ) / rows.total_mass
+        accepted_loss = rows.accepted_loss if ties == "threshold" else rows.accepted_loss - rows.loss / 2
+        return None, accepted_loss / rows.total_mass
     if estimator == "log":
         return _log_terms(rows)
     return _threshold_terms(rows, estimator) if ties == "threshold" else _expected_terms(rows)
 
 
 def _threshold_terms(rows: Rows, estimator: str) -> tuple[Array, Array]:
-    """Of m S / N (harmonic) and (m S - L) / (N - 1) (loo)."""
-    loo = estimator == "loo"
-    per = safe_divide(np, 1.0, rows.accepted_mass - (1.0 if loo else 0.0))
-    return -(
-        rows.mass * rows.accepted_loss - (rows.loss if loo else 0.0)
-    ) * per * per, rows.accepted_loss * per
+    """`_mass_terms` of m S / N ("harmonic") and of (m S - L) / (N - 1) ("loo")."""
+    if estimator == "loo":
+        per_accepted = safe_divide(np, 1.0, rows.accepted_mass - 1.0)
+        loss_terms = rows.mass * rows.accepted_loss - rows.loss
+    else:
+        per_accepted = safe_divide(np, 1.0, rows.accepted_mass)
+        loss_terms = rows.mass * rows.accepted_loss
+    return -loss_terms * per_accepted * per_accepted, rows.accepted_loss * per_accepted
 
 
 def _log_terms(rows: Rows) -> tuple[Array, Array]:
-    """Of L (ln(W + 1) - D/m), D = ln N! - ln(N-m)!, factorials extended by the Gamma function."""
-    above, mass = rows.accepted_mass - rows.mass, _some(rows.mass)
-    gain = harmonic_difference(np, above, rows.accepted_mass)
-    digamma = harmonic_difference(np, np.zeros_like(above), above) - np.euler_gamma
-    mean_log = log_factorial_difference(np, above, rows.accepted_mass) / mass
+    """`_mass_terms` of L (ln(W + 1) - D/m), D = ln N! - ln(N-m)!, factorials extended by the Gamma function."""
+    mass_above = rows.accepted_mass - rows.mass
+    mass = _positive(rows.mass)
+    gain = harmonic_difference(np, mass_above, rows.accepted_mass)
+    digamma = harmonic_difference(np, np.zeros_like(mass_above), mass_above) - np.euler_gamma
+    mean_log = log_factorial_difference(np, mass_above, rows.accepted_mass) / mass
     return -rows.loss * gain / mass, rows.loss * (mean_log - digamma) / mass
 
 
 def _expected_terms(rows: Rows) -> tuple[Array, Array]:
-    """Of (S - L) g + L (1 - a g / m), a = N - m, g = H_N - H_a extended by the digamma function."""
+    """`_mass_terms` of (S - L) g + L (1 - a g / m), a = N - m, g = H_N - H_a extended by the digamma function."""
     from scipy.special import polygamma
 
+    trigamma_at_bottom = polygamma(1, rows.accepted_mass[..., -1:] + 1)
     if has_only_single_samples(rows):
         square = 1 / np.square(rows.accepted_mass)
-        trigamma = (
-            polygamma(1, rows.accepted_mass[..., -1:] + 1) + np.cumsum(square[..., ::-1], axis=-1)[..., ::-1]
-        )
-        return -rows.accepted_loss * square, trigamma * (
-            rows.accepted_loss - rows.loss * rows.accepted_mass
-        ) + rows.loss
-    above, mass, loss_above = rows.accepted_mass - rows.mass, _some(rows.mass), rows.accepted_loss - rows.loss
+        trigamma = trigamma_at_bottom + np.cumsum(square[..., ::-1], axis=-1)[..., ::-1]
+        own_row = trigamma * (rows.accepted_loss - rows.loss * rows.accepted_mass) + rows.loss
+        return -rows.accepted_loss * square, own_row
+    mass_above = rows.accepted_mass - rows.mass
+    loss_above = rows.accepted_loss - rows.loss
+    mass = _positive(rows.mass)
     gain = harmonic_gain(rows)
-    change = -rows.mass / _some(rows.accepted_mass) ** 2  # of the trigamma function from one row to the next
+    trigamma_step = -rows.mass / _positive(rows.accepted_mass) ** 2  # from one row to the next
     tied = rows.mass > 1
     if tied.any():
-        change[tied] = polygamma(1, rows.accepted_mass[tied] + 1) - polygamma(1, above[tied] + 1)
-    trigamma = (
-        polygamma(1, rows.accepted_mass[..., -1:] + 1) - np.cumsum(change[..., ::-1], axis=-1)[..., ::-1]
-    )
+        trigamma_step[tied] = polygamma(1, rows.accepted_mass[tied] + 1) - polygamma(1, mass_above[tied] + 1)
+    trigamma = trigamma_at_bottom - np.cumsum(trigamma_step[..., ::-1], axis=-1)[..., ::-1]
     mean_loss = rows.loss / mass
-    low = loss_above * change - mean_loss * (gain + above * change)
-    return low, loss_above * trigamma + mean_loss * (gain * (above / mass + 1) - above * trigamma)
+    rows_below = loss_above * trigamma_step - mean_loss * (gain + mass_above * trigamma_step)
+    own_row = loss_above * trigamma + mean_loss * (gain * (mass_above / mass + 1) - mass_above * trigamma)
+    return rows_below, own_row
 
 
-def _some(mass: Array) -> Array:
+def _positive(mass: Array) -> Array:
+    """Masses with 1 in place of 0, to divide by."""
     return np.where(mass > 0, mass, 1.0)
 
 
 def dot(x: np.ndarray, y: np.ndarray) -> float:
-    """In pieces too short for the threads of BLAS: ranges are finished in threads of their own, which those fight."""
+    """Dot product of two vectors in pieces too short for BLAS to use threads.
+
+    Ranges of files are finished in threads of their own, which the threads of BLAS would slow down.
+    """
     if len(x) < 1 << 15:
         return float(x @ y)
-    whole = len(x) & -(1 << 13)
-    rows = (z[:whole].reshape(-1, 1 << 13) for z in (x, y))
-    return float(np.vecdot(*rows).sum() + x[whole:] @ y[whole:])
+    in_pieces = len(x) & -(1 << 13)
+    x_pieces = x[:in_pieces].reshape(-1, 1 << 13)
+    y_pieces = y[:in_pieces].reshape(-1, 1 << 13)
+    return float(np.vecdot(x_pieces, y_pieces).sum() + x[in_pieces:] @ y[in_pieces:])
 
 
-def _half_mass_area(rows: Rows) -> Line:
-    """The area behind AUROC and the rejection ratio, where a block comes in evenly; nothing is read from outside."""
-    slope = (rows.total_mass - rows.accepted_mass + rows.mass / 2) / rows.total_mass
-    return Line(dot(rows.loss, slope), (rows.accepted_loss - rows.loss / 2) / rows.total_mass, slope)
+# metrics made of an area ------------------------------------------------------------------------------------
 
 
-def _precision(rows: Rows, errors: float, of_errors: bool) -> Line:
-    r"""Derivatives of :math:`\sum_t p_t P_t / N_t`, the hits times the average precision of finding them.
+class BestArea(NamedTuple):
+    """The smallest value that an area can take for these losses, and its influence `constant + slope * loss`.
 
-    p are the hits of a row, P and N what is found and seen there. A member reads the rows that come after it in
-    the search. Errors are looked for from the least confident up.
+    For losses other than 0/1 the influence is no straight line in the loss; constant and slope are then 0 and the
+    influences come from a ranking by loss.
     """
-    hits, found, seen = found_by(rows, errors, of_errors)
-    precision, gain = found / _some(seen), hits / _some(seen)
-    later, cost = running(gain, gain * precision, from_below=not of_errors)
-    value = dot(hits, precision)
-    if of_errors:
-        return Line(value, -cost, precision + later, down=(-float(cost[-1]), float(later[-1])))
-    up = float(later[0] - cost[0]), -float(later[0])
-    return Line(value, precision + later - cost, -precision - later, up=up)
-
-
-# metrics ----------------------------------------------------------------------------------------------------
-
-
-class AreaOptions(NamedTuple):
-    """What an area is: which rank weights, what equals mean, which oracle."""
-
-    estimator: str = "harmonic"
-    ties: str = "threshold"
-    oracle: str = "empirical"
-
-
-DEFAULT = AreaOptions()
-
-
-class Best(NamedTuple):
-    """The least an area can be, and its influence: a straight line in the loss where the loss is 0/1."""
 
     area: float = math.nan
-    const: float = 0.0
+    constant: float = 0.0
     slope: float = 0.0
 
 
-class MetricLine(NamedTuple):
-    """A metric whose influences are `times * (those of an area) + const + slope * loss + best * (those of the best)`.
+class MetricDerivative(NamedTuple):
+    """A metric that depends smoothly on an area, the risk, and the best value of that area.
 
-    The influences of an area have mean 0. The line of a `Best` is in const and slope already.
+    The influence of a sample is `per_area * (influence on the area) + constant + slope * loss + per_best *
+    (influence on the best area)`. Where the influence on the best area is itself `constant + slope * loss`, it is
+    included in `constant` and `slope` already.
     """
 
     estimate: float
-    area: str
-    times: float = 1.0
-    const: float = 0.0
+    per_area: float = 1.0
+    constant: float = 0.0
     slope: float = 0.0
-    best: float = 0.0
+    per_best: float = 0.0
 
+    @property
+    def is_area_itself(self) -> bool:
+        """Is the influence that of the area, unchanged?"""
+        return self[1:] == (1.0, 0.0, 0.0, 0.0)
 
-def metric_line(metric: str, area: float, risk: float, best: Best | None = None) -> MetricLine:
-    """Any smooth metric from its area (`AREA_OF`), the risk, and the best area where it reads one.
-
-    The best "half" area of a 0/1 loss, R^2/2, need not be given.
-    """
-    name = AREA_OF[metric]
-    if metric == "risk":
-        return MetricLine(risk, name, 0.0, -risk, 1.0)
-    if metric in ("aurc", "augrc"):
-        return MetricLine(area, name)
-    if metric in ("aupr_error", "aupr_success"):
-        sign = 1 if metric == "aupr_success" else -1
-        hits = 1 - risk if metric == "aupr_success" else risk
-        value = area / hits
-        away = value * (hits - 1) / hits if metric == "aupr_success" else value
-        return MetricLine(value, name, 1 / hits, away, sign * value / hits)
-    best = best or Best(risk**2 / 2, -(risk**2), risk)
-    if metric == "oracle_aurc":
-        found = MetricLine(best.area, name, 0.0, best=1.0)
-    elif metric == "e_aurc":
-        found = MetricLine(area - best.area, name, best=-1.0)
-    else:  # share of the room below the risk, or below half of it, that is left or gained; by the delta method
-        per, sign = (1.0, 1) if metric == "naurc" else (0.5, -1)
-        top = per * risk
-        room = top - best.area
-        if not has_room(top, best.area):
-            if metric == "naurc" and has_room(area, best.area):
-                raise no_scale("this estimator")
-            return MetricLine(0.0, name, 0.0)  # all losses are equal: no order is better than another
-        left = (area - best.area) / room
-        k = 0.5 if metric == "auroc" else 1.0
-        value = left if metric == "naurc" else 1 - k * left
-        rate = -sign * k * left * per / room  # in the risk, itself of influence l - R
-        found = MetricLine(value, name, sign * k / room, -rate * risk, rate, sign * k * (left - 1) / room)
-    const, slope = found.const + found.best * best.const, found.slope + found.best * best.slope
-    return found._replace(const=const, slope=slope)
+    def including(self, best: BestArea) -> MetricDerivative:
+        """The same with the influence of the best area, a straight line in the loss, added to constant and slope."""
+        return self._replace(
+            constant=self.constant + self.per_best * best.constant,
+            slope=self.slope + self.per_best * best.slope,
+        )
 
 
 @lru_cache(maxsize=256)
 def zero_one_oracle(
-    W: float, S: float, estimator: str, kind: str = "empirical", known: float | None = None
-) -> Best:
-    """The oracle AURC of a 0/1 loss with S errors among W, a function of the risk.
+    total_mass: float,
+    error_mass: float,
+    estimator: str,
+    oracle: str = "empirical",
+    known_area: float | None = None,
+) -> BestArea:
+    """AURC of the best order of 0/1 losses, a function of the risk R.
 
-    Fractional weights are no counts. Their area must be `known`; its influence is that of the population's value,
-    R + (1-R) ln(1-R), of derivative -ln(1-R), which no scale of the weights changes.
+    Fractional weights are no counts. Their best area must be passed as `known_area`; its influence is that of the
+    population value R + (1-R) ln(1-R), whose derivative -ln(1-R) does not depend on the scale of the weights.
+    `oracle="asymptotic"` takes the population value itself.
     """
-    risk = S / W
-    if kind == "asymptotic" or known is not None:
-        rate = -math.log(1 - risk) if risk < 1 else 0.0
-        if kind == "asymptotic" or known is None:
-            known = float(asymptotic_oracle(np, np.asarray(risk)))
-        return Best(known, -rate * risk, rate)
-    rows = zero_one_oracle_rows(S, W)
-    line = raw_line("area", rows, estimator, "expected")
-    mean = float(rows.mass @ line.const + rows.loss @ line.slope) / W
-    # no sample of a kind: no influence
-    right = float(line.const[0] - mean) if S < W else 0.0
-    wrong = float(line.const[1] - mean + line.slope[1]) if S else 0.0
-    return Best(line.terms / W, right, wrong - right)
+    risk = error_mass / total_mass
+    if oracle == "asymptotic" or known_area is not None:
+        derivative = -math.log(1 - risk) if risk < 1 else 0.0
+        if oracle == "asymptotic" or known_area is None:
+            known_area = float(asymptotic_oracle(np, np.asarray(risk)))
+        return BestArea(known_area, -derivative * risk, derivative)
+    rows = zero_one_oracle_rows(error_mass, total_mass)
+    line = AreaUnderCurve(estimator, "expected").derivative(rows)
+    mean = float(rows.mass @ line.constant + rows.loss @ line.slope) / total_mass
+    influence_of_right = float(line.constant[0] - mean) if error_mass < total_mass else 0.0
+    influence_of_wrong = float(line.constant[1] - mean + line.slope[1]) if error_mass else 0.0
+    return BestArea(
+        area=line.mass_times_area / total_mass,
+        constant=influence_of_right,
+        slope=influence_of_wrong - influence_of_right,
+    )
 
 
 # samples ----------------------------------------------------------------------------------------------------
 
-# of losses other than 0/1 these read a second ranking, by loss: no straight line in the loss within a row
-BY_LOSS = ("oracle_aurc", "e_aurc", "naurc", "prediction_rejection_ratio")
-
 
 @dataclass(frozen=True)
-class Values:
-    """An estimate and, for each of n samples in the order given, its influence and its rank weight.
+class SampleInfluences:
+    """An estimate with the influence and the rank weight of each sample, in the order of the input.
 
-    Most are read once, a cacheful at a time: `at(slice)` gives some influences, and no array of all is made.
-    `reach`: of mass times rank weight times loss, the sum and the sum of squares.
+    Influences are read once in most cases, so `read(slice)` returns some of them and no array of all is kept.
+
+    Attributes
+    ----------
+    estimate : float
+        The metric.
+    read : callable
+        `read(slice)` returns the influences of those samples.
+    sample_count : int
+        Number of samples.
+    make_rank_weights : callable
+        Returns the weight of each sample's loss by its rank; an array of a single 1 where ranks play no part.
+    weighted_loss_sums : (float, float)
+        Of (weight) * (rank weight) * (loss): the sum, and the sum of squares.
     """
 
     estimate: float
-    at: Callable[[slice], np.ndarray]
-    n: int
-    weigh: Callable[[], np.ndarray]
-    reach: tuple[float, float]
+    read: Callable[[slice], np.ndarray]
+    sample_count: int
+    make_rank_weights: Callable[[], np.ndarray]
+    weighted_loss_sums: tuple[float, float]
 
     @property
     def influence(self) -> np.ndarray:
-        """Of all samples."""
-        return np.concatenate([self.at(slice(a, a + PIECE)) for a in range(0, self.n, PIECE)])
+        """Influences of all samples."""
+        starts = range(0, self.sample_count, PIECE)
+        return np.concatenate([self.read(slice(start, start + PIECE)) for start in starts])
 
     @property
-    def weight(self) -> np.ndarray:
-        """Rank weights; 1 where no ranks weigh."""
-        return self.weigh()
+    def rank_weights(self) -> np.ndarray:
+        """Rank weights of all samples."""
+        return self.make_rank_weights()
 
 
-def values(
-    metric: str,
-    loss: np.ndarray,
-    confidence: np.ndarray,
-    weight: np.ndarray | None = None,
-    options: AreaOptions = DEFAULT,
-    ranked: Ranked | None = None,
-    by_loss: Ranked | None = None,
-) -> Values:
-    """Estimate and the influence of each sample, in the order given; rankings that are known need no sort."""
-    ranked = Ranked(rank_confidences(confidence), loss, weight) if ranked is None else ranked
-    whole = weight is None or bool(np.all(weight == np.floor(weight)))
-    W, S = float(ranked.rows.total_mass[0]), float(ranked.rows.accepted_loss[-1])
-    name, best, other = AREA_OF[metric], None, None
-    area = None
-    if metric not in ("risk", "oracle_aurc"):
-        area = ranked.area(name, options.estimator, options.ties)
-    if metric in BY_LOSS and not is_zero_one(loss):
-        by_loss = best_ranked(loss, weight, whole) if by_loss is None else by_loss
-        other = by_loss.area(name, options.estimator, "expected" if whole else "threshold")
-        best = Best(other.estimate)
-        if area is not None and name == "area":
-            # with relative weights the order by loss is not always the very best one
-            best = Best(min(other.estimate, area.estimate))
-    elif metric in BY_LOSS and name == "area":
-        known = None if whole else float(oracle_area(np, loss.astype(np.float64), weight, options.estimator))
-        best = zero_one_oracle(W, S, options.estimator, options.oracle, known)
-    line = metric_line(metric, math.nan if area is None else area.estimate, S / W, best)
-    if area is not None and line[2:] == (1.0, 0.0, 0.0, 0.0):
-        return area
+class AreaOfSamples(NamedTuple):
+    """An area, the influence of each sample on it in the order of the input, and its `weighted_loss_sums`."""
 
-    def at(here: slice) -> np.ndarray:
-        found: np.ndarray = line.const + line.slope * loss[here].astype(np.float64, copy=False)
-        if area is not None:
-            found += line.times * area.at(here)
-        if other is not None:
-            found += line.best * other.at(here)
-        return found
-
-    if area is None or name not in BY_RANK:
-        return Values(line.estimate, at, len(loss), lambda: np.ones(1), ranked.reach)
-    return replace(area, estimate=line.estimate, at=at)
+    estimate: float
+    influence: np.ndarray
+    weighted_loss_sums: tuple[float, float]
 
 
-class Ranked:
-    """One loss along one ranking: the rows its samples fall into, the way back, and what was worked out of it.
+class RankedLoss:
+    """One loss along one ranking: its rows, the row of each sample, and the areas computed so far.
 
-    in_order: are the samples given most confident first already?
+    Attributes
+    ----------
+    ranking : Ranking
+        The order of the samples, most confident first, and where runs of equal confidence stop.
+    in_order : bool
+        True when the input is in the order of the ranking already.
+    loss, weight : ndarray
+        Of each sample, most confident first; weight is None where all are 1.
+    row_of_sample : ndarray or None
+        Index of each ranked sample's row; None where every sample is a row of its own.
+    rows : Rows
+        The whole table.
     """
 
     def __init__(
         self, ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None = None, in_order: bool = False
     ) -> None:
-        self.ranking, self.in_order = ranking, in_order
+        self.ranking = ranking
+        self.in_order = in_order
         order, stops = ranking
-        along: Any = slice(None) if in_order else order
-        self.loss = loss[along].astype(np.float64, copy=False)
-        self.weight = None if weight is None else weight[along].astype(np.float64, copy=False)
-        counts, total = diff_from(stops, 0), make_row_sum(stops)
-        self.place = None
+        index: Any = slice(None) if in_order else order
+        self.loss = loss[index].astype(np.float64, copy=False)
+        self.weight = None if weight is None else weight[index].astype(np.float64, copy=False)
+        counts = diff_from(stops, 0)
+        sum_by_row = make_row_sum(stops)
+        self.row_of_sample = None
         if len(stops) < len(order):
-            self.place = np.repeat(np.arange(len(stops), dtype=np.int32), counts)
+            self.row_of_sample = np.repeat(np.arange(len(stops), dtype=np.int32), counts)
         if self.weight is None:
-            m, L, N = counts.astype(np.float64), total(self.loss), stops.astype(np.float64)
+            row_mass = counts.astype(np.float64)
+            row_loss = sum_by_row(self.loss)
+            accepted_mass = stops.astype(np.float64)
         else:
-            m, L = total(self.weight), total(self.weight * self.loss)
-            N = np.cumsum(m)
+            row_mass = sum_by_row(self.weight)
+            row_loss = sum_by_row(self.weight * self.loss)
+            accepted_mass = np.cumsum(row_mass)
         self.rows = Rows(
-            mass=m, loss=L, accepted_mass=N, accepted_loss=np.cumsum(L), total_mass=N[-1:], padded=False
+            mass=row_mass,
+            loss=row_loss,
+            accepted_mass=accepted_mass,
+            accepted_loss=np.cumsum(row_loss),
+            total_mass=accepted_mass[-1:],
+            padded=False,
         )
-        self._known: dict[tuple[str, ...], tuple[float, np.ndarray, tuple[float, float]]] = {}
+        self._computed: dict[Area, AreaOfSamples] = {}
 
     @cached_property
-    def reach(self) -> tuple[float, float]:
-        """Of mass times loss, the sum and the sum of squares."""
-        own = self.loss if self.weight is None else self.weight * self.loss
-        return float(self.rows.accepted_loss[-1]), float(np.sum(np.square(own)))
+    def weighted_loss_sums(self) -> tuple[float, float]:
+        """Of weight times loss: the sum, and the sum of squares."""
+        weighted = self.loss if self.weight is None else self.weight * self.loss
+        return float(self.rows.accepted_loss[-1]), float(np.sum(np.square(weighted)))
 
-    def area(self, name: str, estimator: str, ties: str) -> Values:
-        """An area with influence and rank weight of each sample, in the order given."""
-        key = name, estimator, ties
-        estimate, influence, reach = self.known(*key)
-        return Values(estimate, influence.__getitem__, len(influence), partial(self._weights, *key), reach)
-
-    def known(self, *key: str) -> tuple[float, np.ndarray, tuple[float, float]]:
-        """Estimate, influences and reach, worked out once. (Not what weighs: it holds on to the ranking itself.)"""
-        if key not in self._known:
-            self._known[key] = self._area(*key)
-        return self._known[key]
-
-    def _area(self, name: str, estimator: str, ties: str) -> tuple[float, np.ndarray, tuple[float, float]]:
-        """A cacheful of rows at a time, from the least confident up, so that each is told what lies below it."""
-        rows, stops, influence = self.rows, self.ranking.row_stops, np.empty(len(self.loss))
-        size = len(rows.mass) if name == "aupr_error" else PIECE  # that one reads what lies above
-        sums, const, slope = [], 0.0, 0.0
-        for b in range(len(rows.mass), 0, -size):
-            a = max(0, b - size)
-            some = rows.slice(a, b)
-            line = raw_line(name, some, estimator, ties, float(rows.accepted_loss[-1]))
-            own, steep = line.const + const, line.slope + slope
-            mean = float(some.mass @ own + some.loss @ steep)
-            here = slice(int(stops[a - 1]) if a else 0, int(stops[b - 1]))
-            if self.place is not None:
-                own, steep = (x[self.place[here] - a] for x in (own, steep))
-            lost = steep * self.loss[here]
-            influence[here] = own + lost
-            lost = lost if self.weight is None else lost * self.weight[here]
-            sums.append((line.terms, mean, float(lost.sum()), float(lost @ lost)))
-            const, slope = const + line.up[0], slope + line.up[1]
-        W = float(rows.total_mass[0])
-        terms, mean, *reach = map(math.fsum, zip(*sums))
-        influence -= mean / W  # mass given to one sample is taken from all
-        return terms / W, self.given(influence), (reach[0], reach[1])
-
-    def _weights(self, name: str, estimator: str, ties: str) -> np.ndarray:
-        by_row = row_weights(self.rows, "sele" if name == "sele" else estimator, ties)
-        return self.given(by_row if self.place is None else by_row[self.place])
-
-    def given(self, values: np.ndarray) -> np.ndarray:
-        """Values of ranked samples in the order given."""
-        if self.in_order:
-            return values
-        back = np.empty_like(values)
-        back[self.ranking.order] = values
-        return back
-
-    def plain_area(self, estimator: str, ties: str) -> float:
-        """An area alone, a cacheful of rows at a time."""
-        parts = (self.rows.slice(a, a + CHUNK) for a in range(0, len(self.rows.mass), CHUNK))
-        return math.fsum(float(np.sum(area_terms(r, estimator, ties))) for r in parts) / float(
-            self.rows.total_mass[0]
+    def area(self, area: Area) -> SampleInfluences:
+        """An area with the influence and the rank weight of each sample, in the order of the input."""
+        estimate, influence, weighted_loss_sums = self.computed(area)
+        return SampleInfluences(
+            estimate=estimate,
+            read=influence.__getitem__,
+            sample_count=len(influence),
+            make_rank_weights=partial(self._rank_weights, area),
+            weighted_loss_sums=weighted_loss_sums if area.weighs_by_rank else self.weighted_loss_sums,
         )
 
+    def computed(self, area: Area) -> AreaOfSamples:
+        """An area of all samples, computed on the first call only.
 
-class Reordered(Ranked):
-    """A ranking of samples that are given in another order; its areas are worked out once for all orders."""
+        Rank weights are not kept: the function that makes them would keep this whole object alive.
+        """
+        if area not in self._computed:
+            self._computed[area] = self._compute(area)
+        return self._computed[area]
 
-    def __init__(self, ranked: Ranked, order: np.ndarray) -> None:
-        self._ranked, self._order, self._known = ranked, order, {}
+    def _compute(self, area: Area) -> AreaOfSamples:
+        """Go through the rows from the least confident up, a cacheful at a time.
 
-    def _area(self, name: str, estimator: str, ties: str) -> tuple[float, np.ndarray, tuple[float, float]]:
-        estimate, influence, reach = self._ranked.known(name, estimator, ties)
-        return estimate, influence[self._order], reach
+        The sums `constant_below` and `slope_below` carry what the rows below add to the derivatives.
+        """
+        rows = self.rows
+        stops = self.ranking.row_stops
+        influence = np.empty(len(self.loss))
+        error_mass = float(rows.accepted_loss[-1])
+        rows_at_once = PIECE if area.is_additive and not area.reads_rows_above else len(rows.mass)
+        areas = []
+        means = []
+        weighted_losses = []
+        weighted_squares = []
+        constant_below = 0.0
+        slope_below = 0.0
+        for stop_row in range(len(rows.mass), 0, -rows_at_once):
+            start_row = max(0, stop_row - rows_at_once)
+            piece = rows.slice(start_row, stop_row)
+            line = area.derivative(piece, error_mass)
+            constant = line.constant + constant_below
+            slope = line.slope + slope_below
+            means.append(float(piece.mass @ constant + piece.loss @ slope))
+            members = slice(int(stops[start_row - 1]) if start_row else 0, int(stops[stop_row - 1]))
+            if self.row_of_sample is not None:
+                row_in_piece = self.row_of_sample[members] - start_row
+                constant = constant[row_in_piece]
+                slope = slope[row_in_piece]
+            weighted_loss = slope * self.loss[members]
+            influence[members] = constant + weighted_loss
+            if self.weight is not None:
+                weighted_loss = weighted_loss * self.weight[members]
+            areas.append(line.mass_times_area)
+            weighted_losses.append(float(weighted_loss.sum()))
+            weighted_squares.append(float(weighted_loss @ weighted_loss))
+            constant_below += line.for_rows_above[0]
+            slope_below += line.for_rows_above[1]
+        total_mass = float(rows.total_mass[0])
+        influence -= math.fsum(means) / total_mass  # mass given to one sample is taken from all
+        return AreaOfSamples(
+            estimate=math.fsum(areas) / total_mass,
+            influence=self.in_input_order(influence),
+            weighted_loss_sums=(math.fsum(weighted_losses), math.fsum(weighted_squares)),
+        )
+
+    def _rank_weights(self, area: Area) -> np.ndarray:
+        if not area.weighs_by_rank:
+            return np.ones(1)
+        by_row = area.rank_weights(self.rows)
+        return self.in_input_order(by_row if self.row_of_sample is None else by_row[self.row_of_sample])
+
+    def in_input_order(self, ranked_values: np.ndarray) -> np.ndarray:
+        """Values of samples in ranked order, put into the order of the input."""
+        if self.in_order:
+            return ranked_values
+        values = np.empty_like(ranked_values)
+        values[self.ranking.order] = ranked_values
+        return values
+
+    def leave_one_out_area(self, area: Area) -> float:
+        """The leave-one-out version of an area, a cacheful of rows at a time."""
+        starts = range(0, len(self.rows.mass), CHUNK)
+        sums = (area.leave_one_out(self.rows.slice(start, start + CHUNK)) for start in starts)
+        return math.fsum(sums) / float(self.rows.total_mass[0])
 
 
-def best_ranked(loss: np.ndarray, weight: np.ndarray | None, whole: bool) -> Ranked:
-    """The order of least area. Fractional weights are no repetitions: every sample is a row, equal losses by weight."""
-    if whole or weight is None:
-        return Ranked(rank_confidences(-loss.astype(np.float64)), loss, weight)
+class ReorderedLoss(RankedLoss):
+    """A ranked loss whose samples are read in another order; its areas are computed once for all orders."""
+
+    def __init__(self, ranked: RankedLoss, order: np.ndarray) -> None:
+        self._ranked = ranked
+        self._order = order
+        self._computed = {}
+
+    @cached_property
+    def weighted_loss_sums(self) -> tuple[float, float]:
+        """See `RankedLoss.weighted_loss_sums`; sums do not depend on the order."""
+        return self._ranked.weighted_loss_sums
+
+    def _compute(self, area: Area) -> AreaOfSamples:
+        computed = self._ranked.computed(area)
+        return computed._replace(influence=computed.influence[self._order])
+
+
+def ranked_by_loss(loss: np.ndarray, weight: np.ndarray | None, whole_weights: bool) -> RankedLoss:
+    """The order of smallest area: by loss, the smallest first.
+
+    Fractional weights are no repetitions. With them every sample is a row, and equal losses are ordered by weight.
+    """
+    if whole_weights or weight is None:
+        return RankedLoss(rank_confidences(-loss.astype(np.float64)), loss, weight)
     order = np.lexsort((weight, loss))
-    return _OneByOne(Ranking(order, np.arange(1, len(order) + 1)), loss, weight)
+    return _SeparateRows(Ranking(order, np.arange(1, len(order) + 1)), loss, weight)
 
 
-class _OneByOne(Ranked):
-    """Every sample a row of its own. Which of several alike comes first is chance: each has their mean influence."""
+class _SeparateRows(RankedLoss):
+    """Every sample is a row of its own; samples of equal loss and weight share their mean influence."""
 
-    def _area(self, name: str, estimator: str, ties: str) -> tuple[float, np.ndarray, tuple[float, float]]:
-        estimate, influence, reach = super()._area(name, estimator, ties)
+    def _compute(self, area: Area) -> AreaOfSamples:
+        computed = super()._compute(area)
         assert self.weight is not None
-        new = (np.diff(self.loss) != 0) | (np.diff(self.weight) != 0)
-        alike = np.cumsum(np.concatenate([[False], new]))
-        mean = np.bincount(alike, influence[self.ranking.order]) / np.bincount(alike)
-        return estimate, self.given(mean[alike]), reach
+        differs_from_last = (np.diff(self.loss) != 0) | (np.diff(self.weight) != 0)
+        set_of_equals = np.cumsum(np.concatenate([[False], differs_from_last]))
+        totals = np.bincount(set_of_equals, computed.influence[self.ranking.order])
+        means = totals / np.bincount(set_of_equals)
+        return computed._replace(influence=self.in_input_order(means[set_of_equals]))

@@ -11,7 +11,7 @@ them in:
 
 What an engine carries for each range, group and area: one `Stretch` (about forty numbers). With them and the
 totals of the data set every smooth metric of a 0/1 loss, and AURC, AUGRC and risk of any loss, has its
-estimate, standard error, degrees of freedom and effective number of errors; see `influence.metric_line`.
+estimate, standard error, degrees of freedom and effective number of errors.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.core.area_estimators import area_terms
-from abstain.core.influence import BY_RANK, PIECE, MetricLine, dot, raw_line
+from abstain.core.influence import PIECE, AcceptedLossArea, Area, AreaUnderCurve, MetricDerivative, dot
 from abstain.core.rows import (
     Blocks,
     Ranking,
@@ -210,48 +209,73 @@ class Stretch(NamedTuple):
     wrong: np.ndarray  # over the errors of a 0/1 loss: sums of w^2 u^i (i <= 2); nan for other losses
 
 
-def stretch_of(
-    table: Table,
-    area: str,
-    estimator: str = "harmonic",
-    ties: str = "threshold",
-    errors: float = math.nan,
-) -> Stretch:
-    """An area of `influence.AREA_OF`; the rows hold N, S and W of the whole set, which has `errors` in all."""
-    rows, ranked = table.rows, area in BY_RANK
-    line = raw_line(area, rows, estimator, ties, errors)
-    loo = math.nan
-    if area == "area" and estimator not in ("sele", "2sele"):
-        loo = float(np.sum(area_terms(rows, "loo", ties)))
-    (mass, loss), slope = table.sums[:2].tolist(), line.slope
-    p, reach = dot(rows.mass, line.const) / mass, dot(rows.loss, slope)
-    share = loss, reach
-    if not table.zero_one:
-        size = np.abs(rows.loss)
-        share = float(size.sum()), dot(size, slope)
-    q = share[1] / (share[0] or 1.0)
-    second, fourth, wrong = _powers(table, line.const - p, slope - q)
-    by_rank = (reach, *_means(table.squares[2], slope, 2)[1:]) if ranked else (loss, *2 * [table.sums[4]])
-    weights = np.asarray([loss, by_rank[0], table.sums[4], *by_rank[1:]])
-    ends = line.up, line.down, p * mass + reach, (p, q)
-    return Stretch(line.terms, loo, mass, loss, *ends, second, fourth, weights, wrong)
+def stretch_of(table: Table, area: Area, error_mass: float = math.nan) -> Stretch:
+    """Sums of one area over a table whose rows hold the accepted sums and the total mass of the whole data set.
+
+    `error_mass` is the mass of all errors of the data set, which areas of 0/1 losses read.
+    """
+    rows = table.rows
+    line = area.derivative(rows, error_mass)
+    slope = line.slope
+    mass, loss = table.sums[:2].tolist()
+    mean_constant = dot(rows.mass, line.constant) / mass
+    weighted_loss = dot(rows.loss, slope)
+    if table.zero_one:
+        loss_size = loss
+        weighted_size = weighted_loss
+    else:
+        row_loss_size = np.abs(rows.loss)
+        loss_size = float(row_loss_size.sum())
+        weighted_size = dot(row_loss_size, slope)
+    mean_slope = weighted_size / (loss_size or 1.0)
+    second, fourth, wrong = _powers(table, line.constant - mean_constant, slope - mean_slope)
+    squared_loss = table.sums[4]
+    if area.weighs_by_rank:
+        slope_moments = _means(table.squares[2], slope, 2)
+        weights = [loss, weighted_loss, squared_loss, slope_moments[1], slope_moments[2]]
+    else:
+        weights = [loss, loss, squared_loss, squared_loss, squared_loss]
+    return Stretch(
+        terms=line.mass_times_area,
+        loo=area.leave_one_out(rows),
+        mass=mass,
+        loss=loss,
+        up=line.for_rows_above,
+        down=line.for_rows_below,
+        centre=mean_constant * mass + weighted_loss,
+        pivot=(mean_constant, mean_slope),
+        second=second,
+        fourth=fourth,
+        weights=np.asarray(weights),
+        wrong=wrong,
+    )
 
 
 def stretches_of(
-    table: Table, areas: Sequence[str], estimator: str, ties: str, errors: float
-) -> dict[str, Stretch]:
-    """Of several areas. Without ties "half" needs no sums of its own: its influences are those of "sele" less l / W."""
-    made: dict[str, Stretch] = {}
-    lone = ties == "threshold" and table.unit and len(table.rows.mass) == table.sums[0]
-    for name in areas:
-        if name == "half" and "sele" in made and lone:
-            W, sele = float(table.rows.total_mass[0]), made["sele"]
-            terms, centre = sele.weights[1] - sele.loss / (2 * W), sele.centre - sele.loss / W
-            pivot = sele.pivot[0], sele.pivot[1] - 1 / W
-            made[name] = sele._replace(terms=terms, centre=centre, pivot=pivot)
+    table: Table, areas: Sequence[Area], error_mass: float, loss_unit: float = 1.0
+) -> dict[Area, Stretch]:
+    """`stretch_of` for several areas, of losses in units of `loss_unit`.
+
+    Without ties the area behind AUROC needs no sums of its own: its influences are those of AUGRC less l / W.
+    """
+    generalised_area = AreaUnderCurve("sele", "threshold")
+    has_no_ties = table.unit and len(table.rows.mass) == table.sums[0]
+    stretches: dict[Area, Stretch] = {}
+    for area in areas:
+        if area == AcceptedLossArea() and generalised_area in stretches and has_no_ties:
+            stretches[area] = _without_half_loss(stretches[generalised_area], float(table.rows.total_mass[0]))
         else:
-            made[name] = stretch_of(table, name, estimator, ties, errors)
-    return made
+            stretches[area] = stretch_of(table, area.with_loss_unit(loss_unit), error_mass)
+    return stretches
+
+
+def _without_half_loss(augrc: Stretch, W: float) -> Stretch:
+    """The stretch of `AcceptedLossArea` from that of AUGRC, where no confidences are equal and all weights are 1."""
+    return augrc._replace(
+        terms=augrc.weights[1] - augrc.loss / (2 * W),
+        centre=augrc.centre - augrc.loss / W,
+        pivot=(augrc.pivot[0], augrc.pivot[1] - 1 / W),
+    )
 
 
 def _powers(table: Table, const: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -368,18 +392,24 @@ class Totals(NamedTuple):
         return self.S / self.W
 
 
-class Sums(NamedTuple):
-    """Of v = w IF / W over independent units: squares and fourth powers; of z = w alpha l / W: sum and squares.
+class InfluenceSums(NamedTuple):
+    """Sums over independent units of v = w IF / W, and of z = w alpha l / W with alpha the rank weight of a sample.
 
-    alpha is the rank weight of a sample in the metric (1 where no rank weighs the loss). `wrong` is the sum of v^2
-    over the errors of a 0/1 loss alone, nan for other losses.
+    Attributes
+    ----------
+    squares, fourth_powers : float
+        Sums of v^2 and v^4.
+    weighted_loss, weighted_loss_squares : float
+        Sums of z and z^2; alpha is 1 where no rank weighs the loss.
+    error_squares : float
+        The sum of v^2 over the errors of a 0/1 loss; nan for other losses.
     """
 
-    second: float
-    fourth: float
-    reach: float
-    reach2: float
-    wrong: float = math.nan
+    squares: float
+    fourth_powers: float
+    weighted_loss: float
+    weighted_loss_squares: float
+    error_squares: float = math.nan
 
 
 def stacked(stretches: Sequence[Stretch]) -> Stretch:
@@ -387,12 +417,17 @@ def stacked(stretches: Sequence[Stretch]) -> Stretch:
     return Stretch(*(np.asarray(field) for field in zip(*stretches)))
 
 
-def combined(every: Stretch, line: MetricLine) -> Sums:
-    """The sums of a metric over stacked stretches."""
-    k, W = line.times, float(every.mass.sum())
-    a, own = offsets(every)
-    a = k * (a + every.pivot[:, 0]) + line.const
-    b = k * (own + every.pivot[:, 1]) + line.slope
+def combined(every: Stretch, area: Area, metric: MetricDerivative) -> InfluenceSums:
+    """The sums of a metric made of `area`, over stacked stretches of that area.
+
+    In the code, a member of a stretch has influence k u + a + b l, with u the influence known within the stretch,
+    k = `metric.per_area`, and a and b (one entry per stretch) what the other stretches, the pivot and the metric add.
+    """
+    k = metric.per_area
+    W = float(every.mass.sum())
+    constant_from_outside, slope_from_outside = offsets(every)
+    a = k * (constant_from_outside + every.pivot[:, 0]) + metric.constant
+    b = k * (slope_from_outside + every.pivot[:, 1]) + metric.slope
 
     def power(p: int, sums: np.ndarray) -> float:
         i, j, r = _EXPONENTS[p]
@@ -400,18 +435,24 @@ def combined(every: Stretch, line: MetricLine) -> Sums:
         total = float(np.sum(terms))
         return total / W**p if total > _ROUNDING * float(np.sum(np.abs(terms))) else 0.0
 
-    (L, Lx), (Q, Qx, Qxx) = every.weights[:, :2].T, every.weights[:, 2:].T
-    reach, reach2 = float(np.sum(L)), float(np.sum(Q))  # every error counts the same
-    if line.area in BY_RANK and k != 0:
-        reach, reach2 = float(np.sum(Lx + own * L)), float(np.sum(Qxx + 2 * own * Qx + own**2 * Q))
+    loss, ranked_loss, square, ranked_square, twice_ranked_square = every.weights.T
+    if area.weighs_by_rank and k != 0:
+        weighted_loss = float(np.sum(ranked_loss + slope_from_outside * loss))
+        squares = (
+            twice_ranked_square + 2 * slope_from_outside * ranked_square + slope_from_outside**2 * square
+        )
+        weighted_loss_squares = float(np.sum(squares))
+    else:  # every error counts the same
+        weighted_loss = float(np.sum(loss))
+        weighted_loss_squares = float(np.sum(square))
     of_error = a + b  # an error has loss 1
     wrong = k**2 * every.wrong[:, 2] + 2 * k * of_error * every.wrong[:, 1] + of_error**2 * every.wrong[:, 0]
-    return Sums(
-        second=power(2, every.second),
-        fourth=power(4, every.fourth),
-        reach=reach / W,
-        reach2=reach2 / W**2,
-        wrong=max(float(np.sum(wrong)), 0.0) / W**2,
+    return InfluenceSums(
+        squares=power(2, every.second),
+        fourth_powers=power(4, every.fourth),
+        weighted_loss=weighted_loss / W,
+        weighted_loss_squares=weighted_loss_squares / W**2,
+        error_squares=max(float(np.sum(wrong)), 0.0) / W**2,
     )
 
 

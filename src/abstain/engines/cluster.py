@@ -267,7 +267,7 @@ class Found:
     def standings(self) -> dict[int, dict[int, Standing]]:
         """Of all ranges of a plan without groups, by bundle."""
         places = self.numbering.places(self.sums)
-        found = finish.standings(self.of(None), list(places.values()))
+        found = finish.standings(self.of(None), list(places.values()), self.ask)
         return self.numbering.by_bundle(dict(zip(places, found)))
 
 

@@ -8,17 +8,17 @@ from typing import Any, Unpack
 
 from abstain._check import check_fraction, check_risk
 from abstain.core.area_estimators import Estimator, Ties
-from abstain.core.influence import BY_LOSS
 from abstain.display import CurveLine
-from abstain.engines.finish import NO_SPREAD, NUMBERS, Answer, Ask, PairQuestion, ask_for
+from abstain.engines.finish import NO_SPREAD, Answer, Ask, PairQuestion, ask_for
 from abstain.engines.read import ColumnOptions, Fields, question, questions
 from abstain.errors import InputError
 from abstain.evaluation.results import Comparison, Entry, Evaluation
 from abstain.evaluation.table import MISSING, Key, evaluation_of, metrics_for
 from abstain.evaluation.vectors import listed
 from abstain.metrics._sample import Grouped
+from abstain.metrics.definitions import AURC, METRICS, by_name
+from abstain.metrics.metric import Metric, PointMetric
 from abstain.metrics.points import RiskCoverageCurve
-from abstain.metrics.registry import METRICS, Metric, by_name
 
 FUNCTIONS = ["augrc", "aurc", "compare", "coverage_at_risk", "e_aurc", "evaluate", "naurc"]
 FUNCTIONS += ["risk", "risk_at_coverage", "risk_coverage_curve"]
@@ -70,12 +70,13 @@ class Engine:
     ) -> float | Grouped:
         """One number, or one for each group; an area by the shortest way: sort and add up."""
         name, columns, means = self._asked(function, options)
-        metric = replace(metric, options=(*metric.options, *more.items()))
-        ask = ask_for(name, [metric], alone=metric.name not in NUMBERS)
+        metric = metric.with_checked_options(name, more)
+        ask = ask_for(name, [metric], alone=not isinstance(metric, PointMetric))
         fields = question(name, columns)
         found = self.answers(name, data, fields, ask, **means)
-        if metric.name == "coverage_at_risk" and all(answer.total.zero_one for answer in found.values()):
-            check_risk(name, dict(metric.options)["risk"])
+        is_zero_one = all(answer.total.zero_one for answer in found.values())
+        if metric.needs.risk_within_losses and is_zero_one:
+            check_risk(name, metric.option_values["risk"])
         if not fields.group:
             return found[None].value(metric)
         values = {group: found[group].value(metric) for group in in_order(found)}
@@ -405,9 +406,12 @@ class Engine:
             Fields(confidence, loss, sample_weight, repetitions=repetitions)
             for confidence, loss in (first, second)
         )
-        metric = by_name("aurc" if estimator == "harmonic" else f"aurc:{estimator}")
-        asked = replace(metric, options=(("estimator", estimator), ("ties", ties)))
-        ask = ask_for(name, [asked], check_fraction(name, "level", level, open_high=True))
+        options = {"estimator": estimator, "ties": ties}
+        AURC.with_checked_options(name, options)
+        defaults = AURC.option_values
+        changed = {option: value for option, value in options.items() if value != defaults[option]}
+        metric = AURC.with_checked_options(name, changed)
+        ask = ask_for(name, [metric], check_fraction(name, "level", level, open_high=True))
         pair = PairQuestion(name, replace(a, also=tuple(second)), b, names, metric, replace(ask, paired=True))
         return self.compared(pair, data, **{key: value for key, value in means.items() if value is not None})
 
@@ -427,7 +431,7 @@ class Engine:
 
 def _with_reason(entry: Entry, found: Mapping[Key, Answer]) -> Entry:
     graded = not found[entry.score, entry.loss, entry.group].total.in_error_units().zero_one
-    by_loss = by_name(entry.metric).name in BY_LOSS
+    by_loss = by_name(entry.metric).needs.order_by_loss
     return replace(entry, reason=NO_SPREAD) if graded and by_loss and entry.low is None else entry
 
 

@@ -178,7 +178,7 @@ class Run:
         self, shelf: Shelf, held: list[Range], parts: list[Finished], stage: str
     ) -> Iterator[tuple[Columns, Standing]]:
         """The samples of all ranges, and where they stand."""
-        for part, at in zip(held, finish.standings(parts, [part.place for part in held])):
+        for part, at in zip(held, finish.standings(parts, [part.place for part in held], self.ask)):
             at = at._replace(tie=part.sums[:2] if part.tied else None)
             for columns in shelf.read(part):
                 yield columns, at

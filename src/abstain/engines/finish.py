@@ -1,7 +1,8 @@
 """From a range's samples, and what lies above it, to its part of every answer; from all parts to the answers.
 
-What an error bar reads of a range is `abstain.inference.evidence.Part`; whoever holds the range makes it, and nothing
-after that knows where the samples were. A number alone (an area) takes a shorter way: sort, add up, no error bar.
+What an error bar reads of a range is `abstain.inference.evidence.PartSummary`; whoever holds the range makes it, and
+nothing after that knows where the samples were. A number alone (an area) takes a shorter way: sort, add up, no error
+bar.
 """
 
 from __future__ import annotations
@@ -11,20 +12,17 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from abstain._check import (
-    check_choice,
-    check_fraction,
-    check_nonnegative,
     check_repetitions,
     repetitions_error,
 )
 from abstain.core import area_estimators, curve_points, sorting
 from abstain.core.area_estimators import area_terms
-from abstain.core.influence import BY_LOSS, Best, metric_line, raw_line, zero_one_oracle
+from abstain.core.influence import AcceptedLossArea, AreaUnderCurve, BestArea
 from abstain.core.rows import Rows, iterate_rows, rank_confidences, read_by_confidence, rows_from_blocks
 from abstain.core.stretch import (
     Table,
@@ -40,29 +38,31 @@ from abstain.core.tally import Tally
 from abstain.display import CurveLine, thinned
 from abstain.engines.ranges import COUNT, Columns, Survey
 from abstain.engines.read import Fields
+from abstain.errors import InputError
 from abstain.evaluation.comparison import pair_of
 from abstain.evaluation.results import Comparison, Contestant
-from abstain.evaluation.table import asked_of
+from abstain.evaluation.table import requests_for
 from abstain.inference import evidence
-from abstain.inference.differences import Side, compared
-from abstain.inference.evidence import Asked, Evidence, Part
-from abstain.inference.limits import Joint, Scale, fewest_draws, interval_of, scale_of
+from abstain.inference.differences import Side, compared, side_of_spread
+from abstain.inference.evidence import Evidence, PartSummary, Request
+from abstain.inference.limits import Joint
 from abstain.inference.records import Interval
+from abstain.metrics.definitions import ESTIMATOR, METRICS, TIE_RULE
+from abstain.metrics.metric import Metric, PointMetric
 from abstain.metrics.points import RiskCoverageCurve
-from abstain.metrics.registry import Metric
+from abstain.metrics.summaries import Scale
 
 _PIECES = 16  # parts that one range is told in
 _SMALLEST = 1 << 16  # samples of such a part: their columns stay in cache
 _FEW = 1 << 16  # terms that are added up; the closed form of so few would lose digits
-NUMBERS = {"risk_at_coverage": "coverage", "coverage_at_risk": "risk", "fpr_at_tpr": "tpr"}
 NO_SPREAD = "no interval: the oracle of losses other than 0/1 needs the samples themselves"
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What to work out: areas and points, one `Asked` for each estimator and rule for ties."""
+    """What to work out: areas and points, one `Request` for each estimator and rule for ties."""
 
-    kinds: tuple[Asked, ...] = (Asked(),)
+    kinds: tuple[Request, ...] = (Request(),)
     level: float = 0.95
     curve: int = 0  # about how many points of the curve to keep, over all ranges
     thresholds: bool = False  # their confidences too?
@@ -97,20 +97,16 @@ class Ask:
 
 def _kind_of(metric: Metric) -> tuple[str, str]:
     """Estimator and ties of a metric."""
-    options = dict(metric.options)
-    return options.get("estimator", "harmonic"), options.get("ties", "threshold")
+    options = metric.option_values
+    return options.get("estimator", ESTIMATOR.default), options.get("ties", TIE_RULE.default)
 
 
 def ask_for(name: str, metrics: Sequence[Metric], level: float = 0.95, alone: bool = False) -> Ask:
     """Everything that metrics with their options need; of an area `alone` the number and nothing else."""
     for metric in metrics:
-        options, (estimator, ties) = dict(metric.options), _kind_of(metric)
-        check_choice(name, "estimator", estimator, area_estimators.ESTIMATORS)
-        check_choice(name, "ties", ties, area_estimators.TIES)
-        check_fraction(name, "coverage", options.get("coverage", 1.0))
-        check_nonnegative(name, "risk", options.get("risk", 0.0))
-    kinds = (Asked((), estimator, ties),) if alone else tuple(asked_of(metrics))
-    return Ask(kinds, level, oracle=any(metric.name in BY_LOSS for metric in metrics))
+        estimator, ties = _kind_of(metric)
+    kinds = (Request((), estimator, ties),) if alone else tuple(requests_for(metrics))
+    return Ask(kinds, level, oracle=any(metric.needs.order_by_loss for metric in metrics))
 
 
 class PairQuestion(NamedTuple):
@@ -160,7 +156,7 @@ class Finished:
     """A range's part of the answers, for each kind that was asked."""
 
     areas: tuple[float, ...]  # of W * AURC
-    parts: tuple[list[Part], ...] = ()
+    parts: tuple[list[PartSummary], ...] = ()
     half: float = 0.0  # of the area behind the rejection ratio
     curve: np.ndarray | None = None  # columns N, S (threshold, count)
     count: int = 0
@@ -237,7 +233,7 @@ def _finish(
     tables: Iterable[Table], place: Place, ask: Ask, labels: tuple[np.ndarray, np.ndarray] | None = None
 ) -> Finished:
     """`labels`: confidence and number of samples of each row, where they are known."""
-    parts: tuple[list[Part], ...] = tuple([] for _ in ask.kinds)
+    parts: tuple[list[PartSummary], ...] = tuple([] for _ in ask.kinds)
     halves, curves, terms = [], [], []
     best = "expected" if place.total.whole else "threshold"  # whole masses are spread over their positions
     for table in tables:
@@ -247,38 +243,48 @@ def _finish(
             terms.append([float(np.sum(area_terms(table.rows, *kind))) for kind in every])
         else:
             for kind, own in zip(ask.kinds, parts):
-                own.append(evidence.part_of(table, place.total, kind))
+                own.append(evidence.summarise_part(table, place.total, kind))
         if ask.oracle and not ask.area_only:
-            halves.append(float(curve_points.half_mass_area(table.rows)))
+            halves.append(float(curve_points.accepted_loss_area(table.rows)))
         if ask.curve:
             curves.append(_shown(table.rows, ask, labels))
     if terms:
         return Finished(tuple(map(math.fsum, zip(*terms))), half=math.fsum(halves))
     size = place.total.in_error_units().error_size
-    areas = tuple(
-        size * math.fsum(p.stretches["area"].terms for p in own if "area" in p.stretches) for own in parts
-    )
+    areas = tuple(size * _curve_area(kind, own) for kind, own in zip(ask.kinds, parts))
     told: dict[tuple[str, float], Interval] = {}
     if place.N == 0 and table.rows.accepted_mass[-1] >= place.total.W * (1 - 1e-12) and place.total.n > 1:
         for kind, own in zip(ask.kinds, parts):
-            told |= _points(evidence.together(own, place.total, kind), ask.level)
+            told |= _points(evidence.merge_parts(own, place.total, kind), ask.level)
             own[:] = [part._replace(readings=()) for part in own]
     curve = np.concatenate(curves, axis=1) if curves else None
     count = 0 if labels is None else int(labels[1].sum())
     return Finished(areas, parts, math.fsum(halves), curve, count, told)
 
 
+def curve_area_of(kind: Request) -> AreaUnderCurve:
+    """The area under the curve by the estimator and the rule for ties of a request."""
+    return AreaUnderCurve(kind.estimator, kind.ties)
+
+
+def _curve_area(kind: Request, parts: Sequence[PartSummary]) -> float:
+    """W * AURC of some parts, by the estimator and the rule for ties of a request; 0 where it was not requested."""
+    area = curve_area_of(kind)
+    return math.fsum(part.stretches[area].terms for part in parts if area in part.stretches)
+
+
 def _points(found: Evidence, level: float) -> dict[tuple[str, float], Interval]:
     """All points asked for; a range that is all there is sends these, not the readings they are made of."""
-    asked, total = found.asked, found.total
-    both = total.zero_one and 0 < total.S < total.W
-    wanted = {"risk_at_coverage": asked.coverages, "coverage_at_risk": asked.risks}
-    wanted["fpr_at_tpr"] = asked.tprs if both else ()
-    return {
-        (metric, x): evidence.estimate(metric, found, level=level, **dict[str, Any]({NUMBERS[metric]: x}))
-        for metric, numbers in wanted.items()
-        for x in numbers
-    }
+    totals = found.totals
+    has_both_kinds = totals.zero_one and 0 < totals.S < totals.W
+    intervals = {}
+    for definition in METRICS.values():
+        if not isinstance(definition, PointMetric) or (definition.needs.both_kinds and not has_both_kinds):
+            continue
+        for cut in found.request.cuts(definition.cut_at):
+            metric = definition.with_options(**{definition.cut_at: cut})
+            intervals[metric.name, cut] = evidence.estimate_interval(metric, found, level=level)
+    return intervals
 
 
 def _shown(rows: Rows, ask: Ask, labels: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
@@ -314,7 +320,7 @@ class Answer:
         for k, kind in enumerate(self.ask.kinds if self.parts[0].parts else ()):
             parts = [x for p in self.parts for x in p.parts[k]]
             best = self._area(k, self.best) if self.best else None
-            found.append(evidence.together(parts, self.total, kind, best))
+            found.append(evidence.merge_parts(parts, self.total, kind, best))
         return tuple(found)
 
     @cached_property
@@ -328,26 +334,26 @@ class Answer:
     def value(self, metric: Metric) -> float:
         """The number alone."""
         total, k = self.total, self.ask.kind(metric)
-        if total.n < 2 and metric.name in NUMBERS:  # one sample has no interval
-            return total.risk if metric.name == "risk_at_coverage" else float(total.risk <= _number(metric))
-        if metric.name not in ("aurc", "risk", *BY_LOSS):
+        if total.n < 2 and isinstance(metric, PointMetric):  # one sample has no interval
+            return total.risk if metric.cut_at == "coverage" else float(total.risk <= metric.cut)
+        is_of_curve = metric.area == curve_area_of(self.ask.kinds[k])
+        if not (is_of_curve or metric.needs.order_by_loss):
             return self.interval(metric).estimate
         area, best = self._area(k, self.parts), None
-        if metric.name == "aurc":
-            return area
-        if metric.name == "prediction_rejection_ratio":
+        if metric.needs.order_by_loss and metric.area == AcceptedLossArea():
             area, least = (math.fsum(p.half for p in side) for side in (self.parts, self.best))
-            best = Best(least)
-        elif metric.name in BY_LOSS:
-            best = Best(self._area(k, self.best))
-            if (
-                metric.name != "oracle_aurc"
-            ):  # with relative weights the order by loss is not always the very best
-                best = Best(min(best.area, area))
+            best = BestArea(least)
+        elif metric.needs.order_by_loss and not is_of_curve:
+            raise InputError(
+                f"{metric.key}: needs the samples themselves for losses other than 0/1. Evaluate it in memory."
+            )
+        elif metric.needs.order_by_loss:
+            best = BestArea(self._area(k, self.best))
+            if metric.reads_area:  # with relative weights the order by loss is not always the very best
+                best = BestArea(min(best.area, area))
             if total.zero_one:
-                known = None if total.whole else best.area
-                best = zero_one_oracle(total.W, total.S, self.ask.kinds[k].estimator, known=known)
-        return metric_line(metric.name, area, total.risk, best).estimate
+                best = metric.best_of_zero_one(total.W, total.S, None if total.whole else best.area)
+        return metric.derivative(area, total.risk, best).estimate
 
     def interval(self, metric: Metric) -> Interval:
         """The number with its error bar."""
@@ -355,11 +361,11 @@ class Answer:
         if known is not None:
             return known
         found = self.evidence[self.ask.kind(metric)]
-        return evidence.estimate(metric.name, found, level=self.ask.level, **dict(metric.options))
+        return evidence.estimate_interval(metric, found, level=self.ask.level)
 
     def measured(self, metric: Metric) -> Interval | None:
         """What sums over rows alone do not tell: points, and the value of oracles of losses other than 0/1."""
-        if metric.name in BY_LOSS and not self.total.in_error_units().zero_one:
+        if metric.needs.order_by_loss and not self.total.in_error_units().zero_one:
             value = self.value(metric)
             return Interval(metric.name, value, 0.0, value, value, self.ask.level, "", self.total.n)
         return self.told.get((metric.name, _number(metric)))
@@ -388,7 +394,7 @@ class Answer:
 
 def _number(metric: Metric) -> float:
     """The one number of a point."""
-    return float(dict(metric.options).get(NUMBERS.get(metric.name, ""), math.nan))
+    return metric.cut if isinstance(metric, PointMetric) else math.nan
 
 
 # two models on the same samples -----------------------------------------------------------------------------
@@ -410,9 +416,11 @@ class Standing(NamedTuple):
     tie: np.ndarray | None = None
 
 
-def standings(parts: Sequence[Finished], places: Sequence[Place]) -> list[Standing]:
+def standings(parts: Sequence[Finished], places: Sequence[Place], ask: Ask) -> list[Standing]:
     """Of all ranges, most confident first."""
-    const, slope = offsets(stacked([piece.stretches["area"] for part in parts for piece in part.parts[0]]))
+    const, slope = offsets(
+        stacked([piece.stretches[curve_area_of(ask.kinds[0])] for part in parts for piece in part.parts[0]])
+    )
     # what lies below a range lies below its last piece
     last = np.cumsum([len(part.parts[0]) for part in parts]) - 1
     size = places[0].total.in_error_units().error_size  # stretches are in units of an error
@@ -431,8 +439,8 @@ def influences(columns: Columns, standing: Standing, ask: Ask) -> np.ndarray:
     else:
         values, at, sums = tie[:1], np.zeros(len(loss), dtype=np.int64), [tie[:1], tie[1:2]]
     rows = standing.place.of(rows_from_blocks(*sums))
-    line, own = raw_line("area", rows, ask.kinds[0].estimator, ask.kinds[0].ties), len(values) - 1 - at
-    return np.asarray(line.const[own] + standing.const + (line.slope[own] + standing.slope) * loss)
+    line, own = curve_area_of(ask.kinds[0]).derivative(rows), len(values) - 1 - at
+    return np.asarray(line.constant[own] + standing.const + (line.slope[own] + standing.slope) * loss)
 
 
 def turned(columns: Columns, standing: Standing, ask: Ask) -> Columns:
@@ -457,9 +465,11 @@ class Pairing:
 
     def __init__(self, asked: PairQuestion, first: Answer, second: Answer) -> None:
         self.asked, self.answers = asked, (first, second)
-        self.sides = [_side(answer) for answer in self.answers]
+        self.sides = [_side(answer, asked.metric) for answer in self.answers]
         totals = [answer.total for answer in self.answers]
-        self.scale = scale_of("aurc", all(t.zero_one for t in totals), any(t.negative for t in totals))
+        is_zero_one = all(total.zero_one for total in totals)
+        has_negative_loss = any(total.negative for total in totals)
+        self.scale = asked.metric.scale_for(is_zero_one, has_negative_loss)
         held = all(self.scale.holds(side.centre) for side in self.sides)
         used = self.scale if held else Scale("normal")
         first_rate, second_rate = (float(used.rate(side.centre)) for side in self.sides)
@@ -480,28 +490,12 @@ class Pairing:
             ranks, letter = ((place + 1, place + 1), "ab"[place]) if pair.different else ((1, 2), "a")
             told = (own.estimate, own.standard_error, own.low, own.high)
             contestants.append(Contestant(asked.titles[i], *told, n, *ranks, letter))
-        head = (asked.metric.key, asked.metric.label, True, "own losses")
+        head = (asked.metric.key, asked.metric.full_label, True, "own losses")
         return Comparison(tuple(contestants), (pair,), *head, level, n, True)
 
 
-def _side(answer: Answer) -> Side:
-    spread = evidence.evidence_spread("aurc", answer.evidence[0])
-    known = evidence.facts_of(answer.total.in_error_units())
-    draws, note = fewest_draws("aurc", spread.effective_errors, known)
-
-    def limits(level: float) -> tuple[float, float]:
-        interval = interval_of("aurc", spread, known, level)
-        return interval.low, interval.high
-
-    size = known.error_size
-    return Side(
-        estimate=size * spread.estimate,
-        centre=size * (spread.estimate if spread.centre is None else spread.centre),
-        error=size * spread.error,
-        effective_draws=draws,
-        few=note,
-        risk=size * known.risk,
-        units=known.units,
-        limits=limits,
-        pulls=np.empty(0),
-    )
+def _side(answer: Answer, metric: Metric) -> Side:
+    """One model of a comparison; its joint sums with the other model are computed elsewhere."""
+    spread = evidence.spread_from_evidence(metric, answer.evidence[0])
+    sample = evidence.summarise_sample(answer.total.in_error_units())
+    return side_of_spread(metric, spread, sample, np.empty(0))

@@ -14,8 +14,8 @@ import numpy as np
 from abstain._arrays import Array, is_torch
 from abstain._check import check_choice, check_fraction
 from abstain.core import confidence_bins
-from abstain.core.curve_points import least_mass
-from abstain.core.influence import AREA_OF, MetricLine
+from abstain.core.curve_points import mass_for_share
+from abstain.core.influence import MetricDerivative
 from abstain.core.rows import rows_from_blocks
 from abstain.core.stretch import Table, combined, stacked, stretch_of
 from abstain.engines import histogram
@@ -23,6 +23,7 @@ from abstain.engines.histogram import Histogram, joined, nothing
 from abstain.engines.ranges import Columns, joined_columns
 from abstain.errors import DataError, InputError
 from abstain.metrics._sample import Sample, prepare
+from abstain.metrics.definitions import by_name
 
 
 @dataclass(frozen=True)
@@ -300,7 +301,7 @@ class Sketch:
         """Selective risk at the least attainable coverage of at least `coverage`; lower is better."""
         asked = check_fraction("Sketch.risk_at_coverage", "coverage", coverage)
         table = self._table("risk_at_coverage")
-        position = float(least_mass(np, table.mass.sum(), asked, self._whole))
+        position = float(mass_for_share(np, table.mass.sum(), asked, self._whole))
         return risk_at(table, position, self._largest())
 
     def curve(self) -> CertifiedCurve:
@@ -314,8 +315,9 @@ class Sketch:
         m, L, *squares = table.sums[:, np.argsort(table.low + table.high)]
         squares = [x[::-1] for x in squares]
         rows = Table(rows_from_blocks(m, L), squares, [np.zeros_like(m)] * 5)  # fourth powers tell no error
-        area = AREA_OF[metric]
-        return float(np.sqrt(combined(stacked([stretch_of(rows, area)]), MetricLine(0.0, area)).second))
+        area = by_name(metric).area
+        sums = combined(stacked([stretch_of(rows, area)]), area, MetricDerivative(0.0))
+        return float(np.sqrt(sums.squares))
 
     # storing ------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from abstain.errors import InfeasibleError, InputError
 from abstain.inference.intervals import interval_of_units
 from abstain.inference.standard_errors import Units
 from abstain.metrics import auroc
+from abstain.metrics.definitions import AUROC
 
 if TYPE_CHECKING:
     from abstain.evaluation.results import Entry
@@ -39,7 +40,7 @@ def worse_than_chance(name: str, units: Units, estimate: float | None = None) ->
             estimate = float(auroc(units.loss, units.confidence, sample_weight=units.weight))
         if estimate >= 0.5:
             return None
-        auroc_units = units._replace(metric="auroc", options={}, ranked=None, by_loss=None)
+        auroc_units = units._replace(metric=AUROC, ranked=None, by_loss=None)
         interval = interval_of_units(auroc_units, _LEVEL, None, None)
     except (InputError, InfeasibleError):  # all samples are right, or all are wrong
         return None
@@ -52,7 +53,7 @@ def warnings_of_entries(entries: Iterable[Entry]) -> list[str]:
     """The same warnings from a finished table whose samples are not at hand, by the intervals in it."""
     warnings = []
     for entry in entries:
-        if entry.metric != "auroc" or entry.group is not None:
+        if entry.metric != AUROC.key or entry.group is not None:
             continue
         if entry.estimate is not None and entry.high is not None and entry.high < 0.5:
             warnings.append(_sentence(entry.score, entry.estimate, entry.low, entry.high))

@@ -14,7 +14,7 @@ import numpy as np
 
 from abstain._arrays import Array
 from abstain._check import check_fraction
-from abstain.core.influence import Ranked
+from abstain.core.influence import RankedLoss
 from abstain.core.rows import rank_confidences
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.chance import worse_than_chance
@@ -22,11 +22,13 @@ from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import gap_of_ties
 from abstain.evaluation.vectors import flat, read_model
 from abstain.inference.differences import Side, Tests, compared, side_of, with_one_error_size
-from abstain.inference.limits import SCALED_BY_LOSS, Joint, Scale, interval_of, scale_of
+from abstain.inference.limits import Joint, make_interval
 from abstain.inference.records import Interval
-from abstain.inference.standard_errors import Units, facts, gather, spread_by_sample
+from abstain.inference.standard_errors import Units, gather, spread_by_sample, summarise_units
 from abstain.losses import by_name as loss_by_name
-from abstain.metrics.registry import Metric, by_name
+from abstain.metrics.definitions import AURC, by_name
+from abstain.metrics.metric import Metric
+from abstain.metrics.summaries import Scale
 from abstain.theory import samples_to_tell_apart
 
 _CHANGED_VERDICTS_SHOWN = 5  # of the verdicts that depend on ties; the others are counted
@@ -129,14 +131,14 @@ def compare(
     """
     level = check_fraction("compare", "level", level, open_high=True)
     compared_metric = by_name(metric)
-    if not compared_metric.smooth:
+    if not compared_metric.is_smooth:
         raise InputError(
             f"compare: {compared_metric.name} has no influence function. Compare by an area, AUROC or risk."
         )
     loss_name = "own losses"
     if labels is not None:
         loss_name = _name_of_one_loss(losses)
-        if compared_metric.needs_zero_one and loss_name not in ("zero_one", "top_k"):
+        if compared_metric.needs.zero_one and loss_name not in ("zero_one", "top_k"):
             raise InputError(f"compare: {compared_metric.name} needs a 0/1 loss, got {losses!r}.")
     if models is not None and probs is not None:
         raise InputError("compare: takes models or `probs=`, one of them, got both.")
@@ -219,18 +221,17 @@ def _gather_contestants(
         for title, (loss, confidence) in vectors.items():
             units = gather(
                 "compare",
-                metric.name,
+                metric,
                 flat(loss),
                 flat(confidence),
                 **flat_columns,
-                options=dict(metric.options),
                 repetitions=repetitions,
             )
             titles.append(title)
             checked.append(units)
     contestants: dict[str, Units] = {}
     for title, units in zip(titles, with_one_error_size("compare", checked)):
-        ranked = Ranked(rank_confidences(units.confidence), units.loss, units.weight)
+        ranked = RankedLoss(rank_confidences(units.confidence), units.loss, units.weight)
         contestants[title] = units._replace(ranked=ranked)
     if paired and len({units.n for units in contestants.values()}) > 1:
         counts = ", ".join(f"{title} {units.n}" for title, units in contestants.items())
@@ -372,7 +373,7 @@ def assemble_comparison(
         contestants=contestants,
         pairs=pairs,
         metric=metric.key,
-        label=metric.label,
+        label=metric.full_label,
         lower_is_better=metric.lower_is_better,
         loss=loss_name,
         level=level,
@@ -401,7 +402,7 @@ def _compare_units(
         Competitor(
             name=name,
             side=sides[name],
-            interval=interval_of(metric.name, spread_by_sample("compare", units), facts(units), level),
+            interval=make_interval(metric, spread_by_sample("compare", units), summarise_units(units), level),
             sample_count=units.counted,
         )
         for name, units in units_by_name.items()
@@ -412,9 +413,10 @@ def _compare_units(
     warnings = [worse_than_chance(name, units_by_name[name]) for name in comparison.names]
     notes = [warning for warning in warnings if warning is not None]
     ties_matter = [_ties_matter(units, sides[name].error) for name, units in units_by_name.items()]
-    if metric.key == "aurc" and any(ties_matter):
+    if metric == AURC and any(ties_matter):
         sides_in_random_order = [
-            side_of(units_by_name[name]._replace(options={"ties": "expected"})) for name in comparison.names
+            side_of(units_by_name[name]._replace(metric=metric.with_options(ties="expected")))
+            for name in comparison.names
         ]
         first, second = np.triu_indices(len(comparison.names), 1)
         tests = compared(sides_in_random_order, first, second, scale, level, paired)
@@ -426,15 +428,15 @@ def _scale_of_units(metric: Metric, contestants: Sequence[Units]) -> Scale:
     """The scale on which differences of the metric are tested, in the user's units of the loss."""
     zero_one = all(units.zero_one for units in contestants)
     negative = any(bool((units.loss < 0).any()) for units in contestants)
-    scale = scale_of(metric.name, zero_one, negative)
-    if metric.name in SCALED_BY_LOSS:
+    scale = metric.scale_for(zero_one, negative)
+    if metric.scales_with_loss:
         return scale.times(contestants[0].error_size)
     return scale
 
 
 def _ties_matter(units: Units, standard_error: float) -> bool:
     """Is the area with equal confidences in random order more than a standard error away?"""
-    if not units.whole or units.ranked is None or units.ranked.place is None:
+    if not units.whole or units.ranked is None or units.ranked.row_of_sample is None:
         return False
     rows = units.ranked.rows
     return abs(units.error_size * gap_of_ties(rows.accepted_mass, rows.accepted_loss)) > standard_error

@@ -15,11 +15,13 @@ from abstain.evaluation.results import ExpectedAURC
 from abstain.evaluation.vectors import read_model
 from abstain.inference import influence
 from abstain.inference.differences import compared, side_of_spread
-from abstain.inference.limits import SCALED_BY_LOSS, Facts, Spread, freedom, interval_of, scale_of
+from abstain.inference.limits import degrees_of_freedom, make_interval
 from abstain.inference.records import Interval
 from abstain.inference.standard_errors import error_size_of, gather, measure, power_sums
+from abstain.metrics.definitions import by_name
+from abstain.metrics.metric import Metric
 from abstain.metrics.points import risk_coverage_curve
-from abstain.metrics.registry import Metric, by_name
+from abstain.metrics.summaries import EstimateSpread, SampleSummary
 from abstain.scores import pooled_log_probs
 
 _CURVE_POINTS = 100  # of the members' mean curve
@@ -82,7 +84,7 @@ def expected_aurc(
     """
     level = check_fraction("expected_aurc", "level", level, open_high=True)
     chosen_metric = by_name(metric)
-    if not chosen_metric.smooth:
+    if not chosen_metric.is_smooth:
         raise InputError(f"expected_aurc: {chosen_metric.name} has no influence function.")
     averaged_vectors: LossAndConfidence | None = None
     if confidence is not None:
@@ -133,15 +135,14 @@ def _measure_ensemble(
     level: float,
 ) -> ExpectedAURC:
     """The mean over members with both of its errors, the averaged prediction and the gain, where there is one."""
-    options = dict(metric.options)
     # a member without an error takes the size of one from the other members
     error_size = error_size_of(np.concatenate([loss for loss, _ in members]))
 
-    def measured(loss: np.ndarray, confidence: np.ndarray) -> tuple[Spread, Facts]:
-        units = gather("expected_aurc", metric.name, loss, confidence, options=options, error_size=error_size)
+    def measured(loss: np.ndarray, confidence: np.ndarray) -> tuple[EstimateSpread, SampleSummary]:
+        units = gather("expected_aurc", metric, loss, confidence, error_size=error_size)
         return measure("expected_aurc", units)
 
-    influences = [influence(metric.name, loss, confidence, **options) for loss, confidence in members]
+    influences = [influence(metric, loss, confidence) for loss, confidence in members]
     estimates = np.array([member.estimate for member in influences])
     mean_influence = np.mean([member.values for member in influences], axis=0)
     n = len(mean_influence)
@@ -150,22 +151,22 @@ def _measure_ensemble(
     if len(estimates) > 1:
         error_members = float(np.std(estimates, ddof=1) / np.sqrt(len(estimates)))
 
-    unit = error_size if error_size is not None and metric.name in SCALED_BY_LOSS else 1.0
+    unit = error_size if error_size is not None and metric.scales_with_loss else 1.0
     spread, facts = _mean_of_members(
         [measured(*vectors) for vectors in members], has_one_size=error_size is not None
     )
     spread_over_data = spread._replace(
         estimate=float(estimates.mean()) / unit,
-        second=error_data**2 / unit**2,
-        excess=2 * error_data**4 / data_freedom / unit**4,
+        variance=error_data**2 / unit**2,
+        variance_excess=2 * error_data**4 / data_freedom / unit**4,
     )
     members_freedom = max(len(estimates) - 1, 1)
     variance_of_variance = error_members**4 / members_freedom + error_data**4 / data_freedom  # by Welch
     spread_over_both = spread_over_data._replace(
-        second=(error_members**2 + error_data**2) / unit**2,
-        excess=2 * variance_of_variance / unit**4,
+        variance=(error_members**2 + error_data**2) / unit**2,
+        variance_excess=2 * variance_of_variance / unit**4,
     )
-    mean = interval_of(metric.name, spread_over_both, facts, level)
+    mean = make_interval(metric, spread_over_both, facts, level)
     averaged = None
     gain = None
     curves = [_mean_curve(members)]
@@ -175,14 +176,15 @@ def _measure_ensemble(
                 f"expected_aurc: `averaged` must have the members' {n} samples, got {len(averaged_vectors[0])}."
             )
         averaged_spread, averaged_facts = measured(*averaged_vectors)
-        averaged = interval_of(metric.name, averaged_spread, averaged_facts, level)
-        averaged_influence = influence(metric.name, *averaged_vectors, **options).values
+        averaged = make_interval(metric, averaged_spread, averaged_facts, level)
+        averaged_influence = influence(metric, *averaged_vectors).values
         sides = [
-            side_of_spread(metric.name, spread_over_data, facts, mean_influence / n),
-            side_of_spread(metric.name, averaged_spread, averaged_facts, averaged_influence / n),
+            side_of_spread(metric, spread_over_data, facts, mean_influence / n),
+            side_of_spread(metric, averaged_spread, averaged_facts, averaged_influence / n),
         ]
-        zero_one = facts.zero_one and averaged_facts.zero_one
-        scale = scale_of(metric.name, zero_one, facts.negative or averaged_facts.negative).times(unit)
+        is_zero_one = facts.is_zero_one and averaged_facts.is_zero_one
+        has_negative_loss = facts.has_negative_loss or averaged_facts.has_negative_loss
+        scale = metric.scale_for(is_zero_one, has_negative_loss).times(unit)
         test = compared(sides, np.asarray([0]), np.asarray([1]), scale, level, paired=True)
         gain = Interval(
             metric=metric.name,
@@ -199,7 +201,7 @@ def _measure_ensemble(
         curves.append(thinned("averaged prediction", curve.coverage, curve.risk))
     return ExpectedAURC(
         metric=metric.key,
-        label=metric.label,
+        label=metric.full_label,
         loss=loss_name,
         level=level,
         n=n,
@@ -213,7 +215,9 @@ def _measure_ensemble(
     )
 
 
-def _mean_of_members(measured: Sequence[tuple[Spread, Facts]], has_one_size: bool) -> tuple[Spread, Facts]:
+def _mean_of_members(
+    measured: Sequence[tuple[EstimateSpread, SampleSummary]], has_one_size: bool
+) -> tuple[EstimateSpread, SampleSummary]:
     """Spread and facts of the members' mean; its estimate and the sums of its influences are left to the caller.
 
     The members err on the same samples, so together they rest on as many errors as one of them on average. Where the
@@ -226,8 +230,8 @@ def _mean_of_members(measured: Sequence[tuple[Spread, Facts]], has_one_size: boo
         facts = [
             member._replace(
                 risk=member.error_size * member.risk,
-                largest=member.error_size * member.largest,
-                zero_one=False,
+                largest_loss=member.error_size * member.largest_loss,
+                is_zero_one=False,
                 error_size=1.0,
             )
             for member in facts
@@ -235,20 +239,20 @@ def _mean_of_members(measured: Sequence[tuple[Spread, Facts]], has_one_size: boo
     centre = None
     if spreads[0].centre is not None:
         centre = float(np.mean([spread.centre for spread in spreads]))
-    mean_spread = Spread(
+    mean_spread = EstimateSpread(
         estimate=np.nan,
-        second=np.nan,
-        excess=np.nan,
-        reach=float(np.mean([spread.reach for spread in spreads])),
-        reach2=float(np.mean([spread.reach2 for spread in spreads])),
+        variance=np.nan,
+        variance_excess=np.nan,
+        weighted_loss=float(np.mean([spread.weighted_loss for spread in spreads])),
+        weighted_loss_squares=float(np.mean([spread.weighted_loss_squares for spread in spreads])),
         centre=centre,
     )
     mean_facts = facts[0]._replace(
-        zero_one=all(member.zero_one for member in facts),
-        negative=any(member.negative for member in facts),
+        is_zero_one=all(member.is_zero_one for member in facts),
+        has_negative_loss=any(member.has_negative_loss for member in facts),
         risk=float(np.mean([member.risk for member in facts])),
-        errors=float(np.mean([member.errors for member in facts])),
-        largest=max(member.largest for member in facts),
+        error_count=float(np.mean([member.error_count for member in facts])),
+        largest_loss=max(member.largest_loss for member in facts),
     )
     return mean_spread, mean_facts
 
@@ -257,7 +261,7 @@ def _standard_error_of_mean(influence_values: np.ndarray) -> tuple[float, float]
     """Standard error of a mean of influences, and its degrees of freedom."""
     second, fourth = power_sums(influence_values.__getitem__, len(influence_values))
     n = len(influence_values)
-    return float(np.sqrt(second)) / n, freedom(second, fourth - second**2 / n, n)
+    return float(np.sqrt(second)) / n, degrees_of_freedom(second, fourth - second**2 / n, n)
 
 
 def _mean_curve(members: list[LossAndConfidence]) -> CurveLine:

@@ -20,8 +20,8 @@ from abstain._check import check_fraction, check_risk, repetitions_error
 from abstain._engines import find_engine
 from abstain._plots import select_drawn_points
 from abstain._progress import progress_bars
-from abstain.core.area_estimators import area, needs_whole_weights, oracle_area
-from abstain.core.influence import Ranked, Reordered, best_ranked
+from abstain.core.area_estimators import area, oracle_area
+from abstain.core.influence import AreaUnderCurve, RankedLoss, ReorderedLoss, ranked_by_loss
 from abstain.core.rows import CHUNK, Blocks, Ranking, Rows, rank_confidences
 from abstain.core.stretch import Totals, tables_by
 from abstain.display import CurveLine, thinned
@@ -38,19 +38,32 @@ from abstain.evaluation.vectors import (
     may_name_columns,
     read_classifier,
 )
-from abstain.inference.evidence import POINTS, Asked, Evidence, Part, asked_for, estimate, part_of, together
+from abstain.inference.evidence import (
+    Evidence,
+    PartSummary,
+    Request,
+    estimate_interval,
+    merge_parts,
+    request_for,
+    summarise_part,
+)
 from abstain.inference.intervals import evidence_of_blocks, interval_of_units
-from abstain.inference.limits import interval_of
+from abstain.inference.limits import make_interval
 from abstain.inference.records import Interval
-from abstain.inference.standard_errors import Units, check_options, facts, gather, spread_by_sample, totals
+from abstain.inference.standard_errors import (
+    Units,
+    gather,
+    spread_by_sample,
+    summarise_units,
+    totals_of_units,
+)
 from abstain.metrics._sample import group_codes, prepare, rows_of_groups
+from abstain.metrics.definitions import AURC, AUROC, METRICS, by_name, metrics_shown_for
 from abstain.metrics.few_draws import ENOUGH
-from abstain.metrics.registry import METRICS, Metric, by_name
+from abstain.metrics.metric import Metric, PointMetric
 
 MISSING = "(missing)"  # the group of samples without a label; the group None is all samples
 ONE_KIND = "needs both right and wrong samples, got only one kind"
-_ANY_LOSS = ("aurc", "augrc", "e_aurc", "naurc", "risk")  # shown by default for losses other than 0/1
-DEFAULT_METRICS = (*_ANY_LOSS[:4], "auroc", "risk", "risk_at_coverage", "coverage_at_risk")
 _PROGRESS_FROM = 5_000_000  # samples; from this number on a progress bar is shown by default
 
 
@@ -64,10 +77,10 @@ def metrics_for(requested_metrics: Sequence[Metric] | None, zero_one: bool) -> l
     everything.
     """
     if requested_metrics is None:
-        return [by_name(name) for name in (DEFAULT_METRICS if zero_one else _ANY_LOSS)]
+        return metrics_shown_for(zero_one)
     for metric in requested_metrics:
-        if zero_one and metric.name == "coverage_at_risk":
-            check_risk("evaluate", dict(metric.options)["risk"])
+        if zero_one and metric.needs.risk_within_losses:
+            check_risk("evaluate", metric.option_values["risk"])
     return list(requested_metrics)
 
 
@@ -76,18 +89,22 @@ def metrics_for(requested_metrics: Sequence[Metric] | None, zero_one: bool) -> l
 Key = tuple[str, str, Any]  # score, loss, group (None: all samples)
 
 
-def asked_of(metrics: Sequence[Metric]) -> list[Asked]:
-    """What evidence to gather for these metrics: one item for each pair of estimator and rule for ties."""
-    return [asked_for(same_kind) for same_kind in _by_estimator(metrics)] or [Asked()]
+def requests_for(metrics: Sequence[Metric]) -> list[Request]:
+    """What evidence to gather for these metrics: one request for each pair of estimator and rule for ties.
+
+    Metrics with functions of their own have a request of their own, because they need the whole table at once.
+    """
+    return [request_for(same_kind) for same_kind in _by_estimator(metrics)] or [Request()]
 
 
-def _by_estimator(metrics: Sequence[Metric]) -> list[list[tuple[str, dict[str, Any]]]]:
-    """Names and options of metrics, grouped by their estimator and rule for ties."""
-    groups: dict[tuple[Any, Any], list[tuple[str, dict[str, Any]]]] = {}
+def _by_estimator(metrics: Sequence[Metric]) -> list[list[Metric]]:
+    """Metrics grouped by their estimator and rule for ties, and by whether they can be summed over parts."""
+    groups: dict[tuple[Any, ...], list[Metric]] = {}
     for metric in metrics:
-        options = dict(metric.options)
-        kind = (options.get("estimator"), options.get("ties"))
-        groups.setdefault(kind, []).append((metric.name, options))
+        settings = dict(metric.settings)
+        is_additive = isinstance(metric, PointMetric) or metric.area.is_additive
+        kind = (settings.get("estimator"), settings.get("ties"), is_additive)
+        groups.setdefault(kind, []).append(metric)
     return list(groups.values())
 
 
@@ -106,7 +123,7 @@ def evaluation_of(
     Parameters
     ----------
     evidence_by_key
-        For each score, loss and group, evidence for every item of `asked_of(metrics_for(...))`.
+        For each score, loss and group, evidence for every item of `requests_for(metrics_for(...))`.
     metrics : sequence of Metric, optional
         By default those for the kind of each loss.
     from_samples : callable
@@ -117,7 +134,7 @@ def evaluation_of(
     """
     is_zero_one: dict[str, bool] = {}  # by loss: are the losses 0/1 in all groups?
     for (_, loss, _), evidence in evidence_by_key.items():
-        is_zero_one[loss] = is_zero_one.get(loss, True) and evidence[0].total.right_or_wrong
+        is_zero_one[loss] = is_zero_one.get(loss, True) and evidence[0].totals.right_or_wrong
     entries_by_key: dict[Key, list[Entry]] = {}
     for key, evidence in evidence_by_key.items():
         entries_by_key[key] = [
@@ -197,29 +214,27 @@ def _entry(
     `evidence` holds one item for each estimator and rule for ties; `from_samples` as in `evaluation_of`.
     """
     score, loss, group = key
-    total = evidence[0].total
+    total = evidence[0].totals
     n = total.n + total.idle[0]
     without_estimate = Entry(
         score=score,
         loss=loss,
         metric=metric.key,
-        label=metric.label,
+        label=metric.full_label,
         lower_is_better=metric.lower_is_better,
         estimate=None,
         n=n,
         group=group,
     )
-    if metric.needs_zero_one and not total.right_or_wrong:
+    if metric.needs.zero_one and not total.right_or_wrong:
         return replace(without_estimate, reason="needs a 0/1 loss")
-    if metric.needs_both and total.S in (0, total.W):
+    if metric.needs.both_kinds and total.S in (0, total.W):
         return replace(without_estimate, reason=ONE_KIND)
     try:
         interval = from_samples(metric)
         if interval is None:
-            options = {"estimator": "harmonic", "ties": "threshold"} | dict(metric.options)
-            kind = (options["estimator"], options["ties"])
-            same_kind = next(item for item in evidence if (item.asked.estimator, item.asked.ties) == kind)
-            interval = estimate(metric.name, same_kind, level=level, **options)
+            gathered = next((item for item in evidence if item.request.covers(metric)), evidence[0])
+            interval = estimate_interval(metric, gathered, level=level)
     except (InputError, InfeasibleError) as problem:
         return replace(without_estimate, reason=str(problem).partition(": ")[2])
     without_interval = replace(without_estimate, estimate=interval.estimate)
@@ -344,7 +359,7 @@ def evaluate(
     losses : names or functions, "all", optional
         By default zero_one and cross_entropy.
     metrics : names, "all", optional
-        As in `abstain.metrics.registry`: "aurc", "aurc:loo", "risk_at_coverage@0.9". By default areas, AUROC
+        As in `abstain.metrics.by_name`: "aurc", "aurc:loo", "risk_at_coverage@0.9". By default areas, AUROC
         and two operating points for 0/1 losses, areas and risk for others.
     level : float
         Confidence level of the intervals; each is the one that `abstain.inference.interval` gives for that number.
@@ -488,7 +503,7 @@ def _check_samples(
     return _CheckedSamples(
         losses=units_by_loss,
         scores=confidences,
-        totals={name: totals(units) for name, units in units_by_loss.items()},
+        totals={name: totals_of_units(units) for name, units in units_by_loss.items()},
     )
 
 
@@ -523,7 +538,7 @@ def _evaluate_in_memory(
         loss: metrics_for(requested_metrics, total.right_or_wrong)
         for loss, total in all_samples.totals.items()
     }
-    best_order: dict[tuple[Any, str], Ranked] = {}  # by loss, of each group and loss other than 0/1
+    best_order: dict[tuple[Any, str], RankedLoss] = {}  # by loss, of each group and loss other than 0/1
     entries: dict[Key, list[Entry]] = {}
     curves: dict[tuple[str, str], CurveLine] = {}
     warnings: list[str] = []
@@ -534,7 +549,7 @@ def _evaluate_in_memory(
                 samples = samples_of_group[group]
                 for loss, loss_units in samples.losses.items():
                     if not loss_units.zero_one and (group, loss) not in best_order:
-                        best_order[group, loss] = best_ranked(
+                        best_order[group, loss] = ranked_by_loss(
                             loss_units.loss, loss_units.weight, loss_units.whole
                         )
                     units = loss_units._replace(
@@ -547,7 +562,7 @@ def _evaluate_in_memory(
                     if group is None:
                         curves[score, loss] = curve
                         auroc = next(
-                            (entry.estimate for entry in entries[key] if entry.metric == "auroc"), None
+                            (entry.estimate for entry in entries[key] if entry.metric == AUROC.key), None
                         )
                         warning = worse_than_chance(score, units, auroc)
                         if warning is not None:
@@ -572,10 +587,8 @@ def _evaluate_in_memory(
 def _check_repetitions(metrics: Sequence[Metric], units: Units) -> None:
     """InputError where a metric needs weights that are repetitions and the weights are not."""
     for metric in metrics:
-        options = check_options("evaluate", metric.name, dict(metric.options))
-        option = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
-        if option and not units.whole:
-            raise repetitions_error("evaluate", option)
+        if metric.needs_repetitions and not units.whole:
+            raise repetitions_error("evaluate", metric.needs_repetitions)
 
 
 def _notes_on_ties(top_ties: Sequence[TopTies], entries_by_key: Mapping[Key, Sequence[Entry]]) -> list[str]:
@@ -625,27 +638,32 @@ def _measure(
     sample, except for points of the curve of independent samples.
     """
     sums_suffice = units.zero_one and units.independent and units.kept is None
-    questions = asked_of([metric for metric in metrics if sums_suffice or metric.name in POINTS])
+    requests = requests_for([metric for metric in metrics if sums_suffice or isinstance(metric, PointMetric)])
     if not sums_suffice:
         units, ranking = _in_ranking_order(units, ranking)
-    if sums_suffice or questions != [Asked()]:
-        evidence, accepted_mass, accepted_loss = _gather_evidence(units, total, ranking, questions)
+    if sums_suffice or requests != [Request()]:
+        evidence, accepted_mass, accepted_loss = _gather_evidence(units, total, ranking, requests)
     else:
         assert units.ranked is not None
-        evidence = [Evidence(total=total, asked=questions[0], stretches={}, readings=(), reached={})]
+        no_evidence = Evidence(
+            totals=total, request=requests[0], stretches={}, readings=(), mass_within_risk={}
+        )
+        evidence = [no_evidence]
         accepted_mass = units.ranked.rows.accepted_mass
         accepted_loss = units.ranked.rows.accepted_loss
-    sample_facts = facts(units, total)
+    sample = summarise_units(units, total)
 
     def from_samples(metric: Metric) -> Interval | None:
         """The interval from the influence of each sample; None where the evidence is enough."""
-        is_point = metric.name in POINTS
-        if sums_suffice or (is_point and units.independent):
+        is_point = isinstance(metric, PointMetric)
+        if is_point and units.independent:
             return None
-        metric_units = units._replace(metric=metric.name, options=dict(metric.options))
-        if is_point:
+        if metric.is_smooth and sums_suffice:
+            return None
+        metric_units = units._replace(metric=metric)
+        if not metric.is_smooth:
             return interval_of_units(metric_units, level, None, None)
-        return interval_of(metric.name, spread_by_sample("evaluate", metric_units), sample_facts, level)
+        return make_interval(metric, spread_by_sample("evaluate", metric_units), sample, level)
 
     entries = [_entry(metric, key, evidence, level, from_samples) for metric in metrics]
     has_ties = len(accepted_mass) < len(units.loss)
@@ -664,7 +682,7 @@ def _with_random_ties(entry: Entry, accepted_mass: np.ndarray, accepted_loss: np
 
     `accepted_mass` and `accepted_loss` are cumulated over rows of distinct confidence, most confident first.
     """
-    if entry.metric != "aurc" or entry.estimate is None or not entry.standard_error:
+    if entry.metric != AURC.key or entry.estimate is None or not entry.standard_error:
         return entry
     gap = gap_of_ties(accepted_mass, accepted_loss)
     if abs(gap) <= entry.standard_error:
@@ -702,7 +720,7 @@ def _in_ranking_order(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
     Where samples abstained, the units stay in the order of the data.
     """
     if units.kept is not None:
-        return units._replace(ranked=Ranked(ranking, units.loss, units.weight)), ranking
+        return units._replace(ranked=RankedLoss(ranking, units.loss, units.weight)), ranking
     order = ranking.order
     fields = ["loss", "weight", "whole_weight", "clusters"]
     if not units.independent:
@@ -712,27 +730,37 @@ def _in_ranking_order(units: Units, ranking: Ranking) -> tuple[Units, Ranking]:
         column = getattr(units, field)
         sorted_columns[field] = None if column is None else column[order]
     sorted_ranking = Ranking(np.arange(len(order)), ranking.row_stops)
-    ranked = Ranked(sorted_ranking, sorted_columns["loss"], sorted_columns["weight"], in_order=True)
-    by_loss = None if units.by_loss is None else Reordered(units.by_loss, order)
+    ranked = RankedLoss(sorted_ranking, sorted_columns["loss"], sorted_columns["weight"], in_order=True)
+    by_loss = None if units.by_loss is None else ReorderedLoss(units.by_loss, order)
     return units._replace(**sorted_columns, ranked=ranked, by_loss=by_loss), sorted_ranking
 
 
 def _gather_evidence(
-    units: Units, total: Totals, ranking: Ranking, questions: list[Asked]
+    units: Units, total: Totals, ranking: Ranking, requests: list[Request]
 ) -> tuple[list[Evidence], np.ndarray, np.ndarray]:
-    """Evidence for every question, and accepted mass and loss at each row, from one walk along the ranking."""
-    parts: list[list[Part]] = [[] for _ in questions]
+    """Evidence for every request, and accepted mass and loss at each row, from one walk along the ranking.
+
+    Requests that need the whole table at once get it after that.
+    """
+    parts: list[list[PartSummary]] = [[] for _ in requests]
     accepted_mass = []
     accepted_loss = []
     for table in tables_by(ranking, units.loss, units.weight, units.zero_one):
         accepted_mass.append(table.rows.accepted_mass)
         accepted_loss.append(table.rows.accepted_loss)
-        for question, question_parts in zip(questions, parts):
-            question_parts.append(part_of(table, total, question))
+        for request, request_parts in zip(requests, parts):
+            if request.is_additive:
+                request_parts.append(summarise_part(table, total, request))
+    for request, request_parts in zip(requests, parts):
+        if not request.is_additive:
+            whole_table = tables_by(ranking, units.loss, units.weight, units.zero_one, len(units.loss))
+            request_parts.append(summarise_part(next(whole_table), total, request))
     evidence = []
-    for question, question_parts in zip(questions, parts):
-        oracle = None
-        if units.zero_one and not total.whole and "area" in question.areas:
-            oracle = float(oracle_area(np, units.loss.astype(np.float64), units.weight, question.estimator))
-        evidence.append(together(question_parts, total, question, oracle))
+    for request, request_parts in zip(requests, parts):
+        best_area = None
+        reads_curve = any(isinstance(area, AreaUnderCurve) for area in request.areas)
+        if units.zero_one and not total.whole and reads_curve:
+            loss = units.loss.astype(np.float64)
+            best_area = float(oracle_area(np, loss, units.weight, request.estimator))
+        evidence.append(merge_parts(request_parts, total, request, best_area))
     return evidence, np.concatenate(accepted_mass), np.concatenate(accepted_loss)

@@ -12,30 +12,27 @@ from abstain._arrays import Array
 from abstain._check import check_fraction
 from abstain.errors import InputError, ShapeError
 from abstain.inference.limits import (
-    SCALED_BY_LOSS,
-    Facts,
     Joint,
-    Scale,
-    Spread,
     contrast,
-    fewest_draws,
-    freedom,
-    interval_of,
+    degrees_of_freedom,
+    make_interval,
     moments,
-    scale_of,
 )
 from abstain.inference.records import Difference
 from abstain.inference.standard_errors import (
     SMALLEST_LOSS,
     Units,
-    facts,
+    fill_in,
     gather,
+    influences_of_units,
     leave_one_out,
-    pulls_of,
     spread_by_sample,
-    spread_over,
-    values_of,
+    summarise_units,
+    unit_effects,
 )
+from abstain.metrics.limit_rules import note_on_few_draws
+from abstain.metrics.metric import Metric
+from abstain.metrics.summaries import EstimateSpread, SampleSummary, Scale
 
 
 def paired_difference(
@@ -45,7 +42,7 @@ def paired_difference(
     confidence_b: Array,
     /,
     *,
-    metric: str | Callable[..., Any] = "aurc",
+    metric: str | Metric | Callable[..., Any] = "aurc",
     level: float = 0.95,
     clusters: Array | None = None,
     strata: Array | None = None,
@@ -71,7 +68,7 @@ def paired_difference(
     ----------
     loss_a, confidence_a, loss_b, confidence_b : array, shape (n,)
         Of each model; higher confidence = surer.
-    metric : str or the function of that name
+    metric : str, Metric, or the function of that name
         One that has an influence function, see `influence`.
     level : float
         Of the interval.
@@ -104,7 +101,7 @@ def unpaired_difference(
     confidence_b: Array,
     /,
     *,
-    metric: str | Callable[..., Any] = "aurc",
+    metric: str | Metric | Callable[..., Any] = "aurc",
     level: float = 0.95,
     clusters_a: Array | None = None,
     clusters_b: Array | None = None,
@@ -121,7 +118,7 @@ def unpaired_difference(
     ----------
     loss_a, confidence_a, loss_b, confidence_b : array, one length per model
         Of each model; higher confidence = surer.
-    metric : str or the function of that name
+    metric : str, Metric, or the function of that name
         One that has an influence function, see `influence`.
     level : float
         Of the interval.
@@ -169,11 +166,11 @@ def _difference(
         )
     sides = [side_of(units) for units in (one, other)]
     negative = bool((one.loss < 0).any() or (other.loss < 0).any())
-    scale = scale_of(one.metric, one.zero_one and other.zero_one, negative)
-    scale = scale.times(one.error_size) if one.metric in SCALED_BY_LOSS else scale
+    scale = one.metric.scale_for(one.zero_one and other.zero_one, negative)
+    scale = scale.times(one.error_size) if one.metric.scales_with_loss else scale
     test = compared(sides, np.asarray([0]), np.asarray([1]), scale, level, paired)
     return Difference(
-        metric=one.metric,
+        metric=one.metric.name,
         difference=float(test.difference[0]),
         standard_error=float(test.standard_error[0]),
         low=float(test.low[0]),
@@ -206,52 +203,52 @@ class Side(NamedTuple):
 
 def side_of(units: Units) -> Side:
     """Of checked samples."""
-    values = values_of("paired_difference", units)
-    pulls = pulls_of(values.influence, units)
+    influences = influences_of_units("paired_difference", units)
+    pulls = unit_effects(influences.influence, units)
     if units.clusters is not None:
         pulls = pulls * math.sqrt(len(pulls) / (len(pulls) - 1))
-    reach = pulls_of(values.weight * spread_over(units, units.loss), units, False)
+    reach = unit_effects(influences.rank_weights * fill_in(units, units.loss), units, centred=False)
     square = float(reach @ reach)
     effective = float(np.sum(reach)) ** 2 / square if square > 0 else 0.0
     loo = leave_one_out(units)
-    known = facts(units)
-    draws, note = fewest_draws(units.metric, effective, known)
-    size = units.error_size if units.metric in SCALED_BY_LOSS else 1.0
+    known = summarise_units(units)
+    draws, note = note_on_few_draws(units.metric.rule, effective, known)
+    size = units.error_size if units.metric.scales_with_loss else 1.0
     pulls = size * pulls
     return Side(
-        estimate=size * values.estimate,
-        centre=size * (values.estimate if loo is None else loo),
+        estimate=size * influences.estimate,
+        centre=size * (influences.estimate if loo is None else loo),
         error=math.sqrt(float(pulls @ pulls)),
         effective_draws=draws,
         few=note,
         risk=size * known.risk,
-        units=known.units,
+        units=known.unit_count,
         limits=lambda level: limits_of_units(units, level),
         pulls=pulls,
     )
 
 
-def side_of_spread(metric: str, spread: Spread, facts: Facts, pulls: np.ndarray) -> Side:
+def side_of_spread(metric: Metric, spread: EstimateSpread, sample: SampleSummary, pulls: np.ndarray) -> Side:
     """The side of a model whose sums are known already.
 
     `pulls` holds what each independent unit does to the estimate, in the user's units; it may be empty where the
     joint sums of the pair are known too.
     """
-    draws, note = fewest_draws(metric, spread.effective_errors, facts)
-    size = facts.error_size if metric in SCALED_BY_LOSS else 1.0
+    draws, note = note_on_few_draws(metric.rule, spread.effective_errors, sample)
+    size = sample.error_size if metric.scales_with_loss else 1.0
 
     def limits(level: float) -> tuple[float, float]:
-        interval = interval_of(metric, spread, facts, level)
+        interval = make_interval(metric, spread, sample, level)
         return interval.low, interval.high
 
     return Side(
         estimate=size * spread.estimate,
         centre=size * (spread.estimate if spread.centre is None else spread.centre),
-        error=size * spread.error,
+        error=size * spread.standard_error,
         effective_draws=draws,
         few=note,
-        risk=size * facts.risk,
-        units=facts.units,
+        risk=size * sample.risk,
+        units=sample.unit_count,
         limits=limits,
         pulls=pulls,
     )
@@ -281,7 +278,8 @@ def with_one_error_size(name: str, units: Sequence[Units]) -> list[Units]:
 
 def limits_of_units(units: Units, level: float) -> tuple[float, float]:
     """Limits of one model alone."""
-    interval = interval_of(units.metric, spread_by_sample("paired_difference", units), facts(units), level)
+    spread = spread_by_sample("paired_difference", units)
+    interval = make_interval(units.metric, spread, summarise_units(units), level)
     return interval.low, interval.high
 
 
@@ -323,7 +321,7 @@ def compared(
             i = a[which]
             j = b[which]
             joint, units = known or _joint(sides, i, j, chosen, T, paired)
-            df = freedom(joint.second, joint.excess, units, 2.0)
+            df = degrees_of_freedom(joint.second, joint.excess, units, 2.0)
             arguments = (chosen, (T[i], T[j]), (s[i], s[j]), joint.second, df)
             error[which] = joint.error
             low[which], high[which], p[which] = contrast(*arguments, level)

@@ -1,14 +1,14 @@
 """Evidence: all that an error bar reads of one ranking of one loss, wherever the samples are.
 
     samples | block table | ranges of files, of Dask, of Spark
-        -> Table     a stretch of rows, most confident first, with N, S and W of the whole set
-        -> Part      `part_of(table, totals, asked)`: its sums, and the points of the curve that fall into it
-        -> Evidence  `together(parts, totals, asked)`
-        -> Interval  `estimate(metric, evidence)`
+        -> Table        some rows, most confident first, with the accepted sums and total mass of the whole set
+        -> PartSummary  `summarise_part(table, totals, request)`: its sums, and the curve points that fall into it
+        -> Evidence     `merge_parts(parts, totals, request)`
+        -> Interval     `estimate_interval(metric, evidence)`
 
-An engine needs the totals of the data set first (a pass it makes anyhow), then delivers one `Part` per range, by
-`part_of`; a range that is one tie is a table of one row, made from its sums of w^p l^j. Parts are small (some
-hundred numbers; five times 512 readings where a coverage at a risk is asked for) and are put together in the
+An engine needs the totals of the data set first (a pass it makes anyhow), then delivers one `PartSummary` per range,
+by `summarise_part`; a range that is one tie is a table of one row, made from its sums of w^p l^j. Part summaries are
+small (some hundred numbers; five times 512 readings where a coverage at a risk is requested) and are merged in the
 order of the ranges, most confident first. Nothing after that knows where they came from.
 """
 
@@ -18,301 +18,470 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from abstain.core.influence import AREA_OF, BY_RANK, metric_line, zero_one_oracle
+from abstain.core.influence import Area
 from abstain.core.stretch import Stretch, Table, Totals, added_up, combined, stacked, stretches_of
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference import limits, point_limits
 from abstain.inference.point_limits import Readings
 from abstain.inference.records import Interval
+from abstain.metrics.definitions import ESTIMATOR, TIE_RULE
+from abstain.metrics.limit_rules import note_on_few_draws
+from abstain.metrics.metric import Metric, PointMetric
+from abstain.metrics.summaries import EstimateSpread, Limits, SampleSummary
 
-POINTS = ("risk_at_coverage", "coverage_at_risk", "fpr_at_tpr")
-_SLACK = 1e-11  # as point_limits.reaches: a share that is short by rounding alone is reached
+_ROUNDING = 1e-11  # as in curve_points.reaches: a share that is short by rounding alone is reached
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What to gather: areas by name, one estimator and one rule for ties, and points of the curve."""
+class Request:
+    """What to gather from a ranking: areas, and points of the curve.
 
-    areas: tuple[str, ...] = ()
-    estimator: str = "harmonic"
-    ties: str = "threshold"
+    Attributes
+    ----------
+    areas : tuple of Area
+        The areas that metrics are made of.
+    estimator, ties : str
+        Of the curve areas among them, and of the oracle; one each.
+    coverages, risks, tprs : tuple of float
+        Where points of the curve are cut.
+    """
+
+    areas: tuple[Area, ...] = ()
+    estimator: str = ESTIMATOR.default
+    ties: str = TIE_RULE.default
     coverages: tuple[float, ...] = ()
     risks: tuple[float, ...] = ()
     tprs: tuple[float, ...] = ()
 
+    @property
+    def has_points(self) -> bool:
+        """Is any point of the curve requested?"""
+        return bool(self.coverages or self.risks or self.tprs)
 
-def asked_for(metrics: Iterable[tuple[str, dict[str, Any]]]) -> Asked:
-    """What metrics with these options need; all with the same estimator and ties."""
-    areas: dict[str, None] = {}
-    given: dict[str, Any] = {}
-    points_of: dict[str, list[float]] = {"coverage": [], "risk": [], "tpr": []}
-    for metric, options in metrics:
-        areas |= dict.fromkeys([AREA_OF[metric]] if metric in AREA_OF else [])
-        given |= {k: v for k, v in options.items() if k in ("estimator", "ties")}
-        for name, values in points_of.items():
-            if name in options and options[name] not in values:
-                values.append(float(options[name]))
-        if metric == "fpr_at_tpr" and "tpr" not in options:
-            points_of["tpr"].append(0.95)
-    coverages, risks, tprs = (tuple(x) for x in points_of.values())
-    return Asked(tuple(areas), coverages=coverages, risks=risks, tprs=tprs, **given)
+    def cuts(self, cut_at: Literal["coverage", "risk", "tpr"]) -> tuple[float, ...]:
+        """The cuts of one kind of point."""
+        return {"coverage": self.coverages, "risk": self.risks, "tpr": self.tprs}[cut_at]
 
+    def covers(self, metric: Metric) -> bool:
+        """Is what the metric needs part of this request?"""
+        if isinstance(metric, PointMetric):
+            return metric.cut in self.cuts(metric.cut_at)
+        return metric.is_smooth and metric.area in self.areas
 
-class Part(NamedTuple):
-    """What one stretch of the ranking says; see `part_of`."""
-
-    stretches: dict[str, Stretch]
-    sums: (
-        np.ndarray | None
-    )  # over the stretch: mass, loss, w^2 l^j (3), w^4 l^j (5); None: no point is asked for
-    # places among the positions, and the columns read there
-    readings: tuple[tuple[np.ndarray, np.ndarray], ...]
-    reached: dict[float, float]  # risk: the largest mass accepted within it
+    @property
+    def is_additive(self) -> bool:
+        """Can parts of the ranking be summarised apart? (A metric with functions of its own needs the whole table.)"""
+        return all(area.is_additive for area in self.areas)
 
 
-@lru_cache(maxsize=64)
-def positions(total: Totals, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
-    """Masses from the top at which to read, along all samples and along the right ones; (5, points) each."""
-    n, W, w2, _ = whole_of(total)
-    along = point_limits.positions(np.asarray(asked.coverages), W, w2, n)
-    if asked.risks:
-        cuts = point_limits.positions(point_limits.coverages(), total.W, total.squares[0], total.n)
-        along = np.concatenate([along, cuts], axis=1)
-    right = np.asarray(asked.tprs if total.zero_one else ())
-    wrong, wrong2 = total.S, total.squares[1]
-    return along, point_limits.positions_along_right(
-        right, total.W - wrong, total.squares[0] - wrong2, total.n
+def request_for(metrics: Iterable[Metric]) -> Request:
+    """What metrics need; all those that read an estimator or a rule for ties must have the same."""
+    areas: dict[Area, None] = {}
+    cuts: dict[str, dict[float, None]] = {"coverage": {}, "risk": {}, "tpr": {}}
+    estimator = ESTIMATOR.default
+    ties = TIE_RULE.default
+    for metric in metrics:
+        settings = dict(metric.settings)
+        estimator = settings.get("estimator", estimator)
+        ties = settings.get("ties", ties)
+        if isinstance(metric, PointMetric):
+            cuts[metric.cut_at][metric.cut] = None
+        elif metric.is_smooth:
+            areas[metric.area] = None
+    return Request(
+        areas=tuple(areas),
+        estimator=estimator,
+        ties=ties,
+        coverages=tuple(cuts["coverage"]),
+        risks=tuple(cuts["risk"]),
+        tprs=tuple(cuts["tpr"]),
     )
 
 
-def whole_of(total: Totals) -> tuple[int, float, float, float]:
-    """Count, mass and sums of w^2 and w^4 of all samples, abstained included."""
-    n, mass, w2, w4 = total.idle
-    return total.n + n, total.W + mass, total.squares[0] + w2, total.fourths[0] + w4
+class PartSummary(NamedTuple):
+    """What one part of the ranking adds to the evidence; made by `summarise_part`.
+
+    Attributes
+    ----------
+    stretches : dict
+        Sums of each requested area.
+    sums : ndarray or None
+        Over the part: mass, loss, w^2 l^j (3), w^4 l^j (5); None where no point of the curve is requested.
+    readings : tuple of (ndarray, ndarray)
+        For positions along all samples, and along the right ones: which of them fall into this part, and the columns
+        read there (mass of the row, then the sums above it within this part).
+    mass_within_risk : dict
+        By requested risk, the largest mass accepted with a selective risk of at most that.
+    """
+
+    stretches: dict[Area, Stretch]
+    sums: np.ndarray | None
+    readings: tuple[tuple[np.ndarray, np.ndarray], ...]
+    mass_within_risk: dict[float, float]
 
 
-def part_of(table: Table, total: Totals, asked: Asked) -> Part:
-    """The part of a stretch whose rows hold N, S and W of the whole set."""
-    in_error_units = total.in_error_units()
-    if in_error_units is not total:
-        total = in_error_units
-        table = table.in_error_units(total.error_size)
+@lru_cache(maxsize=64)
+def reading_positions(totals: Totals, request: Request) -> tuple[np.ndarray, np.ndarray]:
+    """Masses from the top at which to read, along all samples and along the right ones; shape (5, points) each."""
+    whole = whole_set(totals)
+    along_all = point_limits.positions(np.asarray(request.coverages), whole.mass, whole.w2, whole.units)
+    if request.risks:
+        cuts = point_limits.positions(point_limits.coverages(), totals.W, totals.squares[0], totals.n)
+        along_all = np.concatenate([along_all, cuts], axis=1)
+    tprs = np.asarray(request.tprs if totals.zero_one else ())
+    right_mass = totals.W - totals.S
+    right_squares = totals.squares[0] - totals.squares[1]
+    along_right = point_limits.positions_along_right(tprs, right_mass, right_squares, totals.n)
+    return along_all, along_right
+
+
+def whole_set(totals: Totals) -> point_limits.Whole:
+    """Count, mass and sums of w^2 and w^4 of all samples, abstained ones included."""
+    abstained_count, abstained_mass, abstained_w2, abstained_w4 = totals.idle
+    return point_limits.Whole(
+        mass=totals.W + abstained_mass,
+        w2=totals.squares[0] + abstained_w2,
+        w4=totals.fourths[0] + abstained_w4,
+        units=totals.n + abstained_count,
+        zero_one=totals.zero_one,
+        negative=totals.negative,
+    )
+
+
+def answered_set(totals: Totals) -> point_limits.Whole:
+    """The same of the samples that did not abstain."""
+    return point_limits.Whole(
+        mass=totals.W,
+        w2=totals.squares[0],
+        w4=totals.fourths[0],
+        units=totals.n,
+        zero_one=totals.zero_one,
+        negative=totals.negative,
+    )
+
+
+def summarise_part(table: Table, totals: Totals, request: Request) -> PartSummary:
+    """The summary of a part whose rows hold the accepted sums and the total mass of the whole set.
+
+    A request that is not additive needs the whole ranking as its only part.
+    """
+    in_error_units = totals.in_error_units()
+    if in_error_units is not totals:
+        totals = in_error_units
+        table = table.in_error_units(totals.error_size)
+    has_both_kinds = totals.zero_one and 0 < totals.S < totals.W
+    areas = [area for area in request.areas if has_both_kinds or not area.needs_both_kinds]
+    stretches = stretches_of(table, areas, totals.S, totals.error_size)
+    sums = None
+    readings: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    if request.has_points:
+        sums = added_up(table.columns)
+        readings = _read_positions(table, reading_positions(totals, request))
     rows = table.rows
-    both = total.zero_one and 0 < total.S < total.W
-    areas = [name for name in asked.areas if both or name in BY_RANK]
-    made = stretches_of(table, areas, asked.estimator, asked.ties, total.S)
-    found, sums = [], None
-    if asked.coverages or asked.risks or asked.tprs:
-        sums, start = (
-            added_up(table.columns),
-            (float(rows.accepted_mass[0] - rows.mass[0]), float(rows.accepted_loss[0] - rows.loss[0])),
-        )
-        running = {id(rows.mass): rows.accepted_mass - start[0], id(rows.loss): rows.accepted_loss - start[1]}
-        for x in table.columns:  # powers of a 0/1 loss are one array
-            running[id(x)] = running[id(x)] if id(x) in running else np.cumsum(x)
-        for wrong, asked_at in enumerate(positions(total, asked)):
-            along = rows.accepted_mass - rows.accepted_loss if wrong and asked_at.size else rows.accepted_mass
-            above = start[0] - start[1] if wrong else start[0]
-            wanted = np.maximum(asked_at.reshape(-1), 0.0) * (1 - _SLACK)
-            here = np.flatnonzero((wanted <= along[-1]) & (wanted >= above * (1 - 4 * _SLACK)))
-            row = np.searchsorted(along, wanted[here])
-            found.append((here, np.stack([rows.mass[row], *(running[id(x)][row] for x in table.columns)])))
-    within = {}
-    for r in asked.risks:
-        good = np.flatnonzero(r / total.error_size * (1 + _SLACK) * rows.accepted_mass >= rows.accepted_loss)
-        within[r] = float(rows.accepted_mass[good[-1]]) if len(good) else 0.0
-    return Part(made, sums, tuple(found), within)
+    mass_within_risk = {}
+    for risk in request.risks:
+        largest_loss = risk / totals.error_size * (1 + _ROUNDING) * rows.accepted_mass
+        within = np.flatnonzero(largest_loss >= rows.accepted_loss)
+        mass_within_risk[risk] = float(rows.accepted_mass[within[-1]]) if len(within) else 0.0
+    return PartSummary(stretches, sums, readings, mass_within_risk)
+
+
+def _read_positions(
+    table: Table, positions: tuple[np.ndarray, np.ndarray]
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """For positions along all samples, and along the right ones: those inside this part, and what is read there.
+
+    What is read at a position are columns of the first row that reaches it: the row's mass, then the sums of the
+    table's columns from the start of this part through that row.
+    """
+    rows = table.rows
+    mass_above = float(rows.accepted_mass[0] - rows.mass[0])
+    loss_above = float(rows.accepted_loss[0] - rows.loss[0])
+    running = {
+        id(rows.mass): rows.accepted_mass - mass_above,
+        id(rows.loss): rows.accepted_loss - loss_above,
+    }
+    for column in table.columns:
+        if id(column) not in running:  # powers of a 0/1 loss are one array
+            running[id(column)] = np.cumsum(column)
+    readings = []
+    for counts_right_only, masses in zip((False, True), positions):
+        if counts_right_only:
+            along = rows.accepted_mass - rows.accepted_loss if masses.size else rows.accepted_mass
+            start = mass_above - loss_above
+        else:
+            along = rows.accepted_mass
+            start = mass_above
+        requested = np.maximum(masses.reshape(-1), 0.0) * (1 - _ROUNDING)
+        is_inside = (requested <= along[-1]) & (requested >= start * (1 - 4 * _ROUNDING))
+        inside = np.flatnonzero(is_inside)
+        row = np.searchsorted(along, requested[inside])
+        columns = [rows.mass[row], *(running[id(column)][row] for column in table.columns)]
+        readings.append((inside, np.stack(columns)))
+    return tuple(readings)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One ranking of one loss: sums over its stretches, its totals, and readings at the points asked for."""
+    """One ranking of one loss: sums over its parts, its totals, and readings at the requested points.
 
-    total: Totals
-    asked: Asked
-    stretches: dict[str, Stretch]  # stacked
+    Attributes
+    ----------
+    totals : Totals
+        Of the data set; losses that are 0 or one number are in units of that number.
+    request : Request
+        What was gathered.
+    stretches : dict
+        Sums of each area, stacked over the parts.
+    readings : tuple of Readings
+        Along all samples and along the right ones; empty where no point is requested.
+    mass_within_risk : dict
+        By requested risk, the largest mass accepted with a selective risk of at most that.
+    best_area : float or None
+        AURC of the best order, where it is no function of the risk: relative weights, losses other than 0/1.
+    """
+
+    totals: Totals
+    request: Request
+    stretches: dict[Area, Stretch]
     readings: tuple[Readings, ...]
-    reached: dict[float, float]
-    oracle: float | None = None  # the best area, where it is no function of the risk: weights, other losses
+    mass_within_risk: dict[float, float]
+    best_area: float | None = None
 
 
-def together(parts: Sequence[Part], total: Totals, asked: Asked, oracle: float | None = None) -> Evidence:
-    """From the parts of all stretches, most confident first; losses 0 and c in units of c."""
-    in_error_units = total.in_error_units()
-    if in_error_units is not total:
-        total = in_error_units
-        oracle = None if oracle is None else oracle / total.error_size
-    stretches = {name: stacked([p.stretches[name] for p in parts]) for name in parts[0].stretches}
-    readings = []
-    if parts[0].readings:
-        sums = np.asarray([p.sums for p in parts])
-        above = np.cumsum(sums, axis=0) - sums
-        for k, asked_at in enumerate(positions(total, asked)):
-            columns = np.empty((11, asked_at.size))
-            columns[0], columns[1:] = sums[-1, 0], (above[-1] + sums[-1])[:, None]
-            for part, offset in zip(reversed(parts), above[::-1]):  # the first that reaches a position wins
-                here, values = part.readings[k]
-                columns[0, here], columns[1:, here] = values[0], values[1:] + offset[:, None]
-            m, N, S, *rest = columns.reshape(11, *asked_at.shape)
-            readings.append(Readings(m, N, S, np.stack(rest[:3]), np.stack(rest[3:])))
-    reached = {r: max(p.reached[r] for p in parts) for r in asked.risks}
-    return Evidence(total, asked, stretches, tuple(readings), reached, oracle)
-
-
-def evidence_of(
-    tables: Iterable[Table], total: Totals, asked: Asked, oracle: float | None = None
+def merge_parts(
+    parts: Sequence[PartSummary], totals: Totals, request: Request, best_area: float | None = None
 ) -> Evidence:
-    """Of samples in memory."""
-    return together([part_of(t, total, asked) for t in tables], total, asked, oracle)
+    """Evidence from the summaries of all parts, most confident first."""
+    in_error_units = totals.in_error_units()
+    if in_error_units is not totals:
+        totals = in_error_units
+        best_area = None if best_area is None else best_area / totals.error_size
+    stretches = {area: stacked([part.stretches[area] for part in parts]) for area in parts[0].stretches}
+    readings = _merge_readings(parts, totals, request) if parts[0].readings else ()
+    mass_within_risk = {risk: max(part.mass_within_risk[risk] for part in parts) for risk in request.risks}
+    return Evidence(
+        totals=totals,
+        request=request,
+        stretches=stretches,
+        readings=readings,
+        mass_within_risk=mass_within_risk,
+        best_area=best_area,
+    )
+
+
+def _merge_readings(parts: Sequence[PartSummary], totals: Totals, request: Request) -> tuple[Readings, ...]:
+    """Readings of the whole ranking: the sums above each part are added to what was read in it."""
+    sums = np.asarray([part.sums for part in parts])
+    sums_above = np.cumsum(sums, axis=0) - sums
+    merged = []
+    for kind, masses in enumerate(reading_positions(totals, request)):
+        columns = np.empty((11, masses.size))
+        columns[0] = sums[-1, 0]
+        columns[1:] = (sums_above[-1] + sums[-1])[:, None]
+        for part, above in zip(
+            reversed(parts), sums_above[::-1]
+        ):  # the first part that reaches a position wins
+            inside, values = part.readings[kind]
+            columns[0, inside] = values[0]
+            columns[1:, inside] = values[1:] + above[:, None]
+        row_mass, accepted_mass, accepted_loss, *powers = columns.reshape(11, *masses.shape)
+        merged.append(
+            Readings(
+                m=row_mass,
+                N=accepted_mass,
+                S=accepted_loss,
+                squares=np.stack(powers[:3]),
+                fourths=np.stack(powers[3:]),
+            )
+        )
+    return tuple(merged)
+
+
+def gather_evidence(
+    tables: Iterable[Table], totals: Totals, request: Request, best_area: float | None = None
+) -> Evidence:
+    """Evidence of tables in memory, most confident first."""
+    parts = [summarise_part(table, totals, request) for table in tables]
+    return merge_parts(parts, totals, request, best_area)
 
 
 # estimates --------------------------------------------------------------------------------------------------
 
 
-def facts_of(total: Totals) -> limits.Facts:
+def summarise_sample(totals: Totals) -> SampleSummary:
     """What limits must know of independent samples."""
-    n = whole_of(total)[0]
-    wrong = (total.S / math.sqrt(total.squares[2])) ** 2 if total.squares[2] > 0 else 0.0
-    right2 = total.squares[0] - total.squares[1]
-    right = (total.W - total.S) ** 2 / right2 if total.zero_one and right2 > 0 else 0.0
-    return limits.Facts(
-        n=n,
-        units=n,
-        draws=total.W**2 / total.squares[0],
-        zero_one=total.zero_one,
-        negative=total.negative,
-        risk=total.risk,
-        errors=wrong,
-        pairs=max(1.0, min(wrong, right)),
-        right=right,
-        error_draws=wrong,
-        right_draws=right,
-        error_size=total.error_size,
-        largest=_largest(total),
+    sample_count = whole_set(totals).units
+    error_count = 0.0
+    if totals.squares[2] > 0:
+        error_count = (totals.S / math.sqrt(totals.squares[2])) ** 2
+    right_squares = totals.squares[0] - totals.squares[1]
+    right_count = 0.0
+    if totals.zero_one and right_squares > 0:
+        right_count = (totals.W - totals.S) ** 2 / right_squares
+    return SampleSummary(
+        sample_count=sample_count,
+        unit_count=sample_count,
+        effective_draws=totals.W**2 / totals.squares[0],
+        is_zero_one=totals.zero_one,
+        has_negative_loss=totals.negative,
+        risk=totals.risk,
+        error_count=error_count,
+        pair_count=max(1.0, min(error_count, right_count)),
+        right_count=right_count,
+        error_draws=error_count,
+        right_draws=right_count,
+        error_size=totals.error_size,
+        largest_loss=_largest_loss(totals),
     )
 
 
-def _largest(total: Totals) -> float:
+def _largest_loss(totals: Totals) -> float:
     """About the largest loss, from sums that add up over parts: the mean of losses weighted by their cubes."""
-    if total.zero_one:
+    if totals.zero_one:
         return 1.0
-    return total.fourths[4] / total.fourths[3] if total.fourths[3] > 0 else 0.0
+    return totals.fourths[4] / totals.fourths[3] if totals.fourths[3] > 0 else 0.0
 
 
-def evidence_spread(metric: str, found: Evidence, kind: str = "empirical") -> limits.Spread:
-    """Estimate and sums of influences of a smooth metric."""
-    total, asked = found.total, found.asked
-    name = AREA_OF[metric]
-    if name not in found.stretches:
-        if metric == "prediction_rejection_ratio":  # one kind only: nothing to gain
-            return limits.Spread(0.0, 0.0, 0.0)
-        raise InfeasibleError(f"{metric}: needs both right and wrong samples, got only one kind.")
-    best = None
-    if metric in ("oracle_aurc", "e_aurc", "naurc"):
-        if not total.whole and found.oracle is None and kind == "empirical":
-            raise InputError(f"interval: {metric} with relative weights needs the samples themselves.")
-        known = None if total.whole else found.oracle
-        best = zero_one_oracle(total.W, total.S, asked.estimator, kind, known)
-    every = found.stretches[name]
-    line = metric_line(metric, math.fsum(every.terms) / total.W, total.risk, best)
+def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
+    """Estimate and spread of a smooth metric.
+
+    Raises InfeasibleError where the metric needs both right and wrong samples and only one kind is there, and
+    InputError where it needs the best order of samples with relative weights and the evidence does not have it.
+    """
+    totals = evidence.totals
+    area = metric.area
+    if area not in evidence.stretches:
+        if not metric.needs.both_kinds:  # with one kind only, no order is better than another
+            return EstimateSpread(estimate=0.0, variance=0.0, variance_excess=0.0)
+        raise InfeasibleError(f"{metric.name}: needs both right and wrong samples, got only one kind.")
+    reads_oracle = metric.reads_best_curve_area and metric.option_values.get("oracle") == "empirical"
+    if reads_oracle and not totals.whole and evidence.best_area is None:
+        raise InputError(f"interval: {metric.name} with relative weights needs the samples themselves.")
+    known_area = None if totals.whole else evidence.best_area
+    best = metric.best_of_zero_one(totals.W, totals.S, known_area)
+    stretches = evidence.stretches[area]
+    derivative = metric.derivative(math.fsum(stretches.terms) / totals.W, totals.risk, best)
     centre = None
-    if metric == "aurc" and total.unit and asked.estimator not in ("sele", "2sele"):
-        centre = math.fsum(every.loo) / total.W
-    return limits.spread_of(line.estimate, combined(every, line), total.n, centre)
+    if metric.is_centred_on_leave_one_out and totals.unit and area.has_leave_one_out:
+        centre = math.fsum(stretches.loo) / totals.W
+    return limits.make_spread(derivative.estimate, combined(stretches, area, derivative), totals.n, centre)
 
 
-def estimate(
-    metric: str,
-    found: Evidence,
+def estimate_interval(
+    metric: Metric,
+    evidence: Evidence,
     /,
     *,
     level: float = 0.95,
     method: str | None = None,
     loss_bound: float | None = None,
-    more: float = 1.0,
-    answered_effect: float = 1.0,
-    **options: Any,
+    design_effect: float = 1.0,
+    answered_design_effect: float = 1.0,
 ) -> Interval:
-    """The interval of any metric; `estimator`, `ties` and points must be those that were asked for.
+    """The interval of any metric that the evidence was gathered for.
 
-    Clusters multiply the variance of a point by `more`, and that of the share of answered samples by
-    `answered_effect`.
+    `design_effect` multiplies the variance of a point of the curve, and `answered_design_effect` that of the share of
+    answered samples: what clusters and strata change. The other arguments are those of `interval`.
     """
-    if metric in POINTS:
-        return _point(metric, found, level, more, answered_effect, options)
-    if metric not in ("aurc", "augrc", "risk") and not found.total.zero_one:
-        raise InputError(f"interval: {metric} of losses other than 0/1 needs the samples themselves.")
-    spread = evidence_spread(metric, found, options.get("oracle", "empirical"))
-    return limits.interval_of(metric, spread, facts_of(found.total), level, method, loss_bound)
+    if isinstance(metric, PointMetric):
+        return _point_interval(metric, evidence, level, design_effect, answered_design_effect)
+    if not metric.is_smooth:
+        raise InputError(
+            f"interval: {metric.name} has no influence function and needs the samples themselves."
+        )
+    is_for_zero_one = metric.needs.order_by_loss or metric.needs.zero_one
+    if is_for_zero_one and not evidence.totals.zero_one:
+        raise InputError(f"interval: {metric.name} of losses other than 0/1 needs the samples themselves.")
+    spread = spread_from_evidence(metric, evidence)
+    return limits.make_interval(metric, spread, summarise_sample(evidence.totals), level, method, loss_bound)
 
 
-def _point(
-    metric: str, found: Evidence, level: float, more: float, answered_effect: float, options: dict[str, Any]
+def _point_interval(
+    metric: PointMetric, evidence: Evidence, level: float, design_effect: float, answered_design_effect: float
 ) -> Interval:
-    asked, total = found.asked, found.total
-    n, W, w2, w4 = whole_of(total)
-    whole = point_limits.Whole(W, w2, w4, n, total.zero_one, total.negative)
-    along, right = found.readings
+    """The interval of a point of the curve; its limits depend on what the cut is placed by."""
+    totals = evidence.totals
     note = ""
-    if metric == "fpr_at_tpr":
-        facts = facts_of(total)
-        note = limits.fewest_draws(metric, facts.error_draws, facts)[1]
-        tpr = float(options.get("tpr", 0.95))
-        at = right.at([asked.tprs.index(tpr)])
-        value = float(at.S[0, 0] / total.S)
-        whole = point_limits.Whole(total.W, total.squares[0], total.fourths[0], total.n, True)
-        low, high = point_limits.fpr_limits(
-            at, tpr, whole, (total.S, total.squares[1], total.fourths[1]), level, more
-        )
-    elif metric == "risk_at_coverage":
-        coverage = float(options["coverage"])
-        k = asked.coverages.index(coverage)
-        at = along.at([k])
-        value = float(at.S[0, 0] / at.N[0, 0])
-        if coverage * (1 - _SLACK) > total.W / W:
-            raise InfeasibleError(
-                f"risk_at_coverage: coverage {coverage:g} cannot be reached, since abstained samples are never "
-                f"accepted. Ask for at most the share that was answered."
-            )
-        low, high = (
-            float(x[0]) for x in point_limits.risk_limits(at, np.asarray([coverage]), whole, level, more)[:2]
-        )
+    if metric.cut_at == "tpr":
+        sample = summarise_sample(totals)
+        note = note_on_few_draws(metric.rule, sample.error_draws, sample)[1]
+        value, (low, high) = _limits_at_tpr(metric.cut, evidence, level, design_effect)
+    elif metric.cut_at == "coverage":
+        value, (low, high) = _limits_at_coverage(metric.cut, evidence, level, design_effect)
     else:
-        risk = float(options["risk"])
-        at = along.at(slice(len(asked.coverages), None))
-        among_answered = found.reached[risk] / total.W
-        value = found.reached[risk] / W
-        answered = point_limits.Whole(
-            mass=total.W,
-            w2=total.squares[0],
-            w4=total.fourths[0],
-            units=total.n,
-            zero_one=total.zero_one,
-            negative=total.negative,
+        value, (low, high) = _limits_at_risk(
+            metric.cut, evidence, level, design_effect, answered_design_effect
         )
-        low, high = point_limits.coverage_limits(at, answered, risk / total.error_size, level, more)
-        if total.idle[0]:
-            limits_among_answered = (min(low, among_answered), max(high, among_answered))
-            low, high = point_limits.scaled_by_answered_share(
-                among_answered, limits_among_answered, total.W / W, W**2 / w2 / answered_effect, level
-            )
-    low, high = min(low, value), max(high, value)
-    if total.zero_one or metric == "coverage_at_risk":
-        low, high = max(low, 0.0), min(high, 1.0)
-    error = (high - low) / (2 * limits.student(math.inf, level))
+    low = min(low, value)
+    high = max(high, value)
+    if totals.zero_one or metric.cut_at == "risk":
+        low = max(low, 0.0)
+        high = min(high, 1.0)
     interval = Interval(
-        metric=metric,
+        metric=metric.name,
         estimate=value,
-        standard_error=error,
+        standard_error=(high - low) / (2 * limits.student_quantile(math.inf, level)),
         low=low,
         high=high,
         level=level,
         method="pointwise",
-        n=n,
+        n=whole_set(totals).units,
         note=note,
     )
-    return limits.in_loss_units(interval, total.error_size)
+    return limits.in_loss_units(metric, interval, totals.error_size)
+
+
+def _limits_at_tpr(
+    tpr: float, evidence: Evidence, level: float, design_effect: float
+) -> tuple[float, Limits]:
+    """Share of errors accepted where a share `tpr` of the right samples is, and its limits."""
+    totals = evidence.totals
+    readings = evidence.readings[1].at([evidence.request.tprs.index(tpr)])
+    error_sums = (totals.S, totals.squares[1], totals.fourths[1])
+    answered = answered_set(totals)._replace(zero_one=True, negative=False)
+    limits_of_share = point_limits.fpr_limits(readings, tpr, answered, error_sums, level, design_effect)
+    return float(readings.S[0, 0] / totals.S), limits_of_share
+
+
+def _limits_at_coverage(
+    coverage: float, evidence: Evidence, level: float, design_effect: float
+) -> tuple[float, Limits]:
+    """Selective risk at a coverage, and its limits; InfeasibleError where too many samples abstained."""
+    totals = evidence.totals
+    whole = whole_set(totals)
+    readings = evidence.readings[0].at([evidence.request.coverages.index(coverage)])
+    if coverage * (1 - _ROUNDING) > totals.W / whole.mass:
+        raise InfeasibleError(
+            f"risk_at_coverage: coverage {coverage:g} cannot be reached, since abstained samples are never "
+            f"accepted. Ask for at most the share that was answered."
+        )
+    low, high, _ = point_limits.risk_limits(readings, np.asarray([coverage]), whole, level, design_effect)
+    return float(readings.S[0, 0] / readings.N[0, 0]), (float(low[0]), float(high[0]))
+
+
+def _limits_at_risk(
+    risk: float, evidence: Evidence, level: float, design_effect: float, answered_design_effect: float
+) -> tuple[float, Limits]:
+    """Largest coverage within a risk, as a share of all samples, and its limits."""
+    totals = evidence.totals
+    whole = whole_set(totals)
+    readings = evidence.readings[0].at(slice(len(evidence.request.coverages), None))
+    share_of_answered = evidence.mass_within_risk[risk] / totals.W
+    value = evidence.mass_within_risk[risk] / whole.mass
+    low, high = point_limits.coverage_limits(
+        readings, answered_set(totals), risk / totals.error_size, level, design_effect
+    )
+    if totals.idle[0]:
+        low, high = point_limits.scaled_by_answered_share(
+            share_of_answered,
+            (min(low, share_of_answered), max(high, share_of_answered)),
+            totals.W / whole.mass,
+            whole.mass**2 / whole.w2 / answered_design_effect,
+            level,
+        )
+    return value, (low, high)

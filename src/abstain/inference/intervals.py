@@ -2,49 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypedDict, Unpack, get_args, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice, check_fraction, check_nonnegative, repetitions_error
-from abstain.core.area_estimators import Estimator, Ties, needs_whole_weights
+from abstain.core.area_estimators import Estimator, Ties
 from abstain.core.rows import Blocks
 from abstain.core.sorting import argsort_descending
 from abstain.core.stretch import table_of_blocks, totals_of
 from abstain.errors import InputError
 from abstain.inference import resampling
-from abstain.inference.evidence import POINTS, Evidence, asked_for, estimate, evidence_of
-from abstain.inference.limits import (
-    Facts,
-    Spread,
-    hidden_by_few,
-    interval_of,
-    mean_spread,
-    moments,
-    scale_of,
-)
+from abstain.inference.evidence import Evidence, estimate_interval, gather_evidence, request_for
+from abstain.inference.limits import make_interval, mean_spread, moments
 from abstain.inference.records import GroupedIntervals, Interval
 from abstain.inference.standard_errors import (
     Units,
-    check_options,
     codes,
     error_size_of,
-    evidence,
-    facts,
+    evidence_of_units,
+    fill_in,
+    find_metric,
     gather,
+    influences_of_units,
     measure,
-    metric_name,
-    pulls_of,
-    spread_over,
-    values_of,
+    summarise_units,
+    unit_effects,
 )
 from abstain.metrics._sample import group_codes
 from abstain.metrics.areas import Oracle
+from abstain.metrics.metric import Metric, PointMetric
+from abstain.metrics.summaries import EstimateSpread, SampleSummary
 
-Named = str | Callable[..., Any]  # a metric by its name, or its function
+Named = str | Metric | Callable[..., Any]  # a metric by its name, its definition, or its function
 Method = Literal["log", "logit", "normal", "bootstrap", "bca", "jackknife"]
 
 
@@ -65,9 +58,10 @@ class Options(TypedDict, total=False):
     estimator: Estimator
     ties: Ties
     oracle: Oracle
-    coverage: float
+    coverage: float | tuple[float, float]
     risk: float
     tpr: float
+    max_rejection: float
 
 
 @overload
@@ -104,9 +98,9 @@ def interval(
 
     Parameters
     ----------
-    metric : str or the function of that name
+    metric : str, Metric, or the function of that name
         aurc, augrc, risk, oracle_aurc, e_aurc, naurc, auroc, prediction_rejection_ratio, aupr_error, aupr_success,
-        fpr_at_tpr (`tpr=`), risk_at_coverage (`coverage=`), coverage_at_risk (`risk=`).
+        fpr_at_tpr (`tpr=`), risk_at_coverage (`coverage=`), coverage_at_risk (`risk=`), or a `Metric` of your own.
     loss, confidence : array, shape (n,)
         Of each sample; higher confidence = surer.
     level : float
@@ -161,10 +155,12 @@ def interval(
     if loss_bound is not None:
         loss_bound = check_nonnegative("interval", "loss_bound", loss_bound)
     columns = {"sample_weight": sample_weight, "abstained": abstained, "clusters": clusters, "strata": strata}
+    known_error_size = loss_bound or None  # of a sample without any error
 
-    error_size = loss_bound or None  # of a sample without any error
-
-    def one(loss: Array, confidence: Array, columns: dict[str, Any]) -> tuple[Units, Interval]:
+    def measure_part(
+        loss: Array, confidence: Array, columns: dict[str, Any], error_size: float | None
+    ) -> tuple[Units, Interval]:
+        """Check the samples of one group (or all of them) and make their interval."""
         units = gather(
             "interval",
             metric,
@@ -179,165 +175,246 @@ def interval(
             raise InputError("interval: needs at least two samples (or clusters) to see any spread, got one.")
         _check_method(units, method)
         if method in ("bootstrap", "bca"):
-            draws = np.random.default_rng(rng)
-            return units, resampling.interval(units, level, method, replicates, draws, progress)
+            generator = np.random.default_rng(rng)
+            return units, resampling.interval(units, level, method, replicates, generator, progress)
         return units, interval_of_units(units, level, method, loss_bound)
 
     if groups is None:
-        return one(loss, confidence, columns)[1]
-    loss, confidence = np.asarray(to_host(loss)), np.asarray(to_host(confidence))
-    labels, of = group_codes("interval", groups, loss.shape, weight=sample_weight)
+        return measure_part(loss, confidence, columns, known_error_size)[1]
+    loss = np.asarray(to_host(loss))
+    confidence = np.asarray(to_host(confidence))
+    labels, group_of_sample = group_codes("interval", groups, loss.shape, weight=sample_weight)
     if not labels:  # no sample has any weight: the same call without groups says so
-        return one(loss, confidence, columns)[1]
+        return measure_part(loss, confidence, columns, known_error_size)[1]
     if loss.ndim == 1 and np.issubdtype(loss.dtype, np.number) and len(loss):
-        error_size = error_size_of(loss, error_size)  # a group without an error has it from the others
-    columns = {k: None if v is None else np.asarray(to_host(v)) for k, v in columns.items()}
+        # a group without an error takes the size of one from the other groups
+        known_error_size = error_size_of(loss, known_error_size)
+    host_columns = {name: None if x is None else np.asarray(to_host(x)) for name, x in columns.items()}
     parts = []
     for code in range(len(labels)):
-        mask = of == code
-        own = {k: None if v is None else v[mask] for k, v in columns.items()}
-        parts.append((mask, *one(loss[mask], confidence[mask], own)))
-    macro = _macro(parts, codes("interval", "clusters", clusters, len(loss)), level, method)
-    return GroupedIntervals(macro.metric, {k: found for k, (_, _, found) in zip(labels, parts)}, macro)
+        mask = group_of_sample == code
+        group_columns = {name: None if x is None else x[mask] for name, x in host_columns.items()}
+        units, interval = measure_part(loss[mask], confidence[mask], group_columns, known_error_size)
+        parts.append(GroupPart(mask, units, interval))
+    cluster_codes = codes("interval", "clusters", clusters, len(loss))
+    macro = _macro_interval(parts, cluster_codes, level, method)
+    intervals = {label: part.interval for label, part in zip(labels, parts)}
+    return GroupedIntervals(macro.metric, intervals, macro)
 
 
 def _check_method(units: Units, method: str | None) -> None:
-    """Refuse a method where it has no meaning."""
+    """Raise InputError for a method that has no meaning for the metric and the losses."""
     if method is None:
         return
     check_choice("interval", "method", method, get_args(Method))
-    negative, problem = bool((units.loss < 0).any()), ""
-    if units.metric in POINTS and method != "bootstrap":
-        problem = f'a smooth metric, got {units.metric}. Use "bootstrap", or none.'
-    elif method == "log" and negative:
+    metric = units.metric
+    has_negative_loss = bool((units.loss < 0).any())
+    scale = metric.scale_for(units.zero_one, has_negative_loss)
+    problem = ""
+    if isinstance(metric, PointMetric) and method != "bootstrap":
+        problem = f'a smooth metric, got {metric.name}. Use "bootstrap", or none.'
+    elif not metric.is_smooth and method not in ("bootstrap", "jackknife"):
+        problem = f'a metric with an influence function, got {metric.name}. Use "bootstrap", or none.'
+    elif method == "log" and has_negative_loss:
         problem = 'losses of at least 0, got negative ones. Use "normal".'
-    elif method == "logit" and scale_of(units.metric, units.zero_one, negative).name != "logit":
-        problem = f"a metric of bounded range, got {units.metric}."
+    elif method == "logit" and scale.name != "logit":
+        problem = f"a metric of bounded range, got {metric.name}."
     if problem:
         raise InputError(f'interval: `method="{method}"` needs {problem}')
 
 
 def interval_of_units(units: Units, level: float, method: str | None, loss_bound: float | None) -> Interval:
-    """Limits of checked units, by the metric's own method, a scale, or the jackknife."""
-    if units.metric in POINTS:
-        return _point(units, level)
-    if method == "jackknife":
-        found = resampling.jackknife(units)
-        return interval_of(units.metric, found, facts(units), level, method, loss_bound, "jackknife")
-    return interval_of(units.metric, *measure("interval", units), level, method, loss_bound)
+    """The interval of checked samples: of a point of the curve, by the jackknife, or from influences.
+
+    A metric without an influence function is jackknifed.
+    """
+    metric = units.metric
+    if isinstance(metric, PointMetric):
+        return _point_interval(units, level)
+    if method == "jackknife" or not metric.is_smooth:
+        spread = resampling.jackknife(units)
+        sample = summarise_units(units)
+        return make_interval(metric, spread, sample, level, "jackknife", loss_bound, "jackknife")
+    spread, sample = measure("interval", units)
+    return make_interval(metric, spread, sample, level, method, loss_bound)
 
 
-def _point(units: Units, level: float) -> Interval:
-    """A point of the curve; clusters and strata multiply its variance by as much as they do at the cut itself."""
-    gathered = evidence(units)
+def _point_interval(units: Units, level: float) -> Interval:
+    """The interval of a point of the curve; clusters and strata multiply its variance as they do at the cut itself."""
+    metric = units.metric
+    evidence = evidence_of_units(units)
+    interval = estimate_interval(metric, evidence, level=level)
     if units.independent:
-        return estimate(units.metric, gathered, level=level, **units.options)
-    value = estimate(units.metric, gathered, level=level, **units.options).estimate
-    more = _design_effect(units, _at_cut(units, value))
-    answered_effect = 1.0
+        return interval
+    answered_design_effect = 1.0
     if units.kept is not None:
-        answered = units.kept.astype(np.float64)
-        answered_effect = _design_effect(units, answered - units.mass / units.total)
-    return estimate(
-        units.metric, gathered, level=level, more=more, answered_effect=answered_effect, **units.options
+        is_answered = units.kept.astype(np.float64)
+        answered_design_effect = _design_effect(units, is_answered - units.mass / units.total)
+    return estimate_interval(
+        metric,
+        evidence,
+        level=level,
+        design_effect=_design_effect(units, _influence_at_cut(units, interval.estimate)),
+        answered_design_effect=answered_design_effect,
     )
 
 
 def _design_effect(units: Units, influences: np.ndarray) -> float:
     """Variance of a mean of these influences by clusters and strata, over that of independent samples."""
-    pulls = pulls_of(influences, units)
-    alone = pulls_of(influences, units._replace(clusters=None, strata=None))
-    if units.total * np.abs(alone).max() <= 1e-12 * np.abs(units.loss).max():  # rounding alone
+    effects = unit_effects(influences, units)
+    independent_effects = unit_effects(influences, units._replace(clusters=None, strata=None))
+    largest_effect = units.total * np.abs(independent_effects).max()
+    if largest_effect <= 1e-12 * np.abs(units.loss).max():  # rounding alone
         return 1.0
-    grown = len(pulls) / (len(pulls) - 1) if units.clusters is not None else 1.0
-    return max(grown * float(pulls @ pulls) / float(alone @ alone), 1e-3)
+    inflation = len(effects) / (len(effects) - 1) if units.clusters is not None else 1.0
+    variance = inflation * float(effects @ effects)
+    return max(variance / float(independent_effects @ independent_effects), 1e-3)
 
 
-def _at_cut(units: Units, value: float) -> np.ndarray:
-    r"""Influence of each sample on a point A/B of the curve, cut where C reaches a share of its whole.
+def _influence_at_cut(units: Units, value: float) -> np.ndarray:
+    r"""Influence of each of all n samples on a point A/B of the curve, cut where C reaches a share of its whole.
 
     .. math:: \left(a_i - \frac AB b_i - \frac{A' - (A/B) B'}{C'} (1(i) - \text{share})\, c_i\right) / B
 
     A counts the errors accepted, B the samples accepted (of FPR, all errors), C all samples (of FPR, the right
-    ones), and the slopes at the cut are read in one window around it; see `points`.
+    ones), and the slopes at the cut are read in one window around it; see `point_limits`. `value` is the estimate,
+    which is the cut where the metric is a coverage.
     """
-    fpr = units.metric == "fpr_at_tpr"
-    l, w = units.loss.astype(np.float64), units.mass_of(np.ones(len(units.loss)))
-    order = argsort_descending(units.confidence) if units.ranked is None else units.ranked.ranking.order
-    c = 1 - l if fpr else np.ones_like(l)
-    along = np.cumsum((w * c)[order])
-    whole = along[-1] if fpr else units.total
-    asked = units.options.get("tpr", 0.95) if fpr else units.options.get("coverage", value)
-    k = min(int(np.searchsorted(along, asked * whole * (1 - 1e-11))), len(l) - 1)
-    g = units.confidence
-    taken = (g >= g[order[k]]).astype(np.float64)
-    h = max(5, int(np.sqrt(len(l) * taken.mean() * (1 - taken.mean()))))
-    k = int(taken.sum()) - 1  # equals stand together, here and at the ends of the window
-    near = (g <= g[order[max(0, k - h)]]) & (g >= g[order[min(k + h, len(l) - 1)]])
-    over = l if fpr else taken
-    B, share = float(w @ over), float(w @ (taken * c)) / whole
-    point = float(w @ (taken * l)) / B
-    slope = w[near] @ (l[near] - (0.0 if fpr else point)) / max(float(w[near] @ c[near]), 1e-300)
-    own = (taken * l - point * over - slope * c * (taken - share)) / B
-    return spread_over(units, own, 0.0 if fpr else slope * share / B)
+    metric = units.metric
+    assert isinstance(metric, PointMetric)
+    counts_right = metric.cut_at == "tpr"
+    confidence = units.confidence
+    loss = units.loss.astype(np.float64)
+    weight = units.mass_of(np.ones(len(loss)))
+    order = argsort_descending(confidence) if units.ranked is None else units.ranked.ranking.order
+    counted = 1 - loss if counts_right else np.ones_like(loss)
+    counted_mass = np.cumsum((weight * counted)[order])
+    whole_mass = counted_mass[-1] if counts_right else units.total
+    requested_share = value if metric.cut_at == "risk" else metric.cut
+    cut_place = np.searchsorted(counted_mass, requested_share * whole_mass * (1 - 1e-11))
+    cut_confidence = confidence[order[min(int(cut_place), len(loss) - 1)]]
+    is_accepted = (confidence >= cut_confidence).astype(np.float64)
+    coverage = is_accepted.mean()
+    half_window = max(5, int(np.sqrt(len(loss) * coverage * (1 - coverage))))
+    last_accepted = int(is_accepted.sum()) - 1  # equals stand together, here and at the ends of the window
+    window_top = confidence[order[max(0, last_accepted - half_window)]]
+    window_bottom = confidence[order[min(last_accepted + half_window, len(loss) - 1)]]
+    in_window = (confidence <= window_top) & (confidence >= window_bottom)
+    divisor = loss if counts_right else is_accepted
+    B = float(weight @ divisor)
+    accepted_share = float(weight @ (is_accepted * counted)) / whole_mass
+    point = float(weight @ (is_accepted * loss)) / B
+    window_loss = loss[in_window] - (0.0 if counts_right else point)
+    window_mass = max(float(weight[in_window] @ counted[in_window]), 1e-300)
+    slope = weight[in_window] @ window_loss / window_mass
+    at_cut = slope * counted * (is_accepted - accepted_share)
+    influence = (is_accepted * loss - point * divisor - at_cut) / B
+    return fill_in(units, influence, 0.0 if counts_right else slope * accepted_share / B)
 
 
-Part = tuple[np.ndarray, Units, Interval]  # of a group: the mask of its samples, the samples, their interval
+class GroupPart(NamedTuple):
+    """One group: which samples belong to it, the samples, and their interval."""
+
+    mask: np.ndarray
+    units: Units
+    interval: Interval
 
 
-def _macro(parts: list[Part], clusters: np.ndarray | None, level: float, method: str | None) -> Interval:
-    """The mean over groups, from sums over units.
+def _macro_interval(
+    parts: list[GroupPart], clusters: np.ndarray | None, level: float, method: str | None
+) -> Interval:
+    """The interval of the plain mean over groups, from sums over units where there are any.
 
-    Where there are none (points, resampling, groups without spread) the distances to the limits of each group add
-    up: as squares, or plainly where groups may share units.
+    Otherwise (points, resampling, groups without spread) the distances to the limits of each group are added up: as
+    squares, or plainly where groups may share units (`clusters`).
     """
-    G, every = len(parts), [found for *_, found in parts]
-    head, value = every[0], float(np.mean([found.estimate for found in every]))
-    smooth = head.metric not in POINTS and method not in ("bootstrap", "bca", "jackknife")
-    bound = [found for found in every if found.centre == "bound"]
-    known = _mean_of_sums(parts, clusters) if smooth and len(bound) < G else None
-    if known is not None and np.isfinite(known[0][:3]).all():
-        macro, power, rest = interval_of(head.metric, *known, level, method), 2, bound
+    group_count = len(parts)
+    metric = parts[0].units.metric
+    intervals = [part.interval for part in parts]
+    first = intervals[0]
+    estimate = float(np.mean([interval.estimate for interval in intervals]))
+    reads_sums = metric.is_smooth and method not in ("bootstrap", "bca", "jackknife")
+    bounds = [interval for interval in intervals if interval.centre == "bound"]
+    macro = None
+    if reads_sums and len(bounds) < group_count:
+        spread, sample = _mean_over_groups(parts, clusters)
+        if np.isfinite([spread.estimate, spread.variance, spread.variance_excess]).all():
+            macro = make_interval(metric, spread, sample, level, method)
+    if macro is not None:
+        power = 2
+        added = bounds
     else:
-        power, rest = 2 if clusters is None else 1, every
-        count, told = sum(found.n for found in every), "bound" if smooth else "estimate"
-        macro = Interval(head.metric, value, 0.0, value, value, level, head.method, count, told)
-    gaps = [(x.estimate - x.low, x.high - x.estimate, x.standard_error) for x in (macro, *rest)]
-    shares = np.asarray([1.0] + [1 / G] * len(rest))
-    down, up, error = (float(np.linalg.norm(np.maximum(x, 0.0) * shares, power)) for x in zip(*gaps))
-    return replace(macro, low=macro.estimate - down, high=macro.estimate + up, standard_error=error)
+        power = 2 if clusters is None else 1
+        added = intervals
+        macro = Interval(
+            metric=first.metric,
+            estimate=estimate,
+            standard_error=0.0,
+            low=estimate,
+            high=estimate,
+            level=level,
+            method=first.method,
+            n=sum(interval.n for interval in intervals),
+            centre="bound" if reads_sums else "estimate",
+        )
+    terms = [macro, *added]
+    shares = np.asarray([1.0] + [1 / group_count] * len(added))
+
+    def add_up(distances: list[float]) -> float:
+        return float(np.linalg.norm(np.maximum(distances, 0.0) * shares, power))
+
+    return replace(
+        macro,
+        low=macro.estimate - add_up([term.estimate - term.low for term in terms]),
+        high=macro.estimate + add_up([term.high - term.estimate for term in terms]),
+        standard_error=add_up([term.standard_error for term in terms]),
+    )
 
 
-def _mean_of_sums(parts: list[Part], clusters: np.ndarray | None) -> tuple[Spread, Facts]:
-    """What units do to the mean over groups; of a cluster, added up over all groups it is in."""
-    G, measured = len(parts), [measure("interval", units) for _, units, _ in parts]
-    known = [facts for _, facts in measured]
-    hidden = [hidden_by_few(parts[0][1].metric, spread, facts) for spread, facts in measured]
-    found = mean_spread([spread for spread, _ in measured], hidden)
-    facts = known[0]._replace(
-        n=len(parts[0][0]),
-        units=sum(f.units for f in known),
-        draws=sum(f.draws for f in known),
-        zero_one=all(f.zero_one for f in known),
-        negative=any(f.negative for f in known),
-        risk=float(np.mean([f.risk for f in known])),
-        errors=sum(f.errors for f in known),
-        largest=max(f.largest for f in known),
-        right=sum(f.right for f in known),
-        error_draws=sum(f.error_draws for f in known),
-        right_draws=sum(f.right_draws for f in known),
+def _mean_over_groups(
+    parts: list[GroupPart], clusters: np.ndarray | None
+) -> tuple[EstimateSpread, SampleSummary]:
+    """Spread and summary of the mean over groups; what a cluster does is added up over all groups it is in."""
+    metric = parts[0].units.metric
+    measured = [measure("interval", part.units) for part in parts]
+    samples = [sample for _, sample in measured]
+    hidden_variances = [metric.rule.hidden_variance(spread, sample) for spread, sample in measured]
+    mean = mean_spread([spread for spread, _ in measured], hidden_variances)
+    summary = samples[0]._replace(
+        sample_count=len(parts[0].mask),
+        unit_count=sum(sample.unit_count for sample in samples),
+        effective_draws=sum(sample.effective_draws for sample in samples),
+        is_zero_one=all(sample.is_zero_one for sample in samples),
+        has_negative_loss=any(sample.has_negative_loss for sample in samples),
+        risk=float(np.mean([sample.risk for sample in samples])),
+        error_count=sum(sample.error_count for sample in samples),
+        largest_loss=max(sample.largest_loss for sample in samples),
+        right_count=sum(sample.right_count for sample in samples),
+        error_draws=sum(sample.error_draws for sample in samples),
+        right_draws=sum(sample.right_draws for sample in samples),
     )
     if clusters is None:
-        return found, facts
-    pulls, reach = np.zeros((2, len(clusters)))
-    for mask, units, _ in parts:
-        values, alone = values_of("interval", units), units._replace(clusters=None)
-        pulls[mask] = pulls_of(values.influence, alone)
-        reach[mask] = pulls_of(values.weight * spread_over(units, units.loss), alone, False)
-    v, z = (np.bincount(clusters, x) / G for x in (pulls, reach))
-    second, excess = moments(v * np.sqrt(len(v) / (len(v) - 1)))
-    found = found._replace(second=second, excess=excess, reach=float(z.sum()), reach2=float(z @ z))
-    return found, facts._replace(units=len(v), draws=len(v))
+        return mean, summary
+    sample_effects = np.zeros(len(clusters))
+    loss_effects = np.zeros(len(clusters))
+    for part in parts:
+        influences = influences_of_units("interval", part.units)
+        independent = part.units._replace(clusters=None)
+        weighted_loss = influences.rank_weights * fill_in(part.units, part.units.loss)
+        sample_effects[part.mask] = unit_effects(influences.influence, independent)
+        loss_effects[part.mask] = unit_effects(weighted_loss, independent, centred=False)
+    group_count = len(parts)
+    cluster_effects = np.bincount(clusters, sample_effects) / group_count
+    cluster_losses = np.bincount(clusters, loss_effects) / group_count
+    cluster_count = len(cluster_effects)
+    variance, variance_excess = moments(cluster_effects * np.sqrt(cluster_count / (cluster_count - 1)))
+    mean = mean._replace(
+        variance=variance,
+        variance_excess=variance_excess,
+        weighted_loss=float(cluster_losses.sum()),
+        weighted_loss_squares=float(cluster_losses @ cluster_losses),
+    )
+    return mean, summary._replace(unit_count=cluster_count, effective_draws=cluster_count)
 
 
 # from blocks --------------------------------------------------------------------------------------
@@ -346,7 +423,7 @@ def _mean_of_sums(parts: list[Part], clusters: np.ndarray | None) -> tuple[Sprea
 
 
 def interval_from_blocks(
-    metric: str,
+    metric: Named,
     blocks: Blocks,
     /,
     *,
@@ -380,34 +457,30 @@ def interval_from_blocks(
     risk 0.5, 95% interval [-0.2956, 1.296], standard error 0.25 (normal, n = 4)
     """
     name = "interval_from_blocks"
-    options = check_options(name, metric_name(name, metric), options)
+    requested = find_metric(name, metric, options)
     level = check_fraction(name, "level", level, open_high=True)
     if method in ("bootstrap", "bca", "jackknife"):
         raise InputError(f'{name}: `method="{method}"` needs the samples themselves. Use `interval`.')
     if blocks.count.sum() < 2:
         raise InputError(f"{name}: needs at least two samples to see any spread, got one.")
-    return estimate(
-        metric,
-        evidence_of_blocks(blocks, [(metric, options)], repetitions),
-        level=level,
-        method=method,
-        **options,
-    )
+    evidence = evidence_of_blocks(blocks, [requested], repetitions)
+    return estimate_interval(requested, evidence, level=level, method=method)
 
 
-def evidence_of_blocks(
-    blocks: Blocks, metrics: Iterable[tuple[str, dict[str, Any]]], repetitions: bool = False
-) -> Evidence:
-    """Of a mergeable table, for metrics with these options; relative weights over their unit."""
+def evidence_of_blocks(blocks: Blocks, metrics: Sequence[Metric], repetitions: bool = False) -> Evidence:
+    """The evidence of a mergeable table for some metrics; relative weights are divided by their unit first.
+
+    Raises InputError where a metric needs weights that are repetitions and they are not.
+    """
     if not repetitions:
         blocks = blocks.in_units()
     tables = [table_of_blocks(blocks)]
-    whole = repetitions or bool(np.all(blocks.mass == blocks.count) and np.all(blocks.w2 == blocks.count))
-    metrics = list(metrics)
-    for _, options in metrics:
-        counting = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
-        if counting and not whole:
-            raise repetitions_error("interval_from_blocks", counting)
-    negative = not blocks.zero_one and bool((blocks.loss_sum < 0).any())
-    total = totals_of(tables, int(blocks.count.sum()), blocks.zero_one, negative, whole)
-    return evidence_of(tables, total, asked_for(metrics))
+    has_unit_weights = bool(np.all(blocks.mass == blocks.count) and np.all(blocks.w2 == blocks.count))
+    has_whole_weights = repetitions or has_unit_weights
+    for metric in metrics:
+        if metric.needs_repetitions and not has_whole_weights:
+            raise repetitions_error("interval_from_blocks", metric.needs_repetitions)
+    has_negative_loss = not blocks.zero_one and bool((blocks.loss_sum < 0).any())
+    sample_count = int(blocks.count.sum())
+    totals = totals_of(tables, sample_count, blocks.zero_one, has_negative_loss, has_whole_weights)
+    return gather_evidence(tables, totals, request_for(metrics))

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain.inference.limits import Scale, freedom, student, unseen
+from abstain.inference.limits import degrees_of_freedom, student_quantile
 from abstain.metrics import few_draws as few
+from abstain.metrics.summaries import Scale, unseen
 
 CUTS = 512
 _Z = 1.959963984540054
@@ -144,7 +145,7 @@ def _limits(
         size = _draws(risk, second, fourth, whole, level)
         return proportion(risk, size, cut.N**2 / cut.squares[0], level)
     scale = Scale("log") if not whole.negative else Scale("normal")
-    step = student(_freedom(second, fourth, whole), level) * np.sqrt(second)
+    step = student_quantile(_freedom(second, fourth, whole), level) * np.sqrt(second)
     some = scale.holds(risk)  # a risk of 0 has no logarithm
     steps = step * scale.rate(np.where(some, risk, 1.0))
     low, high = (np.where(some, scale.shifted(risk, sign * steps), risk + sign * step) for sign in (-1, 1))
@@ -300,8 +301,11 @@ def _draws(
     size = share * (1 - share) / np.where(second > 0, second, 1.0)
     if whole.w2 == whole.mass:
         return size
-    return size * (student(math.inf, level) / student(_freedom(second, fourth, whole), level)) ** 2
+    return (
+        size
+        * (student_quantile(math.inf, level) / student_quantile(_freedom(second, fourth, whole), level)) ** 2
+    )
 
 
 def _freedom(second: np.ndarray, fourth: np.ndarray, whole: Whole) -> Any:
-    return freedom(second, fourth - second**2 / whole.units, whole.units)
+    return degrees_of_freedom(second, fourth - second**2 / whole.units, whole.units)

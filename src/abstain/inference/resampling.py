@@ -9,45 +9,97 @@ import numpy as np
 from abstain._arrays import Array
 from abstain._check import check_count, check_fraction
 from abstain._progress import progress_bars
-from abstain.core import curve_points
-from abstain.core.area_estimators import area, area_of_samples, asymptotic_oracle
+from abstain.core.area_estimators import area_of_samples
 from abstain.core.bootstrap import Draw, Resampler, leave_one_out_areas
+from abstain.core.influence import AreaUnderCurve, RankedLoss
+from abstain.core.rows import Rows, rank_confidences
 from abstain.core.sorting import argsort_descending
 from abstain.errors import InputError
-from abstain.inference.limits import Spread, in_loss_units, moments
+from abstain.inference.limits import in_loss_units, moments
 from abstain.inference.point_limits import pointwise_level, proportion
 from abstain.inference.records import CurveBand, Interval
-from abstain.inference.standard_errors import Units, gather, measure, pulls_of, values_of
+from abstain.inference.standard_errors import Units, gather, influences_of_units, measure, unit_effects
+from abstain.metrics._sample import CurveTable
 from abstain.metrics.few_draws import FEW
+from abstain.metrics.summaries import EstimateSpread
+
+MOST_DELETIONS = 2e8  # (values without a unit) * (rows of the table): about a minute of work
 
 
-def left_out(units: Units) -> tuple[float, np.ndarray] | None:
-    """Estimate, and its value without each sample, exactly and in O(n); None where no formula is at hand."""
-    plain = units.weight is None and units.kept is None and units.n >= 3
-    if not plain or units.metric not in ("risk", "aurc", "augrc"):
+def delete_each_sample(units: Units) -> tuple[float, np.ndarray] | None:
+    """Estimate, and its value without each sample, exactly and in O(n); None where there is no formula for that."""
+    deletion = units.metric.deletion
+    if deletion is None or units.weight is not None or units.kept is not None or units.n < 3:
         return None
-    if units.metric == "risk":
+    if deletion == "mean":
         total = float(np.sum(units.loss, dtype=np.float64))
         return total / units.n, (total - units.loss.astype(np.float64)) / (units.n - 1)
-    kind = ("sele" if units.metric == "augrc" else units.area.estimator, units.area.ties)
-    whole = float(area_of_samples(units.loss, units.confidence, None, *kind))
-    return whole, leave_one_out_areas(units.loss, units.confidence, *kind)
+    area = units.metric.area
+    assert isinstance(area, AreaUnderCurve)
+    estimate = area_of_samples(units.loss, units.confidence, None, area.estimator, area.ties)
+    without_sample = leave_one_out_areas(units.loss, units.confidence, area.estimator, area.ties)
+    return float(estimate), without_sample
 
 
-def jackknife(units: Units) -> Spread:
+def delete_each_unit(units: Units) -> tuple[float, np.ndarray]:
+    """Estimate, and its value without each independent unit (sample or cluster), one computation per unit.
+
+    Units that hold only samples that abstained come last; without them the value is the estimate. Raises InputError
+    where all this would take very long.
+    """
+    ranked = RankedLoss(rank_confidences(units.confidence), units.loss, units.weight)
+    row_mass = ranked.rows.mass
+    row_loss = ranked.rows.loss
+    row_count = len(row_mass)
+    row_of_ranked = np.arange(len(units.loss)) if ranked.row_of_sample is None else ranked.row_of_sample
+    row_of_sample = ranked.in_input_order(row_of_ranked)
+    weight = units.mass_of(np.ones(len(units.loss)))
+    weighted_loss = weight * units.loss
+    unit_of_sample = np.arange(len(units.loss))
+    if units.clusters is not None:
+        unit_of_sample = units.clusters if units.kept is None else units.clusters[units.kept]
+    by_unit = np.argsort(unit_of_sample, kind="stable")
+    unit_starts = np.flatnonzero(np.diff(unit_of_sample[by_unit], prepend=-1))
+    if len(unit_starts) * row_count > MOST_DELETIONS:
+        raise InputError(
+            f"interval: the jackknife of {units.metric.name} would take {len(unit_starts):,} computations of "
+            f'{row_count:,} rows. Give its definition `influence=`, or use method="bootstrap".'
+        )
+    estimate = _value_of_rows(units, row_mass, row_loss)
+    without_unit = np.full(units.sampled, estimate)
+    for unit, members in enumerate(np.split(by_unit, unit_starts[1:])):
+        rows = row_of_sample[members]
+        mass = row_mass - np.bincount(rows, weight[members], row_count)
+        loss = row_loss - np.bincount(rows, weighted_loss[members], row_count)
+        without_unit[unit] = _value_of_rows(units, mass, loss)
+    return estimate, without_unit
+
+
+def _value_of_rows(units: Units, mass: np.ndarray, loss: np.ndarray) -> float:
+    """The metric of rows, most confident first, in units of the samples' losses; rows without mass are dropped."""
+    has_mass = mass > 1e-12 * mass.max()
+    rows = Rows.accumulate(mass[has_mass], loss[has_mass])
+    return float(units.metric.compute(_table(units, rows, rows.total_mass[0], lambda: rows)))
+
+
+def jackknife(units: Units) -> EstimateSpread:
     """Estimate with the spread of its deletions, around the bias-corrected estimate.
 
-    Exact deletion for AURC, AUGRC and risk of unweighted independent samples; otherwise the infinitesimal
-    jackknife (the influence function), which corrects no bias.
+    Exact deletion for AURC, AUGRC and risk of unweighted independent samples, and for metrics without an influence
+    function; otherwise the infinitesimal jackknife (the influence function), which corrects no bias.
     """
-    exact = left_out(units) if units.independent else None
-    if exact is None:
-        found = measure("interval", units)[0]
-        return found._replace(centre=found.estimate)
-    estimate, without = exact
-    n, mean = units.n, float(np.mean(without))
-    second, excess = moments((without - mean) * np.sqrt((n - 1) / n))
-    return Spread(estimate, second, excess, centre=estimate - (n - 1) * (mean - estimate))
+    deletions = delete_each_sample(units) if units.independent else None
+    if deletions is None and not units.metric.is_smooth:
+        deletions = delete_each_unit(units)
+    if deletions is None:
+        spread = measure("interval", units)[0]
+        return spread._replace(centre=spread.estimate)
+    estimate, without_unit = deletions
+    n = len(without_unit)
+    mean = float(np.mean(without_unit))
+    variance, variance_excess = moments((without_unit - mean) * np.sqrt((n - 1) / n))
+    centre = estimate - (n - 1) * (mean - estimate)
+    return EstimateSpread(estimate, variance, variance_excess, centre=centre)
 
 
 # resampling ---------------------------------------------------------------------------------------
@@ -68,7 +120,7 @@ def interval(
     values = values[np.isfinite(values)]
     if len(values) < replicates / 2:
         raise InputError(
-            f"interval: most resamples leave {units.metric} undefined; too few errors to say anything."
+            f"interval: most resamples leave {units.metric.name} undefined; too few errors to say anything."
         )
     tails = np.asarray([(1 - level) / 2, (1 + level) / 2])
     if method == "bca":
@@ -76,7 +128,7 @@ def interval(
     low, high = (float(x) for x in np.quantile(values, tails))
     error = float(np.std(values, ddof=1))
     interval = Interval(
-        metric=units.metric,
+        metric=units.metric.name,
         estimate=estimate,
         standard_error=error,
         low=low,
@@ -86,7 +138,7 @@ def interval(
         n=units.counted,
         centre="replicates",
     )
-    return in_loss_units(interval, units.error_size)
+    return in_loss_units(units.metric, interval, units.error_size)
 
 
 def _check_replicates(name: str, replicates: int) -> None:
@@ -98,11 +150,14 @@ def _bca(values: np.ndarray, estimate: float, units: Units, tails: np.ndarray) -
     """Tails moved by the bias of the replicates, and by the third moment of what single samples (or clusters) do."""
     from scipy.special import ndtr, ndtri
 
-    exact = left_out(units) if units.clusters is None else None
-    if exact is not None:
-        pulls = np.mean(exact[1]) - exact[1]
+    deletions = delete_each_sample(units) if units.clusters is None else None
+    if deletions is None and not units.metric.is_smooth:
+        deletions = delete_each_unit(units)
+    if deletions is not None:
+        pulls = np.mean(deletions[1]) - deletions[1]
     else:
-        pulls = pulls_of(values_of("interval", units).influence, units._replace(strata=None))
+        influence = influences_of_units("interval", units).influence
+        pulls = unit_effects(influence, units._replace(strata=None))
     a = float(np.sum(pulls**3)) / max(6 * float(pulls @ pulls) ** 1.5, 1e-300)
     below = np.mean(values < estimate) + np.mean(values == estimate) / 2
     z0 = ndtri(np.clip(below, 0.5 / len(values), 1 - 0.5 / len(values)))
@@ -152,43 +207,32 @@ def replicate(
 
 def statistic(units: Units) -> Statistic:
     """The metric as a function of replicates."""
-    options, area_of = units.options, units.area
-    kind = "expected" if units.whole else "threshold"
 
-    def risk(d: Draw) -> np.ndarray:
-        return np.asarray(d.rows.accepted_loss[:, -1] / d.rows.total_mass[:, 0])
+    def value(draw: Draw) -> np.ndarray:
+        return np.asarray(units.metric.compute(_table(units, draw.rows, draw.total, draw.by_loss)))
 
-    def best(d: Draw) -> np.ndarray:
-        if area_of.oracle == "asymptotic":
-            return np.asarray(asymptotic_oracle(np, risk(d)))
-        area_by_loss = np.asarray(area(d.by_loss(), area_of.estimator, kind))
-        if units.weight is None or units.metric == "oracle_aurc":
-            return area_by_loss
-        return np.minimum(
-            area_by_loss, actual(d)
-        )  # with relative weights it is not always the very best order
+    return value
 
-    def actual(d: Draw) -> np.ndarray:
-        return np.asarray(area(d.rows, area_of.estimator, area_of.ties))
 
-    table: dict[str, Statistic] = {
-        "aurc": actual,
-        "augrc": lambda d: area(d.rows, "sele", area_of.ties) * d.rows.total_mass[:, 0] / d.total,
-        "risk": risk,
-        "oracle_aurc": best,
-        "e_aurc": lambda d: actual(d) - best(d),
-        "naurc": lambda d: curve_points.share_of_room(np, actual(d) - best(d), risk(d), best(d)),
-        "auroc": lambda d: curve_points.auroc(d.rows),
-        "prediction_rejection_ratio": lambda d: curve_points.rejection_ratio(d.rows, d.by_loss()),
-        "risk_at_coverage": lambda d: curve_points.risk_at_coverage(d.rows, d.total, options["coverage"])[0],
-        "coverage_at_risk": lambda d: curve_points.coverage_at_risk(
-            d.rows, d.total, options["risk"] / units.error_size
-        ),
-        "aupr_error": lambda d: curve_points.average_precision(d.rows, of_errors=True),
-        "aupr_success": lambda d: curve_points.average_precision(d.rows, of_errors=False),
-        "fpr_at_tpr": lambda d: curve_points.fpr_at_tpr(d.rows, options.get("tpr", 0.95)),
-    }
-    return table[units.metric]
+def _table(
+    units: Units, rows: Rows, total_mass: np.ndarray | float, rows_by_loss: Callable[[], Rows]
+) -> CurveTable:
+    """What a metric is computed from; losses in the user's units, unless the metric scales with the loss."""
+    unit = 1.0 if units.metric.scales_with_loss else units.error_size
+    return CurveTable(
+        rows=_scale_losses(rows, unit),
+        total_mass=total_mass,
+        rows_by_loss=lambda: _scale_losses(rows_by_loss(), unit),
+        has_weights=units.weight is not None,
+        has_whole_weights=units.whole,
+    )
+
+
+def _scale_losses(rows: Rows, factor: float) -> Rows:
+    """Rows whose losses are multiplied by a number."""
+    if factor == 1:
+        return rows
+    return rows._replace(loss=factor * rows.loss, accepted_loss=factor * rows.accepted_loss)
 
 
 # bands --------------------------------------------------------------------------------------------

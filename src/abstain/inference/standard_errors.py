@@ -10,68 +10,71 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_choice, check_fraction, check_nonnegative, check_risk
-from abstain.core import influence as core_influence
-from abstain.core.area_estimators import (
-    ESTIMATORS,
-    TIES,
-    area_of_samples,
-    needs_whole_weights,
-    oracle_area,
-    remove_offset,
-)
-from abstain.core.influence import BY_LOSS, METRICS, PIECE, AreaOptions
+from abstain.core.area_estimators import area_of_samples, oracle_area, remove_offset
+from abstain.core.influence import PIECE, RankedLoss, SampleInfluences
 from abstain.core.rows import rank_confidences, read_by_confidence
 from abstain.core.sorting import error_size, is_zero_one
-from abstain.core.stretch import Sums, Totals, tables, tables_by, totals_of_samples
-from abstain.errors import InfeasibleError, InputError, ShapeError
-from abstain.inference.evidence import POINTS, Evidence, asked_for, evidence_of, evidence_spread, facts_of
-from abstain.inference.limits import SCALED_BY_LOSS, Facts, Spread, spread_of
+from abstain.core.stretch import InfluenceSums, Totals, tables, tables_by, totals_of_samples
+from abstain.errors import InputError, ShapeError
+from abstain.inference.evidence import (
+    Evidence,
+    gather_evidence,
+    request_for,
+    spread_from_evidence,
+    summarise_sample,
+)
+from abstain.inference.limits import make_spread
 from abstain.inference.records import Influences
 from abstain.metrics._sample import group_codes, prepare
+from abstain.metrics.definitions import by_name
+from abstain.metrics.metric import Metric, PointMetric
+from abstain.metrics.sample_influence import sample_influences
+from abstain.metrics.summaries import EstimateSpread, SampleSummary
 
-NAMES = (*METRICS, *POINTS)
-SMALLEST_LOSS = (
-    1e-60  # sums of fourth powers of losses below this, or above its inverse, leave the range of floats
-)
-_AREAS = ("aurc", "oracle_aurc", "e_aurc", "naurc")
-_TAKES = {
-    **dict.fromkeys(_AREAS, ("estimator", "ties", "oracle")),
-    "aurc": ("estimator", "ties"),
-    "augrc": ("ties",),
-    "oracle_aurc": ("estimator", "oracle"),
-    "risk_at_coverage": ("coverage",),
-    "coverage_at_risk": ("risk",),
-    "fpr_at_tpr": ("tpr",),
-}
-_TWO_KINDS = ("auroc", "aupr_error", "aupr_success", "fpr_at_tpr")
+SMALLEST_LOSS = 1e-60  # fourth powers of losses below this, or above its inverse, leave the range of floats
 
 
 class Units(NamedTuple):
-    """Answered samples as vectors; `kept` marks them among all `n`, `total` is the mass of all."""
+    """Checked samples of one call: those that were answered as vectors, and how they were drawn.
 
-    metric: str
+    Attributes
+    ----------
+    metric : Metric
+        What is estimated, with its options.
+    loss, confidence, weight : ndarray
+        Of the answered samples; no weight means 1 for all. Losses are in units of `error_size`.
+    kept : ndarray of bool or None
+        Which of all n samples are answered and have a weight; None for all.
+    n : int
+        Samples in the input.
+    total : float
+        Mass of all samples, abstained ones included.
+    whole_weight : ndarray or None
+        Weights of all n samples.
+    clusters, strata : ndarray of int or None
+        Codes 0, 1, ... of all n samples.
+    zero_one : bool
+        Are losses 0 or 1, in units of `error_size`?
+    error_size : float
+        One unit of the losses in the user's units: c where all are 0 or c, a power of two for huge losses.
+    ranked, by_loss : RankedLoss or None
+        The loss ranked by confidence, and by itself (smallest first), where these are known.
+    """
+
+    metric: Metric
     loss: np.ndarray
     confidence: np.ndarray
     weight: np.ndarray | None
     kept: np.ndarray | None
     n: int
     total: float
-    whole_weight: np.ndarray | None  # of all n samples, abstained ones included
-    clusters: np.ndarray | None  # codes 0 ... of all n samples
+    whole_weight: np.ndarray | None
+    clusters: np.ndarray | None
     strata: np.ndarray | None
-    options: dict[str, Any]
     zero_one: bool
-    error_size: float = (
-        1.0  # losses are in units of this: c where all are 0 or c, a power of two for huge losses
-    )
-    ranked: core_influence.Ranked | None = None  # along the confidence, where that is known
-    by_loss: core_influence.Ranked | None = None  # along the loss, the smallest first
-
-    @property
-    def area(self) -> AreaOptions:
-        """The options that areas read."""
-        return AreaOptions(**{k: v for k, v in self.options.items() if k in AreaOptions._fields})
+    error_size: float = 1.0
+    ranked: RankedLoss | None = None
+    by_loss: RankedLoss | None = None
 
     @property
     def mass(self) -> float:
@@ -103,11 +106,14 @@ class Units(NamedTuple):
         return self.counted if self.clusters is None else int(self.clusters.max()) + 1
 
 
-def metric_name(function: str, metric: Any) -> str:
-    """A metric by its name or by the function of that name."""
-    name = getattr(metric, "__name__", metric)
-    check_choice(function, "metric", name, NAMES)
-    return str(name)
+def find_metric(function: str, metric: Any, options: dict[str, Any]) -> Metric:
+    """A metric from its name, its function or its definition, with its options checked.
+
+    A call by name must state required options; a definition has its own settings or the defaults.
+    Raises InputError, in the name of the user's `function`, for unknown names and options.
+    """
+    is_name = not isinstance(metric, Metric)
+    return by_name(metric, function).with_checked_options(function, options, requires_all=is_name)
 
 
 def gather(
@@ -127,12 +133,20 @@ def gather(
 
     `error_size`: c where it is known already, for a part of a data set that may hold no error.
     """
-    name = metric_name(function, metric)
-    options = check_options(function, name, options or {})
-    loss, confidence = to_host(loss), to_host(confidence if confidence is not None else loss)
-    sample_weight, abstained = to_host(sample_weight), to_host(abstained)
-    whole = needs_whole_weights(options.get("estimator", "harmonic"), options.get("ties", "threshold"))
-    sample = prepare(function, loss, confidence, sample_weight, abstained, whole, repetitions=repetitions)
+    requested = find_metric(function, metric, options or {})
+    loss = to_host(loss)
+    confidence = loss if confidence is None else to_host(confidence)
+    sample_weight = to_host(sample_weight)
+    abstained = to_host(abstained)
+    sample = prepare(
+        function,
+        loss,
+        confidence,
+        sample_weight,
+        abstained,
+        requested.needs_repetitions,
+        repetitions=repetitions,
+    )
     if sample.loss.ndim != 1:
         raise ShapeError(
             f"{function}: takes one vector, got shape {tuple(np.shape(loss))}. Loop over the batch."
@@ -143,7 +157,7 @@ def gather(
         kept = np.ones(n, dtype=bool) if abstained is None else ~np.asarray(abstained, dtype=bool)
         kept &= True if sample_weight is None else np.asarray(sample_weight) > 0
     zero_one = is_zero_one(sample.loss)
-    _check_kind(function, name, sample.loss, zero_one, options)
+    requested.check_losses(function, sample.loss, zero_one)
     losses = sample.loss
     size = error_size_of(losses, error_size)
     if size is None:
@@ -152,22 +166,19 @@ def gather(
     elif size != 1:
         losses = losses != 0
         zero_one = True
-    if name in ("e_aurc", "naurc") and options.get("estimator", "harmonic") == "harmonic":
+    if requested.drops_loss_offset and requested.option_values["estimator"] == "harmonic":
         losses = remove_offset(losses)
-    whole_weight = sample.every_weight
-    units, strata = codes(function, "clusters", clusters, n), codes(function, "strata", strata, n)
     return Units(
-        metric=name,
+        metric=requested,
         loss=losses,
         confidence=sample.confidence,
         weight=sample.weight,
         kept=kept,
         n=n,
         total=float(sample.total),
-        whole_weight=whole_weight,
-        clusters=units,
-        strata=strata,
-        options=options,
+        whole_weight=sample.every_weight,
+        clusters=codes(function, "clusters", clusters, n),
+        strata=codes(function, "strata", strata, n),
         zero_one=zero_one,
         error_size=size or 1.0,
     )
@@ -188,41 +199,6 @@ def power_of_two_near(loss: np.ndarray) -> float | None:
     return float(2.0 ** math.floor(math.log2(largest)))
 
 
-def check_options(function: str, metric: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The metric's own options, each checked."""
-    takes = _TAKES.get(metric, ())
-    for name in options:
-        if name not in takes:
-            known = ", ".join(f"`{t}`" for t in takes) or "none"
-            raise InputError(f"{function}: `{name}` is no option of {metric} (its options: {known}).")
-    check_choice(function, "estimator", options.get("estimator", "harmonic"), ESTIMATORS)
-    check_choice(function, "ties", options.get("ties", "threshold"), TIES)
-    check_choice(function, "oracle", options.get("oracle", "empirical"), ("empirical", "asymptotic"))
-    for needed in ("coverage", "risk"):
-        if needed in takes and needed not in options:
-            raise InputError(f"{function}: {metric} needs `{needed}=`, got none.")
-    checks = {"coverage": check_fraction, "tpr": check_fraction, "risk": check_nonnegative}
-    return options | {k: check(function, k, options[k]) for k, check in checks.items() if k in options}
-
-
-def _check_kind(
-    function: str, metric: str, loss: np.ndarray, zero_one: bool, options: dict[str, Any]
-) -> None:
-    if options.get("oracle") == "asymptotic" and not zero_one:
-        raise InputError(f'{function}: oracle="asymptotic" holds for 0/1 loss only. Use oracle="empirical".')
-    if zero_one and "risk" in options:
-        check_risk(function, options["risk"])
-    if metric in _TWO_KINDS:
-        if not zero_one:
-            raise InputError(
-                f"{function}: {metric} needs `loss` to be 0 (right) or 1 (wrong), got other values."
-            )
-        if loss.all() or not loss.any():
-            raise InfeasibleError(
-                f"{function}: {metric} needs both right and wrong samples, got only one kind."
-            )
-
-
 def codes(function: str, argument: str, labels: Array | None, n: int) -> np.ndarray | None:
     """Labels of any kind as whole numbers 0, 1, ...; missing ones (None, NaN) are one label."""
     if labels is None:
@@ -241,7 +217,7 @@ def codes(function: str, argument: str, labels: Array | None, n: int) -> np.ndar
 
 
 def influence(
-    metric: str | Callable[..., Any],
+    metric: str | Metric | Callable[..., Any],
     loss: Array,
     confidence: Array,
     /,
@@ -291,13 +267,13 @@ def influence(
         options=options,
         repetitions=repetitions,
     )
-    values = values_of("influence", units)
-    size = units.error_size if units.metric in SCALED_BY_LOSS else 1.0
-    return Influences(units.metric, size * values.estimate, size * values.influence)
+    influences = influences_of_units("influence", units)
+    factor = units.error_size if units.metric.scales_with_loss else 1.0
+    return Influences(units.metric.name, factor * influences.estimate, factor * influences.influence)
 
 
 def standard_error(
-    metric: str | Callable[..., Any],
+    metric: str | Metric | Callable[..., Any],
     loss: Array,
     confidence: Array,
     /,
@@ -346,176 +322,213 @@ def standard_error(
         options=options,
         repetitions=repetitions,
     )
-    size = units.error_size if units.metric in SCALED_BY_LOSS else 1.0
-    return size * measure("standard_error", units)[0].error
+    factor = units.error_size if units.metric.scales_with_loss else 1.0
+    return factor * measure("standard_error", units)[0].standard_error
 
 
-def measure(function: str, units: Units) -> tuple[Spread, Facts]:
-    """Estimate with the sums of its influences, and what limits must know of the sample."""
-    needs_influence(function, units.metric)
-    if units.independent and units.kept is None and (units.zero_one or units.metric not in BY_LOSS):
-        found = evidence(units)
-        return evidence_spread(units.metric, found, units.area.oracle), facts_of(found.total)
-    return spread_by_sample(function, units), facts(units)
+def measure(function: str, units: Units) -> tuple[EstimateSpread, SampleSummary]:
+    """Estimate with its spread, and what limits must know of the sample."""
+    check_has_influence(function, units.metric)
+    needs_second_ranking = units.metric.needs.order_by_loss and not units.zero_one
+    if units.independent and units.kept is None and not needs_second_ranking:
+        evidence = evidence_of_units(units)
+        return spread_from_evidence(units.metric, evidence), summarise_sample(evidence.totals)
+    return spread_by_sample(function, units), summarise_units(units)
 
 
-def spread_by_sample(function: str, units: Units) -> Spread:
-    """The same from the influence of each sample: clusters, strata, oracles of losses other than 0/1."""
+def spread_by_sample(function: str, units: Units) -> EstimateSpread:
+    """`measure` from the influence of each sample: clusters, strata, abstentions, oracles of losses other than 0/1."""
     if units.ranked is None:
         ranking = rank_confidences(units.confidence)
-        units = units._replace(ranked=core_influence.Ranked(ranking, units.loss, units.weight))
-    values = values_of(function, units)
+        units = units._replace(ranked=RankedLoss(ranking, units.loss, units.weight))
+    influences = influences_of_units(function, units)
     if units.independent:
-        count, powers = units.sampled, power_sums(values.at, units.n, units.whole_weight, units.total)
-        reach = values.reach[0] / units.total, values.reach[1] / units.total**2
+        unit_count = units.sampled
+        squares, fourth_powers = power_sums(influences.read, units.n, units.whole_weight, units.total)
+        weighted_loss = influences.weighted_loss_sums[0] / units.total
+        weighted_loss_squares = influences.weighted_loss_sums[1] / units.total**2
     else:
-        pulls = pulls_of(values.influence, units)
-        count, powers = len(pulls), power_sums(pulls.__getitem__, len(pulls))
-        z = pulls_of(values.weight * spread_over(units, units.loss), units, False)
-        reach = float(np.sum(z)), float(z @ z)
-    wrong = math.nan
+        effects = unit_effects(influences.influence, units)
+        unit_count = len(effects)
+        squares, fourth_powers = power_sums(effects.__getitem__, unit_count)
+        loss_effects = unit_effects(
+            influences.rank_weights * fill_in(units, units.loss), units, centred=False
+        )
+        weighted_loss = float(np.sum(loss_effects))
+        weighted_loss_squares = float(loss_effects @ loss_effects)
+    error_squares = math.nan
     if units.zero_one:
-        of_errors = pulls_of(values.influence * spread_over(units, units.loss), units, False)
-        wrong = float(of_errors @ of_errors)
-    grown = 1.0 if units.clusters is None else count / (count - 1)
-    sums = Sums(
-        second=grown * powers[0],
-        fourth=grown**2 * powers[1],
-        reach=reach[0],
-        reach2=reach[1],
-        wrong=grown * wrong,
+        of_errors = unit_effects(influences.influence * fill_in(units, units.loss), units, centred=False)
+        error_squares = float(of_errors @ of_errors)
+    inflation = 1.0 if units.clusters is None else unit_count / (unit_count - 1)
+    sums = InfluenceSums(
+        squares=inflation * squares,
+        fourth_powers=inflation**2 * fourth_powers,
+        weighted_loss=weighted_loss,
+        weighted_loss_squares=weighted_loss_squares,
+        error_squares=inflation * error_squares,
     )
-    return spread_of(values.estimate, sums, count, leave_one_out(units))
+    return make_spread(influences.estimate, sums, unit_count, leave_one_out(units))
 
 
 def power_sums(
-    at: Callable[[slice], np.ndarray], n: int, weight: np.ndarray | None = None, total: float = 1.0
+    read: Callable[[slice], np.ndarray], n: int, weight: np.ndarray | None = None, total: float = 1.0
 ) -> tuple[float, float]:
-    """Sums of second and fourth powers of w x / W, a cacheful of x at a time."""
-    second, fourth = [], []
-    for a in range(0, n, PIECE):
-        here = slice(a, a + PIECE)
-        square = np.square((at(here) if weight is None else at(here) * weight[here]) / total)
-        second.append(float(np.sum(square)))
-        fourth.append(float(square @ square))
-    return math.fsum(second), math.fsum(fourth)
+    """Sums of second and fourth powers of w x / W, with W = `total`, a cacheful of x at a time.
+
+    `read(slice)` returns some of the n values x.
+    """
+    second_powers = []
+    fourth_powers = []
+    for start in range(0, n, PIECE):
+        piece = slice(start, start + PIECE)
+        values = read(piece) if weight is None else read(piece) * weight[piece]
+        square = np.square(values / total)
+        second_powers.append(float(np.sum(square)))
+        fourth_powers.append(float(square @ square))
+    return math.fsum(second_powers), math.fsum(fourth_powers)
 
 
-def evidence(units: Units) -> Evidence:
-    """All that its error bar reads, of independent samples."""
-    found = (
-        tables(read_by_confidence(units.loss, units.confidence, units.weight), units.zero_one)
-        if units.ranked is None
-        else tables_by(units.ranked.ranking, units.loss, units.weight, units.zero_one)
-    )
-    best = None
-    if units.zero_one and not units.whole and units.metric in ("oracle_aurc", "e_aurc", "naurc"):
-        best = float(oracle_area(np, units.loss.astype(np.float64), units.weight, units.area.estimator))
-    return evidence_of(found, totals(units), asked_for([(units.metric, units.options)]), best)
+def evidence_of_units(units: Units) -> Evidence:
+    """The evidence of independent samples in memory, for their metric."""
+    request = request_for([units.metric])
+    best_area = None
+    if units.zero_one and not units.whole and units.metric.reads_best_curve_area:
+        loss = units.loss.astype(np.float64)
+        best_area = float(oracle_area(np, loss, units.weight, request.estimator))
+    rows_at_once = PIECE if request.is_additive else len(units.loss)
+    if units.ranked is None:
+        reader = read_by_confidence(units.loss, units.confidence, units.weight)
+        parts = tables(reader, units.zero_one, rows_at_once)
+    else:
+        ranking = units.ranked.ranking
+        parts = tables_by(ranking, units.loss, units.weight, units.zero_one, rows_at_once)
+    return gather_evidence(parts, totals_of_units(units), request, best_area)
 
 
-def totals(units: Units) -> Totals:
-    """Of samples in memory, those that abstained beside them."""
-    found = totals_of_samples(units.loss, units.weight, units.zero_one)
-    found = found._replace(error_size=units.error_size)
+def totals_of_units(units: Units) -> Totals:
+    """The totals of samples in memory, with the sums over those that abstained."""
+    totals = totals_of_samples(units.loss, units.weight, units.zero_one)
+    totals = totals._replace(error_size=units.error_size)
     if units.kept is None:
-        return found
-    idle = np.ones(units.n) if units.whole_weight is None else units.whole_weight
-    idle = idle[~units.kept]
-    idle = idle[idle > 0]
-    mass, w2, w4 = (float(np.sum(idle**p)) for p in (1, 2, 4))
-    return found._replace(idle=(len(idle), mass, w2, w4))
+        return totals
+    weight = np.ones(units.n) if units.whole_weight is None else units.whole_weight
+    abstained_weight = weight[~units.kept]
+    abstained_weight = abstained_weight[abstained_weight > 0]
+    mass, w2, w4 = (float(np.sum(abstained_weight**power)) for power in (1, 2, 4))
+    return totals._replace(idle=(len(abstained_weight), mass, w2, w4))
 
 
-def facts(units: Units, total: Totals | None = None) -> Facts:
-    """What limits must know of the sample: of clusters as many as there are, the largest beside the mean one."""
-    found = facts_of(total or totals(units))._replace(units=units.sampled)
+def summarise_units(units: Units, known_totals: Totals | None = None) -> SampleSummary:
+    """What limits must know of the sample; clusters are the draws, and the largest one may hide the most.
+
+    `known_totals` are those of the units, where they were computed before.
+    """
+    summary = summarise_sample(known_totals or totals_of_units(units))._replace(unit_count=units.sampled)
     if units.clusters is None:
-        return found
+        return summary
     sizes = np.bincount(units.clusters, units.whole_weight)
-    share = units.sampled / units.n
-    facts_of_clusters = found._replace(
-        draws=units.sampled,
-        pairs=max(1.0, share * found.pairs),
-        heaviest=float(sizes.max() / sizes.mean()),
+    clusters_per_sample = units.sampled / units.n
+    summary = summary._replace(
+        effective_draws=units.sampled,
+        pair_count=max(1.0, clusters_per_sample * summary.pair_count),
+        largest_cluster_ratio=float(sizes.max() / sizes.mean()),
     )
     if not units.zero_one:
-        return facts_of_clusters
+        return summary
     loss = units.loss.astype(np.float64)
-    return facts_of_clusters._replace(
-        error_draws=_draws_of(pulls_of(spread_over(units, loss), units, False)),
-        right_draws=_draws_of(pulls_of(spread_over(units, 1 - loss), units, False)),
+    return summary._replace(
+        error_draws=_effective_count(unit_effects(fill_in(units, loss), units, centred=False)),
+        right_draws=_effective_count(unit_effects(fill_in(units, 1 - loss), units, centred=False)),
     )
 
 
-def _draws_of(masses: np.ndarray) -> float:
-    """As many equal draws would say as much: (sum m)^2 / sum m^2."""
-    square = float(masses @ masses)
-    return float(np.sum(masses)) ** 2 / square if square > 0 else 0.0
+def _effective_count(masses: np.ndarray) -> float:
+    """As many equal masses would vary as much: (sum m)^2 / sum m^2."""
+    squares = float(masses @ masses)
+    return float(np.sum(masses)) ** 2 / squares if squares > 0 else 0.0
 
 
 def leave_one_out(units: Units) -> float | None:
-    """The leave-one-out estimate, around which intervals of AURC are built; of unit weights only."""
-    unit = units.weight is None or bool((units.weight == 1).all())
-    if units.metric != "aurc" or not unit or units.area.estimator in ("sele", "2sele"):
+    """The leave-one-out estimate that the interval is built around; None where there is none, as with weights."""
+    metric = units.metric
+    has_unit_weights = units.weight is None or bool((units.weight == 1).all())
+    if not metric.is_centred_on_leave_one_out or not has_unit_weights or not metric.area.has_leave_one_out:
         return None
     if units.ranked is not None:
-        return units.ranked.plain_area("loo", units.area.ties)
-    return float(area_of_samples(units.loss, units.confidence, None, "loo", units.area.ties))
+        return units.ranked.leave_one_out_area(metric.area)
+    ties = metric.option_values["ties"]
+    return float(area_of_samples(units.loss, units.confidence, None, "loo", ties))
 
 
-def needs_influence(function: str, metric: str) -> None:
-    """Points of the curve depend on the local risk at their cut: no influence to give for each sample."""
-    if metric in POINTS:
+def check_has_influence(function: str, metric: Metric) -> None:
+    """Raise InputError for a metric without an influence function."""
+    if isinstance(metric, PointMetric):
         raise InputError(
-            f"{function}: {metric} has no influence function of its own. Use `interval`, which takes the local risk "
-            f"at the cut from its neighbours."
+            f"{function}: {metric.name} has no influence function of its own. Use `interval`, which takes the local "
+            f"risk at the cut from its neighbours."
+        )
+    if not metric.is_smooth:
+        raise InputError(
+            f"{function}: {metric.name} has no influence function. Give its definition `influence=`, or use "
+            f'`interval`, with method "jackknife" or "bootstrap".'
         )
 
 
-def values_of(function: str, units: Units) -> core_influence.Values:
+def influences_of_units(function: str, units: Units) -> SampleInfluences:
     """Estimate, influences and rank weights of all n samples, those that abstained included."""
-    needs_influence(function, units.metric)
-    found = core_influence.values(
-        units.metric, units.loss, units.confidence, units.weight, units.area, units.ranked, units.by_loss
+    check_has_influence(function, units.metric)
+    answered = sample_influences(
+        units.metric,
+        units.loss,
+        units.confidence,
+        units.weight,
+        ranked=units.ranked,
+        by_loss=units.by_loss,
+        loss_unit=units.error_size,
     )
     if units.kept is None:
-        return found
-    share, estimate, own = units.mass / units.total, found.estimate, found.influence
-    if units.metric == "augrc":  # share * (AUGRC of the answered): both factors move
-        idle, own, estimate = -share * estimate, (1 - share) * estimate + own, share * estimate
+        return answered
+    share = units.mass / units.total
+    estimate = answered.estimate
+    influence = answered.influence
+    if units.metric.is_per_sample_of_all:  # share * (value of the answered): both factors move
+        influence = fill_in(units, (1 - share) * estimate + influence, -share * estimate)
+        estimate = share * estimate
     else:
-        idle, own = 0.0, own / share
-    own = spread_over(units, own, idle)
+        influence = fill_in(units, influence / share)
     return replace(
-        found,
+        answered,
         estimate=estimate,
-        at=own.__getitem__,
-        n=units.n,
-        weigh=lambda: spread_over(units, found.weight),
+        read=influence.__getitem__,
+        sample_count=units.n,
+        make_rank_weights=lambda: fill_in(units, answered.rank_weights),
     )
 
 
-def spread_over(units: Units, values: np.ndarray, idle: float = 0.0) -> np.ndarray:
-    """Values of the answered samples among all n."""
+def fill_in(units: Units, values: np.ndarray, for_abstained: float = 0.0) -> np.ndarray:
+    """Values of the answered samples at their places among all n; the others get `for_abstained`."""
     if units.kept is None:
         return values
-    every = np.full(units.n, idle)
-    every[units.kept] = values
-    return every
+    filled = np.full(units.n, for_abstained)
+    filled[units.kept] = values
+    return filled
 
 
-def pulls_of(values: np.ndarray, units: Units, centred: bool = True) -> np.ndarray:
-    """What each independent unit adds up to, w times the values over W; less the mean of its stratum."""
-    pulls = (values if units.whole_weight is None else values * units.whole_weight) / units.total
+def unit_effects(values: np.ndarray, units: Units, centred: bool = True) -> np.ndarray:
+    """The sum of w times the values over W within each independent unit (sample or cluster).
+
+    `values` are those of all n samples. With `centred`, the mean over a unit's stratum is subtracted.
+    """
+    effects = (values if units.whole_weight is None else values * units.whole_weight) / units.total
     strata = units.strata
     if units.clusters is not None:
         if units.sampled < 2:
             raise InputError("standard_error: `clusters` must name at least two clusters, got one.")
-        pulls = np.bincount(units.clusters, pulls)
+        effects = np.bincount(units.clusters, effects)
         if strata is not None:
             strata = np.zeros(units.sampled, dtype=np.int64)
             strata[units.clusters] = units.strata
     if strata is not None and centred:
-        pulls = pulls - (np.bincount(strata, pulls) / np.bincount(strata))[strata]
-    return np.asarray(pulls)
+        effects = effects - (np.bincount(strata, effects) / np.bincount(strata))[strata]
+    return np.asarray(effects)

@@ -1,6 +1,7 @@
 """The public metrics: check, delegate to `core`, return."""
 
-from abstain.metrics._sample import Grouped, balanced_weights
+from abstain.core.influence import RowInfluence
+from abstain.metrics._sample import CurveTable, Grouped, balanced_weights
 from abstain.metrics.areas import (
     augrc,
     aurc,
@@ -11,6 +12,8 @@ from abstain.metrics.areas import (
     rank_weights,
     weights,
 )
+from abstain.metrics.definitions import METRICS, by_name, load, register_metric
+from abstain.metrics.metric import Metric, Option
 from abstain.metrics.points import (
     RejectionPoint,
     RiskCoverageCurve,
@@ -30,5 +33,6 @@ from abstain.metrics.points import (
 __all__ = ["augrc", "aurc", "aurc_given_cdf", "e_aurc", "naurc", "oracle_aurc", "rank_weights", "weights"]
 __all__ += ["aupr_error", "aupr_success", "auroc", "fpr_at_tpr", "prediction_rejection_ratio"]
 __all__ += ["Grouped", "balanced_weights"]
+__all__ += ["METRICS", "CurveTable", "Metric", "Option", "RowInfluence", "by_name", "load", "register_metric"]
 __all__ += ["RejectionPoint", "RiskCoverageCurve", "best_rejection", "coverage_at_risk", "rejection_cost"]
 __all__ += ["risk", "risk_at_coverage", "risk_coverage_curve"]

@@ -14,6 +14,7 @@ import numpy as np
 from abstain import _tables
 from abstain._arrays import Array, Backend, backend_of, float_dtype, to_host
 from abstain._check import check_mask, check_pair, check_weight
+from abstain.core.area_estimators import oracle_rows
 from abstain.core.rows import Rows, rows_from_numpy, rows_from_samples
 from abstain.core.sorting import is_zero_one
 from abstain.errors import InputError, ShapeError
@@ -21,6 +22,28 @@ from abstain.errors import InputError, ShapeError
 Vector = Sequence[float] | np.ndarray
 Options = ParamSpec("Options")
 _SAMPLE_ALIGNED = ("sample_weight", "abstained")
+
+
+class CurveTable(NamedTuple):
+    """All that the value of a metric can depend on.
+
+    Attributes
+    ----------
+    rows : Rows
+        One row per distinct confidence, most confident first.
+    total_mass : array or float
+        Mass of the whole set; larger than that of the rows where samples abstained.
+    rows_by_loss : callable
+        Makes the rows of the best possible order: by loss, the smallest first.
+    has_weights, has_whole_weights : bool
+        Are there sample weights, and are they whole numbers (repetitions, or all 1)?
+    """
+
+    rows: Rows
+    total_mass: Any
+    rows_by_loss: Callable[[], Rows]
+    has_weights: bool = False
+    has_whole_weights: bool = True
 
 
 class Sample(NamedTuple):
@@ -44,6 +67,19 @@ class Sample(NamedTuple):
         if self.backend.host:
             return rows_from_numpy(self.loss, self.confidence, self.weight)
         return rows_from_samples(self.backend.xp, self.loss, self.confidence, self.weight)
+
+    def rows_by_loss(self) -> Rows:
+        """Rows of the best possible order: by loss, the smallest first."""
+        return oracle_rows(self.backend.full_xp, self.loss, self.weight)
+
+    def table(self) -> CurveTable:
+        """What the value of a metric is computed from."""
+        return CurveTable(
+            rows=self.rows(),
+            total_mass=self.total,
+            rows_by_loss=self.rows_by_loss,
+            has_weights=self.weight is not None,
+        )
 
     def is_zero_one(self) -> bool:
         """Are all losses 0 or 1? (Reads the values.)"""

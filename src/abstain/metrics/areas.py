@@ -12,9 +12,10 @@ from abstain._check import check_choice, check_count, check_pair, check_weight
 from abstain.core import area_estimators as core
 from abstain.core import device
 from abstain.core.area_estimators import ESTIMATORS, TIES, Estimator, Ties, needs_whole_weights
-from abstain.core.curve_points import has_room, no_scale, share_of_room
+from abstain.core.curve_points import exceeds, naurc_undefined, normalised_gain
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import Sample, Vector, by_group, prepare
+from abstain.metrics.definitions import AURC, ESTIMATOR, TIE_RULE
 
 Cdf = Callable[[Array], Array] | Array | None
 Oracle = Literal["empirical", "asymptotic"]
@@ -44,13 +45,15 @@ def aurc(
     *,
     estimator: Estimator = "harmonic",
     ties: Ties = "threshold",
+    coverage: tuple[float, float] | None = None,
     sample_weight: Array | None = None,
     repetitions: bool = False,
     abstained: Array | None = None,
 ) -> Array:
     r"""Area under the risk-coverage curve; lower is better.
 
-    .. math:: \widehat{\mathrm{AURC}} = \frac{1}{n}\sum_i \hat\alpha_i\,\ell_i
+    .. math:: \widehat{\mathrm{AURC}} = \frac{1}{n}\sum_i \hat\alpha_i\,\ell_i, \qquad
+              \frac{1}{b-a}\int_a^b R(c)\,dc \ \text{ with } \texttt{coverage=(a, b)}
 
     Parameters
     ----------
@@ -60,6 +63,9 @@ def aurc(
         Which rank weights. "harmonic" is the classical empirical AURC, "loo" the least biased.
     ties : {"threshold", "expected"}
         "threshold": equal confidences are accepted together. "expected": mean over random orders of equals.
+    coverage : (float, float), optional
+        The mean selective risk between these two coverages alone, as shares of the answered samples; for the
+        harmonic estimator with ties accepted together.
     sample_weight : array, optional
         Non-negative. "log", "loo" and ties="expected" need repetitions.
     repetitions : bool
@@ -83,10 +89,38 @@ def aurc(
     0.1111111111111111
     >>> aurc([1, 0, 0, 0, 1], [0.9, 0.9, 0.9, 0.5, 0.5])  # ties are accepted together: 1/3 and 2/5
     0.36
+    >>> round(aurc([0, 0, 0, 1], [0.9, 0.8, 0.7, 0.1], coverage=(0.5, 1.0)), 6)  # risk 0 up to 0.75, then 1/4
+    0.125
     """
+    if coverage is not None:
+        return _partial_aurc(
+            loss, confidence, estimator, ties, coverage, sample_weight, repetitions, abstained
+        )
     counting = _checked("aurc", estimator, ties)
     sample = prepare("aurc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
     return sample.deliver(_area_of(sample, estimator, ties))
+
+
+def _partial_aurc(
+    loss: Array,
+    confidence: Array,
+    estimator: str,
+    ties: str,
+    coverage: tuple[float, float],
+    sample_weight: Array | None,
+    repetitions: bool,
+    abstained: Array | None,
+) -> Array:
+    """Mean selective risk between two coverages; InputError for other estimators and rules for ties."""
+    _checked("aurc", estimator, ties)
+    if (estimator, ties) != (ESTIMATOR.default, TIE_RULE.default):
+        raise InputError(
+            f'aurc: `coverage` needs estimator="{ESTIMATOR.default}" and ties="{TIE_RULE.default}", '
+            f"got {estimator!r} and {ties!r}."
+        )
+    metric = AURC.with_checked_options("aurc", {"coverage": coverage})
+    sample = prepare("aurc", loss, confidence, sample_weight, abstained, repetitions=repetitions)
+    return sample.deliver(metric.compute(sample.table()))
 
 
 @by_group(lower_is_better=True)
@@ -396,9 +430,9 @@ def naurc(
     sample = prepare("naurc", loss, confidence, sample_weight, abstained, counting, repetitions=repetitions)
     value, best, risk = _excess_parts(sample, estimator, ties, oracle)
     xp = sample.backend.xp
-    if is_concrete(sample.loss) and bool(xp.any(~has_room(risk, best) & has_room(value, best))):
-        raise no_scale(f'estimator="{estimator}"')
-    return sample.deliver(share_of_room(xp, value - best, risk, best))
+    if is_concrete(sample.loss) and bool(xp.any(~exceeds(risk, best) & exceeds(value, best))):
+        raise naurc_undefined(f'estimator="{estimator}"')
+    return sample.deliver(normalised_gain(xp, value - best, risk, best))
 
 
 # The weights themselves: what makes AURC a weighted mean of losses --------------------------------

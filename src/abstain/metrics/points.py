@@ -11,11 +11,11 @@ from abstain import _plots, _tables
 from abstain._arrays import Array, float_dtype, is_concrete, to_host
 from abstain._check import check_fraction, check_nonnegative, check_risk
 from abstain.core import curve_points
-from abstain.core.area_estimators import oracle_rows
 from abstain.core.rows import Rows, rows_from_sorted, sort_samples
 from abstain.core.sorting import rank_samples
 from abstain.errors import InfeasibleError, InputError
 from abstain.metrics._sample import Sample, by_group, prepare
+from abstain.metrics.definitions import MAX_REJECTION, TPR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -565,7 +565,7 @@ def fpr_at_tpr(
     confidence: Array,
     /,
     *,
-    tpr: float = 0.95,
+    tpr: float = TPR.default,
     sample_weight: Array | None = None,
     abstained: Array | None = None,
 ) -> Array:
@@ -605,7 +605,13 @@ def fpr_at_tpr(
 
 @by_group(lower_is_better=False)
 def prediction_rejection_ratio(
-    loss: Array, confidence: Array, /, *, sample_weight: Array | None = None, abstained: Array | None = None
+    loss: Array,
+    confidence: Array,
+    /,
+    *,
+    max_rejection: float = MAX_REJECTION.default,
+    sample_weight: Array | None = None,
+    abstained: Array | None = None,
 ) -> Array:
     r"""How much of the possible gain from rejecting is had: 1 as good as the oracle, 0 random; higher is better.
 
@@ -619,6 +625,8 @@ def prediction_rejection_ratio(
     ----------
     loss, confidence : array, shape (..., n)
         One loss and one confidence (higher = surer) per sample along the last axis; leading axes are batches.
+    max_rejection : float in (0, 1]
+        The largest share rejected: areas are taken over coverages from 1 - `max_rejection` to 1.
     sample_weight : array, optional
         Non-negative; a sample counts as much as its weight.
     abstained : bool array, optional
@@ -635,6 +643,6 @@ def prediction_rejection_ratio(
     >>> prediction_rejection_ratio([0, 1, 0, 1], [0.9, 0.8, 0.8, 0.1])
     0.75
     """
+    share = check_fraction("prediction_rejection_ratio", "max_rejection", max_rejection)
     sample = prepare("prediction_rejection_ratio", loss, confidence, sample_weight, abstained)
-    best = oracle_rows(sample.backend.full_xp, sample.loss, sample.weight)
-    return sample.deliver(curve_points.rejection_ratio(sample.rows(), best))
+    return sample.deliver(curve_points.rejection_ratio(sample.rows(), sample.rows_by_loss(), share))

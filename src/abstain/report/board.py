@@ -18,7 +18,8 @@ from abstain.evaluation import Comparison
 from abstain.evaluation.chance import chance_warnings
 from abstain.formats import Predictions, Rules, replacing
 from abstain.metrics import risk_coverage_curve
-from abstain.metrics.registry import Metric, by_name
+from abstain.metrics.definitions import by_name
+from abstain.metrics.metric import Metric
 from abstain.report.content import risk_where, short_names
 from abstain.report.page import first_place, framed, items, text
 

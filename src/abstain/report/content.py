@@ -24,9 +24,10 @@ from abstain.formats import Predictions, Words
 from abstain.formats.alignment import OtherSamplesError, align_models, comparison_arguments
 from abstain.formats.safety import naming_file
 from abstain.inference import CurveBand, Interval, curve_band, interval
-from abstain.inference.limits import Scale, student
+from abstain.inference.limits import student_quantile
 from abstain.metrics import RiskCoverageCurve, risk_coverage_curve
-from abstain.metrics.registry import by_name
+from abstain.metrics.definitions import by_name
+from abstain.metrics.summaries import Scale
 from abstain.thresholds import ClinicalTable, clinical_table, clopper_pearson
 
 ESTIMATORS: dict[Estimator, str] = {
@@ -290,7 +291,7 @@ def clinical_of(read: Predictions, score: str, positive: Any, level: float) -> C
 
 def _told_apart(read: Predictions, found: Evaluation, level: float) -> dict[tuple[str, str], str]:
     """Where one score is better than every other of the same model, by a paired test."""
-    smooth = [name for name in found.metrics if by_name(name).smooth]
+    smooth = [name for name in found.metrics if by_name(name).is_smooth]
     best: dict[tuple[str, str], str] = {}
     if len(found.scores) < 2 or read.n * len(found.scores) * len(smooth) * len(found.losses) > _LOOKS:
         return best
@@ -505,7 +506,7 @@ def _group_risks(
     varies = spread > 1e-12 * in_group[4]  # more than rounding
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         variance = np.where(varies, spread, np.nan) / in_group[0] ** 2 * draws / (draws - 1)
-        step = student(draws - 1, level) * np.sqrt(variance) * scale.rate(mean)
+        step = student_quantile(draws - 1, level) * np.sqrt(variance) * scale.rate(mean)
         low[accepted_any], high[accepted_any] = scale.shifted(mean, np.stack([-step, step]))
     return risk, low, high
 

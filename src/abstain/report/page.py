@@ -21,7 +21,7 @@ from abstain.evaluation import Comparison
 from abstain.evaluation.chance import chance_warnings
 from abstain.formats import replacing
 from abstain.losses import loss_words
-from abstain.metrics.registry import by_name
+from abstain.metrics.definitions import by_name
 from abstain.report.content import (
     ESTIMATORS,
     Content,
@@ -49,21 +49,6 @@ _BRACKETS = re.compile(r"(\S+) \[(\S+), (\S+)\]")
 _USED = ("numpy", "scipy", "pyarrow", "torch")
 _GRID = tuple(k / 10 for k in range(1, 11))  # coverages of the curves' table
 _JUMPS = (0.5, 0.7, 0.8, 0.9, 0.95, 1)  # of the slider, in coverage
-_METRICS = {
-    "aurc": "the mean selective risk over all thresholds: the area under the risk-coverage curve",
-    "augrc": "the mean generalised risk: errors answered per sample of all",
-    "e_aurc": "AURC less that of the best possible ranking of the same answers",
-    "naurc": "AURC between the best possible ranking (0) and a random one (1)",
-    "risk": "the mean loss when everything is answered",
-    "oracle_aurc": "the AURC of the best possible ranking of the same answers",
-    "auroc": "the chance that a right answer is surer than a wrong one",
-    "prediction_rejection_ratio": "the gain over random rejection, as a share of the largest possible gain",
-    "aupr_error": "precision against recall when low confidence is taken for an error",
-    "aupr_success": "precision against recall when high confidence is taken for a right answer",
-    "fpr_at_tpr": "the share of wrong answers accepted when that share of right ones is",
-    "risk_at_coverage": "the risk of the surest answers, at that share answered",
-    "coverage_at_risk": "the largest share that can be answered with that risk",
-}
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -315,7 +300,7 @@ def model_cells(content: Content) -> dict[str, Cell]:
 def words(content: Content) -> str:
     """What the metrics on the page are."""
     seen = dict.fromkeys(name for m in content.models for name in m.evaluation.metrics)
-    told = "".join(f"<li>{text(by_name(m).label)}: {text(_METRICS[by_name(m).name])}.</li>" for m in seen)
+    told = "".join(f"<li>{text(by_name(m).full_label)}: {text(by_name(m).summary)}.</li>" for m in seen)
     return f"<details><summary>What these numbers are</summary><ul class='soft'>{told}</ul></details>"
 
 

@@ -18,11 +18,11 @@ from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._check import check_choice
 from abstain.core.area_estimators import ESTIMATORS, Estimator, area, rank_weights
-from abstain.core.influence import AREA_OF, metric_line
 from abstain.core.rows import Blocks
 from abstain.core.stretch import combined, stacked, stretch_of, table_of_blocks
 from abstain.errors import InputError
 from abstain.metrics._sample import prepare
+from abstain.metrics.definitions import by_name
 from abstain.theory.weights import check_size, compute_weight_bias
 
 METRICS = ("aurc", "augrc", "risk")
@@ -551,10 +551,12 @@ def _variance_of_pilot(blocks: Blocks, metric: str) -> float:
     table = table_of_blocks(blocks)
     total_mass = float(table.rows.total_mass[0])
     total_loss = float(table.rows.accepted_loss[-1])
-    all_rows = stacked([stretch_of(table, AREA_OF[metric])])
+    definition = by_name(metric)
+    area = definition.area
+    all_rows = stacked([stretch_of(table, area)])
     value = float(all_rows.terms[0]) / total_mass
-    line = metric_line(metric, value, total_loss / total_mass)
-    return total_mass * combined(all_rows, line).second
+    derivative = definition.derivative(value, total_loss / total_mass, None)
+    return total_mass * combined(all_rows, area, derivative).squares
 
 
 def _variance_of_profile(profile: Profile, metric: str) -> float:

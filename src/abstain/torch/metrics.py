@@ -21,7 +21,7 @@ from abstain._check import check_choice, check_fraction, check_nonnegative, chec
 from abstain.core import confidence_bins
 from abstain.core.area_estimators import ESTIMATORS, TIES, area, zero_one_oracle_rows
 from abstain.core.confidence_bins import BinMap, Bins, Bracket
-from abstain.core.curve_points import has_room
+from abstain.core.curve_points import exceeds
 from abstain.errors import (
     AbstainWarning,
     DtypeError,
@@ -395,7 +395,7 @@ class NAURC(EAURC):
     def _binned(self, table: Bins) -> Bracket:
         best, risk = self._best_and_risk(table)
         room = risk - best
-        some = has_room(risk, best)  # else all right or all wrong: no ordering is better than another
+        some = exceeds(risk, best)  # else all right or all wrong: no ordering is better than another
         return _each(super()._binned(table), lambda x: x / room if some else 0 * x)
 
 

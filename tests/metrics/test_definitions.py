@@ -1,4 +1,4 @@
-"""The registry of metrics against the functions themselves."""
+"""The definitions of metrics against the public functions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import numpy as np
 import pytest
 
 import abstain
-from abstain.metrics.registry import METRICS, Metric, by_name
+from abstain.core.rows import rows_from_numpy
+from abstain.metrics import METRICS, CurveTable, Metric, by_name
 
 LOSS = np.array([0, 1, 0, 0, 1, 1, 0, 0, 0, 1.0])
 
 
-def test_every_entry_is_the_public_function_of_its_name():
+def test_every_definition_has_the_value_of_the_public_function():
+    confidence = np.random.default_rng(1).permutation(10.0 * np.arange(10))
     for name, metric in METRICS.items():
         assert metric.name == name
-        assert metric.function is getattr(abstain, name)
+        rows = rows_from_numpy(LOSS, confidence)
+        by_loss = rows_from_numpy(LOSS, -LOSS)
+        table = CurveTable(rows=rows, total_mass=10.0, rows_by_loss=lambda rows=by_loss: rows)
+        assert metric.compute(table) == pytest.approx(metric(LOSS, confidence), rel=1e-12)
 
 
 def test_every_metric_of_loss_and_confidence_is_there():
@@ -24,7 +29,7 @@ def test_every_metric_of_loss_and_confidence_is_there():
         "best_rejection",
         "risk_coverage_curve",
     }  # take more than that
-    others = {"weights", "rank_weights", "balanced_weights"}
+    others = {"weights", "rank_weights", "balanced_weights", "by_name", "load", "register_metric"}
     functions = {name for name in abstain.metrics.__all__ if name.islower()}
     assert functions - left_out - others == set(METRICS)
 
@@ -45,12 +50,12 @@ def test_directions(name):
 def test_stated_needs(name):
     metric = by_name(name)
     confidence = np.arange(10.0)
-    if metric.needs_zero_one:
+    if metric.needs.zero_one:
         with pytest.raises(abstain.errors.InputError):
             metric(LOSS * 2.5, confidence)
     else:
         assert np.isfinite(metric(LOSS * 2.5, confidence))
-    if metric.needs_both:
+    if metric.needs.both_kinds:
         with pytest.raises(abstain.errors.InfeasibleError):
             metric(LOSS * 0, confidence)
     else:
@@ -61,14 +66,27 @@ def test_stated_needs(name):
 def test_smooth_metrics_have_a_standard_error(name):
     metric = by_name(name)
     confidence = np.random.default_rng(0).random(10)
-    if metric.smooth:
-        assert abstain.inference.standard_error(name, LOSS, confidence, **dict(metric.options)) > 0
+    if metric.is_smooth:
+        assert abstain.inference.standard_error(metric, LOSS, confidence) > 0
     else:
         with pytest.raises(abstain.errors.InputError, match="influence"):
-            abstain.inference.standard_error(name, LOSS, confidence, **dict(metric.options))
+            abstain.inference.standard_error(metric, LOSS, confidence)
 
 
-@pytest.mark.parametrize("key", ["aurc", "aurc:loo", "e_aurc:log", "risk_at_coverage@0.9", "fpr_at_tpr@0.8"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "aurc",
+        "aurc:loo",
+        "aurc:loo:expected",
+        "aurc@0.7-1",
+        "e_aurc:log",
+        "e_aurc:asymptotic",
+        "risk_at_coverage@0.9",
+        "fpr_at_tpr@0.8",
+        "prediction_rejection_ratio@0.5",
+    ],
+)
 def test_keys_read_back(key):
     metric = by_name(key)
     assert isinstance(metric, Metric)
@@ -82,7 +100,7 @@ def test_options_reach_the_function():
     assert by_name("aurc:loo")(LOSS, confidence) == abstain.aurc(LOSS, confidence, estimator="loo")
     at = by_name("risk_at_coverage@0.3")
     assert at(LOSS, confidence) == abstain.risk_at_coverage(LOSS, confidence, coverage=0.3)
-    assert at.label == "risk at coverage 0.3"
+    assert at.full_label == "risk at coverage 0.3"
     assert by_name(abstain.auroc).name == "auroc"
 
 

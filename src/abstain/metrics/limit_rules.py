@@ -1,0 +1,426 @@
+"""Limits where few errors, few right samples, or no spread at all is seen: one rule per kind of metric.
+
+An interval from the standard error alone is wrong when a sample holds few errors: those that were not drawn leave no
+trace in it. Each rule says what limits of its metric must allow for then. `LimitRule` allows for nothing, which is
+right for a metric of which no more is known. All values are in units of an error's size (see `SampleSummary`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from abstain.metrics import few_draws as few
+from abstain.metrics.summaries import (
+    EstimateSpread,
+    Limits,
+    SampleSummary,
+    best_area,
+    best_partial_area,
+    unseen,
+    worst_area,
+    worst_partial_area,
+)
+
+
+@dataclass(frozen=True)
+class LimitRule:
+    """What is known of a metric besides its standard error; the base class knows nothing.
+
+    Class attributes: `notes_few_draws`, whether an interval that rests on few errors says so; `reads_both_kinds`,
+    whether few right samples are as bad as few errors; `zero_is_ideal`, whether the value is 0 exactly where the
+    order is the best possible one.
+    """
+
+    notes_few_draws: ClassVar[bool] = False
+    reads_both_kinds: ClassVar[bool] = False
+    zero_is_ideal: ClassVar[bool] = False
+
+    def hidden_variance(self, spread: EstimateSpread, sample: SampleSummary) -> float:
+        """Variance that few errors, or few right samples, do not show; see `few_draws.hidden_variance`."""
+        return 0.0
+
+    def missed_above(
+        self, spread: EstimateSpread, sample: SampleSummary, level: float, loss_bound: float | None
+    ) -> float:
+        """By how much errors that a small sample can have missed may raise the value.
+
+        Losses other than 0/1 are at most `loss_bound`, or about as large as the largest ones seen.
+        """
+        return 0.0
+
+    def missed_below(self, sample: SampleSummary, level: float) -> float:
+        """By how much samples that a small sample can have missed may lower the value."""
+        return 0.0
+
+    def adjust_for_few(
+        self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
+    ) -> Limits:
+        """Move limits towards those that hold for few draws, the more the fewer draws there are.
+
+        `variance` is that of the estimate, hidden variance included.
+        """
+        return limits
+
+    def without_errors(self, largest_risk: float) -> Limits | None:
+        """Limits where no sample is wrong, so that the risk is at most `largest_risk`; None when none are known."""
+        return None
+
+    def all_wrong(self, smallest_risk: float) -> Limits | None:
+        """Limits where all are wrong, so that the risk is at least `smallest_risk`; None when none are known."""
+        return None
+
+    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
+        """Limits where all right samples are above all errors, or all below, or all tied; None when none are known.
+
+        The sample then holds `sample.pair_count` disjoint pairs of a right sample and an error that are all ordered in
+        one way. Such pairs are independent, so at least a share `1 - unseen(pair_count, level)` of all pairs is.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class RiskRule(LimitRule):
+    """The mean loss: a proportion of errors for 0/1 losses."""
+
+    def adjust_for_few(
+        self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
+    ) -> Limits:
+        """With few errors or few right samples, Jeffreys limits of a proportion with this variance."""
+        share = _few_of_either_kind(sample)
+        if share == 0:
+            return limits
+        risk = spread.estimate
+        low, high = few.beta_limits(risk, risk * (1 - risk) / variance, level, pseudo=0.5)
+        return _mix_limits((float(low), float(high)), limits, share)
+
+    def without_errors(self, largest_risk: float) -> Limits | None:
+        """See `LimitRule.without_errors`."""
+        return 0.0, largest_risk
+
+    def all_wrong(self, smallest_risk: float) -> Limits | None:
+        """See `LimitRule.all_wrong`."""
+        return smallest_risk, 1.0
+
+
+@dataclass(frozen=True)
+class OracleRule(LimitRule):
+    """AURC of the best possible order, a function of the risk alone."""
+
+    def without_errors(self, largest_risk: float) -> Limits | None:
+        """See `LimitRule.without_errors`."""
+        return 0.0, best_area(largest_risk)
+
+    def all_wrong(self, smallest_risk: float) -> Limits | None:
+        """See `LimitRule.all_wrong`."""
+        return best_area(smallest_risk), 1.0
+
+
+@dataclass(frozen=True)
+class AreaRule(LimitRule):
+    """An area in which errors on top weigh most, so that few errors say little of those that were not drawn.
+
+    With up to eight effective errors the upper limit also allows for errors on top: as many as a sample of this size
+    can have missed. This fades out until there are sixteen. `largest` and `smallest` give the area with a share of
+    errors on top, and at the bottom.
+    """
+
+    notes_few_draws: ClassVar[bool] = True
+
+    def largest(self, risk: float) -> float:
+        """The area with all errors on top, of 0/1 losses with this risk."""
+        return worst_area(risk)
+
+    def smallest(self, risk: float) -> float:
+        """The area with all errors at the bottom, of 0/1 losses with this risk."""
+        return best_area(risk)
+
+    def missed_above(
+        self, spread: EstimateSpread, sample: SampleSummary, level: float, loss_bound: float | None
+    ) -> float:
+        """See `LimitRule.missed_above`; with losses other than 0/1 the few are the large ones."""
+        share = few.fade(spread.effective_errors)
+        if share == 0 or sample.has_negative_loss:
+            return 0.0
+        size = _size_of_missed_errors(sample, loss_bound)
+        room = max(size - spread.estimate, 0.0)
+        return share * min(size * self.largest(sample.unseen(level)), room)
+
+    def without_errors(self, largest_risk: float) -> Limits | None:
+        """Errors that were not seen could all be on top: p (1 - ln p) is the largest AURC of risk p."""
+        return 0.0, self.largest(largest_risk)
+
+    def all_wrong(self, smallest_risk: float) -> Limits | None:
+        """See `LimitRule.all_wrong`."""
+        return self.smallest(smallest_risk), 1.0
+
+
+@dataclass(frozen=True)
+class GeneralisedAreaRule(AreaRule):
+    """AUGRC: an error on top counts 1, one at the bottom nothing."""
+
+    def largest(self, risk: float) -> float:
+        """A share p of errors on top adds at most p."""
+        return risk
+
+    def smallest(self, risk: float) -> float:
+        """All errors at the bottom: half of the squared risk."""
+        return risk**2 / 2
+
+
+@dataclass(frozen=True)
+class PartialAreaRule(AreaRule):
+    """AURC between two coverages."""
+
+    low: float
+    high: float
+
+    def largest(self, risk: float) -> float:
+        """See `AreaRule.largest`."""
+        return worst_partial_area(risk, self.low, self.high)
+
+    def smallest(self, risk: float) -> float:
+        """See `AreaRule.smallest`."""
+        return best_partial_area(risk, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class ExcessRule(AreaRule):
+    """AURC above that of the best order: 0 where the order is the best one."""
+
+    zero_is_ideal: ClassVar[bool] = True
+
+    def all_wrong(self, smallest_risk: float) -> Limits | None:
+        """See `LimitRule.all_wrong`."""
+        return 0.0, worst_area(smallest_risk) - best_area(smallest_risk)
+
+    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
+        """Given AUROC = 1 - q, AURC is largest with a share q of the errors on top."""
+        return 0.0, worst_area(_share_of_other_pairs(sample, level) * sample.risk)
+
+
+@dataclass(frozen=True)
+class PlacementRule(LimitRule):
+    """AUROC and the rejection ratio: a mean of placements of either kind among the other, in [low, high]."""
+
+    low: float
+    high: float
+    notes_few_draws: ClassVar[bool] = True
+    reads_both_kinds: ClassVar[bool] = True
+
+    def hidden_variance(self, spread: EstimateSpread, sample: SampleSummary) -> float:
+        """See `LimitRule.hidden_variance`; the variance of one placement is largest when all are at the two ends."""
+        if not sample.is_zero_one or math.isnan(spread.error_variance):
+            return 0.0
+        largest = (spread.estimate - self.low) * (self.high - spread.estimate)
+        right_variance = max(spread.variance - spread.error_variance, 0.0)
+        hidden_by_errors = few.hidden_variance(largest, spread.error_variance, sample.error_draws)
+        return hidden_by_errors + few.hidden_variance(largest, right_variance, sample.right_draws)
+
+    def adjust_for_few(
+        self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
+    ) -> Limits:
+        """With few draws of either kind, quantiles of a Beta law with this mean and variance."""
+        share = _few_of_either_kind(sample)
+        if share == 0:
+            return limits
+        width = self.high - self.low
+        placement = (spread.estimate - self.low) / width
+        draws = (spread.estimate - self.low) * (self.high - spread.estimate) / variance
+        low, high = few.beta_limits(placement, draws, level)
+        return _mix_limits((self.low + width * float(low), self.low + width * float(high)), limits, share)
+
+    def without_errors(self, largest_risk: float) -> Limits | None:
+        """Without errors there is no placement to see."""
+        return self.low, self.high
+
+    def all_wrong(self, smallest_risk: float) -> Limits | None:
+        """Without right samples there is no placement to see."""
+        return self.low, self.high
+
+    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
+        """See `LimitRule.perfect_or_constant`: other pairs may lie anywhere."""
+        pairs_like_these = 1 - float(unseen(sample.pair_count, level))
+        low = pairs_like_these * (estimate - self.low) + self.low
+        return low, 1 - pairs_like_these * (1 - estimate)
+
+
+@dataclass(frozen=True)
+class PrecisionRule(LimitRule):
+    """Average precision of finding one kind of sample (the hits), which few samples of the other kind spoil."""
+
+    hits_are_errors: bool
+    notes_few_draws: ClassVar[bool] = True
+    reads_both_kinds: ClassVar[bool] = True
+
+    def missed_below(self, sample: SampleSummary, level: float) -> float:
+        """See `LimitRule.missed_below`: samples of the other kind could come first in the search."""
+        if sample.has_negative_loss:
+            return 0.0
+        other_draws = sample.right_draws if self.hits_are_errors else sample.error_draws
+        return worst_area(sample.unseen(level)) * few.fade(other_draws)
+
+    def adjust_for_few(
+        self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
+    ) -> Limits:
+        """Average precision of few hits is too high on average: its lower limit is that of a mean of placements."""
+        if not sample.is_zero_one:
+            return limits
+        hit_draws = sample.error_draws if self.hits_are_errors else sample.right_draws
+        share = few.fade(hit_draws)
+        if share == 0:
+            return limits
+        if self.hits_are_errors:
+            hit_variance = spread.error_variance
+        else:
+            hit_variance = spread.variance - spread.error_variance
+        largest = spread.estimate * (1 - spread.estimate)
+        total_variance = spread.variance + few.hidden_variance(largest, hit_variance, hit_draws)
+        smallest = float(few.beta_limits(spread.estimate, largest / total_variance, level)[0])
+        return min(limits[0], few.mixed(smallest, limits[0], share)), limits[1]
+
+    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
+        """Average precision with a share of the other kind ahead of all hits."""
+        share_ahead = _share_of_other_pairs(sample, level)
+        if self.hits_are_errors:
+            false_finds_per_hit = share_ahead * (1 - sample.risk) / sample.risk
+        else:
+            false_finds_per_hit = share_ahead * sample.risk / (1 - sample.risk)
+        if false_finds_per_hit <= 0:
+            return 1.0, 1.0
+        return 1 - false_finds_per_hit * math.log1p(1 / false_finds_per_hit), 1.0
+
+
+@dataclass(frozen=True)
+class NormalisedAreaRule(LimitRule):
+    """NAURC: AURC between the best order (0) and a random one (1); it has no upper bound."""
+
+    notes_few_draws: ClassVar[bool] = True
+    reads_both_kinds: ClassVar[bool] = True
+    zero_is_ideal: ClassVar[bool] = True
+
+    def hidden_variance(self, spread: EstimateSpread, sample: SampleSummary) -> float:
+        """See `LimitRule.hidden_variance`; rank weights of either kind vary about as much as their mean."""
+        room = _room(sample.risk)
+        if not sample.is_zero_one or math.isnan(spread.error_variance) or room <= 0:
+            return 0.0
+        right_share = 1 - sample.risk
+        right_variance = max(spread.variance - spread.error_variance, 0.0)
+        largest_of_right = (_mean_weight_of_right(spread.estimate, sample.risk) * right_share / room) ** 2
+        hidden_by_errors = few.hidden_variance(spread.estimate**2, spread.error_variance, sample.error_draws)
+        return hidden_by_errors + few.hidden_variance(largest_of_right, right_variance, sample.right_draws)
+
+    def missed_above(
+        self, spread: EstimateSpread, sample: SampleSummary, level: float, loss_bound: float | None
+    ) -> float:
+        """See `LimitRule.missed_above`; the area that errors on top add, over the room that NAURC divides by."""
+        share = few.fade(spread.effective_errors)
+        if share == 0 or sample.has_negative_loss:
+            return 0.0
+        size = _size_of_missed_errors(sample, loss_bound)
+        room = _room(min(sample.risk / size, 1.0) if size > 0 else 0.0)
+        return share * (worst_area(sample.unseen(level)) / room if room > 0 else 0.0)
+
+    def adjust_for_few(
+        self, limits: Limits, spread: EstimateSpread, sample: SampleSummary, level: float, variance: float
+    ) -> Limits:
+        """NAURC is a mean of rank weights, of the errors or of the right samples: quantiles of Gamma laws."""
+        low, high = limits
+        # squares of huge losses overflow, which leaves no effective errors
+        if spread.effective_errors > 0 and not sample.has_negative_loss:
+            smallest = few.gamma_limits(spread.estimate, spread.effective_errors, level)[0]
+            low = min(low, few.mixed(smallest, low, few.fade(spread.effective_errors)))
+        if not sample.is_zero_one or _few_of_either_kind(sample) == 0:
+            return low, high
+        high = min(high, _largest_naurc(sample, level))
+        share = few.fade(sample.right_draws)
+        if share == 0 or _room(sample.risk) <= 0:
+            return low, high
+        return _mix_limits(_naurc_of_few_right(spread.estimate, variance, sample, level), (low, high), share)
+
+    def without_errors(self, largest_risk: float) -> Limits | None:
+        """Undefined without errors: any value is possible."""
+        return 0.0, math.inf
+
+    def all_wrong(self, smallest_risk: float) -> Limits | None:
+        """Undefined without right samples: any value is possible."""
+        return 0.0, math.inf
+
+    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
+        """See `LimitRule.perfect_or_constant`; with a constant confidence a few samples may come first or last."""
+        room = sample.risk - best_area(sample.risk)
+        if estimate > 0.5:  # a constant confidence
+            share_apart = float(unseen(sample.effective_draws, level))
+            return max(0.0, 1 - 2 * share_apart / room), 1 + worst_area(share_apart) / room
+        return 0.0, worst_area(_share_of_other_pairs(sample, level) * sample.risk) / room
+
+
+@dataclass(frozen=True)
+class PointRule(LimitRule):
+    """A point of the curve that reads both kinds; its limits have their own formulas in `inference.point_limits`."""
+
+    notes_few_draws: ClassVar[bool] = True
+    reads_both_kinds: ClassVar[bool] = True
+
+
+def note_on_few_draws(rule: LimitRule, effective_errors: float, sample: SampleSummary) -> tuple[float, str]:
+    """How many draws a number rests on, and a note where they are too few for a verdict (otherwise empty).
+
+    The draws are effective errors, or right samples where the metric reads both kinds and there are fewer of those.
+    """
+    if rule.reads_both_kinds and sample.is_zero_one and sample.right_draws < effective_errors:
+        note = few.rests_on(sample.right_draws, sample.right_count, "right samples")
+        return sample.right_draws, note
+    return effective_errors, few.rests_on(effective_errors, sample.error_count)
+
+
+def _few_of_either_kind(sample: SampleSummary) -> float:
+    """How much of the allowance for few draws applies, by the kind with fewer draws; 0 for losses other than 0/1."""
+    if not sample.is_zero_one:
+        return 0.0
+    return few.fade(min(sample.error_draws, sample.right_draws))
+
+
+def _mix_limits(few_limits: Limits, limits: Limits, share: float) -> Limits:
+    """Limits between those for few draws and those for many; `share` is how much the former count."""
+    low = few.mixed(few_limits[0], limits[0], share)
+    high = few.mixed(few_limits[1], limits[1], share)
+    return low, high
+
+
+def _size_of_missed_errors(sample: SampleSummary, loss_bound: float | None) -> float:
+    """The loss of errors that were not drawn: the stated bound, or that of the largest losses seen."""
+    return sample.largest_loss if loss_bound is None else max(loss_bound, sample.risk)
+
+
+def _share_of_other_pairs(sample: SampleSummary, level: float) -> float:
+    """Largest share of (right, wrong) pairs that may be ordered otherwise than those of the sample, all alike."""
+    return float(unseen(sample.pair_count, level))
+
+
+def _room(risk: float) -> float:
+    """By how much the best order of 0/1 losses lowers AURC below that of a random order."""
+    return risk - best_area(risk)
+
+
+def _mean_weight_of_right(naurc: float, risk: float) -> float:
+    """Mean rank weight of the right samples: 1 in random order, more where they are on top."""
+    return max(1 + (1 - naurc) * _room(risk) / (1 - risk), 1e-9)
+
+
+def _largest_naurc(sample: SampleSummary, level: float) -> float:
+    """NAURC with all errors on top, at the lower limit of the risk (it grows as the risk falls)."""
+    draws = sample.error_draws / sample.risk
+    smallest_risk = float(few.beta_limits(sample.risk, draws, level)[0])
+    return (worst_area(smallest_risk) - best_area(smallest_risk)) / max(_room(smallest_risk), 1e-300)
+
+
+def _naurc_of_few_right(naurc: float, variance: float, sample: SampleSummary, level: float) -> Limits:
+    """Limits from those of the mean rank weight of the right samples, on which NAURC depends linearly."""
+    naurc_per_weight = (1 - sample.risk) / _room(sample.risk)
+    weight = _mean_weight_of_right(naurc, sample.risk)
+    draws = (weight * naurc_per_weight) ** 2 / variance
+    # one right sample of mean weight is added: a single one at the bottom does not say that all are there
+    smallest, largest = few.gamma_limits(weight, draws, level, added=1 / sample.right_draws)
+    return max(0.0, 1 - (largest - 1) * naurc_per_weight), 1 - (smallest - 1) * naurc_per_weight

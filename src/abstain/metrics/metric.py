@@ -1,0 +1,574 @@
+"""A metric as an object: what it is called, what it needs, its value, its influence, and how its interval is made.
+
+All metrics of the package are `Metric` objects in `definitions`; everything else reads their fields and names none of
+them. A user's own metric is one more object:
+
+    mine = Metric(
+        name="late_risk",
+        label="late risk",
+        summary="Mean selective risk in which high coverages count more.",
+        lower_is_better=True,
+        value=late_risk,                # (rows, options) -> float
+        influence=late_risk_influence,  # (rows, options) -> RowInfluence
+    )
+
+It can be passed wherever a metric's name can.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from abstain._arrays import Array, to_host
+from abstain._check import check_choice, check_risk
+from abstain.core.area_estimators import needs_whole_weights
+from abstain.core.influence import (
+    Area,
+    AreaDerivative,
+    AreaUnderCurve,
+    BestArea,
+    MetricDerivative,
+    RowInfluence,
+    zero_one_oracle,
+)
+from abstain.core.rows import Rows
+from abstain.errors import InfeasibleError, InputError
+from abstain.metrics._sample import CurveTable, Grouped, per_group, prepare
+from abstain.metrics.limit_rules import LimitRule
+from abstain.metrics.summaries import Scale
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """An option of a metric, and the only place of its default.
+
+    Attributes
+    ----------
+    name : str
+        The keyword of the metric's function.
+    default
+        Its value where none is given.
+    is_required : bool
+        Must a function call state it? (Where a metric is called by its name alone, as in a table, the default holds.)
+    is_part_of_name : bool
+        Is it written in the metric's name even where it has its default?
+    choices : tuple of str
+        The words it can be; empty for a number. In a metric's name words follow a colon, numbers an @.
+    check : callable or None
+        `check(function, option, value)` returns a valid number or raises InputError.
+    read, write : callable
+        From the text after the @ to the value, and back.
+    """
+
+    name: str
+    default: Any
+    is_required: bool = False
+    is_part_of_name: bool = False
+    choices: tuple[str, ...] = ()
+    check: Callable[[str, str, Any], Any] | None = None
+    read: Callable[[str], Any] = float
+    write: Callable[[Any], str] = "{:g}".format
+
+    def checked(self, function: str, value: Any) -> Any:
+        """The value as the metric reads it; InputError in the name of `function` where it is none."""
+        if self.choices:
+            check_choice(function, self.name, value, self.choices)
+            return value
+        return value if self.check is None else self.check(function, self.name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a metric needs of the samples.
+
+    Attributes
+    ----------
+    zero_one : bool
+        Losses that are 0 (right) or 1 (wrong).
+    both_kinds : bool
+        At least one right and one wrong sample.
+    order_by_loss : bool
+        The best possible order, which for losses other than 0/1 is a second ranking.
+    risk_within_losses : bool
+        A `risk` option of at most 1 where losses are 0/1.
+    """
+
+    zero_one: bool = False
+    both_kinds: bool = False
+    order_by_loss: bool = False
+    risk_within_losses: bool = False
+
+
+NO_NEEDS = Needs()
+NO_RULE = LimitRule()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One number of a risk-coverage curve, and everything that anyone needs to know about it.
+
+    Give `name`, `label`, `summary`, `lower_is_better`, `value` and, if it can be had, `influence`; the other fields
+    have defaults that suit a metric of which nothing more is known. The metrics of this package are of the subclasses
+    `AreaMetric` and `PointMetric`.
+
+    Parameters
+    ----------
+    name : str
+        As code calls it: "aurc".
+    label : str
+        As tables and pictures show it: "AURC".
+    summary : str
+        One plain sentence without its full stop, for help texts and glossaries.
+    lower_is_better : bool
+        The direction.
+    value : callable
+        `value(rows, options)` returns the metric of `Rows`: one row per distinct confidence, most confident first.
+    influence : callable, optional
+        `influence(rows, options)` returns a `RowInfluence`. Without it intervals come from the jackknife, which
+        computes the value once for every sample, or from the bootstrap.
+    options : tuple of Option
+        The options that `value` and `influence` read.
+    is_nonnegative : bool
+        Is the value at least 0 where no loss is negative? Its interval is then symmetric on the log scale.
+    zero_one_range : (float, float), optional
+        The range of values for 0/1 losses; the interval is then symmetric on the logit of that range.
+    scales_with_loss : bool
+        Is the value multiplied by c when all losses are?
+    needs : Needs
+        What it needs of the samples.
+    shown_for : {"any loss", "zero_one", "on request"}
+        For which losses `evaluate` shows it when no metrics are named.
+    limit_rule : LimitRule
+        What its limits allow for where few errors, or none, were seen.
+    settings : tuple of (str, value)
+        Options that were set by `with_options`.
+
+    Examples
+    --------
+    >>> from abstain.metrics import by_name
+    >>> by_name("aurc").with_options(estimator="loo").key
+    'aurc:loo'
+    """
+
+    name: str
+    label: str
+    summary: str
+    lower_is_better: bool
+    value: Callable[[Rows, Options], Any] | None = None
+    influence: Callable[[Rows, Options], RowInfluence] | None = None
+    options: tuple[Option, ...] = ()
+    is_nonnegative: bool = False
+    zero_one_range: tuple[float, float] | None = None
+    scales_with_loss: bool = False
+    needs: Needs = NO_NEEDS
+    shown_for: Literal["any loss", "zero_one", "on request"] = "on request"
+    limit_rule: LimitRule = NO_RULE
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    # names and options
+
+    @property
+    def key(self) -> str:
+        """The name with its options, as `by_name` reads it back: "risk_at_coverage@0.9", "aurc:loo"."""
+        return self.name + "".join(
+            f":{value}" if option.choices else f"@{option.write(value)}"
+            for option, value in self._written_options()
+        )
+
+    @property
+    def full_label(self) -> str:
+        """The label with the options that were set."""
+        return self.label + "".join(
+            f" ({value})" if option.choices else f" {option.write(value)}"
+            for option, value in self._written_options()
+        )
+
+    def _written_options(self) -> list[tuple[Option, Any]]:
+        """Options that belong in the name: those that were set, and numbers without which the name says nothing."""
+        chosen = dict(self.settings)
+        return [
+            (option, chosen.get(option.name, option.default))
+            for option in self.options
+            if option.name in chosen or option.is_part_of_name
+        ]
+
+    @property
+    def option_values(self) -> dict[str, Any]:
+        """The value of every option, set or default."""
+        return {option.name: option.default for option in self.options} | dict(self.settings)
+
+    def with_options(self, **values: Any) -> Metric:
+        """This metric with some options set; InputError for an option it does not have or a value out of range."""
+        return self.with_checked_options("Metric.with_options", values)
+
+    def with_checked_options(self, function: str, values: Options, requires_all: bool = False) -> Metric:
+        """`with_options`, with errors in the name of the user's `function`.
+
+        With `requires_all`, options that a function call must state have to be among `values` or set already.
+        """
+        option_names = [option.name for option in self.options]
+        for name in values:
+            if name not in option_names:
+                listed = ", ".join(f"`{known}`" for known in option_names) or "none"
+                raise InputError(f"{function}: `{name}` is no option of {self.name} (its options: {listed}).")
+        chosen = dict(self.settings)
+        for option in self.options:
+            if option.name in values:
+                chosen[option.name] = option.checked(function, values[option.name])
+            elif requires_all and option.is_required and option.name not in chosen:
+                raise InputError(f"{function}: {self.name} needs `{option.name}=`, got none.")
+        ordered = tuple(
+            (option.name, chosen[option.name]) for option in self.options if option.name in chosen
+        )
+        return replace(self, settings=ordered)
+
+    @property
+    def rule(self) -> LimitRule:
+        """What its limits allow for where few errors, or none, were seen; it may depend on the options."""
+        return self.limit_rule
+
+    @property
+    def needs_repetitions(self) -> str:
+        """The option that makes a weight mean a repetition, as the user wrote it; empty when any weight will do."""
+        return ""
+
+    # value
+
+    @property
+    def __name__(self) -> str:
+        """The name, as functions have one."""
+        return self.name
+
+    def __call__(
+        self,
+        loss: Array,
+        confidence: Array,
+        /,
+        *,
+        sample_weight: Array | None = None,
+        repetitions: bool = False,
+        abstained: Array | None = None,
+        groups: Array | None = None,
+    ) -> Any:
+        """The value for losses and confidences, with this metric's options; arguments as in `abstain.aurc`."""
+        if groups is not None:
+            arguments = {"sample_weight": sample_weight, "repetitions": repetitions, "abstained": abstained}
+            values, counts = per_group(self, loss, confidence, groups, arguments)
+            return Grouped(self.name, values, counts, self.lower_is_better)
+        sample = prepare(
+            self.name,
+            to_host(loss),
+            to_host(confidence),
+            to_host(sample_weight),
+            to_host(abstained),
+            self.needs_repetitions,
+            repetitions=repetitions,
+        )
+        self.check_losses(self.name, sample.loss, sample.is_zero_one())
+        return sample.deliver(self.compute(sample.table()))
+
+    def check_losses(self, function: str, loss: np.ndarray, is_zero_one: bool) -> None:
+        """Raise InputError or InfeasibleError, in the name of `function`, where losses are not what is needed."""
+        options = self.option_values
+        if options.get("oracle") == "asymptotic" and not is_zero_one:
+            raise InputError(
+                f'{function}: oracle="asymptotic" holds for 0/1 loss only. Use oracle="empirical".'
+            )
+        if is_zero_one and self.needs.risk_within_losses:
+            check_risk(function, options["risk"])
+        if self.needs.zero_one and not is_zero_one:
+            raise InputError(
+                f"{function}: {self.name} needs `loss` to be 0 (right) or 1 (wrong), got other values."
+            )
+        if self.needs.both_kinds and (loss.all() or not loss.any()):
+            raise InfeasibleError(
+                f"{function}: {self.name} needs both right and wrong samples, got only one kind."
+            )
+
+    def compute(self, table: CurveTable) -> Any:
+        """The value for one table, or (metrics of this package) for a batch of tables along the leading axes."""
+        assert self.value is not None
+        rows = table.rows
+        if rows.mass.ndim == 1:
+            return self.value(rows, self.option_values)
+        values = [
+            self.value(_table_of_batch(rows, index), self.option_values)
+            for index in np.ndindex(rows.mass.shape[:-1])
+        ]
+        return np.asarray(values, dtype=np.float64).reshape(rows.mass.shape[:-1])
+
+    # error bar; subclasses override these properties by fields of the same name
+
+    @property
+    def reads_area(self) -> bool:
+        """Does the value depend on the ranking, and not on the losses alone?"""
+        return True
+
+    @property
+    def is_centred_on_leave_one_out(self) -> bool:
+        """See `AreaMetric`."""
+        return False
+
+    @property
+    def drops_loss_offset(self) -> bool:
+        """See `AreaMetric`."""
+        return False
+
+    @property
+    def deletion(self) -> Literal["area", "mean"] | None:
+        """See `AreaMetric`."""
+        return None
+
+    @property
+    def is_per_sample_of_all(self) -> bool:
+        """See `AreaMetric`."""
+        return False
+
+    @property
+    def reads_best_curve_area(self) -> bool:
+        """Does it read the AURC of the best order? (Of 0/1 losses with relative weights that is a second sort.)"""
+        return False
+
+    def best_of_zero_one(
+        self, total_mass: float, error_mass: float, known_area: float | None = None
+    ) -> BestArea | None:
+        """The best area of 0/1 losses; None where it is not read, or where `derivative` knows the formula itself.
+
+        `known_area` is the best AURC of samples with relative weights, None for whole weights.
+        """
+        return None
+
+    @property
+    def is_smooth(self) -> bool:
+        """Is there an influence function, so that an interval needs no resampling?"""
+        return self.influence is not None
+
+    @property
+    def area(self) -> Area:
+        """The sum over the rows of the ranking that this metric is made of."""
+        return OwnArea(metric=self)
+
+    def derivative(self, area: float, risk: float, best: BestArea | None) -> MetricDerivative:
+        """The metric and its derivatives, from its area, the risk and the best possible area."""
+        return MetricDerivative(area)
+
+    def scale_for(self, is_zero_one: bool, has_negative_loss: bool) -> Scale:
+        """The scale on which its interval is symmetric, for a kind of loss."""
+        if is_zero_one and self.zero_one_range is not None:
+            return Scale("logit", *self.zero_one_range)
+        if self.is_nonnegative and not has_negative_loss:
+            return Scale("log")
+        return Scale("normal")
+
+    def range_for(self, is_zero_one: bool, has_negative_loss: bool) -> tuple[float, float]:
+        """The values that it can take, for a kind of loss."""
+        if is_zero_one and self.zero_one_range is not None:
+            return self.zero_one_range
+        if self.is_nonnegative and not has_negative_loss:
+            return 0.0, math.inf
+        return -math.inf, math.inf
+
+
+def _table_of_batch(rows: Rows, index: tuple[int, ...]) -> Rows:
+    """One table of a batch, without the rows that have no mass."""
+    has_mass = rows.mass[index] > 0
+    return Rows.accumulate(rows.mass[index][has_mass], rows.loss[index][has_mass])
+
+
+@dataclass(frozen=True)
+class OwnArea(Area):
+    """A metric with its own value and influence functions, which need the whole table at once.
+
+    Losses are stored in units of `loss_unit` (the size of an error, where all losses are 0 or one number). A metric
+    that does not simply scale with the loss is computed from losses in the user's units.
+    """
+
+    metric: Metric
+    loss_unit: float = 1.0
+    is_additive: ClassVar[bool] = False
+
+    @property
+    def needs_both_kinds(self) -> bool:
+        """See `Area.needs_both_kinds`."""
+        return self.metric.needs.both_kinds
+
+    def with_loss_unit(self, loss_unit: float) -> Area:
+        """See `Area.with_loss_unit`."""
+        return self if self.metric.scales_with_loss else replace(self, loss_unit=loss_unit)
+
+    def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
+        """See `Area.derivative`; `rows` must be the whole table."""
+        metric = self.metric
+        assert metric.value is not None
+        assert metric.influence is not None
+        if self.loss_unit != 1:
+            rows = rows._replace(
+                loss=rows.loss * self.loss_unit, accepted_loss=rows.accepted_loss * self.loss_unit
+            )
+        value = float(metric.value(rows, metric.option_values))
+        line = metric.influence(rows, metric.option_values)
+        return AreaDerivative(
+            mass_times_area=value * float(rows.total_mass[0]),
+            constant=np.broadcast_to(np.asarray(line.constant, dtype=np.float64), rows.mass.shape),
+            slope=np.broadcast_to(np.asarray(line.slope, dtype=np.float64), rows.mass.shape) * self.loss_unit,
+        )
+
+
+def _call_public_function(metric: Metric, loss: Array, confidence: Array, arguments: dict[str, Any]) -> Any:
+    """The value by the public function of the metric's name, which knows faster ways than a table of rows."""
+    function = getattr(importlib.import_module("abstain.metrics"), metric.name)
+    chosen = dict(metric.settings)
+    for option in metric.options:
+        if option.is_required:
+            chosen.setdefault(option.name, option.default)
+    return function(loss, confidence, **chosen, **arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AreaMetric(Metric):
+    """A metric that is a smooth function of an area, the risk, and the best possible value of that area.
+
+    Parameters
+    ----------
+    value_of_table : callable
+        `value_of_table(table, options)` returns the value for `CurveTable`s, batches of them included.
+    make_area : callable
+        `make_area(options)` returns the `Area`.
+    from_area : callable
+        `from_area(area, risk, best, options)` returns the `MetricDerivative`.
+    make_limit_rule : callable, optional
+        `make_limit_rule(options)` returns the `LimitRule`, where it depends on the options.
+    variants : tuple of (str, Metric)
+        Options that make it a metric with a definition of its own, and that definition.
+    reads_area : bool
+        False for metrics of the risk or the best area alone, which any area will do for.
+    is_centred_on_leave_one_out : bool
+        Is its interval built around the leave-one-out version of the area, where that exists?
+    drops_loss_offset : bool
+        Does a number added to all losses change nothing? (With the harmonic estimator; see `without_offset`.)
+    deletion : {"area", "mean"}, optional
+        How its value without one sample is computed exactly for all samples at once, for the jackknife: as a curve
+        area, or as the mean loss.
+    is_per_sample_of_all : bool
+        Is the value a share of all samples, so that samples that abstained make it smaller?
+    full_range : (float, float), optional
+        The range of values for 0/1 losses, where it is not `zero_one_range`; by default [0, 1].
+    range_for_all_losses : bool
+        Does that range hold for all losses?
+    """
+
+    value_of_table: Callable[[CurveTable, Options], Any]
+    make_area: Callable[[Options], Area]
+    from_area: Callable[[float, float, BestArea | None, Options], MetricDerivative]
+    make_limit_rule: Callable[[Options], LimitRule] | None = None
+    variants: tuple[tuple[str, Metric], ...] = field(default=(), repr=False, compare=False)
+    reads_area: bool = True
+    is_centred_on_leave_one_out: bool = False
+    drops_loss_offset: bool = False
+    deletion: Literal["area", "mean"] | None = None
+    is_per_sample_of_all: bool = False
+    full_range: tuple[float, float] = (0.0, 1.0)
+    range_for_all_losses: bool = False
+
+    def __call__(self, loss: Array, confidence: Array, /, **arguments: Any) -> Any:
+        """See `Metric.__call__`."""
+        return _call_public_function(self, loss, confidence, arguments)
+
+    def compute(self, table: CurveTable) -> Any:
+        """See `Metric.compute`."""
+        return self.value_of_table(table, self.option_values)
+
+    @property
+    def is_smooth(self) -> bool:
+        """See `Metric.is_smooth`."""
+        return True
+
+    @property
+    def area(self) -> Area:
+        """See `Metric.area`."""
+        return self.make_area(self.option_values)
+
+    def derivative(self, area: float, risk: float, best: BestArea | None) -> MetricDerivative:
+        """See `Metric.derivative`."""
+        return self.from_area(area, risk, best, self.option_values)
+
+    def with_checked_options(self, function: str, values: Options, requires_all: bool = False) -> Metric:
+        """See `Metric.with_checked_options`."""
+        for name, variant in self.variants:
+            if values.get(name) is not None:
+                return variant.with_checked_options(function, values, requires_all)
+        return super().with_checked_options(function, values, requires_all)
+
+    @property
+    def rule(self) -> LimitRule:
+        """See `Metric.rule`."""
+        if self.make_limit_rule is None:
+            return self.limit_rule
+        return self.make_limit_rule(self.option_values)
+
+    @property
+    def reads_best_curve_area(self) -> bool:
+        """See `Metric.reads_best_curve_area`."""
+        return self.needs.order_by_loss and isinstance(self.area, AreaUnderCurve)
+
+    def best_of_zero_one(
+        self, total_mass: float, error_mass: float, known_area: float | None = None
+    ) -> BestArea | None:
+        """See `Metric.best_of_zero_one`."""
+        area = self.area
+        if not self.needs.order_by_loss or not isinstance(area, AreaUnderCurve):
+            return None
+        oracle = self.option_values.get("oracle", "empirical")
+        return zero_one_oracle(total_mass, error_mass, area.estimator, oracle, known_area)
+
+    def range_for(self, is_zero_one: bool, has_negative_loss: bool) -> tuple[float, float]:
+        """See `Metric.range_for`."""
+        if is_zero_one or self.range_for_all_losses:
+            return self.full_range if self.zero_one_range is None else self.zero_one_range
+        return super().range_for(is_zero_one, has_negative_loss)
+
+    @property
+    def needs_repetitions(self) -> str:
+        """See `Metric.needs_repetitions`."""
+        options = self.option_values
+        return needs_whole_weights(options.get("estimator", ""), options.get("ties", ""))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointMetric(Metric):
+    """A point of the curve, cut at a coverage, a risk or a true positive rate.
+
+    It depends on the ranking through the place of the cut, so it has no influence function; its limits are closed
+    forms in `inference.point_limits`.
+
+    Parameters
+    ----------
+    value_of_table : callable
+        `value_of_table(table, options)` returns the value for `CurveTable`s, batches of them included.
+    cut_at : {"coverage", "risk", "tpr"}
+        The option that places the cut.
+    """
+
+    value_of_table: Callable[[CurveTable, Options], Any]
+    cut_at: Literal["coverage", "risk", "tpr"]
+
+    def __call__(self, loss: Array, confidence: Array, /, **arguments: Any) -> Any:
+        """See `Metric.__call__`."""
+        return _call_public_function(self, loss, confidence, arguments)
+
+    def compute(self, table: CurveTable) -> Any:
+        """See `Metric.compute`."""
+        return self.value_of_table(table, self.option_values)
+
+    @property
+    def cut(self) -> float:
+        """Where the cut is placed."""
+        return float(self.option_values[self.cut_at])

@@ -1,0 +1,199 @@
+"""What an error bar is made of: the scale of a metric, the spread of an estimate, and a summary of the sample."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Limits = tuple[float, float]
+
+
+class Scale(NamedTuple):
+    """The scale on which an interval is symmetric: "normal" (plain), "log", or "logit" of the range [low, high].
+
+    All methods take numbers or arrays.
+    """
+
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+
+    def times(self, factor: float) -> Scale:
+        """The same scale for values in other units."""
+        return Scale(self.name, self.low * factor, self.high * factor)
+
+    def holds(self, value: Any) -> Any:
+        """Does a value lie inside the range of the scale?"""
+        if self.name == "log":
+            return value > 0
+        return (self.low < value) & (value < self.high) | (self.name == "normal")
+
+    def rate(self, value: Any) -> Any:
+        """Derivative of the scale at a value."""
+        if self.name == "log":
+            return 1 / value
+        if self.name == "normal":
+            return 1.0 + 0 * value
+        return (self.high - self.low) / ((value - self.low) * (self.high - value))
+
+    def shifted(self, value: Any, distance: Any) -> Any:
+        """The value that lies `distance` away from `value`, measured on the scale."""
+        if self.name == "normal":
+            return value + distance
+        factor = np.exp(np.minimum(distance, 700.0))
+        if self.name == "log":
+            return value * factor
+        odds = (value - self.low) / (self.high - value) * factor
+        return self.low + (self.high - self.low) * odds / (1 + odds)
+
+
+class SampleSummary(NamedTuple):
+    """What limits must know of a sample besides the sums of its influences.
+
+    Counts of weighted samples are effective numbers: as many of equal weight would say as much, (sum w)^2 / sum w^2.
+
+    Attributes
+    ----------
+    sample_count : int
+        Samples, as printed.
+    unit_count : int
+        Independent draws: samples, or clusters.
+    effective_draws : float
+        The same as an effective number.
+    is_zero_one : bool
+        Are all losses 0 or 1 (in units of `error_size`)?
+    has_negative_loss : bool
+        Is any loss below 0?
+    risk : float
+        Mean loss.
+    error_count, right_count : float
+        Errors and right samples of a 0/1 loss; of other losses `error_count` is (sum w l)^2 / sum (w l)^2.
+    pair_count : float
+        Disjoint pairs of a right sample and an error.
+    largest_cluster_ratio : float
+        Mass of the largest cluster over that of the mean one.
+    error_size : float
+        One unit of the losses, in the user's units: losses 0 and c are 0/1 losses in units of c.
+    largest_loss : float
+        About the largest loss, in units of `error_size`: sum w^4 l^4 / sum w^4 l^3.
+    error_draws, right_draws : float
+        Independent draws of an error, and of a right sample: as the counts, or so many equal clusters.
+    """
+
+    sample_count: int
+    unit_count: int
+    effective_draws: float
+    is_zero_one: bool
+    has_negative_loss: bool
+    risk: float
+    error_count: float = 0.0
+    pair_count: float = 1.0
+    largest_cluster_ratio: float = 1.0
+    right_count: float = 0.0
+    error_size: float = 1.0
+    largest_loss: float = 1.0
+    error_draws: float = 0.0
+    right_draws: float = 0.0
+
+    def unseen(self, level: float) -> float:
+        """Largest share of the population that no unit of the sample shows, with probability `level`."""
+        return min(1.0, self.largest_cluster_ratio * float(unseen(self.effective_draws, level)))
+
+
+class EstimateSpread(NamedTuple):
+    """An estimate and how much it varies, from sums over independent units (samples or clusters).
+
+    v = w IF / W is what a unit does to the estimate, z = w alpha l / W what its loss adds, with alpha its rank weight.
+
+    Attributes
+    ----------
+    estimate : float
+        The metric.
+    variance : float
+        Sum of v^2, the squared standard error.
+    variance_excess : float
+        Sum of v^4 less (sum of v^2)^2 / n, half the variance of `variance`; adds up over strata.
+    weighted_loss, weighted_loss_squares : float
+        Sums of z and of z^2.
+    centre : float or None
+        A less biased estimate that the interval is built around.
+    error_variance : float
+        The part of `variance` that errors of a 0/1 loss make up; nan for other losses.
+    hidden_variance : float or None
+        Variance that few draws do not show, where it is known already (a mean over groups).
+    """
+
+    estimate: float
+    variance: float
+    variance_excess: float
+    weighted_loss: float = 0.0
+    weighted_loss_squares: float = 0.0
+    centre: float | None = None
+    error_variance: float = math.nan
+    hidden_variance: float | None = None
+
+    def times(self, factor: float) -> EstimateSpread:
+        """The same in other units of the loss."""
+        if factor == 1:
+            return self
+        return self._replace(
+            estimate=factor * self.estimate,
+            variance=factor**2 * self.variance,
+            variance_excess=factor**4 * self.variance_excess,
+            weighted_loss=factor * self.weighted_loss,
+            weighted_loss_squares=factor**2 * self.weighted_loss_squares,
+            centre=None if self.centre is None else factor * self.centre,
+            error_variance=factor**2 * self.error_variance,
+        )
+
+    @property
+    def standard_error(self) -> float:
+        """Square root of the variance."""
+        return math.sqrt(self.variance)
+
+    @property
+    def effective_errors(self) -> float:
+        """As many errors of equal rank weight would say as much: (sum z)^2 / sum z^2."""
+        if self.weighted_loss_squares <= 0:
+            return 0.0
+        return (self.weighted_loss / math.sqrt(self.weighted_loss_squares)) ** 2
+
+
+def unseen(draws: Any, level: float) -> Any:
+    """Largest probability of an event that none of so many draws showed, with probability `level`."""
+    return -np.expm1(math.log1p(-level) / draws)
+
+
+def worst_area(risk: float) -> float:
+    """Largest AURC of 0/1 losses with this risk: all errors on top."""
+    return risk * (1 - math.log(risk)) if risk > 0 else 0.0
+
+
+def best_area(risk: float) -> float:
+    """Smallest AURC of 0/1 losses with this risk: all errors at the bottom."""
+    return risk + (1 - risk) * math.log1p(-risk) if risk < 1 else 1.0
+
+
+def worst_partial_area(risk: float, low: float, high: float) -> float:
+    """Largest mean selective risk between two coverages: with all errors on top it is min(1, risk / coverage)."""
+    if risk <= 0:
+        return 0.0
+    all_wrong = max(min(risk, high) - low, 0.0)
+    start = max(risk, low)
+    diluted = risk * math.log(high / start) if start < high else 0.0
+    return (all_wrong + diluted) / (high - low)
+
+
+def best_partial_area(risk: float, low: float, high: float) -> float:
+    """Smallest mean selective risk between two coverages, with all errors at the bottom.
+
+    Up to coverage 1 - risk the selective risk is 0, beyond it 1 - (1 - risk) / coverage.
+    """
+    if risk >= 1:
+        return 1.0
+    start = max(1 - risk, low)
+    if start >= high:
+        return 0.0
+    return (high - start - (1 - risk) * math.log(high / start)) / (high - low)
